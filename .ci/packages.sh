@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that building Tapestry takes, as far as they are missing: as root, or
+# with sudo; where neither is possible it names them.
+set -euo pipefail
+
+packages=(
+  cmake g++ ninja-build pkg-config
+  doctest-dev libbenchmark-dev libcli11-dev libfmt-dev libhdf5-dev libopenblas-dev
+  librandom123-dev libspdlog-dev libxsimd-dev libxtensor-blas-dev libxtensor-dev libxxhash-dev
+  libyaml-cpp-dev xtl-dev hdf5-tools
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
+  [ "$status" = 'install ok installed' ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "These Debian packages are missing: ${missing[*]}" >&2
+    echo "hint: as root, apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

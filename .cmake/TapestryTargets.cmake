@@ -1,0 +1,31 @@
+# How every target of Tapestry is compiled, and the function that declares a library folder.
+
+add_library(tapestry_compile_options INTERFACE)
+target_compile_options(tapestry_compile_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
+  # g++ 12 is mistaken about fmt, and about its own AVX-512 intrinsics (GCC bug 105593).
+  -Wno-stringop-overflow -Wno-uninitialized -Wno-maybe-uninitialized
+  $<$<BOOL:${TAPESTRY_WERROR}>:-Werror>
+  # Neither changes a result: errno is never read and floating point traps are never enabled.
+  -fno-math-errno -fno-trapping-math -ffp-contract=fast
+  $<$<BOOL:${TAPESTRY_NATIVE}>:-march=native>)
+if(TAPESTRY_SANITIZE)
+  target_compile_options(tapestry_compile_options INTERFACE
+    -fsanitize=${TAPESTRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(tapestry_compile_options INTERFACE -fsanitize=${TAPESTRY_SANITIZE})
+endif()
+
+# tapestry_library(NAME SOURCES ... USES ...): the library of the folder NAME, as tapestry::NAME.
+# USES are the other folders and libraries that appear in its headers or its sources.
+function(tapestry_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
+  add_library(tapestry_${name} STATIC ${ARG_SOURCES})
+  add_library(tapestry::${name} ALIAS tapestry_${name})
+  set_target_properties(tapestry_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(tapestry_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/tapestry>)
+  target_compile_features(tapestry_${name} PUBLIC cxx_std_20)
+  target_link_libraries(tapestry_${name} PUBLIC ${ARG_USES}
+    PRIVATE ${ARG_PRIVATE_USES} $<BUILD_INTERFACE:tapestry_compile_options>)
+  install(TARGETS tapestry_${name} EXPORT tapestry-targets)
+endfunction()

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace tapestry {
+
+/// Which keys a query may attend to. Kinds of masks combine with `&`: a key must pass all of them.
+///
+/// A masked weight is exactly 0, and what stands behind a mask, NaN included, has no influence. A
+/// query with no key to attend to gets 0 with zero gradient. Where there are fewer queries than keys,
+/// the queries are the last positions: query i stands at position i + n_k - n_q.
+class AttentionMask {
+ public:
+  /// Every query may attend to every key.
+  AttentionMask() = default;
+
+  /// Keys from position lengths[b] on are padding in sentence b; lengths >= 0.
+  static AttentionMask padding(std::vector<std::int32_t> lengths);
+  /// No key after the query's own position.
+  static AttentionMask causal();
+  /// Only keys at most `radius` positions away (restricted self-attention).
+  static AttentionMask window(std::size_t radius);
+  /// keep[(b * n_q + i) * n_k + j] != 0: in sentence b, query i may attend to key j.
+  static AttentionMask keep(std::size_t batch, std::size_t n_q, std::size_t n_k,
+                            std::vector<std::uint8_t> keep);
+
+  AttentionMask operator&(const AttentionMask& other) const;
+
+  /// Throws ShapeError, naming `operation`, if this mask is not for such a batch.
+  void require_fitting(const char* operation, std::size_t batch, std::size_t n_q,
+                       std::size_t n_k) const;
+
+  /// The keys [first, last) that query `i` of sentence `b` may attend to as far as positions say;
+  /// may be empty.
+  struct Range {
+    std::size_t first, last;
+  };
+  Range keys(std::size_t b, std::size_t i, std::size_t n_q, std::size_t n_k) const;
+  /// The keep-mask's row of n_k entries for query i of sentence b, or null if there is none.
+  const std::uint8_t* keep_row(std::size_t b, std::size_t i) const;
+
+ private:
+  struct Keep {
+    std::size_t batch, n_q, n_k;
+    std::vector<std::uint8_t> values;
+  };
+  static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
+  std::shared_ptr<const std::vector<std::int32_t>> lengths_;
+  bool causal_ = false;
+  std::size_t radius_ = unlimited;
+  std::shared_ptr<const Keep> keep_;
+};
+
+}  // namespace tapestry

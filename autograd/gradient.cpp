@@ -1,0 +1,62 @@
+#include "autograd/gradient.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "autograd/kernels/parallel.h"
+#include "autograd/kernels/simd.h"
+
+namespace tapestry {
+
+Tensor GradientSlot::value() const { return Tensor::over(shape_, dtype_, memory_, offset_); }
+
+void GradientSlot::own_memory() {
+  if (fixed_ || (memory_ && memory_.unique())) return;
+  kernels::Memory fresh(bytes());
+  if (filled_) std::copy_n(memory_.data() + offset_, bytes(), fresh.data());
+  memory_ = std::move(fresh);
+  offset_ = 0;
+}
+
+template <class T>
+kernels::Target<T> GradientSlot::target() {
+  own_memory();
+  const bool add = std::exchange(filled_, true);
+  return {reinterpret_cast<T*>(memory_.data() + offset_), add};
+}
+
+template kernels::Target<float> GradientSlot::target<float>();
+template kernels::Target<double> GradientSlot::target<double>();
+
+void GradientSlot::add(const Tensor& g) {
+  if (!filled_ && !fixed_) {
+    memory_ = g.memory();
+    offset_ = g.byte_offset();
+    filled_ = true;
+    return;
+  }
+  dispatch(dtype_, [&]<class T>() {
+    const kernels::Target<T> out = target<T>();
+    const T* in = g.values<T>().data();
+    kernels::parallel_ranges(shape_.size(), kernels::elements_per_piece,
+                             [&](std::size_t begin, std::size_t end) {
+                               kernels::map(
+                                   end - begin, out + begin, [](const auto& v) { return v; },
+                                   in + begin);
+                             });
+  });
+}
+
+void GradientSlot::clear() {
+  filled_ = false;
+  if (!fixed_) memory_ = {};
+}
+
+void GradientSlot::move_into(const kernels::Memory& memory, std::size_t offset) {
+  if (filled_) std::copy_n(memory_.data() + offset_, bytes(), memory.data() + offset);
+  memory_ = memory;
+  offset_ = offset;
+  fixed_ = true;
+}
+
+}  // namespace tapestry

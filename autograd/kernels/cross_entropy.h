@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "autograd/kernels/target.h"
+
+namespace tapestry::kernels {
+
+/// Rows of logits and their targets; a target below 0 is ignored.
+struct CrossEntropyProblem {
+  std::size_t rows, vocabulary;
+  const std::int32_t* targets;
+  double label_smoothing;
+};
+
+/// Sums over the rows, accumulated in float64 in a fixed order.
+struct CrossEntropySums {
+  double loss = 0.0;                     ///< of the smoothed cross entropy
+  double negative_log_likelihood = 0.0;  ///< of -log p(target)
+};
+
+/// `log_sums` (rows) gets each row's log-sum-exp.
+template <class T>
+CrossEntropySums cross_entropy(const CrossEntropyProblem& problem, const T* logits, T* log_sums);
+
+/// dL/dlogits for g = dL/d(sum).
+template <class T>
+void cross_entropy_backward(const CrossEntropyProblem& problem, const T* logits,
+                            const T* log_sums, T g, Target<T> dlogits);
+
+}  // namespace tapestry::kernels

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "autograd/kernels/target.h"
+
+namespace tapestry::kernels {
+
+/// Dropout of the elements [first, first + n) of a longer array: y_i = x_i / (1 - rate) where
+/// element i is kept, 0 where it is dropped, whatever x_i is. `x` and `y` point at element `first`.
+///
+/// Element i is kept if word i of the stream `key` (word i % philox_group of the group
+/// i / philox_group, see philox.h) is at least rate * 2^32, rounded to the nearest integer: what is
+/// drawn depends on neither `first` nor n.
+///
+/// first  a multiple of philox_group
+/// rate   probability to be dropped, in [0, 1]
+template <class T>
+void dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
+             Target<T> y);
+
+/// y = residual + dropout(x), with the very bits of the two done one after the other.
+template <class T>
+void dropout_add(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
+                 const T* residual, const T* x, T* y);
+
+}  // namespace tapestry::kernels

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "autograd/kernels/target.h"
+
+namespace tapestry::kernels {
+
+/// y[p] = factor * weight[ids[p]]: rows of d elements of weight (vocabulary, d), for ids in
+/// [0, vocabulary). y is (ids.size(), d).
+template <class T>
+void embedding(std::span<const std::int32_t> ids, std::size_t d, double factor, const T* weight,
+               T* y);
+
+/// dweight[v] = factor * sum of dy[p] over the positions p with ids[p] == v, added up in the order
+/// of the positions; 0 for `padding_id` and for ids that do not occur.
+template <class T>
+void embedding_backward(std::span<const std::int32_t> ids, std::size_t vocabulary, std::size_t d,
+                        std::optional<std::int32_t> padding_id, double factor, const T* dy,
+                        Target<T> dweight);
+
+}  // namespace tapestry::kernels

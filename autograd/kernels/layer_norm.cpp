@@ -1,0 +1,112 @@
+#include "autograd/kernels/layer_norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/kernels/memory.h"
+#include "autograd/kernels/parallel.h"
+#include "autograd/kernels/reduce.h"
+#include "autograd/kernels/simd.h"
+
+namespace tapestry::kernels {
+namespace {
+
+/// dx = rstd * (h - mean(h) - xh * mean(h * xh)) for one row, h = g * gamma.
+template <class T>
+void row_backward(std::size_t n, const T* x, const T* gamma, T mean, T rstd, const T* g,
+                  Target<T> dx) {
+  const Vec<T> m(mean), r(rstd);
+  const T scale = T(1) / static_cast<T>(n);
+  const Vec<T> mean_h(scale * sum_of<T>(
+                                  n, [](const Vec<T>& a, const Vec<T>& b) { return a * b; }, g,
+                                  gamma));
+  const Vec<T> mean_h_xh(
+      scale * sum_of<T>(
+                  n,
+                  [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
+                    return a * b * ((v - m) * r);
+                  },
+                  g, gamma, x));
+  map(
+      n, dx,
+      [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
+        return r * (a * b - mean_h - ((v - m) * r) * mean_h_xh);
+      },
+      g, gamma, x);
+}
+
+/// Rows in a block whose contributions to dgamma and dbeta are summed one after the other.
+std::size_t rows_per_block(std::size_t rows) {
+  constexpr std::size_t most_blocks = 32;
+  return std::max<std::size_t>(16, (rows + most_blocks - 1) / most_blocks);
+}
+
+}  // namespace
+
+template <class T>
+void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, const T* beta,
+                T epsilon, T* y, T* means, T* rstds) {
+  const T scale = T(1) / static_cast<T>(n);
+  parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      const T* in = x + row * n;
+      const T mean = scale * sum_of<T>(n, [](const Vec<T>& v) { return v; }, in);
+      const Vec<T> m(mean);
+      const T variance =
+          scale * sum_of<T>(n, [&](const Vec<T>& v) { return (v - m) * (v - m); }, in);
+      const T rstd = T(1) / std::sqrt(variance + epsilon);
+      const Vec<T> r(rstd);
+      map(
+          n, Target<T>{y + row * n},
+          [&](const Vec<T>& v, const Vec<T>& a, const Vec<T>& b) { return (v - m) * r * a + b; },
+          in, gamma, beta);
+      means[row] = mean;
+      rstds[row] = rstd;
+    }
+  });
+}
+
+template <class T>
+void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma,
+                         const T* means, const T* rstds, const T* g, Target<T> dx,
+                         Target<T> dgamma, Target<T> dbeta) {
+  const std::size_t per_block = rows_per_block(rows);
+  const std::size_t blocks = (rows + per_block - 1) / per_block;
+  // For each block, its sum of g * xh and its sum of g.
+  const Memory workspace(2 * blocks * n * sizeof(T));
+  T* const gamma_parts = reinterpret_cast<T*>(workspace.data());
+  T* const beta_parts = gamma_parts + blocks * n;
+  std::fill_n(gamma_parts, 2 * blocks * n, T(0));
+  parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
+    const std::size_t block = begin / per_block;
+    for (std::size_t row = begin; row < end; ++row) {
+      const T* in = x + row * n;
+      const T* gradient = g + row * n;
+      const Vec<T> m(means[row]), r(rstds[row]);
+      if (dgamma) {
+        map(
+            n, Target<T>{gamma_parts + block * n, true},
+            [&](const Vec<T>& a, const Vec<T>& v) { return a * ((v - m) * r); }, gradient, in);
+      }
+      if (dbeta) {
+        map(
+            n, Target<T>{beta_parts + block * n, true}, [](const Vec<T>& a) { return a; },
+            gradient);
+      }
+      if (dx) row_backward(n, in, gamma, means[row], rstds[row], gradient, dx + row * n);
+    }
+  });
+  if (dgamma) sum_middle_axis(1, blocks, n, gamma_parts, dgamma);
+  if (dbeta) sum_middle_axis(1, blocks, n, beta_parts, dbeta);
+}
+
+#define TAPESTRY_INSTANTIATE(T)                                                               \
+  template void layer_norm(std::size_t, std::size_t, const T*, const T*, const T*, T, T*, T*, \
+                           T*);                                                               \
+  template void layer_norm_backward(std::size_t, std::size_t, const T*, const T*, const T*,   \
+                                    const T*, const T*, Target<T>, Target<T>, Target<T>);
+TAPESTRY_INSTANTIATE(float)
+TAPESTRY_INSTANTIATE(double)
+#undef TAPESTRY_INSTANTIATE
+
+}  // namespace tapestry::kernels

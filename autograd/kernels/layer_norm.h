@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+
+#include "autograd/kernels/target.h"
+
+namespace tapestry::kernels {
+
+/// y = gamma * (x - mean) * rstd + beta for (rows, n); leaves each row's mean and
+/// rstd = 1 / sqrt(variance + epsilon) in `means` and `rstds` (rows).
+template <class T>
+void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, const T* beta,
+                T epsilon, T* y, T* means, T* rstds);
+
+/// dL/dx, dL/dgamma and dL/dbeta from g = dL/dy, as in autograd/ops/layer_norm.h; null targets are
+/// left alone. The sums over rows go through fixed blocks of rows, in order.
+template <class T>
+void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma,
+                         const T* means, const T* rstds, const T* g, Target<T> dx,
+                         Target<T> dgamma, Target<T> dbeta);
+
+}  // namespace tapestry::kernels

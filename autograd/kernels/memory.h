@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace tapestry::kernels {
+
+namespace detail {
+struct Block;
+}
+
+/// Shared ownership of a block of memory that starts on a 64-byte boundary.
+///
+/// Blocks come from one pool for the whole process. A released block stays in the pool and is handed
+/// out again to the next request of its size class, so that work on sizes seen before takes nothing
+/// from the system: first-touch page faults cost more than most kernels. The contents of a new block
+/// are undefined. Handles may be copied and released on any thread.
+class Memory {
+ public:
+  Memory() = default;
+  /// At least `bytes` bytes; throws std::bad_alloc if the system has no more.
+  explicit Memory(std::size_t bytes);
+  Memory(const Memory& other) noexcept;
+  Memory(Memory&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Memory& operator=(Memory other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~Memory();
+
+  explicit operator bool() const { return block_ != nullptr; }
+  std::byte* data() const;
+  /// True if no other handle owns the block.
+  bool unique() const;
+
+ private:
+  detail::Block* block_ = nullptr;
+};
+
+/// What the pool holds; a step that only reuses memory leaves `system_allocations` as it was.
+struct MemoryStatistics {
+  std::uint64_t system_allocations = 0;  ///< blocks ever taken from the system
+  std::size_t bytes_reserved = 0;        ///< bytes taken from the system and kept
+  std::size_t bytes_in_use = 0;          ///< of those, bytes handed out now
+  std::size_t peak_bytes_in_use = 0;
+};
+MemoryStatistics memory_statistics();
+
+namespace detail {
+void* pool_allocate(std::size_t bytes);
+void pool_release(void* data) noexcept;
+}  // namespace detail
+
+/// Lets standard containers and shared pointers live in the pool.
+template <class T>
+struct PoolAllocator {
+  using value_type = T;
+
+  PoolAllocator() = default;
+  template <class U>
+  PoolAllocator(const PoolAllocator<U>&) {}  // NOLINT: allocators convert
+
+  T* allocate(std::size_t n) { return static_cast<T*>(detail::pool_allocate(n * sizeof(T))); }
+  void deallocate(T* data, std::size_t) noexcept { detail::pool_release(data); }
+
+  template <class U>
+  bool operator==(const PoolAllocator<U>&) const {
+    return true;
+  }
+};
+
+}  // namespace tapestry::kernels

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace tapestry::kernels {
+
+/// Number of threads that kernels use from now on; 0 means one for each core that this process may
+/// run on. The number never changes a result, only the time it takes.
+void set_num_threads(std::size_t threads);
+std::size_t num_threads();
+
+namespace detail {
+void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* context);
+}
+
+/// Runs body(i) once for every i in [0, pieces), on all threads, and returns when all have ended.
+///
+/// For equal bits on any number of threads: choose the pieces from shapes alone, let each write what
+/// no other piece touches, and combine partial results afterwards in the order of the pieces.
+/// `body` must not throw. A call from inside a piece runs its pieces one after the other.
+template <class Body>
+void parallel_for(std::size_t pieces, Body&& body) {
+  using Callable = std::remove_reference_t<Body>;
+  detail::run_pieces(
+      pieces, [](void* context, std::size_t i) { (*static_cast<Callable*>(context))(i); },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+/// Elements in a piece of element-wise work: large enough to pay for waking a thread.
+inline constexpr std::size_t elements_per_piece = 16384;
+
+/// Splits [0, n) into pieces of `per_piece` and runs body(begin, end) for each.
+template <class Body>
+void parallel_ranges(std::size_t n, std::size_t per_piece, Body&& body) {
+  const std::size_t step = std::max<std::size_t>(per_piece, 1);
+  parallel_for((n + step - 1) / step, [&](std::size_t piece) {
+    body(piece * step, std::min(n, (piece + 1) * step));
+  });
+}
+
+/// Splits `rows` rows of `columns` elements so that a piece has about `elements_per_piece`.
+template <class Body>
+void parallel_rows(std::size_t rows, std::size_t columns, Body&& body) {
+  parallel_ranges(rows, elements_per_piece / std::max<std::size_t>(columns, 1), body);
+}
+
+}  // namespace tapestry::kernels

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace tapestry::kernels {
+
+/// Philox4x32-10 (Salmon et al. 2011) of a 64-bit key and a 128-bit counter.
+std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
+                                    std::uint64_t counter_high);
+
+/// Random words come in groups of this many; a group is a pure function of key and group number.
+inline constexpr std::size_t philox_group = 64;
+
+/// Writes the 64 words of group `group` of the stream `key`: word 16 w + l is word w of
+/// philox(key, 16 group + l), an order that lets all 16 run side by side in vector registers.
+void philox_words(std::uint64_t key, std::uint64_t group, std::uint32_t* words);
+
+}  // namespace tapestry::kernels

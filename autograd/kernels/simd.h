@@ -1,0 +1,89 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <xsimd/xsimd.hpp>
+
+#include "autograd/kernels/target.h"
+
+/// Vector loops. The last, incomplete vector of a loop is filled up and goes through the very code of
+/// the full ones, so that a value never depends on where in an array it stands.
+namespace tapestry::kernels {
+
+template <class T>
+using Vec = xsimd::batch<T>;
+
+template <class T>
+inline constexpr std::size_t lanes = Vec<T>::size;
+
+template <class T>
+Vec<T> load(const T* data) {
+  return Vec<T>::load_unaligned(data);
+}
+
+/// The n < lanes values at `data`, followed by `fill`.
+template <class T>
+Vec<T> load_tail(const T* data, std::size_t n, T fill = T(0)) {
+  alignas(64) T buffer[lanes<T>];
+  std::fill(std::copy_n(data, n, buffer), buffer + lanes<T>, fill);
+  return Vec<T>::load_aligned(buffer);
+}
+
+template <class T>
+void store(const Target<T>& out, std::size_t i, const Vec<T>& value) {
+  (out.add ? load(out.data + i) + value : value).store_unaligned(out.data + i);
+}
+
+template <class T>
+void store_tail(const Target<T>& out, std::size_t i, std::size_t n, const Vec<T>& value) {
+  alignas(64) T buffer[lanes<T>];
+  value.store_aligned(buffer);
+  for (std::size_t k = 0; k < n; ++k) out.put(i + k, buffer[k]);
+}
+
+/// out[i] = f(in[i]...) for i < n; f takes and returns vectors.
+template <class T, class F, class... In>
+void map(std::size_t n, Target<T> out, F&& f, const In*... in) {
+  std::size_t i = 0;
+  for (; i + lanes<T> <= n; i += lanes<T>) store(out, i, Vec<T>(f(load(in + i)...)));
+  if (i < n) store_tail(out, i, n - i, Vec<T>(f(load_tail(in + i, n - i, T(1))...)));
+}
+
+/// combine over i < n of f(in[i]...), starting from `identity`; the order depends on n alone.
+template <class T, class Combine, class F, class... In>
+Vec<T> fold_lanes(std::size_t n, T identity, Combine&& combine, F&& f, const In*... in) {
+  Vec<T> even(identity), odd(identity);
+  std::size_t i = 0;
+  for (; i + 2 * lanes<T> <= n; i += 2 * lanes<T>) {
+    even = combine(even, Vec<T>(f(load(in + i)...)));
+    odd = combine(odd, Vec<T>(f(load(in + i + lanes<T>)...)));
+  }
+  for (; i + lanes<T> <= n; i += lanes<T>) even = combine(even, Vec<T>(f(load(in + i)...)));
+  if (i < n) {
+    alignas(64) T buffer[lanes<T>];
+    Vec<T>(f(load_tail(in + i, n - i, T(1))...)).store_aligned(buffer);
+    std::fill(buffer + (n - i), buffer + lanes<T>, identity);
+    odd = combine(odd, Vec<T>::load_aligned(buffer));
+  }
+  return combine(even, odd);
+}
+
+/// sum over i < n of f(in[i]...).
+template <class T, class F, class... In>
+T sum_of(std::size_t n, F&& f, const In*... in) {
+  const auto plus = [](const Vec<T>& a, const Vec<T>& b) { return a + b; };
+  return xsimd::hadd(fold_lanes<T>(n, T(0), plus, f, in...));
+}
+
+/// The largest of n values; -infinity if n is 0. NaN may be passed over: look for it separately.
+template <class T>
+T max_of(std::size_t n, const T* in) {
+  const auto larger = [](const Vec<T>& a, const Vec<T>& b) { return xsimd::max(a, b); };
+  const auto same = [](const Vec<T>& a) { return a; };
+  alignas(64) T buffer[lanes<T>];
+  fold_lanes<T>(n, -std::numeric_limits<T>::infinity(), larger, same, in).store_aligned(buffer);
+  return *std::max_element(buffer, buffer + lanes<T>);
+}
+
+}  // namespace tapestry::kernels

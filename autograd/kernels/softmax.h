@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+
+#include "autograd/kernels/target.h"
+
+namespace tapestry::kernels {
+
+/// y_i = exp(x_i - max x) / sum_j exp(x_j - max x) for one row of n; x and y may be the same. A row
+/// of nothing but -inf gives zeros. Returns max x + log(sum), the row's log-sum-exp (-inf for such a
+/// row).
+template <class T>
+T softmax_row(std::size_t n, const T* x, T* y);
+
+/// dx = y * (dy - <dy, y>) for one row of n.
+template <class T>
+void softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx);
+
+/// y_i = x_i - logsumexp(x) for one row of n; -inf throughout for a row of nothing but -inf.
+template <class T>
+void log_softmax_row(std::size_t n, const T* x, T* y);
+
+/// dx = dy - exp(y) * sum(dy) for one row of n; zeros for a row of nothing but -inf.
+template <class T>
+void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx);
+
+/// log(sum_j exp(x_j)) of one row of n, without overflow; -inf for a row of nothing but -inf.
+template <class T>
+T log_sum_exp(std::size_t n, const T* x);
+
+}  // namespace tapestry::kernels

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+namespace tapestry {
+
+/// Names the layer at work on this thread, for error messages and for the records of a tape, until
+/// it goes out of scope: `const LayerPath here(path_);` at the top of a layer's call operator.
+///
+/// The text must outlive the program's use of it; `interned_path` makes it so.
+class LayerPath {
+ public:
+  explicit LayerPath(const std::string& path);
+  ~LayerPath();
+  LayerPath(const LayerPath&) = delete;
+  LayerPath& operator=(const LayerPath&) = delete;
+
+ private:
+  const std::string* previous_;
+};
+
+/// The path of the innermost LayerPath alive on this thread, or the empty string.
+const std::string& current_layer_path();
+
+/// One copy of `path` that lives as long as the program.
+const std::string& interned_path(const std::string& path);
+
+}  // namespace tapestry

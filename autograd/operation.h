@@ -1,0 +1,91 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "autograd/tape.h"
+
+/// How an operation is made, inside this library or outside it. An operation is a value type with
+///
+///     static constexpr const char* name = "scale";
+///     Tensor forward(const Tensor& x);                        // may save what backward needs
+///     void backward(const Tensor& dy, Gradient dx) const;     // one Gradient for each input
+///
+/// and a function `Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x); }`.
+/// An input may be absent (`Tensor()`): its Gradient is then unwanted. `autograd/README.md` shows a
+/// whole one.
+namespace tapestry {
+
+namespace detail {
+
+template <class Op, std::size_t N>
+class OperationRecord final : public Record {
+ public:
+  OperationRecord(Op op, std::shared_ptr<GradientSlot> output,
+                  std::array<std::shared_ptr<GradientSlot>, N> inputs)
+      : Record(Op::name, std::move(output)), op_(std::move(op)), inputs_(std::move(inputs)) {}
+
+  void backward(const Tensor& dy) const override {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      op_.backward(dy, Gradient(inputs_[I].get())...);
+    }(std::make_index_sequence<N>{});
+  }
+
+ private:
+  Op op_;
+  std::array<std::shared_ptr<GradientSlot>, N> inputs_;
+};
+
+template <class Op>
+class ListOperationRecord final : public Record {
+ public:
+  ListOperationRecord(Op op, std::shared_ptr<GradientSlot> output, std::span<const Tensor> inputs)
+      : Record(Op::name, std::move(output)), op_(std::move(op)) {
+    for (const Tensor& input : inputs) inputs_.push_back(input.slot());
+  }
+
+  void backward(const Tensor& dy) const override {
+    std::vector<Gradient, kernels::PoolAllocator<Gradient>> gradients;
+    for (const auto& slot : inputs_) gradients.emplace_back(slot.get());
+    op_.backward(dy, std::span<const Gradient>(gradients));
+  }
+
+ private:
+  Op op_;
+  std::vector<std::shared_ptr<GradientSlot>, kernels::PoolAllocator<std::shared_ptr<GradientSlot>>>
+      inputs_;
+};
+
+/// Gives y a gradient of its own, to be filled by whatever uses y.
+std::shared_ptr<GradientSlot> new_slot(Tensor& y);
+
+}  // namespace detail
+
+/// Runs op on its inputs and, if a tape is alive and an input requires a gradient, records it.
+template <class Op, class... Inputs>
+Tensor apply(Op op, const Inputs&... inputs) {
+  Tensor y = op.forward(inputs...);
+  if (is_recorded(inputs...)) {
+    Tape::active()->record(std::make_unique<detail::OperationRecord<Op, sizeof...(Inputs)>>(
+        std::move(op), detail::new_slot(y), std::array{inputs.slot()...}));
+  }
+  return y;
+}
+
+/// The same for an operation on any number of inputs: forward takes std::span<const Tensor>,
+/// backward std::span<const Gradient>.
+template <class Op>
+Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
+  Tensor y = op.forward(inputs);
+  bool wanted = false;
+  for (const Tensor& input : inputs) wanted = wanted || input.requires_gradient();
+  if (wanted && Tape::active() != nullptr) {
+    Tape::active()->record(std::make_unique<detail::ListOperationRecord<Op>>(
+        std::move(op), detail::new_slot(y), inputs));
+  }
+  return y;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,67 @@
+#include "autograd/ops/layer_norm.h"
+
+#include <fmt/format.h>
+
+#include "autograd/error.h"
+#include "autograd/kernels/layer_norm.h"
+#include "autograd/operation.h"
+#include "autograd/ops/rows.h"
+
+namespace tapestry {
+namespace {
+
+void require_fitting(const Tensor& x, const Tensor& parameter, const char* which) {
+  if (parameter.shape() != Shape{x.shape().back()}) {
+    throw ShapeError(fmt::format("layer_norm: {} has shape {}, expected ({}) (x is {})", which,
+                                 to_string(parameter.shape()), x.shape().back(),
+                                 to_string(x.shape())));
+  }
+  common_dtype("layer_norm", x, parameter);
+}
+
+struct LayerNorm {
+  static constexpr const char* name = "layer_norm";
+  double epsilon;
+  Tensor x{}, gamma{};
+  Tensor means{}, rstds{};  // of each row
+
+  Tensor forward(const Tensor& input, const Tensor& g, const Tensor& b) {
+    const auto [rows, n] = rows_of(name, input);
+    x = input;
+    gamma = g;
+    means = Tensor::empty({rows}, x.dtype());
+    rstds = Tensor::empty({rows}, x.dtype());
+    Tensor y = Tensor::empty(x.shape(), x.dtype());
+    dispatch(x.dtype(), [&, rows = rows, n = n]<class T>() {
+      kernels::layer_norm(rows, n, x.values<T>().data(), g.values<T>().data(),
+                          b.values<T>().data(), static_cast<T>(epsilon),
+                          y.mutable_values<T>().data(), means.mutable_values<T>().data(),
+                          rstds.mutable_values<T>().data());
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy, Gradient dx, Gradient dgamma, Gradient dbeta) const {
+    const auto [rows, n] = rows_of(name, dy);
+    dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
+      kernels::layer_norm_backward(rows, n, x.values<T>().data(), gamma.values<T>().data(),
+                                   means.values<T>().data(), rstds.values<T>().data(),
+                                   dy.values<T>().data(), dx.target<T>(), dgamma.target<T>(),
+                                   dbeta.target<T>());
+    });
+  }
+};
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
+  rows_of("layer_norm", x);
+  require_fitting(x, gamma, "gamma");
+  require_fitting(x, beta, "beta");
+  if (!(epsilon > 0)) {
+    throw ValueError(fmt::format("layer_norm: epsilon is {}, expected > 0", epsilon));
+  }
+  return apply(LayerNorm{epsilon}, x, gamma, beta);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "autograd/tensor.h"
+
+namespace tapestry {
+
+/// Layer normalisation over the last axis [1]:
+///
+///     y = gamma * (x - mean) / sqrt(variance + epsilon) + beta,
+///
+/// with the biased variance, mean((x - mean)^2), taken in a second pass.
+///
+/// x        (..., n), n >= 1
+/// gamma    (n)
+/// beta     (n)
+/// epsilon  > 0, inside the root
+/// returns  (..., n)
+/// throws   ShapeError if the extents do not fit, DTypeError if the element types differ, ValueError
+///          if epsilon <= 0.
+///
+/// With xh = (x - mean) / sqrt(variance + epsilon), g = dL/dy and h = g * gamma, row by row:
+/// dL/dx = (h - mean(h) - xh * mean(h * xh)) / sqrt(variance + epsilon);
+/// dL/dgamma = sum of g * xh and dL/dbeta = sum of g over all rows.
+///
+/// [1] Ba, Kiros & Hinton 2016, "Layer Normalization", eq. 4.
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
+
+}  // namespace tapestry

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+namespace tapestry {
+
+/// Extents of the axes of a row-major tensor; no axes make a scalar. Holds up to `max_rank` axes in
+/// place, so that shapes cost no allocation.
+class Shape {
+ public:
+  static constexpr std::size_t max_rank = 8;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::size_t> extents)
+      : Shape(std::span(extents.begin(), extents.size())) {}
+  /// Throws ShapeError beyond `max_rank` axes.
+  explicit Shape(std::span<const std::size_t> extents);
+
+  std::size_t rank() const { return rank_; }
+  /// Number of elements: the product of the extents, 1 for a scalar.
+  std::size_t size() const;
+  std::size_t operator[](std::size_t axis) const { return extents_[axis]; }
+  std::size_t& operator[](std::size_t axis) { return extents_[axis]; }
+  std::size_t back() const { return extents_[rank_ - 1]; }
+  const std::size_t* begin() const { return extents_.data(); }
+  const std::size_t* end() const { return extents_.data() + rank_; }
+
+  /// Product of the extents of the axes [first, last).
+  std::size_t product(std::size_t first, std::size_t last) const;
+  /// The same shape with another last extent; the rank must not be 0.
+  Shape with_last(std::size_t extent) const;
+  /// This shape with an axis more at `axis`, or without the one at `axis`.
+  Shape inserted(std::size_t axis, std::size_t extent) const;
+  Shape erased(std::size_t axis) const;
+
+  bool operator==(const Shape& other) const;
+
+ private:
+  std::array<std::size_t, max_rank> extents_{};
+  std::size_t rank_ = 0;
+};
+
+/// "(32, 10, 64)"; a scalar is "()".
+std::string to_string(const Shape& shape);
+
+/// The shape of an element-wise operation on a and b: aligned at their last axes, an extent of 1
+/// stretches to the other's. Throws ShapeError, naming `operation`, if they do not fit.
+Shape broadcast_shape(const char* operation, const Shape& a, const Shape& b);
+
+/// Axis counted from the front, or from the back if negative. Throws ValueError if there is none.
+std::size_t resolve_axis(const char* operation, std::ptrdiff_t axis, std::size_t rank);
+
+}  // namespace tapestry

@@ -1,0 +1,78 @@
+#include "autograd/tape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autograd/error.h"
+#include "autograd/layer_path.h"
+#include "autograd/operation.h"
+
+namespace tapestry {
+namespace {
+
+thread_local Tape* active_tape = nullptr;
+
+}  // namespace
+
+Record::Record(const char* operation, std::shared_ptr<GradientSlot> output)
+    : operation_(operation), layer_path_(&current_layer_path()), output_(std::move(output)) {}
+
+std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y) {
+  auto slot = std::allocate_shared<GradientSlot>(kernels::PoolAllocator<GradientSlot>{}, y.shape(),
+                                                 y.dtype(), GradientSlot::Origin::operation);
+  y.attach(slot);
+  return slot;
+}
+
+Tape::Tape() : outer_(active_tape) { active_tape = this; }
+Tape::~Tape() { active_tape = outer_; }
+
+Tape* Tape::active() { return active_tape; }
+
+TapePause::TapePause() : paused_(active_tape) { active_tape = nullptr; }
+TapePause::~TapePause() { active_tape = paused_; }
+
+bool Tape::has_recorded(const GradientSlot& output) const {
+  return std::any_of(records_.rbegin(), records_.rend(),
+                     [&](const auto& record) { return record->output().get() == &output; });
+}
+
+void Tape::backward(const Tensor& loss) {
+  if (loss.size() != 1) {
+    throw ShapeError(fmt::format("backward: the loss has shape {}, expected one element",
+                                 to_string(loss.shape())));
+  }
+  backward(loss, Tensor::full(loss.shape(), 1.0, loss.dtype()));
+}
+
+void Tape::backward(const Tensor& y, const Tensor& dy) {
+  if (dy.shape() != y.shape()) {
+    throw ShapeError(fmt::format("backward: dL/dy has shape {}, expected {} as y",
+                                 to_string(dy.shape()), to_string(y.shape())));
+  }
+  common_dtype("backward", y, dy);
+  if (!y.requires_gradient()) {
+    throw ValueError(
+        "backward: the output depends on nothing that requires a gradient, or was computed while no "
+        "tape was alive");
+  }
+  if (y.slot()->origin() == GradientSlot::Origin::operation && !has_recorded(*y.slot())) {
+    throw ValueError(
+        "backward: the output was recorded by another tape, or this tape has been used already");
+  }
+  const TapePause nothing_is_recorded;
+  y.slot()->add(dy);
+  while (!records_.empty()) {
+    const std::unique_ptr<Record> record = std::move(records_.back());
+    records_.pop_back();
+    GradientSlot& output = *record->output();
+    if (!output.filled()) continue;
+    const LayerPath here(record->layer_path());
+    const Tensor gradient = output.value();
+    output.clear();
+    record->backward(gradient);
+  }
+}
+
+}  // namespace tapestry

@@ -1,0 +1,170 @@
+#include "autograd/tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "autograd/error.h"
+#include "autograd/gradient.h"
+
+namespace tapestry {
+
+struct Tensor::State {
+  Shape shape;
+  DType dtype;
+  kernels::Memory memory;
+  std::size_t offset = 0;  // of the first value, in bytes
+  std::shared_ptr<GradientSlot> slot;
+};
+
+namespace {
+
+/// Refuses shapes whose number of elements overflows.
+void require_addressable(const Shape& shape) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / sizeof(double);
+  std::size_t size = 1;
+  for (const std::size_t extent : shape) {
+    if (extent > 1 && size > most / extent) {
+      throw ShapeError(
+          fmt::format("tensor: shape {} has more elements than memory can hold", to_string(shape)));
+    }
+    size *= std::max<std::size_t>(extent, 1);
+  }
+}
+
+}  // namespace
+
+Tensor Tensor::over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset) {
+  return Tensor(std::allocate_shared<State>(kernels::PoolAllocator<State>{},
+                                            State{shape, dtype, std::move(memory), offset, {}}));
+}
+
+Tensor Tensor::empty(const Shape& shape, DType dtype) {
+  require_addressable(shape);
+  return over(shape, dtype, kernels::Memory(shape.size() * bytes_per_element(dtype)), 0);
+}
+
+Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
+  Tensor result = empty(shape, dtype);
+  dispatch(dtype, [&]<class T>() {
+    const std::span<T> values = result.mutable_values<T>();
+    std::fill(values.begin(), values.end(), static_cast<T>(value));
+  });
+  return result;
+}
+
+Tensor Tensor::from(const Shape& shape, std::span<const double> values, DType dtype) {
+  if (values.size() != shape.size()) {
+    throw ShapeError(fmt::format("tensor: {} values given for shape {}, expected {}", values.size(),
+                                 to_string(shape), shape.size()));
+  }
+  Tensor result = empty(shape, dtype);
+  dispatch(dtype, [&]<class T>() {
+    std::transform(values.begin(), values.end(), result.mutable_values<T>().begin(),
+                   [](double value) { return static_cast<T>(value); });
+  });
+  return result;
+}
+
+Tensor::State& Tensor::state() const {
+  if (state_ == nullptr) {
+    throw ValueError(
+        "tensor: there is none here, expected one: an operand that is absent, or a gradient that "
+        "nothing has contributed to");
+  }
+  return *state_;
+}
+
+const Shape& Tensor::shape() const { return state().shape; }
+DType Tensor::dtype() const { return state().dtype; }
+
+template <class T>
+std::span<const T> Tensor::values() const {
+  return const_cast<Tensor*>(this)->mutable_values<T>();
+}
+
+template <class T>
+std::span<T> Tensor::mutable_values() {
+  if (state().dtype != dtype_of<T>) {
+    throw DTypeError(fmt::format("tensor: values are {}, asked for as {}", name(state().dtype),
+                                 name(dtype_of<T>)));
+  }
+  return {reinterpret_cast<T*>(state().memory.data() + state().offset), state().shape.size()};
+}
+
+template std::span<const float> Tensor::values<float>() const;
+template std::span<const double> Tensor::values<double>() const;
+template std::span<float> Tensor::mutable_values<float>();
+template std::span<double> Tensor::mutable_values<double>();
+
+double Tensor::item() const {
+  if (size() != 1) {
+    throw ShapeError(
+        fmt::format("item: tensor has shape {}, expected one element", to_string(shape())));
+  }
+  return dispatch(dtype(), [&]<class T>() { return static_cast<double>(values<T>()[0]); });
+}
+
+Tensor Tensor::viewed_as(const Shape& shape) const {
+  if (shape.size() != size()) {
+    throw ShapeError(fmt::format("viewed_as: shape {} cannot become {}: {} elements, expected {}",
+                                 to_string(this->shape()), to_string(shape), size(), shape.size()));
+  }
+  return over(shape, dtype(), state().memory, state().offset);
+}
+
+Tensor Tensor::copied(DType dtype) const {
+  Tensor result = empty(shape(), dtype);
+  dispatch(this->dtype(), [&]<class From>() {
+    dispatch(dtype, [&]<class To>() {
+      std::ranges::transform(values<From>(), result.mutable_values<To>().begin(),
+                             [](From value) { return static_cast<To>(value); });
+    });
+  });
+  return result;
+}
+
+Tensor& Tensor::require_gradient() {
+  if (state().slot == nullptr) {
+    attach(std::make_shared<GradientSlot>(shape(), dtype(), GradientSlot::Origin::leaf));
+  }
+  return *this;
+}
+
+Tensor Tensor::gradient() const {
+  return state().slot != nullptr && state().slot->filled() ? state().slot->value() : Tensor();
+}
+
+void Tensor::clear_gradient() {
+  if (state().slot != nullptr) state().slot->clear();
+}
+
+void Tensor::move_into(const kernels::Memory& values, std::size_t values_offset,
+                       const kernels::Memory& gradients, std::size_t gradients_offset) {
+  std::copy_n(state().memory.data() + state().offset, size() * bytes_per_element(dtype()),
+              values.data() + values_offset);
+  state().memory = values;
+  state().offset = values_offset;
+  if (state().slot != nullptr) state().slot->move_into(gradients, gradients_offset);
+}
+
+const std::shared_ptr<GradientSlot>& Tensor::slot() const {
+  static const std::shared_ptr<GradientSlot> none;
+  return state_ == nullptr ? none : state_->slot;
+}
+
+const kernels::Memory& Tensor::memory() const { return state().memory; }
+std::size_t Tensor::byte_offset() const { return state().offset; }
+
+void Tensor::attach(std::shared_ptr<GradientSlot> slot) { state().slot = std::move(slot); }
+
+DType common_dtype(const char* operation, const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) {
+    throw DTypeError(fmt::format("{}: operands are {} and {}, expected one element type", operation,
+                                 name(a.dtype()), name(b.dtype())));
+  }
+  return a.dtype();
+}
+
+}  // namespace tapestry

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <span>
+
+#include "autograd/dtype.h"
+#include "autograd/kernels/memory.h"
+#include "autograd/shape.h"
+
+namespace tapestry {
+
+class GradientSlot;
+
+/// A row-major array of float32 or float64 values, with the gradient of a loss with respect to it.
+///
+/// A Tensor is a cheap handle: copies share values and gradient. Values change only through
+/// `mutable_values`, which is meant for leaves (parameters, inputs) while no tape that has seen them
+/// is alive. `autograd/xtensor.h` makes tensors from xtensor expressions and views them as such.
+class Tensor {
+ public:
+  /// No tensor at all; stands for an optional operand that is absent. Using it as a tensor throws
+  /// ValueError.
+  Tensor() = default;
+
+  /// Values that nothing has been written to yet. Throws ShapeError if they are more than memory could
+  /// address.
+  static Tensor empty(const Shape& shape, DType dtype);
+  static Tensor full(const Shape& shape, double value, DType dtype);
+  static Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0.0, dtype); }
+  static Tensor scalar(double value, DType dtype) { return full({}, value, dtype); }
+  /// The values in row-major order, converted to `dtype`; throws ShapeError if their number differs
+  /// from the shape's.
+  static Tensor from(const Shape& shape, std::span<const double> values, DType dtype);
+  static Tensor from(const Shape& shape, std::initializer_list<double> values, DType dtype) {
+    return from(shape, std::span(values.begin(), values.size()), dtype);
+  }
+
+  explicit operator bool() const { return state_ != nullptr; }
+  const Shape& shape() const;
+  std::size_t rank() const { return shape().rank(); }
+  std::size_t size() const { return shape().size(); }
+  DType dtype() const;
+
+  /// All values in row-major order; throws DTypeError if T is not the element type.
+  template <class T>
+  std::span<const T> values() const;
+  template <class T>
+  std::span<T> mutable_values();
+  /// The only value of a tensor with one element; throws ShapeError if it has another number.
+  double item() const;
+
+  /// The same values under another shape of equal size, without a copy and outside any tape.
+  Tensor viewed_as(const Shape& shape) const;
+  /// A copy with values of its own, converted to `dtype`, outside any tape.
+  Tensor copied(DType dtype) const;
+
+  /// Makes this a leaf: from now on tapes record what is done with it, and `Tape::backward` leaves
+  /// its gradient here. Returns *this.
+  Tensor& require_gradient();
+  bool requires_gradient() const { return slot() != nullptr; }
+  /// The gradient that came together so far, or no tensor.
+  Tensor gradient() const;
+  /// The next contribution to the gradient starts anew.
+  void clear_gradient();
+
+  /// Moves value and gradient into memory of the caller's choice, such as a part of one slab for all
+  /// parameters; both hold size() values from the given byte offsets. Handles stay valid.
+  void move_into(const kernels::Memory& values, std::size_t values_offset,
+                 const kernels::Memory& gradients, std::size_t gradients_offset);
+
+  // For operations and the engine; users need none of these.
+
+  /// A tensor over memory that holds its values from a byte offset on.
+  static Tensor over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset);
+  const kernels::Memory& memory() const;
+  std::size_t byte_offset() const;
+  /// Where the gradient comes together; null if none is wanted.
+  const std::shared_ptr<GradientSlot>& slot() const;
+  void attach(std::shared_ptr<GradientSlot> slot);
+
+ private:
+  struct State;
+  explicit Tensor(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  State& state() const;
+
+  std::shared_ptr<State> state_;
+};
+
+/// The common element type; throws DTypeError, naming `operation`, if the two differ.
+DType common_dtype(const char* operation, const Tensor& a, const Tensor& b);
+
+}  // namespace tapestry

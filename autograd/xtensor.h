@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+
+#include "autograd/tensor.h"
+
+/// The bridge between tensors and xtensor. It takes seconds to compile; include it in sources only.
+namespace tapestry {
+
+/// The values of a tensor as an xtensor view, which must not outlive it. Throws DTypeError if T is
+/// not the element type.
+template <class T>
+auto as_xtensor(const Tensor& tensor) {
+  const auto values = tensor.values<T>();
+  return xt::adapt(values.data(), values.size(), xt::no_ownership(),
+                   std::vector<std::size_t>(tensor.shape().begin(), tensor.shape().end()));
+}
+
+/// A tensor with the values of any xtensor expression, converted to `dtype`.
+template <class E>
+Tensor to_tensor(const xt::xexpression<E>& expression, DType dtype) {
+  const xt::xarray<double, xt::layout_type::row_major> values = expression.derived_cast();
+  const std::vector<std::size_t> extents(values.shape().begin(), values.shape().end());
+  return Tensor::from(Shape(extents), std::span<const double>(values.data(), values.size()), dtype);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,115 @@
+#include "data/batch_schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <compare>
+#include <numeric>
+#include <stdexcept>
+
+#include "data/random.h"
+
+namespace tapestry {
+
+namespace {
+
+constexpr std::size_t batches_per_window = 100;
+
+void check_batch_size(std::size_t batch_size) {
+  if (batch_size == 0) {
+    throw std::invalid_argument("batch schedule: found batch_size 0, expected at least 1");
+  }
+}
+
+std::vector<std::size_t> all_indices(std::size_t count) {
+  std::vector<std::size_t> indices(count);
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return indices;
+}
+
+/// Pieces of `order` with batch_size indices each, the last one with what remains.
+std::vector<BatchIndices> cut(const std::vector<std::size_t>& order, std::size_t batch_size) {
+  std::vector<BatchIndices> batches;
+  for (auto begin = order.begin(); begin != order.end();) {
+    const auto remaining = static_cast<std::size_t>(order.end() - begin);
+    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(batch_size, remaining));
+    batches.emplace_back(begin, end);
+    begin = end;
+  }
+  return batches;
+}
+
+}  // namespace
+
+BatchSchedule::BatchSchedule(const std::vector<SentencePair>& pairs, std::size_t batch_size,
+                             std::uint64_t seed)
+    : batch_size_(batch_size), seed_(seed) {
+  check_batch_size(batch_size);
+  if (pairs.empty()) {
+    throw std::invalid_argument("batch schedule: found no sentence pairs, expected at least one");
+  }
+  lengths_.reserve(pairs.size());
+  for (const SentencePair& pair : pairs) {
+    lengths_.push_back({pair.source.size(), pair.target.size()});
+  }
+}
+
+std::size_t BatchSchedule::batches_per_epoch() const {
+  return (lengths_.size() - 1) / batch_size_ + 1;
+}
+
+const std::vector<BatchIndices>& BatchSchedule::epoch(std::uint64_t epoch) {
+  if (planned_epoch_ != epoch) {
+    plan_ = plan(epoch);
+    planned_epoch_ = epoch;
+  }
+  return plan_;
+}
+
+const BatchIndices& BatchSchedule::at(BatchPosition position) {
+  if (position.batch >= batches_per_epoch()) {
+    throw std::out_of_range(fmt::format("batch schedule: found batch {}, expected less than {}",
+                                        position.batch, batches_per_epoch()));
+  }
+  return epoch(position.epoch)[position.batch];
+}
+
+BatchPosition BatchSchedule::after(BatchPosition position) const {
+  if (position.batch + 1 < batches_per_epoch()) return {position.epoch, position.batch + 1};
+  return {position.epoch + 1, 0};
+}
+
+std::vector<BatchIndices> BatchSchedule::plan(std::uint64_t epoch) const {
+  RandomDraws random(seed_, DrawPurpose::batch_order, epoch);
+  std::vector<std::size_t> order = all_indices(lengths_.size());
+  shuffle(order, random);
+  sort_windows(order);
+  std::vector<BatchIndices> batches = cut(order, batch_size_);
+  shuffle(batches, random);
+  return batches;
+}
+
+void BatchSchedule::sort_windows(std::vector<std::size_t>& order) const {
+  const std::size_t window = std::min(batches_per_window, batches_per_epoch()) * batch_size_;
+  const auto by_length = [this](std::size_t a, std::size_t b) { return lengths_[a] < lengths_[b]; };
+  for (std::size_t begin = 0; begin < order.size(); begin += window) {
+    const std::size_t end = std::min(begin + window, order.size());
+    std::stable_sort(order.begin() + static_cast<std::ptrdiff_t>(begin),
+                     order.begin() + static_cast<std::ptrdiff_t>(end), by_length);
+  }
+}
+
+std::vector<BatchIndices> evaluation_batches(const std::vector<SentencePair>& pairs,
+                                             std::size_t batch_size) {
+  check_batch_size(batch_size);
+  std::vector<std::size_t> order = all_indices(pairs.size());
+  std::stable_sort(order.begin(), order.end(), [&pairs](std::size_t a, std::size_t b) {
+    const auto lengths = [&pairs](std::size_t i) {
+      return std::pair(pairs[i].source.size(), pairs[i].target.size());
+    };
+    return lengths(a) < lengths(b);
+  });
+  return cut(order, batch_size);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "data/corpus.h"
+
+namespace tapestry {
+
+/// The indices of the sentence pairs of a batch.
+using BatchIndices = std::vector<std::size_t>;
+
+/// Where a run is in its training data: all there is to save.
+struct BatchPosition {
+  std::uint64_t epoch = 0;  ///< from 0
+  std::size_t batch = 0;    ///< in the epoch, from 0
+
+  friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
+};
+
+/// Which training pairs make which batch. Every epoch holds every pair exactly once, in an order
+/// that is a pure function of (seed, epoch):
+///
+///   1. all pairs are shuffled;
+///   2. within windows of 100 batches pairs are sorted by length, so that a batch has little
+///      padding;
+///   3. they are cut into batches, the last of which may be short;
+///   4. the batches are shuffled.
+///
+/// The plan of one epoch is kept, so that going through an epoch plans it once.
+class BatchSchedule {
+ public:
+  /// batch_size is in sentence pairs; keeps the lengths of the pairs, not the pairs.
+  /// throws  std::invalid_argument if there are no pairs or batch_size is 0.
+  BatchSchedule(const std::vector<SentencePair>& pairs, std::size_t batch_size, std::uint64_t seed);
+
+  std::size_t batches_per_epoch() const;
+
+  /// The batches of an epoch; valid until another epoch is asked for.
+  const std::vector<BatchIndices>& epoch(std::uint64_t epoch);
+
+  /// The batch at a position; valid until another epoch is asked for.
+  /// throws  std::out_of_range unless position.batch < batches_per_epoch().
+  const BatchIndices& at(BatchPosition position);
+
+  /// The position after this one: the next batch, or the first of the next epoch.
+  BatchPosition after(BatchPosition position) const;
+
+ private:
+  struct Lengths {
+    std::size_t source;
+    std::size_t target;
+
+    friend auto operator<=>(const Lengths&, const Lengths&) = default;
+  };
+
+  std::vector<BatchIndices> plan(std::uint64_t epoch) const;
+  void sort_windows(std::vector<std::size_t>& order) const;
+
+  std::vector<Lengths> lengths_;
+  std::size_t batch_size_;
+  std::uint64_t seed_;
+  std::optional<std::uint64_t> planned_epoch_;
+  std::vector<BatchIndices> plan_;
+};
+
+/// Batches to evaluate on: every pair once, by rising length (equal ones by index), the last batch
+/// possibly short. No pairs give no batches.
+/// throws  std::invalid_argument if batch_size is 0.
+std::vector<BatchIndices> evaluation_batches(const std::vector<SentencePair>& pairs,
+                                             std::size_t batch_size);
+
+}  // namespace tapestry

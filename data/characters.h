@@ -1,0 +1,19 @@
+#pragma once
+
+namespace tapestry {
+
+/// What a tokenizer sees in a character.
+enum class CharacterKind { space, digit, word, punctuation };
+
+/// ASCII by its table; beyond it the white space of Unicode and the quotation marks, dashes,
+/// ellipsis and inverted marks of European languages; everything else belongs to words.
+CharacterKind kind_of(char32_t code_point);
+
+/// A mark that stays inside a word when letters or digits stand on both sides: ' and - and their
+/// typographic forms U+2019, U+2010, U+2011.
+bool joins_words(char32_t code_point);
+
+/// A mark that stays inside a number when digits stand on both sides: . , :
+bool joins_digits(char32_t code_point);
+
+}  // namespace tapestry

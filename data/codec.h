@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/options.h"
+#include "data/tokenizer.h"
+#include "data/vocabulary.h"
+
+namespace tapestry {
+
+/// Turns lines of text into ids and ids back into text, the way the corpus of a task was made. It
+/// needs the options and the two vocabularies only, so it can be rebuilt from a checkpoint without
+/// the data.
+class TextCodec {
+ public:
+  TextCodec(const DataOptions& options, Vocabulary source_vocabulary, Vocabulary target_vocabulary);
+
+  /// The ids of a line, with neither <bos> nor <eos>; empty for a blank line.
+  /// throws  DataError for parallel_text if the line is not valid UTF-8.
+  std::vector<std::int32_t> encode_source(std::string_view line) const;
+  std::vector<std::int32_t> encode_target(std::string_view line) const;
+
+  /// The text of the ids up to the first <eos>. throws std::out_of_range as Vocabulary::token().
+  std::string decode_source(std::span<const std::int32_t> ids) const;
+  std::string decode_target(std::span<const std::int32_t> ids) const;
+
+  const Vocabulary& source_vocabulary() const { return source_vocabulary_; }
+  const Vocabulary& target_vocabulary() const { return target_vocabulary_; }
+
+ private:
+  Tokenizer tokenizer_;
+  Vocabulary source_vocabulary_;
+  Vocabulary target_vocabulary_;
+};
+
+/// The tokenizer of a task: words and punctuation for parallel_text, white space otherwise.
+Tokenizer tokenizer_for(const DataOptions& options);
+
+}  // namespace tapestry

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "data/corpus.h"
+#include "data/options.h"
+#include "data/random.h"
+
+namespace tapestry {
+
+/// The part of a generated corpus that a sentence belongs to.
+enum class Split { train, validation, test };
+
+/// Where a source sentence belongs: by a hash of its ids keyed by the seed, one sentence in 20 is
+/// for validation and one in 20 for testing. The content decides alone, so that a held-out sentence
+/// never occurs in training, and sentences of every length stay in training.
+Split split_of(std::span<const std::int32_t> source, std::uint64_t seed);
+
+/// Draws one sentence pair of a task.
+using DrawPair = std::function<SentencePair(RandomDraws&)>;
+
+/// Draws the training, validation and test pairs of a generated task into `corpus`, as many as the
+/// options ask for.
+///
+/// Training pair i depends on the seed and i alone, and pairs may repeat. The sources of held-out
+/// pairs are all different.
+/// throws  DataError if train_size is 0, or if the task has too few different sentences for what is
+///         asked; the number of draws is bounded.
+void draw_splits(const DataOptions& options, const DrawPair& draw_pair, ParallelCorpus& corpus);
+
+}  // namespace tapestry

@@ -1,0 +1,191 @@
+#include "data/parallel_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "data/characters.h"
+#include "data/error.h"
+#include "data/text_file.h"
+#include "data/tokenizer.h"
+#include "data/utf8.h"
+#include "data/word_counter.h"
+
+namespace tapestry {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The two files of a part of the corpus ("train", "validation", "test").
+struct FilePair {
+  std::string part;
+  fs::path source;
+  fs::path target;
+};
+
+/// Sentence pairs as they stand in the files; blank pairs are left out already.
+struct TextPairs {
+  std::vector<std::string> source;
+  std::vector<std::string> target;
+};
+
+FilePair file_pair(const std::string& part, const std::string& source, const std::string& target,
+                   const fs::path& base) {
+  if (source.empty() || target.empty()) {
+    throw DataError(
+        fmt::format("data.{}_{}: found no file name", part, source.empty() ? "source" : "target"),
+        fmt::format("set both data.{0}_source and data.{0}_target", part));
+  }
+  return {part, base / source, base / target};
+}
+
+void check_line_counts(const FilePair& files, const TextPairs& lines) {
+  if (lines.source.size() == lines.target.size()) return;
+  throw DataError(fmt::format("{}: {} lines, but {} has {}: line n of one must be the translation "
+                              "of line n of the other",
+                              files.source.string(), lines.source.size(), files.target.string(),
+                              lines.target.size()),
+                  "find the first line that does not match, or make the two files again from one "
+                  "source");
+}
+
+bool is_blank(const std::string& line) {
+  for (std::size_t position = 0; position < line.size();) {
+    const Utf8Character character = character_at(line, position);
+    if (kind_of(character.code_point) != CharacterKind::space) return false;
+    position += character.bytes.size();
+  }
+  return true;
+}
+
+[[noreturn]] void refuse_half_blank(const FilePair& files, std::size_t line, bool source_is_blank) {
+  const fs::path& blank = source_is_blank ? files.source : files.target;
+  const fs::path& other = source_is_blank ? files.target : files.source;
+  throw DataError(fmt::format("{0}:{2}: the line is blank, but {1}:{2} is not", blank.string(),
+                              other.string(), line),
+                  "fill in the line, or delete it from both files");
+}
+
+TextPairs without_blank_pairs(const FilePair& files, TextPairs lines) {
+  TextPairs kept;
+  for (std::size_t i = 0; i < lines.source.size(); ++i) {
+    const bool source_is_blank = is_blank(lines.source[i]);
+    const bool target_is_blank = is_blank(lines.target[i]);
+    if (source_is_blank != target_is_blank) refuse_half_blank(files, i + 1, source_is_blank);
+    if (source_is_blank) continue;
+    kept.source.push_back(std::move(lines.source[i]));
+    kept.target.push_back(std::move(lines.target[i]));
+  }
+  return kept;
+}
+
+void note_left_out(ParallelCorpus& corpus, const std::string& part, std::size_t before,
+                   std::size_t after, const std::string& reason) {
+  if (before == after) return;
+  corpus.notes.push_back(
+      fmt::format("{}: {} of {} pairs left out: {}", part, before - after, before, reason));
+}
+
+void check_not_empty(const FilePair& files, const TextPairs& pairs, const std::string& hint) {
+  if (!pairs.source.empty()) return;
+  throw DataError(fmt::format("{}: no sentence pair remains of {} and {}", files.part,
+                              files.source.string(), files.target.string()),
+                  hint);
+}
+
+TextPairs read_pairs(const FilePair& files, ParallelCorpus& corpus) {
+  TextPairs lines = {read_text_lines(files.source), read_text_lines(files.target)};
+  check_line_counts(files, lines);
+  const std::size_t lines_read = lines.source.size();
+  TextPairs pairs = without_blank_pairs(files, std::move(lines));
+  note_left_out(corpus, files.part, lines_read, pairs.source.size(), "both lines are blank");
+  check_not_empty(files, pairs, "every line is blank: name the files with the sentences");
+  return pairs;
+}
+
+TextPairs without_long_pairs(const TextPairs& pairs, const WordTokenizer& tokenizer,
+                             std::size_t max_tokens) {
+  TextPairs kept;
+  for (std::size_t i = 0; i < pairs.source.size(); ++i) {
+    const std::size_t longer =
+        std::max(tokenizer.split(pairs.source[i]).size(), tokenizer.split(pairs.target[i]).size());
+    if (longer > max_tokens) continue;
+    kept.source.push_back(pairs.source[i]);
+    kept.target.push_back(pairs.target[i]);
+  }
+  return kept;
+}
+
+TextPairs read_training_pairs(const FilePair& files, const DataOptions& options,
+                              const WordTokenizer& tokenizer, ParallelCorpus& corpus) {
+  TextPairs pairs = read_pairs(files, corpus);
+  if (options.max_tokens == 0) return pairs;
+  TextPairs kept = without_long_pairs(pairs, tokenizer, options.max_tokens);
+  note_left_out(corpus, files.part, pairs.source.size(), kept.source.size(),
+                fmt::format("a side is longer than {} tokens", options.max_tokens));
+  check_not_empty(
+      files, kept,
+      fmt::format("raise data.max_tokens ({}): every pair has a longer side", options.max_tokens));
+  return kept;
+}
+
+void count_words(WordCounter& counter, const std::vector<std::string>& sentences,
+                 const WordTokenizer& tokenizer) {
+  for (const std::string& sentence : sentences) counter.add(tokenizer.split(sentence));
+}
+
+Vocabulary frequent_words(const WordCounter& counter, const DataOptions& options) {
+  Vocabulary vocabulary = counter.vocabulary(options.min_frequency, options.max_vocabulary);
+  if (vocabulary.size() > first_word_id) return vocabulary;
+  throw DataError(fmt::format("vocabulary: no word occurs {} times in the training text",
+                              options.min_frequency),
+                  "lower data.min_frequency");
+}
+
+void build_vocabularies(const TextPairs& training, const DataOptions& options,
+                        const WordTokenizer& tokenizer, ParallelCorpus& corpus) {
+  WordCounter source, target;
+  count_words(source, training.source, tokenizer);
+  count_words(options.shared_vocabulary ? source : target, training.target, tokenizer);
+  corpus.source_vocabulary = frequent_words(source, options);
+  corpus.target_vocabulary =
+      options.shared_vocabulary ? corpus.source_vocabulary : frequent_words(target, options);
+}
+
+std::vector<SentencePair> encode_pairs(const TextPairs& pairs, const WordTokenizer& tokenizer,
+                                       const ParallelCorpus& corpus) {
+  std::vector<SentencePair> encoded;
+  encoded.reserve(pairs.source.size());
+  for (std::size_t i = 0; i < pairs.source.size(); ++i) {
+    encoded.push_back({corpus.source_vocabulary.encode(tokenizer.split(pairs.source[i])),
+                       corpus.target_vocabulary.encode(tokenizer.split(pairs.target[i]))});
+  }
+  return encoded;
+}
+
+}  // namespace
+
+ParallelCorpus load_parallel_text(const DataOptions& options, const fs::path& base) {
+  const WordTokenizer tokenizer(options.lowercase);
+  ParallelCorpus corpus;
+  const TextPairs training =
+      read_training_pairs(file_pair("train", options.train_source, options.train_target, base),
+                          options, tokenizer, corpus);
+  build_vocabularies(training, options, tokenizer, corpus);
+  corpus.train = encode_pairs(training, tokenizer, corpus);
+
+  const auto load_part = [&](const FilePair& files) {
+    return encode_pairs(read_pairs(files, corpus), tokenizer, corpus);
+  };
+  corpus.validation = load_part(
+      file_pair("validation", options.validation_source, options.validation_target, base));
+  if (!options.test_source.empty() || !options.test_target.empty()) {
+    corpus.test = load_part(file_pair("test", options.test_source, options.test_target, base));
+  }
+  return corpus;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace tapestry {
+
+/// What a stream of random numbers is for. Streams of different purposes never overlap.
+enum class DrawPurpose : std::uint32_t {
+  training_example = 1,
+  held_out_example = 2,
+  batch_order = 3,
+};
+
+/// Random numbers that are a pure function of (seed, purpose, index): nothing but these three
+/// needs saving to draw the same numbers again.
+///
+/// Philox4x32-10 [1] with the seed as its key and (block, purpose, index) as its counter.
+///
+/// [1] Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
+class RandomDraws {
+ public:
+  RandomDraws(std::uint64_t seed, DrawPurpose purpose, std::uint64_t index);
+
+  /// Uniform in [0, 2^64).
+  std::uint64_t next();
+
+  /// Uniform in [0, n) without bias, n >= 1.
+  std::uint64_t below(std::uint64_t n);
+
+  /// True with probability 1 / n, n >= 1.
+  bool one_in(std::uint64_t n) { return below(n) == 0; }
+
+ private:
+  void refill();
+
+  std::array<std::uint32_t, 2> key_;
+  std::array<std::uint32_t, 4> counter_;
+  std::array<std::uint64_t, 2> block_{};
+  std::size_t used_ = 2;
+};
+
+/// Puts the items in uniformly random order (Fisher-Yates).
+template <typename T>
+void shuffle(std::vector<T>& items, RandomDraws& random) {
+  for (std::size_t remaining = items.size(); remaining > 1; --remaining) {
+    std::swap(items[remaining - 1], items[random.below(remaining)]);
+  }
+}
+
+}  // namespace tapestry

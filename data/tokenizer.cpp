@@ -1,0 +1,168 @@
+#include "data/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "data/characters.h"
+#include "data/error.h"
+#include "data/letter_case.h"
+#include "data/utf8.h"
+
+namespace tapestry {
+
+namespace {
+
+std::vector<Utf8Character> characters_of(std::string_view sentence) {
+  if (const auto position = find_invalid_utf8(sentence)) {
+    throw DataError(
+        fmt::format("text: byte {} (0x{:02X}) is not UTF-8", *position + 1,
+                    static_cast<unsigned>(static_cast<unsigned char>(sentence[*position]))),
+        "convert the text to UTF-8, for example with iconv");
+  }
+  std::vector<Utf8Character> characters;
+  characters.reserve(sentence.size());
+  for (std::size_t position = 0; position < sentence.size();) {
+    characters.push_back(character_at(sentence, position));
+    position += characters.back().bytes.size();
+  }
+  return characters;
+}
+
+bool is_word_part(CharacterKind kind) {
+  return kind == CharacterKind::word || kind == CharacterKind::digit;
+}
+
+/// Whether the mark at `i` stays inside the word or number around it.
+bool is_inside_word(std::span<const Utf8Character> characters, std::size_t i) {
+  if (i == 0 || i + 1 == characters.size()) return false;
+  const CharacterKind before = kind_of(characters[i - 1].code_point);
+  const CharacterKind after = kind_of(characters[i + 1].code_point);
+  const char32_t mark = characters[i].code_point;
+  if (joins_words(mark)) return is_word_part(before) && is_word_part(after);
+  if (!joins_digits(mark)) return false;
+  return before == CharacterKind::digit && after == CharacterKind::digit;
+}
+
+/// Where the token that starts with the character at `begin` (not white space) ends.
+std::size_t token_end(std::span<const Utf8Character> characters, std::size_t begin) {
+  const char32_t first = characters[begin].code_point;
+  std::size_t end = begin + 1;
+  if (is_word_part(kind_of(first))) {
+    while (end < characters.size() &&
+           (is_word_part(kind_of(characters[end].code_point)) || is_inside_word(characters, end))) {
+      ++end;
+    }
+  } else if (first == U'.' || first == U'-') {
+    while (end < characters.size() && characters[end].code_point == first) ++end;
+  }
+  return end;
+}
+
+std::string text_of(std::span<const Utf8Character> characters) {
+  std::string text;
+  for (const Utf8Character& character : characters) text += character.bytes;
+  return text;
+}
+
+/// Which sides of a token touch their neighbours.
+struct Attachment {
+  bool left = false;
+  bool right = false;
+};
+
+bool is_one_of(std::string_view token, std::span<const std::string_view> set) {
+  for (const std::string_view member : set) {
+    if (token == member) return true;
+  }
+  return false;
+}
+
+/// Decides the attachment of each token in turn; remembers which quotation marks are open.
+class Joiner {
+ public:
+  Attachment attachment(std::string_view token) {
+    if (is_one_of(token, closing)) return {.left = true};
+    if (is_one_of(token, opening)) return {.right = true};
+    if (token == "/") return {.left = true, .right = true};
+    if (token == "\"") return toggle(double_open_);
+    if (token == "'") return toggle(single_open_);
+    if (token == "„") {
+      low_open_ = true;
+      return {.right = true};
+    }
+    // It opens in English, and closes what „ opened in German.
+    if (token == "“") {
+      const bool closes = std::exchange(low_open_, false);
+      return {.left = closes, .right = !closes};
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::string_view closing[] = {".", ",", ";",   ":", "!", "?", ")", "]",
+                                                 "}", "%", "...", "…", "»", "›", "”", "’"};
+  static constexpr std::string_view opening[] = {"(", "[", "{", "$", "#", "@",
+                                                 "¿", "¡", "«", "‹", "‘", "‚"};
+
+  static Attachment toggle(bool& open) {
+    open = !open;
+    return {.left = !open, .right = open};
+  }
+
+  bool double_open_ = false;
+  bool single_open_ = false;
+  bool low_open_ = false;
+};
+
+}  // namespace
+
+Tokens SpaceTokenizer::split(std::string_view sentence) const {
+  constexpr std::string_view white_space = " \t\n\v\f\r";
+  Tokens tokens;
+  std::size_t begin = sentence.find_first_not_of(white_space);
+  while (begin != std::string_view::npos) {
+    const std::size_t end = std::min(sentence.find_first_of(white_space, begin), sentence.size());
+    tokens.emplace_back(sentence.substr(begin, end - begin));
+    begin = sentence.find_first_not_of(white_space, end);
+  }
+  return tokens;
+}
+
+std::string SpaceTokenizer::join(const Tokens& tokens) const {
+  return fmt::format("{}", fmt::join(tokens, " "));
+}
+
+Tokens WordTokenizer::split(std::string_view sentence) const {
+  const std::vector<Utf8Character> characters = characters_of(sentence);
+  Tokens tokens;
+  for (std::size_t begin = 0; begin < characters.size();) {
+    if (kind_of(characters[begin].code_point) == CharacterKind::space) {
+      ++begin;
+      continue;
+    }
+    const std::size_t end = token_end(characters, begin);
+    const std::string token = text_of(std::span(characters).subspan(begin, end - begin));
+    tokens.push_back(lowercase_ ? to_lowercase(token) : token);
+    begin = end;
+  }
+  return tokens;
+}
+
+std::string WordTokenizer::join(const Tokens& tokens) const {
+  std::string sentence;
+  Joiner joiner;
+  bool touches_next = true;
+  for (const std::string& token : tokens) {
+    const Attachment attachment = joiner.attachment(token);
+    if (!touches_next && !attachment.left) sentence += ' ';
+    sentence += token;
+    touches_next = attachment.right;
+  }
+  return sentence;
+}
+
+}  // namespace tapestry

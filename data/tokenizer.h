@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "data/vocabulary.h"
+
+namespace tapestry {
+
+/// Tokens are what stands between white space (the generated tasks).
+class SpaceTokenizer {
+ public:
+  /// Splits at ASCII white space; no token is empty.
+  Tokens split(std::string_view sentence) const;
+
+  /// The tokens with one space between them.
+  std::string join(const Tokens& tokens) const;
+};
+
+/// Words and punctuation marks of European languages.
+///
+///   split  "He said: it's 3.5 well-known tests!" -> He said : it's 3.5 well-known tests !
+///   join   the other way round
+///
+/// A sentence is split at white space, and each punctuation mark (ASCII, and the usual quotation
+/// marks, dashes and inverted marks beyond it) is a token of its own, except that
+///   - an apostrophe or hyphen between two letters or digits stays inside the word: don't, l'eau;
+///   - a point, comma or colon between two digits stays inside the number: 3.5, 10,000, 10:30;
+///   - a run of points or of hyphens is one token: "...", "--".
+class WordTokenizer {
+ public:
+  explicit WordTokenizer(bool lowercase = false) : lowercase_(lowercase) {}
+
+  /// throws  DataError if the sentence is not valid UTF-8, naming the byte.
+  Tokens split(std::string_view sentence) const;
+
+  /// The tokens as a sentence: no space before closing punctuation nor after opening brackets and
+  /// quotation marks; straight quotation marks open and close in turn.
+  std::string join(const Tokens& tokens) const;
+
+ private:
+  bool lowercase_;
+};
+
+using Tokenizer = std::variant<SpaceTokenizer, WordTokenizer>;
+
+}  // namespace tapestry

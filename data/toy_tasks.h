@@ -1,0 +1,20 @@
+#pragma once
+
+#include "data/corpus.h"
+#include "data/options.h"
+#include "data/vocabulary.h"
+
+namespace tapestry {
+
+/// The symbols of copy, reverse and sort, smallest first: a, b, ... up to 26 of them, otherwise
+/// s0, s1, ... Symbol k has the id first_word_id + k.
+Vocabulary toy_symbols(std::size_t num_symbols);
+
+/// The corpus of copy, reverse or sort: sequences with a length that is uniform in [min_length,
+/// max_length], of symbols that are uniform; the target is the source as it is, back to front, or
+/// in ascending order. Held-out pairs are as draw_splits() promises. The fingerprint is not set.
+///
+/// throws  DataError if an option is out of its range or there are too few different sequences.
+ParallelCorpus make_toy_corpus(const DataOptions& options);
+
+}  // namespace tapestry

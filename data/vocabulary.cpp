@@ -1,0 +1,130 @@
+#include "data/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "data/error.h"
+#include "data/utf8.h"
+
+namespace tapestry {
+
+namespace {
+
+constexpr std::array<std::string_view, first_word_id> special_symbols = {"<pad>", "<unk>", "<bos>",
+                                                                         "<eos>"};
+constexpr std::string_view white_space = " \t\n\v\f\r";
+
+/// `line` counts from 1 in the text form of the vocabulary.
+[[noreturn]] void refuse_line(std::size_t line, const std::string& problem) {
+  throw DataError(fmt::format("vocabulary: line {}: {}", line, problem),
+                  "a vocabulary has one token a line, each once: <pad>, <unk>, <bos>, <eos>, then "
+                  "the words");
+}
+
+void check_word(const std::string& word, std::size_t line) {
+  if (word.empty()) refuse_line(line, "found an empty token, expected a word");
+  if (find_invalid_utf8(word)) refuse_line(line, "found a token that is not UTF-8");
+  if (word.find_first_of(white_space) != std::string::npos) {
+    refuse_line(line, fmt::format("found white space in the token '{}'", word));
+  }
+  if (is_special_symbol(word)) {
+    refuse_line(line, fmt::format("found the special symbol {} again, expected a word", word));
+  }
+}
+
+Tokens split_lines(std::string_view text) {
+  Tokens lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) {
+      refuse_line(lines.size() + 1, fmt::format("found the end of the text after '{}', expected "
+                                                "a line end (is the text cut off?)",
+                                                text));
+    }
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
+void check_special_symbols(const Tokens& lines) {
+  for (std::size_t i = 0; i < special_symbols.size(); ++i) {
+    const std::string found = i < lines.size() ? fmt::format("'{}'", lines[i]) : "nothing";
+    if (i >= lines.size() || lines[i] != special_symbols[i]) {
+      refuse_line(i + 1, fmt::format("found {}, expected {}", found, special_symbols[i]));
+    }
+  }
+}
+
+}  // namespace
+
+bool is_special_symbol(std::string_view token) {
+  return std::find(special_symbols.begin(), special_symbols.end(), token) != special_symbols.end();
+}
+
+Vocabulary::Vocabulary(const Tokens& words)
+    : tokens_(special_symbols.begin(), special_symbols.end()) {
+  tokens_.reserve(tokens_.size() + words.size());
+  ids_.reserve(words.size());
+  for (const std::string& word : words) add_word(word);
+}
+
+void Vocabulary::add_word(const std::string& word) {
+  const std::size_t line = tokens_.size() + 1;
+  check_word(word, line);
+  const auto [entry, added] = ids_.try_emplace(word, static_cast<std::int32_t>(tokens_.size()));
+  if (!added) {
+    refuse_line(line, fmt::format("found '{}', which line {} has already", word,
+                                  static_cast<std::size_t>(entry->second) + 1));
+  }
+  tokens_.push_back(word);
+}
+
+Vocabulary Vocabulary::from_text(std::string_view text) {
+  const Tokens lines = split_lines(text);
+  check_special_symbols(lines);
+  return Vocabulary(Tokens(lines.begin() + first_word_id, lines.end()));
+}
+
+std::string Vocabulary::to_text() const {
+  std::string text;
+  for (const std::string& token : tokens_) {
+    text += token;
+    text += '\n';
+  }
+  return text;
+}
+
+std::int32_t Vocabulary::id(std::string_view word) const {
+  const auto entry = ids_.find(word);
+  return entry == ids_.end() ? unk_id : entry->second;
+}
+
+const std::string& Vocabulary::token(std::int32_t id) const {
+  if (id < 0 || static_cast<std::size_t>(id) >= size()) {
+    throw std::out_of_range(
+        fmt::format("vocabulary: found id {}, expected 0 to {}", id, size() - 1));
+  }
+  return tokens_[static_cast<std::size_t>(id)];
+}
+
+std::vector<std::int32_t> Vocabulary::encode(const Tokens& tokens) const {
+  std::vector<std::int32_t> ids;
+  ids.reserve(tokens.size());
+  for (const std::string& token : tokens) ids.push_back(id(token));
+  return ids;
+}
+
+Tokens Vocabulary::decode(std::span<const std::int32_t> ids) const {
+  Tokens tokens;
+  for (const std::int32_t id : ids) {
+    if (id == eos_id) break;
+    if (id != pad_id && id != bos_id) tokens.push_back(token(id));
+  }
+  return tokens;
+}
+
+}  // namespace tapestry

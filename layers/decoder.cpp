@@ -1,0 +1,36 @@
+#include "layers/decoder.h"
+
+namespace tapestry {
+
+DecoderLayer::DecoderLayer(const Scope& scope, const TransformerOptions& o)
+    : self_attn_(scope / "self_attn", o.d_model, o.num_heads, o.dropout),
+      cross_attn_(scope / "cross_attn", o.d_model, o.num_heads, o.dropout),
+      ff_(scope / "ff", o.d_model, o.d_ff, o.activation, o.dropout),
+      self_attn_residual_(scope / "self_attn_residual", o),
+      cross_attn_residual_(scope / "cross_attn_residual", o),
+      ff_residual_(scope / "ff_residual", o) {}
+
+Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
+                                const RandomStream& random) const {
+  const Tensor own = self_attn_residual_(
+      x, random, [&](const Tensor& v) { return self_attn_(v, v, masks.self, random); });
+  const Tensor crossed = cross_attn_residual_(
+      own, random, [&](const Tensor& v) { return cross_attn_(v, memory, masks.cross, random); });
+  return ff_residual_(crossed, random, [&](const Tensor& v) { return ff_(v, random); });
+}
+
+Decoder::Decoder(const Scope& scope, const TransformerOptions& o) {
+  for (std::size_t i = 0; i < o.num_decoder_layers; ++i) {
+    layers_.emplace_back(scope / "layers" / i, o);
+  }
+  if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o.d_model, o.layer_norm_epsilon);
+}
+
+Tensor Decoder::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
+                           const RandomStream& random) const {
+  Tensor y = x;
+  for (const DecoderLayer& layer : layers_) y = layer(y, memory, masks, random);
+  return norm_ ? (*norm_)(y) : y;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,21 @@
+#include "layers/dropout.h"
+
+#include "autograd/layer_path.h"
+#include "autograd/ops/dropout.h"
+#include "autograd/ops/dropout_add.h"
+
+namespace tapestry {
+
+Dropout::Dropout(const Scope& scope, double rate) : path_(&scope.path()), rate_(rate) {}
+
+Tensor Dropout::operator()(const Tensor& x, const RandomStream& random) const {
+  const LayerPath here(*path_);
+  return dropout(x, rate_, random.named(*path_));
+}
+
+Tensor Dropout::add_to(const Tensor& residual, const Tensor& x, const RandomStream& random) const {
+  const LayerPath here(*path_);
+  return dropout_add(residual, x, rate_, random.named(*path_));
+}
+
+}  // namespace tapestry

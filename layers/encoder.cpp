@@ -1,0 +1,32 @@
+#include "layers/encoder.h"
+
+namespace tapestry {
+
+EncoderLayer::EncoderLayer(const Scope& scope, const TransformerOptions& o)
+    : self_attn_(scope / "self_attn", o.d_model, o.num_heads, o.dropout),
+      ff_(scope / "ff", o.d_model, o.d_ff, o.activation, o.dropout),
+      self_attn_residual_(scope / "self_attn_residual", o),
+      ff_residual_(scope / "ff_residual", o) {}
+
+Tensor EncoderLayer::operator()(const Tensor& x, const AttentionMask& mask,
+                                const RandomStream& random) const {
+  const Tensor attended = self_attn_residual_(
+      x, random, [&](const Tensor& v) { return self_attn_(v, v, mask, random); });
+  return ff_residual_(attended, random, [&](const Tensor& v) { return ff_(v, random); });
+}
+
+Encoder::Encoder(const Scope& scope, const TransformerOptions& o) {
+  for (std::size_t i = 0; i < o.num_encoder_layers; ++i) {
+    layers_.emplace_back(scope / "layers" / i, o);
+  }
+  if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o.d_model, o.layer_norm_epsilon);
+}
+
+Tensor Encoder::operator()(const Tensor& x, const AttentionMask& mask,
+                           const RandomStream& random) const {
+  Tensor y = x;
+  for (const EncoderLayer& layer : layers_) y = layer(y, mask, random);
+  return norm_ ? (*norm_)(y) : y;
+}
+
+}  // namespace tapestry

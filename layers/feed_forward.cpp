@@ -1,0 +1,36 @@
+#include "layers/feed_forward.h"
+
+#include "autograd/error.h"
+#include "autograd/layer_path.h"
+#include "autograd/ops/gelu.h"
+#include "autograd/ops/gelu_tanh.h"
+#include "autograd/ops/relu.h"
+
+namespace tapestry {
+namespace {
+
+Tensor activate(Activation activation, const Tensor& x) {
+  switch (activation) {
+    case Activation::relu: return relu(x);
+    case Activation::gelu: return gelu(x);
+    case Activation::gelu_tanh: return gelu_tanh(x);
+  }
+  throw ValueError("feed-forward: unknown activation");
+}
+
+}  // namespace
+
+FeedForward::FeedForward(const Scope& scope, std::size_t d_model, std::size_t d_ff,
+                         Activation activation, double dropout)
+    : path_(&scope.path()),
+      linear1_(scope / "linear1", d_model, d_ff),
+      linear2_(scope / "linear2", d_ff, d_model),
+      activation_(activation),
+      dropout_(scope / "dropout", dropout) {}
+
+Tensor FeedForward::operator()(const Tensor& x, const RandomStream& random) const {
+  const LayerPath here(*path_);
+  return linear2_(dropout_(activate(activation_, linear1_(x)), random));
+}
+
+}  // namespace tapestry

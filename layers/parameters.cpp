@@ -1,0 +1,84 @@
+#include "layers/parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autograd/error.h"
+#include "autograd/layer_path.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t slab_alignment = 64;
+
+std::size_t slab_bytes(const Tensor& tensor) {
+  const std::size_t bytes = tensor.size() * bytes_per_element(tensor.dtype());
+  return (bytes + slab_alignment - 1) / slab_alignment * slab_alignment;
+}
+
+}  // namespace
+
+Parameters::Parameters(DType dtype, std::uint64_t seed)
+    : dtype_(dtype), random_(RandomStream(seed).named("parameters")) {}
+
+Tensor Parameters::create(const std::string& name, const Shape& shape,
+                          const Initializer& initializer) {
+  if (find(name) != nullptr) {
+    throw ValueError(fmt::format("parameters: `{}` exists already", name));
+  }
+  if (gathered_) {
+    throw ValueError(fmt::format("parameters: `{}` comes after `gather`", name));
+  }
+  Tensor tensor = Tensor::empty(shape, dtype_);
+  initialize(tensor, initializer, random_.named(name));
+  list_.push_back({name, tensor.require_gradient()});
+  return tensor;
+}
+
+void Parameters::gather() {
+  std::size_t bytes = 0;
+  for (const NamedTensor& parameter : list_) bytes += slab_bytes(parameter.tensor);
+  const kernels::Memory values(bytes);
+  const kernels::Memory gradients(bytes);
+  std::fill_n(values.data(), bytes, std::byte{0});  // the gaps between parameters too
+  std::fill_n(gradients.data(), bytes, std::byte{0});
+  std::size_t offset = 0;
+  for (NamedTensor& parameter : list_) {
+    parameter.tensor.move_into(values, offset, gradients, offset);
+    offset += slab_bytes(parameter.tensor);
+  }
+  gathered_ = true;
+}
+
+const NamedTensor* Parameters::find(std::string_view name) const {
+  const auto found = std::find_if(list_.begin(), list_.end(),
+                                  [&](const NamedTensor& p) { return p.name == name; });
+  return found == list_.end() ? nullptr : &*found;
+}
+
+std::size_t Parameters::num_values() const {
+  std::size_t total = 0;
+  for (const NamedTensor& parameter : list_) total += parameter.tensor.size();
+  return total;
+}
+
+void Parameters::clear_gradients() {
+  for (NamedTensor& parameter : list_) parameter.tensor.clear_gradient();
+}
+
+Scope::Scope(Parameters& parameters, std::string path)
+    : parameters_(&parameters), path_(&interned_path(path)) {}
+
+Scope Scope::operator/(std::string_view name) const {
+  return Scope(*parameters_, path_->empty() ? std::string(name) : fmt::format("{}.{}", *path_, name));
+}
+
+Scope Scope::operator/(std::size_t index) const { return *this / std::to_string(index); }
+
+Tensor Scope::parameter(std::string_view name, const Shape& shape,
+                        const Initializer& initializer) const {
+  return parameters_->create((*this / name).path(), shape, initializer);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,51 @@
+#include "layers/positions.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <vector>
+
+#include "autograd/error.h"
+#include "autograd/layer_path.h"
+#include "autograd/ops/add.h"
+#include "autograd/ops/slice.h"
+
+namespace tapestry {
+
+Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype) {
+  std::vector<double> table(length * d_model);
+  for (std::size_t pos = 0; pos < length; ++pos) {
+    for (std::size_t j = 0; j < d_model; ++j) {
+      const auto even = static_cast<double>(j - j % 2);
+      const double angle =
+          static_cast<double>(pos) / std::pow(10000.0, even / static_cast<double>(d_model));
+      table[pos * d_model + j] = j % 2 == 0 ? std::sin(angle) : std::cos(angle);
+    }
+  }
+  return Tensor::from({length, d_model}, table, dtype);
+}
+
+Positions::Positions(const Scope& scope, PositionKind kind, std::size_t max_length,
+                     std::size_t d_model, DType dtype)
+    : path_(&scope.path()),
+      table_(kind == PositionKind::learned
+                 ? scope.parameter("weight", {max_length, d_model},
+                                   normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))
+                 : sinusoidal_positions(max_length, d_model, dtype)) {}
+
+Tensor Positions::operator()(const Tensor& x) const {
+  const LayerPath here(*path_);
+  if (x.rank() != 3 || x.shape()[2] != table_.shape()[1]) {
+    throw ShapeError(fmt::format("positions: x has shape {}, expected (batch, length, {})",
+                                 to_string(x.shape()), table_.shape()[1]));
+  }
+  const std::size_t length = x.shape()[1];
+  if (length > table_.shape()[0]) {
+    throw ShapeError(fmt::format("positions: the sequence has {} tokens, expected at most {} "
+                                 "(model.max_length)",
+                                 length, table_.shape()[0]));
+  }
+  return add(x, slice(table_, 0, 0, length));
+}
+
+}  // namespace tapestry

@@ -1,0 +1,85 @@
+#include "layers/transformer.h"
+
+#include <fmt/format.h>
+
+#include "autograd/error.h"
+#include "autograd/layer_path.h"
+#include "autograd/ops/linear.h"
+#include "layers/token_batch.h"
+
+namespace tapestry {
+namespace {
+
+std::optional<Embedding> source_embedding(const Scope& root, const TransformerOptions& options,
+                                          std::size_t source_vocabulary,
+                                          std::size_t target_vocabulary, std::int32_t padding_id) {
+  if (options.tie_embeddings != TiedEmbeddings::all) {
+    return Embedding(root / "source_embedding", source_vocabulary, options.d_model, padding_id);
+  }
+  if (source_vocabulary != target_vocabulary) {
+    throw ShapeError(fmt::format("transformer: tie_embeddings is all, but the vocabularies have {} "
+                                 "and {} entries, expected one common vocabulary",
+                                 source_vocabulary, target_vocabulary));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Transformer::Transformer(Parameters& parameters, const TransformerOptions& o,
+                         std::size_t source_vocabulary, std::size_t target_vocabulary,
+                         std::int32_t padding_id)
+    : options_(o),
+      target_embedding_(Scope(parameters) / "target_embedding", target_vocabulary, o.d_model,
+                        padding_id),
+      own_source_embedding_(source_embedding(Scope(parameters), o, source_vocabulary,
+                                             target_vocabulary, padding_id)),
+      source_positions_(Scope(parameters) / "source_positions", o.positions, o.max_length,
+                        o.d_model, parameters.dtype()),
+      target_positions_(Scope(parameters) / "target_positions", o.positions, o.max_length,
+                        o.d_model, parameters.dtype()),
+      source_dropout_(Scope(parameters) / "source_dropout", o.dropout),
+      target_dropout_(Scope(parameters) / "target_dropout", o.dropout),
+      encoder_(Scope(parameters) / "encoder", o),
+      decoder_(Scope(parameters) / "decoder", o) {
+  const Scope output = Scope(parameters) / "output";
+  output_weight_ = o.tie_embeddings == TiedEmbeddings::none
+                       ? output.parameter("weight", {target_vocabulary, o.d_model},
+                                          glorot_uniform(o.d_model, target_vocabulary))
+                       : target_embedding_.weight();
+  output_bias_ = output.parameter("bias", {target_vocabulary}, zeros_initializer());
+}
+
+Tensor Transformer::embed(const Embedding& embedding, const Positions& positions,
+                          const Dropout& dropout, const TokenBatch& tokens,
+                          const RandomStream& random) const {
+  return dropout(positions(embedding(tokens.ids)), random);
+}
+
+Tensor Transformer::encode(const TokenBatch& source, const RandomStream& random) const {
+  const Embedding& embedding = own_source_embedding_ ? *own_source_embedding_ : target_embedding_;
+  return encoder_(embed(embedding, source_positions_, source_dropout_, source, random),
+                  AttentionMask::padding(source.lengths), random);
+}
+
+Tensor Transformer::decode(const TokenBatch& target, const Tensor& memory,
+                           const TokenBatch& source, const RandomStream& random) const {
+  const DecoderMasks masks{
+      .self = AttentionMask::causal() & AttentionMask::padding(target.lengths),
+      .cross = AttentionMask::padding(source.lengths)};
+  return decoder_(embed(target_embedding_, target_positions_, target_dropout_, target, random),
+                  memory, masks, random);
+}
+
+Tensor Transformer::logits(const Tensor& decoded) const {
+  static const std::string& path = interned_path("output");
+  const LayerPath here(path);
+  return linear(decoded, output_weight_, output_bias_);
+}
+
+Tensor Transformer::operator()(const TokenBatch& source, const TokenBatch& target,
+                               const RandomStream& random) const {
+  return logits(decode(target, encode(source, random), source, random));
+}
+
+}  // namespace tapestry

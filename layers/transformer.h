@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "autograd/random.h"
+#include "autograd/tensor.h"
+#include "layers/decoder.h"
+#include "layers/dropout.h"
+#include "layers/embedding.h"
+#include "layers/encoder.h"
+#include "layers/linear.h"
+#include "layers/parameters.h"
+#include "layers/positions.h"
+#include "layers/transformer_options.h"
+
+namespace tapestry {
+
+struct TokenBatch;
+
+/// The encoder-decoder Transformer [1]: source ids to target logits.
+///
+///   parameters  source_embedding, target_embedding: Embedding; source_positions, target_positions
+///               (learned positions only); encoder: Encoder; decoder: Decoder; output: Linear
+///               (d_model -> target vocabulary), or output.bias alone where the projection is the
+///               target embedding's matrix. With `tie_embeddings: all`, target_embedding serves the
+///               source too.
+///   throws      ShapeError for sequences longer than max_length, ValueError for unknown ids
+///
+/// [1] Vaswani et al. 2017.
+class Transformer {
+ public:
+  /// `padding_id` fills up short sequences; its embedding gets no gradient.
+  Transformer(Parameters& parameters, const TransformerOptions& options,
+              std::size_t source_vocabulary, std::size_t target_vocabulary,
+              std::int32_t padding_id);
+
+  /// The encoder's output, (rows, source length, d_model).
+  Tensor encode(const TokenBatch& source, const RandomStream& random = {}) const;
+
+  /// The decoder's output for the tokens so far, (rows, target length, d_model). `target` starts with
+  /// <bos>; position t sees target tokens up to t and all of the source.
+  Tensor decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
+                const RandomStream& random = {}) const;
+
+  /// Scores of the next token, (..., target vocabulary), from the decoder's output (..., d_model).
+  Tensor logits(const Tensor& decoded) const;
+
+  /// All three: (rows, target length, target vocabulary). A random stream turns dropout on.
+  Tensor operator()(const TokenBatch& source, const TokenBatch& target,
+                    const RandomStream& random = {}) const;
+
+  const TransformerOptions& options() const { return options_; }
+
+ private:
+  Tensor embed(const Embedding& embedding, const Positions& positions, const Dropout& dropout,
+               const TokenBatch& tokens, const RandomStream& random) const;
+
+  TransformerOptions options_;
+  Embedding target_embedding_;
+  std::optional<Embedding> own_source_embedding_;
+  Positions source_positions_, target_positions_;
+  Dropout source_dropout_, target_dropout_;
+  Encoder encoder_;
+  Decoder decoder_;
+  Tensor output_weight_, output_bias_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+
+namespace tapestry {
+
+/// Where a residual block normalises: before its sublayer, x + f(norm(x)), with one more norm at the
+/// end of the stack [1]; or after the addition, norm(x + f(x)) [2].
+///
+/// [1] Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture".
+/// [2] Vaswani et al. 2017, "Attention Is All You Need".
+enum class NormPlacement { pre, post };
+
+/// What stands between the two linear maps of a feed-forward block; gelu is the exact form (erf),
+/// gelu_tanh its approximation by tanh.
+enum class Activation { relu, gelu, gelu_tanh };
+
+/// How a token learns where it stands: fixed sines and cosines, or one learned vector a position.
+enum class PositionKind { sinusoidal, learned };
+
+/// Which embeddings share one matrix: none; `target`, the target embedding and the output
+/// projection; `all`, the source embedding too (both sides then need one common vocabulary).
+enum class TiedEmbeddings { none, target, all };
+
+/// Sizes and choices of an encoder-decoder Transformer. The member initialisers are the defaults.
+struct TransformerOptions {
+  std::size_t d_model = 128;  ///< width of every token vector; a multiple of num_heads
+  std::size_t num_heads = 4;
+  std::size_t num_encoder_layers = 2;
+  std::size_t num_decoder_layers = 2;
+  std::size_t d_ff = 512;  ///< width between the two maps of a feed-forward block
+  double dropout = 0.1;    ///< in [0, 1): of embeddings, attention weights, activations, residuals
+  NormPlacement norm = NormPlacement::pre;
+  Activation activation = Activation::relu;
+  PositionKind positions = PositionKind::sinusoidal;
+  std::size_t max_length = 256;  ///< longest sequence in tokens, <bos> and <eos> included
+  TiedEmbeddings tie_embeddings = TiedEmbeddings::target;
+  double layer_norm_epsilon = 1e-5;  ///< added to the variance, > 0
+};
+
+}  // namespace tapestry

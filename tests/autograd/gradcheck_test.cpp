@@ -1,0 +1,222 @@
+#include "autograd/gradcheck.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "autograd/error.h"
+#include "autograd/operation.h"
+#include "autograd/ops/add.h"
+#include "autograd/ops/exp.h"
+#include "autograd/ops/mul.h"
+#include "autograd/ops/relu.h"
+#include "autograd/ops/softmax.h"
+#include "autograd/ops/square.h"
+#include "tests/support/gradients.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+enum class Fault { none, zeros, sign, factor, not_a_number };
+
+/// Softmax of one row, with a gradient that is wrong in one way.
+struct FaultySoftmax {
+  static constexpr const char* name = "faulty_softmax";
+  Fault fault;
+  Tensor y{};
+
+  Tensor forward(const Tensor& x) {
+    const TapePause only_this_operation_is_recorded;
+    return y = softmax(x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    const auto p = y.values<double>();
+    const auto g = dy.values<double>();
+    const kernels::Target<double> out = dx.target<double>();
+    double mean = 0.0;
+    for (std::size_t i = 0; i < p.size(); ++i) mean += p[i] * g[i];
+    for (std::size_t i = 0; i < p.size(); ++i) out.put(i, spoiled(i, p[i] * (g[i] - mean)));
+  }
+
+  double spoiled(std::size_t i, double derivative) const {
+    switch (fault) {
+      case Fault::none:
+        return derivative;
+      case Fault::zeros:
+        return 0.0;
+      case Fault::sign:
+        return -derivative;
+      case Fault::factor:
+        return 1.001 * derivative;
+      case Fault::not_a_number:
+        return i == 3 ? std::numeric_limits<double>::quiet_NaN() : derivative;
+    }
+    return derivative;
+  }
+};
+
+/// Passes x on, with a gradient half too large at coordinate 4.
+struct OneWrong {
+  static constexpr const char* name = "one_wrong";
+  Tensor forward(const Tensor& x) { return x.viewed_as(x.shape()); }
+  void backward(const Tensor& dy, Gradient dx) const {
+    const auto g = dy.values<double>();
+    const kernels::Target<double> out = dx.target<double>();
+    for (std::size_t i = 0; i < g.size(); ++i) out.put(i, i == 4 ? 1.5 * g[i] : g[i]);
+  }
+};
+
+/// What gradcheck finds for a softmax of n values with this fault.
+GradcheckRow row_with(Fault fault, std::size_t n = 6, const GradcheckOptions& options = {}) {
+  const Tensor x = random_leaf({n}, 1);
+  const NamedTensor named[] = {{"x", x}};
+  return gradcheck([&] { return apply(FaultySoftmax{fault}, x); }, named, options).rows[0];
+}
+
+void check_is_caught(const GradcheckRow& row) {
+  CHECK(row.worst_relative_error > 1e-4);
+  CHECK(row.verdict == GradcheckVerdict::wrong);
+}
+
+}  // namespace
+
+TEST_CASE("gradcheck finds a right gradient right") {
+  const GradcheckRow row = row_with(Fault::none);
+  CHECK(row.worst_relative_error < 1e-9);
+  CHECK(row.verdict == GradcheckVerdict::agrees);
+  CHECK(row.coordinates_untold == 0);
+}
+
+TEST_CASE("gradcheck catches a softmax whose gradient is all zeros") {
+  check_is_caught(row_with(Fault::zeros));
+}
+
+TEST_CASE("gradcheck catches a wrong sign") { check_is_caught(row_with(Fault::sign)); }
+
+TEST_CASE("gradcheck catches a factor of 1.001") { check_is_caught(row_with(Fault::factor)); }
+
+TEST_CASE("gradcheck catches NaN in one element, also one that is not sampled") {
+  check_is_caught(row_with(Fault::not_a_number));
+  check_is_caught(row_with(Fault::not_a_number, 5000, {.max_coordinates = 1}));
+}
+
+TEST_CASE("gradcheck counts its verdicts and names them") {
+  const Tensor x = random_leaf({6}, 1);
+  const Tensor y = random_leaf({6}, 2);
+  const NamedTensor named[] = {{"x", x}, {"y", y}};
+  const GradcheckReport report =
+      gradcheck([&] { return apply(FaultySoftmax{Fault::sign}, x) * y; }, named);
+  CHECK(report.count(GradcheckVerdict::wrong) == 1);
+  CHECK(report.count(GradcheckVerdict::agrees) == 1);
+  CHECK(report.count(GradcheckVerdict::cannot_tell) == 0);
+  CHECK(std::string(name(GradcheckVerdict::wrong)) == "wrong");
+}
+
+TEST_CASE("gradcheck steps closer where a kink is near") {
+  const Tensor x = Tensor::from({4}, {1e-4, -1e-4, 1.0, -1.0}, DType::float64).require_gradient();
+  CHECK(gradient_error([&] { return relu(x); }, {x}) < 1e-6);
+}
+
+TEST_CASE("gradcheck does not take rounding for a gradient where there is none") {
+  const Tensor x = random_leaf({6}, 1);
+  const Tensor shift = Tensor::scalar(0.3, DType::float64).require_gradient();
+  const NamedTensor named[] = {{"x", x}, {"shift", shift}};
+  const GradcheckReport report = gradcheck([&] { return softmax(x + shift); }, named);
+  CHECK(report.rows[0].verdict == GradcheckVerdict::agrees);
+  CHECK(report.rows[1].verdict != GradcheckVerdict::wrong);
+}
+
+TEST_CASE("gradcheck catches NaN in the output") {
+  Tensor x = Tensor::from({2}, {1.0, std::numeric_limits<double>::quiet_NaN()}, DType::float64);
+  x.require_gradient();
+  CHECK(gradient_error([&] { return square(x); }, {x}) > 1e-4);
+}
+
+TEST_CASE("gradcheck reports each tensor with its name, shape, norm and worst coordinate") {
+  const Tensor x = Tensor::scalar(3.0, DType::float64).require_gradient();
+  const Tensor other = Tensor::full({2}, 1.0, DType::float64).require_gradient();
+  const NamedTensor named[] = {{"x", x}, {"other", other}};
+  const GradcheckReport report = gradcheck([&] { return square(x); }, named);
+  REQUIRE(report.rows.size() == 2);
+  const GradcheckRow& row = report.rows[0];
+  CHECK(row.name == "x");
+  CHECK(row.shape == Shape{});
+  CHECK(row.reached);
+  CHECK(row.coordinates_checked == 1);
+  CHECK(row.gradient_norm >= 0.5 * 6.0);  // the weight of the only output is in +-[0.5, 1.5]
+  CHECK(row.gradient_norm <= 1.5 * 6.0);
+  CHECK(std::abs(row.analytic) == doctest::Approx(row.gradient_norm));
+  CHECK(row.numeric == doctest::Approx(row.analytic).epsilon(1e-9));
+  CHECK(report.rows[1].name == "other");
+  CHECK_FALSE(report.rows[1].reached);
+  CHECK(report.rows[1].gradient_norm == 0.0);
+  CHECK(report.rows[1].worst_relative_error == 0.0);
+}
+
+TEST_CASE("gradcheck points to the coordinate that is wrong") {
+  const Tensor x = random_leaf({7}, 1);
+  const NamedTensor named[] = {{"x", x}};
+  const GradcheckReport report = gradcheck([&] { return apply(OneWrong{}, x); }, named);
+  CHECK(report.rows[0].worst_coordinate == 4);
+  CHECK(report.rows[0].worst_relative_error > 0.1);
+}
+
+TEST_CASE("gradcheck samples large tensors and checks all of small ones") {
+  const Tensor small = random_leaf({64}, 1);
+  const Tensor large = random_leaf({65}, 2);
+  const NamedTensor named[] = {{"small", small}, {"large", large}};
+  CHECK(gradcheck([&] { return square(small); }, named).rows[0].coordinates_checked == 64);
+  CHECK(gradcheck([&] { return square(large); }, named).rows[1].coordinates_checked == 64);
+  const GradcheckOptions all = {.max_coordinates = 1000};
+  CHECK(gradcheck([&] { return square(large); }, named, all).rows[1].coordinates_checked == 65);
+}
+
+TEST_CASE("gradcheck restores values to the bit and clears gradients") {
+  const Tensor x = random_leaf({5}, 1);
+  const std::vector<double> before = values_of(x);
+  gradient_error([&] { return exp(x); }, {x});
+  CHECK(values_of(x) == before);
+  CHECK_FALSE(x.gradient());
+}
+
+TEST_CASE("gradcheck is not misled by gradients left from before") {
+  const Tensor x = random_leaf({5}, 1);
+  {
+    Tape tape;
+    tape.backward(square(x), Tensor::full({5}, 7.0, DType::float64));
+  }
+  CHECK(gradient_error([&] { return square(x); }, {x}) < 1e-9);
+}
+
+TEST_CASE("gradcheck records nothing on a tape that is alive around it") {
+  const Tensor x = random_leaf({5}, 1);
+  const Tape tape;
+  CHECK(gradient_error([&] { return square(x); }, {x}) < 1e-9);
+  CHECK(tape.size() == 0);
+}
+
+TEST_CASE("gradcheck takes a function that returns its input, or something empty") {
+  const Tensor x = random_leaf({5}, 1);
+  CHECK(gradient_error([&] { return x; }, {x}) < 1e-9);
+  const Tensor none = Tensor::zeros({0}, DType::float64).require_gradient();
+  CHECK(gradient_error([&] { return square(none); }, {none}) == 0.0);
+}
+
+TEST_CASE("gradcheck refuses float32 and tensors that require no gradient, by name") {
+  const auto check = [](const Tensor& x) {
+    const NamedTensor named[] = {{"encoder.weight", x}};
+    gradcheck([&] { return square(x); }, named);
+  };
+  CHECK_THROWS_WITH_AS(check(Tensor::zeros({2}, DType::float32).require_gradient()),
+                       "gradcheck: `encoder.weight` is float32, expected float64: differences of "
+                       "float32 values are too coarse",
+                       DTypeError);
+  CHECK_THROWS_WITH_AS(check(Tensor::zeros({2}, DType::float64)),
+                       "gradcheck: `encoder.weight` requires no gradient", ValueError);
+}

@@ -1,0 +1,194 @@
+#include "autograd/kernels/gemm.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "tests/support/threads.h"
+
+using namespace tapestry;
+using namespace tapestry::kernels;
+
+namespace {
+
+template <class T>
+struct Matrix {
+  std::size_t rows, columns, stride;
+  bool transposed;  ///< stored (columns, rows)
+  std::vector<T> data;
+
+  Matrix(std::size_t m, std::size_t n, bool is_transposed, std::size_t padding, double seed)
+      : rows(m), columns(n), stride((is_transposed ? m : n) + padding), transposed(is_transposed) {
+    data.resize((transposed ? n : m) * stride + 1);
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      data[i] = static_cast<T>(std::sin(seed + 2.3 * static_cast<double>(i)));
+    }
+  }
+  double at(std::size_t i, std::size_t j) const {
+    return static_cast<double>(transposed ? data[j * stride + i] : data[i * stride + j]);
+  }
+  Operand<T> operand() const { return {data.data(), stride, transposed}; }
+};
+
+template <class T>
+using Gemm = void (*)(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>, Target<T>,
+                      std::size_t, const T*);
+
+struct Case {
+  std::size_t m, n, k;
+  bool a_transposed = false, b_transposed = false, add = false;
+  std::size_t padding = 0;
+  double scale = 1.0;
+};
+
+/// Checks one product against a triple loop, and that nothing beside the result is written to.
+template <class T>
+void check_product(Gemm<T> gemm_function, const Case& c) {
+  CAPTURE(c.m);
+  CAPTURE(c.n);
+  CAPTURE(c.k);
+  CAPTURE(c.a_transposed);
+  CAPTURE(c.b_transposed);
+  CAPTURE(c.add);
+  const Matrix<T> a(c.m, c.k, c.a_transposed, c.padding, 1.0);
+  const Matrix<T> b(c.k, c.n, c.b_transposed, c.padding, 2.0);
+  const std::size_t stride = c.n + c.padding;
+  const T before = c.add ? T(0.5) : std::numeric_limits<T>::quiet_NaN();
+  const T guard = T(77);
+  std::vector<T> out(c.m * stride + 1, guard);
+  for (std::size_t i = 0; i < c.m; ++i) std::fill_n(out.data() + i * stride, c.n, before);
+
+  gemm_function(c.m, c.n, c.k, static_cast<T>(c.scale), a.operand(), b.operand(),
+                {out.data(), c.add}, stride, nullptr);
+
+  double worst = 0.0;
+  bool guarded = out.back() == guard;
+  for (std::size_t i = 0; i < c.m; ++i) {
+    for (std::size_t j = 0; j < stride; ++j) {
+      const auto found = static_cast<double>(out[i * stride + j]);
+      if (j >= c.n) {
+        guarded = guarded && found == static_cast<double>(guard);
+        continue;
+      }
+      double sum = c.add ? 0.5 : 0.0, magnitude = 1.0;
+      for (std::size_t l = 0; l < c.k; ++l) {
+        const double term = c.scale * a.at(i, l) * b.at(l, j);
+        sum += term;
+        magnitude += std::abs(term);
+      }
+      const double error = std::abs(found - sum) / magnitude;
+      worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
+    }
+  }
+  CHECK(guarded);
+  CHECK(worst <=
+        static_cast<double>(std::numeric_limits<T>::epsilon()) * (2.0 + static_cast<double>(c.k)));
+}
+
+template <class T>
+void check_all_transpositions(std::size_t m, std::size_t n, std::size_t k) {
+  for (const Gemm<T> gemm_function : {Gemm<T>(gemm<T>), Gemm<T>(gemm_here<T>)}) {
+    for (const bool a_transposed : {false, true}) {
+      for (const bool b_transposed : {false, true}) {
+        check_product<T>(gemm_function, {m, n, k, a_transposed, b_transposed});
+        check_product<T>(gemm_function, {m, n, k, a_transposed, b_transposed, true, 3, -1.5});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a product is right by hand") {
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6};  // (2, 3)
+  const std::vector<float> b = {1, 0, 2, 1, 0, 3};  // (3, 2)
+  std::vector<float> out = {100, 100, 100, 100};
+  gemm<float>(2, 2, 3, 1.0F, {a.data(), 3}, {b.data(), 2}, {out.data()}, 2);
+  CHECK(out == std::vector<float>{5, 11, 14, 23});
+  gemm<float>(2, 2, 3, 2.0F, {a.data(), 3}, {b.data(), 2}, {out.data(), true}, 2);
+  CHECK(out == std::vector<float>{15, 33, 42, 69});
+}
+
+TEST_CASE("products agree with triple loops for all transpositions and odd sizes") {
+  const std::size_t sizes[][3] = {{1, 1, 1},  {1, 5, 3},    {5, 1, 3},   {3, 4, 1},
+                                  {7, 9, 11}, {16, 16, 16}, {33, 17, 5}, {31, 64, 65}};
+  for (const auto& [m, n, k] : sizes) {
+    check_all_transpositions<float>(m, n, k);
+    check_all_transpositions<double>(m, n, k);
+  }
+}
+
+TEST_CASE("products beyond the size of a split agree with triple loops, tall and wide") {
+  const std::size_t sizes[][3] = {
+      {200, 50, 40}, {50, 203, 40}, {601, 40, 33}, {33, 601, 40}, {129, 129, 65}};
+  for (const auto& [m, n, k] : sizes) {
+    for (const std::size_t threads : {1, 2}) {
+      const testing::ThreadCount count(threads);
+      check_all_transpositions<float>(m, n, k);
+      check_all_transpositions<double>(m, n, k);
+    }
+  }
+}
+
+TEST_CASE("a product over no inner extent is zero, or leaves what it is added to") {
+  for (const bool add : {false, true}) {
+    check_product<float>(gemm<float>, {3, 4, 0, false, false, add, 2});
+    check_product<double>(gemm<double>, {3, 4, 0, true, true, add, 0});
+  }
+}
+
+TEST_CASE("a product without rows or columns writes nothing") {
+  float untouched = 5.0F;
+  const float value = 1.0F;
+  gemm<float>(0, 1, 1, 1.0F, {&value, 1}, {&value, 1}, {&untouched}, 1);
+  gemm<float>(1, 0, 1, 1.0F, {&value, 1}, {&value, 1}, {&untouched}, 1);
+  CHECK(untouched == 5.0F);
+}
+
+TEST_CASE("a bias is added to every row, once, with or without an inner extent") {
+  for (const std::size_t k : {0, 3, 70}) {
+    constexpr std::size_t m = 90, n = 70;
+    const Matrix<double> a(m, k, false, 0, 1.0);
+    const Matrix<double> b(k, n, false, 0, 2.0);
+    std::vector<double> bias(n);
+    for (std::size_t j = 0; j < n; ++j) bias[j] = static_cast<double>(j);
+    std::vector<double> plain(m * n), biased(m * n, std::numeric_limits<double>::quiet_NaN());
+    gemm<double>(m, n, k, 1.0, a.operand(), b.operand(), {plain.data()}, n);
+    gemm<double>(m, n, k, 1.0, a.operand(), b.operand(), {biased.data()}, n, bias.data());
+    double worst = 0.0;
+    for (std::size_t i = 0; i < m * n; ++i) {
+      REQUIRE_FALSE(std::isnan(biased[i]));
+      worst = std::max(worst, std::abs(biased[i] - plain[i] - bias[i % n]));
+    }
+    CHECK(worst < 1e-12);
+  }
+}
+
+TEST_CASE("products have the same bits on any number of threads") {
+  const std::size_t sizes[][3] = {{300, 64, 64}, {64, 300, 64}, {257, 255, 129}, {40, 40, 400}};
+  for (const auto& [m, n, k] : sizes) {
+    for (const bool transposed : {false, true}) {
+      const Matrix<float> a(m, k, transposed, 0, 1.0);
+      const Matrix<float> b(k, n, !transposed, 0, 2.0);
+      CHECK(testing::same_on_any_number_of_threads([&, m = m, n = n, k = k] {
+        std::vector<float> out(m * n);
+        gemm<float>(m, n, k, 1.0F, a.operand(), b.operand(), {out.data()}, n);
+        return out;
+      }));
+    }
+  }
+}
+
+TEST_CASE("gemm_here works inside the pieces of parallel_for") {
+  const testing::ThreadCount count(2);
+  constexpr std::size_t n = 70;
+  const Matrix<float> a(n, n, false, 0, 1.0);
+  std::vector<std::vector<float>> results(6, std::vector<float>(n * n));
+  parallel_for(results.size(), [&](std::size_t i) {
+    gemm_here<float>(n, n, n, 1.0F, a.operand(), a.operand(), {results[i].data()}, n);
+  });
+  for (const auto& result : results) CHECK(result == results[0]);
+}

@@ -1,0 +1,165 @@
+#include "autograd/kernels/memory.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace tapestry::kernels;
+
+namespace {
+
+std::size_t in_use() { return memory_statistics().bytes_in_use; }
+
+/// Bytes that a request for `bytes` takes out of the pool.
+std::size_t taken_by(std::size_t bytes) {
+  const std::size_t before = in_use();
+  const Memory memory(bytes);
+  return in_use() - before;
+}
+
+}  // namespace
+
+TEST_CASE("every block starts on a 64-byte boundary and holds what was asked for") {
+  for (const std::size_t bytes : {0, 1, 63, 64, 65, 200, 4096, 100000, 5000000}) {
+    CAPTURE(bytes);
+    const Memory memory(bytes);
+    CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % 64 == 0);
+    CHECK(taken_by(bytes) >= bytes);
+    std::memset(memory.data(), 0x5a, bytes);
+  }
+}
+
+TEST_CASE("size classes are 64 bytes apart up to 512 and four to each power of two beyond") {
+  const std::pair<std::size_t, std::size_t> classes[] = {
+      {0, 64},      {1, 64},        {64, 64},       {65, 128},     {128, 128}, {129, 192},
+      {192, 192},   {193, 256},     {256, 256},     {257, 320},    {448, 448}, {449, 512},
+      {512, 512},   {513, 640},     {640, 640},     {641, 768},    {896, 896}, {897, 1024},
+      {1025, 1280}, {65536, 65536}, {65537, 81920}, {81921, 98304}};
+  for (const auto& [bytes, block] : classes) {
+    CAPTURE(bytes);
+    CHECK(taken_by(bytes) == block);
+  }
+}
+
+TEST_CASE("beyond 256 bytes a request leaves less than a fifth of its block unused") {
+  for (std::size_t bytes = 257; bytes < 20000; bytes += 7) {
+    CAPTURE(bytes);
+    const std::size_t block = taken_by(bytes);
+    CHECK(block >= bytes);
+    CHECK(block - bytes < block / 5);
+  }
+}
+
+TEST_CASE("a released block is handed out again to the next request of its size class") {
+  const std::byte* const first = Memory(1000).data();
+  const std::uint64_t allocations = memory_statistics().system_allocations;
+  const Memory again(1020);
+  CHECK(again.data() == first);
+  CHECK(memory_statistics().system_allocations == allocations);
+}
+
+TEST_CASE("sizes seen before take nothing from the system, in any order") {
+  const auto take_many = [] {
+    std::vector<Memory> held;
+    for (std::size_t i = 0; i < 50; ++i) held.emplace_back(100 * (i % 10) * (i % 10));
+    return held.size();
+  };
+  take_many();
+  const MemoryStatistics before = memory_statistics();
+  for (int repeat = 0; repeat < 3; ++repeat) take_many();
+  const MemoryStatistics after = memory_statistics();
+  CHECK(after.system_allocations == before.system_allocations);
+  CHECK(after.bytes_reserved == before.bytes_reserved);
+}
+
+TEST_CASE("a block is given back when its last handle goes") {
+  const std::size_t before = in_use();
+  Memory memory(640);
+  CHECK(memory.unique());
+  Memory copy = memory;
+  CHECK_FALSE(memory.unique());
+  CHECK(copy.data() == memory.data());
+  const Memory moved = std::move(memory);
+  CHECK_FALSE(memory);  // NOLINT: a moved-from handle owns nothing
+  CHECK(in_use() == before + 640);
+  copy = Memory();
+  CHECK(moved.unique());
+  CHECK(in_use() == before + 640);
+  copy = moved;
+  CHECK_FALSE(moved.unique());
+}
+
+TEST_CASE("no memory is false, has no data and is not unique") {
+  const Memory none;
+  CHECK_FALSE(none);
+  CHECK(none.data() == nullptr);
+  CHECK_FALSE(none.unique());
+}
+
+TEST_CASE("the peak counts what was in use at once") {
+  const std::size_t above_peak = memory_statistics().peak_bytes_in_use - in_use() + 1;
+  { const Memory large(above_peak); }
+  const MemoryStatistics statistics = memory_statistics();
+  CHECK(statistics.peak_bytes_in_use >= statistics.bytes_in_use + above_peak);
+  CHECK(statistics.bytes_reserved >= statistics.peak_bytes_in_use);
+  { const Memory small(64); }
+  CHECK(memory_statistics().peak_bytes_in_use == statistics.peak_bytes_in_use);
+}
+
+TEST_CASE("an impossible request throws bad_alloc and leaves the pool as it was") {
+  const MemoryStatistics before = memory_statistics();
+  CHECK_THROWS_AS(Memory(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
+  const MemoryStatistics after = memory_statistics();
+  CHECK(after.bytes_in_use == before.bytes_in_use);
+  CHECK(after.system_allocations == before.system_allocations);
+}
+
+TEST_CASE("blocks held at once do not overlap") {
+  std::vector<Memory> held;
+  for (std::size_t i = 0; i < 40; ++i) {
+    held.emplace_back(300);
+    std::memset(held.back().data(), static_cast<int>(i), 300);
+  }
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    for (std::size_t k = 0; k < 300; ++k) REQUIRE(held[i].data()[k] == std::byte(i));
+  }
+}
+
+TEST_CASE("threads take and release at the same time without losing a block") {
+  const std::size_t before = in_use();
+  const auto work = [] {
+    std::vector<Memory> held;
+    for (std::size_t i = 0; i < 2000; ++i) {
+      held.emplace_back(64 + i % 700);
+      if (held.size() > 20) held.erase(held.begin() + static_cast<std::ptrdiff_t>(i % 20));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  CHECK(in_use() == before);
+}
+
+TEST_CASE("a handle may be released on another thread than the one that took it") {
+  const std::size_t before = in_use();
+  Memory memory(5000);
+  std::thread([taken = std::move(memory)] { CHECK(taken.unique()); }).join();
+  CHECK(in_use() == before);
+}
+
+TEST_CASE("containers live in the pool") {
+  const std::size_t before = in_use();
+  {
+    const std::vector<int, PoolAllocator<int>> numbers(1000, 7);
+    CHECK(in_use() >= before + 4000);
+    CHECK(numbers[999] == 7);
+  }
+  CHECK(in_use() == before);
+}

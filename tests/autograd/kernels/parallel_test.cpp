@@ -1,0 +1,113 @@
+#include "autograd/kernels/parallel.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/support/threads.h"
+
+using namespace tapestry::kernels;
+using tapestry::testing::ThreadCount;
+
+TEST_CASE("every piece runs once, on 1, 2 and 8 threads") {
+  for (const std::size_t threads : {1, 2, 8}) {
+    const ThreadCount count(threads);
+    for (const std::size_t pieces : {0, 1, 2, 7, 100}) {
+      CAPTURE(threads);
+      CAPTURE(pieces);
+      std::vector<std::atomic<int>> runs(pieces);
+      parallel_for(pieces, [&](std::size_t i) { ++runs[i]; });
+      for (const auto& n : runs) CHECK(n == 1);
+    }
+  }
+}
+
+TEST_CASE("all pieces have ended when parallel_for returns") {
+  const ThreadCount count(8);
+  std::atomic<int> ended = 0;
+  parallel_for(64, [&](std::size_t) {
+    std::this_thread::yield();
+    ++ended;
+  });
+  CHECK(ended == 64);
+}
+
+TEST_CASE("a call from inside a piece runs its pieces once, in order, on the thread of the piece") {
+  for (const std::size_t threads : {1, 2, 8}) {
+    const ThreadCount count(threads);
+    std::vector<std::vector<std::size_t>> order(5);
+    std::atomic<int> elsewhere = 0;
+    parallel_for(5, [&](std::size_t i) {
+      const auto here = std::this_thread::get_id();
+      parallel_for(10, [&](std::size_t j) {
+        elsewhere += std::this_thread::get_id() != here;
+        order[i].push_back(j);
+      });
+    });
+    for (const auto& inner : order) {
+      CHECK(inner == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+    }
+    // With one thread the outer call is no parallel region, but there is no other thread either.
+    CHECK(elsewhere == 0);
+  }
+}
+
+TEST_CASE("two threads of the program may run kernels at the same time") {
+  const ThreadCount count(2);
+  std::atomic<int> sum = 0;
+  const auto work = [&] {
+    for (int repeat = 0; repeat < 50; ++repeat) parallel_for(10, [&](std::size_t) { ++sum; });
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  CHECK(sum == 1000);
+}
+
+TEST_CASE("the number of threads is what was set, and at least one") {
+  const ThreadCount count(3);
+  CHECK(num_threads() == 3);
+  set_num_threads(0);
+  CHECK(num_threads() >= 1);
+}
+
+TEST_CASE("ranges cover [0, n) without overlap and do not depend on the number of threads") {
+  const auto ranges_of = [](std::size_t n, std::size_t per_piece) {
+    std::set<std::pair<std::size_t, std::size_t>> ranges;
+    std::mutex mutex;
+    parallel_ranges(n, per_piece, [&](std::size_t begin, std::size_t end) {
+      const std::lock_guard lock(mutex);
+      ranges.insert({begin, end});
+    });
+    return ranges;
+  };
+  using Ranges = std::set<std::pair<std::size_t, std::size_t>>;
+  for (const std::size_t threads : {1, 2, 8}) {
+    const ThreadCount count(threads);
+    CHECK(ranges_of(10, 4) == Ranges{{0, 4}, {4, 8}, {8, 10}});
+    CHECK(ranges_of(8, 4) == Ranges{{0, 4}, {4, 8}});
+    CHECK(ranges_of(0, 4).empty());
+    CHECK(ranges_of(3, 0) == Ranges{{0, 1}, {1, 2}, {2, 3}});
+  }
+}
+
+TEST_CASE("rows are cut into pieces of about equal numbers of elements, one row at the least") {
+  const auto pieces_of = [](std::size_t rows, std::size_t columns) {
+    std::atomic<std::size_t> pieces = 0, covered = 0;
+    parallel_rows(rows, columns, [&](std::size_t begin, std::size_t end) {
+      ++pieces;
+      covered += end - begin;
+    });
+    CHECK(covered == rows);
+    return pieces.load();
+  };
+  CHECK(pieces_of(64, 512) == 2);
+  CHECK(pieces_of(5, 2 * elements_per_piece) == 5);
+  CHECK(pieces_of(5, 0) == 1);
+  CHECK(pieces_of(0, 10) == 0);
+}

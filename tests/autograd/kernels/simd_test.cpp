@@ -1,0 +1,89 @@
+#include "autograd/kernels/simd.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+using namespace tapestry::kernels;
+
+namespace {
+
+const std::vector<std::size_t> sizes = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 100};
+
+template <class T>
+std::vector<T> uneven(std::size_t n) {
+  std::vector<T> values(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    values[i] = static_cast<T>(std::sin(1.0 + 3.7 * static_cast<double>(i)));
+  }
+  return values;
+}
+
+template <class T>
+void check_map() {
+  for (const std::size_t n : sizes) {
+    CAPTURE(n);
+    const std::vector<T> a = uneven<T>(n);
+    std::vector<T> written(n + 1, T(99)), added(n + 1, T(99));
+    std::fill_n(added.begin(), n, T(1));
+    const auto negate_and_halve = [](const Vec<T>& v) { return v * Vec<T>(T(-0.5)); };
+    map(n, Target<T>{written.data()}, negate_and_halve, a.data());
+    map(n, Target<T>{added.data(), true}, negate_and_halve, a.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      CHECK(written[i] == a[i] * T(-0.5));
+      CHECK(added[i] == T(1) + a[i] * T(-0.5));
+    }
+    CHECK(written[n] == T(99));
+    CHECK(added[n] == T(99));
+  }
+}
+
+template <class T>
+void check_folds() {
+  const T epsilon = std::numeric_limits<T>::epsilon();
+  for (const std::size_t n : sizes) {
+    CAPTURE(n);
+    const std::vector<T> a = uneven<T>(n);
+    long double sum = 0.0L;
+    for (const T x : a) sum += static_cast<long double>(x) * static_cast<long double>(x);
+    const T found = sum_of<T>(
+        n, [](const Vec<T>& u, const Vec<T>& v) { return u * v; }, a.data(), a.data());
+    CHECK(std::abs(static_cast<double>(found) - static_cast<double>(sum)) <=
+          static_cast<double>(epsilon) * static_cast<double>(n));
+    const T largest =
+        n == 0 ? -std::numeric_limits<T>::infinity() : *std::max_element(a.begin(), a.end());
+    CHECK(max_of(n, a.data()) == largest);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("map writes or adds n values and leaves what follows alone") {
+  check_map<float>();
+  check_map<double>();
+}
+
+TEST_CASE("sum_of and max_of see each of n values once") {
+  check_folds<float>();
+  check_folds<double>();
+}
+
+TEST_CASE("max_of of negative values does not see the filling of the last vector") {
+  for (const std::size_t n : {1, 5, 9, 17, 33}) {
+    const std::vector<float> a(n, -3.0F);
+    CHECK(max_of(n, a.data()) == -3.0F);
+  }
+}
+
+TEST_CASE("values given to map do not mix: NaN stays where it is") {
+  for (std::size_t bad = 0; bad < 19; ++bad) {
+    std::vector<double> a(19, 1.0), y(19);
+    a[bad] = std::numeric_limits<double>::quiet_NaN();
+    map(
+        19, Target<double>{y.data()}, [](const Vec<double>& v) { return v + v; }, a.data());
+    for (std::size_t i = 0; i < 19; ++i) CHECK(std::isnan(y[i]) == (i == bad));
+  }
+}

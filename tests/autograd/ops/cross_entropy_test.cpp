@@ -1,0 +1,113 @@
+#include "autograd/ops/cross_entropy.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <xtensor/xtensor.hpp>
+
+#include "autograd/error.h"
+#include "autograd/tape.h"
+#include "tests/support/gradients.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+TEST_CASE("cross entropy is minus the mean log-probability of the targets") {
+  for (const DType dtype : dtypes) {
+    const Tensor logits = Tensor::from(
+        {1, 2, 2}, {std::log(1.0), std::log(3.0), std::log(2.0), std::log(2.0)}, dtype);
+    const double expected = (-std::log(0.75) - std::log(0.5)) / 2;
+    check_values(cross_entropy(logits, Ids{{1, 0}}), {expected}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("equal logits cost ln(vocabulary), whatever the smoothing") {
+  const Tensor logits = Tensor::full({1, 3, 50}, 2.0, DType::float64);
+  for (const double alpha : {0.0, 0.1, 0.9}) {
+    check_values(cross_entropy(logits, Ids{{0, 7, 49}}, {.label_smoothing = alpha}),
+                 {std::log(50.0)});
+  }
+}
+
+TEST_CASE("label smoothing spreads alpha over the whole vocabulary, target included") {
+  // p = (0.2, 0.8), target 1, alpha 0.5: weights 0.25 and 0.75.
+  const Tensor logits = Tensor::from({1, 1, 2}, {0.0, std::log(4.0)}, DType::float64);
+  check_values(cross_entropy(logits, Ids{{1}}, {.label_smoothing = 0.5}),
+               {-0.25 * std::log(0.2) - 0.75 * std::log(0.8)});
+}
+
+TEST_CASE("cross entropy hands out the sum of -log p(target), which smoothing leaves alone") {
+  const Tensor logits = Tensor::from({1, 2, 2}, {0.0, std::log(4.0), 0.0, 0.0}, DType::float64);
+  double nll_sum = 0.0;
+  cross_entropy(logits, Ids{{1, 0}}, {.label_smoothing = 0.5}, &nll_sum);
+  CHECK(nll_sum == doctest::Approx(-std::log(0.8) - std::log(0.5)));
+}
+
+TEST_CASE("ignored targets count for nothing and get zero gradient") {
+  const Tensor logits = random_leaf({2, 2, 3}, 1);
+  const Ids all{{2, 1}, {0, 1}};
+  const Ids some{{2, 0}, {0, 0}};
+  const auto loss = [&](const Ids& ids, std::int32_t ignored) {
+    return cross_entropy(logits, ids, {.ignored_id = ignored}).item();
+  };
+  CHECK(loss(some, 0) == doctest::Approx(loss(Ids{{2, 7}, {7, 7}}, 7)).epsilon(1e-14));
+  CHECK(loss(all, -1) != doctest::Approx(loss(some, 0)));
+  Tape tape;
+  tape.backward(cross_entropy(logits, some, {.ignored_id = 0}));
+  const auto gradient = values_of(logits.gradient());
+  for (std::size_t i = 0; i < 3; ++i) CHECK(gradient[i] != 0.0);
+  for (std::size_t i = 3; i < 12; ++i) CHECK(gradient[i] == 0.0);
+}
+
+TEST_CASE("a normalizer adds up the losses of parts to that of the whole") {
+  const Tensor logits = random_leaf({2, 3, 5}, 1);
+  const auto part = [&](std::size_t row) {
+    const auto values = logits.values<double>().subspan(row * 15, 15);
+    return Tensor::from({1, 3, 5}, values, DType::float64);
+  };
+  const Ids ids{{1, 2, 0}, {3, 0, 0}};
+  const double whole = cross_entropy(logits, ids, {.ignored_id = 0}).item();
+  const CrossEntropyOptions shared{.ignored_id = 0, .normalizer = 3};
+  const double parts = cross_entropy(part(0), Ids{{1, 2, 0}}, shared).item() +
+                       cross_entropy(part(1), Ids{{3, 0, 0}}, shared).item();
+  CHECK(parts == doctest::Approx(whole).epsilon(1e-14));
+  CHECK(cross_entropy(part(0), Ids{{0, 0, 0}}, shared).item() == 0.0);
+}
+
+TEST_CASE("the gradient of cross entropy agrees with differences") {
+  for (const std::size_t vocabulary : {1, 2, 7, 8, 17}) {
+    const Tensor logits = random_leaf({2, 2, vocabulary}, vocabulary);
+    const auto last = static_cast<std::int32_t>(vocabulary - 1);
+    for (const double alpha : {0.0, 0.3}) {
+      const CrossEntropyOptions options{.ignored_id = 99, .label_smoothing = alpha};
+      const Ids ids{{0, 99}, {last, last}};
+      CAPTURE(vocabulary);
+      CHECK(gradient_error([&] { return cross_entropy(logits, ids, options); }, {logits}) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("cross entropy is finite for logits of 1e4 either way") {
+  for (const DType dtype : dtypes) {
+    const Tensor logits = Tensor::from({1, 1, 2}, {1e4, -1e4}, dtype);
+    check_values(cross_entropy(logits, Ids{{0}}), {0.0});
+    check_values(cross_entropy(logits, Ids{{1}}), {2e4});
+  }
+}
+
+TEST_CASE("cross entropy refuses what does not fit and says what would") {
+  const Tensor logits = Tensor::zeros({1, 2, 3}, DType::float32);
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 2, 0}}),
+                       "cross_entropy: logits have shape (1, 2, 3), expected (1, 3, vocabulary) "
+                       "(targets are (1, 3))",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 3}}),
+                       "cross_entropy: target (0, 1) is 3, expected 0 <= id < 3", ValueError);
+  CHECK_THROWS_WITH_AS(
+      cross_entropy(logits, Ids{{1, 1}}, {.ignored_id = 1}),
+      "cross_entropy: all 2 targets are ignored (id 1), expected at least one that counts",
+      ValueError);
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 1}}, {.label_smoothing = 1.0}),
+                       "cross_entropy: label_smoothing is 1, expected 0 <= alpha < 1", ValueError);
+}

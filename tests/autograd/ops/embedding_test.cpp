@@ -1,0 +1,106 @@
+#include "autograd/ops/embedding.h"
+
+#include <doctest/doctest.h>
+
+#include <xtensor/xtensor.hpp>
+
+#include "autograd/error.h"
+#include "autograd/ops/add.h"
+#include "autograd/tape.h"
+#include "tests/support/gradients.h"
+#include "tests/support/threads.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+/// Ids (rows, length) that come back unevenly often.
+Ids uneven_ids(std::size_t rows, std::size_t length, std::size_t vocabulary) {
+  Ids ids = Ids::from_shape({rows, length});
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ids.data()[i] = static_cast<std::int32_t>(i * i % vocabulary);
+  }
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("embedding looks up a row for each id and multiplies it by the factor") {
+  for (const DType dtype : dtypes) {
+    const Tensor weight = Tensor::from({3, 2}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, dtype);
+    const Ids ids{{2, 0}, {0, 1}};
+    const Tensor y = embedding(weight, ids);
+    CHECK(y.shape() == Shape{2, 2, 2});
+    check_values(y, {5.0, 6.0, 1.0, 2.0, 1.0, 2.0, 3.0, 4.0});
+    check_values(embedding(weight, Ids{{1}}, std::nullopt, 0.5), {1.5, 2.0});
+    check_values(embedding(weight, Ids{{1}}, 1), {3.0, 4.0});
+  }
+}
+
+TEST_CASE("the gradient of embedding adds over repeated ids and is 0 for absent ones") {
+  for (const DType dtype : dtypes) {
+    const Tensor weight = Tensor::full({4, 2}, 9.0, dtype).require_gradient();
+    Tape tape;
+    tape.backward(embedding(weight, Ids{{3, 0, 3}}, std::nullopt, 2.0),
+                  Tensor::from({1, 3, 2}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, dtype));
+    check_values(weight.gradient(), {6.0, 8.0, 0.0, 0.0, 0.0, 0.0, 12.0, 16.0});
+  }
+}
+
+TEST_CASE("the padding row of an embedding gets no gradient") {
+  const Tensor weight = Tensor::zeros({2, 1}, DType::float32).require_gradient();
+  Tape tape;
+  tape.backward(embedding(weight, Ids{{0, 1, 1}}, 1),
+                Tensor::from({1, 3, 1}, {1.0, 2.0, 3.0}, DType::float32));
+  check_values(weight.gradient(), {1.0, 0.0});
+}
+
+TEST_CASE("an embedding used twice gets the sum of both gradients, but for the padding row") {
+  const Tensor weight = Tensor::zeros({3, 1}, DType::float32).require_gradient();
+  Tape tape;
+  tape.backward(embedding(weight, Ids{{0, 2}}, 2) + embedding(weight, Ids{{1, 0}}, 2),
+                Tensor::from({1, 2, 1}, {1.0, 10.0}, DType::float32));
+  check_values(weight.gradient(), {11.0, 1.0, 0.0});
+}
+
+TEST_CASE("embedding of no ids is empty and gives zero gradient") {
+  const Tensor weight = Tensor::full({2, 1}, 1.0, DType::float32).require_gradient();
+  Tape tape;
+  const Tensor y = embedding(weight, Ids::from_shape({2, 0}));
+  CHECK(y.shape() == Shape{2, 0, 1});
+  tape.backward(y, Tensor::zeros({2, 0, 1}, DType::float32));
+  check_values(weight.gradient(), {0.0, 0.0});
+}
+
+TEST_CASE("the gradient of embedding agrees with differences, around the vector width too") {
+  for (const std::size_t d : {1, 7, 8, 9, 16, 17}) {
+    const Tensor weight = random_leaf({6, d}, d);
+    const Ids ids = uneven_ids(3, 4, 5);
+    CAPTURE(d);
+    CHECK(gradient_error([&] { return embedding(weight, ids, std::nullopt, 1.7); }, {weight}) <
+          1e-6);
+  }
+}
+
+TEST_CASE("the gradient of a large embedding has the same bits on any number of threads") {
+  Tensor weight = Tensor::zeros({300, 200}, DType::float32).require_gradient();
+  const Tensor dy = random_leaf({8, 100, 200}, 1).copied(DType::float32);
+  CHECK(same_on_any_number_of_threads([&] {
+    weight.clear_gradient();
+    Tape tape;
+    tape.backward(embedding(weight, uneven_ids(8, 100, 300)), dy);
+    return values_of(weight.gradient());
+  }));
+}
+
+TEST_CASE("embedding refuses ids outside the vocabulary and weights that are no table") {
+  const Tensor weight = Tensor::zeros({5, 2}, DType::float32);
+  CHECK_THROWS_WITH_AS(embedding(weight, Ids{{0, 1}, {4, 5}}),
+                       "embedding: id (1, 1) is 5, expected 0 <= id < 5", ValueError);
+  CHECK_THROWS_WITH_AS(embedding(weight, Ids{{0, -1}}),
+                       "embedding: id (0, 1) is -1, expected 0 <= id < 5", ValueError);
+  CHECK_THROWS_WITH_AS(embedding(Tensor::zeros({5}, DType::float32), Ids{{0}}),
+                       "embedding: weight has shape (5), expected (vocabulary, d)", ShapeError);
+}

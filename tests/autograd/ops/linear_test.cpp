@@ -1,0 +1,94 @@
+#include "autograd/ops/linear.h"
+
+#include <doctest/doctest.h>
+
+#include "autograd/error.h"
+#include "autograd/kernels/parallel.h"
+#include "autograd/tape.h"
+#include "tests/support/gradients.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+TEST_CASE("linear multiplies by the transposed weight and adds the bias") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 2}, {1, 1, 1, 0}, dtype);
+    const Tensor w = Tensor::from({3, 2}, {1, 2, 3, 4, 5, 6}, dtype);
+    const Tensor b = Tensor::from({3}, {0.5, 0, -1}, dtype);
+    check_values(linear(x, w, b), {3.5, 7, 10, 1.5, 3, 4});
+    check_values(linear(x, w), {3, 7, 11, 1, 3, 5});
+  }
+}
+
+TEST_CASE("linear maps the last axis of any number of axes") {
+  const Tensor w = Tensor::from({1, 2}, {1, 10}, DType::float64);
+  const Tensor x = Tensor::from({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, DType::float64);
+  const Tensor y = linear(x, w);
+  CHECK(y.shape() == Shape{2, 2, 1});
+  check_values(y, {21, 43, 65, 87});
+  CHECK(linear(Tensor::from({2}, {1, 1}, DType::float64), w).shape() == Shape{1});
+  CHECK(linear(Tensor::zeros({0, 2}, DType::float64), w).shape() == Shape{0, 1});
+}
+
+TEST_CASE("the gradients of linear agree with differences") {
+  for (const std::size_t in : {1, 7, 16}) {
+    const Tensor x = random_leaf({2, 5, in}, 1);
+    const Tensor w = random_leaf({3, in}, 2);
+    const Tensor b = random_leaf({3}, 3);
+    CHECK(gradient_error([&] { return linear(x, w, b); }, {x, w, b}) < 1e-6);
+    CHECK(gradient_error([&] { return linear(x, w); }, {x, w}) < 1e-6);
+  }
+}
+
+TEST_CASE("linear of a tensor with itself adds both gradients") {
+  const Tensor x = random_leaf({3, 3}, 1);
+  CHECK(gradient_error([&] { return linear(x, x); }, {x}) < 1e-6);
+}
+
+TEST_CASE("linear gives a gradient only to what requires one") {
+  const Tensor x = Tensor::full({2, 2}, 1.0, DType::float64);
+  const Tensor w = random_leaf({2, 2}, 1);
+  Tape tape;
+  tape.backward(linear(x, w), Tensor::full({2, 2}, 1.0, DType::float64));
+  check_values(w.gradient(), {2, 2, 2, 2});
+  CHECK_FALSE(x.requires_gradient());
+}
+
+TEST_CASE("a large linear map has the same bits on any number of threads") {
+  const auto run = [](std::size_t threads) {
+    kernels::set_num_threads(threads);
+    const Tensor x = random_leaf({300, 70}, 1).copied(DType::float32).require_gradient();
+    const Tensor w = random_leaf({90, 70}, 2).copied(DType::float32).require_gradient();
+    const Tensor b = random_leaf({90}, 3).copied(DType::float32).require_gradient();
+    Tape tape;
+    const Tensor y = linear(x, w, b);
+    tape.backward(y, y);
+    std::vector<double> all;
+    for (const Tensor& t : {y, x.gradient(), w.gradient(), b.gradient()}) {
+      const auto values = values_of(t);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    kernels::set_num_threads(0);
+    return all;
+  };
+  const auto one = run(1);
+  CHECK(one == run(2));
+  CHECK(one == run(5));
+}
+
+TEST_CASE("linear refuses what does not fit and says what would") {
+  const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
+  CHECK_THROWS_WITH_AS(
+      linear(zeros({32, 10, 64}), zeros({256, 128})),
+      "linear: x has shape (32, 10, 64), expected last axis 128 (weight is (256, 128))",
+      ShapeError);
+  CHECK_THROWS_WITH_AS(linear(zeros({2}), zeros({2})),
+                       "linear: weight has shape (2), expected (out, in)", ShapeError);
+  CHECK_THROWS_WITH_AS(linear(zeros({}), zeros({2, 2})),
+                       "linear: x has shape (), expected last axis 2 (weight is (2, 2))",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(linear(zeros({2}), zeros({3, 2}), zeros({2})),
+                       "linear: bias has shape (2), expected (3) (weight is (3, 2))", ShapeError);
+  CHECK_THROWS_AS(linear(zeros({2}), Tensor::zeros({3, 2}, DType::float64)), DTypeError);
+}

@@ -1,0 +1,109 @@
+#include "autograd/ops/pow.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/error.h"
+#include "tests/support/elementwise.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+UnaryOperation power(double exponent) {
+  return [=](const Tensor& x) { return pow(x, exponent); };
+}
+
+double power_at(double x, double exponent, DType dtype) {
+  return pow(Tensor::scalar(x, dtype), exponent).item();
+}
+
+double derivative_at(double x, double exponent, DType dtype) {
+  return derivative_of(power(exponent), {x}, dtype).item();
+}
+
+}  // namespace
+
+TEST_CASE("pow gives hand-worked values in both precisions") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({3}, {1.0, 4.0, 0.25}, dtype);
+    check_values(pow(x, 3.0), {1.0, 64.0, 0.015625}, tolerance(dtype));
+    check_values(pow(x, 1.5), {1.0, 8.0, 0.125}, tolerance(dtype));
+    check_values(pow(x, -0.5), {1.0, 0.5, 2.0}, tolerance(dtype));
+    check_values(pow(x, -1.0), {1.0, 0.25, 4.0}, tolerance(dtype));
+    check_values(derivative_of(power(3.0), {4.0, -2.0}, dtype), {48.0, 12.0}, tolerance(dtype));
+    check_values(derivative_of(power(1.5), {4.0}, dtype), {3.0}, tolerance(dtype));
+    check_values(derivative_of(power(-1.0), {4.0}, dtype), {-0.0625}, tolerance(dtype));
+  }
+  for (const double exponent : {2.0, -3.0, 0.5, 100.0}) check_elementwise(power(exponent), 0.7);
+}
+
+TEST_CASE("pow 2 is x * x to the last bit, for negative x too") {
+  for (std::size_t i = 0; i < 1000; ++i) {
+    const double x = std::sin(static_cast<double>(i)) * 1e3;
+    CHECK(power_at(x, 2.0, DType::float64) == x * x);
+    const auto single = static_cast<float>(x);
+    CHECK(power_at(x, 2.0, DType::float32) == static_cast<double>(single * single));
+  }
+}
+
+TEST_CASE("pow 0 is 1 with gradient 0, for 0, infinity and NaN too") {
+  for (const DType dtype : dtypes) {
+    for (const double x : {0.0, -3.0, inf, not_a_number}) {
+      CHECK(power_at(x, 0.0, dtype) == 1.0);
+      CHECK(derivative_at(x, 0.0, dtype) == 0.0);
+    }
+  }
+}
+
+TEST_CASE("pow 1 is x with gradient 1, at 0 too") {
+  for (const DType dtype : dtypes) {
+    CHECK(power_at(-3.0, 1.0, dtype) == -3.0);
+    CHECK(derivative_at(0.0, 1.0, dtype) == 1.0);
+  }
+}
+
+TEST_CASE("pow at 0 is 0 for positive exponents, infinite for negative ones") {
+  for (const DType dtype : dtypes) {
+    CHECK(power_at(0.0, 2.0, dtype) == 0.0);
+    CHECK(power_at(0.0, 0.5, dtype) == 0.0);
+    CHECK(power_at(0.0, -1.0, dtype) == inf);
+    CHECK(power_at(0.0, -0.5, dtype) == inf);
+    CHECK(derivative_at(0.0, 2.0, dtype) == 0.0);
+    CHECK(derivative_at(0.0, 0.5, dtype) == inf);
+    CHECK(derivative_at(0.0, -2.5, dtype) == -inf);
+  }
+}
+
+TEST_CASE("pow of a negative number is NaN unless the exponent is whole") {
+  for (const DType dtype : dtypes) {
+    CHECK(power_at(-2.0, 3.0, dtype) == -8.0);
+    CHECK(power_at(-2.0, -3.0, dtype) == -0.125);
+    CHECK(power_at(-1.0, 101.0, dtype) == -1.0);
+    CHECK(std::isnan(power_at(-2.0, 0.5, dtype)));
+    CHECK(std::isnan(derivative_at(-2.0, 0.5, dtype)));
+    CHECK(std::isnan(power_at(not_a_number, 2.0, dtype)));
+  }
+}
+
+TEST_CASE("the gradient of pow agrees with differences") {
+  for (const double exponent : {0.0, 1.0, 2.0, 3.0, 7.0}) {
+    CAPTURE(exponent);
+    CHECK(worst_gradient_error(power(exponent)) < 1e-6);
+  }
+  for (const double exponent : {0.5, -0.5, -1.0, 2.7}) {
+    CAPTURE(exponent);
+    CHECK(worst_gradient_error(power(exponent), [](const Shape& shape, std::uint64_t seed) {
+            return positive_leaf(shape, seed, 0.4, 2.0);
+          }) < 1e-6);
+  }
+}
+
+TEST_CASE("pow refuses an exponent that is no finite number") {
+  const Tensor x = Tensor::scalar(1.0, DType::float32);
+  CHECK_THROWS_WITH_AS(pow(x, inf), "pow: exponent is inf, expected a finite number", ValueError);
+  CHECK_THROWS_WITH_AS(pow(x, not_a_number), "pow: exponent is nan, expected a finite number",
+                       ValueError);
+}

@@ -1,0 +1,83 @@
+#include "autograd/ops/softmax.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/error.h"
+#include "autograd/tape.h"
+#include "tests/support/gradients.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+TEST_CASE("softmax gives hand-worked weights in both precisions") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 2}, {0.0, std::log(3.0), 5.0, 5.0}, dtype);
+    check_values(softmax(x), {0.25, 0.75, 0.5, 0.5}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("softmax of scores 14 and 12 gives the weights 0.88 and 0.12") {
+  check_values(softmax(Tensor::from({2}, {14.0, 12.0}, DType::float64)), {0.88, 0.12}, 0.002);
+}
+
+TEST_CASE("softmax stays finite for logits of 1e4 either way") {
+  for (const DType dtype : dtypes) {
+    check_values(softmax(Tensor::from({3}, {1e4, -1e4, 1e4}, dtype)), {0.5, 0.0, 0.5});
+  }
+}
+
+TEST_CASE("softmax gives -inf weight 0, and zeros to a row of nothing but -inf") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 3}, {1.0, -inf, 1.0, -inf, -inf, -inf}, dtype);
+    check_values(softmax(x), {0.5, 0.0, 0.5, 0.0, 0.0, 0.0}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("a row of nothing but -inf has zero gradient and leaves other rows alone") {
+  const double inf = std::numeric_limits<double>::infinity();
+  Tensor x = Tensor::from({2, 2}, {-inf, -inf, 0.0, 0.0}, DType::float64);
+  x.require_gradient();
+  Tape tape;
+  tape.backward(softmax(x), Tensor::from({2, 2}, {3.0, -1.0, 1.0, 0.0}, DType::float64));
+  check_values(x.gradient(), {0.0, 0.0, 0.25, -0.25});
+}
+
+TEST_CASE("softmax passes on NaN instead of hiding it") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype : dtypes) {
+    const Tensor y = softmax(Tensor::from({20}, std::vector<double>(20, nan), dtype));
+    for (const double value : values_of(y)) CHECK(std::isnan(value));
+  }
+}
+
+TEST_CASE("softmax passes on a NaN among -inf, wherever it stands") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const DType dtype : dtypes) {
+    for (const std::size_t place : {0, 7, 15, 16, 18}) {
+      std::vector<double> x(19, -inf);
+      x[place] = std::numeric_limits<double>::quiet_NaN();
+      CHECK(std::isnan(values_of(softmax(Tensor::from({19}, x, dtype)))[place]));
+    }
+  }
+}
+
+TEST_CASE("the gradient of softmax agrees with differences, around the vector width too") {
+  for (const std::size_t n : {1, 3, 7, 8, 9, 16, 17, 40}) {
+    const Tensor x = random_leaf({3, n}, n);
+    CAPTURE(n);
+    CHECK(gradient_error([&] { return softmax(x); }, {x}) < 1e-6);
+  }
+}
+
+TEST_CASE("softmax refuses scalars and empty rows") {
+  CHECK_THROWS_WITH_AS(
+      softmax(Tensor::scalar(1.0, DType::float32)),
+      "softmax: x has shape (), expected a last axis with at least 1 element", ShapeError);
+  CHECK_THROWS_AS(softmax(Tensor::zeros({2, 0}, DType::float32)), ShapeError);
+  CHECK(softmax(Tensor::zeros({0, 2}, DType::float32)).size() == 0);
+}

@@ -1,0 +1,103 @@
+#include "autograd/random.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+
+using namespace tapestry;
+
+TEST_CASE("a stream is a pure function of seed, names, numbers and counter") {
+  const auto draw = [] { return RandomStream(7).named("dropout").at(3).uniform(11); };
+  CHECK(draw() == draw());
+  const RandomStream stream = RandomStream(7).named("dropout");
+  const double later = stream.uniform(5);
+  CHECK(stream.uniform(4) != later);
+  CHECK(stream.uniform(5) == later);
+}
+
+TEST_CASE("streams differ by seed, by name, by number and by the way there") {
+  const RandomStream root(1);
+  const RandomStream streams[] = {root,
+                                  RandomStream(2),
+                                  root.named("init"),
+                                  root.named("dropout"),
+                                  root.at(0),
+                                  root.at(1),
+                                  root.named("init").at(0),
+                                  root.at(0).named("init"),
+                                  root.named(""),
+                                  root.named("0"),
+                                  root.named("init").at(1),
+                                  root.at(0).at(0),
+                                  root.at(1).at(0),
+                                  root.at(0).at(1),
+                                  root.named("dropout").named("init")};
+  std::set<std::uint64_t> keys;
+  std::set<double> first_numbers;
+  for (const RandomStream& stream : streams) {
+    keys.insert(stream.key());
+    first_numbers.insert(stream.uniform(0));
+  }
+  CHECK(keys.size() == std::size(streams));
+  CHECK(first_numbers.size() == std::size(streams));
+}
+
+TEST_CASE("a stream that is off stays off when it is split") {
+  const RandomStream off;
+  CHECK_FALSE(off.on());
+  CHECK_FALSE(off.named("dropout").on());
+  CHECK_FALSE(off.at(3).on());
+  CHECK(RandomStream(0).on());
+  CHECK(RandomStream(0).named("dropout").at(3).on());
+}
+
+TEST_CASE("uniform numbers stay inside (0, 1) with the mean and variance of the distribution") {
+  const RandomStream stream = RandomStream(42).named("uniform");
+  constexpr std::uint64_t n = 200000;
+  double sum = 0.0, squares = 0.0, low = 1.0, high = 0.0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    const double u = stream.uniform(i);
+    sum += u;
+    squares += (u - 0.5) * (u - 0.5);
+    low = std::min(low, u);
+    high = std::max(high, u);
+  }
+  CHECK(low > 0.0);
+  CHECK(low < 1e-4);
+  CHECK(high < 1.0);
+  CHECK(high > 1.0 - 1e-4);
+  CHECK(std::abs(sum / n - 0.5) < 0.003);           // 4.6 standard errors
+  CHECK(std::abs(squares / n - 1.0 / 12) < 0.001);  // 6 standard errors
+}
+
+TEST_CASE("normal numbers have the moments of the standard normal, and its tails") {
+  const RandomStream stream = RandomStream(42).named("normal");
+  constexpr std::uint64_t n = 200000;
+  double sum = 0.0, squares = 0.0, fourths = 0.0;
+  std::uint64_t beyond_two = 0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    const double z = stream.normal(i);
+    sum += z;
+    squares += z * z;
+    fourths += z * z * z * z;
+    beyond_two += std::abs(z) > 2.0;
+  }
+  CHECK(std::abs(sum / n) < 0.011);            // 5 standard errors
+  CHECK(std::abs(squares / n - 1.0) < 0.016);  // 5 standard errors
+  CHECK(std::abs(fourths / n - 3.0) < 0.12);   // 5.5 standard errors
+  CHECK(static_cast<double>(beyond_two) / n == doctest::Approx(0.0455).epsilon(0.06));
+}
+
+TEST_CASE("neighbouring counters and neighbouring streams are uncorrelated") {
+  const RandomStream stream(3);
+  constexpr std::uint64_t n = 100000;
+  double along = 0.0, across = 0.0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    const double u = stream.uniform(i) - 0.5;
+    along += u * (stream.uniform(i + 1) - 0.5);
+    across += u * (stream.at(i).uniform(0) - 0.5);
+  }
+  CHECK(std::abs(along / n) < 0.0014);  // 5 standard errors
+  CHECK(std::abs(across / n) < 0.0014);
+}

@@ -1,0 +1,351 @@
+#include "autograd/tape.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "autograd/error.h"
+#include "autograd/operation.h"
+#include "autograd/ops/add.h"
+#include "autograd/ops/div.h"
+#include "autograd/ops/exp.h"
+#include "autograd/ops/mul.h"
+#include "autograd/ops/neg.h"
+#include "autograd/ops/square.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+Tensor leaf(double value) {
+  Tensor x = Tensor::scalar(value, DType::float64);
+  return x.require_gradient();
+}
+
+Tensor leaf(const Shape& shape, double value) {
+  Tensor x = Tensor::full(shape, value, DType::float64);
+  return x.require_gradient();
+}
+
+std::size_t bytes_in_use() { return kernels::memory_statistics().bytes_in_use; }
+
+/// Passes x on, and notes the memory in use when its backward runs.
+struct Probe {
+  static constexpr const char* name = "probe";
+  std::size_t* bytes;
+  Tensor forward(const Tensor& x) { return x.viewed_as(x.shape()); }
+  void backward(const Tensor& dy, Gradient dx) const {
+    *bytes = bytes_in_use();
+    dx.add(dy);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("nothing is recorded without a tape") {
+  const Tensor x = leaf(3.0);
+  CHECK(Tape::active() == nullptr);
+  CHECK_FALSE(is_recorded(x));
+  CHECK_FALSE(square(x).requires_gradient());
+}
+
+TEST_CASE("a tape records operations on what requires a gradient, and nothing else") {
+  const Tensor x = leaf(3.0);
+  const Tensor constant = Tensor::scalar(2.0, DType::float64);
+  const Tape tape;
+  CHECK(Tape::active() == &tape);
+  const Tensor y = mul(x, constant);
+  CHECK(y.requires_gradient());
+  CHECK(tape.size() == 1);
+  CHECK_FALSE(square(constant).requires_gradient());
+  CHECK(tape.size() == 1);
+}
+
+TEST_CASE("a tensor used more than once gets the sum of its contributions") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  tape.backward(x * x + x);
+  check_values(x.gradient(), {7.0});
+  CHECK(tape.size() == 0);
+}
+
+TEST_CASE("an intermediate result used more than once passes on the sum") {
+  const Tensor x = leaf(2.0);
+  Tape tape;
+  const Tensor y = square(x);
+  tape.backward(y * y + y);  // x^4 + x^2
+  check_values(x.gradient(), {36.0});
+}
+
+TEST_CASE("a leaf that only an unreached branch uses gets no gradient") {
+  const Tensor x = leaf(3.0);
+  const Tensor other = leaf(5.0);
+  Tape tape;
+  const Tensor unused = square(other) * x;
+  tape.backward(square(x));
+  check_values(x.gradient(), {6.0});
+  CHECK_FALSE(other.gradient());
+  CHECK_FALSE(unused.gradient());
+}
+
+TEST_CASE("an input that needs no gradient gets none") {
+  const Tensor x = leaf(3.0);
+  const Tensor constant = Tensor::scalar(2.0, DType::float64);
+  Tape tape;
+  tape.backward(x * constant);
+  check_values(x.gradient(), {2.0});
+  CHECK_FALSE(constant.gradient());
+}
+
+TEST_CASE("backward may start at a part of what was recorded") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  const Tensor y = square(x);
+  const Tensor z = square(y);
+  tape.backward(y);
+  check_values(x.gradient(), {6.0});
+  CHECK_FALSE(z.gradient());
+}
+
+TEST_CASE("backward of an output of any shape takes its dL/dy") {
+  const Tensor x = Tensor::from({2}, {3.0, 5.0}, DType::float64).require_gradient();
+  Tape tape;
+  tape.backward(square(x), Tensor::from({2}, {1.0, -2.0}, DType::float64));
+  check_values(x.gradient(), {6.0, -20.0});
+}
+
+TEST_CASE("a loss of one element may have any rank") {
+  const Tensor x = leaf({1, 1}, 3.0);
+  Tape tape;
+  tape.backward(square(x));
+  check_values(x.gradient(), {6.0});
+}
+
+TEST_CASE("a leaf is its own derivative") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  tape.backward(x);
+  check_values(x.gradient(), {1.0});
+}
+
+TEST_CASE("gradients accumulate over tapes until they are cleared") {
+  Tensor x = leaf(3.0);
+  const auto step = [&] {
+    Tape tape;
+    tape.backward(square(x));
+  };
+  step();
+  step();
+  check_values(x.gradient(), {12.0});
+  x.clear_gradient();
+  CHECK_FALSE(x.gradient());
+  step();
+  check_values(x.gradient(), {6.0});
+}
+
+TEST_CASE("gradients of intermediate results do not survive backward") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  const Tensor y = square(x);
+  tape.backward(square(y));
+  CHECK(y.requires_gradient());
+  CHECK_FALSE(y.gradient());
+}
+
+TEST_CASE("backward refuses a loss with more than one element") {
+  const Tensor x = leaf({2, 3}, 1.0);
+  Tape tape;
+  const Tensor y = square(x);
+  CHECK_THROWS_WITH_AS(tape.backward(y),
+                       "backward: the loss has shape (2, 3), expected one element", ShapeError);
+  CHECK(tape.size() == 1);
+}
+
+TEST_CASE("backward refuses dL/dy of another shape or type") {
+  const Tensor x = leaf({2}, 1.0);
+  Tape tape;
+  const Tensor y = square(x);
+  CHECK_THROWS_WITH_AS(tape.backward(y, Tensor::zeros({3}, DType::float64)),
+                       "backward: dL/dy has shape (3), expected (2) as y", ShapeError);
+  CHECK_THROWS_WITH_AS(tape.backward(y, Tensor::zeros({2}, DType::float32)),
+                       "backward: operands are float64 and float32, expected one element type",
+                       DTypeError);
+}
+
+TEST_CASE("backward refuses what depends on nothing that requires a gradient") {
+  const char* message =
+      "backward: the output depends on nothing that requires a gradient, or was computed while no "
+      "tape was alive";
+  const Tensor computed_before = square(leaf(3.0));
+  Tape tape;
+  const Tensor constant = square(Tensor::scalar(2.0, DType::float64));
+  CHECK_THROWS_WITH_AS(tape.backward(constant), message, ValueError);
+  CHECK_THROWS_WITH_AS(tape.backward(computed_before), message, ValueError);
+}
+
+TEST_CASE("backward refuses what another tape recorded, and a tape that is used up") {
+  const char* message =
+      "backward: the output was recorded by another tape, or this tape has been used already";
+  const Tensor x = leaf(3.0);
+  Tensor inner_result;
+  Tape tape;
+  const Tensor y = square(x);
+  {
+    const Tape inner;
+    inner_result = square(x);
+  }
+  CHECK_THROWS_WITH_AS(tape.backward(inner_result), message, ValueError);
+  tape.backward(y);
+  CHECK_THROWS_WITH_AS(tape.backward(y), message, ValueError);
+  check_values(x.gradient(), {6.0});
+}
+
+TEST_CASE("the innermost tape records, and the outer one goes on after it") {
+  const Tensor x = leaf(3.0);
+  Tape outer;
+  const Tensor y = square(x);
+  {
+    Tape inner;
+    inner.backward(x * Tensor::scalar(10.0, DType::float64));
+    CHECK(outer.size() == 1);
+  }
+  CHECK(Tape::active() == &outer);
+  const Tensor z = square(y);
+  CHECK(outer.size() == 2);
+  outer.backward(z);
+  check_values(x.gradient(), {10.0 + 108.0});
+}
+
+TEST_CASE("what an inner tape contributes to an outer result goes on to its leaves") {
+  const Tensor x = leaf(3.0);
+  Tape outer;
+  const Tensor y = square(x);
+  {
+    Tape inner;
+    inner.backward(Tensor::scalar(5.0, DType::float64) * y);
+  }
+  check_values(y.gradient(), {5.0});
+  outer.backward(y);  // adds 1
+  check_values(x.gradient(), {6.0 * 6.0});
+}
+
+TEST_CASE("while a pause is alive nothing is recorded, and a tape inside it records its own") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  {
+    const TapePause pause;
+    CHECK(Tape::active() == nullptr);
+    CHECK_FALSE(square(x).requires_gradient());
+    {
+      Tape inner;
+      inner.backward(square(x));
+      check_values(x.gradient(), {6.0});
+    }
+    CHECK(Tape::active() == nullptr);
+  }
+  CHECK(Tape::active() == &tape);
+  CHECK(tape.size() == 0);
+}
+
+TEST_CASE("nothing that runs inside backward is recorded") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  tape.backward(square(x) / leaf(2.0));
+  CHECK(tape.size() == 0);
+  CHECK_FALSE(x.gradient().requires_gradient());
+}
+
+TEST_CASE("a tape outlives the tensors that it has recorded") {
+  const Tensor x = leaf({100}, 2.0);
+  Tape tape;
+  Tensor result;
+  {
+    const Tensor y = square(x);
+    result = y * y;
+  }
+  tape.backward(result, Tensor::full({100}, 1.0, DType::float64));
+  check_values(x.gradient(), std::vector<double>(100, 32.0));
+}
+
+TEST_CASE("tensors outlive the tape that has recorded them") {
+  const Tensor x = leaf(3.0);
+  std::optional<Tape> tape(std::in_place);
+  const Tensor y = square(x);
+  tape.reset();
+  CHECK(Tape::active() == nullptr);
+  CHECK(y.item() == 9.0);
+  CHECK_FALSE(square(y).requires_gradient());
+}
+
+TEST_CASE("a tape that is never used gives back all it has kept") {
+  const Tensor x = leaf({1000}, 1.0);
+  const std::size_t before = bytes_in_use();
+  {
+    const Tape tape;
+    Tensor y = x;
+    for (int i = 0; i < 5; ++i) y = exp(y);
+    CHECK(bytes_in_use() >= before + 5 * 8000);
+  }
+  CHECK(bytes_in_use() == before);
+}
+
+TEST_CASE("backward gives memory back as it goes") {
+  constexpr int depth = 10;
+  constexpr std::size_t bytes = 8000;
+  const Tensor x = leaf({1000}, 1e-3);
+  std::size_t at_the_end_of_backward = 0;
+  Tape tape;
+  const std::size_t before = bytes_in_use();
+  Tensor y = apply(Probe{&at_the_end_of_backward}, x);
+  for (int i = 0; i < depth; ++i) y = exp(y) * Tensor::scalar(0.1, DType::float64);
+  const std::size_t after_forward = bytes_in_use();
+  CHECK(after_forward >= before + depth * bytes);
+  tape.backward(y, Tensor::full({1000}, 1.0, DType::float64));
+  CHECK(at_the_end_of_backward < before + 4 * bytes);  // y and a gradient or two
+}
+
+TEST_CASE("every thread has a tape of its own") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  const Tensor y = square(x);
+  std::vector<double> gradients(2);
+  const auto work = [&](std::size_t i) {
+    CHECK(Tape::active() == nullptr);
+    const Tensor own = leaf({5000}, static_cast<double>(i + 1));
+    for (int repeat = 0; repeat < 50; ++repeat) {
+      Tape own_tape;
+      own_tape.backward(square(own), Tensor::full({5000}, 1.0, DType::float64));
+    }
+    gradients[i] = own.gradient().values<double>()[4999];
+  };
+  std::thread first(work, 0), second(work, 1);
+  first.join();
+  second.join();
+  CHECK(gradients == std::vector<double>{100.0, 200.0});
+  CHECK(tape.size() == 1);
+  tape.backward(y);
+  check_values(x.gradient(), {6.0});
+}
+
+TEST_CASE("a chain of a hundred thousand operations needs no deep stack") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  Tensor y = x;
+  for (int i = 0; i < 100000; ++i) y = neg(y);
+  tape.backward(y);
+  check_values(x.gradient(), {1.0});
+}
+
+TEST_CASE("a record knows its operation and the layer in which it ran") {
+  struct Named final : Record {
+    using Record::Record;
+    void backward(const Tensor&) const override {}
+  };
+  const Named record("named", nullptr);
+  CHECK(std::string(record.operation()) == "named");
+  CHECK(record.layer_path().empty());
+}

@@ -1,0 +1,144 @@
+#include "autograd/tensor.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+#include "autograd/error.h"
+#include "autograd/ops/mul.h"
+#include "autograd/tape.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+TEST_CASE("tensors are made from values, one value, zeros and scalars, in both precisions") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 2}, {1.0, 2.0, 3.0, 4.5}, dtype);
+    CHECK(x.shape() == Shape{2, 2});
+    CHECK(x.rank() == 2);
+    CHECK(x.size() == 4);
+    CHECK(x.dtype() == dtype);
+    check_values(x, {1.0, 2.0, 3.0, 4.5});
+    check_values(Tensor::full({3}, -1.5, dtype), {-1.5, -1.5, -1.5});
+    check_values(Tensor::zeros({2}, dtype), {0.0, 0.0});
+    CHECK(Tensor::scalar(2.5, dtype).item() == 2.5);
+    CHECK(Tensor::empty({0, 3}, dtype).size() == 0);
+  }
+}
+
+TEST_CASE("the values of a tensor start on a 64-byte boundary") {
+  for (const std::size_t n : {1, 3, 100, 5000}) {
+    const Tensor x = Tensor::empty({n}, DType::float32);
+    CHECK(reinterpret_cast<std::uintptr_t>(x.values<float>().data()) % 64 == 0);
+  }
+}
+
+TEST_CASE("copies of a handle share values and gradient") {
+  Tensor x = Tensor::zeros({2}, DType::float32);
+  Tensor same = x;
+  same.mutable_values<float>()[1] = 7.0F;
+  check_values(x, {0.0, 7.0});
+  same.require_gradient();
+  CHECK(x.requires_gradient());
+}
+
+TEST_CASE("a view has another shape and the same memory; a copy has memory of its own") {
+  Tensor x = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, DType::float64);
+  const Tensor view = x.viewed_as({3, 2});
+  const Tensor copy = x.copied(DType::float32);
+  x.mutable_values<double>()[0] = 9.0;
+  CHECK(view.shape() == Shape{3, 2});
+  check_values(view, {9.0, 2.0, 3.0, 4.0, 5.0, 6.0});
+  CHECK(copy.dtype() == DType::float32);
+  check_values(copy, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0});
+}
+
+TEST_CASE("neither a view nor a copy of a leaf is a leaf") {
+  Tensor x = Tensor::zeros({2}, DType::float64);
+  x.require_gradient();
+  CHECK_FALSE(x.viewed_as({2, 1}).requires_gradient());
+  CHECK_FALSE(x.copied(DType::float64).requires_gradient());
+}
+
+TEST_CASE("a default-constructed tensor is absent, and says so when it is used") {
+  const Tensor none;
+  CHECK_FALSE(none);
+  CHECK_FALSE(none.requires_gradient());
+  CHECK(Tensor::scalar(0.0, DType::float32));
+  const char* message =
+      "tensor: there is none here, expected one: an operand that is absent, or a gradient that "
+      "nothing has contributed to";
+  CHECK_THROWS_WITH_AS(none.shape(), message, ValueError);
+  CHECK_THROWS_WITH_AS(none.values<float>(), message, ValueError);
+  CHECK_THROWS_WITH_AS(none.dtype(), message, ValueError);
+}
+
+TEST_CASE("tensors refuse the wrong number of values, the wrong type and impossible views") {
+  CHECK_THROWS_WITH_AS(Tensor::from({2, 2}, {1.0, 2.0, 3.0}, DType::float32),
+                       "tensor: 3 values given for shape (2, 2), expected 4", ShapeError);
+  const Tensor x = Tensor::zeros({2, 3}, DType::float32);
+  CHECK_THROWS_WITH_AS(x.values<double>(), "tensor: values are float32, asked for as float64",
+                       DTypeError);
+  CHECK_THROWS_WITH_AS(x.item(), "item: tensor has shape (2, 3), expected one element", ShapeError);
+  CHECK_THROWS_WITH_AS(x.viewed_as({4}),
+                       "viewed_as: shape (2, 3) cannot become (4): 6 elements, expected 4",
+                       ShapeError);
+  const Tensor other = Tensor::zeros({2, 3}, DType::float64);
+  CHECK_THROWS_WITH_AS(common_dtype("op", x, other),
+                       "op: operands are float32 and float64, expected one element type",
+                       DTypeError);
+  CHECK(common_dtype("op", x, x) == DType::float32);
+}
+
+TEST_CASE("a shape whose number of elements overflows is refused") {
+  constexpr std::size_t huge = std::size_t{1} << 40;
+  CHECK_THROWS_WITH_AS(
+      Tensor::empty({huge, huge}, DType::float32),
+      "tensor: shape (1099511627776, 1099511627776) has more elements than memory can hold",
+      ShapeError);
+}
+
+TEST_CASE("an item can be read from any tensor with one element") {
+  CHECK(Tensor::from({1, 1}, {3.0}, DType::float64).item() == 3.0);
+  CHECK_THROWS_AS(Tensor::zeros({0}, DType::float64).item(), ShapeError);
+}
+
+TEST_CASE("move_into keeps values and gradient, and handles made before stay valid") {
+  for (const DType dtype : dtypes) {
+    const std::size_t offset = 3 * bytes_per_element(dtype);
+    Tensor x = Tensor::from({2}, {1.0, 2.0}, dtype);
+    const Tensor handle = x;
+    x.require_gradient();
+    const auto accumulate = [&] {
+      Tape tape;
+      tape.backward(mul(x, x), Tensor::full({2}, 1.0, dtype));
+    };
+    accumulate();
+
+    const kernels::Memory values(64);
+    const kernels::Memory gradients(64);
+    x.move_into(values, offset, gradients, offset);
+    check_values(handle, {1.0, 2.0});
+    check_values(handle.gradient(), {2.0, 4.0});
+    CHECK(handle.byte_offset() == offset);
+    CHECK(handle.gradient().byte_offset() == offset);
+    CHECK(handle.gradient().memory().data() == gradients.data());
+
+    accumulate();
+    check_values(handle.gradient(), {4.0, 8.0});
+    x.clear_gradient();
+    CHECK_FALSE(x.gradient());
+    accumulate();
+    check_values(handle.gradient(), {2.0, 4.0});
+    CHECK(handle.gradient().memory().data() == gradients.data());
+  }
+}
+
+TEST_CASE("a tensor that was moved lets go of the memory it had") {
+  Tensor x = Tensor::zeros({1000}, DType::float64);
+  const kernels::Memory slab(8000);
+  const std::size_t before = kernels::memory_statistics().bytes_in_use;
+  x.move_into(slab, 0, {}, 0);
+  CHECK(before - kernels::memory_statistics().bytes_in_use >= 8000);
+}

@@ -1,0 +1,55 @@
+#include "autograd/xtensor.h"
+
+#include <doctest/doctest.h>
+
+#include <xtensor/xmath.hpp>
+#include <xtensor/xview.hpp>
+
+#include "autograd/error.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+TEST_CASE("a tensor is seen as an xtensor with its shape, without a copy") {
+  const Tensor x = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, DType::float32);
+  const auto view = as_xtensor<float>(x);
+  CHECK(view.dimension() == 2);
+  CHECK(view.shape(0) == 2);
+  CHECK(view.shape(1) == 3);
+  CHECK(view(1, 0) == 4.0F);
+  CHECK(view.data() == x.values<float>().data());
+  CHECK(xt::sum(view)() == 21.0F);
+}
+
+TEST_CASE("scalars and empty tensors are seen as such") {
+  const Tensor scalar = Tensor::scalar(2.5, DType::float64);
+  CHECK(as_xtensor<double>(scalar).dimension() == 0);
+  CHECK(as_xtensor<double>(scalar)() == 2.5);
+  CHECK(as_xtensor<double>(Tensor::zeros({0, 3}, DType::float64)).size() == 0);
+}
+
+TEST_CASE("a tensor is made from any xtensor expression, converted to its type") {
+  const xt::xarray<double> a = {{1.0, 2.0}, {3.0, 4.0}};
+  for (const DType dtype : dtypes) {
+    const Tensor y = to_tensor(2.0 * a + 1.0, dtype);
+    CHECK(y.shape() == Shape{2, 2});
+    CHECK(y.dtype() == dtype);
+    check_values(y, {3.0, 5.0, 7.0, 9.0});
+  }
+  check_values(to_tensor(xt::view(a, xt::all(), 1), DType::float64), {2.0, 4.0});
+  check_values(to_tensor(xt::transpose(a), DType::float64), {1.0, 3.0, 2.0, 4.0});
+  const xt::xarray<int> whole = {1, 2, 3};
+  check_values(to_tensor(whole, DType::float32), {1.0, 2.0, 3.0});
+}
+
+TEST_CASE("what goes out as an xtensor and comes back is the same") {
+  const Tensor x = Tensor::from({2, 1, 2}, {1.0, -2.0, 3.5, 0.0}, DType::float64);
+  const Tensor back = to_tensor(as_xtensor<double>(x), DType::float64);
+  CHECK(back.shape() == x.shape());
+  check_values(back, values_of(x));
+}
+
+TEST_CASE("a tensor is not seen as another type than its own") {
+  CHECK_THROWS_AS(as_xtensor<double>(Tensor::zeros({2}, DType::float32)), DTypeError);
+}

@@ -1,0 +1,63 @@
+#include "data/codec.h"
+
+#include <doctest/doctest.h>
+
+#include "data/toy_tasks.h"
+#include "tests/data/refusal.h"
+
+using namespace tapestry;
+
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+DataOptions text_options(bool lowercase) {
+  DataOptions options;
+  options.task = TaskKind::parallel_text;
+  options.lowercase = lowercase;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("symbols of toy tasks are separated by spaces") {
+  const TextCodec codec(DataOptions{}, toy_symbols(3), toy_symbols(3));
+  CHECK(codec.encode_source(" a  c b\n") == Ids{4, 6, 5});
+  CHECK(codec.encode_source("a,b z") == Ids{unk_id, unk_id});
+  CHECK(codec.decode_target(Ids{bos_id, 6, 4, eos_id, 5, pad_id}) == "c a");
+}
+
+TEST_CASE("text is split into words and punctuation and put together again") {
+  const TextCodec codec(text_options(false), Vocabulary({"Äpfel", "."}),
+                        Vocabulary({"apples", "."}));
+  CHECK(codec.encode_source("Äpfel.") == Ids{4, 5});
+  CHECK(codec.encode_target("apples .") == Ids{4, 5});
+  CHECK(codec.encode_target("Äpfel.") == Ids{unk_id, 5});
+  CHECK(codec.decode_source(Ids{4, 5}) == "Äpfel.");
+  CHECK(codec.decode_target(Ids{4, 5, eos_id}) == "apples.");
+}
+
+TEST_CASE("text is lowercased where the corpus was") {
+  const Vocabulary words({"äpfel"});
+  CHECK(TextCodec(text_options(true), words, words).encode_source("ÄPFEL") == Ids{4});
+  CHECK(TextCodec(text_options(false), words, words).encode_source("ÄPFEL") == Ids{unk_id});
+}
+
+TEST_CASE("a blank line has no ids") {
+  const TextCodec codec(text_options(false), Vocabulary(), Vocabulary());
+  CHECK(codec.encode_source("").empty());
+  CHECK(codec.encode_source(" \t").empty());
+  CHECK(codec.decode_target({}).empty());
+}
+
+TEST_CASE("a codec gives back its vocabularies") {
+  const TextCodec codec(DataOptions{}, Vocabulary({"a"}), Vocabulary({"b"}));
+  CHECK(codec.source_vocabulary() == Vocabulary({"a"}));
+  CHECK(codec.target_vocabulary() == Vocabulary({"b"}));
+}
+
+TEST_CASE("a line that is not UTF-8 is refused") {
+  const TextCodec codec(text_options(false), Vocabulary(), Vocabulary());
+  CHECK(tapestry::testing::refusal([&] { codec.encode_source("\xFF"); }) ==
+        "text: byte 1 (0xFF) is not UTF-8");
+}

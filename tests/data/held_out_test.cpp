@@ -1,0 +1,96 @@
+#include "data/held_out.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "tests/data/refusal.h"
+
+using namespace tapestry;
+using tapestry::testing::contains;
+using tapestry::testing::refusal;
+
+namespace {
+
+/// One number below 10000 as a sentence, translated to itself.
+SentencePair draw_number(RandomDraws& random) {
+  const std::vector<std::int32_t> source = {static_cast<std::int32_t>(random.below(10000))};
+  return {source, source};
+}
+
+DataOptions sizes(std::size_t train, std::size_t validation, std::size_t test) {
+  DataOptions options;
+  options.train_size = train;
+  options.validation_size = validation;
+  options.test_size = test;
+  return options;
+}
+
+ParallelCorpus draw(const DataOptions& options, const DrawPair& draw_pair = draw_number) {
+  ParallelCorpus corpus;
+  draw_splits(options, draw_pair, corpus);
+  return corpus;
+}
+
+}  // namespace
+
+TEST_CASE("one sentence in twenty is for validation and one in twenty for testing") {
+  std::map<Split, int> counts;
+  for (std::int32_t number = 0; number < 20000; ++number) {
+    ++counts[split_of(std::vector<std::int32_t>{number}, 1)];
+  }
+  // Mean 1000, standard deviation 31.
+  CHECK(std::abs(counts[Split::validation] - 1000) < 150);
+  CHECK(std::abs(counts[Split::test] - 1000) < 150);
+}
+
+TEST_CASE("where a sentence belongs depends on its content and on the seed") {
+  int moved = 0;
+  for (std::int32_t number = 0; number < 1000; ++number) {
+    const std::vector<std::int32_t> sentence = {number};
+    CHECK(split_of(sentence, 1) == split_of(std::vector<std::int32_t>{number}, 1));
+    moved += split_of(sentence, 1) != split_of(sentence, 2);
+  }
+  CHECK(moved > 50);
+}
+
+TEST_CASE("every part gets as many pairs as asked, of its own split") {
+  const ParallelCorpus corpus = draw(sizes(500, 40, 30));
+  CHECK(corpus.train.size() == 500);
+  CHECK(corpus.validation.size() == 40);
+  CHECK(corpus.test.size() == 30);
+  for (const SentencePair& pair : corpus.train) CHECK(split_of(pair.source, 1) == Split::train);
+  for (const SentencePair& pair : corpus.test) CHECK(split_of(pair.source, 1) == Split::test);
+  for (const SentencePair& pair : corpus.validation) {
+    CHECK(split_of(pair.source, 1) == Split::validation);
+  }
+}
+
+TEST_CASE("a training pair does not depend on how many pairs are asked for") {
+  const ParallelCorpus small = draw(sizes(10, 0, 0)), large = draw(sizes(500, 40, 30));
+  for (std::size_t i = 0; i < small.train.size(); ++i) CHECK(small.train[i] == large.train[i]);
+}
+
+TEST_CASE("held-out parts may be left empty") {
+  const ParallelCorpus corpus = draw(sizes(1, 0, 0));
+  CHECK(corpus.train.size() == 1);
+  CHECK(corpus.validation.empty());
+  CHECK(corpus.test.empty());
+}
+
+TEST_CASE("training on nothing is refused") {
+  CHECK(refusal([] { draw(sizes(0, 1, 1)); }) == "data.train_size: found 0, expected at least 1");
+}
+
+TEST_CASE("asking for more held-out sentences than the task has is refused, not waited for") {
+  CHECK(contains(refusal([] { draw(sizes(1, 5000, 0)); }), "data.validation_size: the task gave "));
+  CHECK(contains(refusal([] { draw(sizes(1, 5000, 0)); }), "expected 5000"));
+  CHECK(contains(refusal([] { draw(sizes(1, 0, 5000)); }), "data.test_size: "));
+}
+
+TEST_CASE("a task that has held-out sentences only cannot be trained on") {
+  std::int32_t held_out = 0;
+  while (split_of(std::vector<std::int32_t>{held_out}, 1) == Split::train) ++held_out;
+  const auto always = [held_out](RandomDraws&) { return SentencePair{{held_out}, {held_out}}; };
+  CHECK(contains(refusal([&] { draw(sizes(1, 0, 0), always); }), "data.train_size: "));
+}

@@ -1,0 +1,67 @@
+#include "data/load_corpus.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "data/codec.h"
+#include "tests/data/temporary_folder.h"
+
+using namespace tapestry;
+
+namespace {
+
+DataOptions small(TaskKind task) {
+  DataOptions options;
+  options.task = task;
+  options.train_size = 50;
+  options.validation_size = 5;
+  options.test_size = 5;
+  return options;
+}
+
+std::string first_source(const ParallelCorpus& corpus, const DataOptions& options) {
+  const TextCodec codec(options, corpus.source_vocabulary, corpus.target_vocabulary);
+  return codec.decode_source(corpus.train[0].source);
+}
+
+}  // namespace
+
+TEST_CASE("each generated task gives its own corpus, with its fingerprint") {
+  std::set<std::uint64_t> fingerprints;
+  for (const TaskKind task :
+       {TaskKind::copy, TaskKind::reverse, TaskKind::sort, TaskKind::toy_translation}) {
+    const ParallelCorpus corpus = load_corpus(small(task), ".");
+    CHECK(corpus.train.size() == 50);
+    CHECK(corpus.fingerprint == fingerprint_of(corpus));
+    fingerprints.insert(corpus.fingerprint);
+  }
+  CHECK(fingerprints.size() == 4);
+}
+
+TEST_CASE("text files are found from the base") {
+  const tapestry::testing::TemporaryFolder folder;
+  folder.write("a.txt", "ja\n");
+  folder.write("b.txt", "yes\n");
+  DataOptions options = small(TaskKind::parallel_text);
+  options.train_source = options.validation_source = "a.txt";
+  options.train_target = options.validation_target = "b.txt";
+  const ParallelCorpus corpus = load_corpus(options, folder.path());
+  CHECK(first_source(corpus, options) == "ja");
+  CHECK(corpus.fingerprint == fingerprint_of(corpus));
+}
+
+TEST_CASE("a codec brings the lines of a generated corpus back to the same ids") {
+  const DataOptions options = small(TaskKind::toy_translation);
+  const ParallelCorpus corpus = load_corpus(options, ".");
+  const TextCodec codec(options, corpus.source_vocabulary, corpus.target_vocabulary);
+  for (const SentencePair& pair : corpus.train) {
+    CHECK(codec.encode_source(codec.decode_source(pair.source)) == pair.source);
+    CHECK(codec.encode_target(codec.decode_target(pair.target)) == pair.target);
+  }
+}
+
+TEST_CASE("generated corpora never change: runs must resume after an update of the program") {
+  CHECK(load_corpus(small(TaskKind::copy), ".").fingerprint == 17821857666651069730u);
+  CHECK(load_corpus(small(TaskKind::toy_translation), ".").fingerprint == 10408640692468379289u);
+}

@@ -1,0 +1,183 @@
+#include "data/parallel_text.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/data/refusal.h"
+#include "tests/data/temporary_folder.h"
+
+using namespace tapestry;
+using tapestry::testing::contains;
+using tapestry::testing::refusal;
+using tapestry::testing::TemporaryFolder;
+using Ids = std::vector<std::int32_t>;
+
+namespace {
+
+/// Files with two training pairs and one validation pair, and options that name them.
+struct TextFolder {
+  TextFolder() {
+    folder.write("train.de", "ein Hund .\nein Kind.\n");
+    folder.write("train.en", "a dog .\na child.\n");
+    folder.write("valid.de", "ein Haus.\n");
+    folder.write("valid.en", "a house.\n");
+    options.task = TaskKind::parallel_text;
+    options.train_source = "train.de";
+    options.train_target = "train.en";
+    options.validation_source = "valid.de";
+    options.validation_target = "valid.en";
+  }
+
+  ParallelCorpus load() const { return load_parallel_text(options, folder.path()); }
+  std::string name(const char* file) const { return (folder.path() / file).string(); }
+  std::string message() const {
+    return refusal([this] { load(); });
+  }
+
+  TemporaryFolder folder;
+  DataOptions options;
+};
+
+}  // namespace
+
+TEST_CASE("pairs are read, split into tokens and numbered by the training text") {
+  const ParallelCorpus corpus = TextFolder().load();
+  CHECK(corpus.source_vocabulary == Vocabulary({".", "ein", "Hund", "Kind"}));
+  CHECK(corpus.target_vocabulary == Vocabulary({".", "a", "child", "dog"}));
+  REQUIRE(corpus.train.size() == 2);
+  CHECK(corpus.train[0] == SentencePair{{5, 6, 4}, {5, 7, 4}});
+  CHECK(corpus.train[1] == SentencePair{{5, 7, 4}, {5, 6, 4}});
+  CHECK(corpus.notes.empty());
+}
+
+TEST_CASE("words of the held-out text are unknown unless training has them") {
+  const ParallelCorpus corpus = TextFolder().load();
+  REQUIRE(corpus.validation.size() == 1);
+  CHECK(corpus.validation[0] == SentencePair{{5, unk_id, 4}, {5, unk_id, 4}});
+}
+
+TEST_CASE("there is a test set when its files are named") {
+  TextFolder text;
+  CHECK(text.load().test.empty());
+  text.options.test_source = "train.de";
+  text.options.test_target = "train.en";
+  CHECK(text.load().test == text.load().train);
+}
+
+TEST_CASE("an absolute path does not start at the base") {
+  TextFolder text;
+  text.options.train_source = text.name("train.de");
+  CHECK(load_parallel_text(text.options, text.folder.path()).train.size() == 2);
+}
+
+TEST_CASE("lowercasing joins words that differ by case alone") {
+  TextFolder text;
+  text.folder.write("train.de", "Ärger\närger\n");
+  text.options.lowercase = true;
+  CHECK(text.load().source_vocabulary == Vocabulary({"ärger"}));
+}
+
+TEST_CASE("rare words and words beyond the limit are unknown") {
+  TextFolder text;
+  text.options.min_frequency = 2;
+  CHECK(text.load().source_vocabulary == Vocabulary({".", "ein"}));
+  CHECK(text.load().train[0].source == Ids{5, unk_id, 4});
+  text.options.min_frequency = 1;
+  text.options.max_vocabulary = 1;
+  CHECK(text.load().target_vocabulary == Vocabulary({"."}));
+}
+
+TEST_CASE("a shared vocabulary is made of both sides") {
+  TextFolder text;
+  text.options.shared_vocabulary = true;
+  const ParallelCorpus corpus = text.load();
+  CHECK(corpus.source_vocabulary == Vocabulary({".", "a", "ein", "Hund", "Kind", "child", "dog"}));
+  CHECK(corpus.target_vocabulary == corpus.source_vocabulary);
+}
+
+TEST_CASE("long pairs are left out of training and of the vocabulary, and noted") {
+  TextFolder text;
+  text.options.max_tokens = 3;
+  CHECK(text.load().notes.empty());
+  text.folder.write("train.en", "a dog .\na very small child.\n");
+  const ParallelCorpus corpus = text.load();
+  CHECK(corpus.train.size() == 1);
+  CHECK(corpus.source_vocabulary.id("Kind") == unk_id);
+  CHECK(corpus.notes ==
+        std::vector<std::string>{"train: 1 of 2 pairs left out: a side is longer than 3 tokens"});
+}
+
+TEST_CASE("long pairs stay in validation") {
+  TextFolder text;
+  text.options.max_tokens = 3;
+  text.folder.write("valid.de", "ein sehr sehr großes Haus.\n");
+  CHECK(text.load().validation.size() == 1);
+}
+
+TEST_CASE("a limit that leaves no training pair is refused") {
+  TextFolder text;
+  text.options.max_tokens = 1;
+  CHECK(contains(text.message(), "train: no sentence pair remains"));
+}
+
+TEST_CASE("pairs of blank lines are left out and noted") {
+  TextFolder text;
+  text.folder.write("train.de", "ein Hund .\n\n \nein Kind.\n");
+  text.folder.write("train.en", "a dog .\n\u00A0\n\na child.\n");
+  const ParallelCorpus corpus = text.load();
+  CHECK(corpus.train == TextFolder().load().train);
+  CHECK(corpus.notes ==
+        std::vector<std::string>{"train: 2 of 4 pairs left out: both lines are blank"});
+}
+
+TEST_CASE("one blank line in a pair is refused with both places") {
+  TextFolder text;
+  text.folder.write("train.en", "a dog .\n \n");
+  CHECK(text.message() == text.name("train.en") + ":2: the line is blank, but " +
+                              text.name("train.de") + ":2 is not");
+  text.folder.write("train.en", "a dog .\na child.\n");
+  text.folder.write("valid.de", "\n");
+  CHECK(text.message() == text.name("valid.de") + ":1: the line is blank, but " +
+                              text.name("valid.en") + ":1 is not");
+}
+
+TEST_CASE("files with nothing but blank lines are refused") {
+  TextFolder text;
+  text.folder.write("valid.de", "\n\n");
+  text.folder.write("valid.en", "\n\n");
+  CHECK(contains(text.message(), "validation: no sentence pair remains"));
+}
+
+TEST_CASE("different numbers of lines are refused with both numbers") {
+  TextFolder text;
+  text.folder.write("train.en", "a dog .\na child.\na house.\n");
+  CHECK(text.message() == text.name("train.de") + ": 2 lines, but " + text.name("train.en") +
+                              " has 3: line n of one must be the translation of line n of the "
+                              "other");
+}
+
+TEST_CASE("a file that is missing, or is not named, is refused") {
+  TextFolder text;
+  text.options.test_source = "test.de";
+  CHECK(text.message() == "data.test_target: found no file name");
+  text.options.test_target = "test.en";
+  CHECK(contains(text.message(), text.name("test.de") + ": cannot be read"));
+  text.options.train_source.clear();
+  CHECK(text.message() == "data.train_source: found no file name");
+  text.options.train_source = "train.de";
+  text.options.validation_target.clear();
+  CHECK(text.message() == "data.validation_target: found no file name");
+}
+
+TEST_CASE("a frequency that no word reaches is refused") {
+  TextFolder text;
+  text.options.min_frequency = 3;
+  CHECK(text.message() == "vocabulary: no word occurs 3 times in the training text");
+}
+
+TEST_CASE("Windows files with byte order marks load like others") {
+  TextFolder text;
+  text.folder.write("train.de",
+                    "\xEF\xBB\xBF"
+                    "ein Hund .\r\nein Kind.\r\n");
+  CHECK(text.load().train == TextFolder().load().train);
+}

@@ -1,0 +1,84 @@
+#include "data/random.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+using namespace tapestry;
+
+TEST_CASE("the stream is Philox4x32-10, by the published known answers") {
+  // kat_vectors of Random123: counter 0, key 0 gives 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
+  RandomDraws zeros(0, static_cast<DrawPurpose>(0), 0);
+  CHECK(zeros.next() == 0xe169c58d6627e8d5u);
+  CHECK(zeros.next() == 0x9b00dbd8bc57ac4cu);
+}
+
+TEST_CASE("the same seed, purpose and index draw the same numbers") {
+  RandomDraws a(7, DrawPurpose::batch_order, 3), b(7, DrawPurpose::batch_order, 3);
+  for (int i = 0; i < 10; ++i) CHECK(a.next() == b.next());
+}
+
+TEST_CASE("seed, purpose and index each change the numbers, in their high halves too") {
+  const auto first = [](std::uint64_t seed, DrawPurpose purpose, std::uint64_t index) {
+    return RandomDraws(seed, purpose, index).next();
+  };
+  const std::uint64_t reference = first(7, DrawPurpose::batch_order, 3);
+  CHECK(first(8, DrawPurpose::batch_order, 3) != reference);
+  CHECK(first(7 + (1ull << 32), DrawPurpose::batch_order, 3) != reference);
+  CHECK(first(7, DrawPurpose::training_example, 3) != reference);
+  CHECK(first(7, DrawPurpose::batch_order, 4) != reference);
+  CHECK(first(7, DrawPurpose::batch_order, 3 + (1ull << 32)) != reference);
+}
+
+TEST_CASE("a stream goes on past its first block without repeating itself") {
+  RandomDraws random(1, DrawPurpose::batch_order, 0);
+  std::array<std::uint64_t, 1000> drawn;
+  for (std::uint64_t& value : drawn) value = random.next();
+  std::sort(drawn.begin(), drawn.end());
+  CHECK(std::adjacent_find(drawn.begin(), drawn.end()) == drawn.end());
+}
+
+TEST_CASE("below(n) stays below n and gives each value its share") {
+  RandomDraws random(1, DrawPurpose::batch_order, 0);
+  std::array<int, 7> counts{};
+  for (int i = 0; i < 70000; ++i) ++counts.at(random.below(7));
+  // A share has mean 10000 and standard deviation 93.
+  for (const int count : counts) CHECK(std::abs(count - 10000) < 500);
+}
+
+TEST_CASE("below(1) is 0 and below() of a number near 2^64 reaches its upper half") {
+  RandomDraws random(1, DrawPurpose::batch_order, 0);
+  CHECK(random.below(1) == 0);
+  const std::uint64_t n = (1ull << 63) + 1;
+  bool upper_half = false;
+  for (int i = 0; i < 64; ++i) {
+    const std::uint64_t value = random.below(n);
+    REQUIRE(value < n);
+    upper_half = upper_half || value > n / 2;
+  }
+  CHECK(upper_half);
+}
+
+TEST_CASE("shuffle keeps the items and makes every order of three equally likely") {
+  std::array<int, 6> counts{};
+  for (std::uint64_t index = 0; index < 6000; ++index) {
+    std::vector<int> items = {0, 1, 2};
+    RandomDraws random(5, DrawPurpose::batch_order, index);
+    shuffle(items, random);
+    REQUIRE(std::accumulate(items.begin(), items.end(), 0) == 3);
+    ++counts.at(static_cast<std::size_t>(items[0] * 2 + (items[1] > items[2])));
+  }
+  // A share has mean 1000 and standard deviation 29.
+  for (const int count : counts) CHECK(std::abs(count - 1000) < 150);
+}
+
+TEST_CASE("shuffle leaves nothing and a single item alone") {
+  RandomDraws random(1, DrawPurpose::batch_order, 0);
+  std::vector<int> none, one = {4};
+  shuffle(none, random);
+  shuffle(one, random);
+  CHECK(none.empty());
+  CHECK(one == std::vector<int>{4});
+}

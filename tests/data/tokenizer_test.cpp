@@ -1,0 +1,104 @@
+#include "data/tokenizer.h"
+
+#include <doctest/doctest.h>
+
+#include <initializer_list>
+#include <utility>
+
+#include "tests/data/refusal.h"
+
+using namespace tapestry;
+
+TEST_CASE("the space tokenizer splits at any run of white space and joins with one space") {
+  const SpaceTokenizer tokenizer;
+  CHECK(tokenizer.split("  a b\t c\r\n") == Tokens{"a", "b", "c"});
+  CHECK(tokenizer.split("s10") == Tokens{"s10"});
+  CHECK(tokenizer.split(" \t ").empty());
+  CHECK(tokenizer.split("").empty());
+  CHECK(tokenizer.join({"a", "b", "c"}) == "a b c");
+  CHECK(tokenizer.join({}).empty());
+}
+
+TEST_CASE("punctuation marks are tokens of their own") {
+  const WordTokenizer tokenizer;
+  CHECK(tokenizer.split("Two men, one dog.") == Tokens{"Two", "men", ",", "one", "dog", "."});
+  CHECK(tokenizer.split("(yes)!?") == Tokens{"(", "yes", ")", "!", "?"});
+  CHECK(tokenizer.split("\"a\"") == Tokens{"\"", "a", "\""});
+  CHECK(tokenizer.split("a/b") == Tokens{"a", "/", "b"});
+  CHECK(tokenizer.split("„Äpfel“ – ¿qué?") == Tokens{"„", "Äpfel", "“", "–", "¿", "qué", "?"});
+}
+
+TEST_CASE("apostrophes and hyphens stay inside words only") {
+  const WordTokenizer tokenizer;
+  CHECK(tokenizer.split("don't l’eau well-known T-34") ==
+        Tokens{"don't", "l’eau", "well-known", "T-34"});
+  CHECK(tokenizer.split("'tis dogs' -x x-") == Tokens{"'", "tis", "dogs", "'", "-", "x", "x", "-"});
+  CHECK(tokenizer.split("a--b") == Tokens{"a", "--", "b"});
+}
+
+TEST_CASE("points, commas and colons stay inside numbers only") {
+  const WordTokenizer tokenizer;
+  CHECK(tokenizer.split("3.5 10,000 10:30") == Tokens{"3.5", "10,000", "10:30"});
+  CHECK(tokenizer.split("It is 3.") == Tokens{"It", "is", "3", "."});
+  CHECK(tokenizer.split(".5 a.b 1,a") == Tokens{".", "5", "a", ".", "b", "1", ",", "a"});
+}
+
+TEST_CASE("a run of points or hyphens is one token, other marks stand alone") {
+  const WordTokenizer tokenizer;
+  CHECK(tokenizer.split("well...") == Tokens{"well", "..."});
+  CHECK(tokenizer.split("-- !!") == Tokens{"--", "!", "!"});
+}
+
+TEST_CASE("no-break and other spaces of Unicode separate words") {
+  CHECK(WordTokenizer().split("a\u00A0b\u2003c\u3000d") == Tokens{"a", "b", "c", "d"});
+}
+
+TEST_CASE("letters outside ASCII stay whole, with case only where asked") {
+  CHECK(WordTokenizer().split("Übermäßig GROß 漢字 😀") == Tokens{"Übermäßig", "GROß", "漢字", "😀"});
+  CHECK(WordTokenizer(true).split("Übermäßig GROß.") == Tokens{"übermäßig", "groß", "."});
+}
+
+TEST_CASE("nothing but white space has no tokens") {
+  CHECK(WordTokenizer().split("").empty());
+  CHECK(WordTokenizer().split(" \t\u00A0").empty());
+}
+
+TEST_CASE("a sentence that is not UTF-8 is refused with the place of the byte") {
+  CHECK(tapestry::testing::refusal([] { WordTokenizer().split("ab\xE4z"); }) ==
+        "text: byte 3 (0xE4) is not UTF-8");
+}
+
+TEST_CASE("joining attaches punctuation the way it is written") {
+  const WordTokenizer tokenizer;
+  CHECK(tokenizer.join({"Two", "men", ",", "one", "dog", "."}) == "Two men, one dog.");
+  CHECK(tokenizer.join({"(", "yes", ")", "!", "?"}) == "(yes)!?");
+  CHECK(tokenizer.join({"a", "/", "b", "-", "c"}) == "a/b - c");
+  CHECK(tokenizer.join({"He", "paid", "$", "5", "for", "10", "%", "..."}) ==
+        "He paid $5 for 10%...");
+  CHECK(tokenizer.join({"<unk>", "."}) == "<unk>.");
+  CHECK(tokenizer.join({"."}) == ".");
+  CHECK(tokenizer.join({}).empty());
+}
+
+TEST_CASE("straight quotation marks open and close in turn, each sentence anew") {
+  const WordTokenizer tokenizer;
+  const Tokens quoted = {"he", "said", "\"", "no", "'", "x", "'", "\"", "."};
+  CHECK(tokenizer.join(quoted) == "he said \"no 'x'\".");
+  CHECK(tokenizer.join({"an", "\"", "open"}) == "an \"open");
+  CHECK(tokenizer.join(quoted) == "he said \"no 'x'\".");
+}
+
+TEST_CASE("a high quotation mark closes in German and opens in English") {
+  const WordTokenizer tokenizer;
+  CHECK(tokenizer.join({"er", "sagt", "„", "ja", "“", ",", "“", "ja", "”"}) ==
+        "er sagt „ja“, “ja”");
+}
+
+TEST_CASE("joining the tokens of an ordinary sentence gives the sentence") {
+  const WordTokenizer tokenizer;
+  for (const char* sentence :
+       {"Zwei junge weiße Männer sind im Freien.", "It's 3.5 km (well, 10,000 ft) away!",
+        "\"Don't,\" she said: \"it is late...\"", "L’eau est-elle froide?", "«oui»"}) {
+    CHECK(tokenizer.join(tokenizer.split(sentence)) == sentence);
+  }
+}

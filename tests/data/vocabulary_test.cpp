@@ -1,0 +1,93 @@
+#include "data/vocabulary.h"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+#include "tests/data/refusal.h"
+
+using namespace tapestry;
+using tapestry::testing::contains;
+using tapestry::testing::refusal;
+
+TEST_CASE("an empty vocabulary has the four special symbols") {
+  const Vocabulary vocabulary;
+  CHECK(vocabulary.size() == 4);
+  CHECK(vocabulary.token(pad_id) == "<pad>");
+  CHECK(vocabulary.token(unk_id) == "<unk>");
+  CHECK(vocabulary.token(bos_id) == "<bos>");
+  CHECK(vocabulary.token(eos_id) == "<eos>");
+}
+
+TEST_CASE("words follow the special symbols in the order given") {
+  const Vocabulary vocabulary({"the", "cat", "Äpfel"});
+  CHECK(vocabulary.size() == 7);
+  CHECK(vocabulary.id("the") == 4);
+  CHECK(vocabulary.id("Äpfel") == 6);
+  CHECK(vocabulary.token(5) == "cat");
+  CHECK(vocabulary.id("dog") == unk_id);
+  CHECK(vocabulary.id("") == unk_id);
+}
+
+TEST_CASE("text that spells a special symbol is an unknown word") {
+  const Vocabulary vocabulary({"the"});
+  CHECK(vocabulary.encode({"the", "<eos>", "<pad>", "<bos>", "<unk>"}) ==
+        std::vector<std::int32_t>{4, 1, 1, 1, 1});
+}
+
+TEST_CASE("encode adds neither <bos> nor <eos>") {
+  const Vocabulary vocabulary({"a", "b"});
+  CHECK(vocabulary.encode({"b", "x", "a"}) == std::vector<std::int32_t>{5, 1, 4});
+  CHECK(vocabulary.encode({}).empty());
+}
+
+TEST_CASE("decode stops at <eos> and skips <pad> and <bos>") {
+  const Vocabulary vocabulary({"a", "b"});
+  const std::vector<std::int32_t> ids = {bos_id, 4, pad_id, unk_id, 5, eos_id, 4};
+  CHECK(vocabulary.decode(ids) == Tokens{"a", "<unk>", "b"});
+  CHECK(vocabulary.decode({}).empty());
+}
+
+TEST_CASE("an id outside the vocabulary is refused") {
+  const Vocabulary vocabulary({"a"});
+  CHECK_THROWS_WITH_AS(vocabulary.token(5), "vocabulary: found id 5, expected 0 to 4",
+                       std::out_of_range);
+  CHECK_THROWS_AS(vocabulary.token(-1), std::out_of_range);
+  CHECK_THROWS_AS(vocabulary.decode(std::vector<std::int32_t>{4, 99}), std::out_of_range);
+}
+
+TEST_CASE("the text form has one token a line and reads back as an equal vocabulary") {
+  const Vocabulary vocabulary({"the", "Äpfel", "."});
+  CHECK(vocabulary.to_text() == "<pad>\n<unk>\n<bos>\n<eos>\nthe\nÄpfel\n.\n");
+  CHECK(Vocabulary::from_text(vocabulary.to_text()) == vocabulary);
+  CHECK(Vocabulary::from_text(Vocabulary().to_text()) == Vocabulary());
+}
+
+TEST_CASE("vocabularies with other words or another order differ") {
+  CHECK(Vocabulary({"a", "b"}) == Vocabulary({"a", "b"}));
+  CHECK_FALSE(Vocabulary({"a", "b"}) == Vocabulary({"b", "a"}));
+  CHECK_FALSE(Vocabulary({"a", "b"}) == Vocabulary({"a"}));
+}
+
+TEST_CASE("reading a vocabulary refuses what is wrong and names the line") {
+  const std::string head = "<pad>\n<unk>\n<bos>\n<eos>\n";
+  const auto message = [](const std::string& text) {
+    return refusal([&] { Vocabulary::from_text(text); });
+  };
+  CHECK(message("") == "vocabulary: line 1: found nothing, expected <pad>");
+  CHECK(message("<pad>\n<bos>\n") == "vocabulary: line 2: found '<bos>', expected <unk>");
+  CHECK(message("<pad>\n<unk>\n<bos>\n") == "vocabulary: line 4: found nothing, expected <eos>");
+  CHECK(message(head + "a\nb\na\n") == "vocabulary: line 7: found 'a', which line 5 has already");
+  CHECK(contains(message(head + "a\n\nb\n"), "line 6: found an empty token"));
+  CHECK(contains(message(head + "a\n<eos>\n"), "line 6: found the special symbol <eos> again"));
+  CHECK(contains(message(head + "a b\n"), "line 5: found white space in the token 'a b'"));
+  CHECK(contains(message(head + "a\r\n"), "line 5: found white space"));
+  CHECK(contains(message(head + "\xE4\n"), "line 5: found a token that is not UTF-8"));
+  CHECK(contains(message(head + "a\nb"), "line 6: found the end of the text after 'b'"));
+}
+
+TEST_CASE("a vocabulary made of words is as strict as one that is read") {
+  CHECK(contains(refusal([] { Vocabulary({"a", "a"}); }), "line 6: found 'a'"));
+  CHECK(contains(refusal([] { Vocabulary({""}); }), "line 5: found an empty token"));
+  CHECK(contains(refusal([] { Vocabulary({"<pad>"}); }), "line 5: found the special symbol"));
+}

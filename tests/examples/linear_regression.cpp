@@ -1,0 +1,61 @@
+// Fits y = x w + b to noisy points of a known line by gradient descent: the whole training loop in
+// terms of tensors, a tape and a loss.
+
+#include <cmath>
+#include <cstdio>
+
+#include "autograd/ops/add.h"
+#include "autograd/ops/mean_squared_error.h"
+#include "autograd/ops/mul.h"
+#include "autograd/random.h"
+#include "autograd/tape.h"
+
+using tapestry::DType;
+using tapestry::Tensor;
+
+namespace {
+
+constexpr double true_slope = 3.0;
+constexpr double true_offset = -1.0;
+
+/// The tensor of n values f(0), f(1), ...
+template <class F>
+Tensor filled(std::size_t n, const F& f) {
+  Tensor result = Tensor::empty({n}, DType::float32);
+  std::size_t i = 0;
+  for (float& value : result.mutable_values<float>()) value = static_cast<float>(f(i++));
+  return result;
+}
+
+void descend(Tensor& parameter, float rate) {
+  parameter.mutable_values<float>()[0] -= rate * parameter.gradient().values<float>()[0];
+  parameter.clear_gradient();
+}
+
+}  // namespace
+
+int main() {
+  const tapestry::RandomStream noise = tapestry::RandomStream(1).named("noise");
+  const std::size_t points = 200;
+  const auto place = [&](std::size_t i) { return 2.0 * static_cast<double>(i) / points - 1.0; };
+  const Tensor x = filled(points, place);
+  const Tensor y = filled(points, [&](std::size_t i) {
+    return true_slope * place(i) + true_offset + 0.1 * noise.normal(i);
+  });
+
+  Tensor slope = Tensor::scalar(0.0, DType::float32).require_gradient();
+  Tensor offset = Tensor::scalar(0.0, DType::float32).require_gradient();
+  for (int step = 0; step < 200; ++step) {
+    tapestry::Tape tape;
+    const Tensor loss = mean_squared_error(x * slope + offset, y);
+    tape.backward(loss);
+    descend(slope, 0.2F);
+    descend(offset, 0.2F);
+    if (step % 50 == 0) std::printf("step %3d  loss %.4f\n", step, loss.item());
+  }
+  std::printf("y = %.3f x + %.3f\n", slope.item(), offset.item());
+
+  const bool found =
+      std::abs(slope.item() - true_slope) < 0.05 && std::abs(offset.item() - true_offset) < 0.05;
+  return found ? 0 : 1;
+}

@@ -1,0 +1,155 @@
+#include "layers/decoder.h"
+
+#include <doctest/doctest.h>
+
+#include "autograd/error.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+constexpr NormPlacement placements[] = {NormPlacement::pre, NormPlacement::post};
+constexpr double rounding = 1e-9;  // an epsilon of 1e-12 moves norms by less
+
+template <class Layer>
+struct Made {
+  explicit Made(const TransformerOptions& options) : layer(Scope(parameters) / "decoder", options) {}
+
+  Parameters parameters{DType::float64, 1};
+  Layer layer;
+};
+
+TransformerOptions tiny(NormPlacement norm, double dropout = 0.0) {
+  return {.d_model = 2, .num_heads = 1, .num_decoder_layers = 2, .d_ff = 3, .dropout = dropout,
+          .norm = norm, .activation = Activation::gelu, .layer_norm_epsilon = 1e-12};
+}
+
+TransformerOptions small(NormPlacement norm, double dropout = 0.0) {
+  TransformerOptions options = tiny(norm, dropout);
+  options.d_model = 4;
+  options.num_heads = 2;
+  options.layer_norm_epsilon = 1e-5;
+  return options;
+}
+
+/// Makes a layer of tiny sizes one that adds the means of what its attentions see, then (10, 30).
+void attend_evenly(const Parameters& parameters, const std::string& layer) {
+  for (const std::string attention : {".self_attn", ".cross_attn"}) {
+    set_values(parameters, layer + attention + ".q_proj.weight", {0, 0, 0, 0});
+    set_values(parameters, layer + attention + ".v_proj.weight", {1, 0, 0, 1});
+    set_values(parameters, layer + attention + ".out_proj.weight", {1, 0, 0, 1});
+  }
+  set_values(parameters, layer + ".ff.linear2.weight", {0, 0, 0, 0, 0, 0});
+  set_values(parameters, layer + ".ff.linear2.bias", {10, 30});
+}
+
+const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64);  // norms (-1, 1), (1, -1)
+const Tensor memory = Tensor::from({1, 2, 2}, {100, 200, 300, 600}, DType::float64);
+
+}  // namespace
+
+TEST_CASE("a pre-norm decoder layer adds self-attention over norms, then the memory as it is") {
+  const Made<DecoderLayer> made(tiny(NormPlacement::pre));
+  attend_evenly(made.parameters, "decoder");
+  check_values(made.layer(x, memory, {}, {}), {211, 433, 219, 435}, rounding);
+  const DecoderMasks masks{.self = AttentionMask::causal(), .cross = AttentionMask::padding({1})};
+  check_values(made.layer(x, memory, masks, {}), {110, 234, 119, 235}, rounding);
+}
+
+TEST_CASE("a post-norm decoder layer normalises after each of its three additions") {
+  const Made<DecoderLayer> made(tiny(NormPlacement::post));
+  attend_evenly(made.parameters, "decoder");
+  set_values(made.parameters, "decoder.self_attn_residual.norm.weight", {1000, 0});
+  set_values(made.parameters, "decoder.cross_attn_residual.norm.bias", {100, 0});
+  set_values(made.parameters, "decoder.ff_residual.norm.weight", {2, 3});
+  // (1, 3) + (5, 4) -> (-1000, 0); + (200, 400) -> (-1 + 100, 1); + (10, 30) -> (2, -3).
+  // (9, 5) + (5, 4) -> (1000, 0); + (200, 400) -> (1 + 100, -1); + (10, 30) -> (2, -3).
+  check_values(made.layer(x, memory, {}, {}), {2, -3, 2, -3}, rounding);
+}
+
+TEST_CASE("a decoder layer's parameters are named as documented") {
+  const Made<DecoderLayer> made(tiny(NormPlacement::post));
+  std::vector<std::string> expected;
+  for (const std::string attention : {"self_attn", "cross_attn"}) {
+    for (const std::string projection : {"q_proj", "k_proj", "v_proj", "out_proj"}) {
+      expected.push_back("decoder." + attention + "." + projection + ".weight (2, 2)");
+      expected.push_back("decoder." + attention + "." + projection + ".bias (2)");
+    }
+  }
+  expected.insert(expected.end(),
+                  {"decoder.ff.linear1.weight (3, 2)", "decoder.ff.linear1.bias (3)",
+                   "decoder.ff.linear2.weight (2, 3)", "decoder.ff.linear2.bias (2)"});
+  for (const std::string sublayer : {"self_attn", "cross_attn", "ff"}) {
+    expected.push_back("decoder." + sublayer + "_residual.norm.weight (2)");
+    expected.push_back("decoder." + sublayer + "_residual.norm.bias (2)");
+  }
+  CHECK(listing(made.parameters) == expected);
+}
+
+TEST_CASE("a decoder stacks its layers and ends with a norm only where norms come first") {
+  for (const NormPlacement placement : placements) {
+    const Made<Decoder> made(tiny(placement));
+    CHECK(made.parameters.find("decoder.layers.0.cross_attn.q_proj.weight") != nullptr);
+    CHECK(made.parameters.find("decoder.layers.1.cross_attn.q_proj.weight") != nullptr);
+    const std::size_t norms = placement == NormPlacement::pre ? 2 : 0;
+    CHECK(made.parameters.list().size() == 2 * 26 + norms);
+    CHECK((made.parameters.find("decoder.norm.weight") != nullptr) == (norms == 2));
+  }
+}
+
+TEST_CASE("two pre-norm decoder layers each add the memory and the norm comes last") {
+  const Made<Decoder> made(tiny(NormPlacement::pre));
+  attend_evenly(made.parameters, "decoder.layers.0");
+  attend_evenly(made.parameters, "decoder.layers.1");
+  set_values(made.parameters, "decoder.norm.weight", {5, 7});
+  const Tensor opposed = Tensor::from({1, 2, 2}, {1, 3, 900, 5}, DType::float64);
+  // The memory and the feed-forward bias lift (1, 3) to (421, 863) + ..., (900, 5) to (1320, 865).
+  check_values(made.layer(opposed, memory, {}, {}), {-5, 7, 5, -7}, rounding);
+}
+
+TEST_CASE("a decoder with no layers is its norm, or nothing at all") {
+  for (const NormPlacement placement : placements) {
+    TransformerOptions options = tiny(placement);
+    options.num_decoder_layers = 0;
+    const Made<Decoder> made(options);
+    const bool pre = placement == NormPlacement::pre;
+    check_values(made.layer(x, memory, {}, {}),
+                 pre ? std::vector<double>{-1, 1, 1, -1} : values_of(x), rounding);
+  }
+}
+
+TEST_CASE("the gradients of a decoder agree with differences, with dropout too") {
+  for (const NormPlacement placement : placements) {
+    for (const double rate : {0.0, 0.3}) {
+      const Made<Decoder> made(small(placement, rate));
+      perturb(made.parameters);
+      const Tensor input = random_leaf({2, 3, 4}, 1);
+      const Tensor encoded = random_leaf({2, 2, 4}, 2);
+      const DecoderMasks masks{.self = AttentionMask::causal() & AttentionMask::padding({3, 2}),
+                               .cross = AttentionMask::padding({1, 2})};
+      check_gradients([&] { return made.layer(input, encoded, masks, RandomStream(3)); },
+                      made.parameters, {input, encoded}, {.max_coordinates = 12});
+    }
+  }
+}
+
+TEST_CASE("a decoder refuses what does not fit, naming the layer inside") {
+  const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
+  const Made<Decoder> made(small(NormPlacement::post));
+  CHECK_THROWS_WITH_AS(made.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, {}),
+                       "decoder.layers.0.self_attn.q_proj: linear: x has shape (1, 2, 3), expected "
+                       "last axis 4 (weight is (4, 4))",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(made.layer(zeros({1, 2, 4}), zeros({1, 2, 3}), {}, {}),
+                       "decoder.layers.0.cross_attn.k_proj: linear: x has shape (1, 2, 3), expected "
+                       "last axis 4 (weight is (4, 4))",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(made.layer(zeros({2, 2, 4}), zeros({1, 2, 4}), {}, {}),
+                       "decoder.layers.0.cross_attn: scaled_dot_product_attention: q has shape (2, "
+                       "2, 4) and k (1, 2, 4), expected equal first and last axes",
+                       ShapeError);
+}

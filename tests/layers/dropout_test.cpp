@@ -1,0 +1,85 @@
+#include "layers/dropout.h"
+
+#include <doctest/doctest.h>
+
+#include "autograd/error.h"
+#include "autograd/ops/add.h"
+#include "autograd/ops/dropout.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+const RandomStream training = RandomStream(3).named("dropout");
+
+Dropout make(Parameters& parameters, double rate, const std::string& name = "drop") {
+  return Dropout(Scope(parameters) / name, rate);
+}
+
+}  // namespace
+
+TEST_CASE("dropout at rate 0.75 leaves a quarter of the elements, four times as large") {
+  for (const DType dtype : dtypes) {
+    Parameters parameters(dtype, 1);
+    const auto y = values_of(make(parameters, 0.75)(Tensor::full({20, 500}, 3, dtype), training));
+    std::size_t kept = 0;
+    for (const double value : y) {
+      CHECK((value == 0.0 || value == 12.0));
+      kept += value != 0.0;
+    }
+    CHECK(static_cast<double>(kept) / 10000 == doctest::Approx(0.25).epsilon(0.05));
+    CHECK(parameters.list().empty());
+  }
+}
+
+TEST_CASE("a stream that is off and a rate of 0 leave x as it is, a rate of 1 leaves nothing") {
+  Parameters parameters(DType::float64, 1);
+  const Tensor x = random_leaf({3, 4}, 1);
+  CHECK(values_of(make(parameters, 0.5)(x, {})) == values_of(x));
+  CHECK(values_of(make(parameters, 0.0)(x, training)) == values_of(x));
+  CHECK(values_of(make(parameters, 1.0)(x, training)) == std::vector<double>(12, 0.0));
+}
+
+TEST_CASE("what is dropped depends on the stream and on the path of the layer") {
+  Parameters parameters(DType::float64, 1);
+  const Tensor x = random_leaf({8, 8}, 1);
+  const auto y = values_of(make(parameters, 0.5, "a")(x, training));
+  CHECK(values_of(make(parameters, 0.5, "a")(x, training)) == y);
+  CHECK(values_of(make(parameters, 0.5, "b")(x, training)) != y);
+  CHECK(values_of(make(parameters, 0.5, "a")(x, training.at(1))) != y);
+  CHECK(values_of(dropout(x, 0.5, training.named("a"))) == y);
+}
+
+TEST_CASE("adding to a residual drops what the call operator drops") {
+  Parameters parameters(DType::float64, 1);
+  const Dropout layer = make(parameters, 0.5);
+  const Tensor residual = random_leaf({5, 7}, 1);
+  const Tensor x = random_leaf({5, 7}, 2);
+  CHECK(values_of(layer.add_to(residual, x, training)) ==
+        values_of(add(residual, layer(x, training))));
+  CHECK(values_of(layer.add_to(residual, x, {})) == values_of(add(residual, x)));
+}
+
+TEST_CASE("the gradients of dropout with a frozen stream agree with differences") {
+  Parameters parameters(DType::float64, 1);
+  const Dropout layer = make(parameters, 0.4);
+  const Tensor residual = random_leaf({5, 7}, 1);
+  const Tensor x = random_leaf({5, 7}, 2);
+  check_gradients([&] { return layer(x, training); }, parameters, {x});
+  check_gradients([&] { return layer.add_to(residual, x, training); }, parameters, {residual, x});
+}
+
+TEST_CASE("dropout refuses a rate outside [0, 1], naming its layer") {
+  Parameters parameters(DType::float32, 1);
+  const Tensor x = Tensor::zeros({2}, DType::float32);
+  CHECK_THROWS_WITH_AS(make(parameters, 1.5, "ff.dropout")(x, training),
+                       "ff.dropout: dropout: the rate is 1.5, expected 0 to 1", ValueError);
+  CHECK_THROWS_WITH_AS(make(parameters, -0.1, "ff.dropout")(x, {}),
+                       "ff.dropout: dropout: the rate is -0.1, expected 0 to 1", ValueError);
+  CHECK_THROWS_WITH_AS(make(parameters, 2, "ff.dropout").add_to(x, x, training),
+                       "ff.dropout: dropout_add: the rate is 2, expected 0 to 1", ValueError);
+}

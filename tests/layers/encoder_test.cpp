@@ -1,0 +1,155 @@
+#include "layers/encoder.h"
+
+#include <doctest/doctest.h>
+
+#include "autograd/error.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+constexpr NormPlacement placements[] = {NormPlacement::pre, NormPlacement::post};
+constexpr double rounding = 1e-9;  // an epsilon of 1e-12 moves norms by less
+
+template <class Layer>
+struct Made {
+  explicit Made(const TransformerOptions& options) : layer(Scope(parameters) / "encoder", options) {}
+
+  Parameters parameters{DType::float64, 1};
+  Layer layer;
+};
+
+TransformerOptions tiny(NormPlacement norm, double dropout = 0.0) {
+  return {.d_model = 2, .num_heads = 1, .num_encoder_layers = 2, .d_ff = 3, .dropout = dropout,
+          .norm = norm, .activation = Activation::gelu, .layer_norm_epsilon = 1e-12};
+}
+
+TransformerOptions small(NormPlacement norm, double dropout = 0.0) {
+  TransformerOptions options = tiny(norm, dropout);
+  options.d_model = 4;
+  options.num_heads = 2;
+  options.layer_norm_epsilon = 1e-5;
+  return options;
+}
+
+/// Makes a layer of tiny sizes one that adds the mean of what it may attend to, then (10, 30).
+void attend_evenly(const Parameters& parameters, const std::string& layer) {
+  set_values(parameters, layer + ".self_attn.q_proj.weight", {0, 0, 0, 0});
+  set_values(parameters, layer + ".self_attn.v_proj.weight", {1, 0, 0, 1});
+  set_values(parameters, layer + ".self_attn.out_proj.weight", {1, 0, 0, 1});
+  set_values(parameters, layer + ".ff.linear2.weight", {0, 0, 0, 0, 0, 0});
+  set_values(parameters, layer + ".ff.linear2.bias", {10, 30});
+}
+
+}  // namespace
+
+TEST_CASE("a pre-norm encoder layer adds attention over norms, then the feed-forward block") {
+  const Made<EncoderLayer> made(tiny(NormPlacement::pre));
+  attend_evenly(made.parameters, "encoder");
+  const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64);  // norms (-1, 1), (1, -1)
+  check_values(made.layer(x, {}, {}), {11, 33, 19, 35}, rounding);
+  check_values(made.layer(x, AttentionMask::padding({1}), {}), {10, 34, 18, 36}, rounding);
+}
+
+TEST_CASE("a post-norm encoder layer normalises after each addition") {
+  const Made<EncoderLayer> made(tiny(NormPlacement::post));
+  attend_evenly(made.parameters, "encoder");
+  set_values(made.parameters, "encoder.self_attn_residual.norm.bias", {100, 0});
+  set_values(made.parameters, "encoder.ff_residual.norm.weight", {2, 3});
+  const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64);
+  // (1, 3) + (5, 4) -> (-1 + 100, 1) or (1 + 100, -1); + (10, 30) -> (2, -3).
+  check_values(made.layer(x, {}, {}), {2, -3, 2, -3}, rounding);
+}
+
+TEST_CASE("an encoder layer's parameters are named as documented") {
+  const Made<EncoderLayer> made(tiny(NormPlacement::post));
+  CHECK(listing(made.parameters) ==
+        std::vector<std::string>{
+            "encoder.self_attn.q_proj.weight (2, 2)", "encoder.self_attn.q_proj.bias (2)",
+            "encoder.self_attn.k_proj.weight (2, 2)", "encoder.self_attn.k_proj.bias (2)",
+            "encoder.self_attn.v_proj.weight (2, 2)", "encoder.self_attn.v_proj.bias (2)",
+            "encoder.self_attn.out_proj.weight (2, 2)", "encoder.self_attn.out_proj.bias (2)",
+            "encoder.ff.linear1.weight (3, 2)", "encoder.ff.linear1.bias (3)",
+            "encoder.ff.linear2.weight (2, 3)", "encoder.ff.linear2.bias (2)",
+            "encoder.self_attn_residual.norm.weight (2)", "encoder.self_attn_residual.norm.bias (2)",
+            "encoder.ff_residual.norm.weight (2)", "encoder.ff_residual.norm.bias (2)"});
+}
+
+TEST_CASE("an encoder stacks its layers and ends with a norm only where norms come first") {
+  for (const NormPlacement placement : placements) {
+    const Made<Encoder> made(tiny(placement));
+    CHECK(made.parameters.find("encoder.layers.0.ff.linear1.weight") != nullptr);
+    CHECK(made.parameters.find("encoder.layers.1.ff.linear1.weight") != nullptr);
+    CHECK(made.parameters.find("encoder.layers.2.ff.linear1.weight") == nullptr);
+    const std::size_t norms = placement == NormPlacement::pre ? 2 : 0;
+    CHECK(made.parameters.list().size() == 2 * 16 + norms);
+    CHECK((made.parameters.find("encoder.norm.weight") != nullptr) == (norms == 2));
+  }
+}
+
+TEST_CASE("two pre-norm layers add up and the norm comes last") {
+  const Made<Encoder> made(tiny(NormPlacement::pre));
+  attend_evenly(made.parameters, "encoder.layers.0");
+  attend_evenly(made.parameters, "encoder.layers.1");
+  set_values(made.parameters, "encoder.norm.weight", {5, 7});
+  const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 50, 5}, DType::float64);
+  // (1, 3) -> (11, 33) -> (21, 63) + (0, 0) and (50, 5) -> (60, 35) -> (70, 65).
+  check_values(made.layer(x, {}, {}), {-5, 7, 5, -7}, rounding);
+}
+
+TEST_CASE("an encoder with no layers is its norm, or nothing at all") {
+  for (const NormPlacement placement : placements) {
+    TransformerOptions options = tiny(placement);
+    options.num_encoder_layers = 0;
+    const Made<Encoder> made(options);
+    const Tensor x = Tensor::from({1, 1, 2}, {1, 5}, DType::float64);
+    const bool pre = placement == NormPlacement::pre;
+    check_values(made.layer(x, {}, {}), pre ? std::vector<double>{-1, 1} : std::vector<double>{1, 5},
+                 rounding);
+  }
+}
+
+TEST_CASE("no two places of an encoder drop the same, and inference drops nothing") {
+  const Made<Encoder> made(small(NormPlacement::pre, 0.5));
+  const Made<Encoder> same(small(NormPlacement::pre, 0.0));
+  const Tensor x = random_leaf({2, 3, 4}, 1);
+  CHECK(values_of(made.layer(x, {}, {})) == values_of(same.layer(x, {}, {})));
+  CHECK(values_of(made.layer(x, {}, RandomStream(1))) != values_of(made.layer(x, {}, {})));
+  CHECK(values_of(made.layer(x, {}, RandomStream(1))) ==
+        values_of(made.layer(x, {}, RandomStream(1))));
+}
+
+TEST_CASE("the gradients of an encoder agree with differences, with dropout too") {
+  for (const NormPlacement placement : placements) {
+    for (const double rate : {0.0, 0.3}) {
+      const Made<Encoder> made(small(placement, rate));
+      perturb(made.parameters);
+      const Tensor x = random_leaf({2, 3, 4}, 1);
+      const AttentionMask mask = AttentionMask::padding({3, 2});
+      check_gradients([&] { return made.layer(x, mask, RandomStream(3)); }, made.parameters, {x},
+                      {.max_coordinates = 12});
+    }
+  }
+}
+
+TEST_CASE("an encoder refuses what does not fit, naming the layer inside") {
+  const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
+  const Made<Encoder> pre(small(NormPlacement::pre));
+  const Made<Encoder> post(small(NormPlacement::post));
+  CHECK_THROWS_WITH_AS(pre.layer(zeros({1, 2, 3}), {}, {}),
+                       "encoder.layers.0.self_attn_residual.norm: layer_norm: gamma has shape (4), "
+                       "expected (3) (x is (1, 2, 3))",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(post.layer(zeros({1, 2, 3}), {}, {}),
+                       "encoder.layers.0.self_attn.q_proj: linear: x has shape (1, 2, 3), expected "
+                       "last axis 4 (weight is (4, 4))",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(post.layer(zeros({2, 2, 4}), AttentionMask::padding({1, 1, 1}), {}),
+                       "encoder.layers.0.self_attn: scaled_dot_product_attention: the padding mask "
+                       "has 3 lengths, expected 2 (the batch size)",
+                       ShapeError);
+}

@@ -1,0 +1,109 @@
+#include "layers/feed_forward.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "autograd/error.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+constexpr Activation activations[] = {Activation::relu, Activation::gelu, Activation::gelu_tanh};
+
+struct Block {
+  Block(std::size_t d_model, std::size_t d_ff, Activation activation, double dropout = 0.0,
+        DType dtype = DType::float64)
+      : parameters(dtype, 1),
+        layer(Scope(parameters) / "ff", d_model, d_ff, activation, dropout) {}
+
+  Parameters parameters;
+  FeedForward layer;
+};
+
+double expected(Activation activation, double x) {
+  if (activation == Activation::relu) return std::max(x, 0.0);
+  if (activation == Activation::gelu) return x * 0.5 * (1 + std::erf(x / std::numbers::sqrt2));
+  const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return 0.5 * x * (1 + std::tanh(inner));
+}
+
+}  // namespace
+
+TEST_CASE("a feed-forward block is max(0, x W1 + b1) W2 + b2") {
+  for (const DType dtype : dtypes) {
+    const Block block(2, 3, Activation::relu, 0.0, dtype);
+    set_values(block.parameters, "ff.linear1.weight", {1, 1, 1, -1, 2, 0});
+    set_values(block.parameters, "ff.linear1.bias", {0, 1, -1});
+    set_values(block.parameters, "ff.linear2.weight", {1, 10, 100, 0, 1, 0});
+    set_values(block.parameters, "ff.linear2.bias", {0.5, -0.5});
+    // Before the activation: (3, 0, 1) and (-3, 2, -3).
+    const Tensor y = block.layer(Tensor::from({1, 2, 2}, {1, 2, -1, -2}, dtype), {});
+    CHECK(y.shape() == Shape{1, 2, 2});
+    check_values(y, {103.5, -0.5, 20.5, 1.5});
+  }
+}
+
+TEST_CASE("the activation asked for stands between the two maps") {
+  for (const Activation activation : activations) {
+    const Block block(1, 1, activation);
+    set_values(block.parameters, "ff.linear1.weight", {1});
+    set_values(block.parameters, "ff.linear2.weight", {1});
+    for (const double x : {-2.0, -0.5, 0.0, 1.0, 3.0}) {
+      check_values(block.layer(Tensor::full({1, 1}, x, DType::float64), {}),
+                   {expected(activation, x)});
+    }
+  }
+}
+
+TEST_CASE("a feed-forward block has two linear maps") {
+  const Block block(2, 3, Activation::gelu);
+  CHECK(listing(block.parameters) ==
+        std::vector<std::string>{"ff.linear1.weight (3, 2)", "ff.linear1.bias (3)",
+                                 "ff.linear2.weight (2, 3)", "ff.linear2.bias (2)"});
+}
+
+TEST_CASE("a feed-forward block treats each position alone") {
+  const Block block(4, 6, Activation::gelu);
+  const Tensor x = random_leaf({2, 3, 4}, 1);
+  const Tensor y = block.layer(x, {});
+  check_values(block.layer(x.viewed_as({6, 4}), {}), values_of(y));
+  CHECK(block.layer(Tensor::zeros({0, 3, 4}, DType::float64), {}).shape() == Shape{0, 3, 4});
+}
+
+TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
+  const Block block(2, 3, Activation::relu, 1.0);
+  set_values(block.parameters, "ff.linear2.bias", {7, 8});
+  const Tensor x = random_leaf({2, 2}, 1);
+  check_values(block.layer(x, RandomStream(1)), {7, 8, 7, 8});
+  CHECK(values_of(block.layer(x, {})) !=
+        values_of(block.layer(x, RandomStream(1))));
+}
+
+TEST_CASE("the gradients of a feed-forward block agree with differences, with dropout too") {
+  for (const Activation activation : activations) {
+    for (const double rate : {0.0, 0.4}) {
+      const Block block(3, 8, activation, rate);
+      perturb(block.parameters);
+      const Tensor x = random_leaf({2, 3, 3}, 1);
+      check_gradients([&] { return block.layer(x, RandomStream(2)); }, block.parameters, {x});
+    }
+  }
+}
+
+TEST_CASE("a feed-forward block refuses another width, naming its first map") {
+  const Block block(4, 8, Activation::relu);
+  CHECK_THROWS_WITH_AS(block.layer(Tensor::zeros({2, 3}, DType::float64), {}),
+                       "ff.linear1: linear: x has shape (2, 3), expected last axis 4 (weight is (8, "
+                       "4))",
+                       ShapeError);
+  const Block dropping(4, 8, Activation::relu, -1);
+  CHECK_THROWS_WITH_AS(dropping.layer(Tensor::zeros({2, 4}, DType::float64), {}),
+                       "ff.dropout: dropout: the rate is -1, expected 0 to 1", ValueError);
+}

@@ -1,0 +1,205 @@
+#include "layers/multi_head_attention.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/error.h"
+#include "autograd/ops/add.h"
+#include "autograd/ops/concat.h"
+#include "autograd/ops/linear.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/slice.h"
+#include "autograd/ops/softmax.h"
+#include "autograd/tape.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+
+struct Attention {
+  Attention(std::size_t d_model, std::size_t num_heads, double dropout = 0.0,
+            DType dtype = DType::float64)
+      : parameters(dtype, 1), layer(Scope(parameters) / "attn", d_model, num_heads, dropout) {}
+
+  Parameters parameters;
+  MultiHeadAttention layer;
+};
+
+/// Four projections that change nothing.
+Attention identity_attention(DType dtype) {
+  Attention attention(2, 1, 0.0, dtype);
+  for (const char* projection : {"q", "k", "v", "out"}) {
+    set_values(attention.parameters, fmt::format("attn.{}_proj.weight", projection), {1, 0, 0, 1});
+  }
+  return attention;
+}
+
+/// The layer's formula from small operations; `bias` is added to the scores of each head.
+Tensor composed(const Parameters& parameters, const Tensor& queries, const Tensor& memory,
+                std::size_t num_heads, const Tensor& bias) {
+  const auto project = [&](const std::string& name, const Tensor& x) {
+    return linear(x, parameter(parameters, "attn." + name + ".weight"),
+                  parameter(parameters, "attn." + name + ".bias"));
+  };
+  const Tensor q = project("q_proj", queries);
+  const Tensor k = project("k_proj", memory);
+  const Tensor v = project("v_proj", memory);
+  const std::size_t width = q.shape()[2] / num_heads;
+  std::vector<Tensor> heads;
+  for (std::size_t h = 0; h < num_heads; ++h) {
+    const auto own = [&](const Tensor& x) { return slice(x, -1, h * width, (h + 1) * width); };
+    const double scale = 1.0 / std::sqrt(static_cast<double>(width));
+    const Tensor scores = matmul(own(q), own(k), {.transpose_b = true, .scale = scale});
+    heads.push_back(matmul(softmax(add(scores, bias)), own(v)));
+  }
+  return project("out_proj", concat(heads, -1));
+}
+
+}  // namespace
+
+TEST_CASE("a1 = (1,1) and a2 = (1,0) over unit keys and values give (0.33, 0.67), (0.50, 0.50)") {
+  for (const DType dtype : dtypes) {
+    const Attention attention = identity_attention(dtype);
+    set_values(attention.parameters, "attn.q_proj.weight", {1, 0, 1, 1});  // [[1, 1], [0, 1]]^T
+    const Tensor a = Tensor::from({1, 2, 2}, {1, 1, 1, 0}, dtype);
+    const Tensor unit = Tensor::from({1, 2, 2}, {1, 0, 0, 1}, dtype);
+    const double first = 1 / (1 + std::exp(1 / std::sqrt(2.0)));  // q1 = (1, 2), q2 = (1, 1)
+    const Tensor b = attention.layer(a, unit, {}, {});
+    check_values(b, {0.33, 0.67, 0.50, 0.50}, 0.005);
+    check_values(b, {first, 1 - first, 0.5, 0.5}, tolerance(dtype));
+    check_values(attention.layer.weights(a, unit, {}), {first, 1 - first, 0.5, 0.5},
+                 tolerance(dtype));
+  }
+}
+
+TEST_CASE("multi-head attention has four square projections with biases") {
+  const Attention attention(6, 3);
+  CHECK(listing(attention.parameters) ==
+        std::vector<std::string>{"attn.q_proj.weight (6, 6)", "attn.q_proj.bias (6)",
+                                 "attn.k_proj.weight (6, 6)", "attn.k_proj.bias (6)",
+                                 "attn.v_proj.weight (6, 6)", "attn.v_proj.bias (6)",
+                                 "attn.out_proj.weight (6, 6)", "attn.out_proj.bias (6)"});
+}
+
+TEST_CASE("multi-head attention equals its composition from linear, matmul and softmax") {
+  const Attention attention(6, 3);
+  perturb(attention.parameters);
+  const Tensor queries = random_leaf({2, 2, 6}, 1);
+  const Tensor memory = random_leaf({2, 3, 6}, 2);
+  const AttentionMask mask = AttentionMask::padding({1, 3});
+  const Tensor bias =
+      Tensor::from({2, 1, 3}, {0, minus_infinity, minus_infinity, 0, 0, 0}, DType::float64);
+  const auto run = [&](const std::function<Tensor()>& function) {
+    Tape tape;
+    const Tensor y = function();
+    tape.backward(y, y);
+    std::vector<Tensor> results{y};
+    for (NamedTensor p : attention.parameters) {
+      results.push_back(p.tensor.gradient().copied(DType::float64));
+      p.tensor.clear_gradient();
+    }
+    return results;
+  };
+  const auto fused = run([&] { return attention.layer(queries, memory, mask, {}); });
+  const auto plain = run([&] { return composed(attention.parameters, queries, memory, 3, bias); });
+  for (std::size_t i = 0; i < plain.size(); ++i) check_values(fused[i], values_of(plain[i]));
+}
+
+TEST_CASE("the weights are those that the layer used: each row sums to 1, masked keys have 0") {
+  const Attention attention = identity_attention(DType::float64);
+  const Tensor x = random_leaf({2, 4, 2}, 1);
+  const AttentionMask mask = AttentionMask::causal() & AttentionMask::padding({4, 2});
+  const Tensor weights = attention.layer.weights(x, x, mask);
+  REQUIRE(weights.shape() == Shape{2, 1, 4, 4});
+  check_values(attention.layer(x, x, mask, {}),
+               values_of(matmul(weights.viewed_as({2, 4, 4}), x)));
+  const auto w = values_of(weights);
+  for (std::size_t row = 0; row < 8; ++row) {
+    double sum = 0.0;
+    for (std::size_t j = 0; j < 4; ++j) {
+      const bool hidden = j > row % 4 || (row >= 4 && j >= 2);
+      CHECK((w[row * 4 + j] == 0.0) == hidden);
+      sum += w[row * 4 + j];
+    }
+    CHECK(sum == doctest::Approx(1.0).epsilon(1e-14));
+  }
+}
+
+TEST_CASE("looking at the weights records nothing") {
+  const Attention attention(4, 2);
+  const Tensor x = random_leaf({1, 3, 4}, 1);
+  const Tape tape;
+  CHECK(attention.layer.weights(x, x, {}).shape() == Shape{1, 2, 3, 3});
+  CHECK(tape.size() == 0);
+}
+
+TEST_CASE("a query with nothing to attend to gets the bias of the output projection") {
+  const Attention attention(2, 1);
+  set_values(attention.parameters, "attn.out_proj.bias", {3, -4});
+  const Tensor x = random_leaf({1, 2, 2}, 1);
+  check_values(attention.layer(x, x, AttentionMask::padding({0}), {}), {3, -4, 3, -4});
+}
+
+TEST_CASE("dropout takes weights away by the stream and the path, at inference none") {
+  const Attention attention(4, 2, 0.5);
+  const Attention same(4, 2, 0.0);
+  const Tensor x = random_leaf({2, 3, 4}, 1);
+  const RandomStream random(5);
+  const auto dropped = values_of(attention.layer(x, x, {}, random));
+  CHECK(values_of(attention.layer(x, x, {}, random)) == dropped);
+  CHECK(values_of(attention.layer(x, x, {}, random.at(1))) != dropped);
+  CHECK(values_of(attention.layer(x, x, {}, {})) == values_of(same.layer(x, x, {}, {})));
+  CHECK(values_of(same.layer(x, x, {}, random)) == values_of(same.layer(x, x, {}, {})));
+  CHECK(dropped != values_of(same.layer(x, x, {}, {})));
+}
+
+TEST_CASE("the gradients of multi-head attention agree with differences, with dropout too") {
+  for (const double rate : {0.0, 0.4}) {
+    const Attention attention(4, 2, rate);
+    perturb(attention.parameters);
+    const Tensor queries = random_leaf({2, 3, 4}, 1);
+    const Tensor memory = random_leaf({2, 5, 4}, 2);
+    const RandomStream random(5);
+    check_gradients(
+        [&] { return attention.layer(queries, memory, AttentionMask::padding({5, 2}), random); },
+        attention.parameters, {queries, memory});
+    check_gradients(
+        [&] { return attention.layer(memory, memory, AttentionMask::causal(), random); },
+        attention.parameters, {memory});
+  }
+}
+
+TEST_CASE("multi-head attention refuses what does not fit, naming the layer") {
+  const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
+  const Attention attention(4, 2);
+  CHECK_THROWS_WITH_AS(Attention(6, 4),
+                       "attn: multi-head attention: d_model 6 is not a multiple of num_heads 4",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(Attention(6, 0),
+                       "attn: multi-head attention: d_model 6 is not a multiple of num_heads 0",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(attention.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, {}),
+                       "attn.q_proj: linear: x has shape (1, 2, 3), expected last axis 4 (weight is "
+                       "(4, 4))",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(attention.layer(zeros({2, 2, 4}), zeros({1, 2, 4}), {}, {}),
+                       "attn: scaled_dot_product_attention: q has shape (2, 2, 4) and k (1, 2, 4), "
+                       "expected equal first and last axes",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      attention.layer(zeros({2, 2, 4}), zeros({2, 2, 4}), AttentionMask::padding({1}), {}),
+      "attn: scaled_dot_product_attention: the padding mask has 1 lengths, expected 2 (the batch "
+      "size)",
+      ShapeError);
+  const Attention all_dropped(4, 2, 1.5);
+  CHECK_THROWS_WITH_AS(all_dropped.layer(zeros({1, 1, 4}), zeros({1, 1, 4}), {}, {}),
+                       "attn: scaled_dot_product_attention: dropout is 1.5, expected 0 to 1",
+                       ValueError);
+}

@@ -1,0 +1,172 @@
+#include "layers/parameters.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+#include "autograd/error.h"
+#include "autograd/ops/linear.h"
+#include "autograd/tape.h"
+#include "layers/linear.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+std::vector<double> created(const std::string& name, DType dtype, std::uint64_t seed) {
+  Parameters parameters(dtype, seed);
+  return values_of(parameters.create(name, {3, 5}, normal_initializer(1.0)));
+}
+
+/// Two linear layers, one after the other, in one map.
+struct TwoLayers {
+  Parameters parameters{DType::float64, 1};
+  Linear first{Scope(parameters) / "first", 3, 5};
+  Linear second{Scope(parameters) / "second", 5, 2};
+  Tensor operator()(const Tensor& x) const { return second(first(x)); }
+};
+
+/// The values of y and of all gradients of a step.
+std::vector<std::vector<double>> step(TwoLayers& layers, const Tensor& x) {
+  layers.parameters.clear_gradients();
+  Tape tape;
+  const Tensor y = layers(x);
+  tape.backward(y, y);
+  std::vector<std::vector<double>> all{values_of(y)};
+  for (const NamedTensor& p : layers.parameters) all.push_back(values_of(p.tensor.gradient()));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("parameters stand in the order in which they were made and are found by name") {
+  Parameters parameters(DType::float32, 1);
+  const Tensor b = parameters.create("b", {2, 3}, ones_initializer());
+  parameters.create("a", {4}, zeros_initializer());
+  CHECK(listing(parameters) == std::vector<std::string>{"b (2, 3)", "a (4)"});
+  CHECK(parameters.num_values() == 10);
+  CHECK(parameters.dtype() == DType::float32);
+  CHECK(b.dtype() == DType::float32);
+  CHECK(parameters.find("c") == nullptr);
+  REQUIRE(parameters.find("b") != nullptr);
+  CHECK(parameters.find("b")->tensor.values<float>().data() == b.values<float>().data());
+}
+
+TEST_CASE("a map with no parameters has no values and may be gathered") {
+  Parameters parameters(DType::float64, 1);
+  CHECK(parameters.num_values() == 0);
+  parameters.gather();
+  CHECK(parameters.begin() == parameters.end());
+}
+
+TEST_CASE("every parameter requires a gradient and clearing takes all of them away") {
+  TwoLayers layers;
+  step(layers, random_leaf({4, 3}, 1));
+  for (const NamedTensor& p : layers.parameters) CHECK(p.tensor.gradient());
+  layers.parameters.clear_gradients();
+  for (const NamedTensor& p : layers.parameters) {
+    CHECK(p.tensor.requires_gradient());
+    CHECK_FALSE(p.tensor.gradient());
+  }
+}
+
+TEST_CASE("initial values are keyed by name and seed alone") {
+  const auto values = created("weight", DType::float64, 1);
+  CHECK(created("weight", DType::float64, 1) == values);
+  CHECK(created("weight", DType::float64, 2) != values);
+  CHECK(created("other", DType::float64, 1) != values);
+
+  Parameters parameters(DType::float64, 1);
+  parameters.create("made before", {7}, normal_initializer(1.0));
+  CHECK(values_of(parameters.create("weight", {3, 5}, normal_initializer(1.0))) == values);
+}
+
+TEST_CASE("float32 and float64 models start from the same values up to rounding") {
+  const auto exact = created("weight", DType::float64, 1);
+  const auto rounded = created("weight", DType::float32, 1);
+  for (std::size_t i = 0; i < exact.size(); ++i) CHECK(rounded[i] == static_cast<float>(exact[i]));
+}
+
+TEST_CASE("a scope joins names and numbers with dots") {
+  Parameters parameters(DType::float64, 1);
+  const Scope root(parameters);
+  CHECK(root.path().empty());
+  CHECK((root / "encoder" / "layers" / 11 / "ff").path() == "encoder.layers.11.ff");
+  root.parameter("scale", {1}, ones_initializer());
+  (root / "encoder").parameter("bias", {2}, zeros_initializer());
+  (Scope(parameters, "a.b") / "c").parameter("weight", {3}, zeros_initializer());
+  CHECK(listing(parameters) ==
+        std::vector<std::string>{"scale (1)", "encoder.bias (2)", "a.b.c.weight (3)"});
+}
+
+TEST_CASE("the path of a scope outlives it") {
+  Parameters parameters(DType::float64, 1);
+  std::optional<Scope> scope(Scope(parameters) / "encoder" / "layers");
+  const std::string& path = scope->path();
+  scope.reset();
+  CHECK(path == "encoder.layers");
+}
+
+TEST_CASE("gathering puts values and gradients into one slab each, on 64-byte boundaries") {
+  TwoLayers layers;  // of 120, 40, 80 and 16 bytes
+  const auto before = values_of(parameter(layers.parameters, "second.weight"));
+  layers.parameters.gather();
+  CHECK(values_of(parameter(layers.parameters, "second.weight")) == before);
+  step(layers, random_leaf({4, 3}, 1));
+  const std::size_t offsets[] = {0, 128, 192, 320};
+  const auto& list = layers.parameters.list();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Tensor gradient = list[i].tensor.gradient();
+    CHECK(list[i].tensor.byte_offset() == offsets[i]);
+    CHECK(gradient.byte_offset() == offsets[i]);
+    CHECK(list[i].tensor.memory().data() == list[0].tensor.memory().data());
+    CHECK(gradient.memory().data() == list[0].tensor.gradient().memory().data());
+  }
+}
+
+TEST_CASE("a gathered map gives the very results of one that is not, step after step") {
+  TwoLayers gathered;
+  TwoLayers scattered;
+  gathered.parameters.gather();
+  for (const std::uint64_t seed : {1, 2}) {
+    const Tensor x = random_leaf({4, 3}, seed);
+    CHECK(step(gathered, x) == step(scattered, x));
+  }
+}
+
+TEST_CASE("gradients add up over backward passes, gathered or not") {
+  for (const bool gather : {false, true}) {
+    TwoLayers layers;
+    if (gather) layers.parameters.gather();
+    const Tensor x = random_leaf({4, 3}, 1);
+    const auto once = step(layers, x).back();
+    Tape tape;
+    const Tensor y = layers(x);
+    tape.backward(y, y);
+    const auto twice = values_of(layers.parameters.list().back().tensor.gradient());
+    for (std::size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == doctest::Approx(2 * once[i]));
+  }
+}
+
+TEST_CASE("layers see the values that are written through the map, also after gathering") {
+  TwoLayers layers;
+  layers.parameters.gather();
+  set_values(layers.parameters, "second.weight", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  set_values(layers.parameters, "second.bias", {3, 4});
+  check_values(layers(random_leaf({1, 3}, 1)), {3, 4});
+}
+
+TEST_CASE("a name that is taken and a parameter after gathering are refused") {
+  Parameters parameters(DType::float64, 1);
+  parameters.create("ff.weight", {1}, ones_initializer());
+  CHECK_THROWS_WITH_AS(parameters.create("ff.weight", {2}, ones_initializer()),
+                       "parameters: `ff.weight` exists already", ValueError);
+  parameters.gather();
+  CHECK_THROWS_WITH_AS(parameters.create("ff.bias", {1}, ones_initializer()),
+                       "parameters: `ff.bias` comes after `gather`", ValueError);
+  CHECK(listing(parameters) == std::vector<std::string>{"ff.weight (1)"});
+}

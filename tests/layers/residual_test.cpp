@@ -1,0 +1,86 @@
+#include "layers/residual.h"
+
+#include <doctest/doctest.h>
+
+#include "autograd/error.h"
+#include "autograd/ops/add.h"
+#include "autograd/ops/scale.h"
+#include "autograd/ops/square.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+struct Block {
+  Block(NormPlacement norm, std::size_t d_model, double dropout = 0.0)
+      : layer(Scope(parameters) / "block",
+              {.d_model = d_model, .dropout = dropout, .norm = norm, .layer_norm_epsilon = 1e-14}) {
+  }
+
+  Parameters parameters{DType::float64, 1};
+  Residual layer;
+};
+
+constexpr NormPlacement placements[] = {NormPlacement::pre, NormPlacement::post};
+
+}  // namespace
+
+TEST_CASE("pre-norm is x + f(norm(x)), post-norm is norm(x + f(x))") {
+  const Tensor x = Tensor::from({1, 2}, {1, 5}, DType::float64);  // norm(x) = (-1, 1)
+  const auto f = [](const Tensor& v) {
+    return add(scale(v, 10), Tensor::from({2}, {0, -60}, DType::float64));
+  };
+  // (1, 5) + (-10, -50) and norm((1, 5) + (10, -10)).
+  check_values(Block(NormPlacement::pre, 2).layer(x, {}, f), {-9, -45});
+  check_values(Block(NormPlacement::post, 2).layer(x, {}, f), {1, -1});
+}
+
+TEST_CASE("a residual block has the parameters of its norm") {
+  for (const NormPlacement placement : placements) {
+    CHECK(listing(Block(placement, 3).parameters) ==
+          std::vector<std::string>{"block.norm.weight (3)", "block.norm.bias (3)"});
+  }
+}
+
+TEST_CASE("dropout takes away from the sublayer's output and never from the residual") {
+  const Tensor x = random_leaf({4, 6}, 1);
+  const Block block(NormPlacement::pre, 6, 0.5);
+  const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
+  const auto before = values_of(x);
+  const auto y = values_of(block.layer(x, RandomStream(1), ones));
+  std::size_t dropped = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    CHECK((y[i] == before[i] || y[i] == before[i] + 2.0));
+    dropped += y[i] == before[i];
+  }
+  CHECK(dropped > 0);
+  CHECK(dropped < y.size());
+  CHECK(values_of(block.layer(x, {}, ones)) == values_of(add(x, ones(x))));
+}
+
+TEST_CASE("the gradients of a residual block agree with differences, with dropout too") {
+  for (const NormPlacement placement : placements) {
+    for (const double rate : {0.0, 0.4}) {
+      const Block block(placement, 5, rate);
+      perturb(block.parameters);
+      const Tensor x = random_leaf({2, 3, 5}, 1);
+      const auto run = [&] {
+        return block.layer(x, RandomStream(2), [](const Tensor& v) { return square(v); });
+      };
+      check_gradients(run, block.parameters, {x});
+    }
+  }
+}
+
+TEST_CASE("a residual block refuses a sublayer that changes the shape, and another width") {
+  const Block block(NormPlacement::post, 4);
+  const Tensor x = Tensor::zeros({2, 4}, DType::float64);
+  const auto narrow = [](const Tensor&) { return Tensor::zeros({2, 3}, DType::float64); };
+  const auto same = [](const Tensor& v) { return v; };
+  CHECK_THROWS_WITH_AS(block.layer(x, {}, narrow), "?", ShapeError);
+  CHECK_THROWS_WITH_AS(block.layer(Tensor::zeros({2, 3}, DType::float64), {}, same), "?", ShapeError);
+}

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "autograd/error.h"
+#include "autograd/tape.h"
+#include "tests/support/gradients.h"
+#include "tests/support/values.h"
+
+/// What the tests of element-wise operations on two broadcast tensors share.
+namespace tapestry::testing {
+
+using BinaryOperation = std::function<Tensor(const Tensor&, const Tensor&)>;
+
+/// Shapes that broadcast: equal, left, right and both ways, scalars, ranks that differ, extents of
+/// 1 in every place, axes around the widths of vectors, empty axes.
+inline const std::vector<std::pair<Shape, Shape>> broadcastable_shapes = {
+    {{}, {}},
+    {{1}, {}},
+    {{3}, {3}},
+    {{3}, {}},
+    {{}, {3}},
+    {{3}, {1}},
+    {{1}, {3}},
+    {{2, 3}, {3}},
+    {{3}, {2, 3}},
+    {{2, 3}, {2, 1}},
+    {{2, 1}, {2, 3}},
+    {{2, 1}, {1, 3}},
+    {{1, 3}, {2, 1}},
+    {{2, 1}, {3}},
+    {{2, 1, 3}, {4, 1}},
+    {{2, 3, 4}, {3, 1}},
+    {{2, 1, 4}, {2, 3, 1}},
+    {{1, 3, 1, 2}, {2, 1, 4, 1}},
+    {{2, 1, 1, 2, 1}, {1, 2, 3, 1, 3}},
+    {{1, 1, 1, 1, 1, 1, 1, 2}, {2, 1, 2, 1, 1, 1, 1, 1}},
+    {{2, 7}, {7}},
+    {{2, 8}, {2, 1}},
+    {{3, 17}, {17}},
+    {{2, 33}, {1, 33}},
+    {{0}, {0}},
+    {{0}, {1}},
+    {{1}, {0}},
+    {{}, {2, 0}},
+    {{3, 0}, {3, 1}},
+    {{0, 3}, {3}},
+};
+
+/// The value of `x` that stands at position `index` of the row-major shape `result`.
+inline double broadcast_value(const Tensor& x, const Shape& result, std::size_t index) {
+  std::size_t position = 0;
+  std::size_t stride = 1;
+  for (std::size_t axis = result.rank(); axis-- > 0;) {
+    const std::size_t coordinate = index % result[axis];
+    index /= result[axis];
+    const std::size_t added = result.rank() - x.rank();
+    if (axis < added || x.shape()[axis - added] == 1) continue;
+    position += coordinate * stride;
+    stride *= x.shape()[axis - added];
+  }
+  return values_of(x)[position];
+}
+
+/// Checks the values of `f` on every pair of shapes, in both precisions, against `expected`.
+inline void check_broadcast_values(const BinaryOperation& f, double (*expected)(double, double)) {
+  for (const auto& [a_shape, b_shape] : broadcastable_shapes) {
+    CAPTURE(to_string(a_shape));
+    CAPTURE(to_string(b_shape));
+    const Shape shape = broadcast_shape("test", a_shape, b_shape);
+    for (const DType dtype : dtypes) {
+      const Tensor a = random_leaf(a_shape, 1).copied(dtype);
+      const Tensor b = random_leaf(b_shape, 2).copied(dtype);
+      std::vector<double> wanted(shape.size());
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        wanted[i] = expected(broadcast_value(a, shape, i), broadcast_value(b, shape, i));
+      }
+      const Tensor y = f(a, b);
+      CHECK(y.shape() == shape);
+      CHECK(y.dtype() == dtype);
+      check_values(y, wanted, tolerance(dtype));
+    }
+  }
+}
+
+/// Checks the gradients of both operands on every pair of shapes against differences.
+inline void check_broadcast_gradients(const BinaryOperation& f) {
+  for (const auto& [a_shape, b_shape] : broadcastable_shapes) {
+    CAPTURE(to_string(a_shape));
+    CAPTURE(to_string(b_shape));
+    const Tensor a = random_leaf(a_shape, 3, 0.5);
+    const Tensor b = random_leaf(b_shape, 4, 0.5);
+    CHECK(gradient_error([&] { return f(a, b); }, {a, b}) < 1e-6);
+  }
+}
+
+/// Checks that a tensor used for both operands gets both contributions.
+inline void check_gradient_of_same_operand(const BinaryOperation& f) {
+  const Tensor x = random_leaf({2, 9}, 5, 0.5);
+  CHECK(gradient_error([&] { return f(x, x); }, {x}) < 1e-6);
+}
+
+/// Checks that an operand that needs no gradient gets none, and the other all of its own.
+inline void check_gradient_of_one_operand(const BinaryOperation& f) {
+  const Tensor x = random_leaf({2, 3}, 6, 0.5);
+  const Tensor constant = random_leaf({3}, 7, 0.5).copied(DType::float64);
+  CHECK(gradient_error([&] { return f(x, constant); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return f(constant, x); }, {x}) < 1e-6);
+
+  Tape tape;
+  const Tensor y = f(x, constant);
+  tape.backward(y, Tensor::full(y.shape(), 1.0, DType::float64));
+  CHECK(x.gradient());
+  CHECK_FALSE(constant.gradient());
+  CHECK_FALSE(f(constant, constant).requires_gradient());
+}
+
+/// Checks the refusal of shapes and element types that do not fit, which names the operation.
+inline void check_broadcast_refusals(const char* name, const BinaryOperation& f) {
+  const std::string operation = name;
+  const std::string shapes = operation +
+                             ": shapes (2, 3) and (2, 4) do not broadcast: axis 1 from the end has "
+                             "3 and 4, expected equal extents or 1";
+  const std::string types =
+      operation + ": operands are float32 and float64, expected one element type";
+  const Tensor single = Tensor::zeros({2, 3}, DType::float32);
+  CHECK_THROWS_WITH_AS(f(single, Tensor::zeros({2, 4}, DType::float32)), shapes.c_str(),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(f(single, Tensor::zeros({2, 3}, DType::float64)), types.c_str(), DTypeError);
+  CHECK_THROWS_AS(f(single, Tensor::zeros({3, 2}, DType::float32)), ShapeError);
+  CHECK_THROWS_AS(f(single, Tensor::zeros({0}, DType::float32)), ShapeError);
+}
+
+}  // namespace tapestry::testing

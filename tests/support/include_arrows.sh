@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Fails on an include that goes against the folders' arrows, or on HDF5 outside its one place:
+#   train -> layers, optim, data, autograd;  layers, optim -> autograd;  ops -> kernels
+# usage: include_arrows.sh SOURCE_DIR
+set -euo pipefail
+cd "$1"
+wrong=0
+
+# forbid FOLDER PATTERN: no file below FOLDER may have an include that matches PATTERN.
+forbid() {
+  local found
+  found=$(grep -rnE --include='*.h' --include='*.cpp' "^#include [\"<]($2)" "$1" || true)
+  [ -z "$found" ] && return
+  echo "includes that $1 may not have:"
+  echo "$found"
+  wrong=1
+}
+
+forbid autograd '(layers|optim|data|train|tests)/'
+forbid autograd/kernels 'autograd/(ops/|[a-z_]+\.h)'
+forbid layers '(optim|data|train|tests)/'
+forbid optim '(layers|data|train|tests)/'
+forbid data '(autograd|layers|optim|train|tests)/|xtensor'
+forbid train 'tests/'
+for folder in autograd layers optim data; do forbid "$folder" 'hdf5|H5'; done
+for file in $(grep -rlE '^#include [<"](hdf5|H5)' train); do
+  case "$file" in
+    train/hdf5_*) ;;
+    *) echo "$file includes HDF5, which only train/hdf5_* may"; wrong=1 ;;
+  esac
+done
+exit $wrong

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "autograd/tensor.h"
+
+namespace tapestry::testing {
+
+/// The values of a tensor of either precision as doubles, in row-major order.
+inline std::vector<double> values_of(const Tensor& x) {
+  return dispatch(x.dtype(), [&]<class T>() {
+    const auto values = x.values<T>();
+    return std::vector<double>(values.begin(), values.end());
+  });
+}
+
+/// Checks every value of x against `expected`, to an absolute or relative tolerance.
+inline void check_values(const Tensor& x, const std::vector<double>& expected,
+                         double tolerance = 1e-12) {
+  const std::vector<double> found = values_of(x);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(i);
+    CHECK(found[i] == doctest::Approx(expected[i]).epsilon(tolerance).scale(1.0));
+  }
+}
+
+/// Both precisions, for tests that go through each.
+inline constexpr DType dtypes[] = {DType::float32, DType::float64};
+
+/// A tolerance that results of a short computation in this precision keep.
+inline double tolerance(DType dtype) { return dtype == DType::float32 ? 1e-5 : 1e-12; }
+
+}  // namespace tapestry::testing

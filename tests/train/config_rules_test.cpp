@@ -1,0 +1,230 @@
+#include "train/config_rules.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "train/config.h"
+#include "train/config_error.h"
+
+namespace tapestry {
+namespace {
+
+std::string problems_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_config(text, "c", overrides);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const std::string kFiles =
+    "  train_source: a\n  train_target: b\n  validation_source: c\n  validation_target: d\n";
+
+}  // namespace
+
+TEST_CASE("the width has to be a multiple of the heads") {
+  CHECK(problems_of("model:\n  d_model: 130\n") ==
+        "c:2:3: `d_model` is 130, not a multiple of `num_heads` (4)\n"
+        "    d_model: 130\n"
+        "    ^~~~~~~\n"
+        "hint: set `d_model` to 128 or 132");
+  CHECK(problems_of("model:\n  num_heads: 3\n") ==
+        "c:2:3: `d_model` is 128, not a multiple of `num_heads` (3)\n"
+        "    num_heads: 3\n"
+        "    ^~~~~~~~~\n"
+        "hint: set `d_model` to 126 or 129");
+  CHECK(problems_of("model:\n  d_model: 3\n").ends_with("hint: set `d_model` to 4"));
+  CHECK(problems_of("model:\n  d_model: 132\n  num_heads: 3\n").empty());
+}
+
+TEST_CASE("a contradiction that an override brings in is placed on the command line") {
+  CHECK(problems_of("train:\n  steps: 9\n", {"model.num_heads=3"}) ==
+        "command line: model.num_heads=3: `d_model` is 128, not a multiple of `num_heads` (3)\n"
+        "hint: set `d_model` to 126 or 129");
+}
+
+TEST_CASE("a key with a bad value is left out of contradictions") {
+  CHECK(problems_of("model:\n  d_model: 130\n  num_heads: x\n") ==
+        "c:3:14: expected a whole number from 1 to 1024, found \"x\"\n"
+        "    num_heads: x\n"
+        "               ^");
+}
+
+TEST_CASE("the shortest sequence is not longer than the longest") {
+  CHECK(problems_of("data:\n  min_length: 17\n") ==
+        "c:2:3: `min_length` is 17, more than `max_length` (16)\n"
+        "    min_length: 17\n"
+        "    ^~~~~~~~~~\n"
+        "hint: set `min_length` to 16 or less, or raise `max_length`");
+  CHECK(problems_of("data:\n  min_length: 16\n").empty());
+}
+
+TEST_CASE("every symbol and one special symbol need a position") {
+  CHECK(problems_of("data:\n  max_length: 256\n") ==
+        "c:2:3: `max_length` is 256, and with `<bos>` or `<eos>` 257 tokens; `model.max_length` is "
+        "256\n"
+        "    max_length: 256\n"
+        "    ^~~~~~~~~~\n"
+        "hint: set `model.max_length` to 257 or more");
+  CHECK(problems_of("data:\n  max_length: 255\n").empty());
+  CHECK(problems_of("model:\n  max_length: 16\n")
+            .starts_with("c:2:3: `max_length` is 16, and with `<bos>` or `<eos>` 17 tokens; "
+                         "`model.max_length` is 16\n"));
+  CHECK(problems_of("data:\n  task: toy_translation\nmodel:\n  max_length: 16\n").empty());
+}
+
+TEST_CASE("every token of a text that is kept needs a position") {
+  CHECK(problems_of("data:\n  task: parallel_text\n  max_tokens: 256\n" + kFiles)
+            .starts_with("c:3:3: `max_tokens` is 256, and with `<bos>` or `<eos>` 257 tokens; "
+                         "`model.max_length` is 256\n"));
+  CHECK(problems_of("data:\n  task: parallel_text\n  max_tokens: 255\n" + kFiles).empty());
+}
+
+TEST_CASE("an output cannot be longer than the positions") {
+  CHECK(problems_of("train:\n  max_decode_length: 257\n") ==
+        "c:2:3: `max_decode_length` is 257, more than `model.max_length` (256)\n"
+        "    max_decode_length: 257\n"
+        "    ^~~~~~~~~~~~~~~~~\n"
+        "hint: set `model.max_length` to 257 or more");
+  CHECK(problems_of("train:\n  max_decode_length: 256\n").empty());
+}
+
+TEST_CASE("parallel text needs its files") {
+  CHECK(problems_of("data:\n  task: parallel_text\n") ==
+        "c:2:3: task parallel_text needs data.train_source, data.train_target, "
+        "data.validation_source, data.validation_target\n"
+        "    task: parallel_text\n"
+        "    ^~~~\n"
+        "hint: name the files here or on the command line: data.train_source=FILE "
+        "data.train_target=FILE data.validation_source=FILE data.validation_target=FILE");
+  CHECK(problems_of("data:\n  task: parallel_text\n" + kFiles, {"data.train_target="})
+            .starts_with("c:2:3: task parallel_text needs data.train_target\n"));
+  CHECK(problems_of("data:\n  task: parallel_text\n" + kFiles).empty());
+}
+
+TEST_CASE("a test set has two files or none") {
+  CHECK(problems_of("data:\n  task: parallel_text\n  test_target: x\n" + kFiles) ==
+        "c:3:3: a test set needs two files, `test_source` is missing\n"
+        "    test_target: x\n"
+        "    ^~~~~~~~~~~\n"
+        "hint: name both files, or none");
+  CHECK(problems_of("data:\n  task: parallel_text\n  test_source: x\n" + kFiles)
+            .starts_with("c:3:3: a test set needs two files, `test_target` is missing\n"));
+  CHECK(problems_of("data:\n  task: parallel_text\n  test_source: x\n  test_target: y\n" + kFiles)
+            .empty());
+}
+
+TEST_CASE("keys that the task does not use are refused") {
+  CHECK(problems_of("data:\n  train_source: a.txt\n") ==
+        "c:2:3: `train_source` is used with `data.task: parallel_text` only, found `copy`\n"
+        "    train_source: a.txt\n"
+        "    ^~~~~~~~~~~~\n"
+        "hint: remove `train_source`, or set `data.task` to parallel_text");
+  CHECK(problems_of("data:\n  task: toy_translation\n  num_symbols: 9\n") ==
+        "c:3:3: `num_symbols` is used with `data.task: copy, reverse or sort` only, found "
+        "`toy_translation`\n"
+        "    num_symbols: 9\n"
+        "    ^~~~~~~~~~~\n"
+        "hint: remove `num_symbols`, or set `data.task` to copy, reverse or sort");
+  CHECK(problems_of("data:\n  task: parallel_text\n  seed: 2\n" + kFiles)
+            .starts_with("c:3:3: `seed` is used with `data.task: copy, reverse, sort or "
+                         "toy_translation` only, found `parallel_text`\n"));
+}
+
+TEST_CASE("keys that the optimiser or the schedule does not use are refused") {
+  CHECK(problems_of("optimizer:\n  momentum: 0.9\n") ==
+        "c:2:3: `momentum` is used with `optimizer.kind: sgd` only, found `adam`\n"
+        "    momentum: 0.9\n"
+        "    ^~~~~~~~\n"
+        "hint: remove `momentum`, or set `optimizer.kind` to sgd");
+  CHECK(problems_of("optimizer:\n  kind: sgd\n  beta1: 0.8\n")
+            .starts_with("c:3:3: `beta1` is used with `optimizer.kind: adam or adamw` only, found "
+                         "`sgd`\n"));
+  CHECK(problems_of("optimizer:\n  kind: sgd\n  momentum: 0.9\n").empty());
+  CHECK(problems_of("schedule:\n  warmup_steps: 10\n")
+            .starts_with("c:2:3: `warmup_steps` is used with `schedule.kind: linear_warmup, "
+                         "inverse_sqrt or cosine` only, found `constant`\n"));
+  CHECK(problems_of("schedule:\n  decay_steps: 10\n")
+            .starts_with("c:2:3: `decay_steps` is used with `schedule.kind: cosine` only"));
+}
+
+TEST_CASE("an unused key may be given with its default, as a dumped config does") {
+  CHECK(
+      problems_of("data:\n  train_source: \"\"\n  lowercase: false\noptimizer:\n  momentum: 0.0\n")
+          .empty());
+}
+
+TEST_CASE("whether a key is used is left open while the choice has a bad value") {
+  CHECK(problems_of("optimizer:\n  kind: sdg\n  momentum: 0.9\n") ==
+        "c:2:9: expected sgd, adam or adamw, found \"sdg\"\n"
+        "    kind: sdg\n"
+        "          ^~~\n"
+        "hint: did you mean `sgd`?");
+}
+
+TEST_CASE("tying all embeddings needs one vocabulary") {
+  CHECK(problems_of("data:\n  task: toy_translation\nmodel:\n  tie_embeddings: all\n") ==
+        "c:4:3: `tie_embeddings: all` needs one vocabulary, task toy_translation has two\n"
+        "    tie_embeddings: all\n"
+        "    ^~~~~~~~~~~~~~\n"
+        "hint: set `tie_embeddings` to target");
+  const std::string text = "model:\n  tie_embeddings: all\ndata:\n  task: parallel_text\n" + kFiles;
+  CHECK(problems_of(text) ==
+        "c:2:3: `tie_embeddings: all` needs one vocabulary, `data.shared_vocabulary` is false\n"
+        "    tie_embeddings: all\n"
+        "    ^~~~~~~~~~~~~~\n"
+        "hint: set `data.shared_vocabulary` to true, or `tie_embeddings` to target");
+  CHECK(problems_of(text + "  shared_vocabulary: true\n").empty());
+  CHECK(problems_of("model:\n  tie_embeddings: all\n").empty());
+}
+
+TEST_CASE("betas with which Adam need not converge are refused") {
+  CHECK(problems_of("optimizer:\n  beta1: 0.98\n  beta2: 0.9\n") ==
+        "c:3:3: `beta2` is 0.9, too small for `beta1` (0.98): Adam may not converge\n"
+        "    beta2: 0.9\n"
+        "    ^~~~~\n"
+        "hint: set `beta2` nearer to 1 than `beta1`, such as 0.98 and 0.9");
+  CHECK(problems_of("optimizer:\n  beta1: 0.9\n  beta2: 0.9\n").empty());
+  CHECK(problems_of("optimizer:\n  beta1: 0\n  beta2: 0\n").empty());
+}
+
+TEST_CASE("a schedule that is named after its warmup needs one") {
+  CHECK(problems_of("schedule:\n  kind: inverse_sqrt\n") ==
+        "c:2:3: `kind: inverse_sqrt` needs `warmup_steps` of 1 or more\n"
+        "    kind: inverse_sqrt\n"
+        "    ^~~~\n"
+        "hint: set `warmup_steps` to 200");
+  CHECK(problems_of("schedule:\n  kind: linear_warmup\ntrain:\n  steps: 5\n")
+            .ends_with("hint: set `warmup_steps` to 1"));
+  CHECK(problems_of("schedule:\n  kind: cosine\n").empty());
+}
+
+TEST_CASE("the warmup ends within the run") {
+  CHECK(problems_of("schedule:\n  kind: linear_warmup\n  warmup_steps: 2001\n") ==
+        "c:3:3: `warmup_steps` is 2001, more than `train.steps` (2000)\n"
+        "    warmup_steps: 2001\n"
+        "    ^~~~~~~~~~~~\n"
+        "hint: lower `warmup_steps`, or train for longer");
+  CHECK(problems_of("schedule:\n  kind: linear_warmup\n  warmup_steps: 2000\n").empty());
+}
+
+TEST_CASE("a cosine falls after its warmup, from the peak to the floor") {
+  CHECK(problems_of("schedule:\n  kind: cosine\n  min_learning_rate: 0.01\n") ==
+        "c:3:3: `min_learning_rate` is 0.01, more than `learning_rate` (0.001)\n"
+        "    min_learning_rate: 0.01\n"
+        "    ^~~~~~~~~~~~~~~~~\n"
+        "hint: set `min_learning_rate` to 0.001 or less");
+  CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 50\n  decay_steps: 50\n") ==
+        "c:4:3: `decay_steps` is 50, not after `warmup_steps` (50)\n"
+        "    decay_steps: 50\n"
+        "    ^~~~~~~~~~~\n"
+        "hint: set `decay_steps` to more than 50, or to 0 for `train.steps`");
+  CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 50\n  decay_steps: 51\n").empty());
+  CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 2000\n")
+            .starts_with("c:3:3: `warmup_steps` is 2000, which leaves no step"));
+}
+
+}  // namespace tapestry

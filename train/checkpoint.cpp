@@ -1,0 +1,182 @@
+#include "train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "data/error.h"
+#include "train/config_error.h"
+#include "train/config_listing.h"
+#include "train/error.h"
+#include "train/version.h"
+
+namespace tapestry {
+namespace {
+
+const std::string parameters_group = "parameters/";
+const std::string optimizer_group = "optimizer/";
+
+/// Keys that do not change what a run computes.
+Config without_process_settings(Config config) {
+  config.train.threads = TrainOptions{}.threads;
+  config.train.run_dir = TrainOptions{}.run_dir;
+  return config;
+}
+
+StoredShape stored_shape(const Tensor& tensor) {
+  return {tensor.shape().begin(), tensor.shape().end()};
+}
+
+void put_tensor(Snapshot& snapshot, const std::string& path, const Tensor& tensor) {
+  dispatch(tensor.dtype(), [&]<class T>() {
+    snapshot.put<T>(path, tensor.values<T>(), stored_shape(tensor));
+  });
+}
+
+/// A stored array and the tensor it goes to, checked to fit and to be finite.
+struct Assignment {
+  Assignment(const Snapshot& snapshot, const std::string& path, const Tensor& to)
+      : target(to), source(&snapshot), name(path) {
+    dispatch(target.dtype(), [&]<class T>() {
+      for (const T value : snapshot.get<T>(path, stored_shape(target))) {
+        if (!std::isfinite(value)) {
+          throw CheckpointError(fmt::format("{}: holds {}, expected finite numbers", path, value),
+                                "use an earlier checkpoint of the run");
+        }
+      }
+    });
+  }
+
+  void carry_out() {
+    dispatch(target.dtype(), [&]<class T>() {
+      const std::span<const T> values = source->get<T>(name);
+      std::copy(values.begin(), values.end(), target.mutable_values<T>().begin());
+    });
+  }
+
+  Tensor target;
+  const Snapshot* source;
+  std::string name;
+};
+
+std::vector<Assignment> parameter_assignments(const Snapshot& snapshot,
+                                              const Parameters& parameters) {
+  std::vector<Assignment> all;
+  for (const NamedTensor& parameter : parameters) {
+    all.emplace_back(snapshot, parameters_group + parameter.name, parameter.tensor);
+  }
+  for (const auto& [path, array] : snapshot) {
+    if (path.starts_with(parameters_group) &&
+        parameters.find(path.substr(parameters_group.size())) == nullptr) {
+      throw CheckpointError(
+          fmt::format("{}: the model has no such parameter, expected those of its config", path),
+          "the checkpoint may come from another version of the program");
+    }
+  }
+  return all;
+}
+
+Vocabulary vocabulary_of(const Snapshot& snapshot, const char* path) {
+  try {
+    return Vocabulary::from_text(snapshot.get_text(path));
+  } catch (const DataError& error) {
+    throw CheckpointError(fmt::format("{}: {}", path, error.what()), error.hint());
+  }
+}
+
+TrainingState state_of(const Snapshot& snapshot) {
+  const auto count = [&](const char* path) { return snapshot.get_scalar<std::uint64_t>(path); };
+  TrainingState state;
+  state.step = step_of(snapshot);
+  state.position = {.epoch = count("train/epoch"),
+                    .batch = static_cast<std::size_t>(count("train/batch"))};
+  state.running = {.loss_sum = snapshot.get_scalar<double>("train/running_loss_sum"),
+                   .nll_sum = snapshot.get_scalar<double>("train/running_nll_sum"),
+                   .tokens = count("train/running_tokens")};
+  state.best_loss = snapshot.get_scalar<double>("train/best_loss");
+  if (std::isfinite(state.best_loss)) state.best_step = count("train/best_step");
+  state.metrics = MetricsTable(snapshot.get_text("train/metrics"));
+  return state;
+}
+
+}  // namespace
+
+Snapshot make_snapshot(const RunParts& run) {
+  Snapshot snapshot;
+  snapshot.put_text("program_version", program_version);
+  snapshot.put_text("config", dump_config(without_process_settings(run.config)));
+  snapshot.put_text("data/source_vocabulary", run.source_vocabulary.to_text());
+  snapshot.put_text("data/target_vocabulary", run.target_vocabulary.to_text());
+  snapshot.put_scalar("data/fingerprint", run.data_fingerprint);
+  for (const NamedTensor& parameter : run.model.parameters) {
+    put_tensor(snapshot, parameters_group + parameter.name, parameter.tensor);
+  }
+  for (const NamedTensor& tensor : run.optimizer.state()) {
+    put_tensor(snapshot, optimizer_group + tensor.name, tensor.tensor);
+  }
+  snapshot.put_scalar("optimizer/steps", run.optimizer.steps());
+
+  const TrainingState& state = run.state;
+  snapshot.put_scalar("train/step", state.step);
+  snapshot.put_scalar("train/epoch", state.position.epoch);
+  snapshot.put_scalar("train/batch", static_cast<std::uint64_t>(state.position.batch));
+  snapshot.put_scalar("train/running_loss_sum", state.running.loss_sum);
+  snapshot.put_scalar("train/running_nll_sum", state.running.nll_sum);
+  snapshot.put_scalar("train/running_tokens", state.running.tokens);
+  snapshot.put_scalar("train/best_loss", state.best_loss);
+  snapshot.put_scalar("train/best_step", state.best_step.value_or(0));
+  snapshot.put_text("train/metrics", state.metrics.csv());
+  return snapshot;
+}
+
+void restore(const Snapshot& snapshot, const RunParts& run) {
+  std::vector<Assignment> assignments = parameter_assignments(snapshot, run.model.parameters);
+  for (const NamedTensor& tensor : run.optimizer.state()) {
+    assignments.emplace_back(snapshot, optimizer_group + tensor.name, tensor.tensor);
+  }
+  TrainingState state = state_of(snapshot);
+  const auto optimizer_steps = snapshot.get_scalar<std::uint64_t>("optimizer/steps");
+
+  for (Assignment& assignment : assignments) assignment.carry_out();
+  run.optimizer.set_steps(optimizer_steps);
+  run.state = std::move(state);
+}
+
+Config config_of(const Snapshot& snapshot) {
+  try {
+    return parse_config(snapshot.get_text("config"), "config of the checkpoint");
+  } catch (const ConfigError& error) {
+    throw CheckpointError(fmt::format("the checkpoint's config cannot be used: {}", error.what()),
+                          "the checkpoint may come from another version of the program");
+  }
+}
+
+std::uint64_t data_fingerprint_of(const Snapshot& snapshot) {
+  return snapshot.get_scalar<std::uint64_t>("data/fingerprint");
+}
+
+std::uint64_t step_of(const Snapshot& snapshot) {
+  return snapshot.get_scalar<std::uint64_t>("train/step");
+}
+
+TrainedModel load_model(const Snapshot& snapshot) {
+  Config config = config_of(snapshot);
+  TextCodec codec(config.data, vocabulary_of(snapshot, "data/source_vocabulary"),
+                  vocabulary_of(snapshot, "data/target_vocabulary"));
+  const VocabularySizes sizes{.source = codec.source_vocabulary().size(),
+                              .target = codec.target_vocabulary().size()};
+  auto model =
+      std::make_unique<Seq2SeqModel>(config.model, sizes, config.train.dtype, config.train.seed);
+  for (Assignment& assignment : parameter_assignments(snapshot, model->parameters)) {
+    assignment.carry_out();
+  }
+  return {.config = std::move(config),
+          .codec = std::move(codec),
+          .model = std::move(model),
+          .step = step_of(snapshot)};
+}
+
+}  // namespace tapestry

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "data/codec.h"
+#include "optim/optimizer.h"
+#include "train/config.h"
+#include "train/seq2seq_model.h"
+#include "train/snapshot.h"
+#include "train/training_state.h"
+
+/// What the datasets of a checkpoint mean; `checkpoint_format.md` lists them. How they are laid out
+/// in a file is the business of `checkpoint_file.h`.
+namespace tapestry {
+
+/// The parts of a run that a checkpoint holds.
+struct RunParts {
+  const Config& config;
+  const Vocabulary& source_vocabulary;
+  const Vocabulary& target_vocabulary;
+  std::uint64_t data_fingerprint;
+  Seq2SeqModel& model;
+  Optimizer& optimizer;
+  TrainingState& state;
+};
+
+Snapshot make_snapshot(const RunParts& run);
+
+/// Copies parameters, optimiser state and training state out of a snapshot, into a model and an
+/// optimiser made from its config. Everything is checked before anything is changed.
+///
+/// throws  CheckpointError if an array is missing, has another shape or element type, or is left
+///         over; if a parameter is not finite.
+void restore(const Snapshot& snapshot, const RunParts& run);
+
+/// The config a checkpoint was made with. It says nothing of `train.threads` and `train.run_dir`,
+/// which belong to the process and not to the run.
+Config config_of(const Snapshot& snapshot);
+std::uint64_t data_fingerprint_of(const Snapshot& snapshot);
+std::uint64_t step_of(const Snapshot& snapshot);
+
+/// A trained model as evaluation and translation use it.
+struct TrainedModel {
+  Config config;
+  TextCodec codec;
+  std::unique_ptr<Seq2SeqModel> model;
+  std::uint64_t step;
+};
+
+/// Needs nothing but the snapshot. throws CheckpointError as `restore`.
+TrainedModel load_model(const Snapshot& snapshot);
+
+}  // namespace tapestry

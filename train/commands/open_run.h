@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "train/snapshot.h"
+
+namespace tapestry {
+
+/// A checkpoint that a user named, or the one to use of a run that a user named.
+struct OpenedCheckpoint {
+  std::filesystem::path path;
+  Snapshot snapshot;
+};
+
+/// `run` is a checkpoint file, which is then read as it is, or a run directory, of which the best
+/// checkpoint is taken, or the newest where the run knows no best one.
+///
+/// throws  CheckpointError if there is none or it cannot be used.
+OpenedCheckpoint open_run(const std::string& run);
+
+}  // namespace tapestry

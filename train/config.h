@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/dtype.h"
+#include "data/options.h"
+#include "layers/transformer_options.h"
+#include "optim/options.h"
+
+namespace tapestry {
+
+/// How a run goes. The member initialisers are the defaults.
+struct TrainOptions {
+  std::uint64_t seed = 1;                    ///< of initial weights, dropout and shuffling
+  std::size_t steps = 2000;                  ///< steps of the optimiser, >= 1
+  std::size_t batch_size = 64;               ///< sentences per batch, >= 1
+  std::size_t accumulate = 1;                ///< batches per step, >= 1
+  double label_smoothing = 0.1;              ///< in [0, 1)
+  std::size_t threads = 0;                   ///< 0 takes all cores
+  std::size_t log_every = 50;                ///< steps, >= 1
+  std::size_t validate_every = 500;          ///< steps, >= 1
+  std::size_t save_every = 500;              ///< steps, >= 1
+  std::size_t keep_last = 3;                 ///< checkpoints, >= 2
+  std::size_t max_decode_length = 0;         ///< tokens; 0: source length + 50, within positions
+  std::size_t exact_match_sequences = 1000;  ///< held-out sequences decoded per validation
+  std::string run_dir;                       ///< empty: runs/<config file name, no extension>
+  DType dtype = DType::float32;
+};
+
+/// Everything that a config file says, one member per section.
+struct Config {
+  DataOptions data;
+  TransformerOptions model;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  TrainOptions train;
+};
+
+/// Reads the YAML `text`, then `overrides` of the form `section.key=value`, of which later ones
+/// win. `name` stands in the place of every problem. A quoted value means the same as an unquoted
+/// one; an override is taken as it is, without quotes.
+///
+/// throws  ConfigError with everything that is wrong.
+Config parse_config(std::string_view text, const std::string& name,
+                    const std::vector<std::string>& overrides = {});
+
+/// As parse_config(), of a file. The result can be used from any folder: a relative path to data is
+/// made absolute, from the folder of the config file if it stands there, from the working folder if
+/// it comes from an override. An empty `train.run_dir` becomes runs/<file name, no extension>.
+Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
+
+}  // namespace tapestry

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "autograd/dtype.h"
+#include "data/options.h"
+#include "layers/transformer_options.h"
+#include "optim/options.h"
+
+namespace tapestry {
+
+/// A value of an enumeration and its name in a config.
+template <class E>
+struct Named {
+  E value;
+  std::string_view name;
+};
+
+/// All values of E, in the order in which they are listed to the user.
+template <class E>
+inline constexpr std::array<Named<E>, 0> choices_of{};
+
+template <>
+inline constexpr std::array choices_of<TaskKind>{
+    Named{TaskKind::copy, "copy"}, Named{TaskKind::reverse, "reverse"},
+    Named{TaskKind::sort, "sort"}, Named{TaskKind::toy_translation, "toy_translation"},
+    Named{TaskKind::parallel_text, "parallel_text"}};
+
+template <>
+inline constexpr std::array choices_of<NormPlacement>{Named{NormPlacement::pre, "pre"},
+                                                      Named{NormPlacement::post, "post"}};
+
+template <>
+inline constexpr std::array choices_of<Activation>{Named{Activation::relu, "relu"},
+                                                   Named{Activation::gelu, "gelu"},
+                                                   Named{Activation::gelu_tanh, "gelu_tanh"}};
+
+template <>
+inline constexpr std::array choices_of<PositionKind>{Named{PositionKind::sinusoidal, "sinusoidal"},
+                                                     Named{PositionKind::learned, "learned"}};
+
+template <>
+inline constexpr std::array choices_of<TiedEmbeddings>{Named{TiedEmbeddings::none, "none"},
+                                                       Named{TiedEmbeddings::target, "target"},
+                                                       Named{TiedEmbeddings::all, "all"}};
+
+template <>
+inline constexpr std::array choices_of<OptimizerKind>{Named{OptimizerKind::sgd, "sgd"},
+                                                      Named{OptimizerKind::adam, "adam"},
+                                                      Named{OptimizerKind::adamw, "adamw"}};
+
+template <>
+inline constexpr std::array choices_of<ScheduleKind>{
+    Named{ScheduleKind::constant, "constant"}, Named{ScheduleKind::linear_warmup, "linear_warmup"},
+    Named{ScheduleKind::inverse_sqrt, "inverse_sqrt"}, Named{ScheduleKind::cosine, "cosine"}};
+
+template <>
+inline constexpr std::array choices_of<DType>{Named{DType::float32, "float32"},
+                                              Named{DType::float64, "float64"}};
+
+/// The name of `value` in a config.
+template <class E>
+constexpr std::string_view choice_name(E value) {
+  for (const Named<E>& choice : choices_of<E>) {
+    if (choice.value == value) return choice.name;
+  }
+  return "?";
+}
+
+}  // namespace tapestry

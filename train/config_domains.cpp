@@ -1,0 +1,159 @@
+#include "train/config_domains.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "train/config_text.h"
+#include "train/suggest.h"
+
+namespace tapestry {
+namespace {
+
+Mistake mistake(const std::string& expected, std::string_view text, std::string hint = {}) {
+  return {fmt::format("expected {}, found {}", expected, quoted(text)), std::move(hint)};
+}
+
+template <class T>
+struct Scanned {
+  T value{};
+  std::errc error{};  ///< invalid_argument also if only a part of the text is a number
+};
+
+template <class T, class... Format>
+Scanned<T> scan(std::string_view text, Format... format) {
+  Scanned<T> result;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, result.value, format...);
+  result.error = error == std::errc() && stop != end ? std::errc::invalid_argument : error;
+  return result;
+}
+
+std::string without_separators(std::string_view text) {
+  std::string result(text);
+  std::erase(result, '_');
+  return result;
+}
+
+/// The whole number that a user may have meant by 010, 0x10, 1e3, 1_000, 64.0 or +5.
+std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
+  constexpr double kExactBelow = 9007199254740992.0;  // 2^53
+  std::string plain = without_separators(text);
+  if (plain.starts_with('+')) plain.erase(0, 1);
+  if (plain.starts_with("0x")) {
+    const auto hexadecimal = scan<std::uint64_t>(std::string_view(plain).substr(2), 16);
+    if (hexadecimal.error == std::errc()) return hexadecimal.value;
+  }
+  const auto real = scan<double>(plain, std::chars_format::general);
+  const bool whole = real.error == std::errc() && real.value >= 0 && real.value < kExactBelow &&
+                     std::floor(real.value) == real.value;
+  return whole ? std::optional(static_cast<std::uint64_t>(real.value)) : std::nullopt;
+}
+
+std::string hint_for_whole_number(std::string_view text) {
+  const std::optional<std::uint64_t> guess = guess_whole_number(text);
+  return guess ? fmt::format("write `{}`, in decimal digits alone", *guess) : "";
+}
+
+/// The number that a user may have meant by 0,1 or 1_000.5 or +0.1.
+std::string hint_for_real_number(std::string_view text) {
+  std::string plain = without_separators(text);
+  std::replace(plain.begin(), plain.end(), ',', '.');
+  if (plain.starts_with('+')) plain.erase(0, 1);
+  const auto guess = scan<double>(plain, std::chars_format::general);
+  const bool usable = guess.error == std::errc() && std::isfinite(guess.value);
+  return usable && plain != text ? fmt::format("write `{}`", guess.value) : "";
+}
+
+bool all_digits(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+std::string WholeNumber::expected() const {
+  if (high == std::numeric_limits<std::uint64_t>::max()) {
+    return fmt::format("a whole number >= {}", low);
+  }
+  return fmt::format("a whole number from {} to {}", low, high);
+}
+
+Parsed<std::uint64_t> WholeNumber::parse(std::string_view text) const {
+  const bool leading_zero = text.size() > 1 && text[0] == '0';
+  if (!all_digits(text) || leading_zero) {
+    return mistake(expected(), text, hint_for_whole_number(text));
+  }
+  const auto number = scan<std::uint64_t>(text);
+  const bool fits = number.error == std::errc() && number.value >= low && number.value <= high;
+  if (!fits) return mistake(expected(), text);
+  return number.value;
+}
+
+std::string WholeNumber::print(std::uint64_t value) { return fmt::format("{}", value); }
+
+std::string RealNumber::expected() const {
+  if (std::isinf(high)) return fmt::format("a number {} {}", has_low ? ">=" : ">", low);
+  return fmt::format("a number in {}{}, {}{}", has_low ? '[' : '(', low, high,
+                     has_high ? ']' : ')');
+}
+
+Parsed<double> RealNumber::parse(std::string_view text) const {
+  const auto number = scan<double>(text, std::chars_format::general);
+  if (number.error == std::errc::result_out_of_range) {
+    return mistake(expected(), text, "write a number that a double can hold");
+  }
+  if (number.error != std::errc() || !std::isfinite(number.value)) {
+    return mistake(expected(), text, hint_for_real_number(text));
+  }
+  const bool above = has_low ? number.value >= low : number.value > low;
+  const bool below = has_high ? number.value <= high : number.value < high;
+  if (!above || !below) return mistake(expected(), text);
+  return number.value;
+}
+
+std::string RealNumber::print(double value) { return fmt::format("{}", value); }
+
+Parsed<bool> Flag::parse(std::string_view text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  static const std::vector<std::string> yes{"yes", "on", "1", "y", "true"};
+  static const std::vector<std::string> no{"no", "off", "0", "n", "false"};
+  const auto means = [&](const std::string& word) { return edit_distance(text, word) == 0; };
+  std::string hint;
+  if (std::any_of(yes.begin(), yes.end(), means)) hint = "write `true`";
+  if (std::any_of(no.begin(), no.end(), means)) hint = "write `false`";
+  return mistake(expected(), text, hint);
+}
+
+std::string Text::print(std::string_view value) {
+  std::string escaped;
+  for (const char c : value) {
+    if (c == '"' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return fmt::format("\"{}\"", escaped);
+}
+
+std::string list_in_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool last = i + 1 == words.size();
+    text += i == 0 ? "" : last ? " or " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+Parsed<std::size_t> parse_choice(std::string_view text, const std::vector<std::string>& names) {
+  const auto match = std::find(names.begin(), names.end(), text);
+  if (match != names.end()) return static_cast<std::size_t>(match - names.begin());
+  const std::optional<std::string> meant = closest(text, names);
+  return mistake(list_in_words(names), text,
+                 meant ? fmt::format("did you mean `{}`?", *meant) : "");
+}
+
+}  // namespace tapestry

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tapestry {
+
+/// A byte or character that has no place in a config.
+struct BadCharacter {
+  std::size_t offset;  ///< in bytes
+  std::string name;    ///< `byte 0xff, which is not UTF-8` or `control character U+0000`
+};
+
+/// The first byte of `text` that is not UTF-8 or begins a control character (C0, DEL, C1). Tab,
+/// line feed and carriage return pass if `several_lines`.
+std::optional<BadCharacter> find_bad_character(std::string_view text, bool several_lines);
+
+/// How many characters (code points) the UTF-8 `text` has.
+std::size_t count_characters(std::string_view text);
+
+/// At most `count` characters of `text`, from the character `first` on.
+std::string_view characters(std::string_view text, std::size_t first, std::size_t count);
+
+/// `text` in double quotes for a message, its end replaced by `...` if it is long.
+std::string quoted(std::string_view text);
+
+}  // namespace tapestry

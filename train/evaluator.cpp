@@ -1,0 +1,84 @@
+#include "train/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/cross_entropy.h"
+#include "data/batch.h"
+#include "data/batch_schedule.h"
+#include "data/vocabulary.h"
+#include "train/batch_tensors.h"
+#include "train/greedy_decoder.h"
+
+namespace tapestry {
+namespace {
+
+/// Labels that are the highest score of their row of logits.
+std::size_t count_hits(const Tensor& logits, const std::vector<std::int32_t>& labels) {
+  const std::size_t n = logits.shape().back();
+  return dispatch(logits.dtype(), [&]<class T>() {
+    const T* values = logits.values<T>().data();
+    std::size_t hits = 0;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] == pad_id) continue;
+      const T* scores = values + i * n;
+      hits += std::max_element(scores, scores + n) - scores == labels[i] ? 1 : 0;
+    }
+    return hits;
+  });
+}
+
+/// `count` pairs spread evenly over the set, or all of them.
+std::vector<SentencePair> spread(const std::vector<SentencePair>& pairs, std::size_t count) {
+  if (count >= pairs.size()) return pairs;
+  std::vector<SentencePair> some;
+  for (std::size_t i = 0; i < count; ++i) some.push_back(pairs[i * pairs.size() / count]);
+  return some;
+}
+
+std::size_t count_exact_matches(const Seq2SeqModel& model, const std::vector<SentencePair>& pairs,
+                                const EvaluationOptions& options) {
+  std::size_t matches = 0;
+  for (const BatchIndices& indices : evaluation_batches(pairs, options.batch_size)) {
+    std::vector<Sentence> sources;
+    for (const std::size_t i : indices) sources.push_back(pairs[i].source);
+    const auto outputs = greedy_decode(model.transformer, sources, options.max_decode_length);
+    for (std::size_t row = 0; row < indices.size(); ++row) {
+      matches += outputs[row] == pairs[indices[row]].target ? 1 : 0;
+    }
+  }
+  return matches;
+}
+
+double share(std::size_t part, std::size_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+}  // namespace
+
+Scores evaluate(const Seq2SeqModel& model, const std::vector<SentencePair>& pairs,
+                const EvaluationOptions& options) {
+  Scores scores{.sentences = pairs.size()};
+  double nll_sum = 0.0;
+  std::size_t hits = 0;
+  Batch batch;
+  for (const BatchIndices& indices : evaluation_batches(pairs, options.batch_size)) {
+    fill_batch(pairs, indices, batch);
+    const Tensor logits = model.transformer(source_tokens(batch), decoder_tokens(batch));
+    double nll = 0.0;
+    cross_entropy(logits, label_ids(batch), {.ignored_id = pad_id}, &nll);
+    nll_sum += nll;
+    hits += count_hits(logits, batch.labels);
+    scores.tokens += batch.target_tokens;
+  }
+  scores.loss = nll_sum / static_cast<double>(std::max<std::size_t>(scores.tokens, 1));
+  scores.perplexity = std::exp(scores.loss);
+  scores.token_accuracy = share(hits, scores.tokens);
+
+  const std::vector<SentencePair> to_decode = spread(pairs, options.decoded_sentences);
+  scores.decoded = to_decode.size();
+  scores.exact_match = share(count_exact_matches(model, to_decode, options), scores.decoded);
+  return scores;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,78 @@
+#include "train/greedy_decoder.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "autograd/ops/slice.h"
+#include "data/batch.h"
+#include "data/vocabulary.h"
+#include "train/batch_tensors.h"
+
+namespace tapestry {
+namespace {
+
+TokenBatch batch_of(const std::vector<Sentence>& sources) {
+  std::vector<SentencePair> pairs;
+  for (const Sentence& source : sources) pairs.push_back({source, {}});
+  std::vector<std::size_t> all(pairs.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return source_tokens(make_batch(pairs, all));
+}
+
+/// <bos> and the outputs so far, all equally long.
+TokenBatch prefixes(const std::vector<Sentence>& outputs, std::size_t length) {
+  TokenBatch batch{.ids = Ids::from_shape({outputs.size(), length + 1}),
+                   .lengths = std::vector<std::int32_t>(outputs.size(),
+                                                        static_cast<std::int32_t>(length + 1))};
+  for (std::size_t row = 0; row < outputs.size(); ++row) {
+    batch.ids(row, 0) = bos_id;
+    for (std::size_t t = 0; t < length; ++t) {
+      batch.ids(row, t + 1) = t < outputs[row].size() ? outputs[row][t] : pad_id;
+    }
+  }
+  return batch;
+}
+
+/// For each row of logits (rows, 1, vocabulary), the id with the highest score.
+std::vector<std::int32_t> best_ids(const Tensor& logits) {
+  const std::size_t n = logits.shape().back();
+  std::vector<std::int32_t> ids;
+  dispatch(logits.dtype(), [&]<class T>() {
+    const T* values = logits.values<T>().data();
+    for (std::size_t row = 0; row < logits.size() / n; ++row) {
+      const T* scores = values + row * n;
+      ids.push_back(static_cast<std::int32_t>(std::max_element(scores, scores + n) - scores));
+    }
+  });
+  return ids;
+}
+
+std::size_t longest_output(const TokenBatch& source, std::size_t max_length,
+                           std::size_t max_positions) {
+  const std::size_t wanted = max_length != 0 ? max_length : source.ids.shape()[1] + 50;
+  return std::min(wanted, max_positions - 1);  // <bos> takes a position
+}
+
+}  // namespace
+
+std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<Sentence>& sources,
+                                    std::size_t max_length) {
+  if (sources.empty()) return {};
+  const TokenBatch source = batch_of(sources);
+  const Tensor memory = model.encode(source);
+  const std::size_t longest = longest_output(source, max_length, model.options().max_length);
+  std::vector<Sentence> outputs(sources.size());
+  std::vector<bool> ended(sources.size(), false);
+  for (std::size_t t = 0; t < longest; ++t) {
+    const Tensor decoded = model.decode(prefixes(outputs, t), memory, source);
+    const std::vector<std::int32_t> next = best_ids(model.logits(slice(decoded, 1, t, t + 1)));
+    for (std::size_t row = 0; row < outputs.size(); ++row) {
+      ended[row] = ended[row] || next[row] == eos_id;
+      if (!ended[row]) outputs[row].push_back(next[row]);
+    }
+    if (std::find(ended.begin(), ended.end(), false) == ended.end()) break;
+  }
+  return outputs;
+}
+
+}  // namespace tapestry

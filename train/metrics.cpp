@@ -1,0 +1,31 @@
+#include "train/metrics.h"
+
+#include <fmt/format.h>
+
+#include <span>
+
+#include "train/durable_file.h"
+
+namespace tapestry {
+
+MetricsTable::MetricsTable()
+    : csv_("step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,"
+           "gradient_norm,target_tokens\n") {}
+
+void MetricsTable::add(const TrainMetrics& row) {
+  csv_ += fmt::format("{},{},train,{},{},,,{},{},{}\n", row.step, row.epoch, row.loss,
+                      row.perplexity, row.learning_rate, row.gradient_norm, row.target_tokens);
+}
+
+void MetricsTable::add_validation(std::uint64_t step, std::uint64_t epoch, const Scores& scores) {
+  csv_ += fmt::format("{},{},validation,{},{},{},{},,,{}\n", step, epoch, scores.loss,
+                      scores.perplexity, scores.token_accuracy,
+                      scores.decoded == 0 ? "" : fmt::format("{}", scores.exact_match),
+                      scores.tokens);
+}
+
+void MetricsTable::write(const std::filesystem::path& path) const {
+  write_file_durably(path, std::as_bytes(std::span(csv_)));
+}
+
+}  // namespace tapestry

@@ -1,0 +1,117 @@
+#include "train/progress.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+double seconds_between(std::chrono::steady_clock::time_point from,
+                       std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// 12345 as "12,345".
+std::string grouped(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t i = digits.size(); i > 3;) digits.insert(i -= 3, ",");
+  return digits;
+}
+
+}  // namespace
+
+std::string format_duration(double seconds) {
+  const auto total = static_cast<std::uint64_t>(std::max(0.0, std::round(seconds)));
+  const std::uint64_t hours = total / 3600;
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, total / 60 % 60, total % 60);
+  return fmt::format("{}:{:02}", total / 60, total % 60);
+}
+
+std::string format_scores(const Scores& scores) {
+  std::string text = fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %", scores.loss,
+                                 scores.perplexity, 100 * scores.token_accuracy);
+  if (scores.decoded > 0) text += fmt::format("  exact match {:.2f} %", 100 * scores.exact_match);
+  return text;
+}
+
+Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps)
+    : out_(out),
+      terminal_(out != nullptr && isatty(fileno(out)) != 0),
+      first_step_(first_step),
+      total_steps_(total_steps),
+      started_(Clock::now()),
+      stretch_started_(started_) {}
+
+Progress::~Progress() { erase_live_line(); }
+
+void Progress::log_to(const std::string& path) {
+  try {
+    log_ = std::make_shared<spdlog::logger>(
+        "run", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
+  } catch (const spdlog::spdlog_ex& error) {
+    throw OutputError(fmt::format("{}: {}", path, error.what()), "check the run directory");
+  }
+  log_->set_pattern("%Y-%m-%d %H:%M:%S  %v");
+  log_->flush_on(spdlog::level::info);
+}
+
+void Progress::erase_live_line() {
+  if (terminal_) std::fputs("\r\033[K", out_);
+}
+
+void Progress::line(const std::string& text) {
+  if (log_ != nullptr) log_->info(text);
+  if (out_ == nullptr) return;
+  erase_live_line();
+  std::fputs((text + "\n").c_str(), out_);
+  std::fflush(out_);
+}
+
+void Progress::message(const std::string& text) { line(text); }
+
+double Progress::tokens_per_second() const {
+  const double seconds = seconds_between(stretch_started_, Clock::now());
+  return seconds > 0 ? static_cast<double>(stretch_tokens_) / seconds : 0.0;
+}
+
+std::string Progress::time_left(std::uint64_t step) const {
+  const double per_step = seconds_between(started_, Clock::now()) /
+                          static_cast<double>(std::max<std::uint64_t>(step - first_step_, 1));
+  return format_duration(per_step * static_cast<double>(total_steps_ - step));
+}
+
+void Progress::step(std::uint64_t step, std::size_t target_tokens, double loss) {
+  stretch_tokens_ += target_tokens;
+  const Clock::time_point now = Clock::now();
+  if (!terminal_ || seconds_between(drawn_, now) < 0.1) return;
+  drawn_ = now;
+  fmt::print(out_, "\r\033[Kstep {}/{}  loss {:.4f}  {} tokens/s  {} left", step, total_steps_,
+             loss, grouped(static_cast<std::uint64_t>(tokens_per_second())), time_left(step));
+  std::fflush(out_);
+}
+
+void Progress::metrics(const TrainMetrics& m) {
+  line(fmt::format("step {:>{}}/{}  epoch {}  loss {:.4f}  perplexity {:.3f}  lr {:.2e}  "
+                   "gradient {:.3f}  {} tokens/s  {} left",
+                   m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
+                   m.perplexity, m.learning_rate, m.gradient_norm,
+                   grouped(static_cast<std::uint64_t>(tokens_per_second())), time_left(m.step)));
+  stretch_tokens_ = 0;
+  stretch_started_ = Clock::now();
+}
+
+void Progress::validation(std::uint64_t step, const Scores& scores, bool best) {
+  line(fmt::format("validation at step {}: {}{}", step, format_scores(scores),
+                   best ? "  (best so far)" : ""));
+  stretch_tokens_ = 0;
+  stretch_started_ = Clock::now();
+}
+
+}  // namespace tapestry

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "train/metrics.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace tapestry {
+
+/// Tells the user how a run goes: on a terminal a live line that is redrawn, in a pipe plain lines;
+/// everything but the live line goes to the run's log file too, with the time of day.
+class Progress {
+ public:
+  /// `out` may be null: then only the log file, if any, is written. `total_steps` is the goal.
+  Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// From now on lines go to this file as well; throws OutputError if it cannot be opened.
+  void log_to(const std::string& path);
+
+  /// A line of text for the user.
+  void message(const std::string& text);
+  /// After every step: counts tokens and, at most ten times a second, redraws the live line.
+  void step(std::uint64_t step, std::size_t target_tokens, double loss);
+  /// After a stretch of steps.
+  void metrics(const TrainMetrics& metrics);
+  void validation(std::uint64_t step, const Scores& scores, bool best);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void line(const std::string& text);
+  void erase_live_line();
+  double tokens_per_second() const;
+  std::string time_left(std::uint64_t step) const;
+
+  std::FILE* out_;
+  bool terminal_;
+  std::uint64_t first_step_, total_steps_;
+  Clock::time_point started_, drawn_{}, stretch_started_;
+  std::uint64_t stretch_tokens_ = 0;
+  std::shared_ptr<spdlog::logger> log_;
+};
+
+/// "1:02:03", "4:05"; whole seconds.
+std::string format_duration(double seconds);
+
+/// The scores as one line: "loss 0.1234  perplexity 1.131  tokens 96.10 %  exact match 88.00 %".
+std::string format_scores(const Scores& scores);
+
+}  // namespace tapestry

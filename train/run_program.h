@@ -1,0 +1,9 @@
+#pragma once
+
+namespace tapestry {
+
+/// The command line program: parses the arguments, runs a command, and turns what it throws into an
+/// exit code and a message on standard error, `tapestry: error: ...` and `hint: ...`.
+int run_program(int argc, char** argv);
+
+}  // namespace tapestry

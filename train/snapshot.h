@@ -1,0 +1,172 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tapestry {
+
+static_assert(std::endian::native == std::endian::little,
+              "stored arrays are little-endian and are used in place");
+
+/// The numbers stand in checkpoint files.
+enum class ElementType : std::uint8_t {
+  float32 = 1,
+  float64 = 2,
+  int32 = 3,
+  int64 = 4,
+  uint64 = 5,
+  uint8 = 6
+};
+inline constexpr int element_type_count = 6;
+
+/// "float32", "int64", ...
+std::string_view element_type_name(ElementType type);
+
+/// Bytes of one element.
+std::size_t element_size(ElementType type);
+
+/// The element type of a C++ type; does not compile for a type that cannot be stored.
+template <typename T>
+inline constexpr ElementType element_type_of = [] {
+  if constexpr (std::is_same_v<T, float>) return ElementType::float32;
+  if constexpr (std::is_same_v<T, double>) return ElementType::float64;
+  if constexpr (std::is_same_v<T, std::int32_t>) return ElementType::int32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return ElementType::int64;
+  if constexpr (std::is_same_v<T, std::uint64_t>) return ElementType::uint64;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return ElementType::uint8;
+}();
+
+/// Sizes of the axes, outermost first. Empty for a scalar; an axis may be 0.
+using StoredShape = std::vector<std::uint64_t>;
+
+/// "(3, 4)", "()" for a scalar.
+std::string to_string(const StoredShape& shape);
+
+/// Bytes of an array, or nothing where 64 bits cannot hold their number.
+std::optional<std::uint64_t> stored_byte_count(ElementType type, const StoredShape& shape);
+
+/// Most axes a stored array can have.
+inline constexpr std::size_t max_stored_rank = 8;
+
+/// Most components a path can have: "parameters/decoder.weight" has two. Makes paths shorter than
+/// 4096 characters.
+inline constexpr std::size_t max_path_depth = 16;
+
+/// Whether a text can stand between two slashes of a path: 1 to 255 printable ASCII characters
+/// without blank and slash, and neither "." nor "..".
+bool is_path_component(std::string_view text);
+
+/// One stored array: its bytes are the elements in row-major order, little-endian.
+struct StoredArray {
+  ElementType type = ElementType::uint8;
+  StoredShape shape;
+  std::vector<std::byte> bytes;
+
+  bool operator==(const StoredArray&) const = default;
+};
+
+/// Everything a checkpoint holds: path -> array, in byte order of the paths.
+///
+/// A path is "a" or "a/b/c"; what stands before a slash is a group and cannot be an array as well.
+/// Putting throws std::invalid_argument for a path that is malformed, taken or in conflict, and for
+/// bytes that do not fit the shape. Getting throws CheckpointError, which names the origin and the
+/// path, for an array that is missing or has another type or shape.
+class Snapshot {
+ public:
+  using Arrays = std::map<std::string, StoredArray, std::less<>>;
+
+  Snapshot() = default;
+
+  /// `origin` is where the arrays come from, usually a file name; it only appears in errors.
+  explicit Snapshot(std::string origin) : origin_(std::move(origin)) {}
+
+  /// Takes the array over without a copy.
+  void put(std::string path, StoredArray array);
+
+  template <typename T>
+  void put(std::string path, std::span<const T> values, StoredShape shape);
+  template <typename T>
+  void put_scalar(std::string path, T value);
+
+  /// Stores the bytes of a text (config, vocabulary, ...) as uint8 of shape (bytes).
+  void put_text(std::string path, std::string_view text);
+
+  bool contains(std::string_view path) const { return arrays_.contains(path); }
+
+  /// The array of that path, whatever it is.
+  const StoredArray& at(std::string_view path) const;
+
+  /// The elements of an array of type T. The span lives as long as the snapshot.
+  template <typename T>
+  std::span<const T> get(std::string_view path) const;
+
+  /// The same for an array that must have that shape.
+  template <typename T>
+  std::span<const T> get(std::string_view path, const StoredShape& expected) const;
+
+  template <typename T>
+  T get_scalar(std::string_view path) const;
+  std::string get_text(std::string_view path) const;
+
+  /// Arrays in byte order of their paths, as pairs (path, array).
+  Arrays::const_iterator begin() const { return arrays_.begin(); }
+  Arrays::const_iterator end() const { return arrays_.end(); }
+  std::size_t size() const { return arrays_.size(); }
+
+  /// Bytes of all arrays together.
+  std::uint64_t byte_size() const;
+
+  /// Equal paths and arrays, wherever they come from.
+  friend bool operator==(const Snapshot& a, const Snapshot& b) { return a.arrays_ == b.arrays_; }
+
+ private:
+  const StoredArray& typed(std::string_view path, ElementType expected) const;
+  const StoredArray& shaped(std::string_view path, ElementType type,
+                            const StoredShape& expected) const;
+  void refuse_conflicts(const std::string& path) const;
+  [[noreturn]] void mismatch(std::string_view path, std::string_view found,
+                             std::string_view expected) const;
+
+  std::string origin_;
+  Arrays arrays_;
+};
+
+template <typename T>
+void Snapshot::put(std::string path, std::span<const T> values, StoredShape shape) {
+  const auto bytes = std::as_bytes(values);
+  put(std::move(path),
+      StoredArray{element_type_of<T>, std::move(shape), {bytes.begin(), bytes.end()}});
+}
+
+template <typename T>
+void Snapshot::put_scalar(std::string path, T value) {
+  put(std::move(path), std::span<const T>(&value, 1), {});
+}
+
+template <typename T>
+std::span<const T> Snapshot::get(std::string_view path) const {
+  const auto& bytes = typed(path, element_type_of<T>).bytes;
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+template <typename T>
+std::span<const T> Snapshot::get(std::string_view path, const StoredShape& expected) const {
+  const auto& bytes = shaped(path, element_type_of<T>, expected).bytes;
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+template <typename T>
+T Snapshot::get_scalar(std::string_view path) const {
+  return get<T>(path, {}).front();
+}
+
+}  // namespace tapestry

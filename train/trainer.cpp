@@ -1,0 +1,192 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/cross_entropy.h"
+#include "autograd/random.h"
+#include "autograd/tape.h"
+#include "data/error.h"
+#include "optim/clip.h"
+#include "optim/make_optimizer.h"
+#include "train/batch_tensors.h"
+#include "train/checkpoint.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+/// Sequences are longer by <eos> or <bos> than the sentences they are made of.
+void require_fitting(const std::vector<SentencePair>& pairs, const char* which,
+                     std::size_t max_length) {
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const std::size_t longest = std::max(pairs[i].source.size(), pairs[i].target.size()) + 1;
+    if (longest <= max_length) continue;
+    throw DataError(
+        fmt::format("{} pair {}: {} tokens with <eos>, expected at most {} (model.max_length)",
+                    which, i + 1, longest, max_length),
+        fmt::format("set model.max_length to {} or more, or leave long training pairs out with "
+                    "data.max_tokens",
+                    longest));
+  }
+}
+
+ScheduleOptions resolved(ScheduleOptions options, std::size_t steps) {
+  if (options.decay_steps == 0) options.decay_steps = steps;
+  return options;
+}
+
+void require_finite(double value, const char* what, std::uint64_t step) {
+  if (std::isfinite(value)) return;
+  throw NumericError(
+      fmt::format("step {}: the {} is {}, expected a finite number; the weights are those of step "
+                  "{}",
+                  step, what, value, step - 1),
+      "try a smaller schedule.learning_rate, a longer warmup_steps or a smaller "
+      "optimizer.clip_norm");
+}
+
+}  // namespace
+
+Trainer::Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& directory,
+                 Progress& progress)
+    : config_(std::move(config)),
+      corpus_(corpus),
+      directory_(directory),
+      progress_(progress),
+      model_(config_.model,
+             {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()},
+             config_.train.dtype, config_.train.seed),
+      optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())),
+      schedule_(make_schedule(resolved(config_.schedule, config_.train.steps))),
+      batches_(corpus.train, config_.train.batch_size, config_.train.seed) {
+  require_fitting(corpus.train, "training", config_.model.max_length);
+  require_fitting(corpus.validation, "validation", config_.model.max_length);
+}
+
+void Trainer::resume(const Snapshot& snapshot) {
+  restore(snapshot, {.config = config_,
+                     .source_vocabulary = corpus_.source_vocabulary,
+                     .target_vocabulary = corpus_.target_vocabulary,
+                     .data_fingerprint = corpus_.fingerprint,
+                     .model = model_,
+                     .optimizer = *optimizer_,
+                     .state = state_});
+  saved_step_ = state_.step;
+}
+
+void Trainer::run(const StopSignal* stop) {
+  while (!finished() && (stop == nullptr || stop->received() == 0)) {
+    const StepReport report = train_step();
+    if (due(config_.train.log_every)) log(report);
+    const bool best = due(config_.train.validate_every) && validate_and_compare();
+    if (best || due(config_.train.save_every)) save();
+  }
+  if (saved_step_ != state_.step) save();
+}
+
+Trainer::StepReport Trainer::train_step() {
+  const std::uint64_t epoch = state_.position.epoch + 1;
+  const std::uint64_t step = state_.step + 1;
+  const std::vector<Batch> batches = next_batches();
+  std::size_t target_tokens = 0;
+  for (const Batch& batch : batches) target_tokens += batch.target_tokens;
+
+  model_.parameters.clear_gradients();
+  const double loss = accumulate_gradients(batches, target_tokens);
+  require_finite(loss, "loss", step);
+  const double norm = global_gradient_norm(model_.parameters.list());
+  require_finite(norm, "norm of the gradient", step);
+
+  const double learning_rate = schedule_->learning_rate(step);
+  optimizer_->step(learning_rate, clip_factor(norm, config_.optimizer.clip_norm));
+  state_.step = step;
+  progress_.step(step, target_tokens, loss);
+  return {.epoch = epoch, .learning_rate = learning_rate, .gradient_norm = norm, .loss = loss,
+          .target_tokens = target_tokens};
+}
+
+std::vector<Batch> Trainer::next_batches() {
+  std::vector<Batch> batches;
+  for (std::size_t i = 0; i < config_.train.accumulate; ++i) {
+    batches.push_back(make_batch(corpus_.train, batches_.at(state_.position)));
+    state_.position = batches_.after(state_.position);
+  }
+  return batches;
+}
+
+/// Adds up the gradients of the mean loss over all target tokens of all batches; returns that loss.
+double Trainer::accumulate_gradients(const std::vector<Batch>& batches,
+                                     std::size_t target_tokens) {
+  const RandomStream step_random =
+      RandomStream(config_.train.seed).named("dropout").at(state_.step + 1);
+  const CrossEntropyOptions options{.ignored_id = pad_id,
+                                    .label_smoothing = config_.train.label_smoothing,
+                                    .normalizer = target_tokens};
+  double loss_mean = 0.0;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    double nll_sum = 0.0;
+    Tape tape;
+    const Tensor logits = model_.transformer(source_tokens(batches[i]), decoder_tokens(batches[i]),
+                                             step_random.at(i));
+    const Tensor loss = cross_entropy(logits, label_ids(batches[i]), options, &nll_sum);
+    tape.backward(loss);
+    loss_mean += loss.item();
+    state_.running.nll_sum += nll_sum;
+  }
+  state_.running.loss_sum += loss_mean * static_cast<double>(target_tokens);
+  state_.running.tokens += target_tokens;
+  return loss_mean;
+}
+
+void Trainer::log(const StepReport& report) {
+  const auto tokens = static_cast<double>(state_.running.tokens);
+  const TrainMetrics metrics{.step = state_.step,
+                             .epoch = report.epoch,
+                             .loss = state_.running.loss_sum / tokens,
+                             .perplexity = std::exp(state_.running.nll_sum / tokens),
+                             .learning_rate = report.learning_rate,
+                             .gradient_norm = report.gradient_norm,
+                             .target_tokens = state_.running.tokens};
+  state_.running = {};
+  state_.metrics.add(metrics);
+  progress_.metrics(metrics);
+}
+
+Scores Trainer::validate() const {
+  return evaluate(model_, corpus_.validation,
+                  {.batch_size = config_.train.batch_size,
+                   .decoded_sentences = config_.train.exact_match_sequences,
+                   .max_decode_length = config_.train.max_decode_length});
+}
+
+bool Trainer::validate_and_compare() {
+  if (corpus_.validation.empty()) return false;
+  const Scores scores = validate();
+  const bool best = scores.loss < state_.best_loss;
+  if (best) {
+    state_.best_loss = scores.loss;
+    state_.best_step = state_.step;
+  }
+  state_.metrics.add_validation(state_.step, state_.position.epoch + 1, scores);
+  progress_.validation(state_.step, scores, best);
+  return best;
+}
+
+void Trainer::save() {
+  const Snapshot snapshot = make_snapshot({.config = config_,
+                                           .source_vocabulary = corpus_.source_vocabulary,
+                                           .target_vocabulary = corpus_.target_vocabulary,
+                                           .data_fingerprint = corpus_.fingerprint,
+                                           .model = model_,
+                                           .optimizer = *optimizer_,
+                                           .state = state_});
+  directory_.save(state_.step, snapshot,
+                  {.keep_last = config_.train.keep_last, .best_step = state_.best_step});
+  state_.metrics.write(directory_.path() / "metrics.csv");
+  saved_step_ = state_.step;
+}
+
+}  // namespace tapestry

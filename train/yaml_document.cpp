@@ -1,0 +1,151 @@
+#include "train/yaml_document.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "train/config_file.h"
+#include "train/config_text.h"
+#include "train/yaml_events.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+bool is_blank_or_comment(std::string_view line) {
+  const std::size_t first = line.find_first_not_of(" \t");
+  return first == std::string_view::npos || line[first] == '#';
+}
+
+std::optional<std::size_t> tab_in_indentation(std::string_view line) {
+  const std::size_t tab = line.find_first_not_of(' ');
+  const bool found = tab != std::string_view::npos && line[tab] == '\t';
+  return found && !is_blank_or_comment(line) ? std::optional(tab) : std::nullopt;
+}
+
+std::string hint_for(const YAML::Exception& error) {
+  const bool starts_with_a_symbol =
+      error.msg == YAML::ErrorMsg::UNKNOWN_TOKEN || error.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR;
+  if (starts_with_a_symbol) return "put the value in double quotes if it is meant as text";
+  return "write every key as `key: value`, indented like the keys around it";
+}
+
+}  // namespace
+
+std::string_view describe(YamlKind kind) {
+  switch (kind) {
+    case YamlKind::value:
+      return "a value";
+    case YamlKind::nothing:
+      return "nothing";
+    case YamlKind::list:
+      return "a list";
+    case YamlKind::map:
+      return "a map";
+  }
+  return "";
+}
+
+YamlDocument::YamlDocument(std::string name, std::string_view text, ProblemList& problems)
+    : name_(std::move(name)) {
+  if (text.size() > kLargestConfig) {
+    problems.add({.file = name_}, fmt::format("is larger than {} bytes", kLargestConfig),
+                 "check that this file is meant to be a config");
+    return;
+  }
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  lines_ = split_lines(text);
+  if (!check_characters(text, problems) || !check_lines(problems)) return;
+  collect(text, problems);
+}
+
+Place YamlDocument::place(const YamlPosition& position) const {
+  Place place{.file = name_};
+  if (lines_.empty()) return place;
+  // The end of the text, where yaml-cpp misses something, lies behind the last line.
+  const std::size_t index = std::min(position.line, lines_.size() - 1);
+  const std::string_view line = lines_[index];
+  const std::size_t column = index == position.line ? position.column : line.size();
+  const std::string_view before = line.substr(0, column);
+  const std::string_view underlined = line.substr(before.size(), position.length);
+  place.line = index + 1;
+  place.column = count_characters(before) + 1;
+  place.length = std::max<std::size_t>(1, count_characters(underlined));
+  place.source_line = line;
+  return place;
+}
+
+bool YamlDocument::check_characters(std::string_view text, ProblemList& problems) const {
+  const std::optional<BadCharacter> bad = find_bad_character(text, true);
+  if (!bad) return true;
+  const std::string_view before = text.substr(0, bad->offset);
+  const std::string_view line = before.substr(before.rfind('\n') + 1);
+  const auto breaks = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
+  problems.add({.file = name_,
+                .line = breaks + 1,
+                .column = count_characters(line) + 1,
+                .source_line = fmt::format("{}?", line)},
+               fmt::format("found {}", bad->name), "save the file as UTF-8 text");
+  return false;
+}
+
+bool YamlDocument::check_lines(ProblemList& problems) const {
+  bool good = true;
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    if (lines_[i].size() > kLongestLine) {
+      problems.add(
+          place({i, kLongestLine, 1}),
+          fmt::format("line of {} bytes, expected at most {}", lines_[i].size(), kLongestLine),
+          "check that this file is meant to be a config");
+      good = false;
+    } else if (const auto tab = tab_in_indentation(lines_[i])) {
+      problems.add(place({i, *tab, 1}), "found a tab in the indentation, expected spaces",
+                   "indent with spaces; YAML does not allow tabs");
+      good = false;
+    }
+  }
+  return good;
+}
+
+void YamlDocument::collect(std::string_view text, ProblemList& problems) {
+  std::istringstream stream{std::string(text)};
+  YamlEvents events(lines_,
+                    [&](const YamlPosition& position, std::string message, std::string hint) {
+                      problems.add(place(position), std::move(message), std::move(hint));
+                    });
+  try {
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(events)) continue;
+  } catch (const YAML::Exception& error) {
+    problems.add(place(position_of(error.mark)), fmt::format("not valid YAML: {}", error.msg),
+                 hint_for(error));
+  } catch (const YamlEvents::Stop&) {
+    // The reason has been reported.
+  }
+  sections_ = events.take_sections();
+  entries_ = events.take_entries();
+  if (sections_.empty() && problems.empty()) {
+    problems.add({.file = name_}, "is empty, expected sections such as `model:`",
+                 "start from configs/copy.yaml");
+  }
+}
+
+}  // namespace tapestry
