@@ -3,8 +3,9 @@
 add_library(tapestry_compile_options INTERFACE)
 target_compile_options(tapestry_compile_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
-  # g++ 12 is mistaken about fmt, and about its own AVX-512 intrinsics (GCC bug 105593).
-  -Wno-stringop-overflow -Wno-uninitialized -Wno-maybe-uninitialized
+  # g++ 12 is mistaken about fmt, about std::string (GCC bug 105651) and about its own AVX-512
+  # intrinsics (105593).
+  -Wno-stringop-overflow -Wno-restrict -Wno-uninitialized -Wno-maybe-uninitialized
   $<$<BOOL:${TAPESTRY_WERROR}>:-Werror>
   # Neither changes a result: errno is never read and floating point traps are never enabled.
   -fno-math-errno -fno-trapping-math -ffp-contract=fast

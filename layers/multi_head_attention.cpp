@@ -20,29 +20,32 @@ MultiHeadAttention::MultiHeadAttention(const Scope& scope, std::size_t d_model,
       out_proj_(scope / "out_proj", d_model, d_model) {
   if (num_heads == 0 || d_model % num_heads != 0) {
     const LayerPath here(*path_);
-    throw ShapeError(fmt::format("multi-head attention: d_model {} is not a multiple of num_heads {}",
-                                 d_model, num_heads));
+    throw ShapeError(fmt::format(
+        "multi-head attention: d_model {} is not a multiple of num_heads {}", d_model, num_heads));
   }
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& queries, const Tensor& memory,
                                       const AttentionMask& mask, const RandomStream& random) const {
   const LayerPath here(*path_);
-  const Tensor heads = scaled_dot_product_attention(q_proj_(queries), k_proj_(memory),
-                                                    v_proj_(memory),
-                                                    {.num_heads = num_heads_,
-                                                     .mask = mask,
-                                                     .dropout = dropout_,
-                                                     .random = random.named(*path_)});
-  return out_proj_(heads);
+  // One by one: the order of evaluation of arguments is up to the compiler.
+  const Tensor q = q_proj_(queries);
+  const Tensor k = k_proj_(memory);
+  const Tensor v = v_proj_(memory);
+  return out_proj_(scaled_dot_product_attention(q, k, v,
+                                                {.num_heads = num_heads_,
+                                                 .mask = mask,
+                                                 .dropout = dropout_,
+                                                 .random = random.named(*path_)}));
 }
 
 Tensor MultiHeadAttention::weights(const Tensor& queries, const Tensor& memory,
                                    const AttentionMask& mask) const {
   const LayerPath here(*path_);
   const TapePause nothing_is_recorded;
-  return attention_weights(q_proj_(queries), k_proj_(memory),
-                           {.num_heads = num_heads_, .mask = mask});
+  const Tensor q = q_proj_(queries);
+  const Tensor k = k_proj_(memory);
+  return attention_weights(q, k, {.num_heads = num_heads_, .mask = mask});
 }
 
 }  // namespace tapestry

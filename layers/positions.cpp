@@ -28,10 +28,11 @@ Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype
 Positions::Positions(const Scope& scope, PositionKind kind, std::size_t max_length,
                      std::size_t d_model, DType dtype)
     : path_(&scope.path()),
-      table_(kind == PositionKind::learned
-                 ? scope.parameter("weight", {max_length, d_model},
-                                   normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))
-                 : sinusoidal_positions(max_length, d_model, dtype)) {}
+      table_(
+          kind == PositionKind::learned
+              ? scope.parameter("weight", {max_length, d_model},
+                                normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))
+              : sinusoidal_positions(max_length, d_model, dtype)) {}
 
 Tensor Positions::operator()(const Tensor& x) const {
   const LayerPath here(*path_);
@@ -41,9 +42,10 @@ Tensor Positions::operator()(const Tensor& x) const {
   }
   const std::size_t length = x.shape()[1];
   if (length > table_.shape()[0]) {
-    throw ShapeError(fmt::format("positions: the sequence has {} tokens, expected at most {} "
-                                 "(model.max_length)",
-                                 length, table_.shape()[0]));
+    throw ShapeError(
+        fmt::format("positions: the sequence has {} tokens, expected at most {} "
+                    "(model.max_length)",
+                    length, table_.shape()[0]));
   }
   return add(x, slice(table_, 0, 0, length));
 }

@@ -17,15 +17,22 @@ struct OptimizerOptions {
   double clip_norm = 1.0;     ///< largest global norm of the gradients, >= 0; 0 does not clip
 };
 
+/// Throws ValueError, with field, value and limit, at the first field outside its range.
+void validate(const OptimizerOptions& options);
+
 enum class ScheduleKind { constant, linear_warmup, inverse_sqrt, cosine };
 
 /// How the learning rate moves with the step. The member initialisers are the defaults.
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::constant;
-  double learning_rate = 1e-3;      ///< the peak, > 0
-  std::size_t warmup_steps = 0;     ///< steps of linear growth from 0 to the peak
-  std::size_t decay_steps = 0;      ///< cosine: the step at which the minimum is reached
-  double min_learning_rate = 0.0;   ///< cosine: the floor, in [0, learning_rate]
+  double learning_rate = 1e-3;     ///< the peak, > 0
+  std::size_t warmup_steps = 0;    ///< steps of linear growth from 0 to the peak; constant: 0
+  std::size_t decay_steps = 0;     ///< cosine: step at which the floor is reached, > warmup_steps
+  double min_learning_rate = 0.0;  ///< cosine: the floor, in [0, learning_rate]
 };
+
+/// Throws ValueError, with field, value and limit, at the first field that is outside its range or
+/// contradicts another.
+void validate(const ScheduleOptions& options);
 
 }  // namespace tapestry

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "train/error.h"
+#include "train/format.h"
 
 namespace tapestry {
 namespace {
@@ -18,21 +18,7 @@ double seconds_between(std::chrono::steady_clock::time_point from,
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// 12345 as "12,345".
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t i = digits.size(); i > 3;) digits.insert(i -= 3, ",");
-  return digits;
-}
-
 }  // namespace
-
-std::string format_duration(double seconds) {
-  const auto total = static_cast<std::uint64_t>(std::max(0.0, std::round(seconds)));
-  const std::uint64_t hours = total / 3600;
-  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, total / 60 % 60, total % 60);
-  return fmt::format("{}:{:02}", total / 60, total % 60);
-}
 
 std::string format_scores(const Scores& scores) {
   std::string text = fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %", scores.loss,
@@ -93,7 +79,7 @@ void Progress::step(std::uint64_t step, std::size_t target_tokens, double loss) 
   if (!terminal_ || seconds_between(drawn_, now) < 0.1) return;
   drawn_ = now;
   fmt::print(out_, "\r\033[Kstep {}/{}  loss {:.4f}  {} tokens/s  {} left", step, total_steps_,
-             loss, grouped(static_cast<std::uint64_t>(tokens_per_second())), time_left(step));
+             loss, format_count(static_cast<std::uint64_t>(tokens_per_second())), time_left(step));
   std::fflush(out_);
 }
 
@@ -102,7 +88,7 @@ void Progress::metrics(const TrainMetrics& m) {
                    "gradient {:.3f}  {} tokens/s  {} left",
                    m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
                    m.perplexity, m.learning_rate, m.gradient_norm,
-                   grouped(static_cast<std::uint64_t>(tokens_per_second())), time_left(m.step)));
+                   format_count(static_cast<std::uint64_t>(tokens_per_second())), time_left(m.step)));
   stretch_tokens_ = 0;
   stretch_started_ = Clock::now();
 }

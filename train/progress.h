@@ -51,9 +51,6 @@ class Progress {
   std::shared_ptr<spdlog::logger> log_;
 };
 
-/// "1:02:03", "4:05"; whole seconds.
-std::string format_duration(double seconds);
-
 /// The scores as one line: "loss 0.1234  perplexity 1.131  tokens 96.10 %  exact match 88.00 %".
 std::string format_scores(const Scores& scores);
 

@@ -1,19 +1,159 @@
 #include "autograd/kernels/parallel.h"
 
-#include <omp.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 namespace tapestry::kernels {
 namespace {
 
-std::size_t& threads_setting() {
-  static std::size_t threads = static_cast<std::size_t>(omp_get_num_procs());
+/// How often an idle thread looks for work before it sleeps: some tens of microseconds, longer than
+/// the serial stretch between two operations.
+constexpr int spins_before_sleep = 1000;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+std::size_t available_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
+}
+
+/// A piece that has pieces of its own runs them itself.
+thread_local bool inside_a_piece = false;
+
+/// The worker threads of the process. One job runs at a time; its pieces are claimed one by one by
+/// whoever is free, the calling thread first of all. A worker that the system has put aside delays
+/// nobody unless it holds a piece: a busy machine costs what it takes and no more.
+class Workers {
+ public:
+  using Body = void (*)(void*, std::size_t);
+
+  /// False, without having done anything, if another thread's job is running.
+  bool run(std::size_t pieces, std::size_t threads, Body body, void* context) {
+    const std::unique_lock lock(busy_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    start_workers(threads - 1);
+    body_ = body;
+    context_ = context;
+    pieces_ = static_cast<std::uint32_t>(pieces);
+    pending_.store(pieces_, std::memory_order_relaxed);
+    helpers_.store(threads - 1, std::memory_order_relaxed);
+    ++generation_;
+    ticket_.store((std::uint64_t{generation_} << 32) | pieces_, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+      wake_.fetch_add(1, std::memory_order_relaxed);
+      wake_.notify_all();
+    }
+    while (work_on_one_piece()) {
+    }
+    wait_for_the_rest();
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    return true;
+  }
+
+ private:
+  /// The ticket holds the job's number and how many of its pieces nobody has claimed. Whoever takes
+  /// one off may read the job's fields: they change only when no piece is pending.
+  bool work_on_one_piece() {
+    std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    do {
+      if (static_cast<std::uint32_t>(ticket) == 0) return false;
+    } while (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel));
+    run_piece(pieces_ - static_cast<std::uint32_t>(ticket));
+    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
+    return true;
+  }
+
+  void run_piece(std::size_t piece) {
+    try {
+      body_(context_, piece);
+    } catch (...) {
+      const std::lock_guard lock(error_mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+  }
+
+  void wait_for_the_rest() {
+    for (int spin = 0; spin < spins_before_sleep; ++spin) {
+      if (pending_.load(std::memory_order_acquire) == 0) return;
+      pause();
+    }
+    for (std::uint32_t left; (left = pending_.load(std::memory_order_acquire)) != 0;) {
+      pending_.wait(left);
+    }
+  }
+
+  void start_workers(std::size_t wanted) {
+    for (; started_ < wanted; ++started_) {
+      std::thread([this, index = started_] { serve(index); }).detach();
+    }
+  }
+
+  [[noreturn]] void serve(std::size_t index) {
+    inside_a_piece = true;
+    for (;;) {
+      int spins = 0;
+      while (spins < spins_before_sleep) {
+        if (index < helpers_.load(std::memory_order_relaxed) && work_on_one_piece()) {
+          spins = 0;
+        } else {
+          ++spins;
+          pause();
+        }
+      }
+      sleep_until_work(index);
+    }
+  }
+
+  void sleep_until_work(std::size_t index) {
+    const std::uint32_t before = wake_.load(std::memory_order_relaxed);
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    const bool work = static_cast<std::uint32_t>(ticket_.load(std::memory_order_seq_cst)) != 0;
+    if (!work || index >= helpers_.load(std::memory_order_relaxed)) wake_.wait(before);
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  std::mutex busy_;
+  std::size_t started_ = 0;
+
+  Body body_ = nullptr;
+  void* context_ = nullptr;
+  std::uint32_t pieces_ = 0;
+  std::uint32_t generation_ = 0;
+  alignas(64) std::atomic<std::uint64_t> ticket_{0};
+  alignas(64) std::atomic<std::uint32_t> pending_{0};
+  alignas(64) std::atomic<std::uint32_t> wake_{0};
+  std::atomic<std::uint32_t> sleepers_{0};
+  std::atomic<std::size_t> helpers_{0};
+  std::mutex error_mutex_;
+  std::exception_ptr error_;  // the first that a piece has thrown
+};
+
+/// Never destroyed: its threads live as long as the process.
+Workers& workers() {
+  static Workers* const instance = new Workers;
+  return *instance;
+}
+
+std::atomic<std::size_t>& threads_setting() {
+  static std::atomic<std::size_t> threads = available_cores();
   return threads;
 }
 
 }  // namespace
 
 void set_num_threads(std::size_t threads) {
-  threads_setting() = threads != 0 ? threads : static_cast<std::size_t>(omp_get_num_procs());
+  threads_setting() = threads != 0 ? threads : available_cores();
 }
 
 std::size_t num_threads() { return threads_setting(); }
@@ -22,11 +162,13 @@ namespace detail {
 
 void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* context) {
   const std::size_t threads = std::min(num_threads(), pieces);
-  if (threads <= 1 || omp_in_parallel() != 0) {
-    for (std::size_t i = 0; i < pieces; ++i) body(context, i);
-    return;
+  if (threads > 1 && !inside_a_piece) {
+    struct Inside {
+      Inside() { inside_a_piece = true; }
+      ~Inside() { inside_a_piece = false; }
+    } const inside;
+    if (workers().run(pieces, threads, body, context)) return;
   }
-#pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(threads))
   for (std::size_t i = 0; i < pieces; ++i) body(context, i);
 }
 

@@ -20,7 +20,8 @@ void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* cont
 ///
 /// For equal bits on any number of threads: choose the pieces from shapes alone, let each write what
 /// no other piece touches, and combine partial results afterwards in the order of the pieces.
-/// `body` must not throw. A call from inside a piece runs its pieces one after the other.
+/// What a piece throws is thrown again when all have ended. A call from inside a piece runs its pieces
+/// one after the other; so does a call while another thread's pieces run.
 template <class Body>
 void parallel_for(std::size_t pieces, Body&& body) {
   using Callable = std::remove_reference_t<Body>;

@@ -7,8 +7,8 @@
 
 #include "autograd/kernels/target.h"
 
-/// Vector loops. The last, incomplete vector of a loop is filled up and goes through the very code of
-/// the full ones, so that a value never depends on where in an array it stands.
+/// Vector loops. The last, incomplete vector of a loop is filled up and goes through the very code
+/// of the full ones, so that a value never depends on where in an array it stands.
 namespace tapestry::kernels {
 
 template <class T>
@@ -30,9 +30,21 @@ Vec<T> load_tail(const T* data, std::size_t n, T fill = T(0)) {
   return Vec<T>::load_aligned(buffer);
 }
 
+/// `value` as it is, but kept from merging with a sum around it into one fused multiply-add: the
+/// compiler would do so for full vectors and not for the last one, and the bits would differ.
+template <class T>
+Vec<T> rounded(Vec<T> value) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  asm("" : "+v"(value.data));
+#elif defined(__GNUC__) && defined(__aarch64__)
+  asm("" : "+w"(value.data));
+#endif
+  return value;
+}
+
 template <class T>
 void store(const Target<T>& out, std::size_t i, const Vec<T>& value) {
-  (out.add ? load(out.data + i) + value : value).store_unaligned(out.data + i);
+  (out.add ? load(out.data + i) + rounded(value) : value).store_unaligned(out.data + i);
 }
 
 template <class T>

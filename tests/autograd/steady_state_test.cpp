@@ -56,7 +56,7 @@ void step(Tensor& weight, Tensor& bias, const Tensor& x) {
 
 TEST_CASE("after warm-up a step on the same shapes takes nothing from the system") {
   for (const std::size_t threads : {1, 2}) {
-    const ThreadCount count(threads);
+    const Threads count(threads);
     Tensor weight = random_leaf({100, 301}, 1);
     Tensor bias = random_leaf({301}, 2);
     const Tensor x = random_leaf({100, 301}, 3).copied(DType::float64);

@@ -17,15 +17,22 @@ constexpr double rounding = 1e-9;  // an epsilon of 1e-12 moves norms by less
 
 template <class Layer>
 struct Made {
-  explicit Made(const TransformerOptions& options) : layer(Scope(parameters) / "decoder", options) {}
+  explicit Made(const TransformerOptions& options)
+      : layer(Scope(parameters) / "decoder", options) {}
 
   Parameters parameters{DType::float64, 1};
   Layer layer;
 };
 
 TransformerOptions tiny(NormPlacement norm, double dropout = 0.0) {
-  return {.d_model = 2, .num_heads = 1, .num_decoder_layers = 2, .d_ff = 3, .dropout = dropout,
-          .norm = norm, .activation = Activation::gelu, .layer_norm_epsilon = 1e-12};
+  return {.d_model = 2,
+          .num_heads = 1,
+          .num_decoder_layers = 2,
+          .d_ff = 3,
+          .dropout = dropout,
+          .norm = norm,
+          .activation = Activation::gelu,
+          .layer_norm_epsilon = 1e-12};
 }
 
 TransformerOptions small(NormPlacement norm, double dropout = 0.0) {
@@ -47,17 +54,18 @@ void attend_evenly(const Parameters& parameters, const std::string& layer) {
   set_values(parameters, layer + ".ff.linear2.bias", {10, 30});
 }
 
-const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64);  // norms (-1, 1), (1, -1)
-const Tensor memory = Tensor::from({1, 2, 2}, {100, 200, 300, 600}, DType::float64);
+/// Its rows have the norms (-1, 1) and (1, -1).
+Tensor two_rows() { return Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64); }
+Tensor two_encoded() { return Tensor::from({1, 2, 2}, {100, 200, 300, 600}, DType::float64); }
 
 }  // namespace
 
 TEST_CASE("a pre-norm decoder layer adds self-attention over norms, then the memory as it is") {
   const Made<DecoderLayer> made(tiny(NormPlacement::pre));
   attend_evenly(made.parameters, "decoder");
-  check_values(made.layer(x, memory, {}, {}), {211, 433, 219, 435}, rounding);
+  check_values(made.layer(two_rows(), two_encoded(), {}, {}), {211, 433, 219, 435}, rounding);
   const DecoderMasks masks{.self = AttentionMask::causal(), .cross = AttentionMask::padding({1})};
-  check_values(made.layer(x, memory, masks, {}), {110, 234, 119, 235}, rounding);
+  check_values(made.layer(two_rows(), two_encoded(), masks, {}), {110, 234, 119, 235}, rounding);
 }
 
 TEST_CASE("a post-norm decoder layer normalises after each of its three additions") {
@@ -68,7 +76,7 @@ TEST_CASE("a post-norm decoder layer normalises after each of its three addition
   set_values(made.parameters, "decoder.ff_residual.norm.weight", {2, 3});
   // (1, 3) + (5, 4) -> (-1000, 0); + (200, 400) -> (-1 + 100, 1); + (10, 30) -> (2, -3).
   // (9, 5) + (5, 4) -> (1000, 0); + (200, 400) -> (1 + 100, -1); + (10, 30) -> (2, -3).
-  check_values(made.layer(x, memory, {}, {}), {2, -3, 2, -3}, rounding);
+  check_values(made.layer(two_rows(), two_encoded(), {}, {}), {2, -3, 2, -3}, rounding);
 }
 
 TEST_CASE("a decoder layer's parameters are named as documented") {
@@ -107,8 +115,8 @@ TEST_CASE("two pre-norm decoder layers each add the memory and the norm comes la
   attend_evenly(made.parameters, "decoder.layers.1");
   set_values(made.parameters, "decoder.norm.weight", {5, 7});
   const Tensor opposed = Tensor::from({1, 2, 2}, {1, 3, 900, 5}, DType::float64);
-  // The memory and the feed-forward bias lift (1, 3) to (421, 863) + ..., (900, 5) to (1320, 865).
-  check_values(made.layer(opposed, memory, {}, {}), {-5, 7, 5, -7}, rounding);
+  // (1, 3) -> (211, 433) -> (421, 863) and (900, 5) -> (1110, 435) -> (1320, 865).
+  check_values(made.layer(opposed, two_encoded(), {}, {}), {-5, 7, 5, -7}, rounding);
 }
 
 TEST_CASE("a decoder with no layers is its norm, or nothing at all") {
@@ -117,8 +125,8 @@ TEST_CASE("a decoder with no layers is its norm, or nothing at all") {
     options.num_decoder_layers = 0;
     const Made<Decoder> made(options);
     const bool pre = placement == NormPlacement::pre;
-    check_values(made.layer(x, memory, {}, {}),
-                 pre ? std::vector<double>{-1, 1, 1, -1} : values_of(x), rounding);
+    check_values(made.layer(two_rows(), two_encoded(), {}, {}),
+                 pre ? std::vector<double>{-1, 1, 1, -1} : values_of(two_rows()), rounding);
   }
 }
 
@@ -144,10 +152,11 @@ TEST_CASE("a decoder refuses what does not fit, naming the layer inside") {
                        "decoder.layers.0.self_attn.q_proj: linear: x has shape (1, 2, 3), expected "
                        "last axis 4 (weight is (4, 4))",
                        ShapeError);
-  CHECK_THROWS_WITH_AS(made.layer(zeros({1, 2, 4}), zeros({1, 2, 3}), {}, {}),
-                       "decoder.layers.0.cross_attn.k_proj: linear: x has shape (1, 2, 3), expected "
-                       "last axis 4 (weight is (4, 4))",
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      made.layer(zeros({1, 2, 4}), zeros({1, 2, 3}), {}, {}),
+      "decoder.layers.0.cross_attn.k_proj: linear: x has shape (1, 2, 3), expected "
+      "last axis 4 (weight is (4, 4))",
+      ShapeError);
   CHECK_THROWS_WITH_AS(made.layer(zeros({2, 2, 4}), zeros({1, 2, 4}), {}, {}),
                        "decoder.layers.0.cross_attn: scaled_dot_product_attention: q has shape (2, "
                        "2, 4) and k (1, 2, 4), expected equal first and last axes",

@@ -17,15 +17,22 @@ constexpr double rounding = 1e-9;  // an epsilon of 1e-12 moves norms by less
 
 template <class Layer>
 struct Made {
-  explicit Made(const TransformerOptions& options) : layer(Scope(parameters) / "encoder", options) {}
+  explicit Made(const TransformerOptions& options)
+      : layer(Scope(parameters) / "encoder", options) {}
 
   Parameters parameters{DType::float64, 1};
   Layer layer;
 };
 
 TransformerOptions tiny(NormPlacement norm, double dropout = 0.0) {
-  return {.d_model = 2, .num_heads = 1, .num_encoder_layers = 2, .d_ff = 3, .dropout = dropout,
-          .norm = norm, .activation = Activation::gelu, .layer_norm_epsilon = 1e-12};
+  return {.d_model = 2,
+          .num_heads = 1,
+          .num_encoder_layers = 2,
+          .d_ff = 3,
+          .dropout = dropout,
+          .norm = norm,
+          .activation = Activation::gelu,
+          .layer_norm_epsilon = 1e-12};
 }
 
 TransformerOptions small(NormPlacement norm, double dropout = 0.0) {
@@ -75,8 +82,9 @@ TEST_CASE("an encoder layer's parameters are named as documented") {
             "encoder.self_attn.out_proj.weight (2, 2)", "encoder.self_attn.out_proj.bias (2)",
             "encoder.ff.linear1.weight (3, 2)", "encoder.ff.linear1.bias (3)",
             "encoder.ff.linear2.weight (2, 3)", "encoder.ff.linear2.bias (2)",
-            "encoder.self_attn_residual.norm.weight (2)", "encoder.self_attn_residual.norm.bias (2)",
-            "encoder.ff_residual.norm.weight (2)", "encoder.ff_residual.norm.bias (2)"});
+            "encoder.self_attn_residual.norm.weight (2)",
+            "encoder.self_attn_residual.norm.bias (2)", "encoder.ff_residual.norm.weight (2)",
+            "encoder.ff_residual.norm.bias (2)"});
 }
 
 TEST_CASE("an encoder stacks its layers and ends with a norm only where norms come first") {
@@ -108,12 +116,12 @@ TEST_CASE("an encoder with no layers is its norm, or nothing at all") {
     const Made<Encoder> made(options);
     const Tensor x = Tensor::from({1, 1, 2}, {1, 5}, DType::float64);
     const bool pre = placement == NormPlacement::pre;
-    check_values(made.layer(x, {}, {}), pre ? std::vector<double>{-1, 1} : std::vector<double>{1, 5},
-                 rounding);
+    check_values(made.layer(x, {}, {}),
+                 pre ? std::vector<double>{-1, 1} : std::vector<double>{1, 5}, rounding);
   }
 }
 
-TEST_CASE("no two places of an encoder drop the same, and inference drops nothing") {
+TEST_CASE("dropout of an encoder follows the stream, and inference drops nothing") {
   const Made<Encoder> made(small(NormPlacement::pre, 0.5));
   const Made<Encoder> same(small(NormPlacement::pre, 0.0));
   const Tensor x = random_leaf({2, 3, 4}, 1);

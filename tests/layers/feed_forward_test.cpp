@@ -20,8 +20,7 @@ constexpr Activation activations[] = {Activation::relu, Activation::gelu, Activa
 struct Block {
   Block(std::size_t d_model, std::size_t d_ff, Activation activation, double dropout = 0.0,
         DType dtype = DType::float64)
-      : parameters(dtype, 1),
-        layer(Scope(parameters) / "ff", d_model, d_ff, activation, dropout) {}
+      : parameters(dtype, 1), layer(Scope(parameters) / "ff", d_model, d_ff, activation, dropout) {}
 
   Parameters parameters;
   FeedForward layer;
@@ -82,8 +81,7 @@ TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
   set_values(block.parameters, "ff.linear2.bias", {7, 8});
   const Tensor x = random_leaf({2, 2}, 1);
   check_values(block.layer(x, RandomStream(1)), {7, 8, 7, 8});
-  CHECK(values_of(block.layer(x, {})) !=
-        values_of(block.layer(x, RandomStream(1))));
+  CHECK(values_of(block.layer(x, {})) != values_of(block.layer(x, RandomStream(1))));
 }
 
 TEST_CASE("the gradients of a feed-forward block agree with differences, with dropout too") {
@@ -99,11 +97,15 @@ TEST_CASE("the gradients of a feed-forward block agree with differences, with dr
 
 TEST_CASE("a feed-forward block refuses another width, naming its first map") {
   const Block block(4, 8, Activation::relu);
-  CHECK_THROWS_WITH_AS(block.layer(Tensor::zeros({2, 3}, DType::float64), {}),
-                       "ff.linear1: linear: x has shape (2, 3), expected last axis 4 (weight is (8, "
-                       "4))",
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      block.layer(Tensor::zeros({2, 3}, DType::float64), {}),
+      "ff.linear1: linear: x has shape (2, 3), expected last axis 4 (weight is (8, "
+      "4))",
+      ShapeError);
   const Block dropping(4, 8, Activation::relu, -1);
   CHECK_THROWS_WITH_AS(dropping.layer(Tensor::zeros({2, 4}, DType::float64), {}),
                        "ff.dropout: dropout: the rate is -1, expected 0 to 1", ValueError);
+  const Block unknown(4, 8, static_cast<Activation>(9));
+  CHECK_THROWS_WITH_AS(unknown.layer(Tensor::zeros({2, 4}, DType::float64), {}),
+                       "ff: feed-forward: unknown activation", ValueError);
 }

@@ -38,7 +38,8 @@ TEST_CASE("a linear layer starts with a Glorot uniform weight and a bias of zero
   for (const double b : values_of(parameter(parameters, "ff.linear1.bias"))) CHECK(b == 0.0);
 }
 
-TEST_CASE("a linear layer maps the last axis of any number of axes, of none but it and of no rows") {
+TEST_CASE(
+    "a linear layer maps the last axis of any number of axes, of none but it and of no rows") {
   Parameters parameters(DType::float64, 1);
   const Linear layer(Scope(parameters), 3, 4);
   CHECK(layer(random_leaf({2, 5, 3}, 1)).shape() == Shape{2, 5, 4});

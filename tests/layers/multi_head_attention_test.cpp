@@ -1,8 +1,12 @@
 #include "layers/multi_head_attention.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include "autograd/error.h"
 #include "autograd/ops/add.h"
@@ -118,8 +122,7 @@ TEST_CASE("the weights are those that the layer used: each row sums to 1, masked
   const AttentionMask mask = AttentionMask::causal() & AttentionMask::padding({4, 2});
   const Tensor weights = attention.layer.weights(x, x, mask);
   REQUIRE(weights.shape() == Shape{2, 1, 4, 4});
-  check_values(attention.layer(x, x, mask, {}),
-               values_of(matmul(weights.viewed_as({2, 4, 4}), x)));
+  check_values(attention.layer(x, x, mask, {}), values_of(matmul(weights.viewed_as({2, 4, 4}), x)));
   const auto w = values_of(weights);
   for (std::size_t row = 0; row < 8; ++row) {
     double sum = 0.0;
@@ -160,6 +163,21 @@ TEST_CASE("dropout takes weights away by the stream and the path, at inference n
   CHECK(dropped != values_of(same.layer(x, x, {}, {})));
 }
 
+TEST_CASE("two layers of equal weights told to use one stream drop differently") {
+  Parameters parameters(DType::float64, 1);
+  const MultiHeadAttention a(Scope(parameters) / "a", 4, 2, 0.5);
+  const MultiHeadAttention b(Scope(parameters) / "b", 4, 2, 0.5);
+  for (const NamedTensor& p : parameters) {
+    if (!p.name.starts_with("b.")) continue;
+    Tensor copy = p.tensor;
+    const Tensor original = parameter(parameters, "a." + p.name.substr(2));
+    std::ranges::copy(original.values<double>(), copy.mutable_values<double>().begin());
+  }
+  const Tensor x = random_leaf({2, 3, 4}, 1);
+  CHECK(values_of(a(x, x, {}, {})) == values_of(b(x, x, {}, {})));
+  CHECK(values_of(a(x, x, {}, RandomStream(1))) != values_of(b(x, x, {}, RandomStream(1))));
+}
+
 TEST_CASE("the gradients of multi-head attention agree with differences, with dropout too") {
   for (const double rate : {0.0, 0.4}) {
     const Attention attention(4, 2, rate);
@@ -168,7 +186,9 @@ TEST_CASE("the gradients of multi-head attention agree with differences, with dr
     const Tensor memory = random_leaf({2, 5, 4}, 2);
     const RandomStream random(5);
     check_gradients(
-        [&] { return attention.layer(queries, memory, AttentionMask::padding({5, 2}), random); },
+        [&] {
+          return attention.layer(queries, memory, AttentionMask::padding({5, 2}), random);
+        },
         attention.parameters, {queries, memory});
     check_gradients(
         [&] { return attention.layer(memory, memory, AttentionMask::causal(), random); },
@@ -185,10 +205,11 @@ TEST_CASE("multi-head attention refuses what does not fit, naming the layer") {
   CHECK_THROWS_WITH_AS(Attention(6, 0),
                        "attn: multi-head attention: d_model 6 is not a multiple of num_heads 0",
                        ShapeError);
-  CHECK_THROWS_WITH_AS(attention.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, {}),
-                       "attn.q_proj: linear: x has shape (1, 2, 3), expected last axis 4 (weight is "
-                       "(4, 4))",
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      attention.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, {}),
+      "attn.q_proj: linear: x has shape (1, 2, 3), expected last axis 4 (weight is "
+      "(4, 4))",
+      ShapeError);
   CHECK_THROWS_WITH_AS(attention.layer(zeros({2, 2, 4}), zeros({1, 2, 4}), {}, {}),
                        "attn: scaled_dot_product_attention: q has shape (2, 2, 4) and k (1, 2, 4), "
                        "expected equal first and last axes",

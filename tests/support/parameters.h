@@ -12,6 +12,7 @@
 #include "autograd/gradcheck.h"
 #include "autograd/random.h"
 #include "layers/parameters.h"
+#include "tests/support/threads.h"
 
 /// What the tests of layers share.
 namespace tapestry::testing {
@@ -39,14 +40,16 @@ inline void perturb(const Parameters& parameters) {
   for (NamedTensor p : parameters) {
     const RandomStream random = RandomStream(7).named(p.name);
     std::uint64_t counter = 0;
-    for (double& value : p.tensor.mutable_values<double>()) value += random.uniform(counter++) - 0.5;
+    for (double& value : p.tensor.mutable_values<double>())
+      value += random.uniform(counter++) - 0.5;
   }
 }
 
 /// "name (shape)" of each parameter, in their order.
 inline std::vector<std::string> listing(const Parameters& parameters) {
   std::vector<std::string> lines;
-  for (const NamedTensor& p : parameters) lines.push_back(p.name + " " + to_string(p.tensor.shape()));
+  for (const NamedTensor& p : parameters)
+    lines.push_back(p.name + " " + to_string(p.tensor.shape()));
   return lines;
 }
 
@@ -55,6 +58,7 @@ inline std::vector<std::string> listing(const Parameters& parameters) {
 inline void check_gradients(const std::function<Tensor()>& function, const Parameters& parameters,
                             std::initializer_list<Tensor> inputs,
                             const GradcheckOptions& options = {}) {
+  const Threads one(1);  // thousands of calls on tiny shapes, where waking threads is all the time
   std::vector<NamedTensor> tensors = parameters.list();
   for (const Tensor& input : inputs) tensors.push_back({"an input", input});
   for (const GradcheckRow& row : gradcheck(function, tensors, options).rows) {

@@ -1,21 +1,20 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "autograd/kernels/parallel.h"
 
 namespace tapestry::testing {
 
-/// Sets the number of threads of kernels until it goes out of scope.
-class ThreadCount {
+/// Kernels use this many threads while it is alive.
+class Threads {
  public:
-  explicit ThreadCount(std::size_t threads) : previous_(kernels::num_threads()) {
-    kernels::set_num_threads(threads);
+  explicit Threads(std::size_t number) : previous_(kernels::num_threads()) {
+    kernels::set_num_threads(number);
   }
-  ~ThreadCount() { kernels::set_num_threads(previous_); }
-  ThreadCount(const ThreadCount&) = delete;
-  ThreadCount& operator=(const ThreadCount&) = delete;
+  ~Threads() { kernels::set_num_threads(previous_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
 
  private:
   std::size_t previous_;
@@ -25,7 +24,7 @@ class ThreadCount {
 template <class F>
 bool same_on_any_number_of_threads(F&& compute) {
   const auto run = [&](std::size_t threads) {
-    const ThreadCount count(threads);
+    const Threads count(threads);
     return compute();
   };
   const auto alone = run(1);

@@ -10,10 +10,12 @@
 #include "data/load_corpus.h"
 #include "train/checkpoint.h"
 #include "train/commands/commands.h"
+#include "train/config_error.h"
 #include "train/config_listing.h"
 #include "train/durable_file.h"
 #include "train/error.h"
 #include "train/exit_code.h"
+#include "train/format.h"
 #include "train/progress.h"
 #include "train/run_lock.h"
 #include "train/stop_signal.h"
@@ -29,24 +31,17 @@ constexpr std::array free_keys = {
     "train.save_every", "train.validate_every",   "train.keep_last",
     "train.run_dir",   "train.max_decode_length", "train.exact_match_sequences"};
 
-/// 12345 as "12,345".
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t i = digits.size(); i > 3;) digits.insert(i -= 3, ",");
-  return digits;
-}
-
 void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::string& run_dir,
               Progress& progress) {
   for (const std::string& note : corpus.notes) progress.message(note);
   progress.message(fmt::format("data: {} training pairs, {} validation, {} test; vocabularies of "
                                "{} and {}",
-                               grouped(corpus.train.size()), grouped(corpus.validation.size()),
-                               grouped(corpus.test.size()),
-                               grouped(corpus.source_vocabulary.size()),
-                               grouped(corpus.target_vocabulary.size())));
+                               format_count(corpus.train.size()), format_count(corpus.validation.size()),
+                               format_count(corpus.test.size()),
+                               format_count(corpus.source_vocabulary.size()),
+                               format_count(corpus.target_vocabulary.size())));
   progress.message(fmt::format("model: {} parameters in {} tensors; {} threads; run directory {}",
-                               grouped(trainer.model().parameters.num_values()),
+                               format_count(trainer.model().parameters.num_values()),
                                trainer.model().parameters.list().size(), kernels::num_threads(),
                                run_dir));
 }
@@ -57,11 +52,11 @@ int train_to_the_end(Trainer& trainer, const std::string& run_dir, Progress& pro
   if (!trainer.finished()) {
     progress.message(fmt::format("stopped by signal {} and saved at step {}; go on with: tapestry "
                                  "train --resume {}",
-                                 stop.received(), grouped(trainer.step()), run_dir));
+                                 stop.received(), format_count(trainer.step()), run_dir));
     return signal_exit_base + stop.received();
   }
   progress.message(fmt::format("done: {} steps; next: tapestry evaluate {}",
-                               grouped(trainer.step()), run_dir));
+                               format_count(trainer.step()), run_dir));
   return static_cast<int>(ExitCode::done);
 }
 
@@ -72,7 +67,7 @@ void clear_the_way(const RunDirectory& directory, bool fresh) {
   if (!fresh) {
     throw ConfigError({{.place = {.file = path},
                         .message = fmt::format("a run lies there already, at step {}",
-                                               grouped(directory.steps().back())),
+                                               format_count(directory.steps().back())),
                         .hint = fmt::format("go on with `tapestry train --resume {}`, start anew "
                                             "with --fresh (the old run is moved aside) or choose "
                                             "another train.run_dir",
@@ -150,8 +145,8 @@ int resume(const TrainArguments& arguments) {
   trainer.resume(newest->snapshot);
   if (trainer.finished()) {
     progress.message(fmt::format("{} is finished: {} of {} steps; give more with train.steps=N",
-                                 arguments.resume, grouped(trainer.step()),
-                                 grouped(config.train.steps)));
+                                 arguments.resume, format_count(trainer.step()),
+                                 format_count(config.train.steps)));
     return static_cast<int>(ExitCode::done);
   }
   progress.log_to((directory.path() / "train.log").string());
@@ -159,7 +154,7 @@ int resume(const TrainArguments& arguments) {
     progress.message(fmt::format("warning: {}: passed over: {}", path.string(), reason));
   }
   progress.message(fmt::format("resuming {} at step {} of {}", arguments.resume,
-                               grouped(trainer.step()), grouped(config.train.steps)));
+                               format_count(trainer.step()), format_count(config.train.steps)));
   describe(trainer, corpus, arguments.resume, progress);
   return train_to_the_end(trainer, arguments.resume, progress);
 }

@@ -126,7 +126,7 @@ TEST_CASE("products beyond the size of a split agree with triple loops, tall and
       {200, 50, 40}, {50, 203, 40}, {601, 40, 33}, {33, 601, 40}, {129, 129, 65}};
   for (const auto& [m, n, k] : sizes) {
     for (const std::size_t threads : {1, 2}) {
-      const testing::ThreadCount count(threads);
+      const testing::Threads count(threads);
       check_all_transpositions<float>(m, n, k);
       check_all_transpositions<double>(m, n, k);
     }
@@ -183,7 +183,7 @@ TEST_CASE("products have the same bits on any number of threads") {
 }
 
 TEST_CASE("gemm_here works inside the pieces of parallel_for") {
-  const testing::ThreadCount count(2);
+  const testing::Threads count(2);
   constexpr std::size_t n = 70;
   const Matrix<float> a(n, n, false, 0, 1.0);
   std::vector<std::vector<float>> results(6, std::vector<float>(n * n));

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 #include <new>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>

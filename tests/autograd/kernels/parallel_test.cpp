@@ -12,11 +12,11 @@
 #include "tests/support/threads.h"
 
 using namespace tapestry::kernels;
-using tapestry::testing::ThreadCount;
+using tapestry::testing::Threads;
 
 TEST_CASE("every piece runs once, on 1, 2 and 8 threads") {
   for (const std::size_t threads : {1, 2, 8}) {
-    const ThreadCount count(threads);
+    const Threads count(threads);
     for (const std::size_t pieces : {0, 1, 2, 7, 100}) {
       CAPTURE(threads);
       CAPTURE(pieces);
@@ -28,7 +28,7 @@ TEST_CASE("every piece runs once, on 1, 2 and 8 threads") {
 }
 
 TEST_CASE("all pieces have ended when parallel_for returns") {
-  const ThreadCount count(8);
+  const Threads count(8);
   std::atomic<int> ended = 0;
   parallel_for(64, [&](std::size_t) {
     std::this_thread::yield();
@@ -39,7 +39,7 @@ TEST_CASE("all pieces have ended when parallel_for returns") {
 
 TEST_CASE("a call from inside a piece runs its pieces once, in order, on the thread of the piece") {
   for (const std::size_t threads : {1, 2, 8}) {
-    const ThreadCount count(threads);
+    const Threads count(threads);
     std::vector<std::vector<std::size_t>> order(5);
     std::atomic<int> elsewhere = 0;
     parallel_for(5, [&](std::size_t i) {
@@ -58,7 +58,7 @@ TEST_CASE("a call from inside a piece runs its pieces once, in order, on the thr
 }
 
 TEST_CASE("two threads of the program may run kernels at the same time") {
-  const ThreadCount count(2);
+  const Threads count(2);
   std::atomic<int> sum = 0;
   const auto work = [&] {
     for (int repeat = 0; repeat < 50; ++repeat) parallel_for(10, [&](std::size_t) { ++sum; });
@@ -70,7 +70,7 @@ TEST_CASE("two threads of the program may run kernels at the same time") {
 }
 
 TEST_CASE("the number of threads is what was set, and at least one") {
-  const ThreadCount count(3);
+  const Threads count(3);
   CHECK(num_threads() == 3);
   set_num_threads(0);
   CHECK(num_threads() >= 1);
@@ -88,7 +88,7 @@ TEST_CASE("ranges cover [0, n) without overlap and do not depend on the number o
   };
   using Ranges = std::set<std::pair<std::size_t, std::size_t>>;
   for (const std::size_t threads : {1, 2, 8}) {
-    const ThreadCount count(threads);
+    const Threads count(threads);
     CHECK(ranges_of(10, 4) == Ranges{{0, 4}, {4, 8}, {8, 10}});
     CHECK(ranges_of(8, 4) == Ranges{{0, 4}, {4, 8}});
     CHECK(ranges_of(0, 4).empty());

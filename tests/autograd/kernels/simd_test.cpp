@@ -59,7 +59,29 @@ void check_folds() {
   }
 }
 
+/// How many of 37 equal products, written or added to equal values, differ from the first.
+template <class T>
+std::size_t uneven_products(bool add) {
+  std::size_t uneven = 0;
+  for (int step = 0; step < 200; ++step) {
+    const std::vector<T> a(37, static_cast<T>(0.1 + 0.0137 * step));
+    const std::vector<T> b(37, static_cast<T>(1.3 - 0.0071 * step));
+    std::vector<T> y(37, T(0.77));
+    const auto product = [](const Vec<T>& u, const Vec<T>& v) { return u * v; };
+    map(37, Target<T>{y.data(), add}, product, a.data(), b.data());
+    for (const T value : y) uneven += value != y[0];
+  }
+  return uneven;
+}
+
 }  // namespace
+
+TEST_CASE("what map writes or adds does not depend on where in an array it stands") {
+  for (const bool add : {false, true}) {
+    CHECK(uneven_products<float>(add) == 0);
+    CHECK(uneven_products<double>(add) == 0);
+  }
+}
 
 TEST_CASE("map writes or adds n values and leaves what follows alone") {
   check_map<float>();

@@ -1,0 +1,67 @@
+#include "optim/adam.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "autograd/error.h"
+#include "optim/state.h"
+
+namespace tapestry {
+namespace {
+
+void require_usable_epsilon(double epsilon, std::span<const NamedTensor> parameters) {
+  if (static_cast<float>(epsilon) > 0.0F) return;
+  for (const auto& [name, tensor] : parameters) {
+    if (tensor.dtype() == DType::float64) continue;
+    throw ValueError(
+        fmt::format("optimizer: epsilon is {}, which is 0 in float32, as `{}` is; expected 1e-45 "
+                    "or more",
+                    epsilon, name));
+  }
+}
+
+}  // namespace
+
+Adam::Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
+           WeightDecay weight_decay)
+    : Optimizer(parameters), options_(options), weight_decay_(weight_decay) {
+  validate(options);
+  require_usable_epsilon(options.epsilon, parameters);
+  first_moments_ = zero_state("first_moment", parameters);
+  second_moments_ = zero_state("second_moment", parameters);
+}
+
+std::vector<NamedTensor> Adam::state() const {
+  std::vector<NamedTensor> all = first_moments_;
+  all.insert(all.end(), second_moments_.begin(), second_moments_.end());
+  return all;
+}
+
+kernels::AdamNumbers Adam::numbers(double learning_rate, double gradient_scale) const {
+  const auto t = static_cast<double>(steps());
+  const bool coupled = weight_decay_ == WeightDecay::coupled;
+  return {.gradient_scale = gradient_scale,
+          .coupled_decay = coupled ? options_.weight_decay : 0.0,
+          .beta1 = options_.beta1,
+          .beta2 = options_.beta2,
+          .step_size = learning_rate / (1.0 - std::pow(options_.beta1, t)),
+          .root_scale = 1.0 / std::sqrt(1.0 - std::pow(options_.beta2, t)),
+          .epsilon = options_.epsilon,
+          .decoupled_decay = coupled ? 0.0 : learning_rate * options_.weight_decay};
+}
+
+void Adam::update(const GradientPieces& gradients, double learning_rate, double gradient_scale) {
+  const kernels::AdamNumbers of_matrices = numbers(learning_rate, gradient_scale);
+  kernels::AdamNumbers of_vectors = of_matrices;
+  of_vectors.decoupled_decay = 0.0;
+  gradients.for_each([&]<class T>(const GradientPieces::Piece& piece, const T* g) {
+    const std::size_t i = piece.parameter;
+    const Tensor& parameter = parameters()[i].tensor;
+    kernels::adam_update(piece.size, parameter.rank() >= 2 ? of_matrices : of_vectors, g,
+                         part<T>(parameter, piece), part<T>(first_moments_[i].tensor, piece),
+                         part<T>(second_moments_[i].tensor, piece));
+  });
+}
+
+}  // namespace tapestry

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "optim/adam_kernel.h"
+#include "optim/optimizer.h"
+#include "optim/options.h"
+
+namespace tapestry {
+
+/// Adam [1]. In step t = 1, 2, ...
+///
+///     h = g + weight_decay p
+///     m <- beta1 m + (1 - beta1) h;     v <- beta2 v + (1 - beta2) h^2
+///     p <- p - lr m^ / (sqrt(v^) + epsilon),  m^ = m / (1 - beta1^t),  v^ = v / (1 - beta2^t)
+///
+/// t counts the steps of the optimiser, for parameters that some of them left out too.
+///
+/// State: `first_moment/<parameter name>`, m, of all parameters, then `second_moment/<...>`, v.
+///
+/// [1] Kingma & Ba 2015, algorithm 1.
+class Adam : public Optimizer {
+ public:
+  /// Uses `beta1`, `beta2`, `epsilon` and `weight_decay` of the options.
+  ///
+  /// throws  ValueError; see validate(). Also if epsilon is 0 in the precision of a parameter: then
+  ///         a gradient of 0 would give NaN.
+  Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options)
+      : Adam(parameters, options, WeightDecay::coupled) {}
+
+  std::vector<NamedTensor> state() const override;
+
+ protected:
+  enum class WeightDecay { coupled, decoupled };
+  Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
+       WeightDecay weight_decay);
+
+ private:
+  void update(const GradientPieces& gradients, double learning_rate,
+              double gradient_scale) override;
+  kernels::AdamNumbers numbers(double learning_rate, double gradient_scale) const;
+
+  OptimizerOptions options_;
+  WeightDecay weight_decay_;
+  std::vector<NamedTensor> first_moments_;
+  std::vector<NamedTensor> second_moments_;
+};
+
+/// Adam with decoupled weight decay [1]: h = g, and p <- p - lr weight_decay p beside the change by
+/// the moments, for parameters with two axes or more. Biases and the parameters of norms, which
+/// have one, do not decay.
+///
+/// [1] Loshchilov & Hutter 2019, algorithm 2, with lr in the place of eta_t.
+class AdamW : public Adam {
+ public:
+  AdamW(std::span<const NamedTensor> parameters, const OptimizerOptions& options)
+      : Adam(parameters, options, WeightDecay::decoupled) {}
+};
+
+}  // namespace tapestry

@@ -1,0 +1,72 @@
+#include "optim/optimizer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "autograd/error.h"
+#include "autograd/gradient.h"
+
+namespace tapestry {
+namespace {
+
+void require_leaf(const NamedTensor& parameter) {
+  if (!parameter.tensor.requires_gradient()) {
+    throw ValueError(
+        fmt::format("optimizer: `{}` requires no gradient, expected a parameter: call "
+                    "require_gradient() on it first",
+                    parameter.name));
+  }
+  if (parameter.tensor.slot()->origin() != GradientSlot::Origin::leaf) {
+    throw ValueError(fmt::format(
+        "optimizer: `{}` is the output of an operation, expected a parameter", parameter.name));
+  }
+}
+
+/// A tensor that stood in the list twice would be updated twice in a step.
+void require_different(std::span<const NamedTensor> parameters) {
+  std::set<std::string> names;
+  std::map<const GradientSlot*, std::string> tensors;
+  for (const auto& [name, tensor] : parameters) {
+    if (!names.insert(name).second) {
+      throw ValueError(fmt::format("optimizer: two parameters are named `{}`, expected one", name));
+    }
+    const auto [same, is_new] = tensors.emplace(tensor.slot().get(), name);
+    if (!is_new) {
+      throw ValueError(
+          fmt::format("optimizer: `{}` and `{}` are one tensor, expected it once: list tied "
+                      "weights under one name",
+                      same->second, name));
+    }
+  }
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::span<const NamedTensor> parameters)
+    : parameters_(parameters.begin(), parameters.end()) {
+  if (parameters_.empty()) {
+    throw ValueError("optimizer: there are no parameters, expected one or more");
+  }
+  for (const NamedTensor& parameter : parameters_) require_leaf(parameter);
+  require_different(parameters_);
+}
+
+void Optimizer::step(double learning_rate, double gradient_scale) {
+  if (!(learning_rate >= 0.0 && std::isfinite(learning_rate))) {
+    throw ValueError(fmt::format("optimizer: learning_rate is {}, expected a finite number >= 0",
+                                 learning_rate));
+  }
+  if (!std::isfinite(gradient_scale)) {
+    throw ValueError(
+        fmt::format("optimizer: gradient_scale is {}, expected a finite number; is the norm of the "
+                    "gradients finite?",
+                    gradient_scale));
+  }
+  ++steps_;
+  update(GradientPieces(parameters_), learning_rate, gradient_scale);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "optim/options.h"
+
+namespace tapestry {
+
+/// The learning rate of every step, a function of the step alone. With the peak r, w warm-up steps
+/// and step t = 1, 2, ...
+///
+///     constant        r
+///     linear_warmup   r min(t / w, 1)
+///     inverse_sqrt    r min(t / w, sqrt(w / t))     w >= 1 [1]
+///     cosine          r t / w until t = w, then down to the floor f at t = d [2]:
+///                     f + (r - f) (1 + cos(pi (t - w) / (d - w))) / 2,  later f
+///
+/// No warm-up steps are as good as one, save that cosine then starts falling from t = 0.
+///
+/// [1] Vaswani et al. 2017, eq. 3, scaled so that its peak is r.
+/// [2] Loshchilov & Hutter 2017, eq. 5, without restarts.
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+
+  /// throws  ValueError if step is 0: the first step is 1.
+  double learning_rate(std::uint64_t step) const;
+
+ private:
+  /// The rate at step t >= 1.
+  virtual double rate(double t) const = 0;
+};
+
+/// The schedule that `options.kind` names. throws ValueError; see validate().
+std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options);
+
+}  // namespace tapestry

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "optim/optimizer.h"
+#include "optim/options.h"
+
+namespace tapestry {
+
+/// Stochastic gradient descent with momentum, as in PyTorch:
+///
+///     h = g + weight_decay p;   v <- momentum v + h;   p <- p - lr v
+///
+/// State: `momentum/<parameter name>`, v; none if momentum is 0, when v = h.
+class Sgd : public Optimizer {
+ public:
+  /// Uses `momentum` and `weight_decay` of the options. throws ValueError; see validate().
+  Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options);
+
+  std::vector<NamedTensor> state() const override { return velocities_; }
+
+ private:
+  void update(const GradientPieces& gradients, double learning_rate,
+              double gradient_scale) override;
+
+  OptimizerOptions options_;
+  std::vector<NamedTensor> velocities_;
+};
+
+}  // namespace tapestry

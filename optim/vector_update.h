@@ -1,0 +1,45 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+#include "autograd/kernels/simd.h"
+
+/// Loops that change several arrays in place, a vector at a time.
+namespace tapestry::kernels {
+
+/// The last n < lanes values of an array, filled up with zeros to a full vector. Unless T is const,
+/// they go back to the array when this is destroyed.
+template <class T>
+class PaddedTail {
+ public:
+  PaddedTail(T* tail, std::size_t n) : tail_(tail), n_(n) { std::copy_n(tail, n, vector_); }
+  ~PaddedTail() {
+    if constexpr (!std::is_const_v<T>) std::copy_n(vector_, n_, tail_);
+  }
+  PaddedTail(const PaddedTail&) = delete;
+  PaddedTail& operator=(const PaddedTail&) = delete;
+
+  T* data() { return vector_; }
+
+ private:
+  using Element = std::remove_const_t<T>;
+  T* tail_;
+  std::size_t n_;
+  alignas(64) Element vector_[lanes<Element>] = {};
+};
+
+/// Calls update(g, a...) with pointers to `lanes` elements of the gradient and of each of the
+/// arrays, until all n have been through. What update does to an element must not depend on the
+/// others.
+template <class T, class Update, class... Element>
+void update_vectors(std::size_t n, Update&& update, const T* gradient, Element*... arrays) {
+  const std::size_t full = n - n % lanes<T>;
+  for (std::size_t i = 0; i < full; i += lanes<T>) update(gradient + i, (arrays + i)...);
+  if (full == n) return;
+  update(PaddedTail<const T>(gradient + full, n - full).data(),
+         PaddedTail<T>(arrays + full, n - full).data()...);
+}
+
+}  // namespace tapestry::kernels

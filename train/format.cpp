@@ -1,0 +1,23 @@
+#include "train/format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tapestry {
+
+std::string format_count(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t i = digits.size(); i > 3;) digits.insert(i -= 3, ",");
+  return digits;
+}
+
+std::string format_duration(double seconds) {
+  const auto total = static_cast<std::uint64_t>(std::max(0.0, std::round(seconds)));
+  const std::uint64_t hours = total / 3600;
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, total / 60 % 60, total % 60);
+  return fmt::format("{}:{:02}", total / 60, total % 60);
+}
+
+}  // namespace tapestry

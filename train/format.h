@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tapestry {
+
+/// 12345 as "12,345".
+std::string format_count(std::uint64_t number);
+
+/// "1:02:03", "4:05"; whole seconds, negative ones as 0.
+std::string format_duration(double seconds);
+
+}  // namespace tapestry
