@@ -23,8 +23,8 @@ void adam_update(std::size_t n, const AdamNumbers& numbers, const T* g, T* p, T*
     const Vec<T> square = rounded(beta2 * load(second)) + rounded(rest2 * h * h);
     const Vec<T> root = rounded(root_scale * xsimd::sqrt(square)) + epsilon;
     const Vec<T> change = step_size * mean / root + rounded(decoupled_decay * old);
-    mean.store_unaligned(first);
-    square.store_unaligned(second);
+    without_subnormals(mean).store_unaligned(first);
+    without_subnormals(square).store_unaligned(second);
     Vec<T>(old - change).store_unaligned(value);
   };
   update_vectors(n, update, g, p, m, v);

@@ -22,6 +22,8 @@ struct AdamNumbers {
 ///     m <- beta1 m + (1 - beta1) h
 ///     v <- beta2 v + (1 - beta2) h^2
 ///     p <- p - (step_size m / (root_scale sqrt(v) + epsilon) + decoupled_decay p)
+///
+/// An m or v that is subnormal becomes 0.
 template <class T>
 void adam_update(std::size_t n, const AdamNumbers& numbers, const T* g, T* p, T* m, T* v);
 

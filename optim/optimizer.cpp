@@ -65,8 +65,9 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
                     "gradients finite?",
                     gradient_scale));
   }
+  const GradientPieces gradients(parameters_);
   ++steps_;
-  update(GradientPieces(parameters_), learning_rate, gradient_scale);
+  update(gradients, learning_rate, gradient_scale);
 }
 
 }  // namespace tapestry

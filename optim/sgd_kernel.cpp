@@ -43,7 +43,7 @@ void sgd_momentum_update(std::size_t n, const SgdNumbers& numbers, const T* g, T
     const Vec<T> kept = momentum * load(velocity);
     const Vec<T> speed = rounded(kept) + decayed_gradient(gradient, old);
     const Vec<T> change = learning_rate * speed;
-    speed.store_unaligned(velocity);
+    without_subnormals(speed).store_unaligned(velocity);
     Vec<T>(old - rounded(change)).store_unaligned(value);
   };
   update_vectors(n, update, g, p, v);

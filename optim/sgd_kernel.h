@@ -17,7 +17,7 @@ struct SgdNumbers {
 template <class T>
 void sgd_update(std::size_t n, const SgdNumbers& numbers, const T* g, T* p);
 
-/// v <- momentum v + h, then p <- p - lr v, for n elements.
+/// v <- momentum v + h, then p <- p - lr v, for n elements. A v that is subnormal becomes 0.
 template <class T>
 void sgd_momentum_update(std::size_t n, const SgdNumbers& numbers, const T* g, T* p, T* v);
 

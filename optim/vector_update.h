@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <type_traits>
 
 #include "autograd/kernels/simd.h"
@@ -40,6 +41,15 @@ void update_vectors(std::size_t n, Update&& update, const T* gradient, Element*.
   if (full == n) return;
   update(PaddedTail<const T>(gradient + full, n - full).data(),
          PaddedTail<T>(arrays + full, n - full).data()...);
+}
+
+/// `value` with 0 in the place of subnormal numbers. What decays step by step, such as the moments
+/// of a word that does not occur any more, would otherwise end at a subnormal number and stay
+/// there, and arithmetic with those takes many times as long: measured, a step of Adam 25 times.
+template <class T>
+Vec<T> without_subnormals(const Vec<T>& value) {
+  const Vec<T> smallest(std::numeric_limits<T>::min());
+  return xsimd::select(xsimd::abs(value) < smallest, Vec<T>(T(0)), value);
 }
 
 }  // namespace tapestry::kernels

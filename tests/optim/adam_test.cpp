@@ -1,0 +1,128 @@
+#include "optim/adam.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/error.h"
+#include "tests/optim/leaves.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+/// With gradients 2, 4 and -2 these give moments that are easily worked out by hand.
+constexpr OptimizerOptions round_numbers{.beta1 = 0.5, .beta2 = 0.75, .epsilon = 1.0};
+
+/// The value of a parameter of this shape, 1 at first, after one step with gradient g.
+template <class Optimizer>
+double after_one_step(const Shape& shape, double g, const OptimizerOptions& options) {
+  const NamedTensor p = leaf("p", shape, {1});
+  Optimizer optimizer({&p, 1}, options);
+  set_gradient(p, {g});
+  optimizer.step(0.1);
+  return p.tensor.item();
+}
+
+}  // namespace
+
+TEST_CASE("adam divides the corrected first moment by the root of the corrected second") {
+  for (const DType dtype : dtypes) {
+    const NamedTensor p = leaf("p", {1}, {1}, dtype);
+    Adam adam({&p, 1}, round_numbers);
+    const Tensor m = adam.state().at(0).tensor;
+    const Tensor v = adam.state().at(1).tensor;
+
+    set_gradient(p, {2});
+    adam.step(0.1);  // corrected by 1 - 1/2 and 1 - 3/4: 2 and 4
+    double expected = 1.0 - 0.1 * 2.0 / (2.0 + 1.0);
+    check_values(m, {1.0}, tolerance(dtype));
+    check_values(v, {1.0}, tolerance(dtype));
+    check_values(p.tensor, {expected}, tolerance(dtype));
+
+    set_gradient(p, {4});
+    adam.step(0.1);  // corrected by 1 - 1/4 and 1 - 9/16: 10/3 and 76/7
+    expected -= 0.1 * (10.0 / 3.0) / (std::sqrt(76.0 / 7.0) + 1.0);
+    check_values(m, {2.5}, tolerance(dtype));
+    check_values(v, {4.75}, tolerance(dtype));
+    check_values(p.tensor, {expected}, tolerance(dtype));
+
+    set_gradient(p, {-2});
+    adam.step(0.1);  // corrected by 1 - 1/8 and 1 - 27/64: 2/7 and 292/37
+    expected -= 0.1 * (2.0 / 7.0) / (std::sqrt(292.0 / 37.0) + 1.0);
+    check_values(m, {0.25}, tolerance(dtype));
+    check_values(v, {4.5625}, tolerance(dtype));
+    check_values(p.tensor, {expected}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("the first step of adam is the learning rate, whatever the size of the gradient") {
+  for (const DType dtype : dtypes) {
+    const NamedTensor p = leaf("p", {4}, {0, 0, 0, 0}, dtype);
+    Adam adam({&p, 1}, {});
+    set_gradient(p, {1e-3, -1.0, 1e6, 0.0});
+    adam.step(0.01);
+    check_values(p.tensor, {-0.01, 0.01, -0.01, 0.0}, 1e-5);
+  }
+}
+
+TEST_CASE("the weight decay of adam is part of the gradient, on any number of axes") {
+  OptimizerOptions options = round_numbers;
+  options.weight_decay = 0.5;  // h = 1.5 + 0.5 * 1
+  const double expected = 1.0 - 0.1 * 2.0 / (2.0 + 1.0);
+  CHECK(after_one_step<Adam>({1}, 1.5, options) == doctest::Approx(expected).epsilon(1e-14));
+  CHECK(after_one_step<Adam>({1, 1}, 1.5, options) == doctest::Approx(expected).epsilon(1e-14));
+}
+
+TEST_CASE("the weight decay of adamw stays out of the moments and spares biases and norms") {
+  OptimizerOptions options = round_numbers;
+  options.weight_decay = 0.5;
+  const double undecayed = 1.0 - 0.1 * 2.0 / (2.0 + 1.0);
+  const double decayed = undecayed - 0.1 * 0.5 * 1.0;
+  CHECK(after_one_step<AdamW>({}, 2.0, options) == doctest::Approx(undecayed).epsilon(1e-14));
+  CHECK(after_one_step<AdamW>({1}, 2.0, options) == doctest::Approx(undecayed).epsilon(1e-14));
+  CHECK(after_one_step<AdamW>({1, 1}, 2.0, options) == doctest::Approx(decayed).epsilon(1e-14));
+  CHECK(after_one_step<AdamW>({1, 1, 1}, 2.0, options) == doctest::Approx(decayed).epsilon(1e-14));
+}
+
+TEST_CASE("a decay that float32 would lose beside 1 still adds up with the change") {
+  const NamedTensor p = leaf("p", {1, 1}, {1}, DType::float32);
+  AdamW adam({&p, 1}, {.weight_decay = 0.5});
+  set_gradient(p, {1});
+  adam.step(5e-8);  // change 5e-8 and decay 2.5e-8; a step below 1 is 6e-8 wide
+  CHECK(p.tensor.item() == static_cast<double>(1.0F - 5.9604645e-8F));
+}
+
+TEST_CASE("a gradient of 0 leaves a fresh parameter where it is") {
+  for (const DType dtype : dtypes) {
+    const NamedTensor p = leaf("p", {2}, {1, -2}, dtype);
+    Adam adam({&p, 1}, {});
+    set_gradient(p, {0, 0});
+    adam.step(0.1);
+    CHECK(values_of(p.tensor) == std::vector<double>{1, -2});
+  }
+}
+
+TEST_CASE("NaN in a gradient spoils its own element alone") {
+  const NamedTensor p = leaf("p", {19}, std::vector<double>(19, 1.0), DType::float32);
+  Adam adam({&p, 1}, {});
+  std::vector<double> gradient(19, 1.0);
+  gradient[17] = std::nan("");
+  set_gradient(p, gradient);
+  adam.step(0.1);
+  const std::vector<double> values = values_of(p.tensor);
+  for (std::size_t i = 0; i < 19; ++i) CHECK(std::isnan(values[i]) == (i == 17));
+}
+
+TEST_CASE("an epsilon that a parameter's precision cannot hold is refused") {
+  const NamedTensor narrow = leaf("narrow", {1}, {1}, DType::float32);
+  const NamedTensor wide = leaf("wide", {1}, {1}, DType::float64);
+  CHECK_THROWS_WITH_AS(Adam({&narrow, 1}, {.epsilon = 1e-60}),
+                       "optimizer: epsilon is 1e-60, which is 0 in float32, as `narrow` is; "
+                       "expected 1e-45 or more",
+                       ValueError);
+  CHECK_NOTHROW(Adam({&narrow, 1}, {.epsilon = 1e-45}));
+  CHECK_NOTHROW(Adam({&wide, 1}, {.epsilon = 1e-60}));
+}

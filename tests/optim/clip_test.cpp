@@ -1,0 +1,103 @@
+#include "optim/clip.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/error.h"
+#include "tests/optim/leaves.h"
+#include "tests/support/threads.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+TEST_CASE("the norm is that of all gradients taken together") {
+  for (const DType dtype : dtypes) {
+    const std::vector<NamedTensor> parameters{leaf("a", {2, 2}, {9, 9, 9, 9}, dtype),
+                                              leaf("b", {1}, {9}, dtype)};
+    set_gradient(parameters[0], {1, -2, 3, 1});
+    set_gradient(parameters[1], {-1});
+    CHECK(global_gradient_norm(parameters) == 4.0);
+  }
+}
+
+TEST_CASE("parameters without a gradient count as 0") {
+  const std::vector<NamedTensor> parameters{leaf("a", {2}, {9, 9}), leaf("b", {2}, {9, 9})};
+  CHECK(global_gradient_norm(parameters) == 0.0);
+  set_gradient(parameters[1], {3, 4});
+  CHECK(global_gradient_norm(parameters) == 5.0);
+  CHECK(global_gradient_norm({}) == 0.0);
+}
+
+TEST_CASE("the norm sees every element of parameters that are cut into pieces") {
+  for (const DType dtype : dtypes) {
+    const std::size_t n = 3 * kernels::elements_per_piece + 1;
+    const std::vector<NamedTensor> parameters{leaf("a", {n}, std::vector<double>(n), dtype),
+                                              leaf("b", {16}, std::vector<double>(16), dtype)};
+    set_gradient(parameters[0], std::vector<double>(n, 0.5));
+    set_gradient(parameters[1], std::vector<double>(16, 2.0));
+    CHECK(global_gradient_norm(parameters) == std::sqrt(0.25 * static_cast<double>(n) + 64.0));
+  }
+}
+
+TEST_CASE("squares that float32 could not hold are no trouble") {
+  const NamedTensor parameter = leaf("a", {2}, {0, 0}, DType::float32);
+  set_gradient(parameter, {3e30, 4e30});
+  CHECK(global_gradient_norm({&parameter, 1}) == doctest::Approx(5e30).epsilon(1e-6));
+}
+
+TEST_CASE("one NaN or infinity is enough for the norm to show it") {
+  for (const DType dtype : dtypes) {
+    const std::vector<NamedTensor> parameters{leaf("a", {19}, std::vector<double>(19), dtype),
+                                              leaf("b", {1}, {0}, dtype)};
+    set_gradient(parameters[1], {1});
+    for (std::size_t i = 0; i < 19; ++i) {
+      std::vector<double> gradient(19, 1.0);
+      gradient[i] = -infinity;
+      set_gradient(parameters[0], gradient);
+      CHECK(global_gradient_norm(parameters) == infinity);
+      gradient[i] = not_a_number;
+      set_gradient(parameters[0], gradient);
+      CHECK(std::isnan(global_gradient_norm(parameters)));
+    }
+  }
+}
+
+TEST_CASE("the norm has the same bits on any number of threads") {
+  const std::size_t n = 5 * kernels::elements_per_piece + 77;
+  const std::vector<NamedTensor> parameters{leaf("a", {n}, uneven(n, 1)),
+                                            leaf("b", {77}, uneven(77, 2))};
+  set_gradient(parameters[0], uneven(n, 3));
+  set_gradient(parameters[1], uneven(77, 4));
+  CHECK(same_on_any_number_of_threads([&] { return global_gradient_norm(parameters); }));
+}
+
+TEST_CASE("gradients within the limit are not scaled, longer ones to the limit") {
+  CHECK(clip_factor(0.0, 2.0) == 1.0);
+  CHECK(clip_factor(1.9, 2.0) == 1.0);
+  CHECK(clip_factor(2.0, 2.0) == 1.0);
+  CHECK(clip_factor(8.0, 2.0) == 0.25);
+}
+
+TEST_CASE("a limit of 0 does not clip") { CHECK(clip_factor(1e30, 0.0) == 1.0); }
+
+TEST_CASE("the factor of a norm that is not finite does not hide it") {
+  CHECK(std::isnan(clip_factor(not_a_number, 1.0)));
+  CHECK(clip_factor(infinity, 1.0) == 0.0);
+}
+
+TEST_CASE("a limit is a finite number that is not negative") {
+  CHECK_THROWS_WITH_AS(clip_factor(1.0, -1.0),
+                       "clip_factor: max_norm is -1, expected a finite number >= 0", ValueError);
+  CHECK_THROWS_AS(clip_factor(1.0, not_a_number), ValueError);
+  CHECK_THROWS_AS(clip_factor(1.0, infinity), ValueError);
+}

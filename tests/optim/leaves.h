@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "autograd/gradient.h"
+#include "autograd/named_tensor.h"
+#include "optim/options.h"
+
+/// What the tests of optimisers share.
+namespace tapestry::testing {
+
+inline constexpr OptimizerKind optimizer_kinds[] = {OptimizerKind::sgd, OptimizerKind::adam,
+                                                    OptimizerKind::adamw};
+
+/// Options of this kind in which every number has an effect.
+inline OptimizerOptions eventful_options(OptimizerKind kind) {
+  return {.kind = kind, .momentum = 0.9, .weight_decay = 0.1};
+}
+
+inline NamedTensor leaf(const std::string& name, const Shape& shape,
+                        const std::vector<double>& values, DType dtype = DType::float64) {
+  return {name, Tensor::from(shape, values, dtype).require_gradient()};
+}
+
+/// n different values in [-1, 1], others for another phase.
+inline std::vector<double> uneven(std::size_t n, double phase) {
+  std::vector<double> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = std::sin(phase + 3.7 * static_cast<double>(i));
+  return values;
+}
+
+/// As if a backward had left these values behind.
+inline void set_gradient(const NamedTensor& leaf, const std::vector<double>& values) {
+  Tensor tensor = leaf.tensor;
+  tensor.clear_gradient();
+  tensor.slot()->add(Tensor::from(tensor.shape(), values, tensor.dtype()));
+}
+
+}  // namespace tapestry::testing

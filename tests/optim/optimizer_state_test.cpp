@@ -1,0 +1,137 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "optim/make_optimizer.h"
+#include "tests/optim/leaves.h"
+#include "tests/support/threads.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+/// A weight of several pieces and a bias, both uneven.
+std::vector<NamedTensor> model(DType dtype) {
+  const std::size_t rows = kernels::elements_per_piece / 100;
+  return {leaf("weight", {rows, 211}, uneven(rows * 211, 1), dtype),
+          leaf("bias", {211}, uneven(211, 2), dtype)};
+}
+
+/// Steps from..to with gradients that depend on the step alone.
+void run(Optimizer& optimizer, const std::vector<NamedTensor>& parameters, int from, int to) {
+  for (int step = from; step <= to; ++step) {
+    for (const NamedTensor& p : parameters) {
+      set_gradient(p, uneven(p.tensor.size(), 10.0 * step));
+    }
+    optimizer.step(0.01 * step, 0.7);
+  }
+}
+
+/// Values of all tensors, one after the other.
+std::vector<double> all_values(const std::vector<NamedTensor>& tensors) {
+  std::vector<double> all;
+  for (const NamedTensor& t : tensors) {
+    const std::vector<double> values = values_of(t.tensor);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+void overwrite(Tensor to, const Tensor& from) {
+  dispatch(to.dtype(),
+           [&]<class T>() { std::ranges::copy(from.values<T>(), to.mutable_values<T>().begin()); });
+}
+
+}  // namespace
+
+TEST_CASE("state is named after what it is and whose, and starts as zeros") {
+  const std::vector<NamedTensor> parameters{leaf("a.weight", {2, 3}, uneven(6, 1)),
+                                            leaf("a.bias", {3}, uneven(3, 1))};
+  const auto names = [&](const OptimizerOptions& options) {
+    std::vector<std::string> result;
+    const auto optimizer = make_optimizer(options, parameters);
+    const std::vector<NamedTensor> state = optimizer->state();
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      const Tensor& parameter = parameters[i % 2].tensor;
+      CHECK(state[i].tensor.shape() == parameter.shape());
+      CHECK(state[i].tensor.dtype() == parameter.dtype());
+      CHECK(values_of(state[i].tensor) == std::vector<double>(parameter.size(), 0.0));
+      result.push_back(state[i].name);
+    }
+    return result;
+  };
+  const std::vector<std::string> moments{"first_moment/a.weight", "first_moment/a.bias",
+                                         "second_moment/a.weight", "second_moment/a.bias"};
+  CHECK(names({.kind = OptimizerKind::adam}) == moments);
+  CHECK(names({.kind = OptimizerKind::adamw}) == moments);
+  CHECK(names({.kind = OptimizerKind::sgd, .momentum = 0.9}) ==
+        std::vector<std::string>{"momentum/a.weight", "momentum/a.bias"});
+  CHECK(names({.kind = OptimizerKind::sgd}).empty());
+}
+
+TEST_CASE("state that decays ends at 0, not at a number so small that it slows arithmetic down") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    for (const DType dtype : dtypes) {
+      const std::size_t n = 19;
+      const NamedTensor p = leaf("p", {n}, std::vector<double>(n), dtype);
+      const auto optimizer = make_optimizer({.kind = kind, .momentum = 0.9}, {&p, 1});
+      const double smallest = dtype == DType::float32 ? std::numeric_limits<float>::min()
+                                                      : std::numeric_limits<double>::min();
+      for (const NamedTensor& s : optimizer->state()) {
+        const double sign = s.name.starts_with("second_moment") ? 1.0 : -1.0;
+        overwrite(s.tensor, Tensor::full({n}, sign * 8.0 * smallest, dtype));
+      }
+      set_gradient(p, std::vector<double>(n, 0.0));
+      optimizer->step(0.0);
+      for (const double value : all_values(optimizer->state())) {
+        CHECK(std::abs(value) > 7.0 * smallest);
+      }
+      for (int step = 0; step < 200; ++step) optimizer->step(0.0);
+      for (const double value : all_values(optimizer->state())) CHECK(value == 0.0);
+    }
+  }
+}
+
+TEST_CASE("a run that goes on from copied state ends with the bits of one that never stopped") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    for (const DType dtype : dtypes) {
+      const std::vector<NamedTensor> parameters = model(dtype);
+      const auto optimizer = make_optimizer(eventful_options(kind), parameters);
+      run(*optimizer, parameters, 1, 3);
+
+      const std::vector<NamedTensor> resumed_parameters = model(dtype);
+      const auto resumed = make_optimizer(eventful_options(kind), resumed_parameters);
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        overwrite(resumed_parameters[i].tensor, parameters[i].tensor);
+      }
+      const std::vector<NamedTensor> from = optimizer->state(), to = resumed->state();
+      for (std::size_t i = 0; i < from.size(); ++i) overwrite(to[i].tensor, from[i].tensor);
+      CHECK(optimizer->steps() == 3);
+      CHECK(resumed->steps() == 0);
+      resumed->set_steps(optimizer->steps());
+
+      run(*optimizer, parameters, 4, 6);
+      run(*resumed, resumed_parameters, 4, 6);
+      CHECK(resumed->steps() == 6);
+      CHECK(all_values(resumed_parameters) == all_values(parameters));
+      CHECK(all_values(resumed->state()) == all_values(optimizer->state()));
+    }
+  }
+}
+
+TEST_CASE("steps give the same bits on any number of threads") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    for (const DType dtype : dtypes) {
+      CHECK(same_on_any_number_of_threads([&] {
+        const std::vector<NamedTensor> parameters = model(dtype);
+        const auto optimizer = make_optimizer(eventful_options(kind), parameters);
+        run(*optimizer, parameters, 1, 3);
+        return std::pair(all_values(parameters), all_values(optimizer->state()));
+      }));
+    }
+  }
+}

@@ -1,0 +1,210 @@
+#include "optim/optimizer.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/error.h"
+#include "autograd/ops/mul.h"
+#include "autograd/tape.h"
+#include "optim/make_optimizer.h"
+#include "tests/optim/leaves.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+/// Where an element goes that is a parameter of its own.
+double alone(OptimizerKind kind, DType dtype, double value, const std::vector<double>& gradients) {
+  const NamedTensor p = leaf("p", {1, 1}, {value}, dtype);
+  const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
+  for (const double g : gradients) {
+    set_gradient(p, {g});
+    optimizer->step(0.03, 0.7);
+  }
+  return p.tensor.item();
+}
+
+}  // namespace
+
+TEST_CASE("an element gets the same bits wherever in its parameter it stands") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    for (const DType dtype : dtypes) {
+      for (const std::size_t n : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 67}) {
+        CAPTURE(n);
+        const std::vector<double> start = uneven(n, 1), first = uneven(n, 2), then = uneven(n, 3);
+        const NamedTensor p = leaf("p", {1, n}, start, dtype);
+        const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
+        for (const std::vector<double>& gradient : {first, then}) {
+          set_gradient(p, gradient);
+          optimizer->step(0.03, 0.7);
+        }
+        const std::vector<double> found = values_of(p.tensor);
+        std::size_t different = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+          different += found[i] != alone(kind, dtype, start[i], {first[i], then[i]});
+        }
+        CHECK(different == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a parameter of several pieces is updated to its last element") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    for (const DType dtype : dtypes) {
+      const std::size_t n = 2 * kernels::elements_per_piece + 1;
+      const NamedTensor p = leaf("p", {n, 1}, std::vector<double>(n, 0.5), dtype);
+      const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
+      set_gradient(p, std::vector<double>(n, 0.25));
+      optimizer->step(0.03, 0.7);
+      CHECK(values_of(p.tensor) == std::vector<double>(n, alone(kind, dtype, 0.5, {0.25})));
+    }
+  }
+}
+
+TEST_CASE("parameters of either element type may stand side by side") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    const std::vector<NamedTensor> parameters{leaf("narrow", {1, 1}, {0.5}, DType::float32),
+                                              leaf("wide", {1, 1}, {0.5}, DType::float64)};
+    const auto optimizer = make_optimizer(eventful_options(kind), parameters);
+    for (const NamedTensor& p : parameters) set_gradient(p, {0.3});
+    optimizer->step(0.03, 0.7);
+    for (const NamedTensor& p : parameters) {
+      CHECK(p.tensor.item() == alone(kind, p.tensor.dtype(), 0.5, {0.3}));
+    }
+    for (const NamedTensor& s : optimizer->state()) {
+      CHECK(s.tensor.dtype() == (s.name.ends_with("/narrow") ? DType::float32 : DType::float64));
+    }
+  }
+}
+
+TEST_CASE("a parameter without a gradient stays as it is, and so does its state") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    const std::vector<NamedTensor> parameters{leaf("reached", {1, 2}, {1, 2}),
+                                              leaf("left out", {1, 2}, {1, 2})};
+    const auto optimizer = make_optimizer(eventful_options(kind), parameters);
+    set_gradient(parameters[1], {3, 4});
+    optimizer->step(0.1);
+    const std::vector<NamedTensor> tensors = optimizer->state();
+    const Tensor state = tensors[1].tensor;
+    const std::vector<double> value_before = values_of(parameters[1].tensor);
+    const std::vector<double> state_before = values_of(state);
+    CHECK(values_of(parameters[0].tensor) == std::vector<double>{1, 2});
+    CHECK(values_of(tensors[0].tensor) == std::vector<double>{0, 0});
+
+    Tensor left_out = parameters[1].tensor;
+    left_out.clear_gradient();
+    set_gradient(parameters[0], {3, 4});
+    optimizer->step(0.1);
+    CHECK(values_of(parameters[0].tensor) != std::vector<double>{1, 2});
+    CHECK(values_of(parameters[1].tensor) == value_before);
+    CHECK(values_of(state) == state_before);
+  }
+}
+
+TEST_CASE("the gradient counts times its scale and is not changed itself") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    const std::vector<NamedTensor> parameters{leaf("scaled", {1, 3}, {1, 2, 3}),
+                                              leaf("plain", {1, 3}, {1, 2, 3})};
+    const auto scaled = make_optimizer(eventful_options(kind), {&parameters[0], 1});
+    const auto plain = make_optimizer(eventful_options(kind), {&parameters[1], 1});
+    set_gradient(parameters[0], {4, -8, 0.5});
+    set_gradient(parameters[1], {1, -2, 0.125});
+    scaled->step(0.1, 0.25);
+    plain->step(0.1);
+    CHECK(values_of(parameters[0].tensor) == values_of(parameters[1].tensor));
+    CHECK(values_of(parameters[0].tensor.gradient()) == std::vector<double>{4, -8, 0.5});
+  }
+}
+
+TEST_CASE("parameters follow what a tape found, until a loss is small") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    const NamedTensor p = leaf("p", {1, 1}, {1});
+    const auto optimizer = make_optimizer({.kind = kind}, {&p, 1});
+    for (int step = 0; step < 100; ++step) {
+      Tensor tensor = p.tensor;
+      tensor.clear_gradient();
+      Tape tape;
+      tape.backward(tensor * tensor);
+      optimizer->step(0.05);
+    }
+    CHECK(std::abs(p.tensor.item()) < 0.05);
+  }
+}
+
+TEST_CASE("parameters may move to other memory after the optimiser was made") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    const NamedTensor p = leaf("p", {1, 1}, {0.5});
+    const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
+    const kernels::Memory values(128), gradients(128);
+    Tensor(p.tensor).move_into(values, 64, gradients, 64);
+    set_gradient(p, {0.3});
+    optimizer->step(0.03, 0.7);
+    CHECK(p.tensor.item() == alone(kind, DType::float64, 0.5, {0.3}));
+  }
+}
+
+TEST_CASE("learning rate 0 moves nothing but counts") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    const NamedTensor p = leaf("p", {1, 1}, {0.5});
+    const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
+    set_gradient(p, {0.3});
+    optimizer->step(0.0);
+    CHECK(p.tensor.item() == 0.5);
+    CHECK(optimizer->steps() == 1);
+  }
+}
+
+TEST_CASE("a step with a bad rate or scale is refused and changes nothing") {
+  constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+  const NamedTensor p = leaf("p", {1}, {0.5});
+  const auto optimizer = make_optimizer({}, {&p, 1});
+  set_gradient(p, {0.3});
+  CHECK_THROWS_WITH_AS(optimizer->step(-0.1),
+                       "optimizer: learning_rate is -0.1, expected a finite number >= 0",
+                       ValueError);
+  CHECK_THROWS_AS(optimizer->step(not_a_number), ValueError);
+  CHECK_THROWS_WITH_AS(optimizer->step(0.1, not_a_number),
+                       "optimizer: gradient_scale is nan, expected a finite number; is the norm of "
+                       "the gradients finite?",
+                       ValueError);
+  CHECK(p.tensor.item() == 0.5);
+  CHECK(optimizer->steps() == 0);
+}
+
+TEST_CASE("what is no list of different parameters is refused") {
+  const auto make = [](const std::vector<NamedTensor>& parameters) {
+    return make_optimizer({}, parameters);
+  };
+  const NamedTensor p = leaf("p", {2}, {1, 2});
+  CHECK_THROWS_WITH_AS(make({}), "optimizer: there are no parameters, expected one or more",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(make({p, {"q", p.tensor}}),
+                       "optimizer: `p` and `q` are one tensor, expected it once: list tied "
+                       "weights under one name",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(make({p, leaf("p", {1}, {1})}),
+                       "optimizer: two parameters are named `p`, expected one", ValueError);
+  CHECK_THROWS_WITH_AS(make({p, {"input", Tensor::scalar(1.0, DType::float64)}}),
+                       "optimizer: `input` requires no gradient, expected a parameter: call "
+                       "require_gradient() on it first",
+                       ValueError);
+  CHECK_THROWS_AS(make({{"nothing", Tensor()}}), ValueError);
+  Tape tape;
+  CHECK_THROWS_WITH_AS(make({{"result", p.tensor * p.tensor}}),
+                       "optimizer: `result` is the output of an operation, expected a parameter",
+                       ValueError);
+}
+
+TEST_CASE("an optimiser is not made from bad options") {
+  const NamedTensor p = leaf("p", {1}, {1});
+  for (const OptimizerKind kind : optimizer_kinds) {
+    CHECK_THROWS_AS(make_optimizer({.kind = kind, .weight_decay = -1.0}, {&p, 1}), ValueError);
+  }
+  CHECK_THROWS_WITH_AS(make_optimizer({.kind = static_cast<OptimizerKind>(9)}, {&p, 1}),
+                       "optimizer: kind is 9, expected sgd, adam or adamw", ValueError);
+}
