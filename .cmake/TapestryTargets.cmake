@@ -16,6 +16,13 @@ if(TAPESTRY_SANITIZE)
   target_link_options(tapestry_compile_options INTERFACE -fsanitize=${TAPESTRY_SANITIZE})
 endif()
 
+# Headers that take seconds to compile, compiled once for each target that uses them.
+function(tapestry_precompile target)
+  target_precompile_headers(${target} PRIVATE
+    <algorithm> <cmath> <functional> <memory> <span> <string> <vector>
+    <fmt/format.h> <xsimd/xsimd.hpp> <xtensor/xadapt.hpp> <xtensor/xtensor.hpp>)
+endfunction()
+
 # tapestry_library(NAME SOURCES ... USES ...): the library of the folder NAME, as tapestry::NAME.
 # USES are the other folders and libraries that appear in its headers or its sources.
 function(tapestry_library name)

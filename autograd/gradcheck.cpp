@@ -44,6 +44,16 @@ double inner_product(const Tensor& a, const Tensor& b) {
   return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
 }
 
+/// What rounding may leave in <w, y>: every term is off by its own size times epsilon, or by a few,
+/// since y has been computed.
+double rounding_of(const Tensor& y, const Tensor& weights) {
+  double terms = 0.0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    terms += std::abs(y.values<double>()[i] * weights.values<double>()[i]);
+  }
+  return std::numeric_limits<double>::epsilon() * terms;
+}
+
 /// Every coordinate of a small tensor, different random ones of a large one.
 std::vector<std::size_t> coordinates_to_check(std::size_t size, const NamedTensor& named,
                                               const GradcheckOptions& options) {
@@ -65,39 +75,46 @@ struct Estimate {
   double error;
 };
 
-/// Derivative of f at `x` by central differences at h, h/2, h/4, h/8, extrapolated to 0. The error
-/// is that between the last two orders, plus what rounding of f leaves in the quotient.
-Estimate richardson_derivative(double& x, double step, const std::function<double()>& f) {
+/// The scalar that is differentiated, and the size of what rounding may have left in it.
+struct Scalar {
+  std::function<double()> value;
+  double rounding;
+};
+
+/// Derivative of f at `x` by central differences at h, h/2, h/4, h/8, extrapolated to 0. The error is
+/// the larger of the distances to the two estimates that are one order lower, from shorter and from
+/// longer steps, plus what rounding of f leaves in the quotient.
+Estimate richardson_derivative(double& x, double step, const Scalar& f) {
   constexpr std::size_t levels = 4;
   const double x0 = x;
   std::array<double, levels> d{};
-  double largest_f = 0.0;
   for (std::size_t level = 0; level < levels; ++level) {
     const double h = std::ldexp(step, -static_cast<int>(level));
     x = x0 + h;
-    const double above = f();
+    const double above = f.value();
     x = x0 - h;
-    const double below = f();
+    const double below = f.value();
     d[level] = (above - below) / (2.0 * h);
-    largest_f = std::max({largest_f, std::abs(above), std::abs(below)});
   }
   x = x0;
-  double before = d[levels - 1];
+  double from_shorter = 0.0, from_longer = 0.0;
   for (std::size_t order = 1; order < levels; ++order) {
-    before = d[levels - 1];
+    from_shorter = d[levels - 1];
+    from_longer = d[levels - 2];
     const double factor = std::ldexp(1.0, 2 * static_cast<int>(order));
     for (std::size_t level = levels - 1; level >= order; --level) {
       d[level] += (d[level] - d[level - 1]) / (factor - 1.0);
     }
   }
+  const double value = d[levels - 1];
   const double smallest_step = std::ldexp(step, 1 - static_cast<int>(levels));
-  const double rounding = std::numeric_limits<double>::epsilon() * largest_f / smallest_step;
-  return {.value = d[levels - 1], .error = std::abs(d[levels - 1] - before) + rounding};
+  return {.value = value,
+          .error = std::max(std::abs(value - from_shorter), std::abs(value - from_longer)) +
+                   f.rounding / smallest_step};
 }
 
 /// The best estimate among rising demands: shorter and shorter steps until it is good enough.
-Estimate differentiate(double& x, double step, double good_enough,
-                       const std::function<double()>& f) {
+Estimate differentiate(double& x, double step, double good_enough, const Scalar& f) {
   Estimate best = richardson_derivative(x, step, f);
   for (int attempt = 1; attempt <= 2 && !(best.error <= good_enough); ++attempt) {
     const Estimate next = richardson_derivative(x, std::ldexp(step, -4 * attempt), f);
@@ -106,24 +123,30 @@ Estimate differentiate(double& x, double step, double good_enough,
   return best;
 }
 
-/// The comparison of one coordinate. `scale` is the least magnitude that errors are measured against.
+/// What the comparison of one coordinate goes by.
+struct Yardstick {
+  double scale;      ///< the least magnitude that errors are measured against
+  double zero;       ///< an analytic gradient up to this size is rounding of zero
+  double tolerance;  ///< largest relative error of a right gradient
+};
+
+/// The comparison of one coordinate.
 struct Comparison {
   double analytic, numeric, relative_error;
   GradcheckVerdict verdict;
 };
 
-Comparison compare(double analytic, const Estimate& numeric, double scale, double tolerance) {
+Comparison compare(double analytic, const Estimate& numeric, const Yardstick& by) {
   if (!std::isfinite(analytic) || !std::isfinite(numeric.value)) {
     return {analytic, numeric.value, std::numeric_limits<double>::infinity(),
             GradcheckVerdict::wrong};
   }
   const double difference = std::abs(analytic - numeric.value);
-  // A gradient that is zero throughout has no scale of its own: what the differences leave is one.
-  const bool zero_throughout = scale == 0.0 && difference <= 10.0 * numeric.error;
-  const double magnitude = std::max({std::abs(analytic), std::abs(numeric.value), scale});
-  const double error = difference == 0.0 || zero_throughout ? 0.0 : difference / magnitude;
-  if (error <= tolerance) return {analytic, numeric.value, error, GradcheckVerdict::agrees};
   const bool told = difference > 10.0 * numeric.error;
+  const bool both_zero = std::max(std::abs(analytic), by.scale) <= by.zero && !told;
+  const double magnitude = std::max({std::abs(analytic), std::abs(numeric.value), by.scale});
+  const double error = difference == 0.0 || both_zero ? 0.0 : difference / magnitude;
+  if (error <= by.tolerance) return {analytic, numeric.value, error, GradcheckVerdict::agrees};
   return {analytic, numeric.value, error,
           told ? GradcheckVerdict::wrong : GradcheckVerdict::cannot_tell};
 }
@@ -143,20 +166,21 @@ void note(GradcheckRow& row, std::size_t coordinate, const Comparison& c) {
 }
 
 GradcheckRow check_tensor(const NamedTensor& named, const Tensor& gradient,
-                          const std::function<double()>& weighted_output,
-                          const GradcheckOptions& options) {
+                          const Scalar& weighted_output, const GradcheckOptions& options) {
   Tensor tensor = named.tensor;
   GradcheckRow row{.name = named.name, .shape = tensor.shape()};
   row.reached = static_cast<bool>(gradient);
   row.gradient_norm = row.reached ? std::sqrt(inner_product(gradient, gradient)) : 0.0;
-  const double scale =
-      row.gradient_norm / std::sqrt(static_cast<double>(std::max<std::size_t>(tensor.size(), 1)));
+  const auto size = static_cast<double>(std::max<std::size_t>(tensor.size(), 1));
+  const Yardstick by{.scale = row.gradient_norm / std::sqrt(size),
+                     .zero = weighted_output.rounding / options.step,
+                     .tolerance = options.tolerance};
   const auto values = tensor.mutable_values<double>();
   for (const std::size_t i : coordinates_to_check(tensor.size(), named, options)) {
     const double analytic = row.reached ? gradient.values<double>()[i] : 0.0;
-    const double good_enough = 0.1 * options.tolerance * std::max(std::abs(analytic), scale);
+    const double good_enough = 0.1 * options.tolerance * std::max(std::abs(analytic), by.scale);
     const Estimate numeric = differentiate(values[i], options.step, good_enough, weighted_output);
-    note(row, i, compare(analytic, numeric, scale, options.tolerance));
+    note(row, i, compare(analytic, numeric, by));
   }
   if (row.verdict != GradcheckVerdict::wrong &&
       2 * row.coordinates_untold > row.coordinates_checked) {
@@ -201,13 +225,15 @@ GradcheckReport gradcheck(const std::function<Tensor()>& function,
   }
 
   Tensor weights;
+  Scalar weighted_output;
   {
     Tape tape;
     const Tensor y = function();
     weights = output_weights(y.shape(), options.seed);
+    weighted_output.rounding = rounding_of(y, weights);
     if (y.requires_gradient()) tape.backward(y, weights);
   }
-  const auto weighted_output = [&] {
+  weighted_output.value = [&] {
     const TapePause nothing_is_recorded;
     return inner_product(function(), weights);
   };

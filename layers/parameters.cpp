@@ -6,19 +6,9 @@
 
 #include "autograd/error.h"
 #include "autograd/layer_path.h"
+#include "autograd/slab.h"
 
 namespace tapestry {
-namespace {
-
-constexpr std::size_t slab_alignment = 64;
-
-std::size_t slab_bytes(const Tensor& tensor) {
-  const std::size_t bytes = tensor.size() * bytes_per_element(tensor.dtype());
-  return (bytes + slab_alignment - 1) / slab_alignment * slab_alignment;
-}
-
-}  // namespace
-
 Parameters::Parameters(DType dtype, std::uint64_t seed)
     : dtype_(dtype), random_(RandomStream(seed).named("parameters")) {}
 
@@ -37,16 +27,11 @@ Tensor Parameters::create(const std::string& name, const Shape& shape,
 }
 
 void Parameters::gather() {
-  std::size_t bytes = 0;
-  for (const NamedTensor& parameter : list_) bytes += slab_bytes(parameter.tensor);
-  const kernels::Memory values(bytes);
-  const kernels::Memory gradients(bytes);
-  std::fill_n(values.data(), bytes, std::byte{0});  // the gaps between parameters too
-  std::fill_n(gradients.data(), bytes, std::byte{0});
-  std::size_t offset = 0;
-  for (NamedTensor& parameter : list_) {
-    parameter.tensor.move_into(values, offset, gradients, offset);
-    offset += slab_bytes(parameter.tensor);
+  const Slab values(list_);
+  const Slab gradients(list_);
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    list_[i].tensor.move_into(values.memory(), values.offset(i), gradients.memory(),
+                              gradients.offset(i));
   }
   gathered_ = true;
 }

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "data/error.h"
@@ -31,59 +35,70 @@ StoredShape stored_shape(const Tensor& tensor) {
 }
 
 void put_tensor(Snapshot& snapshot, const std::string& path, const Tensor& tensor) {
-  dispatch(tensor.dtype(), [&]<class T>() {
-    snapshot.put<T>(path, tensor.values<T>(), stored_shape(tensor));
-  });
+  dispatch(tensor.dtype(),
+           [&]<class T>() { snapshot.put<T>(path, tensor.values<T>(), stored_shape(tensor)); });
 }
 
-/// A stored array and the tensor it goes to, checked to fit and to be finite.
-struct Assignment {
-  Assignment(const Snapshot& snapshot, const std::string& path, const Tensor& to)
-      : target(to), source(&snapshot), name(path) {
-    dispatch(target.dtype(), [&]<class T>() {
-      for (const T value : snapshot.get<T>(path, stored_shape(target))) {
-        if (!std::isfinite(value)) {
-          throw CheckpointError(fmt::format("{}: holds {}, expected finite numbers", path, value),
-                                "use an earlier checkpoint of the run");
-        }
-      }
-    });
+/// Copies arrays of a snapshot into the tensors they belong to, once all are known to fit.
+class Assignments {
+ public:
+  explicit Assignments(const Snapshot& snapshot) : snapshot_(snapshot) {}
+
+  /// throws  CheckpointError unless there are arrays of the tensors' names, shapes and element
+  /// types
+  ///         in the group, with finite numbers, and no others but `besides`.
+  void add_group(const std::string& group, const std::vector<NamedTensor>& tensors,
+                 std::string_view besides = "") {
+    std::set<std::string, std::less<>> known{group + std::string(besides)};
+    for (const NamedTensor& tensor : tensors) {
+      add(*known.insert(group + tensor.name).first, tensor.tensor);
+    }
+    for (const auto& [path, array] : snapshot_) {
+      if (path.starts_with(group) && !known.contains(path)) refuse_left_over(path);
+    }
   }
 
   void carry_out() {
-    dispatch(target.dtype(), [&]<class T>() {
-      const std::span<const T> values = source->get<T>(name);
-      std::copy(values.begin(), values.end(), target.mutable_values<T>().begin());
-    });
-  }
-
-  Tensor target;
-  const Snapshot* source;
-  std::string name;
-};
-
-std::vector<Assignment> parameter_assignments(const Snapshot& snapshot,
-                                              const Parameters& parameters) {
-  std::vector<Assignment> all;
-  for (const NamedTensor& parameter : parameters) {
-    all.emplace_back(snapshot, parameters_group + parameter.name, parameter.tensor);
-  }
-  for (const auto& [path, array] : snapshot) {
-    if (path.starts_with(parameters_group) &&
-        parameters.find(path.substr(parameters_group.size())) == nullptr) {
-      throw CheckpointError(
-          fmt::format("{}: the model has no such parameter, expected those of its config", path),
-          "the checkpoint may come from another version of the program");
+    for (auto& [path, tensor] : targets_) {
+      dispatch(tensor.dtype(), [&]<class T>() {
+        std::ranges::copy(snapshot_.get<T>(path), tensor.template mutable_values<T>().begin());
+      });
     }
   }
-  return all;
-}
+
+ private:
+  void add(const std::string& path, const Tensor& tensor) {
+    dispatch(tensor.dtype(), [&]<class T>() {
+      for (const T value : snapshot_.get<T>(path, stored_shape(tensor))) {
+        if (!std::isfinite(value)) refuse_value(path, value);
+      }
+    });
+    targets_.push_back({path, tensor});
+  }
+
+  [[noreturn]] void refuse_value(const std::string& path, double value) const {
+    throw CheckpointError(
+        fmt::format("{}: {}: found {}, expected finite numbers", snapshot_.origin(), path, value),
+        "use an earlier checkpoint of the run");
+  }
+
+  [[noreturn]] void refuse_left_over(const std::string& path) const {
+    throw CheckpointError(fmt::format("{}: {}: found an array that the checkpoint's own config has "
+                                      "no place for",
+                                      snapshot_.origin(), path),
+                          "use the version of the program that wrote the checkpoint");
+  }
+
+  const Snapshot& snapshot_;
+  std::vector<NamedTensor> targets_;
+};
 
 Vocabulary vocabulary_of(const Snapshot& snapshot, const char* path) {
   try {
     return Vocabulary::from_text(snapshot.get_text(path));
   } catch (const DataError& error) {
-    throw CheckpointError(fmt::format("{}: {}", path, error.what()), error.hint());
+    throw CheckpointError(fmt::format("{}: {}: {}", snapshot.origin(), path, error.what()),
+                          error.hint());
   }
 }
 
@@ -133,14 +148,13 @@ Snapshot make_snapshot(const RunParts& run) {
 }
 
 void restore(const Snapshot& snapshot, const RunParts& run) {
-  std::vector<Assignment> assignments = parameter_assignments(snapshot, run.model.parameters);
-  for (const NamedTensor& tensor : run.optimizer.state()) {
-    assignments.emplace_back(snapshot, optimizer_group + tensor.name, tensor.tensor);
-  }
+  Assignments assignments(snapshot);
+  assignments.add_group(parameters_group, run.model.parameters.list());
+  assignments.add_group(optimizer_group, run.optimizer.state(), "steps");
   TrainingState state = state_of(snapshot);
   const auto optimizer_steps = snapshot.get_scalar<std::uint64_t>("optimizer/steps");
 
-  for (Assignment& assignment : assignments) assignment.carry_out();
+  assignments.carry_out();
   run.optimizer.set_steps(optimizer_steps);
   run.state = std::move(state);
 }
@@ -149,8 +163,9 @@ Config config_of(const Snapshot& snapshot) {
   try {
     return parse_config(snapshot.get_text("config"), "config of the checkpoint");
   } catch (const ConfigError& error) {
-    throw CheckpointError(fmt::format("the checkpoint's config cannot be used: {}", error.what()),
-                          "the checkpoint may come from another version of the program");
+    throw CheckpointError(
+        fmt::format("{}: its config cannot be used: {}", snapshot.origin(), error.what()),
+        "use the version of the program that wrote the checkpoint");
   }
 }
 
@@ -170,9 +185,9 @@ TrainedModel load_model(const Snapshot& snapshot) {
                               .target = codec.target_vocabulary().size()};
   auto model =
       std::make_unique<Seq2SeqModel>(config.model, sizes, config.train.dtype, config.train.seed);
-  for (Assignment& assignment : parameter_assignments(snapshot, model->parameters)) {
-    assignment.carry_out();
-  }
+  Assignments parameters(snapshot);
+  parameters.add_group(parameters_group, model->parameters.list());
+  parameters.carry_out();
   return {.config = std::move(config),
           .codec = std::move(codec),
           .model = std::move(model),

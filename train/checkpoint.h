@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 
 #include "data/codec.h"
@@ -32,7 +31,7 @@ Snapshot make_snapshot(const RunParts& run);
 /// optimiser made from its config. Everything is checked before anything is changed.
 ///
 /// throws  CheckpointError if an array is missing, has another shape or element type, or is left
-///         over; if a parameter is not finite.
+///         over; if a parameter or the optimiser's state is not finite.
 void restore(const Snapshot& snapshot, const RunParts& run);
 
 /// The config a checkpoint was made with. It says nothing of `train.threads` and `train.run_dir`,

@@ -191,13 +191,6 @@ void Rules::check_warmup() const {
            fmt::format("set `warmup_steps` to {}",
                        std::max<std::size_t>(1, config_.train.steps / 10)));
   }
-  const bool unused = schedule.kind == ScheduleKind::constant;
-  if (!unused && schedule.warmup_steps > config_.train.steps) {
-    refuse({"schedule.warmup_steps", "train.steps", "schedule.kind"},
-           fmt::format("`warmup_steps` is {}, more than `train.steps` ({})", schedule.warmup_steps,
-                       config_.train.steps),
-           "lower `warmup_steps`, or train for longer");
-  }
 }
 
 void Rules::check_decay() const {
@@ -217,11 +210,11 @@ void Rules::check_decay() const {
            fmt::format("set `decay_steps` to more than {}, or to 0 for `train.steps`",
                        schedule.warmup_steps));
   }
-  if (!own_end && schedule.warmup_steps == config_.train.steps) {
+  if (!own_end && schedule.warmup_steps >= config_.train.steps) {
     refuse({"schedule.warmup_steps", "train.steps", "schedule.kind"},
            fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` to decay in",
                        schedule.warmup_steps),
-           "lower `warmup_steps`, or train for longer");
+           "lower `warmup_steps`, set `decay_steps`, or train for longer");
   }
 }
 

@@ -43,6 +43,8 @@ std::string output_hint(int code, const std::filesystem::path& folder) {
     case ENOENT:
     case ENOTDIR:
       return fmt::format("create the folder {}", folder.string());
+    case EEXIST:
+      return "move the file of that name away or write elsewhere";
     case EFBIG:
       return "raise the limit on file sizes (ulimit -f)";
     default:

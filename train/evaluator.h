@@ -11,12 +11,12 @@ namespace tapestry {
 /// How well a model does on a set of sentence pairs.
 struct Scores {
   std::size_t sentences = 0;
-  std::size_t tokens = 0;         ///< target tokens, <eos> included, <pad> not
-  double loss = 0.0;              ///< mean -log p(token), without label smoothing, in nats
-  double perplexity = 0.0;        ///< exp(loss)
-  double token_accuracy = 0.0;    ///< share of tokens that are the most likely given those before
-  std::size_t decoded = 0;        ///< sentences decoded for the next one
-  double exact_match = 0.0;       ///< share of decoded outputs equal to the target; 0 if none were
+  std::size_t tokens = 0;       ///< target tokens, <eos> included, <pad> not
+  double loss = 0.0;            ///< mean -log p(token), without label smoothing, in nats
+  double perplexity = 0.0;      ///< exp(loss)
+  double token_accuracy = 0.0;  ///< share of tokens that are the most likely given those before
+  std::size_t decoded = 0;      ///< sentences decoded for the next one
+  double exact_match = 0.0;     ///< share of decoded outputs equal to the target; 0 if none were
 };
 
 struct EvaluationOptions {

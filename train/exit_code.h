@@ -5,15 +5,15 @@ namespace tapestry {
 /// How the program ends; 128 + n after signal n, once the run has been saved.
 enum class ExitCode : int {
   done = 0,
-  bug = 1,            ///< our own
-  usage = 2,          ///< command line or config
+  bug = 1,    ///< our own
+  usage = 2,  ///< command line or config
   data = 3,
   checkpoint = 4,
-  output = 5,         ///< something could not be written
-  numeric = 6,        ///< NaN, infinity, divergence
-  in_use = 7,         ///< another process works in the run directory
+  output = 5,   ///< something could not be written
+  numeric = 6,  ///< NaN, infinity, divergence
+  in_use = 7,   ///< another process works in the run directory
   memory = 8,
-  check_failed = 1,   ///< gradcheck found a wrong gradient
+  check_failed = 1,  ///< gradcheck found a wrong gradient
 };
 
 inline constexpr int signal_exit_base = 128;

@@ -21,9 +21,9 @@ TokenBatch batch_of(const std::vector<Sentence>& sources) {
 
 /// <bos> and the outputs so far, all equally long.
 TokenBatch prefixes(const std::vector<Sentence>& outputs, std::size_t length) {
-  TokenBatch batch{.ids = Ids::from_shape({outputs.size(), length + 1}),
-                   .lengths = std::vector<std::int32_t>(outputs.size(),
-                                                        static_cast<std::int32_t>(length + 1))};
+  TokenBatch batch{
+      .ids = Ids::from_shape({outputs.size(), length + 1}),
+      .lengths = std::vector<std::int32_t>(outputs.size(), static_cast<std::int32_t>(length + 1))};
   for (std::size_t row = 0; row < outputs.size(); ++row) {
     batch.ids(row, 0) = bos_id;
     for (std::size_t t = 0; t < length; ++t) {
@@ -47,10 +47,18 @@ std::vector<std::int32_t> best_ids(const Tensor& logits) {
   return ids;
 }
 
-std::size_t longest_output(const TokenBatch& source, std::size_t max_length,
+/// Most tokens of the output for a source, whatever stands beside it in the batch.
+std::size_t longest_output(const Sentence& source, std::size_t max_length,
                            std::size_t max_positions) {
-  const std::size_t wanted = max_length != 0 ? max_length : source.ids.shape()[1] + 50;
-  return std::min(wanted, max_positions - 1);  // <bos> takes a position
+  const std::size_t wanted = max_length != 0 ? max_length : source.size() + 50;
+  return std::min(wanted, max_positions - 1);
+}
+
+/// Adds the next token to an output; returns whether it is complete.
+bool extend(Sentence& output, std::int32_t next, std::size_t longest) {
+  if (next == eos_id) return true;
+  output.push_back(next);
+  return output.size() >= longest;
 }
 
 }  // namespace
@@ -60,17 +68,16 @@ std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<
   if (sources.empty()) return {};
   const TokenBatch source = batch_of(sources);
   const Tensor memory = model.encode(source);
-  const std::size_t longest = longest_output(source, max_length, model.options().max_length);
   std::vector<Sentence> outputs(sources.size());
   std::vector<bool> ended(sources.size(), false);
-  for (std::size_t t = 0; t < longest; ++t) {
+  for (std::size_t t = 0; std::ranges::find(ended, false) != ended.end(); ++t) {
     const Tensor decoded = model.decode(prefixes(outputs, t), memory, source);
     const std::vector<std::int32_t> next = best_ids(model.logits(slice(decoded, 1, t, t + 1)));
     for (std::size_t row = 0; row < outputs.size(); ++row) {
-      ended[row] = ended[row] || next[row] == eos_id;
-      if (!ended[row]) outputs[row].push_back(next[row]);
+      if (ended[row]) continue;
+      ended[row] = extend(outputs[row], next[row],
+                          longest_output(sources[row], max_length, model.options().max_length));
     }
-    if (std::find(ended.begin(), ended.end(), false) == ended.end()) break;
   }
   return outputs;
 }

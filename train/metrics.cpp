@@ -9,8 +9,9 @@
 namespace tapestry {
 
 MetricsTable::MetricsTable()
-    : csv_("step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,"
-           "gradient_norm,target_tokens\n") {}
+    : csv_(
+          "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,"
+          "gradient_norm,target_tokens\n") {}
 
 void MetricsTable::add(const TrainMetrics& row) {
   csv_ += fmt::format("{},{},train,{},{},,,{},{},{}\n", row.step, row.epoch, row.loss,
@@ -18,10 +19,10 @@ void MetricsTable::add(const TrainMetrics& row) {
 }
 
 void MetricsTable::add_validation(std::uint64_t step, std::uint64_t epoch, const Scores& scores) {
-  csv_ += fmt::format("{},{},validation,{},{},{},{},,,{}\n", step, epoch, scores.loss,
-                      scores.perplexity, scores.token_accuracy,
-                      scores.decoded == 0 ? "" : fmt::format("{}", scores.exact_match),
-                      scores.tokens);
+  csv_ +=
+      fmt::format("{},{},validation,{},{},{},{},,,{}\n", step, epoch, scores.loss,
+                  scores.perplexity, scores.token_accuracy,
+                  scores.decoded == 0 ? "" : fmt::format("{}", scores.exact_match), scores.tokens);
 }
 
 void MetricsTable::write(const std::filesystem::path& path) const {

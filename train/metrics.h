@@ -11,12 +11,12 @@ namespace tapestry {
 
 /// What a stretch of training steps came to.
 struct TrainMetrics {
-  std::uint64_t step = 0;       ///< the last of the stretch, from 1
-  std::uint64_t epoch = 0;      ///< of that step, from 1
-  double loss = 0.0;            ///< mean objective per target token, label smoothing included
-  double perplexity = 0.0;      ///< exp of the mean -log p(token), without label smoothing
-  double learning_rate = 0.0;   ///< of the last step
-  double gradient_norm = 0.0;   ///< of the last step, before clipping
+  std::uint64_t step = 0;      ///< the last of the stretch, from 1
+  std::uint64_t epoch = 0;     ///< of that step, from 1
+  double loss = 0.0;           ///< mean objective per target token, label smoothing included
+  double perplexity = 0.0;     ///< exp of the mean -log p(token), without label smoothing
+  double learning_rate = 0.0;  ///< of the last step
+  double gradient_norm = 0.0;  ///< of the last step, before clipping
   std::size_t target_tokens = 0;
 };
 

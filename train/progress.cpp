@@ -78,17 +78,21 @@ void Progress::step(std::uint64_t step, std::size_t target_tokens, double loss) 
   const Clock::time_point now = Clock::now();
   if (!terminal_ || seconds_between(drawn_, now) < 0.1) return;
   drawn_ = now;
-  fmt::print(out_, "\r\033[Kstep {}/{}  loss {:.4f}  {} tokens/s  {} left", step, total_steps_,
-             loss, format_count(static_cast<std::uint64_t>(tokens_per_second())), time_left(step));
+  // Unlike fmt::print, fputs does not throw when the terminal has gone: the run goes on.
+  const std::string text =
+      fmt::format("\r\033[Kstep {}/{}  loss {:.4f}  {} tokens/s  {} left", step, total_steps_, loss,
+                  format_count(static_cast<std::uint64_t>(tokens_per_second())), time_left(step));
+  std::fputs(text.c_str(), out_);
   std::fflush(out_);
 }
 
 void Progress::metrics(const TrainMetrics& m) {
-  line(fmt::format("step {:>{}}/{}  epoch {}  loss {:.4f}  perplexity {:.3f}  lr {:.2e}  "
-                   "gradient {:.3f}  {} tokens/s  {} left",
-                   m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
-                   m.perplexity, m.learning_rate, m.gradient_norm,
-                   format_count(static_cast<std::uint64_t>(tokens_per_second())), time_left(m.step)));
+  line(fmt::format(
+      "step {:>{}}/{}  epoch {}  loss {:.4f}  perplexity {:.3f}  lr {:.2e}  "
+      "gradient {:.3f}  {} tokens/s  {} left",
+      m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss, m.perplexity,
+      m.learning_rate, m.gradient_norm,
+      format_count(static_cast<std::uint64_t>(tokens_per_second())), time_left(m.step)));
   stretch_tokens_ = 0;
   stretch_started_ = Clock::now();
 }

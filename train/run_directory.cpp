@@ -99,7 +99,9 @@ std::vector<std::string> RunDirectory::file_names() const {
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     names.push_back(entry->path().filename().string());
   }
-  if (error && error != std::errc::no_such_file_or_directory) {
+  // Where a file stands in the way of a folder there are no checkpoints either.
+  if (error && error != std::errc::no_such_file_or_directory &&
+      error != std::errc::not_a_directory) {
     throw CheckpointError(fmt::format("{}: could not list the checkpoints: {}",
                                       checkpoints_.string(), error.message()),
                           "give a run directory that this user can read");

@@ -3,15 +3,22 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
 #include <new>
 #include <string>
+#include <system_error>
+#include <vector>
 
-#include "autograd/error.h"
 #include "data/error.h"
 #include "train/commands/commands.h"
+#include "train/config_domains.h"
 #include "train/config_error.h"
 #include "train/error.h"
 #include "train/exit_code.h"
+#include "train/standard_output.h"
+#include "train/suggest.h"
 #include "train/version.h"
 
 namespace tapestry {
@@ -24,8 +31,7 @@ int fail(ExitCode code, const std::string& message, const std::string& hint = ""
 }
 
 /// Runs a command and names the exit code of what it throws.
-template <class Command>
-int guarded(const Command& command) {
+int guarded(const std::function<int()>& command) {
   try {
     return command();
   } catch (const ConfigError& error) {
@@ -51,71 +57,172 @@ int guarded(const Command& command) {
   }
 }
 
+/// Runs a command that is there for what it prints, all of which has to reach the reader.
+int printing(const std::function<int()>& command) {
+  int code = 0;
+  try {
+    code = command();
+  } catch (const std::system_error&) {  // what fmt::print throws
+    if (std::ferror(stdout) == 0) throw;
+  }
+  flush_standard_output();
+  return code;
+}
+
+/// The commands with their arguments, and which of them was given.
+class CommandLine {
+ public:
+  CommandLine();
+
+  int run(int argc, char** argv);
+
+ private:
+  CLI::App& add_command(const std::string& name, const std::string& purpose,
+                        std::function<int()> action);
+  void add_train();
+  void add_evaluate();
+  void add_translate();
+  void add_gradcheck();
+  void add_inspect();
+  int train();
+
+  bool is_unknown(const std::string& command) const;
+  int refuse_command(const std::string& command) const;
+  int refuse_arguments(const std::string& mistake) const;
+
+  CLI::App app_{"Trains Transformers on the CPU, from config files.", "tapestry"};
+  std::vector<std::string> commands_;
+  std::function<int()> action_;
+  TrainArguments train_;
+  EvaluateArguments evaluate_;
+  GradcheckArguments gradcheck_;
+  std::string run_;
+};
+
+CommandLine::CommandLine() {
+  app_.set_version_flag("--version", fmt::format("tapestry {}", program_version));
+  app_.require_subcommand(1);
+  app_.footer("`tapestry COMMAND --help` says more about each.");
+  add_train();
+  add_evaluate();
+  add_translate();
+  add_gradcheck();
+  add_inspect();
+}
+
+CLI::App& CommandLine::add_command(const std::string& name, const std::string& purpose,
+                                   std::function<int()> action) {
+  commands_.push_back(name);
+  CLI::App& command = *app_.add_subcommand(name, purpose);
+  command.callback([this, action = std::move(action)] { action_ = action; });
+  return command;
+}
+
+void add_run(CLI::App& command, std::string& run) {
+  command.add_option("RUN", run, "Run directory or checkpoint")->required();
+}
+
 void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
-  command.add_option("overrides", overrides,
+  command.add_option("OVERRIDES", overrides,
                      "Keys to change for this once, such as model.d_model=128");
+}
+
+void CommandLine::add_train() {
+  CLI::App& command =
+      add_command("train", "Train a model, or go on training one", [this] { return train(); });
+  command.add_option("CONFIG", train_.config, "Config file (YAML)");
+  add_overrides(command, train_.overrides);
+  auto* resume = command
+                     .add_option("--resume", train_.resume,
+                                 "Go on with the run in this directory, from its newest "
+                                 "checkpoint")
+                     ->type_name("RUN");
+  command
+      .add_flag("--fresh", train_.fresh,
+                "Start anew where a run lies already; the old one is moved aside")
+      ->excludes(resume);
+  command.footer(
+      "Examples:\n  tapestry train configs/copy.yaml train.steps=4000\n"
+      "  tapestry train --resume runs/copy");
+}
+
+int CommandLine::train() {
+  if (train_.config.empty() && train_.resume.empty()) {
+    return refuse_arguments("CONFIG or --resume RUN is required");
+  }
+  // With --resume, what looks like a config file is the first override.
+  if (!train_.config.empty() && !train_.resume.empty()) {
+    train_.overrides.insert(train_.overrides.begin(), train_.config);
+  }
+  return train_command(train_);
+}
+
+void CommandLine::add_evaluate() {
+  CLI::App& command = add_command("evaluate", "Score a trained model on its held-out data", [this] {
+    return printing([this] { return evaluate_command(evaluate_); });
+  });
+  add_run(command, evaluate_.run);
+  command.add_option("--examples", evaluate_.examples, "Inputs to show with their outputs")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+}
+
+void CommandLine::add_translate() {
+  CLI::App& command =
+      add_command("translate", "Translate standard input to standard output, line by line",
+                  [this] { return printing([this] { return translate_command(run_); }); });
+  add_run(command, run_);
+}
+
+void CommandLine::add_gradcheck() {
+  CLI::App& command = add_command(
+      "gradcheck", "Compare all gradients of a configured model with central differences",
+      [this] { return printing([this] { return gradcheck_command(gradcheck_); }); });
+  command.add_option("CONFIG", gradcheck_.config, "Config file (YAML)")->required();
+  add_overrides(command, gradcheck_.overrides);
+}
+
+void CommandLine::add_inspect() {
+  CLI::App& command = add_command("inspect", "List what a checkpoint holds", [this] {
+    return printing([this] { return inspect_command(run_); });
+  });
+  add_run(command, run_);
+}
+
+bool CommandLine::is_unknown(const std::string& command) const {
+  return !command.starts_with('-') && std::ranges::find(commands_, command) == commands_.end();
+}
+
+int CommandLine::refuse_command(const std::string& command) const {
+  const auto meant = closest(command, commands_);
+  return fail(ExitCode::usage, fmt::format("command line: unknown command `{}`", command),
+              meant ? fmt::format("did you mean `{}`?", *meant)
+                    : fmt::format("use {}", list_in_words(commands_)));
+}
+
+int CommandLine::refuse_arguments(const std::string& mistake) const {
+  const auto given = app_.get_subcommands();
+  const std::string command = given.empty() ? "" : given.front()->get_name() + " ";
+  return fail(ExitCode::usage, "command line: " + mistake,
+              fmt::format("see `tapestry {}--help`", command));
+}
+
+int CommandLine::run(int argc, char** argv) {
+  if (argc > 1 && is_unknown(argv[1])) return refuse_command(argv[1]);
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::Success& asked_for_help) {
+    return printing([&] { return app_.exit(asked_for_help); });
+  } catch (const CLI::ParseError& error) {
+    return refuse_arguments(error.what());
+  }
+  return guarded(action_);
 }
 
 }  // namespace
 
 int run_program(int argc, char** argv) {
-  CLI::App app("Trains Transformers on the CPU, from config files.", "tapestry");
-  app.set_version_flag("--version", fmt::format("tapestry {}", program_version));
-  app.require_subcommand(1);
-  std::string run;
-  TrainArguments train;
-  EvaluateArguments evaluate;
-  GradcheckArguments gradcheck;
-
-  CLI::App& train_app = *app.add_subcommand("train", "Train a model, or go on training one");
-  auto* config = train_app.add_option("config", train.config, "Config file (YAML)");
-  add_overrides(train_app, train.overrides);
-  auto* resume = train_app.add_option("--resume", train.resume,
-                                      "Go on with the run in this directory, from its newest "
-                                      "checkpoint");
-  train_app.add_flag("--fresh", train.fresh,
-                     "Start anew where a run lies already; the old one is moved aside")
-      ->excludes(resume);
-  train_app.footer("Examples:\n  tapestry train configs/copy.yaml train.steps=4000\n"
-                   "  tapestry train --resume runs/copy");
-
-  CLI::App& evaluate_app =
-      *app.add_subcommand("evaluate", "Score a trained model on its held-out data");
-  evaluate_app.add_option("run", evaluate.run, "Run directory or checkpoint")->required();
-  evaluate_app.add_option("--examples", evaluate.examples, "Inputs to show with their outputs")
-      ->capture_default_str();
-
-  CLI::App& translate_app =
-      *app.add_subcommand("translate", "Translate standard input to standard output, line by line");
-  translate_app.add_option("run", run, "Run directory or checkpoint")->required();
-
-  CLI::App& gradcheck_app = *app.add_subcommand(
-      "gradcheck", "Compare all gradients of a configured model with central differences");
-  gradcheck_app.add_option("config", gradcheck.config, "Config file (YAML)")->required();
-  add_overrides(gradcheck_app, gradcheck.overrides);
-
-  CLI::App& inspect_app = *app.add_subcommand("inspect", "List what a checkpoint holds");
-  inspect_app.add_option("run", run, "Run directory or checkpoint")->required();
-
-  try {
-    app.parse(argc, argv);
-    if (train_app.parsed() && !*resume && !*config) {
-      throw CLI::RequiredError("train: CONFIG, or --resume RUN,");
-    }
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(ExitCode::usage);
-  }
-  // With --resume, what looks like a config file is the first override.
-  if (*resume && *config) train.overrides.insert(train.overrides.begin(), train.config);
-
-  return guarded([&] {
-    if (train_app.parsed()) return train_command(train);
-    if (evaluate_app.parsed()) return evaluate_command(evaluate);
-    if (translate_app.parsed()) return translate_command(run);
-    if (gradcheck_app.parsed()) return gradcheck_command(gradcheck);
-    return inspect_command(run);
-  });
+  return guarded([&] { return CommandLine().run(argc, argv); });
 }
 
 }  // namespace tapestry

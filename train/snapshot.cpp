@@ -168,9 +168,9 @@ void Snapshot::refuse_conflicts(const std::string& path) const {
 
 void Snapshot::mismatch(std::string_view path, std::string_view found,
                         std::string_view expected) const {
-  throw CheckpointError(fmt::format("{}: {}: found {}, expected {}",
-                                    origin_.empty() ? "snapshot" : origin_, path, found, expected),
-                        "use the config and the program that wrote the checkpoint");
+  throw CheckpointError(
+      fmt::format("{}: {}: found {}, expected {}", origin_, path, found, expected),
+      "use the config and the program that wrote the checkpoint");
 }
 
 }  // namespace tapestry

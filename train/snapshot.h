@@ -89,6 +89,8 @@ class Snapshot {
   /// `origin` is where the arrays come from, usually a file name; it only appears in errors.
   explicit Snapshot(std::string origin) : origin_(std::move(origin)) {}
 
+  const std::string& origin() const { return origin_; }
+
   /// Takes the array over without a copy.
   void put(std::string path, StoredArray array);
 
@@ -136,7 +138,7 @@ class Snapshot {
   [[noreturn]] void mismatch(std::string_view path, std::string_view found,
                              std::string_view expected) const;
 
-  std::string origin_;
+  std::string origin_ = "snapshot";
   Arrays arrays_;
 };
 

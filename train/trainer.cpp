@@ -8,34 +8,24 @@
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
-#include "data/error.h"
 #include "optim/clip.h"
 #include "optim/make_optimizer.h"
 #include "train/batch_tensors.h"
 #include "train/checkpoint.h"
 #include "train/error.h"
+#include "train/sentence_limit.h"
 
 namespace tapestry {
 namespace {
 
-/// Sequences are longer by <eos> or <bos> than the sentences they are made of.
-void require_fitting(const std::vector<SentencePair>& pairs, const char* which,
-                     std::size_t max_length) {
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const std::size_t longest = std::max(pairs[i].source.size(), pairs[i].target.size()) + 1;
-    if (longest <= max_length) continue;
-    throw DataError(
-        fmt::format("{} pair {}: {} tokens with <eos>, expected at most {} (model.max_length)",
-                    which, i + 1, longest, max_length),
-        fmt::format("set model.max_length to {} or more, or leave long training pairs out with "
-                    "data.max_tokens",
-                    longest));
+/// The config with the decay of the learning rate tied down: a run that is given more steps later
+/// keeps the schedule it has begun.
+Config resolved(Config config) {
+  ScheduleOptions& schedule = config.schedule;
+  if (schedule.kind == ScheduleKind::cosine && schedule.decay_steps == 0) {
+    schedule.decay_steps = config.train.steps;
   }
-}
-
-ScheduleOptions resolved(ScheduleOptions options, std::size_t steps) {
-  if (options.decay_steps == 0) options.decay_steps = steps;
-  return options;
+  return config;
 }
 
 void require_finite(double value, const char* what, std::uint64_t step) {
@@ -52,7 +42,7 @@ void require_finite(double value, const char* what, std::uint64_t step) {
 
 Trainer::Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& directory,
                  Progress& progress)
-    : config_(std::move(config)),
+    : config_(resolved(std::move(config))),
       corpus_(corpus),
       directory_(directory),
       progress_(progress),
@@ -60,10 +50,9 @@ Trainer::Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& dire
              {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()},
              config_.train.dtype, config_.train.seed),
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())),
-      schedule_(make_schedule(resolved(config_.schedule, config_.train.steps))),
+      schedule_(make_schedule(config_.schedule)),
       batches_(corpus.train, config_.train.batch_size, config_.train.seed) {
-  require_fitting(corpus.train, "training", config_.model.max_length);
-  require_fitting(corpus.validation, "validation", config_.model.max_length);
+  require_fitting_sentences(corpus, config_.model.max_length);
 }
 
 void Trainer::resume(const Snapshot& snapshot) {
@@ -81,7 +70,7 @@ void Trainer::run(const StopSignal* stop) {
   while (!finished() && (stop == nullptr || stop->received() == 0)) {
     const StepReport report = train_step();
     if (due(config_.train.log_every)) log(report);
-    const bool best = due(config_.train.validate_every) && validate_and_compare();
+    const bool best = due(config_.train.validate_every) && validate_and_compare(report.epoch);
     if (best || due(config_.train.save_every)) save();
   }
   if (saved_step_ != state_.step) save();
@@ -104,7 +93,10 @@ Trainer::StepReport Trainer::train_step() {
   optimizer_->step(learning_rate, clip_factor(norm, config_.optimizer.clip_norm));
   state_.step = step;
   progress_.step(step, target_tokens, loss);
-  return {.epoch = epoch, .learning_rate = learning_rate, .gradient_norm = norm, .loss = loss,
+  return {.epoch = epoch,
+          .learning_rate = learning_rate,
+          .gradient_norm = norm,
+          .loss = loss,
           .target_tokens = target_tokens};
 }
 
@@ -118,8 +110,7 @@ std::vector<Batch> Trainer::next_batches() {
 }
 
 /// Adds up the gradients of the mean loss over all target tokens of all batches; returns that loss.
-double Trainer::accumulate_gradients(const std::vector<Batch>& batches,
-                                     std::size_t target_tokens) {
+double Trainer::accumulate_gradients(const std::vector<Batch>& batches, std::size_t target_tokens) {
   const RandomStream step_random =
       RandomStream(config_.train.seed).named("dropout").at(state_.step + 1);
   const CrossEntropyOptions options{.ignored_id = pad_id,
@@ -162,7 +153,7 @@ Scores Trainer::validate() const {
                    .max_decode_length = config_.train.max_decode_length});
 }
 
-bool Trainer::validate_and_compare() {
+bool Trainer::validate_and_compare(std::uint64_t epoch) {
   if (corpus_.validation.empty()) return false;
   const Scores scores = validate();
   const bool best = scores.loss < state_.best_loss;
@@ -170,7 +161,7 @@ bool Trainer::validate_and_compare() {
     state_.best_loss = scores.loss;
     state_.best_step = state_.step;
   }
-  state_.metrics.add_validation(state_.step, state_.position.epoch + 1, scores);
+  state_.metrics.add_validation(state_.step, epoch, scores);
   progress_.validation(state_.step, scores, best);
   return best;
 }

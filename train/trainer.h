@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/batch.h"
@@ -19,8 +19,6 @@
 
 namespace tapestry {
 
-class Tape;
-
 /// Fits an encoder-decoder Transformer to a corpus and keeps its run directory: checkpoints,
 /// metrics.csv.
 ///
@@ -29,9 +27,8 @@ class Tape;
 class Trainer {
  public:
   /// The corpus must outlive the trainer; so must `directory` and `progress`.
-  /// throws  DataError if a sentence is longer than the model's positions.
-  Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& directory,
-          Progress& progress);
+  /// throws  DataError if a sentence of the corpus is longer than the model's positions.
+  Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& directory, Progress& progress);
 
   /// Takes up the run where `snapshot` left it. throws CheckpointError; nothing has changed then.
   void resume(const Snapshot& snapshot);
@@ -59,7 +56,7 @@ class Trainer {
   std::vector<Batch> next_batches();
   double accumulate_gradients(const std::vector<Batch>& batches, std::size_t target_tokens);
   void log(const StepReport& report);
-  bool validate_and_compare();
+  bool validate_and_compare(std::uint64_t epoch);
   void save();
 
   Config config_;
@@ -71,7 +68,7 @@ class Trainer {
   std::unique_ptr<Schedule> schedule_;
   BatchSchedule batches_;
   TrainingState state_;
-  std::uint64_t saved_step_ = 0;
+  std::optional<std::uint64_t> saved_step_;
 };
 
 }  // namespace tapestry

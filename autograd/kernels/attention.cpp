@@ -45,6 +45,25 @@ std::size_t tiles_per_head(const AttentionProblem& p) {
   return (p.n_q + tile_rows - 1) / tile_rows;
 }
 
+/// Tiles, or whole heads of so many tiles, that one thread takes at a time: small ones in bunches.
+std::size_t bunch(const AttentionProblem& p, std::size_t tiles) {
+  constexpr std::size_t multiplications = std::size_t{1} << 16;
+  const std::size_t of_one = tiles * std::min(p.n_q, tile_rows) * p.n_k * (p.d_k + p.d_v);
+  return multiplications / std::max<std::size_t>(of_one, 1);
+}
+
+/// Runs body(tile) for every tile of every sentence and head.
+template <class Body>
+void for_each_tile(const AttentionProblem& p, const Body& body) {
+  const std::size_t tiles = tiles_per_head(p);
+  parallel_ranges(p.batch * p.heads * tiles, bunch(p, 1), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t pair = i / tiles;
+      body(make_tile(p, pair / p.heads, pair % p.heads, i % tiles * tile_rows));
+    }
+  });
+}
+
 /// Rows of q, k, v and out lie `heads` heads apart: where row i of a sentence and head starts.
 std::size_t row_offset(const AttentionProblem& p, std::size_t n, std::size_t d, std::size_t b,
                        std::size_t head, std::size_t i) {
@@ -222,11 +241,11 @@ void backward_tile(const AttentionProblem& p, const Tile& t, const Operands<T>& 
   }
 }
 
-/// Makes the first tile's contribution an addition like those of the others.
+/// A target to add to, whether or not it was one before: null stays null.
 template <class T>
-void start_with_zeros(std::size_t rows, std::size_t n, std::size_t stride, Target<T>& target) {
+Target<T> from_zeros(std::size_t rows, std::size_t n, std::size_t stride, Target<T> target) {
   if (target && !target.add) zero_rows(rows, n, target.data, stride);
-  target.add = true;
+  return {target.data, true};
 }
 
 template <class T>
@@ -234,26 +253,42 @@ Target<T> moved(const Target<T>& target, std::size_t offset) {
   return target ? target + offset : target;
 }
 
+/// All tiles of one sentence and head, one after the other: they add to the same dk and dv.
+template <class T>
+void backward_head(const AttentionProblem& p, std::size_t b, std::size_t head,
+                   const Operands<T>& whole, const T* log_sums, const T* g, Gradients<T> all) {
+  const std::size_t q_stride = p.heads * p.d_k;
+  const std::size_t v_stride = p.heads * p.d_v;
+  const Gradients<T> of_head{.dq = moved(all.dq, row_offset(p, p.n_q, p.d_k, b, head, 0)),
+                             .dk = moved(all.dk, row_offset(p, p.n_k, p.d_k, b, head, 0)),
+                             .dv = moved(all.dv, row_offset(p, p.n_k, p.d_v, b, head, 0))};
+  const Gradients<T> sums{.dq = from_zeros(p.n_q, p.d_k, q_stride, of_head.dq),
+                          .dk = from_zeros(p.n_k, p.d_k, q_stride, of_head.dk),
+                          .dv = from_zeros(p.n_k, p.d_v, v_stride, of_head.dv)};
+  for (std::size_t begin = 0; begin < p.n_q; begin += tile_rows) {
+    const Tile t = make_tile(p, b, head, begin);
+    if (t.empty()) continue;
+    backward_tile(p, t, operands_of(p, t, whole.q, whole.k, whole.v),
+                  log_sums + (b * p.heads + head) * p.n_q + t.begin,
+                  g + row_offset(p, p.n_q, p.d_v, b, head, t.begin),
+                  {.dq = moved(sums.dq, t.begin * q_stride),
+                   .dk = moved(sums.dk, t.first_key * q_stride),
+                   .dv = moved(sums.dv, t.first_key * v_stride)});
+  }
+}
+
 }  // namespace
 
 template <class T>
 void attention(const AttentionProblem& p, const T* q, const T* k, const T* v, T* out,
                T* log_sums) {
-  const std::size_t tiles = tiles_per_head(p);
-  parallel_for(p.batch * p.heads * tiles, [&](std::size_t piece) {
-    const std::size_t pair = piece / tiles;
-    forward_tile(p, make_tile(p, pair / p.heads, pair % p.heads, piece % tiles * tile_rows), q, k,
-                 v, out, log_sums);
-  });
+  for_each_tile(p, [&](const Tile& t) { forward_tile(p, t, q, k, v, out, log_sums); });
 }
 
 template <class T>
 void attention_weights(const AttentionProblem& p, const T* q, const T* k, T* weights) {
-  const std::size_t tiles = tiles_per_head(p);
-  parallel_for(p.batch * p.heads * tiles, [&](std::size_t piece) {
-    const std::size_t pair = piece / tiles;
-    const Tile t = make_tile(p, pair / p.heads, pair % p.heads, piece % tiles * tile_rows);
-    T* const w = weights + (pair * p.n_q + t.begin) * p.n_k;
+  for_each_tile(p, [&](const Tile& t) {
+    T* const w = weights + ((t.b * p.heads + t.head) * p.n_q + t.begin) * p.n_k;
     std::fill_n(w, t.rows() * p.n_k, T(0));
     if (t.empty()) return;
     const Memory scratch(t.rows() * t.columns() * sizeof(T));
@@ -268,27 +303,14 @@ void attention_weights(const AttentionProblem& p, const T* q, const T* k, T* wei
 template <class T>
 void attention_backward(const AttentionProblem& p, const T* q, const T* k, const T* v,
                         const T* log_sums, const T* g, Target<T> dq, Target<T> dk, Target<T> dv) {
-  parallel_for(p.batch * p.heads, [&](std::size_t pair) {
-    const std::size_t b = pair / p.heads;
-    const std::size_t head = pair % p.heads;
-    const std::size_t q_stride = p.heads * p.d_k;
-    const std::size_t v_stride = p.heads * p.d_v;
-    Gradients<T> all{.dq = moved(dq, row_offset(p, p.n_q, p.d_k, b, head, 0)),
-                     .dk = moved(dk, row_offset(p, p.n_k, p.d_k, b, head, 0)),
-                     .dv = moved(dv, row_offset(p, p.n_k, p.d_v, b, head, 0))};
-    start_with_zeros(p.n_q, p.d_k, q_stride, all.dq);
-    start_with_zeros(p.n_k, p.d_k, q_stride, all.dk);
-    start_with_zeros(p.n_k, p.d_v, v_stride, all.dv);
-    for (std::size_t begin = 0; begin < p.n_q; begin += tile_rows) {
-      const Tile t = make_tile(p, b, head, begin);
-      if (t.empty()) continue;
-      const Gradients<T> here{.dq = moved(all.dq, t.begin * q_stride),
-                              .dk = moved(all.dk, t.first_key * q_stride),
-                              .dv = moved(all.dv, t.first_key * v_stride)};
-      backward_tile(p, t, operands_of(p, t, q, k, v), log_sums + pair * p.n_q + t.begin,
-                    g + row_offset(p, p.n_q, p.d_v, b, head, t.begin), here);
-    }
-  });
+  const Operands<T> whole{.q = q, .k = k, .v = v, .q_stride = 0, .v_stride = 0};
+  parallel_ranges(p.batch * p.heads, bunch(p, tiles_per_head(p)),
+                  [&](std::size_t begin, std::size_t end) {
+                    for (std::size_t i = begin; i < end; ++i) {
+                      backward_head<T>(p, i / p.heads, i % p.heads, whole, log_sums, g,
+                                       {dq, dk, dv});
+                    }
+                  });
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                  \

@@ -1,6 +1,5 @@
 #include "autograd/ops/log_softmax.h"
 
-#include "autograd/kernels/parallel.h"
 #include "autograd/kernels/softmax.h"
 #include "autograd/operation.h"
 #include "autograd/ops/rows.h"
@@ -13,30 +12,25 @@ struct LogSoftmax {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    const auto [rows, n] = rows_of(name, x);
+    const Rows rows = rows_of(name, x);
     y = Tensor::empty(x.shape(), x.dtype());
-    dispatch(x.dtype(), [&, rows = rows, n = n]<class T>() {
+    dispatch(x.dtype(), [&]<class T>() {
       const T* in = x.values<T>().data();
       T* out = y.mutable_values<T>().data();
-      kernels::parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t r = begin; r < end; ++r) {
-          kernels::log_softmax_row(n, in + r * n, out + r * n);
-        }
-      });
+      for_each_row(rows,
+                   [&](std::size_t at) { kernels::log_softmax_row(rows.n, in + at, out + at); });
     });
     return y;
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    const auto [rows, n] = rows_of(name, dy);
-    dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
+    const Rows rows = rows_of(name, dy);
+    dispatch(dy.dtype(), [&]<class T>() {
       const T* log_weights = y.values<T>().data();
       const T* g = dy.values<T>().data();
       const kernels::Target<T> out = dx.target<T>();
-      kernels::parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t r = begin; r < end; ++r) {
-          kernels::log_softmax_row_backward(n, log_weights + r * n, g + r * n, out + r * n);
-        }
+      for_each_row(rows, [&](std::size_t at) {
+        kernels::log_softmax_row_backward(rows.n, log_weights + at, g + at, out + at);
       });
     });
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,8 @@ struct TrainArguments {
 int train_command(const TrainArguments& arguments);
 
 struct EvaluateArguments {
-  std::string run;                     ///< a run directory or a checkpoint
-  std::size_t examples = 5;            ///< inputs to show with the model's outputs
-  std::vector<std::string> overrides;  ///< of the data, to evaluate on other files
+  std::string run;           ///< a run directory or a checkpoint
+  std::size_t examples = 5;  ///< inputs to show with the model's outputs
 };
 int evaluate_command(const EvaluateArguments& arguments);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "autograd/kernels/parallel.h"
+#include "data/error.h"
 #include "data/load_corpus.h"
 #include "train/checkpoint.h"
 #include "train/commands/commands.h"
@@ -11,9 +11,25 @@
 #include "train/exit_code.h"
 #include "train/greedy_decoder.h"
 #include "train/progress.h"
+#include "train/sentence_limit.h"
 
 namespace tapestry {
 namespace {
+
+/// Held-out text may have changed since training; the vocabularies may not.
+void require_known_words(const TrainedModel& trained, const ParallelCorpus& corpus,
+                         const std::string& run) {
+  if (corpus.source_vocabulary == trained.codec.source_vocabulary() &&
+      corpus.target_vocabulary == trained.codec.target_vocabulary()) {
+    return;
+  }
+  throw DataError(fmt::format("{}: the training data have changed: found vocabularies of {} and {} "
+                              "entries, expected the {} and {} that the model knows",
+                              run, corpus.source_vocabulary.size(), corpus.target_vocabulary.size(),
+                              trained.codec.source_vocabulary().size(),
+                              trained.codec.target_vocabulary().size()),
+                  "put the original training files back");
+}
 
 void print_scores(const TrainedModel& trained, const char* which,
                   const std::vector<SentencePair>& pairs) {
@@ -22,16 +38,16 @@ void print_scores(const TrainedModel& trained, const char* which,
                                  {.batch_size = trained.config.train.batch_size,
                                   .decoded_sentences = pairs.size(),
                                   .max_decode_length = trained.config.train.max_decode_length});
-  fmt::print("{:<10}  {} held-out sentences: {}\n", which, scores.sentences,
-             format_scores(scores));
+  fmt::print("{:<10}  {} held-out sentences: {}\n", which, scores.sentences, format_scores(scores));
 }
 
 void print_examples(const TrainedModel& trained, const std::vector<SentencePair>& pairs,
                     std::size_t count) {
   std::vector<Sentence> sources;
-  for (std::size_t i = 0; i < std::min(count, pairs.size()); ++i) sources.push_back(pairs[i].source);
-  const auto outputs = greedy_decode(trained.model->transformer, sources,
-                                     trained.config.train.max_decode_length);
+  for (std::size_t i = 0; i < std::min(count, pairs.size()); ++i)
+    sources.push_back(pairs[i].source);
+  const auto outputs =
+      greedy_decode(trained.model->transformer, sources, trained.config.train.max_decode_length);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     fmt::print("\ninput     {}\noutput    {}\n", trained.codec.decode_source(sources[i]),
                trained.codec.decode_target(outputs[i]));
@@ -47,6 +63,8 @@ int evaluate_command(const EvaluateArguments& arguments) {
   const auto [path, snapshot] = open_run(arguments.run);
   const TrainedModel trained = load_model(snapshot);
   const ParallelCorpus corpus = load_corpus(trained.config.data, ".");
+  require_known_words(trained, corpus, arguments.run);
+  require_fitting_sentences(corpus, trained.config.model.max_length);
   fmt::print("{}, step {}\n", path.string(), trained.step);
   print_scores(trained, "validation", corpus.validation);
   print_scores(trained, "test", corpus.test);

@@ -9,6 +9,7 @@
 #include "train/commands/commands.h"
 #include "train/config.h"
 #include "train/exit_code.h"
+#include "train/sentence_limit.h"
 #include "train/seq2seq_model.h"
 
 namespace tapestry {
@@ -34,6 +35,7 @@ void print_row(const GradcheckRow& row) {
 int gradcheck_command(const GradcheckArguments& arguments) {
   const Config config = load_config(arguments.config, arguments.overrides);
   const ParallelCorpus corpus = load_corpus(config.data, ".");
+  require_fitting_sentences(corpus, config.model.max_length);
   const Seq2SeqModel model(
       config.model,
       {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()},
@@ -43,9 +45,8 @@ int gradcheck_command(const GradcheckArguments& arguments) {
   const TokenBatch target = decoder_tokens(batch);
   const RandomStream random = RandomStream(config.train.seed).named("gradcheck");
 
-  const GradcheckReport report =
-      gradcheck([&] { return model.transformer(source, target, random); },
-                model.parameters.list(), options);
+  const GradcheckReport report = gradcheck(
+      [&] { return model.transformer(source, target, random); }, model.parameters.list(), options);
   fmt::print("{:<52} {:<14} {:>10} {:>10}\n", "parameter", "shape", "gradient", "error");
   for (const GradcheckRow& row : report.rows) print_row(row);
   const std::size_t wrong = report.count(GradcheckVerdict::wrong);

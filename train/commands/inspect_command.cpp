@@ -33,8 +33,7 @@ int inspect_command(const std::string& run) {
   const auto [path, snapshot] = open_run(run);
   fmt::print("{}: step {}, {} arrays, {:.1f} MB, written by version {}\n\n", path.string(),
              snapshot.get_scalar<std::uint64_t>("train/step"), snapshot.size(),
-             static_cast<double>(snapshot.byte_size()) / 1e6,
-             snapshot.get_text("program_version"));
+             static_cast<double>(snapshot.byte_size()) / 1e6, snapshot.get_text("program_version"));
   for (const auto& [name, array] : snapshot) {
     fmt::print("{:<64} {:<8} {:<16} {}\n", name, element_type_name(array.type),
                to_string(array.shape), statistics(snapshot, name, array.type));

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
+#include <system_error>
+#include <utility>
 
 #include "train/checkpoint_file.h"
 #include "train/error.h"
@@ -11,6 +12,10 @@
 
 namespace tapestry {
 namespace {
+
+void warn_of(const std::string& damage) {
+  fmt::print(stderr, "tapestry: warning: {}; another checkpoint of the run is used\n", damage);
+}
 
 OpenedCheckpoint best_of(const RunDirectory& directory) {
   auto newest = directory.read_newest();
@@ -20,22 +25,26 @@ OpenedCheckpoint best_of(const RunDirectory& directory) {
                                       directory.path().string()),
                           "train first: tapestry train CONFIG");
   }
-  for (const auto& [path, reason] : newest->rejected) {
-    fmt::print(stderr, "tapestry: warning: {}: passed over: {}\n", path.string(), reason);
-  }
+  for (const auto& rejected : newest->rejected) warn_of(rejected.reason);
   const auto best_loss = newest->snapshot.get_scalar<double>("train/best_loss");
   const auto best_step = newest->snapshot.get_scalar<std::uint64_t>("train/best_step");
   if (!std::isfinite(best_loss) || best_step == newest->step) {
     return {newest->path, std::move(newest->snapshot)};
   }
   const auto path = directory.checkpoint_path(best_step);
-  return {path, read_checkpoint(path)};
+  try {
+    return {path, read_checkpoint(path)};
+  } catch (const CheckpointError& error) {
+    warn_of(error.what());
+    return {newest->path, std::move(newest->snapshot)};
+  }
 }
 
 }  // namespace
 
 OpenedCheckpoint open_run(const std::string& run) {
-  if (std::filesystem::is_directory(run)) return best_of(RunDirectory(run));
+  std::error_code ignored;
+  if (std::filesystem::is_directory(run, ignored)) return best_of(RunDirectory(run));
   return {run, read_checkpoint(run)};
 }
 

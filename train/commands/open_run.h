@@ -14,7 +14,8 @@ struct OpenedCheckpoint {
 };
 
 /// `run` is a checkpoint file, which is then read as it is, or a run directory, of which the best
-/// checkpoint is taken, or the newest where the run knows no best one.
+/// checkpoint is taken, or the newest where the run knows no best one. Damaged checkpoints of a run
+/// are passed over with a warning on standard error.
 ///
 /// throws  CheckpointError if there is none or it cannot be used.
 OpenedCheckpoint open_run(const std::string& run);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
-#include <optional>
+#include <filesystem>
+#include <span>
+#include <system_error>
+#include <utility>
 
 #include "autograd/kernels/parallel.h"
 #include "data/error.h"
@@ -26,20 +28,24 @@ namespace {
 
 /// Keys that a resumed run may change: they decide when to look and how long to go on, not what a
 /// step computes.
-constexpr std::array free_keys = {
-    "train.steps",     "train.threads",           "train.log_every",
-    "train.save_every", "train.validate_every",   "train.keep_last",
-    "train.run_dir",   "train.max_decode_length", "train.exact_match_sequences"};
+constexpr std::array free_keys = {"train.steps",
+                                  "train.threads",
+                                  "train.log_every",
+                                  "train.save_every",
+                                  "train.validate_every",
+                                  "train.keep_last",
+                                  "train.max_decode_length",
+                                  "train.exact_match_sequences"};
 
 void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::string& run_dir,
               Progress& progress) {
   for (const std::string& note : corpus.notes) progress.message(note);
-  progress.message(fmt::format("data: {} training pairs, {} validation, {} test; vocabularies of "
-                               "{} and {}",
-                               format_count(corpus.train.size()), format_count(corpus.validation.size()),
-                               format_count(corpus.test.size()),
-                               format_count(corpus.source_vocabulary.size()),
-                               format_count(corpus.target_vocabulary.size())));
+  progress.message(
+      fmt::format("data: {} training pairs, {} validation, {} test; vocabularies of "
+                  "{} and {}",
+                  format_count(corpus.train.size()), format_count(corpus.validation.size()),
+                  format_count(corpus.test.size()), format_count(corpus.source_vocabulary.size()),
+                  format_count(corpus.target_vocabulary.size())));
   progress.message(fmt::format("model: {} parameters in {} tensors; {} threads; run directory {}",
                                format_count(trainer.model().parameters.num_values()),
                                trainer.model().parameters.list().size(), kernels::num_threads(),
@@ -50,9 +56,10 @@ int train_to_the_end(Trainer& trainer, const std::string& run_dir, Progress& pro
   const StopSignal stop;
   trainer.run(&stop);
   if (!trainer.finished()) {
-    progress.message(fmt::format("stopped by signal {} and saved at step {}; go on with: tapestry "
-                                 "train --resume {}",
-                                 stop.received(), format_count(trainer.step()), run_dir));
+    progress.message(
+        fmt::format("stopped by signal {} and saved at step {}; go on with: tapestry "
+                    "train --resume {}",
+                    stop.received(), format_count(trainer.step()), run_dir));
     return signal_exit_base + stop.received();
   }
   progress.message(fmt::format("done: {} steps; next: tapestry evaluate {}",
@@ -60,22 +67,50 @@ int train_to_the_end(Trainer& trainer, const std::string& run_dir, Progress& pro
   return static_cast<int>(ExitCode::done);
 }
 
-/// Makes room for a new run, or refuses: nothing is ever overwritten.
-void clear_the_way(const RunDirectory& directory, bool fresh) {
-  if (directory.steps().empty()) return;
+void refuse_to_replace_run(const RunDirectory& directory) {
+  const auto steps = directory.steps();
+  if (steps.empty()) return;
   const std::string path = directory.path().string();
-  if (!fresh) {
-    throw ConfigError({{.place = {.file = path},
-                        .message = fmt::format("a run lies there already, at step {}",
-                                               format_count(directory.steps().back())),
-                        .hint = fmt::format("go on with `tapestry train --resume {}`, start anew "
-                                            "with --fresh (the old run is moved aside) or choose "
-                                            "another train.run_dir",
-                                            path)}});
+  throw ConfigError(
+      {{.place = {.file = path},
+        .message = fmt::format("a run lies there already, at step {}", format_count(steps.back())),
+        .hint = fmt::format("go on with `tapestry train --resume {}`, start anew with --fresh (the "
+                            "old run is moved aside) or choose another train.run_dir",
+                            path)}});
+}
+
+/// A folder without checkpoints is not a run's, and what it holds is not ours to replace.
+void refuse_to_replace_files(const RunDirectory& directory) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
+  for (const char* name : {"config.yaml", "metrics.csv", "train.log"}) {
+    const auto path = directory.path() / name;
+    if (!std::filesystem::exists(path, ignored)) continue;
+    throw ConfigError({{.place = {.file = path.string()},
+                        .message = "is not of a run, and a run there would replace it",
+                        .hint = "choose another train.run_dir"}});
   }
+}
+
+/// Renames the folder of a run that is in the way, unless a process is at work in it.
+void move_aside(const RunDirectory& directory) {
+  if (directory.steps().empty()) return;
+  const RunLock lock(directory.path());
+  std::string path = directory.path().string();
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   std::size_t number = 1;
   while (std::filesystem::exists(fmt::format("{}.old-{}", path, number))) ++number;
-  std::filesystem::rename(path, fmt::format("{}.old-{}", path, number));
+  std::error_code error;
+  std::filesystem::rename(path, fmt::format("{}.old-{}", path, number), error);
+  if (error) {
+    throw OutputError(fmt::format("{}: could not move the run aside: {}", path, error.message()),
+                      "choose another train.run_dir");
+  }
+}
+
+void write_config(const RunDirectory& directory, const Config& config) {
+  const std::string text = dump_config(config);
+  write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
 }
 
 int start(const TrainArguments& arguments) {
@@ -83,18 +118,20 @@ int start(const TrainArguments& arguments) {
   kernels::set_num_threads(config.train.threads);
   const std::string& run_dir = config.train.run_dir;
   RunDirectory directory(run_dir);
-  clear_the_way(directory, arguments.fresh);
+  refuse_to_replace_files(directory);
+  if (!arguments.fresh) refuse_to_replace_run(directory);
   const ParallelCorpus corpus = load_corpus(config.data, ".");
+  Progress progress(stdout, 0, config.train.steps);
+  Trainer trainer(config, corpus, directory, progress);
 
+  // Nothing is left that the user would have to correct: only now is anything written.
+  if (arguments.fresh) move_aside(directory);
   directory.create();
   const RunLock lock(run_dir);
+  refuse_to_replace_run(directory);  // another process may have been here before the lock
   directory.remove_stray_temporaries();
-  const std::string text = dump_config(config);
-  write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
-
-  Progress progress(stdout, 0, config.train.steps);
+  write_config(directory, config);
   progress.log_to((directory.path() / "train.log").string());
-  Trainer trainer(config, corpus, directory, progress);
   describe(trainer, corpus, run_dir, progress);
   return train_to_the_end(trainer, run_dir, progress);
 }
@@ -105,12 +142,18 @@ Config resumed_config(const Snapshot& snapshot, const TrainArguments& arguments)
   Config now = parse_config(dump_config(before), "config of the checkpoint", arguments.overrides);
   std::vector<Problem> problems;
   for (const auto& [key, checkpoint, value] : compare_configs(before, now)) {
-    if (std::find(free_keys.begin(), free_keys.end(), key) != free_keys.end()) continue;
-    problems.push_back({.place = {.file = fmt::format("command line: {}={}", key, value)},
-                        .message = fmt::format("the run has {}, and what it has learnt so far "
-                                               "depends on it",
-                                               checkpoint),
-                        .hint = "leave the key out, or start a new run with it"});
+    const Place place{.file = fmt::format("command line: {}={}", key, value)};
+    if (key == "train.run_dir") {
+      problems.push_back({.place = place,
+                          .message = "a run goes on in its own directory",
+                          .hint = "leave the key out; to go on elsewhere, copy the directory"});
+    } else if (std::ranges::find(free_keys, key) == free_keys.end()) {
+      problems.push_back({.place = place,
+                          .message = fmt::format("the run has {}, and what it has learnt so far "
+                                                 "depends on it",
+                                                 checkpoint),
+                          .hint = "leave the key out, or start a new run with it"});
+    }
   }
   if (!problems.empty()) throw ConfigError(std::move(problems));
   now.train.run_dir = arguments.resume;
@@ -120,19 +163,26 @@ Config resumed_config(const Snapshot& snapshot, const TrainArguments& arguments)
 ParallelCorpus same_corpus(const Config& config, const Snapshot& snapshot) {
   ParallelCorpus corpus = load_corpus(config.data, ".");
   if (corpus.fingerprint != data_fingerprint_of(snapshot)) {
-    throw DataError("the data differ from those the run was started with",
+    throw DataError(fmt::format("{}: the data differ from those the run was started with",
+                                config.train.run_dir),
                     "put the original files back, or start a new run");
   }
   return corpus;
 }
 
+void require_run(const RunDirectory& directory) {
+  if (!directory.steps().empty()) return;
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(directory.path(), ignored);
+  throw CheckpointError(
+      fmt::format("{}: {}, expected the directory of a run", directory.path().string(),
+                  is_folder ? "holds no checkpoint to resume from" : "is no directory"),
+      "name a run directory such as runs/copy, or start a run: tapestry train CONFIG");
+}
+
 int resume(const TrainArguments& arguments) {
   RunDirectory directory(arguments.resume);
-  if (directory.steps().empty()) {
-    throw CheckpointError(
-        fmt::format("{}: holds no checkpoint to resume from", arguments.resume),
-        "name a run directory, or start a run: tapestry train CONFIG");
-  }
+  require_run(directory);
   const RunLock lock(directory.path());
   directory.remove_stray_temporaries();
   const auto newest = directory.read_newest();
@@ -149,9 +199,10 @@ int resume(const TrainArguments& arguments) {
                                  format_count(config.train.steps)));
     return static_cast<int>(ExitCode::done);
   }
+  write_config(directory, config);
   progress.log_to((directory.path() / "train.log").string());
-  for (const auto& [path, reason] : newest->rejected) {
-    progress.message(fmt::format("warning: {}: passed over: {}", path.string(), reason));
+  for (const auto& rejected : newest->rejected) {
+    progress.message(fmt::format("warning: {}; an older checkpoint is used", rejected.reason));
   }
   progress.message(fmt::format("resuming {} at step {} of {}", arguments.resume,
                                format_count(trainer.step()), format_count(config.train.steps)));

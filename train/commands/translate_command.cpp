@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "train/error.h"
 #include "train/exit_code.h"
 #include "train/greedy_decoder.h"
+#include "train/standard_output.h"
 
 namespace tapestry {
 namespace {
@@ -23,17 +25,16 @@ class Translator {
  public:
   explicit Translator(const TrainedModel& trained) : trained_(trained) {}
 
+  /// Reads one line. The translations of those before it are printed if it cannot be used.
   void add(const std::string& line) {
     ++line_number_;
-    Sentence source = trained_.codec.encode_source(line);
-    const std::size_t limit = trained_.config.model.max_length;
-    if (source.size() + 1 > limit) {
-      throw DataError(fmt::format("standard input:{}: {} tokens with <eos>, expected at most {} "
-                                  "(model.max_length)",
-                                  line_number_, source.size() + 1, limit),
-                      "cut the line, or train a model with a larger model.max_length");
+    try {
+      sources_.push_back(encode(line));
+    } catch (const DataError& error) {
+      flush();
+      throw DataError(fmt::format("standard input:{}: {}", line_number_, error.what()),
+                      error.hint());
     }
-    sources_.push_back(std::move(source));
   }
 
   std::size_t waiting() const { return sources_.size(); }
@@ -44,20 +45,27 @@ class Translator {
     for (const Sentence& source : sources_) {
       if (!source.empty()) filled.push_back(source);
     }
-    const auto outputs = greedy_decode(trained_.model->transformer, filled,
-                                       trained_.config.train.max_decode_length);
+    const auto outputs =
+        greedy_decode(trained_.model->transformer, filled, trained_.config.train.max_decode_length);
     auto output = outputs.begin();
     for (const Sentence& source : sources_) {
-      if (!source.empty()) std::cout << trained_.codec.decode_target(*output++);
-      std::cout << '\n';
+      fmt::print("{}\n", source.empty() ? "" : trained_.codec.decode_target(*output++));
     }
-    if (!std::cout.flush()) {
-      throw OutputError("standard output: could not be written", "is the disk full, the pipe closed?");
-    }
+    flush_standard_output();
     sources_.clear();
   }
 
  private:
+  Sentence encode(const std::string& line) const {
+    Sentence source = trained_.codec.encode_source(line);
+    const std::size_t limit = trained_.config.model.max_length;
+    if (source.size() + 1 <= limit) return source;
+    throw DataError(fmt::format("found {} tokens with <eos>, expected at most {} "
+                                "(model.max_length)",
+                                source.size() + 1, limit),
+                    "cut the line, or train a model with a larger model.max_length");
+  }
+
   const TrainedModel& trained_;
   std::vector<Sentence> sources_;
   std::size_t line_number_ = 0;
@@ -74,6 +82,10 @@ int translate_command(const std::string& run) {
     if (translator.waiting() == at_once) translator.flush();
   }
   translator.flush();
+  if (std::ferror(stdin) != 0) {
+    throw InputError("standard input: could not be read to its end",
+                     "give it text, one sentence a line, such as `< FILE`");
+  }
   return static_cast<int>(ExitCode::done);
 }
 

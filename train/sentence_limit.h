@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+
+#include "data/corpus.h"
+
+namespace tapestry {
+
+/// Makes sure that a model can read and write every sentence of a corpus: with <bos> or <eos> it
+/// becomes a sequence of one token more, for which `max_length` positions must do.
+///
+/// throws  DataError that names the first pair that is too long.
+void require_fitting_sentences(const ParallelCorpus& corpus, std::size_t max_length);
+
+}  // namespace tapestry
