@@ -22,7 +22,8 @@ inline TransformerOptions small() {
           .num_decoder_layers = 2,
           .d_ff = 12,
           .dropout = 0.0,
-          .max_length = 7};
+          .max_length = 7,
+          .tie_embeddings = TiedEmbeddings::target};
 }
 
 /// A Transformer over one vocabulary size, with its parameters.

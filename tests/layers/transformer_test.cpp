@@ -45,7 +45,8 @@ TEST_CASE("with no layers the logits are tied dot products of embeddings plus po
                              .num_encoder_layers = 0,
                              .num_decoder_layers = 0,
                              .dropout = 0.0,
-                             .norm = NormPlacement::post};
+                             .norm = NormPlacement::post,
+                             .tie_embeddings = TiedEmbeddings::target};
   const Model model(options, DType::float64, 1, 3);
   set_values(model.parameters, "target_embedding.weight", {0, 0, 1, 2, 3, 4});
   set_values(model.parameters, "output.bias", {10, 20, 30});
