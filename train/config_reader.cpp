@@ -76,6 +76,16 @@ std::string hint_for_key(const std::string& section, const std::string& key) {
   return fmt::format("`{}` has the keys {}", section, fmt::join(keys, ", "));
 }
 
+/// For a value from which nobody can tell what was meant.
+std::string hint_for_value(const std::string& path) {
+  const Config defaults;
+  std::string default_value;
+  for_each_field(defaults, [&](const Field& field, const auto& value, const auto& domain) {
+    if (field.path() == path) default_value = domain.print(value);
+  });
+  return fmt::format("write for example {}, the default", default_value);
+}
+
 template <class Domain>
 Mistake wrong_kind(const Domain& domain, YamlKind kind) {
   const std::string hint = kind == YamlKind::nothing
@@ -183,7 +193,8 @@ void ConfigReader::give(const std::string& path, const Place& place, const Given
                                                 ? domain.parse(given.text)
                                                 : Parsed<T>(wrong_kind(domain, given.kind));
                    if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
-                     problems_.add(given.place, mistake->message, mistake->hint);
+                     problems_.add(given.place, mistake->message,
+                                   mistake->hint.empty() ? hint_for_value(path) : mistake->hint);
                      return;
                    }
                    valid = true;

@@ -12,7 +12,7 @@ cmake --build --preset release --parallel "$(nproc)" --target tapestry
 
 tapestry=.build/release/tapestry
 run=runs/$(basename "${config%.*}")
-if [ -d "$run/checkpoints" ]; then
+if compgen -G "$run/checkpoints/step-*.h5" >/dev/null; then
   "$tapestry" train --resume "$run"
 else
   "$tapestry" train "$config" train.run_dir="$run"

@@ -131,7 +131,8 @@ TEST_CASE("problems in a file name the file as it was given") {
   CHECK_THROWS_WITH_AS(load_config(path),
                        fmt::format("{}:2:12: expected a whole number from 1 to 65536, found \"x\"\n"
                                    "    d_model: x\n"
-                                   "             ^",
+                                   "             ^\n"
+                                   "hint: write for example 128, the default",
                                    path)
                            .c_str(),
                        ConfigError);

@@ -50,7 +50,8 @@ TEST_CASE("a key with a bad value is left out of contradictions") {
   CHECK(problems_of("model:\n  d_model: 130\n  num_heads: x\n") ==
         "c:3:14: expected a whole number from 1 to 1024, found \"x\"\n"
         "    num_heads: x\n"
-        "               ^");
+        "               ^\n"
+        "hint: write for example 4, the default");
 }
 
 TEST_CASE("the shortest sequence is not longer than the longest") {

@@ -4,7 +4,9 @@
 #include <numeric>
 
 #include "autograd/gradcheck.h"
+#include "autograd/ops/mul.h"
 #include "data/load_corpus.h"
+#include "data/vocabulary.h"
 #include "train/batch_tensors.h"
 #include "train/commands/commands.h"
 #include "train/config.h"
@@ -25,6 +27,17 @@ Batch first_batch(const ParallelCorpus& corpus) {
   return make_batch(corpus.train, indices);
 }
 
+/// (rows, target length, 1): 1 for a token, 0 for padding. What the model says behind the end of a
+/// sentence means nothing, and the embedding of padding, which it depends on, has no gradient.
+Tensor token_weights(const Batch& batch) {
+  Tensor weights = Tensor::zeros({batch.rows, batch.target_length, 1}, DType::float64);
+  const auto values = weights.mutable_values<double>();
+  for (std::size_t i = 0; i < batch.labels.size(); ++i) {
+    if (batch.labels[i] != pad_id) values[i] = 1.0;
+  }
+  return weights;
+}
+
 void print_row(const GradcheckRow& row) {
   fmt::print("{:<52} {:<14} {:>10.3e} {:>10.2e}  {}\n", row.name, to_string(row.shape),
              row.gradient_norm, row.worst_relative_error, name(row.verdict));
@@ -43,10 +56,12 @@ int gradcheck_command(const GradcheckArguments& arguments) {
   const Batch batch = first_batch(corpus);
   const TokenBatch source = source_tokens(batch);
   const TokenBatch target = decoder_tokens(batch);
+  const Tensor weights = token_weights(batch);
   const RandomStream random = RandomStream(config.train.seed).named("gradcheck");
 
-  const GradcheckReport report = gradcheck(
-      [&] { return model.transformer(source, target, random); }, model.parameters.list(), options);
+  const GradcheckReport report =
+      gradcheck([&] { return mul(model.transformer(source, target, random), weights); },
+                model.parameters.list(), options);
   fmt::print("{:<52} {:<14} {:>10} {:>10}\n", "parameter", "shape", "gradient", "error");
   for (const GradcheckRow& row : report.rows) print_row(row);
   const std::size_t wrong = report.count(GradcheckVerdict::wrong);

@@ -1,6 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
 
 #include "train/commands/commands.h"
 #include "train/commands/open_run.h"
@@ -9,22 +15,38 @@
 namespace tapestry {
 namespace {
 
-/// Mean and standard deviation of an array of floats; empty for other types.
-std::string statistics(const Snapshot& snapshot, const std::string& path, ElementType type) {
-  const auto describe = [](const auto& values) -> std::string {
-    if (values.empty()) return "";
-    double sum = 0.0, squares = 0.0;
-    for (const auto value : values) sum += static_cast<double>(value);
-    const double mean = sum / static_cast<double>(values.size());
-    for (const auto value : values) {
-      squares += (static_cast<double>(value) - mean) * (static_cast<double>(value) - mean);
-    }
-    return fmt::format("mean {:+.3e}  deviation {:.3e}", mean,
-                       std::sqrt(squares / static_cast<double>(values.size())));
-  };
-  if (type == ElementType::float32) return describe(snapshot.get<float>(path));
-  if (type == ElementType::float64) return describe(snapshot.get<double>(path));
+std::string statistics(const auto& values) {
+  const auto count = static_cast<double>(values.size());
+  double sum = 0.0, squares = 0.0;
+  for (const auto value : values) sum += static_cast<double>(value);
+  const double mean = sum / count;
+  for (const auto value : values) {
+    squares += (static_cast<double>(value) - mean) * (static_cast<double>(value) - mean);
+  }
+  return fmt::format("mean {:+.3e}  deviation {:.3e}", mean, std::sqrt(squares / count));
+}
+
+/// A single number, mean and standard deviation of several floats, or nothing.
+template <class T>
+std::string summary(std::span<const T> values) {
+  if (values.size() == 1) return fmt::format("{}", values.front());
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!values.empty()) return statistics(values);
+  }
   return "";
+}
+
+std::string summary(const Snapshot& snapshot, const std::string& path) {
+  switch (snapshot.at(path).type) {
+    case ElementType::float32:
+      return summary(snapshot.get<float>(path));
+    case ElementType::float64:
+      return summary(snapshot.get<double>(path));
+    case ElementType::uint64:
+      return summary(snapshot.get<std::uint64_t>(path));
+    default:
+      return "";
+  }
 }
 
 }  // namespace
@@ -34,9 +56,11 @@ int inspect_command(const std::string& run) {
   fmt::print("{}: step {}, {} arrays, {:.1f} MB, written by version {}\n\n", path.string(),
              snapshot.get_scalar<std::uint64_t>("train/step"), snapshot.size(),
              static_cast<double>(snapshot.byte_size()) / 1e6, snapshot.get_text("program_version"));
+  std::size_t width = 0;
+  for (const auto& [name, array] : snapshot) width = std::max(width, name.size());
   for (const auto& [name, array] : snapshot) {
-    fmt::print("{:<64} {:<8} {:<16} {}\n", name, element_type_name(array.type),
-               to_string(array.shape), statistics(snapshot, name, array.type));
+    fmt::print("{:<{}} {:<8} {:<16} {}\n", name, width, element_type_name(array.type),
+               to_string(array.shape), summary(snapshot, name));
   }
   fmt::print("\nconfig:\n{}", snapshot.get_text("config"));
   return static_cast<int>(ExitCode::done);

@@ -4,14 +4,17 @@
 #include <array>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "autograd/kernels/parallel.h"
 #include "data/error.h"
 #include "data/load_corpus.h"
 #include "train/checkpoint.h"
 #include "train/commands/commands.h"
+#include "train/commands/new_run.h"
 #include "train/config_error.h"
 #include "train/config_listing.h"
 #include "train/durable_file.h"
@@ -46,7 +49,7 @@ void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::s
                   format_count(corpus.train.size()), format_count(corpus.validation.size()),
                   format_count(corpus.test.size()), format_count(corpus.source_vocabulary.size()),
                   format_count(corpus.target_vocabulary.size())));
-  progress.message(fmt::format("model: {} parameters in {} tensors; {} threads; run directory {}",
+  progress.message(fmt::format("model: {} parameters in {} tensors; threads: {}; run directory {}",
                                format_count(trainer.model().parameters.num_values()),
                                trainer.model().parameters.list().size(), kernels::num_threads(),
                                run_dir));
@@ -65,47 +68,6 @@ int train_to_the_end(Trainer& trainer, const std::string& run_dir, Progress& pro
   progress.message(fmt::format("done: {} steps; next: tapestry evaluate {}",
                                format_count(trainer.step()), run_dir));
   return static_cast<int>(ExitCode::done);
-}
-
-void refuse_to_replace_run(const RunDirectory& directory) {
-  const auto steps = directory.steps();
-  if (steps.empty()) return;
-  const std::string path = directory.path().string();
-  throw ConfigError(
-      {{.place = {.file = path},
-        .message = fmt::format("a run lies there already, at step {}", format_count(steps.back())),
-        .hint = fmt::format("go on with `tapestry train --resume {}`, start anew with --fresh (the "
-                            "old run is moved aside) or choose another train.run_dir",
-                            path)}});
-}
-
-/// A folder without checkpoints is not a run's, and what it holds is not ours to replace.
-void refuse_to_replace_files(const RunDirectory& directory) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
-  for (const char* name : {"config.yaml", "metrics.csv", "train.log"}) {
-    const auto path = directory.path() / name;
-    if (!std::filesystem::exists(path, ignored)) continue;
-    throw ConfigError({{.place = {.file = path.string()},
-                        .message = "is not of a run, and a run there would replace it",
-                        .hint = "choose another train.run_dir"}});
-  }
-}
-
-/// Renames the folder of a run that is in the way, unless a process is at work in it.
-void move_aside(const RunDirectory& directory) {
-  if (directory.steps().empty()) return;
-  const RunLock lock(directory.path());
-  std::string path = directory.path().string();
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  std::size_t number = 1;
-  while (std::filesystem::exists(fmt::format("{}.old-{}", path, number))) ++number;
-  std::error_code error;
-  std::filesystem::rename(path, fmt::format("{}.old-{}", path, number), error);
-  if (error) {
-    throw OutputError(fmt::format("{}: could not move the run aside: {}", path, error.message()),
-                      "choose another train.run_dir");
-  }
 }
 
 void write_config(const RunDirectory& directory, const Config& config) {
@@ -136,24 +98,35 @@ int start(const TrainArguments& arguments) {
   return train_to_the_end(trainer, run_dir, progress);
 }
 
+/// The override of `key` that counts.
+std::string last_given(const std::vector<std::string>& overrides, const std::string& key) {
+  const auto found = std::find_if(overrides.rbegin(), overrides.rend(), [&](const auto& override) {
+    return override.starts_with(key + "=");
+  });
+  return found == overrides.rend() ? key : *found;
+}
+
+Problem forbidden(const ConfigDifference& difference, const std::vector<std::string>& overrides) {
+  Place place{.file = "command line: " + last_given(overrides, difference.key)};
+  if (difference.key == "train.run_dir") {
+    return {.place = std::move(place),
+            .message = "a run goes on in its own directory",
+            .hint = "leave the key out; to go on elsewhere, copy the directory"};
+  }
+  return {.place = std::move(place),
+          .message = fmt::format("the run has {}, and what it has learnt so far depends on it",
+                                 difference.checkpoint),
+          .hint = "leave the key out, or start a new run with it"};
+}
+
 /// The config to go on with: the checkpoint's, changed where the user may change it.
 Config resumed_config(const Snapshot& snapshot, const TrainArguments& arguments) {
   const Config before = config_of(snapshot);
   Config now = parse_config(dump_config(before), "config of the checkpoint", arguments.overrides);
   std::vector<Problem> problems;
-  for (const auto& [key, checkpoint, value] : compare_configs(before, now)) {
-    const Place place{.file = fmt::format("command line: {}={}", key, value)};
-    if (key == "train.run_dir") {
-      problems.push_back({.place = place,
-                          .message = "a run goes on in its own directory",
-                          .hint = "leave the key out; to go on elsewhere, copy the directory"});
-    } else if (std::ranges::find(free_keys, key) == free_keys.end()) {
-      problems.push_back({.place = place,
-                          .message = fmt::format("the run has {}, and what it has learnt so far "
-                                                 "depends on it",
-                                                 checkpoint),
-                          .hint = "leave the key out, or start a new run with it"});
-    }
+  for (const ConfigDifference& difference : compare_configs(before, now)) {
+    if (std::ranges::find(free_keys, difference.key) != free_keys.end()) continue;
+    problems.push_back(forbidden(difference, arguments.overrides));
   }
   if (!problems.empty()) throw ConfigError(std::move(problems));
   now.train.run_dir = arguments.resume;

@@ -1,0 +1,248 @@
+#include "train/checkpoint.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autograd/random.h"
+#include "optim/make_optimizer.h"
+#include "tests/train/error_text.h"
+#include "train/config_listing.h"
+#include "train/error.h"
+#include "train/greedy_decoder.h"
+#include "train/version.h"
+
+namespace tapestry {
+namespace {
+
+using test::error_text;
+
+Config small_config() {
+  Config config;
+  config.data.num_symbols = 3;
+  config.data.max_length = 4;
+  config.model = {.d_model = 8,
+                  .num_heads = 2,
+                  .num_encoder_layers = 1,
+                  .num_decoder_layers = 1,
+                  .d_ff = 8,
+                  .max_length = 8,
+                  .tie_embeddings = TiedEmbeddings::none};
+  return config;
+}
+
+/// All parts of a run; the numbers differ with `seed`.
+struct Run {
+  explicit Run(std::uint64_t seed, Config chosen = small_config())
+      : config(std::move(chosen)),
+        model(config.model, {vocabulary.size(), vocabulary.size()}, config.train.dtype, seed),
+        optimizer(make_optimizer(config.optimizer, model.parameters.list())) {
+    for (NamedTensor& named : optimizer->state()) fill(named, RandomStream(seed));
+    optimizer->set_steps(seed);
+    state.step = 100 * seed;
+    state.position = {.epoch = seed, .batch = 2 * seed};
+    state.running = {.loss_sum = 0.1 * static_cast<double>(seed), .nll_sum = 0.2, .tokens = seed};
+    state.best_loss = 1.0 / static_cast<double>(seed);
+    state.best_step = 10 * seed;
+    state.metrics.add({.step = seed});
+  }
+
+  static void fill(NamedTensor& named, const RandomStream& random) {
+    std::uint64_t counter = 0;
+    for (float& value : named.tensor.mutable_values<float>()) {
+      value = static_cast<float>(random.named(named.name).uniform(counter++));
+    }
+  }
+
+  RunParts parts() {
+    return {.config = config,
+            .source_vocabulary = vocabulary,
+            .target_vocabulary = vocabulary,
+            .data_fingerprint = 77,
+            .model = model,
+            .optimizer = *optimizer,
+            .state = state};
+  }
+
+  Snapshot snapshot() { return make_snapshot(parts()); }
+
+  Config config;
+  Vocabulary vocabulary{Tokens{"a", "b", "c"}};
+  Seq2SeqModel model;
+  std::unique_ptr<Optimizer> optimizer;
+  TrainingState state;
+};
+
+/// A copy, as if read from file.h5, in which `path` is replaced or, without an array, missing.
+Snapshot with(const Snapshot& snapshot, const std::string& path, std::optional<StoredArray> array) {
+  Snapshot copy("file.h5");
+  for (const auto& [name, original] : snapshot) {
+    if (name != path) copy.put(name, original);
+  }
+  if (array) copy.put(path, std::move(*array));
+  return copy;
+}
+
+/// Float32 numbers all equal to `value`.
+StoredArray floats(StoredShape shape, std::size_t count, float value) {
+  Snapshot made;
+  made.put<float>("x", std::vector<float>(count, value), std::move(shape));
+  return made.at("x");
+}
+
+/// What restoring says; the run it is restored into must not change.
+std::string refusal(const Snapshot& snapshot) {
+  Run other(2);
+  const Snapshot before = other.snapshot();
+  const std::string text = error_text<CheckpointError>([&] { restore(snapshot, other.parts()); });
+  CHECK(other.snapshot() == before);
+  return text;
+}
+
+TEST_CASE("a run that is restored from the snapshot of another is that run, bit for bit") {
+  Run original(1), copy(2);
+  const Snapshot snapshot = original.snapshot();
+  REQUIRE_FALSE(copy.snapshot() == snapshot);
+  restore(snapshot, copy.parts());
+  CHECK(copy.snapshot() == snapshot);
+  CHECK(copy.optimizer->steps() == 1);
+  CHECK(copy.state.step == 100);
+  CHECK(copy.state.position == BatchPosition{.epoch = 1, .batch = 2});
+  CHECK(copy.state.best_step == 10);
+  CHECK(copy.state.metrics.csv() == original.state.metrics.csv());
+}
+
+TEST_CASE("before the first validation there is no best step, and so it stays") {
+  Run original(1), copy(2);
+  original.state.best_loss = std::numeric_limits<double>::infinity();
+  original.state.best_step.reset();
+  restore(original.snapshot(), copy.parts());
+  CHECK_FALSE(copy.state.best_step.has_value());
+  CHECK(std::isinf(copy.state.best_loss));
+}
+
+TEST_CASE("a snapshot tells its step, its data, its version and its config") {
+  Run run(3);
+  const Snapshot snapshot = run.snapshot();
+  CHECK(step_of(snapshot) == 300);
+  CHECK(data_fingerprint_of(snapshot) == 77);
+  CHECK(snapshot.get_text("program_version") == program_version);
+  CHECK(dump_config(config_of(snapshot)) == dump_config(run.config));
+}
+
+TEST_CASE("the config of a snapshot leaves out what belongs to the process") {
+  Run run(1);
+  run.config.train.threads = 7;
+  run.config.train.run_dir = "runs/here";
+  const Config stored = config_of(run.snapshot());
+  CHECK(stored.train.threads == 0);
+  CHECK(stored.train.run_dir.empty());
+}
+
+TEST_CASE("an array that is missing is named") {
+  Run run(1);
+  const std::string hint = "\nhint: use the config and the program that wrote the checkpoint";
+  for (const char* path :
+       {"parameters/output.bias", "optimizer/first_moment/output.bias", "optimizer/steps",
+        "train/step", "train/running_loss_sum", "train/best_loss", "train/metrics"}) {
+    CHECK(refusal(with(run.snapshot(), path, std::nullopt)) ==
+          std::string("file.h5: ") + path + ": found nothing, expected an array" + hint);
+  }
+}
+
+TEST_CASE("a checkpoint of another shape is refused with both shapes") {
+  Run run(1);
+  CHECK(refusal(with(run.snapshot(), "parameters/output.bias", floats({5}, 5, 0))) ==
+        "file.h5: parameters/output.bias: found float32 (5), expected float32 (7)\n"
+        "hint: use the config and the program that wrote the checkpoint");
+}
+
+TEST_CASE("another element type is refused with both types") {
+  Run run(1);
+  Snapshot doubles;
+  doubles.put<double>("x", std::vector<double>(7, 0.5), {7});
+  CHECK(refusal(with(run.snapshot(), "optimizer/second_moment/output.bias", doubles.at("x"))) ==
+        "file.h5: optimizer/second_moment/output.bias: found float64 (7), expected float32 (7)\n"
+        "hint: use the config and the program that wrote the checkpoint");
+}
+
+TEST_CASE("an array that no parameter and no moment takes is refused") {
+  Run run(1);
+  for (const char* path : {"parameters/output.gain", "optimizer/momentum/output.bias"}) {
+    CHECK(refusal(with(run.snapshot(), path, floats({1}, 1, 0))) ==
+          std::string("file.h5: ") + path +
+              ": found an array that the checkpoint's own config has no place for\n"
+              "hint: use the version of the program that wrote the checkpoint");
+  }
+}
+
+TEST_CASE("a parameter that is not finite is refused") {
+  Run run(1);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  CHECK(refusal(with(run.snapshot(), "parameters/output.bias", floats({7}, 7, nan))) ==
+        "file.h5: parameters/output.bias: found nan, expected finite numbers\n"
+        "hint: use an earlier checkpoint of the run");
+  CHECK(refusal(with(run.snapshot(), "optimizer/first_moment/output.bias", floats({7}, 7, -inf))) ==
+        "file.h5: optimizer/first_moment/output.bias: found -inf, expected finite numbers\n"
+        "hint: use an earlier checkpoint of the run");
+}
+
+TEST_CASE("a config that cannot be used is refused with its own errors") {
+  Run run(1);
+  Snapshot text;
+  text.put_text("x", "model:\n  d_modl: 8\n");
+  const Snapshot snapshot = with(run.snapshot(), "config", text.at("x"));
+  CHECK(error_text<CheckpointError>([&] { load_model(snapshot); }) ==
+        "file.h5: its config cannot be used: config of the checkpoint:2:3: unknown key `d_modl` in "
+        "`model`\n"
+        "    d_modl: 8\n"
+        "    ^~~~~~\n"
+        "hint: did you mean `d_model`?\n"
+        "hint: use the version of the program that wrote the checkpoint");
+}
+
+TEST_CASE("a vocabulary that cannot be used is refused with its line") {
+  Run run(1);
+  Snapshot text;
+  text.put_text("x", "<pad>\n<unk>\n<bos>\n<eos>\na\na\n");
+  const std::string refused = error_text<CheckpointError>(
+      [&] { load_model(with(run.snapshot(), "data/source_vocabulary", text.at("x"))); });
+  CHECK(refused.starts_with("file.h5: data/source_vocabulary: "));
+}
+
+TEST_CASE("a loaded model needs nothing but the snapshot and decodes as the one that was saved") {
+  Run run(4);
+  const TrainedModel loaded = load_model(run.snapshot());
+  CHECK(loaded.step == 400);
+  CHECK(loaded.codec.source_vocabulary() == run.vocabulary);
+  CHECK(loaded.codec.encode_source("c a") == Sentence{6, 4});
+  const std::vector<Sentence> sources{{4, 5, 6}, {6}, {5, 5}};
+  const auto outputs = greedy_decode(run.model.transformer, sources, 0);
+  CHECK(greedy_decode(loaded.model->transformer, sources, 0) == outputs);
+}
+
+TEST_CASE("loading refuses a parameter that does not fit") {
+  Run run(1);
+  CHECK_THROWS_AS(load_model(with(run.snapshot(), "parameters/output.bias", floats({5}, 5, 0))),
+                  CheckpointError);
+}
+
+TEST_CASE("optimisers other than adam come back too") {
+  for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
+    Config config = small_config();
+    config.optimizer.kind = kind;
+    if (kind == OptimizerKind::sgd) config.optimizer.momentum = 0.9;
+    Run original(1, config), copy(2, config);
+    restore(original.snapshot(), copy.parts());
+    CHECK(copy.snapshot() == original.snapshot());
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+namespace tapestry::test {
+
+/// "what\nhint: hint" of the error of type E that the action throws.
+template <class E>
+std::string error_text(const auto& action) {
+  try {
+    action();
+  } catch (const E& error) {
+    return std::string(error.what()) + "\nhint: " + error.hint();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace tapestry::test

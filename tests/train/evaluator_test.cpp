@@ -1,0 +1,106 @@
+#include "train/evaluator.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/train/hand_made_model.h"
+#include "train/greedy_decoder.h"
+
+namespace tapestry {
+namespace {
+
+using doctest::Approx;
+
+/// Gives 4 the probability 1/2, <eos> 1/4, 5 and 6 1/8 each, wherever they stand.
+Seq2SeqModel model_with_known_odds() {
+  std::vector<double> scores(7, -1000.0);
+  scores[eos_id] = std::log(0.25);
+  scores[4] = std::log(0.5);
+  scores[5] = scores[6] = std::log(0.125);
+  return test::model_with_scores(scores);
+}
+
+TEST_CASE("loss, perplexity and token accuracy are means over tokens with <eos>, without padding") {
+  // 4 4 <eos>: log 2 + log 2 + log 4; 5 <eos>: log 8 + log 4; together 9 log 2 for 5 tokens, of
+  // which the two 4s are the most likely ones.
+  const Scores scores =
+      evaluate(model_with_known_odds(), {{{4}, {4, 4}}, {{5, 6, 7}, {5}}}, {.batch_size = 2});
+  CHECK(scores.sentences == 2);
+  CHECK(scores.tokens == 5);
+  CHECK(scores.loss == Approx(9 * std::log(2.0) / 5).epsilon(1e-12));
+  CHECK(scores.perplexity == Approx(std::pow(2.0, 1.8)).epsilon(1e-12));
+  CHECK(scores.token_accuracy == 0.4);
+}
+
+TEST_CASE("without sentences to decode there is no exact match") {
+  const Scores scores = evaluate(model_with_known_odds(), {{{4}, {4}}}, {});
+  CHECK(scores.decoded == 0);
+  CHECK(scores.exact_match == 0.0);
+}
+
+TEST_CASE("an exact match is an output that equals the whole target") {
+  const std::vector<SentencePair> pairs{
+      {{6}, {4, 5}}, {{9}, {}}, {{7}, {4}}, {{7}, {4, 5, 5}}, {{9, 6}, {4, 5}}};
+  const Scores scores =
+      evaluate(test::model_that_stops_at_9(), pairs, {.decoded_sentences = pairs.size()});
+  CHECK(scores.decoded == 5);
+  CHECK(scores.exact_match == 0.4);
+}
+
+TEST_CASE("the sentences that are decoded are spread evenly over the set") {
+  // Those at 0, 2 and 4 of six.
+  const std::vector<SentencePair> pairs{{{6}, {4, 5}}, {{6}, {7}}, {{6}, {4, 5}},
+                                        {{6}, {7}},    {{6}, {7}}, {{6}, {4, 5}}};
+  const Scores scores = evaluate(test::model_that_stops_at_9(), pairs, {.decoded_sentences = 3});
+  CHECK(scores.sentences == 6);
+  CHECK(scores.decoded == 3);
+  CHECK(scores.exact_match == Approx(2.0 / 3.0));
+}
+
+TEST_CASE("more sentences to decode than there are means all") {
+  const Scores scores = evaluate(test::model_that_stops_at_9(), {{{6}, {4, 5}}, {{6}, {7}}},
+                                 {.decoded_sentences = 100});
+  CHECK(scores.decoded == 2);
+  CHECK(scores.exact_match == 0.5);
+}
+
+TEST_CASE("outputs are cut at the length asked for") {
+  const std::vector<SentencePair> pairs{{{6}, {4}}};
+  const Seq2SeqModel model = test::model_that_stops_at_9();
+  CHECK(evaluate(model, pairs, {.decoded_sentences = 1}).exact_match == 0.0);
+  CHECK(evaluate(model, pairs, {.decoded_sentences = 1, .max_decode_length = 1}).exact_match ==
+        1.0);
+}
+
+TEST_CASE("scores do not depend on the size of the batches") {
+  const Seq2SeqModel model(test::hand_made_options(16), {10, 10}, DType::float64, 5);
+  std::vector<SentencePair> pairs;
+  for (std::int32_t i = 0; i < 11; ++i) {
+    pairs.push_back({Sentence(1 + static_cast<std::size_t>(i % 4), 4 + i % 6),
+                     Sentence(static_cast<std::size_t>(i % 3), 9 - i % 5)});
+  }
+  const Scores one_by_one = evaluate(model, pairs, {.batch_size = 1, .decoded_sentences = 11});
+  for (const std::size_t batch_size : {2, 3, 11, 64}) {
+    CAPTURE(batch_size);
+    const Scores scores =
+        evaluate(model, pairs, {.batch_size = batch_size, .decoded_sentences = 11});
+    CHECK(scores.loss == Approx(one_by_one.loss).epsilon(1e-12));
+    CHECK(scores.tokens == one_by_one.tokens);
+    CHECK(scores.token_accuracy == one_by_one.token_accuracy);
+    CHECK(scores.exact_match == one_by_one.exact_match);
+  }
+}
+
+TEST_CASE("no sentences give scores of nothing") {
+  const Scores scores = evaluate(model_with_known_odds(), {}, {.decoded_sentences = 3});
+  CHECK(scores.sentences == 0);
+  CHECK(scores.tokens == 0);
+  CHECK(scores.loss == 0.0);
+  CHECK(scores.token_accuracy == 0.0);
+  CHECK(scores.decoded == 0);
+}
+
+}  // namespace
+}  // namespace tapestry

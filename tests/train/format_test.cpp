@@ -1,0 +1,31 @@
+#include "train/format.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+namespace tapestry {
+namespace {
+
+TEST_CASE("counts have a comma before each three digits") {
+  CHECK(format_count(0) == "0");
+  CHECK(format_count(999) == "999");
+  CHECK(format_count(1000) == "1,000");
+  CHECK(format_count(123456) == "123,456");
+  CHECK(format_count(std::numeric_limits<std::uint64_t>::max()) == "18,446,744,073,709,551,615");
+}
+
+TEST_CASE("durations are rounded to seconds and have hours only if they need them") {
+  CHECK(format_duration(0) == "0:00");
+  CHECK(format_duration(9.5) == "0:10");
+  CHECK(format_duration(59.4) == "0:59");
+  CHECK(format_duration(245) == "4:05");
+  CHECK(format_duration(3599.6) == "1:00:00");
+  CHECK(format_duration(3723) == "1:02:03");
+  CHECK(format_duration(360000) == "100:00:00");
+}
+
+TEST_CASE("a duration below 0 is 0") { CHECK(format_duration(-3) == "0:00"); }
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,82 @@
+#include "train/metrics.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/train/temporary_folder.h"
+#include "train/durable_file.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+const std::string header =
+    "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,"
+    "target_tokens\n";
+
+const TrainMetrics training{.step = 50,
+                            .epoch = 2,
+                            .loss = 0.1,
+                            .perplexity = 1.5,
+                            .learning_rate = 1e-3,
+                            .gradient_norm = 0.25,
+                            .target_tokens = 640};
+
+TEST_CASE("a new table has its heading only") { CHECK(MetricsTable().csv() == header); }
+
+TEST_CASE("a stretch of training fills the columns of training") {
+  MetricsTable table;
+  table.add(training);
+  CHECK(table.csv() == header + "50,2,train,0.1,1.5,,,0.001,0.25,640\n");
+}
+
+TEST_CASE("a validation fills the columns of validation") {
+  MetricsTable table;
+  table.add_validation(100, 3,
+                       {.sentences = 8,
+                        .tokens = 40,
+                        .loss = 0.5,
+                        .perplexity = 1.75,
+                        .token_accuracy = 0.875,
+                        .decoded = 4,
+                        .exact_match = 0.25});
+  CHECK(table.csv() == header + "100,3,validation,0.5,1.75,0.875,0.25,,,40\n");
+}
+
+TEST_CASE("a validation that decoded nothing has no exact match, which is not a match of 0") {
+  MetricsTable table;
+  table.add_validation(1, 1, {.tokens = 4, .loss = 2, .perplexity = 8, .token_accuracy = 0});
+  CHECK(table.csv() == header + "1,1,validation,2,8,0,,,,4\n");
+}
+
+TEST_CASE("numbers are written with all the digits that tell them apart") {
+  MetricsTable table;
+  TrainMetrics row = training;
+  row.loss = 0.1 + 0.2;
+  table.add(row);
+  CHECK(table.csv().find(",0.30000000000000004,") != std::string::npos);
+}
+
+TEST_CASE("a table goes on from the text of another") {
+  MetricsTable first;
+  first.add(training);
+  MetricsTable second(first.csv());
+  first.add(training);
+  second.add(training);
+  CHECK(second.csv() == first.csv());
+}
+
+TEST_CASE("the whole table is written in place of the old file") {
+  const test::TemporaryFolder folder;
+  MetricsTable table;
+  table.add(training);
+  table.write(folder / "metrics.csv");
+  MetricsTable().write(folder / "metrics.csv");
+  const auto bytes = read_file(folder / "metrics.csv", 1000);
+  CHECK(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) == header);
+  CHECK_THROWS_AS(table.write(folder / "none/metrics.csv"), OutputError);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,178 @@
+#pragma once
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/train/temporary_folder.h"
+
+/// The built program as a user meets it. Its path is TAPESTRY_PROGRAM.
+namespace tapestry::test {
+
+/// How a run of the program ended, and what it said.
+struct Outcome {
+  int code;  ///< exit code; -n if signal n killed it
+  std::string out, err;
+};
+
+inline std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+/// Where the standard streams of a process begin and end; relative to nothing but the machine.
+struct Streams {
+  std::string in = "/dev/null";
+  std::string out = "/dev/null";
+  std::string err = "/dev/null";
+};
+
+/// A process of the program in a working folder.
+class Process {
+ public:
+  Process(const std::filesystem::path& folder, std::vector<std::string> arguments,
+          const Streams& streams) {
+    arguments.insert(arguments.begin(), "tapestry");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+    ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, streams.in.c_str(), O_RDONLY, 0);
+    ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, streams.out.c_str(),
+                                       O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, streams.err.c_str(),
+                                       O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    const int error =
+        ::posix_spawn(&pid_, TAPESTRY_PROGRAM, &actions, nullptr, argv.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) throw std::runtime_error("could not start " TAPESTRY_PROGRAM);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process() {
+    if (pid_ < 0) return;
+    send(SIGKILL);
+    wait();
+  }
+
+  void send(int signal) const { ::kill(pid_, signal); }
+
+  /// As Outcome::code.
+  int wait() {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+/// A folder in which a user works with the program.
+class Workplace {
+ public:
+  std::filesystem::path operator/(const std::string& name) const { return work_ / name; }
+  const std::filesystem::path& path() const { return work_.path(); }
+
+  void write(const std::string& name, const std::string& text) const {
+    write_text(work_ / name, text);
+  }
+
+  /// Runs the program to its end.
+  Outcome run(const std::vector<std::string>& arguments, const std::string& input = "") const {
+    write_text(streams_ / "in", input);
+    return run(arguments, Streams{.in = streams_ / "in"});
+  }
+
+  /// The same with other standard input, or with other output, which is then not in the outcome.
+  Outcome run(const std::vector<std::string>& arguments, Streams streams) const {
+    const bool kept = streams.out == Streams{}.out;
+    if (kept) streams.out = streams_ / "out";
+    streams.err = streams_ / "err";
+    const int code = Process(work_.path(), arguments, streams).wait();
+    return {code, kept ? read_text(streams.out) : "", read_text(streams.err)};
+  }
+
+  /// A file for the output of a process, apart from the user's files.
+  std::filesystem::path stream(const std::string& name) const { return streams_ / name; }
+
+  /// What all files of the workplace hold, by their paths in it. A lock file only says who held the
+  /// lock last, and is left out.
+  std::map<std::string, std::string> contents() const {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(work_.path())) {
+      const auto path = entry.path().lexically_relative(work_.path());
+      if (path.filename() == ".lock") continue;
+      files[path.string()] = entry.is_regular_file() ? read_text(entry.path()) : "a folder";
+    }
+    return files;
+  }
+
+ private:
+  TemporaryFolder work_, streams_;
+};
+
+/// A config of a copy task that is learnt, badly, within milliseconds.
+inline const std::string tiny_yaml = R"(data:
+  task: copy
+  num_symbols: 5
+  max_length: 4
+  train_size: 22
+  validation_size: 6
+  test_size: 4
+model:
+  d_model: 16
+  num_heads: 2
+  num_encoder_layers: 1
+  num_decoder_layers: 1
+  d_ff: 32
+  dropout: 0.2
+  max_length: 8
+schedule:
+  kind: inverse_sqrt
+  learning_rate: 0.01
+  warmup_steps: 4
+train:
+  steps: 12
+  batch_size: 4
+  threads: 1
+  log_every: 4
+  validate_every: 6
+  save_every: 5
+)";
+
+/// A workplace with tiny.yaml and its finished run in runs/tiny.
+struct TrainedWorkplace : Workplace {
+  TrainedWorkplace() {
+    write("tiny.yaml", tiny_yaml);
+    trained = run({"train", "tiny.yaml"});
+  }
+
+  std::string checkpoint(std::uint64_t step) const {
+    return "runs/tiny/checkpoints/step-" + std::string(step < 10 ? "0000000" : "000000") +
+           std::to_string(step) + ".h5";
+  }
+
+  Outcome trained;
+};
+
+}  // namespace tapestry::test

@@ -1,0 +1,181 @@
+#include "train/progress.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "tests/train/temporary_folder.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using test::TemporaryFolder;
+
+const TrainMetrics metrics{.step = 50,
+                           .epoch = 2,
+                           .loss = 0.5,
+                           .perplexity = 1.25,
+                           .learning_rate = 1e-3,
+                           .gradient_norm = 0.75,
+                           .target_tokens = 640};
+const Scores scores{.sentences = 8,
+                    .tokens = 40,
+                    .loss = 0.25,
+                    .perplexity = 1.284,
+                    .token_accuracy = 0.961,
+                    .decoded = 8,
+                    .exact_match = 0.875};
+
+/// A file that is no terminal, as a pipe is none.
+class PlainOutput {
+ public:
+  std::FILE* file() const { return file_.get(); }
+
+  std::string text() const {
+    std::string text;
+    std::rewind(file());
+    for (int c = std::fgetc(file()); c != EOF; c = std::fgetc(file())) {
+      text += static_cast<char>(c);
+    }
+    return text;
+  }
+
+ private:
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{std::tmpfile(), std::fclose};
+};
+
+/// The user's side of a terminal.
+class Terminal {
+ public:
+  Terminal() : screen_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    REQUIRE(screen_ >= 0);
+    REQUIRE(::grantpt(screen_) == 0);
+    REQUIRE(::unlockpt(screen_) == 0);
+    file_ = std::fopen(::ptsname(screen_), "w");
+    REQUIRE(file_ != nullptr);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+  ~Terminal() {
+    std::fclose(file_);
+    ::close(screen_);
+  }
+
+  std::FILE* file() const { return file_; }
+
+  /// What has been written since the last call, at most 4096 bytes.
+  std::string shown() const {
+    std::fflush(file_);
+    std::array<char, 4096> text{};
+    const ssize_t count = ::read(screen_, text.data(), text.size());
+    return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+  }
+
+ private:
+  int screen_;
+  std::FILE* file_ = nullptr;
+};
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_CASE("scores are one line, with exact matches only where sentences were decoded") {
+  CHECK(format_scores(scores) ==
+        "loss 0.2500  perplexity 1.284  tokens 96.10 %  exact match 87.50 %");
+  Scores none_decoded = scores;
+  none_decoded.decoded = 0;
+  CHECK(format_scores(none_decoded) == "loss 0.2500  perplexity 1.284  tokens 96.10 %");
+}
+
+TEST_CASE("in a pipe each report is a plain line and steps say nothing") {
+  const PlainOutput output;
+  Progress progress(output.file(), 0, 1000);
+  progress.message("hello");
+  progress.step(1, 64, 0.5);
+  progress.validation(50, scores, true);
+  progress.validation(100, scores, false);
+  CHECK(output.text() == "hello\nvalidation at step 50: " + format_scores(scores) +
+                             "  (best so far)\nvalidation at step 100: " + format_scores(scores) +
+                             "\n");
+}
+
+TEST_CASE("a line of metrics has step, epoch, loss, perplexity, rate, gradient, speed and time") {
+  const PlainOutput output;
+  Progress progress(output.file(), 0, 1000);
+  progress.metrics(metrics);
+  const std::string text = output.text();
+  CHECK(
+      text.starts_with("step   50/1000  epoch 2  loss 0.5000  perplexity 1.250  lr 1.00e-03  "
+                       "gradient 0.750  0 tokens/s  "));
+  CHECK(text.ends_with(" left\n"));
+}
+
+TEST_CASE("lines go to the log file too, each with the time of day, behind what is there") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "train.log";
+  for (const char* text : {"first", "second {}"}) {
+    Progress progress(nullptr, 0, 10);
+    progress.message("before there is a log");
+    progress.log_to(path);
+    progress.message(text);
+  }
+  const std::string log = text_of(path);
+  const std::string time = "2000-01-01 00:00:00  ";
+  REQUIRE(log.size() == 2 * time.size() + std::string("first\nsecond {}\n").size());
+  CHECK(log.substr(time.size(), 6) == "first\n");
+  CHECK(log.ends_with("  second {}\n"));
+  CHECK(log.starts_with("20"));
+}
+
+TEST_CASE("a log file that cannot be opened is an output error") {
+  const TemporaryFolder folder;
+  Progress progress(nullptr, 0, 10);
+  CHECK_THROWS_AS(progress.log_to(folder.path().string()), OutputError);
+}
+
+TEST_CASE("on a terminal a live line is drawn, and erased for other lines and at the end") {
+  const Terminal terminal;
+  {
+    Progress progress(terminal.file(), 0, 1000);
+    progress.step(1, 64, 0.5);
+    const std::string live = terminal.shown();
+    CHECK(live.starts_with("\r\033[Kstep 1/1000  loss 0.5000  "));
+    CHECK(live.ends_with(" left"));
+    progress.message("hello");
+    CHECK(terminal.shown() == "\r\033[Khello\r\n");
+  }
+  CHECK(terminal.shown() == "\r\033[K");
+}
+
+TEST_CASE("the live line is not redrawn for every step") {
+  const Terminal terminal;
+  Progress progress(terminal.file(), 0, 1000);
+  for (std::uint64_t step = 1; step <= 30; ++step) progress.step(step, 64, 0.5);
+  const std::string drawn = terminal.shown();
+  CHECK(drawn.find("step 1/") != std::string::npos);
+  CHECK(std::ranges::count(drawn, '\r') < 30);
+}
+
+TEST_CASE("an output that cannot be written does not stop the run") {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> full{std::fopen("/dev/full", "w"),
+                                                             std::fclose};
+  REQUIRE(full != nullptr);
+  Progress progress(full.get(), 0, 10);
+  CHECK_NOTHROW(progress.message("nobody reads this"));
+  CHECK_NOTHROW(progress.metrics(metrics));
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,89 @@
+#include "train/stop_signal.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+
+namespace tapestry {
+namespace {
+
+volatile std::sig_atomic_t caught_by_test = 0;
+void catch_in_test(int signal) { caught_by_test = signal; }
+
+/// How a child process that does this ends, as waitpid has it.
+int status_of(const std::function<void()>& action) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    action();
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status;
+}
+
+TEST_CASE("nothing has been received at first") { CHECK(StopSignal().received() == 0); }
+
+TEST_CASE("each signal that asks for an end is remembered") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    CAPTURE(signal);
+    const StopSignal stop;
+    std::raise(signal);
+    CHECK(stop.received() == signal);
+  }
+}
+
+TEST_CASE("a new watch does not know the signals of an old one") {
+  {
+    const StopSignal old;
+    std::raise(SIGTERM);
+  }
+  CHECK(StopSignal().received() == 0);
+}
+
+TEST_CASE("a second signal ends the process, whichever it is") {
+  const int status = status_of([] {
+    const StopSignal stop;
+    std::raise(SIGTERM);
+    std::raise(SIGINT);
+  });
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
+}
+
+TEST_CASE("signals of failed writes are ignored and not received") {
+  const StopSignal stop;
+  std::raise(SIGPIPE);
+  std::raise(SIGXFSZ);
+  CHECK(stop.received() == 0);
+}
+
+TEST_CASE("afterwards every signal is handled as it was before") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) {
+    CAPTURE(signal);
+    const auto before = std::signal(signal, catch_in_test);
+    { const StopSignal stop; }
+    caught_by_test = 0;
+    std::raise(signal);
+    CHECK(caught_by_test == signal);
+    std::signal(signal, before);
+  }
+}
+
+TEST_CASE("a signal that was ignored, as SIGHUP is under nohup, stays so") {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  {
+    const StopSignal stop;
+    std::raise(SIGHUP);
+    CHECK(stop.received() == 0);
+  }
+  const bool still_ignored = std::signal(SIGHUP, before) == SIG_IGN;
+  CHECK(still_ignored);
+}
+
+}  // namespace
+}  // namespace tapestry

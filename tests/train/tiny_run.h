@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/load_corpus.h"
+#include "tests/train/temporary_folder.h"
+#include "train/checkpoint_file.h"
+#include "train/durable_file.h"
+#include "train/trainer.h"
+
+/// A copy task so small that a run takes milliseconds, with everything in it that resuming could
+/// get wrong: dropout, accumulation, several epochs, a schedule, sums since the last log.
+namespace tapestry::test {
+
+inline constexpr std::size_t tiny_steps = 12;
+
+inline Config tiny_config() {
+  Config config;
+  config.data.num_symbols = 5;
+  config.data.max_length = 4;
+  config.data.train_size = 22;
+  config.data.validation_size = 6;
+  config.data.test_size = 4;
+  config.model = {.d_model = 16,
+                  .num_heads = 2,
+                  .num_encoder_layers = 1,
+                  .num_decoder_layers = 1,
+                  .d_ff = 32,
+                  .dropout = 0.3,
+                  .max_length = 8};
+  config.schedule = {.kind = ScheduleKind::inverse_sqrt, .learning_rate = 0.01, .warmup_steps = 4};
+  config.train.steps = tiny_steps;
+  config.train.batch_size = 4;
+  config.train.accumulate = 2;
+  config.train.log_every = 5;
+  config.train.validate_every = 4;
+  config.train.save_every = 3;
+  config.train.exact_match_sequences = 3;
+  return config;
+}
+
+/// A run directory of its own.
+class TinyRun {
+ public:
+  TinyRun() { directory_.create(); }
+
+  /// Trains from the start, or from the newest checkpoint, until `config` says to stop.
+  void train(const Config& config) {
+    const ParallelCorpus corpus = load_corpus(config.data, ".");
+    Trainer trainer(config, corpus, directory_, progress_);
+    if (const auto newest = directory_.read_newest()) trainer.resume(newest->snapshot);
+    trainer.run();
+  }
+
+  /// The same up to this step.
+  void train_to(std::size_t step) {
+    Config config = tiny_config();
+    config.train.steps = step;
+    train(config);
+  }
+
+  RunDirectory& directory() { return directory_; }
+  Progress& progress() { return progress_; }
+
+  std::vector<std::byte> checkpoint_bytes(std::uint64_t step) const {
+    return read_file(directory_.checkpoint_path(step), 1 << 24);
+  }
+  Snapshot snapshot(std::uint64_t step) const {
+    return read_checkpoint(directory_.checkpoint_path(step));
+  }
+  std::vector<std::byte> metrics() const {
+    return read_file(directory_.path() / "metrics.csv", 1 << 20);
+  }
+
+ private:
+  TemporaryFolder folder_;
+  RunDirectory directory_{folder_ / "run"};
+  Progress progress_{nullptr, 0, tiny_steps};
+};
+
+}  // namespace tapestry::test

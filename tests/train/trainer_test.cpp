@@ -1,0 +1,298 @@
+#include "train/trainer.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "data/error.h"
+#include "tests/support/values.h"
+#include "tests/train/error_text.h"
+#include "tests/train/tiny_run.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using Sentence = std::vector<std::int32_t>;
+using test::tiny_config;
+using test::tiny_steps;
+using test::TinyRun;
+
+/// One run of all steps without a stop, that the others are compared with.
+const TinyRun& uninterrupted() {
+  static TinyRun run;
+  if (run.directory().steps().empty()) run.train_to(tiny_steps);
+  return run;
+}
+
+void check_same_end(const TinyRun& run) {
+  CHECK(run.snapshot(tiny_steps) == uninterrupted().snapshot(tiny_steps));
+  CHECK(run.checkpoint_bytes(tiny_steps) == uninterrupted().checkpoint_bytes(tiny_steps));
+  CHECK(run.metrics() == uninterrupted().metrics());
+}
+
+/// The columns of the rows of a table that are of `split`.
+std::vector<std::vector<std::string>> rows_of(const TinyRun& run, const std::string& split) {
+  const auto bytes = run.metrics();
+  std::istringstream table(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  std::vector<std::vector<std::string>> rows;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream cells(line);
+    std::vector<std::string> row;
+    for (std::string cell; std::getline(cells, cell, ',');) row.push_back(cell);
+    if (row[2] == split) rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST_CASE("a run stopped after any step and resumed ends with the bytes of one never stopped") {
+  for (std::size_t stop = 1; stop < tiny_steps; ++stop) {
+    CAPTURE(stop);
+    TinyRun run;
+    run.train_to(stop);
+    REQUIRE(run.directory().steps().back() == stop);
+    run.train_to(tiny_steps);
+    check_same_end(run);
+  }
+}
+
+TEST_CASE("a run resumed again and again ends with the bytes of one never stopped") {
+  TinyRun run;
+  for (const std::size_t stop : {2, 3, 7, 8, 12}) run.train_to(stop);
+  check_same_end(run);
+}
+
+TEST_CASE("a run resumed from a checkpoint before its newest ends with the same bytes") {
+  TinyRun run;
+  run.train_to(7);
+  std::filesystem::remove(run.directory().checkpoint_path(7));
+  run.train_to(tiny_steps);
+  check_same_end(run);
+}
+
+TEST_CASE("the run that is compared with goes through epochs, in which steps fall anywhere") {
+  const Snapshot end = uninterrupted().snapshot(tiny_steps);
+  // Six batches of the 22 pairs an epoch, two batches a step: the 24 batches are 4 epochs.
+  CHECK(end.get_scalar<std::uint64_t>("train/epoch") == 4);
+  CHECK(end.get_scalar<std::uint64_t>("train/batch") == 0);
+  CHECK(end.get_scalar<std::uint64_t>("train/running_tokens") > 0);
+}
+
+TEST_CASE("another seed gives another end") {
+  Config config = tiny_config();
+  config.train.seed = 2;
+  TinyRun run;
+  run.train(config);
+  CHECK_FALSE(run.snapshot(tiny_steps).at("parameters/output.bias") ==
+              uninterrupted().snapshot(tiny_steps).at("parameters/output.bias"));
+}
+
+/// Big enough for the work of a step to be split between threads.
+Config config_for_threads() {
+  Config config = tiny_config();
+  config.data.train_size = 300;
+  config.model.d_model = 64;
+  config.model.d_ff = 128;
+  config.train.batch_size = 128;
+  config.train.steps = 4;
+  return config;
+}
+
+TEST_CASE("a run has the same bytes on one thread, on two, and resumed on another number") {
+  TinyRun one, two, both;
+  Config config = config_for_threads();
+  kernels::set_num_threads(1);
+  one.train(config);
+  kernels::set_num_threads(2);
+  two.train(config);
+  config.train.steps = 2;
+  both.train(config);
+  kernels::set_num_threads(1);
+  config.train.steps = 4;
+  both.train(config);
+  kernels::set_num_threads(0);
+  CHECK(two.checkpoint_bytes(4) == one.checkpoint_bytes(4));
+  CHECK(two.metrics() == one.metrics());
+  CHECK(both.checkpoint_bytes(4) == one.checkpoint_bytes(4));
+}
+
+TEST_CASE("training brings the loss down, in training and on held-out data") {
+  Config config = tiny_config();
+  config.data.train_size = 400;
+  config.model.dropout = 0.0;
+  config.train.batch_size = 16;
+  config.train.steps = 60;
+  config.train.log_every = config.train.validate_every = config.train.save_every = 20;
+  TinyRun run;
+  run.train(config);
+  for (const char* split : {"train", "validation"}) {
+    CAPTURE(split);
+    const auto rows = rows_of(run, split);
+    REQUIRE(rows.size() == 3);
+    CHECK(std::stod(rows[2][3]) < std::stod(rows[0][3]) - 0.2);
+  }
+}
+
+TEST_CASE("metrics have a row for each period, with the epoch that the step belongs to") {
+  const auto training = rows_of(uninterrupted(), "train");
+  const auto validation = rows_of(uninterrupted(), "validation");
+  REQUIRE(training.size() == 2);
+  CHECK(training[0][0] == "5");
+  CHECK(training[1][0] == "10");
+  REQUIRE(validation.size() == 3);
+  // Three steps an epoch: step 12 is the last of epoch 4.
+  CHECK(validation[0][0] == "4");
+  CHECK(validation[0][1] == "2");
+  CHECK(validation[2][0] == "12");
+  CHECK(validation[2][1] == "4");
+}
+
+TEST_CASE("the latest checkpoints are kept and the best one") {
+  Config config = tiny_config();
+  config.train.keep_last = 2;
+  TinyRun run;
+  run.train(config);
+  const auto best = run.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step");
+  std::vector<std::uint64_t> steps = run.directory().steps();
+  CHECK(std::ranges::count(steps, best) == 1);
+  std::erase(steps, best);
+  REQUIRE_FALSE(steps.empty());
+  CHECK(steps.size() <= 2);
+}
+
+/// Half a step's batch at a time, or all of it.
+Config config_of_four_pairs(std::size_t accumulate) {
+  Config config = tiny_config();
+  config.data.train_size = 4;
+  config.data.validation_size = 0;
+  config.model.dropout = 0.0;
+  // Adam divides the gradient by its size, and with it what rounding leaves of a zero.
+  config.optimizer = {.kind = OptimizerKind::sgd, .momentum = 0.9};
+  config.train.dtype = DType::float64;
+  config.train.accumulate = accumulate;
+  config.train.batch_size = 4 / accumulate;
+  config.train.steps = 3;
+  return config;
+}
+
+TEST_CASE("gradients of two half batches add up to that of the whole batch") {
+  TinyRun whole, halves;
+  whole.train(config_of_four_pairs(1));
+  halves.train(config_of_four_pairs(2));
+  const Snapshot expected = whole.snapshot(3);
+  const Snapshot found = halves.snapshot(3);
+  double worst = 0.0;
+  for (const auto& [path, array] : expected) {
+    if (!path.starts_with("parameters/")) continue;
+    const auto a = expected.get<double>(path);
+    const auto b = found.get<double>(path);
+    for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
+  }
+  CHECK(worst < 1e-12);
+}
+
+TEST_CASE("without validation data a run is saved all the same and has no best step") {
+  TinyRun run;
+  run.train(config_of_four_pairs(1));
+  CHECK(run.directory().steps() == std::vector<std::uint64_t>{3});
+  CHECK(std::isinf(run.snapshot(3).get_scalar<double>("train/best_loss")));
+  CHECK(rows_of(run, "validation").empty());
+}
+
+TEST_CASE("a loss that is not finite stops the run before any weight changes or is saved") {
+  TinyRun run;
+  const Config config = tiny_config();
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  Tensor bias = trainer.model().parameters.find("output.bias")->tensor;
+  bias.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  const auto weight = trainer.model().parameters.find("encoder.norm.weight")->tensor;
+  const auto before = testing::values_of(weight);
+
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  CHECK(text ==
+        "step 1: the loss is nan, expected a finite number; the weights are those of step 0\n"
+        "hint: try a smaller schedule.learning_rate, a longer warmup_steps or a smaller "
+        "optimizer.clip_norm");
+  CHECK(testing::values_of(weight) == before);
+  CHECK(trainer.step() == 0);
+  CHECK(run.directory().steps().empty());
+  CHECK_FALSE(std::filesystem::exists(run.directory().path() / "metrics.csv"));
+}
+
+TEST_CASE("sentences longer than the positions are refused, in each part of the data") {
+  TinyRun run;
+  const Config config = tiny_config();  // positions for 7 tokens and <eos>
+  const ParallelCorpus good = load_corpus(config.data, ".");
+  const SentencePair too_long{{4}, Sentence(8, 4)};
+  const auto refusal = [&](const ParallelCorpus& corpus) {
+    return test::error_text<DataError>(
+        [&] { const Trainer trainer(config, corpus, run.directory(), run.progress()); });
+  };
+  const std::string rest =
+      ": found 9 tokens with <eos>, expected at most 8 (model.max_length)\n"
+      "hint: set model.max_length to 9 or more; data.max_tokens leaves long training pairs out";
+
+  ParallelCorpus corpus = good;
+  corpus.train[2] = too_long;
+  CHECK(refusal(corpus) == "training pair 3" + rest);
+  corpus = good;
+  corpus.validation[0] = too_long;
+  CHECK(refusal(corpus) == "validation pair 1" + rest);
+  corpus = good;
+  corpus.test[3] = {too_long.target, too_long.source};
+  CHECK(refusal(corpus) == "test pair 4" + rest);
+  corpus = good;
+  corpus.train[2] = {Sentence(7, 4), Sentence(7, 4)};
+  CHECK(refusal(corpus) == "nothing was thrown");
+}
+
+TEST_CASE("a finished run that is resumed writes nothing") {
+  TinyRun run;
+  run.train_to(2);
+  const Snapshot end = run.snapshot(2);
+  std::filesystem::remove(run.directory().checkpoint_path(2));
+  std::filesystem::remove(run.directory().path() / "metrics.csv");
+
+  Config config = tiny_config();
+  config.train.steps = 2;
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  trainer.resume(end);
+  REQUIRE(trainer.finished());
+  trainer.run();
+  CHECK(run.directory().steps().empty());
+  CHECK_FALSE(std::filesystem::exists(run.directory().path() / "metrics.csv"));
+}
+
+TEST_CASE("a run that is asked to stop before its first step is saved and can be resumed") {
+  TinyRun run;
+  const Config config = tiny_config();
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  const StopSignal stop;
+  std::raise(SIGTERM);
+  trainer.run(&stop);
+  CHECK(trainer.step() == 0);
+  REQUIRE(run.directory().steps() == std::vector<std::uint64_t>{0});
+  run.train_to(tiny_steps);
+  check_same_end(run);
+}
+
+TEST_CASE("a save that fails is an output error") {
+  TinyRun run;
+  std::filesystem::remove_all(run.directory().path());
+  CHECK_THROWS_AS(run.train_to(1), OutputError);
+}
+
+}  // namespace
+}  // namespace tapestry
