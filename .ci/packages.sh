@@ -5,9 +5,9 @@ set -euo pipefail
 
 packages=(
   cmake g++ ninja-build pkg-config
-  doctest-dev libbenchmark-dev libcli11-dev libfmt-dev libhdf5-dev libopenblas-dev
+  doctest-dev libcli11-dev libfmt-dev libhdf5-dev libopenblas-dev
   librandom123-dev libspdlog-dev libxsimd-dev libxtensor-blas-dev libxtensor-dev libxxhash-dev
-  libyaml-cpp-dev xtl-dev hdf5-tools
+  libyaml-cpp-dev xtl-dev
 )
 
 missing=()

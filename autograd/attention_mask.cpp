@@ -73,8 +73,9 @@ AttentionMask AttentionMask::operator&(const AttentionMask& other) const {
 void AttentionMask::require_fitting(const char* operation, std::size_t batch, std::size_t n_q,
                                     std::size_t n_k) const {
   if (lengths_ != nullptr && lengths_->size() != batch) {
-    throw ShapeError(fmt::format("{}: the padding mask has {} lengths, expected {} (the batch size)",
-                                 operation, lengths_->size(), batch));
+    throw ShapeError(
+        fmt::format("{}: the padding mask has {} lengths, expected {} (the batch size)", operation,
+                    lengths_->size(), batch));
   }
   if (keep_ != nullptr && (keep_->batch != batch || keep_->n_q != n_q || keep_->n_k != n_k)) {
     throw ShapeError(fmt::format("{}: the keep-mask is ({}, {}, {}), expected ({}, {}, {})",

@@ -11,8 +11,8 @@ namespace tapestry {
 /// Which keys a query may attend to. Kinds of masks combine with `&`: a key must pass all of them.
 ///
 /// A masked weight is exactly 0, and what stands behind a mask, NaN included, has no influence. A
-/// query with no key to attend to gets 0 with zero gradient. Where there are fewer queries than keys,
-/// the queries are the last positions: query i stands at position i + n_k - n_q.
+/// query with no key to attend to gets 0 with zero gradient. Where there are fewer queries than
+/// keys, the queries are the last positions: query i stands at position i + n_k - n_q.
 class AttentionMask {
  public:
   /// Every query may attend to every key.

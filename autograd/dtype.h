@@ -13,9 +13,7 @@ enum class DType : std::uint8_t { float32, float64 };
 template <class T>
 inline constexpr DType dtype_of = std::is_same_v<T, double> ? DType::float64 : DType::float32;
 
-constexpr const char* name(DType dtype) {
-  return dtype == DType::float32 ? "float32" : "float64";
-}
+constexpr const char* name(DType dtype) { return dtype == DType::float32 ? "float32" : "float64"; }
 
 constexpr std::size_t bytes_per_element(DType dtype) { return dtype == DType::float32 ? 4 : 8; }
 

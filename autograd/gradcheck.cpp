@@ -17,9 +17,10 @@ namespace {
 
 void require_checkable(const NamedTensor& named) {
   if (named.tensor.dtype() != DType::float64) {
-    throw DTypeError(fmt::format("gradcheck: `{}` is {}, expected float64: differences of float32 "
-                                 "values are too coarse",
-                                 named.name, name(named.tensor.dtype())));
+    throw DTypeError(
+        fmt::format("gradcheck: `{}` is {}, expected float64: differences of float32 "
+                    "values are too coarse",
+                    named.name, name(named.tensor.dtype())));
   }
   if (!named.tensor.requires_gradient()) {
     throw ValueError(fmt::format("gradcheck: `{}` requires no gradient", named.name));
@@ -81,9 +82,9 @@ struct Scalar {
   double rounding;
 };
 
-/// Derivative of f at `x` by central differences at h, h/2, h/4, h/8, extrapolated to 0. The error is
-/// the larger of the distances to the two estimates that are one order lower, from shorter and from
-/// longer steps, plus what rounding of f leaves in the quotient.
+/// Derivative of f at `x` by central differences at h, h/2, h/4, h/8, extrapolated to 0. The error
+/// is the larger of the distances to the two estimates that are one order lower, from shorter and
+/// from longer steps, plus what rounding of f leaves in the quotient.
 Estimate richardson_derivative(double& x, double step, const Scalar& f) {
   constexpr std::size_t levels = 4;
   const double x0 = x;
@@ -197,9 +198,12 @@ GradcheckRow check_tensor(const NamedTensor& named, const Tensor& gradient,
 
 const char* name(GradcheckVerdict verdict) {
   switch (verdict) {
-    case GradcheckVerdict::agrees: return "agrees";
-    case GradcheckVerdict::wrong: return "wrong";
-    case GradcheckVerdict::cannot_tell: return "cannot tell";
+    case GradcheckVerdict::agrees:
+      return "agrees";
+    case GradcheckVerdict::wrong:
+      return "wrong";
+    case GradcheckVerdict::cannot_tell:
+      return "cannot tell";
   }
   return "";
 }

@@ -1,8 +1,11 @@
 #include "autograd/gradient.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
 
@@ -18,8 +21,17 @@ void GradientSlot::own_memory() {
   offset_ = 0;
 }
 
+void GradientSlot::refuse_if_spent() const {
+  if (!spent_) return;
+  throw ValueError(
+      "backward: came to a tensor that was computed under a tape that is used up or gone, so the "
+      "gradient would end there; compute it again under this tape, or take viewed_as(shape) of it "
+      "for its values alone");
+}
+
 template <class T>
 kernels::Target<T> GradientSlot::target() {
+  refuse_if_spent();
   own_memory();
   const bool add = std::exchange(filled_, true);
   return {reinterpret_cast<T*>(memory_.data() + offset_), add};
@@ -29,7 +41,16 @@ template kernels::Target<float> GradientSlot::target<float>();
 template kernels::Target<double> GradientSlot::target<double>();
 
 void GradientSlot::add(const Tensor& g) {
-  if (!filled_ && !fixed_) {
+  if (g.shape() != shape_) {
+    throw ShapeError(fmt::format("gradient: a contribution has shape {}, expected {}",
+                                 to_string(g.shape()), to_string(shape_)));
+  }
+  if (g.dtype() != dtype_) {
+    throw DTypeError(
+        fmt::format("gradient: a contribution is {}, expected {}", name(g.dtype()), name(dtype_)));
+  }
+  refuse_if_spent();
+  if (!filled_ && !fixed_ && origin_ == Origin::operation) {
     memory_ = g.memory();
     offset_ = g.byte_offset();
     filled_ = true;
@@ -38,12 +59,11 @@ void GradientSlot::add(const Tensor& g) {
   dispatch(dtype_, [&]<class T>() {
     const kernels::Target<T> out = target<T>();
     const T* in = g.values<T>().data();
-    kernels::parallel_ranges(shape_.size(), kernels::elements_per_piece,
-                             [&](std::size_t begin, std::size_t end) {
-                               kernels::map(
-                                   end - begin, out + begin, [](const auto& v) { return v; },
-                                   in + begin);
-                             });
+    kernels::parallel_ranges(
+        shape_.size(), kernels::elements_per_piece, [&](std::size_t begin, std::size_t end) {
+          kernels::map(
+              end - begin, out + begin, [](const auto& v) { return v; }, in + begin);
+        });
   });
 }
 

@@ -23,13 +23,18 @@ class GradientSlot {
   DType dtype() const { return dtype_; }
   Origin origin() const { return origin_; }
   bool filled() const { return filled_; }
+  /// For the output of an operation whose record is gone: nothing could flow back from here any
+  /// more, so contributions are refused from now on.
+  void mark_spent() { spent_ = true; }
 
   /// The gradient so far; must be filled.
   Tensor value() const;
-  /// Where the next contribution goes; the caller fills or adds to all of it.
+  /// Where the next contribution goes; the caller fills or adds to all of it. Throws ValueError if
+  /// this is spent, as `add` does.
   template <class T>
   kernels::Target<T> target();
-  /// Contributes `g`, of this shape; the first contribution shares its memory instead of copying.
+  /// Contributes `g`. Between operations the first contribution shares g's memory; a leaf copies
+  /// it, since its gradient is the user's. Throws ShapeError or DTypeError unless g is as this.
   void add(const Tensor& g);
   /// Forgets the gradient; its memory goes back to the pool unless it was given by move_into.
   void clear();
@@ -37,6 +42,7 @@ class GradientSlot {
   void move_into(const kernels::Memory& memory, std::size_t offset);
 
  private:
+  void refuse_if_spent() const;
   std::size_t bytes() const { return shape_.size() * bytes_per_element(dtype_); }
   /// Makes the memory ours alone, with room for the gradient.
   void own_memory();
@@ -45,6 +51,7 @@ class GradientSlot {
   DType dtype_;
   Origin origin_;
   bool filled_ = false;
+  bool spent_ = false;
   bool fixed_ = false;  // the memory was given by move_into
   kernels::Memory memory_;
   std::size_t offset_ = 0;

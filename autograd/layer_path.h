@@ -11,6 +11,7 @@ namespace tapestry {
 class LayerPath {
  public:
   explicit LayerPath(const std::string& path);
+  explicit LayerPath(std::string&&) = delete;  // would not outlive the statement
   ~LayerPath();
   LayerPath(const LayerPath&) = delete;
   LayerPath& operator=(const LayerPath&) = delete;

@@ -13,9 +13,9 @@
 ///     Tensor forward(const Tensor& x);                        // may save what backward needs
 ///     void backward(const Tensor& dy, Gradient dx) const;     // one Gradient for each input
 ///
-/// and a function `Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x); }`.
-/// An input may be absent (`Tensor()`): its Gradient is then unwanted. `autograd/README.md` shows a
-/// whole one.
+/// and a function `Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x);
+/// }`. An input may be absent (`Tensor()`): its Gradient is then unwanted. `autograd/README.md`
+/// shows a whole one.
 namespace tapestry {
 
 namespace detail {
@@ -30,7 +30,8 @@ class OperationRecord final : public Record {
   void backward(const Tensor& dy) const override {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       op_.backward(dy, Gradient(inputs_[I].get())...);
-    }(std::make_index_sequence<N>{});
+    }
+    (std::make_index_sequence<N>{});
   }
 
  private:
@@ -58,7 +59,7 @@ class ListOperationRecord final : public Record {
       inputs_;
 };
 
-/// Gives y a gradient of its own, to be filled by whatever uses y.
+/// Gives y a gradient of its own, to be filled by whatever uses y. Throws ValueError if it has one.
 std::shared_ptr<GradientSlot> new_slot(Tensor& y);
 
 }  // namespace detail

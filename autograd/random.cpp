@@ -29,9 +29,7 @@ std::uint64_t hash(std::string_view text) {
 }
 
 /// The middle of one of 2^52 equal parts of (0, 1). With 53 bits the last one would round to 1.
-double open_unit(std::uint64_t bits) {
-  return (static_cast<double>(bits >> 12) + 0.5) * 0x1.0p-52;
-}
+double open_unit(std::uint64_t bits) { return (static_cast<double>(bits >> 12) + 0.5) * 0x1.0p-52; }
 
 }  // namespace
 
@@ -51,8 +49,7 @@ double RandomStream::uniform(std::uint64_t counter) const {
 double RandomStream::normal(std::uint64_t counter) const {
   const auto words = kernels::philox(key_, counter, 0);
   const double radius = std::sqrt(-2.0 * std::log(open_unit(joined(words[0], words[1]))));
-  return radius *
-         std::cos(2.0 * std::numbers::pi * open_unit(joined(words[2], words[3])));
+  return radius * std::cos(2.0 * std::numbers::pi * open_unit(joined(words[2], words[3])));
 }
 
 }  // namespace tapestry

@@ -32,8 +32,8 @@ Shape Shape::with_last(std::size_t extent) const {
 
 Shape Shape::inserted(std::size_t axis, std::size_t extent) const {
   if (rank_ == max_rank) {
-    throw ShapeError(
-        fmt::format("shape: {} has no room for another axis (at most {})", to_string(*this), max_rank));
+    throw ShapeError(fmt::format("shape: {} has no room for another axis (at most {})",
+                                 to_string(*this), max_rank));
   }
   Shape result = *this;
   ++result.rank_;

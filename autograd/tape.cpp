@@ -19,6 +19,9 @@ Record::Record(const char* operation, std::shared_ptr<GradientSlot> output)
     : operation_(operation), layer_path_(&current_layer_path()), output_(std::move(output)) {}
 
 std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y) {
+  if (y.slot() != nullptr) {
+    throw ValueError("operation: forward returned one of its inputs, expected a tensor of its own");
+  }
   auto slot = std::allocate_shared<GradientSlot>(kernels::PoolAllocator<GradientSlot>{}, y.shape(),
                                                  y.dtype(), GradientSlot::Origin::operation);
   y.attach(slot);
@@ -54,7 +57,8 @@ void Tape::backward(const Tensor& y, const Tensor& dy) {
   common_dtype("backward", y, dy);
   if (!y.requires_gradient()) {
     throw ValueError(
-        "backward: the output depends on nothing that requires a gradient, or was computed while no "
+        "backward: the output depends on nothing that requires a gradient, or was computed while "
+        "no "
         "tape was alive");
   }
   if (y.slot()->origin() == GradientSlot::Origin::operation && !has_recorded(*y.slot())) {

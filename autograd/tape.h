@@ -12,7 +12,9 @@ namespace tapestry {
 class Record {
  public:
   Record(const char* operation, std::shared_ptr<GradientSlot> output);
-  virtual ~Record() = default;
+  virtual ~Record() {
+    if (output_ != nullptr) output_->mark_spent();
+  }
   Record(const Record&) = delete;
   Record& operator=(const Record&) = delete;
 
@@ -79,8 +81,8 @@ class TapePause {
   Tape* paused_;
 };
 
-/// True if an operation on these inputs is going to be recorded: only then does it have to keep what
-/// its backward needs.
+/// True if an operation on these inputs is going to be recorded: only then does it have to keep
+/// what its backward needs.
 template <class... Inputs>
 bool is_recorded(const Inputs&... inputs) {
   return Tape::active() != nullptr && (inputs.requires_gradient() || ...);

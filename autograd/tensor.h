@@ -15,16 +15,17 @@ class GradientSlot;
 /// A row-major array of float32 or float64 values, with the gradient of a loss with respect to it.
 ///
 /// A Tensor is a cheap handle: copies share values and gradient. Values change only through
-/// `mutable_values`, which is meant for leaves (parameters, inputs) while no tape that has seen them
-/// is alive. `autograd/xtensor.h` makes tensors from xtensor expressions and views them as such.
+/// `mutable_values`, which is meant for leaves (parameters, inputs) while no tape that has seen
+/// them is alive. `autograd/xtensor.h` makes tensors from xtensor expressions and views them as
+/// such.
 class Tensor {
  public:
   /// No tensor at all; stands for an optional operand that is absent. Using it as a tensor throws
   /// ValueError.
   Tensor() = default;
 
-  /// Values that nothing has been written to yet. Throws ShapeError if they are more than memory could
-  /// address.
+  /// Values that nothing has been written to yet. Throws ShapeError if they are more than memory
+  /// could address.
   static Tensor empty(const Shape& shape, DType dtype);
   static Tensor full(const Shape& shape, double value, DType dtype);
   static Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0.0, dtype); }
@@ -64,8 +65,8 @@ class Tensor {
   /// The next contribution to the gradient starts anew.
   void clear_gradient();
 
-  /// Moves value and gradient into memory of the caller's choice, such as a part of one slab for all
-  /// parameters; both hold size() values from the given byte offsets. Handles stay valid.
+  /// Moves value and gradient into memory of the caller's choice, such as a part of one slab for
+  /// all parameters; both hold size() values from the given byte offsets. Handles stay valid.
   void move_into(const kernels::Memory& values, std::size_t values_offset,
                  const kernels::Memory& gradients, std::size_t gradients_offset);
 

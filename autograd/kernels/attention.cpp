@@ -30,8 +30,12 @@ struct Tile {
 };
 
 Tile make_tile(const AttentionProblem& p, std::size_t b, std::size_t head, std::size_t begin) {
-  Tile tile{.b = b, .head = head, .begin = begin, .end = std::min(p.n_q, begin + tile_rows),
-            .first_key = p.n_k, .last_key = 0};
+  Tile tile{.b = b,
+            .head = head,
+            .begin = begin,
+            .end = std::min(p.n_q, begin + tile_rows),
+            .first_key = p.n_k,
+            .last_key = 0};
   for (std::size_t i = tile.begin; i < tile.end; ++i) {
     const auto [first, last] = p.keys(b, i);
     if (first >= last) continue;
@@ -82,8 +86,7 @@ Operands<T> operands_of(const AttentionProblem& p, const Tile& t, const T* q, co
                         const T* v) {
   return {.q = q + row_offset(p, p.n_q, p.d_k, t.b, t.head, t.begin),
           .k = k + row_offset(p, p.n_k, p.d_k, t.b, t.head, t.first_key),
-          .v = v == nullptr ? nullptr
-                            : v + row_offset(p, p.n_k, p.d_v, t.b, t.head, t.first_key),
+          .v = v == nullptr ? nullptr : v + row_offset(p, p.n_k, p.d_v, t.b, t.head, t.first_key),
           .q_stride = p.heads * p.d_k,
           .v_stride = p.heads * p.d_v};
 }
@@ -110,8 +113,7 @@ void masked_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& 
 
 /// The tile's random words start here, so that backward draws the same.
 std::uint64_t first_dropout_word(const AttentionProblem& p, const Tile& t) {
-  const std::uint64_t tile =
-      (t.b * p.heads + t.head) * tiles_per_head(p) + t.begin / tile_rows;
+  const std::uint64_t tile = (t.b * p.heads + t.head) * tiles_per_head(p) + t.begin / tile_rows;
   return tile * tile_rows * p.n_k;
 }
 
@@ -129,27 +131,43 @@ template <class T>
 bool all_finite(std::size_t rows, std::size_t n, const T* x, std::size_t stride) {
   T sum = 0;  // of x * 0, which is NaN for an x that is not finite
   for (std::size_t i = 0; i < rows; ++i) {
-    sum += sum_of<T>(n, [](const Vec<T>& v) { return v * Vec<T>(T(0)); }, x + i * stride);
+    sum += sum_of<T>(
+        n, [](const Vec<T>& v) { return v * Vec<T>(T(0)); }, x + i * stride);
   }
   return sum == T(0);
 }
 
-/// o = w v. Keys of weight 0 have no part in it, even where v is not finite: 0 * NaN would be NaN.
+/// Weights (m, k), as stored, or transposed if they lie as (k, m).
 template <class T>
-void weighted_values(const AttentionProblem& p, const Tile& t, const T* w, const T* v, T* o) {
-  const std::size_t stride = p.heads * p.d_v;
-  if (all_finite(t.columns(), p.d_v, v, stride)) {
-    gemm_here<T>(t.rows(), p.d_v, t.columns(), T(1), {w, t.columns()}, {v, stride}, {o}, stride);
+struct Weights {
+  const T* data;
+  std::size_t stride;
+  bool transposed = false;
+
+  T at(std::size_t i, std::size_t j) const {
+    return data[transposed ? j * stride + i : i * stride + j];
+  }
+};
+
+/// out (m, n) = scale * w x, or += if out.add, for x (k, n). A weight of 0 keeps its row of x out,
+/// even one that is not finite: what stands behind a mask has no influence, and 0 * NaN would be
+/// NaN.
+template <class T>
+void weighted_rows(std::size_t m, std::size_t n, std::size_t k, T scale, const Weights<T>& w,
+                   const T* x, Target<T> out, std::size_t stride) {
+  if (all_finite(k, n, x, stride)) {
+    gemm_here<T>(m, n, k, scale, {w.data, w.stride, w.transposed}, {x, stride}, out, stride);
     return;
   }
-  zero_rows(t.rows(), p.d_v, o, stride);
-  for (std::size_t r = 0; r < t.rows(); ++r) {
-    for (std::size_t j = 0; j < t.columns(); ++j) {
-      const Vec<T> weight(w[r * t.columns() + j]);
-      if (w[r * t.columns() + j] == T(0)) continue;
+  if (!out.add) zero_rows(m, n, out.data, stride);
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t j = 0; j < k; ++j) {
+      const T weight = w.at(i, j);
+      if (weight == T(0)) continue;
+      const Vec<T> factor(scale * weight);
       map(
-          p.d_v, Target<T>{o + r * stride, true}, [&](const Vec<T>& x) { return weight * x; },
-          v + j * stride);
+          n, Target<T>{out.data + i * stride, true}, [&](const Vec<T>& v) { return factor * v; },
+          x + j * stride);
     }
   }
 }
@@ -175,7 +193,8 @@ void forward_tile(const AttentionProblem& p, const Tile& t, const T* q, const T*
     if (sums != nullptr) sums[r] = log_sum;
   }
   if (p.dropout > 0) drop(p, t, s, s);
-  weighted_values(p, t, s, operands.v, o);
+  weighted_rows<T>(t.rows(), p.d_v, t.columns(), T(1), {s, t.columns()}, operands.v, {o},
+                   operands.v_stride);
 }
 
 /// The weights of a tile from its scores and the rows' log-sum-exp.
@@ -214,8 +233,8 @@ void backward_tile(const AttentionProblem& p, const Tile& t, const Operands<T>& 
       drop(p, t, weights, dropped);
       used = dropped;
     }
-    gemm_here<T>(t.columns(), p.d_v, t.rows(), T(1), {used, t.columns(), true}, {g, o.v_stride},
-                 d.dv, o.v_stride);
+    weighted_rows<T>(t.columns(), p.d_v, t.rows(), T(1), {used, t.columns(), true}, g, d.dv,
+                     o.v_stride);
   }
   if (!d.dq && !d.dk) return;
   gemm_here<T>(t.rows(), t.columns(), p.d_v, T(1), {g, o.v_stride}, {o.v, o.v_stride, true}, {ds},
@@ -232,12 +251,11 @@ void backward_tile(const AttentionProblem& p, const Tile& t, const Operands<T>& 
   }
   const auto scale = static_cast<T>(p.scale);
   if (d.dq) {
-    gemm_here<T>(t.rows(), p.d_k, t.columns(), scale, {ds, t.columns()}, {o.k, o.q_stride}, d.dq,
-                 o.q_stride);
+    weighted_rows<T>(t.rows(), p.d_k, t.columns(), scale, {ds, t.columns()}, o.k, d.dq, o.q_stride);
   }
   if (d.dk) {
-    gemm_here<T>(t.columns(), p.d_k, t.rows(), scale, {ds, t.columns(), true}, {o.q, o.q_stride},
-                 d.dk, o.q_stride);
+    weighted_rows<T>(t.columns(), p.d_k, t.rows(), scale, {ds, t.columns(), true}, o.q, d.dk,
+                     o.q_stride);
   }
 }
 
@@ -280,8 +298,7 @@ void backward_head(const AttentionProblem& p, std::size_t b, std::size_t head,
 }  // namespace
 
 template <class T>
-void attention(const AttentionProblem& p, const T* q, const T* k, const T* v, T* out,
-               T* log_sums) {
+void attention(const AttentionProblem& p, const T* q, const T* k, const T* v, T* out, T* log_sums) {
   for_each_tile(p, [&](const Tile& t) { forward_tile(p, t, q, k, v, out, log_sums); });
 }
 
@@ -304,19 +321,18 @@ template <class T>
 void attention_backward(const AttentionProblem& p, const T* q, const T* k, const T* v,
                         const T* log_sums, const T* g, Target<T> dq, Target<T> dk, Target<T> dv) {
   const Operands<T> whole{.q = q, .k = k, .v = v, .q_stride = 0, .v_stride = 0};
-  parallel_ranges(p.batch * p.heads, bunch(p, tiles_per_head(p)),
-                  [&](std::size_t begin, std::size_t end) {
-                    for (std::size_t i = begin; i < end; ++i) {
-                      backward_head<T>(p, i / p.heads, i % p.heads, whole, log_sums, g,
-                                       {dq, dk, dv});
-                    }
-                  });
+  parallel_ranges(
+      p.batch * p.heads, bunch(p, tiles_per_head(p)), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+          backward_head<T>(p, i / p.heads, i % p.heads, whole, log_sums, g, {dq, dk, dv});
+        }
+      });
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                                  \
-  template void attention(const AttentionProblem&, const T*, const T*, const T*, T*, T*);        \
-  template void attention_weights(const AttentionProblem&, const T*, const T*, T*);              \
-  template void attention_backward(const AttentionProblem&, const T*, const T*, const T*,        \
+#define TAPESTRY_INSTANTIATE(T)                                                           \
+  template void attention(const AttentionProblem&, const T*, const T*, const T*, T*, T*); \
+  template void attention_weights(const AttentionProblem&, const T*, const T*, T*);       \
+  template void attention_backward(const AttentionProblem&, const T*, const T*, const T*, \
                                    const T*, const T*, Target<T>, Target<T>, Target<T>);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)

@@ -9,9 +9,9 @@
 
 namespace tapestry::kernels {
 
-/// How two row-major operands are walked to fill a row-major result to which both broadcast: axes of
-/// extent 1 dropped, neighbours merged where both operands go on evenly. The last axis is walked in
-/// vectors; each stride there is 1, or 0 where the operand repeats.
+/// How two row-major operands are walked to fill a row-major result to which both broadcast: axes
+/// of extent 1 dropped, neighbours merged where both operands go on evenly. The last axis is walked
+/// in vectors; each stride there is 1, or 0 where the operand repeats.
 struct BroadcastPlan {
   static constexpr std::size_t max_axes = 8;
 
@@ -36,9 +36,11 @@ void broadcast_row(std::size_t n, T* out, const F& f, const T* a, std::size_t a_
                    std::size_t b_stride) {
   const Target<T> target{out};
   if (a_stride == 0) {
-    map(n, target, [&, va = Vec<T>(a[0])](const Vec<T>& vb) { return f(va, vb); }, b);
+    map(
+        n, target, [&, va = Vec<T>(a[0])](const Vec<T>& vb) { return f(va, vb); }, b);
   } else if (b_stride == 0) {
-    map(n, target, [&, vb = Vec<T>(b[0])](const Vec<T>& va) { return f(va, vb); }, a);
+    map(
+        n, target, [&, vb = Vec<T>(b[0])](const Vec<T>& va) { return f(va, vb); }, a);
   } else {
     map(n, target, f, a, b);
   }

@@ -16,8 +16,8 @@ CrossEntropySums row_sums(std::size_t n, const T* x, std::int32_t target, double
   const double hit = static_cast<double>(log_sum) - static_cast<double>(x[target]);
   if (alpha == 0) return {.loss = hit, .negative_log_likelihood = hit};
   const Vec<T> shift(log_sum);
-  const double all =
-      static_cast<double>(sum_of<T>(n, [&](const Vec<T>& v) { return shift - v; }, x));
+  const double all = static_cast<double>(sum_of<T>(
+      n, [&](const Vec<T>& v) { return shift - v; }, x));
   return {.loss = (1 - alpha) * hit + alpha / static_cast<double>(n) * all,
           .negative_log_likelihood = hit};
 }
@@ -66,9 +66,9 @@ void cross_entropy_backward(const CrossEntropyProblem& p, const T* logits, const
   });
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                               \
-  template CrossEntropySums cross_entropy(const CrossEntropyProblem&, const T*, T*);          \
-  template void cross_entropy_backward(const CrossEntropyProblem&, const T*, const T*, T,     \
+#define TAPESTRY_INSTANTIATE(T)                                                           \
+  template CrossEntropySums cross_entropy(const CrossEntropyProblem&, const T*, T*);      \
+  template void cross_entropy_backward(const CrossEntropyProblem&, const T*, const T*, T, \
                                        Target<T>);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)

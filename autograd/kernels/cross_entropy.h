@@ -26,7 +26,7 @@ CrossEntropySums cross_entropy(const CrossEntropyProblem& problem, const T* logi
 
 /// dL/dlogits for g = dL/d(sum).
 template <class T>
-void cross_entropy_backward(const CrossEntropyProblem& problem, const T* logits,
-                            const T* log_sums, T g, Target<T> dlogits);
+void cross_entropy_backward(const CrossEntropyProblem& problem, const T* logits, const T* log_sums,
+                            T g, Target<T> dlogits);
 
 }  // namespace tapestry::kernels

@@ -17,16 +17,15 @@ void row_backward(std::size_t n, const T* x, const T* gamma, T mean, T rstd, con
                   Target<T> dx) {
   const Vec<T> m(mean), r(rstd);
   const T scale = T(1) / static_cast<T>(n);
-  const Vec<T> mean_h(scale * sum_of<T>(
-                                  n, [](const Vec<T>& a, const Vec<T>& b) { return a * b; }, g,
-                                  gamma));
-  const Vec<T> mean_h_xh(
-      scale * sum_of<T>(
-                  n,
-                  [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
-                    return a * b * ((v - m) * r);
-                  },
-                  g, gamma, x));
+  const Vec<T> mean_h(scale *
+                      sum_of<T>(
+                          n, [](const Vec<T>& a, const Vec<T>& b) { return a * b; }, g, gamma));
+  const Vec<T> mean_h_xh(scale * sum_of<T>(
+                                     n,
+                                     [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
+                                       return a * b * ((v - m) * r);
+                                     },
+                                     g, gamma, x));
   map(
       n, dx,
       [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
@@ -50,10 +49,11 @@ void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, con
   parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       const T* in = x + row * n;
-      const T mean = scale * sum_of<T>(n, [](const Vec<T>& v) { return v; }, in);
+      const T mean = scale * sum_of<T>(
+                                 n, [](const Vec<T>& v) { return v; }, in);
       const Vec<T> m(mean);
-      const T variance =
-          scale * sum_of<T>(n, [&](const Vec<T>& v) { return (v - m) * (v - m); }, in);
+      const T variance = scale * sum_of<T>(
+                                     n, [&](const Vec<T>& v) { return (v - m) * (v - m); }, in);
       const T rstd = T(1) / std::sqrt(variance + epsilon);
       const Vec<T> r(rstd);
       map(
@@ -68,8 +68,8 @@ void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, con
 
 template <class T>
 void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma,
-                         const T* means, const T* rstds, const T* g, Target<T> dx,
-                         Target<T> dgamma, Target<T> dbeta) {
+                         const T* means, const T* rstds, const T* g, Target<T> dx, Target<T> dgamma,
+                         Target<T> dbeta) {
   const std::size_t per_block = rows_per_block(rows);
   const std::size_t blocks = (rows + per_block - 1) / per_block;
   // For each block, its sum of g * xh and its sum of g.
@@ -100,10 +100,9 @@ void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* g
   if (dbeta) sum_middle_axis(1, blocks, n, beta_parts, dbeta);
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                               \
-  template void layer_norm(std::size_t, std::size_t, const T*, const T*, const T*, T, T*, T*, \
-                           T*);                                                               \
-  template void layer_norm_backward(std::size_t, std::size_t, const T*, const T*, const T*,   \
+#define TAPESTRY_INSTANTIATE(T)                                                                    \
+  template void layer_norm(std::size_t, std::size_t, const T*, const T*, const T*, T, T*, T*, T*); \
+  template void layer_norm_backward(std::size_t, std::size_t, const T*, const T*, const T*,        \
                                     const T*, const T*, Target<T>, Target<T>, Target<T>);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)

@@ -16,7 +16,7 @@ void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, con
 /// left alone. The sums over rows go through fixed blocks of rows, in order.
 template <class T>
 void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma,
-                         const T* means, const T* rstds, const T* g, Target<T> dx,
-                         Target<T> dgamma, Target<T> dbeta);
+                         const T* means, const T* rstds, const T* g, Target<T> dx, Target<T> dgamma,
+                         Target<T> dbeta);
 
 }  // namespace tapestry::kernels

@@ -43,8 +43,8 @@ std::uint32_t class_of(std::size_t bytes) {
   if (bytes <= alignment) return 0;
   const std::size_t units = (bytes - 1) / alignment;  // >= 1
   const auto power = static_cast<std::uint32_t>(std::bit_width(units) - 1);
-  const std::size_t quarter = power < 2 ? units - (std::size_t{1} << power)
-                                        : (units >> (power - 2)) & 3U;
+  const std::size_t quarter =
+      power < 2 ? units - (std::size_t{1} << power) : (units >> (power - 2)) & 3U;
   return 1 + 4 * power + static_cast<std::uint32_t>(quarter);
 }
 
@@ -52,8 +52,8 @@ std::size_t class_bytes(std::uint32_t size_class) {
   if (size_class == 0) return alignment;
   const std::uint32_t power = (size_class - 1) / 4;
   const std::size_t quarter = (size_class - 1) % 4;
-  const std::size_t units = power < 2 ? (std::size_t{1} << power) + quarter + 1
-                                      : ((quarter + 5) << (power - 2));
+  const std::size_t units =
+      power < 2 ? (std::size_t{1} << power) + quarter + 1 : ((quarter + 5) << (power - 2));
   return units * alignment;
 }
 

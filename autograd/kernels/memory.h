@@ -12,10 +12,10 @@ struct Block;
 
 /// Shared ownership of a block of memory that starts on a 64-byte boundary.
 ///
-/// Blocks come from one pool for the whole process. A released block stays in the pool and is handed
-/// out again to the next request of its size class, so that work on sizes seen before takes nothing
-/// from the system: first-touch page faults cost more than most kernels. The contents of a new block
-/// are undefined. Handles may be copied and released on any thread.
+/// Blocks come from one pool for the whole process. A released block stays in the pool and is
+/// handed out again to the next request of its size class, so that work on sizes seen before takes
+/// nothing from the system: first-touch page faults cost more than most kernels. The contents of a
+/// new block are undefined. Handles may be copied and released on any thread.
 class Memory {
  public:
   Memory() = default;

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -94,8 +96,12 @@ class Workers {
   }
 
   void start_workers(std::size_t wanted) {
-    for (; started_ < wanted; ++started_) {
-      std::thread([this, index = started_] { serve(index); }).detach();
+    try {
+      for (; started_ < wanted; ++started_) {
+        std::thread([this, index = started_] { serve(index); }).detach();
+      }
+    } catch (const std::system_error&) {
+      // The system gives no more threads: those there are do the work.
     }
   }
 
@@ -162,7 +168,8 @@ namespace detail {
 
 void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* context) {
   const std::size_t threads = std::min(num_threads(), pieces);
-  if (threads > 1 && !inside_a_piece) {
+  const bool fits = pieces <= std::numeric_limits<std::uint32_t>::max();
+  if (threads > 1 && fits && !inside_a_piece) {
     struct Inside {
       Inside() { inside_a_piece = true; }
       ~Inside() { inside_a_piece = false; }

@@ -18,9 +18,10 @@ void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* cont
 
 /// Runs body(i) once for every i in [0, pieces), on all threads, and returns when all have ended.
 ///
-/// For equal bits on any number of threads: choose the pieces from shapes alone, let each write what
-/// no other piece touches, and combine partial results afterwards in the order of the pieces.
-/// What a piece throws is thrown again when all have ended. A call from inside a piece runs its pieces
+/// For equal bits on any number of threads: choose the pieces from shapes alone, let each write
+/// what no other piece touches, and combine partial results afterwards in the order of the pieces.
+/// If a piece throws, others may be left out, and the first exception is thrown again when those at
+/// work have ended. A call from inside a piece runs its pieces
 /// one after the other; so does a call while another thread's pieces run.
 template <class Body>
 void parallel_for(std::size_t pieces, Body&& body) {
@@ -37,9 +38,8 @@ inline constexpr std::size_t elements_per_piece = 16384;
 template <class Body>
 void parallel_ranges(std::size_t n, std::size_t per_piece, Body&& body) {
   const std::size_t step = std::max<std::size_t>(per_piece, 1);
-  parallel_for((n + step - 1) / step, [&](std::size_t piece) {
-    body(piece * step, std::min(n, (piece + 1) * step));
-  });
+  parallel_for((n + step - 1) / step,
+               [&](std::size_t piece) { body(piece * step, std::min(n, (piece + 1) * step)); });
 }
 
 /// Splits `rows` rows of `columns` elements so that a piece has about `elements_per_piece`.

@@ -2,7 +2,6 @@
 
 #include <Random123/philox.h>
 
-
 namespace tapestry::kernels {
 namespace {
 

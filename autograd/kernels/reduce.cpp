@@ -10,17 +10,23 @@
 namespace tapestry::kernels {
 namespace {
 
-/// Sums each row of a (rows, n) matrix; long rows in parts first, for threads and for precision.
+/// Elements of a row that are summed in one go. Longer rows are summed in parts, for threads and
+/// because a long chain of float32 additions loses what is small beside the sum so far.
+inline constexpr std::size_t elements_per_part = 4096;
+
+/// Sums each row of a (rows, n) matrix.
 template <class T>
 void sum_rows(std::size_t rows, std::size_t n, const T* in, Target<T> out) {
   const auto same = [](const Vec<T>& v) { return v; };
-  const std::size_t parts = (n + elements_per_piece - 1) / elements_per_piece;
+  const std::size_t parts = (n + elements_per_part - 1) / elements_per_part;
   if (parts > 1) {
     std::vector<T, PoolAllocator<T>> partial(rows * parts);
-    parallel_for(rows * parts, [&](std::size_t piece) {
-      const std::size_t begin = piece % parts * elements_per_piece;
-      partial[piece] =
-          sum_of<T>(std::min(elements_per_piece, n - begin), same, in + piece / parts * n + begin);
+    parallel_rows(rows * parts, elements_per_part, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t part = begin; part < end; ++part) {
+        const std::size_t first = part % parts * elements_per_part;
+        partial[part] =
+            sum_of<T>(std::min(elements_per_part, n - first), same, in + part / parts * n + first);
+      }
     });
     return sum_rows(rows, parts, partial.data(), out);
   }
@@ -29,27 +35,48 @@ void sum_rows(std::size_t rows, std::size_t n, const T* in, Target<T> out) {
   });
 }
 
-/// Sums the columns of a (rows, n) matrix of which `width` are wanted, four rows at a time.
+inline constexpr std::size_t columns_per_piece = 64;
+/// Rows that are summed in one chain; longer columns are summed in halves, or float32 would lose what
+/// is small beside the sum so far.
+inline constexpr std::size_t rows_per_chain = 1024;
+
+/// out += the columns of a (rows, n) matrix of which `width` are wanted, four rows at a time.
 template <class T>
-void sum_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in, Target<T> out) {
-  std::size_t row = 0;
-  if (!out.add) {
-    std::fill_n(out.data, width, T(0));
-    out.add = true;
-  }
+void add_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in, T* out) {
   const auto plus4 = [](const Vec<T>& a, const Vec<T>& b, const Vec<T>& c, const Vec<T>& d) {
     return (a + b) + (c + d);
   };
+  const auto same = [](const Vec<T>& v) { return v; };
+  const Target<T> sum{out, true};
+  std::size_t row = 0;
   for (; row + 4 <= rows; row += 4) {
     const T* x = in + row * n;
-    map(width, out, plus4, x, x + n, x + 2 * n, x + 3 * n);
+    map(width, sum, plus4, x, x + n, x + 2 * n, x + 3 * n);
   }
-  for (; row < rows; ++row)
-    map(
-        width, out, [](const Vec<T>& v) { return v; }, in + row * n);
+  for (; row < rows; ++row) map(width, sum, same, in + row * n);
 }
 
-inline constexpr std::size_t columns_per_piece = 64;
+/// out = the same sums, of at most columns_per_piece columns, half by half.
+template <class T>
+void halved_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in, T* out) {
+  if (rows <= rows_per_chain) {
+    std::fill_n(out, width, T(0));
+    return add_columns(rows, n, width, in, out);
+  }
+  const std::size_t upper = (rows / 2 + rows_per_chain - 1) / rows_per_chain * rows_per_chain;
+  T lower[columns_per_piece];
+  halved_columns(upper, n, width, in, out);
+  halved_columns(rows - upper, n, width, in + upper * n, lower);
+  for (std::size_t i = 0; i < width; ++i) out[i] += lower[i];
+}
+
+template <class T>
+void sum_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in, Target<T> out) {
+  T sums[columns_per_piece];
+  halved_columns(rows, n, width, in, sums);
+  map(
+      width, out, [](const Vec<T>& v) { return v; }, static_cast<const T*>(sums));
+}
 
 }  // namespace
 
@@ -58,11 +85,14 @@ void sum_middle_axis(std::size_t outer, std::size_t extent, std::size_t inner, c
                      Target<T> out) {
   if (inner == 1) return sum_rows(outer, extent, in, out);
   const std::size_t strips = (inner + columns_per_piece - 1) / columns_per_piece;
-  parallel_for(outer * strips, [&](std::size_t piece) {
-    const std::size_t o = piece / strips;
-    const std::size_t first = piece % strips * columns_per_piece;
-    sum_columns(extent, inner, std::min(columns_per_piece, inner - first),
-                in + o * extent * inner + first, out + (o * inner + first));
+  const std::size_t elements = extent * std::min(inner, columns_per_piece);
+  parallel_rows(outer * strips, elements, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t strip = begin; strip < end; ++strip) {
+      const std::size_t o = strip / strips;
+      const std::size_t first = strip % strips * columns_per_piece;
+      sum_columns(extent, inner, std::min(columns_per_piece, inner - first),
+                  in + o * extent * inner + first, out + (o * inner + first));
+    }
   });
 }
 

@@ -7,8 +7,8 @@
 namespace tapestry::kernels {
 
 /// y_i = exp(x_i - max x) / sum_j exp(x_j - max x) for one row of n; x and y may be the same. A row
-/// of nothing but -inf gives zeros. Returns max x + log(sum), the row's log-sum-exp (-inf for such a
-/// row).
+/// of nothing but -inf gives zeros. Returns max x + log(sum), the row's log-sum-exp (-inf for such
+/// a row).
 template <class T>
 T softmax_row(std::size_t n, const T* x, T* y);
 

@@ -54,7 +54,7 @@ kernels::AttentionProblem problem_of(const Shape& q, const Shape& k, std::size_t
   kernels::AttentionProblem problem{
       .batch = q[0], .n_q = n_q, .n_k = n_k, .heads = options.num_heads, .d_k = d_k,
       .d_v = v_width / options.num_heads,
-      .scale = options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(d_k))};
+      .scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(d_k)))};
   if (options.random.on()) {
     problem.dropout = options.dropout;
     problem.dropout_key = options.random.key();

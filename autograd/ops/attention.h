@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "autograd/attention_mask.h"
 #include "autograd/random.h"
@@ -11,7 +12,7 @@ namespace tapestry {
 struct AttentionOptions {
   std::size_t num_heads = 1;  ///< q, k and v hold this many heads side by side in their last axis
   AttentionMask mask{};
-  double scale = 0.0;         ///< of the scores; 0 means 1 / sqrt(d_k)
+  std::optional<double> scale{};  ///< of the scores; 1 / sqrt(d_k) if not given
   double dropout = 0.0;       ///< of the weights, in [0, 1]
   RandomStream random{};       ///< of the dropout; a stream that is off drops nothing
 };

@@ -12,8 +12,7 @@ namespace tapestry {
 /// tensors  at least one; of one element type, and of one shape but for the extents of `axis`.
 /// axis     counted from the front, or from the back if negative.
 /// returns  their shape, with the sum of their extents at `axis`.
-/// throws   ValueError if there are no tensors or the axis does not exist, ShapeError if the shapes
-/// do
+/// throws   ValueError if there are no tensors or the axis does not exist, ShapeError if shapes do
 ///          not fit, DTypeError if the element types differ.
 ///
 /// The gradient of each tensor is its part of dL/dy.

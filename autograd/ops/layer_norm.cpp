@@ -44,10 +44,13 @@ struct LayerNorm {
   void backward(const Tensor& dy, Gradient dx, Gradient dgamma, Gradient dbeta) const {
     const auto [rows, n] = rows_of(name, dy);
     dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
+      // In the order in which the kernel fills them: two of the inputs may be one tensor.
+      const kernels::Target<T> to_x = dx.target<T>();
+      const kernels::Target<T> to_gamma = dgamma.target<T>();
+      const kernels::Target<T> to_beta = dbeta.target<T>();
       kernels::layer_norm_backward(rows, n, x.values<T>().data(), gamma.values<T>().data(),
                                    means.values<T>().data(), rstds.values<T>().data(),
-                                   dy.values<T>().data(), dx.target<T>(), dgamma.target<T>(),
-                                   dbeta.target<T>());
+                                   dy.values<T>().data(), to_x, to_gamma, to_beta);
     });
   }
 };

@@ -13,9 +13,8 @@ inline constexpr std::size_t inferred = std::numeric_limits<std::size_t>::max();
 /// Shares x's memory.
 ///
 /// shape    as many elements as x has; at most one extent may be `inferred`.
-/// throws   ShapeError if the numbers of elements differ, if nothing fits in the place of
-/// `inferred`,
-///          or if it stands more than once.
+/// throws   ShapeError if the numbers of elements differ, if nothing fits where `inferred` is, or if
+///          it stands more than once.
 ///
 /// dL/dx = dL/dy under x's shape, without a copy too.
 Tensor reshape(const Tensor& x, const Shape& shape);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "autograd/error.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;
@@ -30,16 +31,26 @@ TEST_CASE("the first contribution to a gradient writes, later ones add") {
   check_values(slot.value(), {11.0, 22.0});
 }
 
-TEST_CASE("a tensor contributed first is shared, and not written to afterwards") {
-  for (const DType dtype : dtypes) {
-    GradientSlot slot = leaf_slot({3}, dtype);
+TEST_CASE("a leaf copies what is contributed, other tensors share it; neither writes to it") {
+  using Origin = GradientSlot::Origin;
+  for (const Origin origin : {Origin::leaf, Origin::operation}) {
+    const DType dtype = DType::float32;
+    GradientSlot slot({3}, dtype, origin);
     const Tensor g = Tensor::from({3}, {1.0, 2.0, 3.0}, dtype);
     slot.add(g);
-    CHECK(slot.value().memory().data() == g.memory().data());
+    CHECK((slot.value().memory().data() == g.memory().data()) == (origin == Origin::operation));
     slot.add(g);
     check_values(slot.value(), {2.0, 4.0, 6.0});
     check_values(g, {1.0, 2.0, 3.0});
   }
+}
+
+TEST_CASE("a contribution of another shape or element type is refused") {
+  GradientSlot slot = leaf_slot({3}, DType::float32);
+  CHECK_THROWS_WITH_AS(slot.add(Tensor::zeros({1}, DType::float32)),
+                       "gradient: a contribution has shape (1), expected (3)", ShapeError);
+  CHECK_THROWS_WITH_AS(slot.add(Tensor::zeros({3}, DType::float64)),
+                       "gradient: a contribution is float64, expected float32", DTypeError);
 }
 
 TEST_CASE("a gradient handed out keeps its values when more comes together") {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "autograd/error.h"
+#include "autograd/operation.h"
 #include "autograd/ops/add.h"
 #include "autograd/ops/div.h"
 #include "autograd/ops/mul.h"
@@ -239,6 +240,33 @@ TEST_CASE("nothing that runs inside backward is recorded") {
   tape.backward(square(x) / leaf(2.0));
   CHECK(tape.size() == 0);
   CHECK_FALSE(x.gradient().requires_gradient());
+}
+
+TEST_CASE("a gradient that would end at a used-up tape is refused, values are not") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  const Tensor y = square(x);
+  tape.backward(y);
+  const Tensor z = y * x;
+  CHECK(z.item() == 27.0);
+  CHECK_THROWS_AS(tape.backward(z), ValueError);
+}
+
+namespace {
+
+/// Breaks the rule that forward makes a tensor of its own.
+struct Same {
+  static constexpr const char* name = "same";
+  Tensor forward(const Tensor& input) { return input; }
+  void backward(const Tensor& dy, Gradient dx) const { dx.add(dy); }
+};
+
+}  // namespace
+
+TEST_CASE("an operation whose forward returns its input is refused") {
+  const Tensor x = leaf(3.0);
+  const Tape tape;
+  CHECK_THROWS_AS(apply(Same{}, x), ValueError);
 }
 
 TEST_CASE("a record knows its operation and the layer in which it ran") {

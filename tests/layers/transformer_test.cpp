@@ -123,6 +123,20 @@ TEST_CASE("the call operator is encode, decode and logits one after the other") 
         values_of(model.transformer(source, target)));
 }
 
+TEST_CASE("dropout applies to the embeddings of either side") {
+  TransformerOptions options = small();
+  options.num_encoder_layers = 0;
+  options.num_decoder_layers = 0;
+  options.dropout = 0.5;
+  const Model model(options);
+  const Transformer& transformer = model.transformer;
+  const RandomStream random(1);
+  const Tensor memory = transformer.encode(source);
+  CHECK(values_of(transformer.encode(source, random)) != values_of(memory));
+  CHECK(values_of(transformer.decode(target, memory, source, random)) !=
+        values_of(transformer.decode(target, memory, source)));
+}
+
 TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with tied embeddings") {
   constexpr std::size_t words = 1000;
   const auto first_loss = [](NormPlacement norm, TiedEmbeddings tie) {

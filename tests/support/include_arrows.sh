@@ -17,6 +17,7 @@ forbid() {
 }
 
 forbid autograd '(layers|optim|data|train|tests)/'
+for file in autograd/*.h autograd/*.cpp; do forbid "$file" 'autograd/ops/'; done
 forbid autograd/kernels 'autograd/(ops/|[a-z_]+\.h)'
 forbid layers '(optim|data|train|tests)/'
 forbid optim '(layers|data|train|tests)/'

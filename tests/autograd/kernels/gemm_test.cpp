@@ -9,6 +9,9 @@
 #include "autograd/kernels/parallel.h"
 #include "tests/support/threads.h"
 
+// The library declares BLAS itself, so cblas.h is not included.
+extern "C" int openblas_get_num_threads(void);
+
 using namespace tapestry;
 using namespace tapestry::kernels;
 
@@ -148,9 +151,12 @@ TEST_CASE("a product without rows or columns writes nothing") {
   CHECK(untouched == 5.0F);
 }
 
-TEST_CASE("a bias is added to every row, once, with or without an inner extent") {
-  for (const std::size_t k : {0, 3, 70}) {
-    constexpr std::size_t m = 90, n = 70;
+TEST_CASE("a bias is added to every row, once: no inner extent, tall blocks and wide blocks") {
+  const std::size_t sizes[][3] = {
+      {90, 70, 0}, {90, 70, 3}, {90, 70, 70}, {40, 203, 50}, {33, 601, 40}};
+  for (const auto& [m, n, k] : sizes) {
+    CAPTURE(n);
+    CAPTURE(k);
     const Matrix<double> a(m, k, false, 0, 1.0);
     const Matrix<double> b(k, n, false, 0, 2.0);
     std::vector<double> bias(n);
@@ -180,6 +186,14 @@ TEST_CASE("products have the same bits on any number of threads") {
       }));
     }
   }
+}
+
+TEST_CASE("BLAS starts no threads of its own") {
+  const testing::Threads count(4);
+  const float value = 1.0F;
+  float out = 0.0F;
+  gemm<float>(1, 1, 1, 1.0F, {&value, 1}, {&value, 1}, {&out}, 1);
+  CHECK(openblas_get_num_threads() == 1);
 }
 
 TEST_CASE("gemm_here works inside the pieces of parallel_for") {

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -67,6 +69,32 @@ TEST_CASE("two threads of the program may run kernels at the same time") {
   work();
   other.join();
   CHECK(sum == 1000);
+}
+
+TEST_CASE("what a piece throws comes out of parallel_for, once, and the pool goes on working") {
+  for (const std::size_t threads : {1, 4}) {
+    CAPTURE(threads);
+    const Threads count(threads);
+    for (const std::size_t bad : {0, 7, 15}) {
+      const auto throw_at_bad = [&](std::size_t i) {
+        if (i == bad) throw std::runtime_error("piece " + std::to_string(i));
+      };
+      CHECK_THROWS_WITH_AS(parallel_for(16, throw_at_bad), ("piece " + std::to_string(bad)).c_str(),
+                           std::runtime_error);
+      std::atomic<int> ended = 0;
+      CHECK_NOTHROW(parallel_for(16, [&](std::size_t) { ++ended; }));
+      CHECK(ended == 16);
+    }
+  }
+}
+
+TEST_CASE("when every piece throws, one of their errors comes out") {
+  for (const std::size_t threads : {1, 4}) {
+    const Threads count(threads);
+    const auto fail = [](std::size_t) { throw std::runtime_error("no"); };
+    CHECK_THROWS_WITH_AS(parallel_for(16, fail), "no", std::runtime_error);
+    CHECK_NOTHROW(parallel_for(16, [](std::size_t) {}));
+  }
 }
 
 TEST_CASE("the number of threads is what was set, and at least one") {

@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
@@ -34,6 +36,29 @@ Tensor head_of(const Tensor& x, std::size_t h, std::size_t d) {
     own.insert(own.end(), begin, begin + static_cast<std::ptrdiff_t>(d));
   }
   return Tensor::from(x.shape().with_last(d), own, x.dtype());
+}
+
+/// The gradients of q, k and v under a mask for this dL/dy.
+std::vector<std::vector<double>> gradients_of(const Tensor& q, const Tensor& k, const Tensor& v,
+                                              const AttentionMask& mask,
+                                              const std::vector<double>& dy) {
+  Tape tape;
+  const Tensor y = attend(q, k, v, mask);
+  tape.backward(y, Tensor::from(y.shape(), dy, DType::float64));
+  return {values_of(q.gradient()), values_of(k.gradient()), values_of(v.gradient())};
+}
+
+bool finite(const std::vector<double>& values, std::size_t begin, std::size_t end) {
+  return std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin),
+                     values.begin() + static_cast<std::ptrdiff_t>(end),
+                     [](double x) { return std::isfinite(x); });
+}
+
+/// A random leaf (1, rows, 2) whose last row is NaN.
+Tensor leaf_ending_in_nan(std::size_t rows, std::uint64_t seed) {
+  auto values = values_of(random_leaf({1, rows, 2}, seed));
+  std::fill(values.end() - 2, values.end(), undefined);
+  return Tensor::from({1, rows, 2}, values, DType::float64).require_gradient();
 }
 
 }  // namespace
@@ -151,6 +176,42 @@ TEST_CASE("NaN in a value behind a causal mask reaches only those who may see it
   CHECK(std::isnan(y[4]));
 }
 
+TEST_CASE("NaN in a value gives finite gradients to those who may not see it") {
+  const Tensor q = random_leaf({1, 3, 2}, 1);
+  const Tensor k = random_leaf({1, 3, 2}, 2);
+  const Tensor v = leaf_ending_in_nan(3, 3);
+  const std::vector<double> upstream = {1, 2, 3, 4, 0, 0};
+  const auto causal = gradients_of(q, k, v, AttentionMask::causal(), upstream);
+  CHECK(finite(causal[0], 0, 4));
+  for (Tensor leaf : {q, k, v}) leaf.clear_gradient();
+  const AttentionMask nobody_sees_it =
+      AttentionMask::causal() & AttentionMask::keep(1, 3, 3, {1, 1, 1, 1, 1, 1, 1, 1, 0});
+  for (const auto& gradient : gradients_of(q, k, v, nobody_sees_it, upstream)) {
+    CHECK(finite(gradient, 0, 6));
+  }
+}
+
+TEST_CASE("NaN in a key behind a keep-mask leaves all gradients finite") {
+  const Tensor q = random_leaf({1, 2, 2}, 1);
+  const Tensor k = leaf_ending_in_nan(3, 2);
+  const Tensor v = random_leaf({1, 3, 2}, 3);
+  const AttentionMask mask = AttentionMask::keep(1, 2, 3, {1, 1, 0, 1, 1, 0});
+  for (const auto& gradient : gradients_of(q, k, v, mask, {1, 2, 3, 4})) {
+    CHECK(finite(gradient, 0, gradient.size()));
+  }
+}
+
+TEST_CASE("NaN in a query that may see nothing leaves the gradients of keys and values finite") {
+  const Tensor q = leaf_ending_in_nan(2, 1);
+  const Tensor k = random_leaf({1, 3, 2}, 2);
+  const Tensor v = random_leaf({1, 3, 2}, 3);
+  const AttentionMask mask = AttentionMask::keep(1, 2, 3, {1, 1, 1, 0, 0, 0});
+  const auto gradients = gradients_of(q, k, v, mask, {1, 2, 3, 4});
+  for (const auto& gradient : gradients) CHECK(finite(gradient, 0, gradient.size()));
+  CHECK(gradients[0][2] == 0.0);
+  CHECK(gradients[0][3] == 0.0);
+}
+
 TEST_CASE("a query with nothing to attend to gives 0 with zero gradient, the others go on") {
   const Tensor q = random_leaf({2, 2, 2}, 1);
   const Tensor k = random_leaf({2, 3, 2}, 2);
@@ -204,6 +265,21 @@ TEST_CASE("the gradients of attention agree with differences with dropout of the
   CHECK(values_of(run()) == values_of(run()));
   CHECK(values_of(run()) != values_of(scaled_dot_product_attention(q, k, v, {.num_heads = 2})));
   CHECK(gradient_error(run, {q, k, v}) < 1e-6);
+}
+
+TEST_CASE("no two queries, heads or sentences draw the same dropout of their weights") {
+  constexpr std::size_t batch = 2, n_q = 130, n_k = 32, heads = 2;
+  const Tensor q = Tensor::zeros({batch, n_q, heads}, DType::float32);
+  const Tensor k = Tensor::zeros({batch, n_k, heads}, DType::float32);
+  // Every head's values are the unit matrix: its output is its dropped weights.
+  std::vector<double> units(batch * n_k * heads * n_k, 0.0);
+  for (std::size_t i = 0; i < batch * n_k * heads; ++i) units[i * n_k + i / heads % n_k] = 1.0;
+  const Tensor v = Tensor::from({batch, n_k, heads * n_k}, units, DType::float32);
+  const auto y = values_of(scaled_dot_product_attention(
+      q, k, v, {.num_heads = heads, .dropout = 0.5, .random = RandomStream(1)}));
+  std::set<std::vector<double>> rows;
+  for (auto row = y.begin(); row != y.end(); row += n_k) rows.emplace(row, row + n_k);
+  CHECK(rows.size() == batch * n_q * heads);
 }
 
 TEST_CASE("queries, keys and values may be one tensor, and only some may want a gradient") {

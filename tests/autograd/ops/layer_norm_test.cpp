@@ -53,6 +53,16 @@ TEST_CASE("the gradients of layer norm agree with differences, gamma uneven") {
   }
 }
 
+TEST_CASE("one tensor may be two of the inputs of layer norm") {
+  const Tensor x = random_leaf({3, 5}, 1);
+  const Tensor row = random_leaf({5}, 2);
+  const Tensor other = random_leaf({5}, 3);
+  CHECK(gradient_error([&] { return layer_norm(x, row, row); }, {x, row}) < 1e-6);
+  CHECK(gradient_error([&] { return layer_norm(row, row, other); }, {row, other}) < 1e-6);
+  CHECK(gradient_error([&] { return layer_norm(row, other, row); }, {row, other}) < 1e-6);
+  CHECK(gradient_error([&] { return layer_norm(row, row, row); }, {row}) < 1e-6);
+}
+
 TEST_CASE("layer norm of many rows has the same bits on any number of threads") {
   const auto run = [](std::size_t threads) {
     kernels::set_num_threads(threads);

@@ -34,14 +34,13 @@ TEST_CASE("reshape makes scalars and takes empty tensors") {
   CHECK(reshape(Tensor::zeros({0, 3}, DType::float32), {2, 0}).shape() == Shape{2, 0});
 }
 
-TEST_CASE("the gradient of reshape has the shape of x and shares the memory of dL/dy") {
+TEST_CASE("the gradient of reshape has the shape of x") {
   const Tensor x = Tensor::zeros({2, 2}, DType::float32).require_gradient();
   const Tensor dy = Tensor::from({4}, {1.0, 2.0, 3.0, 4.0}, DType::float32);
   Tape tape;
   tape.backward(reshape(x, {4}), dy);
   CHECK(x.gradient().shape() == Shape{2, 2});
   check_values(x.gradient(), {1.0, 2.0, 3.0, 4.0});
-  CHECK(x.gradient().memory().data() == dy.memory().data());
 }
 
 TEST_CASE("the gradient of a tensor used under two shapes agrees with differences") {
