@@ -61,6 +61,16 @@ TEST_CASE("below(1) is 0 and below() of a number near 2^64 reaches its upper hal
   CHECK(upper_half);
 }
 
+TEST_CASE("below(n) is even where 2^64 is no multiple of n") {
+  // 2^64 holds n = 3/4 2^64 once and a third of it again: taken as it is, the remainder would fall
+  // into that third half of the time.
+  RandomDraws random(1, DrawPurpose::batch_order, 0);
+  const std::uint64_t third = 1ull << 62;
+  int in_first_third = 0;
+  for (int i = 0; i < 9000; ++i) in_first_third += random.below(3 * third) < third ? 1 : 0;
+  CHECK(std::abs(in_first_third - 3000) < 250);  // the standard deviation is 45
+}
+
 TEST_CASE("shuffle keeps the items and makes every order of three equally likely") {
   std::array<int, 6> counts{};
   for (std::uint64_t index = 0; index < 6000; ++index) {

@@ -150,6 +150,40 @@ TEST_CASE("a query with nothing to attend to gets the bias of the output project
   check_values(attention.layer(x, x, AttentionMask::padding({0}), {}), {3, -4, 3, -4});
 }
 
+TEST_CASE("dropout of all weights leaves the bias of the output projection") {
+  const Attention attention(2, 1, 1.0);
+  set_values(attention.parameters, "attn.out_proj.bias", {0.5, -3});
+  const Tensor x = random_leaf({1, 2, 2}, 1);
+  check_values(attention.layer(x, x, {}, RandomStream(1)), {0.5, -3, 0.5, -3});
+}
+
+TEST_CASE("NaN and infinity in padded memory reach no output") {
+  const Attention attention(4, 2);
+  const Tensor queries = random_leaf({2, 3, 4}, 1);
+  const Tensor memory = random_leaf({2, 5, 4}, 2);
+  const AttentionMask mask = AttentionMask::padding({5, 3});
+  const Tensor expected = attention.layer(queries, memory, mask, {});
+  for (const double bad : {std::nan(""), minus_infinity, -minus_infinity}) {
+    Tensor spoilt = memory.copied(DType::float64);
+    const auto values = spoilt.mutable_values<double>();
+    std::fill(values.end() - 8, values.end(), bad);
+    check_values(attention.layer(queries, spoilt, mask, {}), values_of(expected));
+  }
+}
+
+TEST_CASE("a sentence with everything masked leaves the rest of the batch untouched") {
+  const Attention attention(4, 2);
+  const Tensor x = random_leaf({3, 4, 4}, 1);
+  const auto plain = values_of(attention.layer(x, x, {}, {}));
+  const auto masked = values_of(attention.layer(x, x, AttentionMask::padding({4, 0, 4}), {}));
+  for (std::size_t i = 0; i < 48; ++i) CHECK((masked[i] == plain[i]) == (i < 16 || i >= 32));
+  CHECK(gradient_error(
+            [&] {
+              return attention.layer(x, x, AttentionMask::padding({4, 0, 4}), {});
+            },
+            {x}) < 1e-6);
+}
+
 TEST_CASE("dropout takes weights away by the stream and the path, at inference none") {
   const Attention attention(4, 2, 0.5);
   const Attention same(4, 2, 0.0);

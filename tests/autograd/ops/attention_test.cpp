@@ -2,16 +2,14 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <set>
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/tape.h"
+#include "tests/autograd/ops/attend.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 
@@ -19,13 +17,6 @@ using namespace tapestry;
 using namespace tapestry::testing;
 
 namespace {
-
-const double undefined = std::numeric_limits<double>::quiet_NaN();
-
-Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
-              std::size_t heads = 1) {
-  return scaled_dot_product_attention(q, k, v, {.num_heads = heads, .mask = mask});
-}
 
 /// The same values with heads of width d pulled out of the last axis: head h alone.
 Tensor head_of(const Tensor& x, std::size_t h, std::size_t d) {
@@ -36,29 +27,6 @@ Tensor head_of(const Tensor& x, std::size_t h, std::size_t d) {
     own.insert(own.end(), begin, begin + static_cast<std::ptrdiff_t>(d));
   }
   return Tensor::from(x.shape().with_last(d), own, x.dtype());
-}
-
-/// The gradients of q, k and v under a mask for this dL/dy.
-std::vector<std::vector<double>> gradients_of(const Tensor& q, const Tensor& k, const Tensor& v,
-                                              const AttentionMask& mask,
-                                              const std::vector<double>& dy) {
-  Tape tape;
-  const Tensor y = attend(q, k, v, mask);
-  tape.backward(y, Tensor::from(y.shape(), dy, DType::float64));
-  return {values_of(q.gradient()), values_of(k.gradient()), values_of(v.gradient())};
-}
-
-bool finite(const std::vector<double>& values, std::size_t begin, std::size_t end) {
-  return std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin),
-                     values.begin() + static_cast<std::ptrdiff_t>(end),
-                     [](double x) { return std::isfinite(x); });
-}
-
-/// A random leaf (1, rows, 2) whose last row is NaN.
-Tensor leaf_ending_in_nan(std::size_t rows, std::uint64_t seed) {
-  auto values = values_of(random_leaf({1, rows, 2}, seed));
-  std::fill(values.end() - 2, values.end(), undefined);
-  return Tensor::from({1, rows, 2}, values, DType::float64).require_gradient();
 }
 
 }  // namespace
@@ -115,6 +83,16 @@ TEST_CASE("attention equals softmax(scale q k^T) v composed from its parts, valu
   }
 }
 
+TEST_CASE("a scale that is asked for stands in the place of 1 / sqrt(d_k), in the gradients too") {
+  const Tensor q = Tensor::from({1, 1, 1}, {2.0}, DType::float64);
+  const Tensor k = Tensor::from({1, 2, 1}, {0.0, std::log(3.0)}, DType::float64);
+  check_values(attention_weights(q, k, {.scale = 0.5}), {0.25, 0.75});  // scores 0 and ln 3
+  check_values(attention_weights(q, k, {.scale = 0.0}), {0.5, 0.5});
+  const Tensor x = random_leaf({2, 3, 4}, 1);
+  const AttentionOptions options{.num_heads = 2, .scale = 0.3};
+  CHECK(gradient_error([&] { return scaled_dot_product_attention(x, x, x, options); }, {x}) < 1e-6);
+}
+
 TEST_CASE("heads lie side by side and do not mix") {
   const Tensor q = random_leaf({2, 3, 6}, 1);
   const Tensor k = random_leaf({2, 4, 6}, 2);
@@ -124,162 +102,6 @@ TEST_CASE("heads lie side by side and do not mix") {
     check_values(head_of(y, h, 2), values_of(scaled_dot_product_attention(
                                        head_of(q, h, 2), head_of(k, h, 2), head_of(v, h, 2))));
   }
-}
-
-TEST_CASE("a causal mask hides what comes after the query") {
-  const Tensor x = random_leaf({1, 4, 2}, 1);
-  const auto w = values_of(attention_weights(x, x, {.mask = AttentionMask::causal()}));
-  for (std::size_t i = 0; i < 4; ++i) {
-    double sum = 0;
-    for (std::size_t j = 0; j < 4; ++j) {
-      if (j > i) CHECK(w[i * 4 + j] == 0.0);
-      if (j <= i) CHECK(w[i * 4 + j] > 0.0);
-      sum += w[i * 4 + j];
-    }
-    CHECK(sum == doctest::Approx(1.0));
-  }
-}
-
-TEST_CASE("fewer queries than keys are the last positions of a causal mask") {
-  const Tensor k = random_leaf({1, 3, 2}, 1);
-  const Tensor q = random_leaf({1, 2, 2}, 2);
-  const auto w = values_of(attention_weights(q, k, {.mask = AttentionMask::causal()}));
-  CHECK(w[2] == 0.0);
-  CHECK(w[5] > 0.0);
-}
-
-TEST_CASE("a window hides what is further away than its radius, on both sides") {
-  const Tensor x = random_leaf({1, 5, 2}, 1);
-  const auto w = values_of(attention_weights(x, x, {.mask = AttentionMask::window(1)}));
-  for (std::size_t i = 0; i < 5; ++i) {
-    for (std::size_t j = 0; j < 5; ++j) {
-      CHECK((w[i * 5 + j] > 0) == (i <= j + 1 && j <= i + 1));
-    }
-  }
-}
-
-TEST_CASE("padded keys have no influence at all, not even NaN") {
-  const Tensor q = random_leaf({1, 3, 2}, 1);
-  const Tensor k2 = random_leaf({1, 2, 2}, 2);
-  auto padded = values_of(k2);
-  padded.insert(padded.end(), {undefined, undefined, undefined, undefined});
-  const Tensor k4 = Tensor::from({1, 4, 2}, padded, DType::float64);
-  CHECK(values_of(attend(q, k4, k4, AttentionMask::padding({2}))) ==
-        values_of(scaled_dot_product_attention(q, k2, k2)));
-}
-
-TEST_CASE("NaN in a value behind a causal mask reaches only those who may see it") {
-  const Tensor q = random_leaf({1, 3, 2}, 1);
-  const Tensor v = Tensor::from({1, 3, 2}, {1, 2, 3, 4, undefined, undefined}, DType::float64);
-  const auto y = values_of(attend(q, q, v, AttentionMask::causal()));
-  for (std::size_t i = 0; i < 4; ++i) CHECK(std::isfinite(y[i]));
-  CHECK(std::isnan(y[4]));
-}
-
-TEST_CASE("NaN in a value gives finite gradients to those who may not see it") {
-  const Tensor q = random_leaf({1, 3, 2}, 1);
-  const Tensor k = random_leaf({1, 3, 2}, 2);
-  const Tensor v = leaf_ending_in_nan(3, 3);
-  const std::vector<double> upstream = {1, 2, 3, 4, 0, 0};
-  const auto causal = gradients_of(q, k, v, AttentionMask::causal(), upstream);
-  CHECK(finite(causal[0], 0, 4));
-  for (Tensor leaf : {q, k, v}) leaf.clear_gradient();
-  const AttentionMask nobody_sees_it =
-      AttentionMask::causal() & AttentionMask::keep(1, 3, 3, {1, 1, 1, 1, 1, 1, 1, 1, 0});
-  for (const auto& gradient : gradients_of(q, k, v, nobody_sees_it, upstream)) {
-    CHECK(finite(gradient, 0, 6));
-  }
-}
-
-TEST_CASE("NaN in a key behind a keep-mask leaves all gradients finite") {
-  const Tensor q = random_leaf({1, 2, 2}, 1);
-  const Tensor k = leaf_ending_in_nan(3, 2);
-  const Tensor v = random_leaf({1, 3, 2}, 3);
-  const AttentionMask mask = AttentionMask::keep(1, 2, 3, {1, 1, 0, 1, 1, 0});
-  for (const auto& gradient : gradients_of(q, k, v, mask, {1, 2, 3, 4})) {
-    CHECK(finite(gradient, 0, gradient.size()));
-  }
-}
-
-TEST_CASE("NaN in a query that may see nothing leaves the gradients of keys and values finite") {
-  const Tensor q = leaf_ending_in_nan(2, 1);
-  const Tensor k = random_leaf({1, 3, 2}, 2);
-  const Tensor v = random_leaf({1, 3, 2}, 3);
-  const AttentionMask mask = AttentionMask::keep(1, 2, 3, {1, 1, 1, 0, 0, 0});
-  const auto gradients = gradients_of(q, k, v, mask, {1, 2, 3, 4});
-  for (const auto& gradient : gradients) CHECK(finite(gradient, 0, gradient.size()));
-  CHECK(gradients[0][2] == 0.0);
-  CHECK(gradients[0][3] == 0.0);
-}
-
-TEST_CASE("a query with nothing to attend to gives 0 with zero gradient, the others go on") {
-  const Tensor q = random_leaf({2, 2, 2}, 1);
-  const Tensor k = random_leaf({2, 3, 2}, 2);
-  const Tensor v = random_leaf({2, 3, 2}, 3);
-  const AttentionMask mask = AttentionMask::padding({0, 3});
-  const auto y = values_of(attend(q, k, v, mask));
-  for (std::size_t i = 0; i < 4; ++i) CHECK(y[i] == 0.0);
-  for (std::size_t i = 4; i < 8; ++i) CHECK(y[i] != 0.0);
-  CHECK(gradient_error([&] { return attend(q, k, v, mask); }, {q, k, v}) < 1e-6);
-}
-
-TEST_CASE("a keep-mask row of zeros gives 0 with zero gradient") {
-  const Tensor q = random_leaf({1, 2, 2}, 1);
-  const Tensor k = random_leaf({1, 3, 2}, 2);
-  const AttentionMask mask = AttentionMask::keep(1, 2, 3, {0, 0, 0, 1, 0, 1});
-  const auto w = values_of(attention_weights(q, k, {.mask = mask}));
-  for (const std::size_t masked : {0, 1, 2, 4}) CHECK(w[masked] == 0.0);
-  CHECK(w[3] + w[5] == doctest::Approx(1.0));
-  CHECK(gradient_error([&] { return attend(q, k, k, mask); }, {q, k}) < 1e-6);
-}
-
-TEST_CASE("masks combine: a key must pass all of them") {
-  const AttentionMask mask = AttentionMask::causal() & AttentionMask::padding({2}) &
-                             AttentionMask::padding({3}) & AttentionMask::window(1) &
-                             AttentionMask::keep(1, 3, 3, {1, 1, 1, 1, 1, 1, 1, 1, 1}) &
-                             AttentionMask::keep(1, 3, 3, {1, 1, 1, 0, 1, 1, 1, 1, 1});
-  const Tensor x = random_leaf({1, 3, 2}, 1);
-  const auto w = values_of(attention_weights(x, x, {.mask = mask}));
-  const std::vector<double> expected = {1, 0, 0, 0, 1, 0, 0, 1, 0};
-  CHECK(w == expected);
-}
-
-TEST_CASE("the gradients of attention agree with differences under every kind of mask") {
-  const AttentionMask masks[] = {AttentionMask(), AttentionMask::causal(),
-                                 AttentionMask::padding({2, 5}), AttentionMask::window(1),
-                                 AttentionMask::causal() & AttentionMask::padding({4, 2})};
-  for (const AttentionMask& mask : masks) {
-    const Tensor q = random_leaf({2, 5, 4}, 1);
-    const Tensor k = random_leaf({2, 5, 4}, 2);
-    const Tensor v = random_leaf({2, 5, 6}, 3);
-    CHECK(gradient_error([&] { return attend(q, k, v, mask, 2); }, {q, k, v}) < 1e-6);
-  }
-}
-
-TEST_CASE("the gradients of attention agree with differences with dropout of the weights") {
-  const Tensor q = random_leaf({2, 3, 4}, 1);
-  const Tensor k = random_leaf({2, 4, 4}, 2);
-  const Tensor v = random_leaf({2, 4, 4}, 3);
-  const AttentionOptions options{.num_heads = 2, .dropout = 0.4, .random = RandomStream(5)};
-  const auto run = [&] { return scaled_dot_product_attention(q, k, v, options); };
-  CHECK(values_of(run()) == values_of(run()));
-  CHECK(values_of(run()) != values_of(scaled_dot_product_attention(q, k, v, {.num_heads = 2})));
-  CHECK(gradient_error(run, {q, k, v}) < 1e-6);
-}
-
-TEST_CASE("no two queries, heads or sentences draw the same dropout of their weights") {
-  constexpr std::size_t batch = 2, n_q = 130, n_k = 32, heads = 2;
-  const Tensor q = Tensor::zeros({batch, n_q, heads}, DType::float32);
-  const Tensor k = Tensor::zeros({batch, n_k, heads}, DType::float32);
-  // Every head's values are the unit matrix: its output is its dropped weights.
-  std::vector<double> units(batch * n_k * heads * n_k, 0.0);
-  for (std::size_t i = 0; i < batch * n_k * heads; ++i) units[i * n_k + i / heads % n_k] = 1.0;
-  const Tensor v = Tensor::from({batch, n_k, heads * n_k}, units, DType::float32);
-  const auto y = values_of(scaled_dot_product_attention(
-      q, k, v, {.num_heads = heads, .dropout = 0.5, .random = RandomStream(1)}));
-  std::set<std::vector<double>> rows;
-  for (auto row = y.begin(); row != y.end(); row += n_k) rows.emplace(row, row + n_k);
-  CHECK(rows.size() == batch * n_q * heads);
 }
 
 TEST_CASE("queries, keys and values may be one tensor, and only some may want a gradient") {

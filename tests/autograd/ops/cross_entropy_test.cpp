@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <xtensor/xtensor.hpp>
 
 #include "autograd/error.h"
@@ -12,6 +13,13 @@
 
 using namespace tapestry;
 using namespace tapestry::testing;
+
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
 
 TEST_CASE("cross entropy is minus the mean log-probability of the targets") {
   for (const DType dtype : dtypes) {
@@ -94,6 +102,78 @@ TEST_CASE("cross entropy is finite for logits of 1e4 either way") {
     check_values(cross_entropy(logits, Ids{{0}}), {0.0});
     check_values(cross_entropy(logits, Ids{{1}}), {2e4});
   }
+}
+
+TEST_CASE("the gradient of cross entropy is finite for logits of 1e4 either way") {
+  for (const DType dtype : dtypes) {
+    const Tensor logits = Tensor::from({1, 2, 2}, {1e4, -1e4, 1e4, -1e4}, dtype).require_gradient();
+    Tape tape;
+    tape.backward(cross_entropy(logits, Ids{{0, 1}}));
+    check_values(logits.gradient(), {0.0, 0.0, 0.5, -0.5});
+  }
+}
+
+TEST_CASE("a logit of -inf takes its word out, and costs infinity only where it is the target") {
+  for (const DType dtype : dtypes) {
+    const Tensor logits = Tensor::from({1, 1, 3}, {0.0, 0.0, -inf}, dtype).require_gradient();
+    Tape tape;
+    const Tensor loss = cross_entropy(logits, Ids{{0}});
+    check_values(loss, {std::log(2.0)}, tolerance(dtype));
+    tape.backward(loss);
+    check_values(logits.gradient(), {-0.5, 0.5, 0.0}, tolerance(dtype));
+    CHECK(cross_entropy(logits, Ids{{2}}).item() == inf);
+    CHECK(cross_entropy(logits, Ids{{0}}, {.label_smoothing = 0.1}).item() == inf);
+  }
+}
+
+TEST_CASE("cross entropy passes on NaN and +inf instead of hiding them") {
+  for (const DType dtype : dtypes) {
+    for (const double bad : {not_a_number, inf}) {
+      const Tensor logits = Tensor::from({1, 1, 2}, {0.0, bad}, dtype);
+      CHECK(std::isnan(cross_entropy(logits, Ids{{1}}).item()));
+    }
+  }
+}
+
+TEST_CASE("NaN and infinity at ignored targets leak into neither loss nor gradients") {
+  for (const DType dtype : dtypes) {
+    for (const double bad : {not_a_number, inf, -inf}) {
+      const Tensor logits = Tensor::from({1, 2, 2}, {0.0, 0.0, bad, bad}, dtype).require_gradient();
+      Tape tape;
+      const Tensor loss =
+          cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9, .label_smoothing = 0.2});
+      check_values(loss, {std::log(2.0)}, tolerance(dtype));
+      tape.backward(loss);
+      check_values(logits.gradient(), {0.4, -0.4, 0.0, 0.0}, tolerance(dtype));
+    }
+  }
+}
+
+TEST_CASE("cross entropy of a vocabulary of one word is 0, and so is its gradient") {
+  const Tensor logits = Tensor::from({1, 2, 1}, {3.0, -1e4}, DType::float64).require_gradient();
+  Tape tape;
+  const Tensor loss = cross_entropy(logits, Ids{{0, 0}}, {.label_smoothing = 0.3});
+  CHECK(loss.item() == 0.0);
+  tape.backward(loss);
+  check_values(logits.gradient(), {0.0, 0.0});
+}
+
+TEST_CASE("a batch whose targets are all ignored has loss 0 and zero gradient under a normalizer") {
+  const Tensor logits = random_leaf({2, 2, 3}, 1);
+  Tape tape;
+  const Tensor loss =
+      cross_entropy(logits, Ids{{0, 0}, {0, 0}}, {.ignored_id = 0, .normalizer = 5});
+  CHECK(loss.item() == 0.0);
+  tape.backward(loss);
+  check_values(logits.gradient(), std::vector<double>(12, 0.0));
+}
+
+TEST_CASE("no targets at all are as good as ignored ones") {
+  const Tensor logits = Tensor::zeros({2, 0, 3}, DType::float32);
+  CHECK_THROWS_WITH_AS(
+      cross_entropy(logits, Ids::from_shape({2, 0}), {.ignored_id = 1}),
+      "cross_entropy: all 0 targets are ignored (id 1), expected at least one that counts",
+      ValueError);
 }
 
 TEST_CASE("cross entropy refuses what does not fit and says what would") {

@@ -54,6 +54,26 @@ TEST_CASE("dropout at rate 1 gives zeros and zero gradient") {
   }
 }
 
+TEST_CASE("dropout at rate 1 gives zeros with zero gradient for NaN and infinity too") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({3}, {nan, std::numeric_limits<double>::infinity(), 1.0}, dtype)
+                         .require_gradient();
+    Tape tape;
+    const Tensor y = dropout(x, 1.0, random_stream);
+    check_values(y, {0.0, 0.0, 0.0});
+    tape.backward(y, Tensor::from({3}, {nan, nan, 1.0}, dtype));
+    check_values(x.gradient(), {0.0, 0.0, 0.0});
+  }
+}
+
+TEST_CASE("dropout at rate 0 passes the gradient on as it is") {
+  const Tensor x = Tensor::from({2}, {1.0, 2.0}, DType::float32).require_gradient();
+  Tape tape;
+  tape.backward(dropout(x, 0.0, random_stream) + x, Tensor::from({2}, {3.0, 4.0}, DType::float32));
+  check_values(x.gradient(), {6.0, 8.0});
+}
+
 TEST_CASE("what dropout drops becomes 0 even if it was not finite") {
   const Tensor x = Tensor::full({100}, std::numeric_limits<double>::infinity(), DType::float32);
   const std::vector<double> y = values_of(dropout(x, 0.5, random_stream));

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <limits>
+#include <xtensor/xbuilder.hpp>
 #include <xtensor/xtensor.hpp>
 
 #include "autograd/error.h"
@@ -65,6 +68,31 @@ TEST_CASE("an embedding used twice gets the sum of both gradients, but for the p
   check_values(weight.gradient(), {11.0, 1.0, 0.0});
 }
 
+TEST_CASE("NaN that comes back to the padding row of an embedding stays out of all gradients") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor weight = Tensor::zeros({3, 1}, DType::float64).require_gradient();
+  Tape tape;
+  tape.backward(embedding(weight, Ids{{2, 0, 0}, {2, 1, 0}}, 0),
+                Tensor::from({2, 3, 1}, {1.0, nan, nan, 2.0, 4.0, nan}, DType::float64));
+  check_values(weight.gradient(), {0.0, 4.0, 3.0});
+}
+
+TEST_CASE("one id repeated in every place, and padding in every place") {
+  for (const DType dtype : dtypes) {
+    for (const std::size_t d : {1, 7, 8, 16, 33}) {
+      const Tensor weight = Tensor::zeros({2, d}, dtype).require_gradient();
+      const Ids ones = xt::ones<std::int32_t>({5, 40});
+      for (const std::int32_t padding : {0, 1}) {
+        Tape tape;
+        tape.backward(embedding(weight, ones, padding), Tensor::full({5, 40, d}, 0.5, dtype));
+      }
+      std::vector<double> expected(2 * d, 0.0);
+      std::fill(expected.begin() + static_cast<std::ptrdiff_t>(d), expected.end(), 100.0);
+      CHECK(values_of(weight.gradient()) == expected);
+    }
+  }
+}
+
 TEST_CASE("embedding of no ids is empty and gives zero gradient") {
   const Tensor weight = Tensor::full({2, 1}, 1.0, DType::float32).require_gradient();
   Tape tape;
@@ -74,8 +102,8 @@ TEST_CASE("embedding of no ids is empty and gives zero gradient") {
   check_values(weight.gradient(), {0.0, 0.0});
 }
 
-TEST_CASE("the gradient of embedding agrees with differences, around the vector width too") {
-  for (const std::size_t d : {1, 7, 8, 9, 16, 17}) {
+TEST_CASE("the gradient of embedding agrees with differences, for vectors of any length") {
+  for (const std::size_t d : {1, 7, 8, 9, 16, 17, 130}) {
     const Tensor weight = random_leaf({6, d}, d);
     const Ids ids = uneven_ids(3, 4, 5);
     CAPTURE(d);

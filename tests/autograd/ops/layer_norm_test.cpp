@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
@@ -32,6 +33,54 @@ TEST_CASE("layer norm of one element gives beta and no gradient to x") {
   Tape tape;
   tape.backward(layer_norm(x, gamma, beta), Tensor::full({3, 1}, 1.0, DType::float64));
   check_values(x.gradient(), {0, 0, 0});
+}
+
+TEST_CASE(
+    "layer norm of one element gives gamma no gradient and beta all of it, in both precisions") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({3, 1}, {-5.0, 0.0, 1e30}, dtype).require_gradient();
+    const Tensor gamma = Tensor::from({1}, {3.0}, dtype).require_gradient();
+    const Tensor beta = Tensor::from({1}, {0.25}, dtype).require_gradient();
+    Tape tape;
+    const Tensor y = layer_norm(x, gamma, beta);
+    tape.backward(y, Tensor::from({3, 1}, {1.0, 2.0, 4.0}, dtype));
+    check_values(y, {0.25, 0.25, 0.25});
+    check_values(x.gradient(), {0.0, 0.0, 0.0});
+    check_values(gamma.gradient(), {0.0});
+    check_values(beta.gradient(), {7.0});
+  }
+}
+
+TEST_CASE("layer norm of equal values gives beta and a finite gradient, in rows of any size") {
+  for (const DType dtype : dtypes) {
+    for (const std::size_t n : {1, 2, 8, 16, 17, 33}) {
+      const Tensor x = Tensor::full({2, n}, 4.0, dtype).require_gradient();
+      const Tensor gamma = Tensor::full({n}, 2.0, dtype);
+      const Tensor beta = Tensor::full({n}, -1.0, dtype);
+      Tape tape;
+      const Tensor y = layer_norm(x, gamma, beta);
+      check_values(y, std::vector<double>(2 * n, -1.0));
+      tape.backward(y, Tensor::full({2, n}, 1.0, dtype));  // shifting a row changes nothing
+      check_values(x.gradient(), std::vector<double>(2 * n, 0.0), 1e-4);
+    }
+  }
+}
+
+TEST_CASE("NaN in one row of a layer norm stays in that row, in its gradient too") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor x = Tensor::from({2, 2}, {nan, 1.0, 1.0, 3.0}, DType::float64).require_gradient();
+  const Tensor gamma = Tensor::full({2}, 1.0, DType::float64);
+  Tape tape;
+  const Tensor y = layer_norm(x, gamma, Tensor::zeros({2}, DType::float64), 3.0);
+  tape.backward(y, Tensor::from({2, 2}, {1.0, 2.0, 1.0, 0.0}, DType::float64));
+  // Row 1 has mean 2 and variance 1: 1 / sqrt(1 + 3) = 1/2.
+  const auto values = values_of(y);
+  const auto gradient = values_of(x.gradient());
+  CHECK(std::isnan(values[0]));
+  CHECK(values[2] == doctest::Approx(-0.5));
+  CHECK(std::isnan(gradient[0]));
+  CHECK(gradient[2] == doctest::Approx(0.1875));
+  CHECK(gradient[3] == doctest::Approx(-0.1875));
 }
 
 TEST_CASE("layer norm keeps its precision far from zero") {

@@ -55,6 +55,24 @@ TEST_CASE(
   check_values(x.gradient(), {0.0, 0.0, 0.5, -0.5});
 }
 
+TEST_CASE("log_softmax has finite gradients for logits of 1e4 either way and beside -inf") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 2}, {1e4, -1e4, 0.0, -inf}, dtype).require_gradient();
+    Tape tape;
+    tape.backward(log_softmax(x), Tensor::from({2, 2}, {1.0, 2.0, 3.0, 4.0}, dtype));
+    check_values(x.gradient(), {-2.0, 2.0, -4.0, 4.0}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("log_softmax of a row with +inf is NaN there and leaves other rows alone") {
+  for (const DType dtype : dtypes) {
+    const auto y = values_of(log_softmax(Tensor::from({2, 2}, {inf, 0.0, 0.0, -inf}, dtype)));
+    CHECK(std::isnan(y[0]));
+    CHECK(y[2] == 0.0);
+    CHECK(y[3] == -inf);
+  }
+}
+
 TEST_CASE("log_softmax passes on NaN, beside -inf too") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const DType dtype : dtypes) {

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "autograd/error.h"
+#include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 
@@ -62,6 +65,25 @@ TEST_CASE("the gradients of matmul agree with differences for every transpositio
   }
 }
 
+TEST_CASE(
+    "the gradients of matmul agree with differences when it broadcasts left, right and both") {
+  const std::pair<Shape, Shape> batches[] = {{{2, 3}, {3}},    {{3}, {2, 3}}, {{2, 1}, {1, 3}},
+                                             {{1, 3}, {2, 1}}, {{2, 1}, {3}}, {{}, {2, 3}},
+                                             {{2, 3}, {}},     {{1}, {}},     {{0}, {1}}};
+  for (const auto& [a_batch, b_batch] : batches) {
+    Shape a_shape{2, 4}, b_shape{4, 3};
+    for (std::size_t axis = a_batch.rank(); axis-- > 0;)
+      a_shape = a_shape.inserted(0, a_batch[axis]);
+    for (std::size_t axis = b_batch.rank(); axis-- > 0;)
+      b_shape = b_shape.inserted(0, b_batch[axis]);
+    const Tensor a = random_leaf(a_shape, 1);
+    const Tensor b = random_leaf(b_shape, 2);
+    CAPTURE(to_string(a_shape));
+    CAPTURE(to_string(b_shape));
+    CHECK(gradient_error([&] { return matmul(a, b); }, {a, b}) < 1e-6);
+  }
+}
+
 TEST_CASE("matmul of a tensor with itself adds both gradients") {
   const Tensor x = random_leaf({3, 3}, 1);
   CHECK(gradient_error([&] { return matmul(x, x); }, {x}) < 1e-6);
@@ -70,6 +92,21 @@ TEST_CASE("matmul of a tensor with itself adds both gradients") {
 TEST_CASE("matmul over an empty inner axis gives zeros") {
   check_values(matmul(Tensor::zeros({2, 0}, DType::float32), Tensor::zeros({0, 2}, DType::float32)),
                {0, 0, 0, 0});
+}
+
+TEST_CASE("the gradients of matmul over an empty inner axis are empty, and zero without rows") {
+  const Tensor a = Tensor::zeros({2, 0}, DType::float64).require_gradient();
+  const Tensor b = Tensor::zeros({0, 2}, DType::float64).require_gradient();
+  Tape tape;
+  tape.backward(matmul(a, b), Tensor::full({2, 2}, 1.0, DType::float64));
+  CHECK(a.gradient().shape() == Shape{2, 0});
+  CHECK(b.gradient().shape() == Shape{0, 2});
+
+  const Tensor weight = Tensor::full({3, 2}, 7.0, DType::float64).require_gradient();
+  Tape another;
+  another.backward(matmul(Tensor::zeros({0, 3}, DType::float64), weight),
+                   Tensor::zeros({0, 2}, DType::float64));
+  check_values(weight.gradient(), std::vector<double>(6, 0.0));
 }
 
 TEST_CASE("matmul refuses what does not fit and says what would") {

@@ -78,6 +78,31 @@ TEST_CASE(
   check_values(x.gradient(), {0.0, 1.0, 0.0, 0.0});
 }
 
+TEST_CASE(
+    "of values that are all equal, -inf too, the first gets the gradient, in rows of any size") {
+  for (const DType dtype : dtypes) {
+    for (const double value : {-inf, -0.0, 2.0}) {
+      for (const std::size_t n : {1, 2, 7, 8, 9, 16, 17, 33}) {
+        const Tensor x = Tensor::full({2, n}, value, dtype).require_gradient();
+        Tape tape;
+        tape.backward(max(x, {1}), Tensor::from({2}, {3.0, 5.0}, dtype));
+        std::vector<double> expected(2 * n, 0.0);
+        expected[0] = 3.0;
+        expected[n] = 5.0;
+        CHECK(values_of(x.gradient()) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("of several NaN the first gets the gradient of max") {
+  const Tensor x =
+      Tensor::from({4}, {9.0, not_a_number, inf, not_a_number}, DType::float64).require_gradient();
+  Tape tape;
+  tape.backward(max(x));
+  check_values(x.gradient(), {0.0, 1.0, 0.0, 0.0});
+}
+
 TEST_CASE("a second gradient of max adds to the first") {
   const Tensor x = Tensor::from({3}, {1.0, 4.0, 2.0}, DType::float32).require_gradient();
   Tape tape;

@@ -47,6 +47,27 @@ TEST_CASE("a row of nothing but -inf has zero gradient and leaves other rows alo
   check_values(x.gradient(), {0.0, 0.0, 0.25, -0.25});
 }
 
+TEST_CASE("softmax has finite gradients for logits of 1e4 either way, and 0 beside -inf") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 3}, {1e4, -1e4, 1e4, 0.0, -inf, 0.0}, dtype);
+    Tensor leaf = x.copied(dtype).require_gradient();
+    Tape tape;
+    tape.backward(softmax(leaf), Tensor::from({2, 3}, {1.0, 7.0, 3.0, 2.0, 9.0, 6.0}, dtype));
+    check_values(leaf.gradient(), {-0.5, 0.0, 0.5, -1.0, 0.0, 1.0}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("softmax of a row with +inf is NaN and leaves other rows alone") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const DType dtype : dtypes) {
+    const auto y = values_of(softmax(Tensor::from({2, 2}, {inf, 0.0, 5.0, 5.0}, dtype)));
+    CHECK(std::isnan(y[0]));
+    CHECK(y[2] == 0.5);
+    CHECK(y[3] == 0.5);
+  }
+}
+
 TEST_CASE("softmax passes on NaN instead of hiding it") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const DType dtype : dtypes) {
@@ -75,9 +96,9 @@ TEST_CASE("the gradient of softmax agrees with differences, around the vector wi
 }
 
 TEST_CASE("softmax refuses scalars and empty rows") {
-  CHECK_THROWS_WITH_AS(
-      softmax(Tensor::scalar(1.0, DType::float32)),
-      "softmax: x has shape (), expected a last axis with at least 1 element", ShapeError);
+  CHECK_THROWS_WITH_AS(softmax(Tensor::scalar(1.0, DType::float32)),
+                       "softmax: x has shape (), expected a last axis with at least 1 element",
+                       ShapeError);
   CHECK_THROWS_AS(softmax(Tensor::zeros({2, 0}, DType::float32)), ShapeError);
   CHECK(softmax(Tensor::zeros({0, 2}, DType::float32)).size() == 0);
 }

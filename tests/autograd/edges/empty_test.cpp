@@ -1,0 +1,65 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "autograd/error.h"
+#include "tests/autograd/edges/every_operation.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+bool all_zero(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double value) { return value == 0.0; });
+}
+
+/// Runs every operation on operands of these extents and checks that values and gradients hold
+/// nothing but zeros; returns the names of those that refuse.
+std::set<std::string> refusals_of(std::size_t rows, std::size_t n, DType dtype) {
+  std::set<std::string> refused;
+  for (const OperationCase& operation : every_operation(rows, n)) {
+    CAPTURE(operation.name);
+    const auto operands = operands_of(operation, dtype);
+    try {
+      const Results results = results_of(operation, operands);
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        CHECK(results.gradients[i].size() == operands[i].size());
+      }
+    } catch (const ShapeError&) {
+      refused.insert(operation.name);
+    }
+  }
+  return refused;
+}
+
+}  // namespace
+
+TEST_CASE("without rows every operation but a mean over them gives nothing, and zero gradient") {
+  for (const DType dtype : dtypes) {
+    CHECK(refusals_of(0, 5, dtype) == std::set<std::string>{"mean_squared_error"});
+    for (const OperationCase& operation : every_operation(0, 5)) {
+      if (operation.name == "mean_squared_error") continue;
+      CAPTURE(operation.name);
+      const Results results = results_of(operation, operands_of(operation, dtype));
+      // What is left of an operand that has no rows, such as a transposed one's or a bias's.
+      for (const auto& gradient : results.gradients) CHECK(all_zero(gradient));
+      CHECK(all_zero(results.y));
+    }
+  }
+}
+
+TEST_CASE("rows without elements are taken by all but what needs a last axis") {
+  const std::set<std::string> expected = {
+      "attention",       "attention with dropout", "softmax",       "log_softmax",
+      "layer_norm",      "mean_squared_error",     "cross_entropy", "cross_entropy, smoothed",
+      "max of the rows", "mean of the rows"};
+  for (const DType dtype : dtypes) CHECK(refusals_of(3, 0, dtype) == expected);
+}
+
+TEST_CASE("with neither rows nor elements nothing crashes") {
+  for (const DType dtype : dtypes) CHECK(refusals_of(0, 0, dtype).contains("softmax"));
+}

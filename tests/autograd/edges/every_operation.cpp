@@ -1,0 +1,269 @@
+#include "tests/autograd/edges/every_operation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <xtensor/xtensor.hpp>
+
+#include "autograd/ops/add.h"
+#include "autograd/ops/attention.h"
+#include "autograd/ops/concat.h"
+#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/div.h"
+#include "autograd/ops/dropout.h"
+#include "autograd/ops/dropout_add.h"
+#include "autograd/ops/embedding.h"
+#include "autograd/ops/exp.h"
+#include "autograd/ops/gelu.h"
+#include "autograd/ops/gelu_tanh.h"
+#include "autograd/ops/layer_norm.h"
+#include "autograd/ops/linear.h"
+#include "autograd/ops/log.h"
+#include "autograd/ops/log_softmax.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/max.h"
+#include "autograd/ops/mean.h"
+#include "autograd/ops/mean_squared_error.h"
+#include "autograd/ops/mul.h"
+#include "autograd/ops/neg.h"
+#include "autograd/ops/permute.h"
+#include "autograd/ops/pow.h"
+#include "autograd/ops/relu.h"
+#include "autograd/ops/reshape.h"
+#include "autograd/ops/scale.h"
+#include "autograd/ops/select.h"
+#include "autograd/ops/sigmoid.h"
+#include "autograd/ops/slice.h"
+#include "autograd/ops/softmax.h"
+#include "autograd/ops/sqrt.h"
+#include "autograd/ops/square.h"
+#include "autograd/ops/stack.h"
+#include "autograd/ops/sub.h"
+#include "autograd/ops/sum.h"
+#include "autograd/ops/tanh.h"
+#include "autograd/ops/transpose.h"
+#include "autograd/tape.h"
+#include "tests/support/gradients.h"
+#include "tests/support/values.h"
+
+namespace tapestry::testing {
+namespace {
+
+using Operands = OperationCase::Operands;
+using Cases = std::vector<OperationCase>;
+
+RandomStream dropping() { return RandomStream(3).named("edges"); }
+
+void append(Cases& all, Cases more) { std::ranges::move(more, std::back_inserter(all)); }
+
+/// Ids (rows, length) below `vocabulary` that come back unevenly often.
+Ids uneven_ids(std::size_t rows, std::size_t length, std::size_t vocabulary) {
+  Ids ids = Ids::from_shape({rows, length});
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ids.data()[i] = static_cast<std::int32_t>(vocabulary == 0 ? 0 : i * i % vocabulary);
+  }
+  return ids;
+}
+
+Cases broadcasting(std::size_t rows, std::size_t n) {
+  const Shape x{rows, n};
+  return {
+      {"add", {x, {n}}, [](const Operands& o) { return add(o[0], o[1]); }},
+      {"add of equal shapes", {x, x}, [](const Operands& o) { return add(o[0], o[1]); }},
+      {"sub", {{n}, x}, [](const Operands& o) { return sub(o[0], o[1]); }},
+      {"mul", {x, {rows, 1}}, [](const Operands& o) { return mul(o[0], o[1]); }},
+      {"mul of equal shapes", {x, x}, [](const Operands& o) { return mul(o[0], o[1]); }},
+      {"div", {x, {}}, [](const Operands& o) { return div(o[0], o[1]); }},
+      {"div of equal shapes", {x, x}, [](const Operands& o) { return div(o[0], o[1]); }},
+  };
+}
+
+Cases products(std::size_t rows, std::size_t n) {
+  const MatmulOptions turned{.transpose_a = true, .transpose_b = true, .scale = 0.5};
+  return {
+      {"matmul", {{rows, n}, {n, 3}}, [](const Operands& o) { return matmul(o[0], o[1]); }},
+      {"matmul, transposed",
+       {{2, n, rows}, {3, n}},
+       [=](const Operands& o) { return matmul(o[0], o[1], turned); }},
+      {"linear", {{rows, n}, {5, n}}, [](const Operands& o) { return linear(o[0], o[1]); }},
+      {"linear with bias",
+       {{rows, n}, {5, n}, {5}},
+       [](const Operands& o) { return linear(o[0], o[1], o[2]); }},
+  };
+}
+
+Cases by_row(std::size_t rows, std::size_t n) {
+  const Shape x{rows, n};
+  const Ids ids = uneven_ids(rows, 2, n);
+  const CrossEntropyOptions plain{.normalizer = 2 * rows + 1};
+  const CrossEntropyOptions smooth{.label_smoothing = 0.2, .normalizer = 2 * rows + 1};
+  return {
+      {"softmax", {x}, [](const Operands& o) { return softmax(o[0]); }},
+      {"log_softmax", {x}, [](const Operands& o) { return log_softmax(o[0]); }},
+      {"layer_norm",
+       {x, {n}, {n}},
+       [](const Operands& o) { return layer_norm(o[0], o[1], o[2], 0.1); }},
+      {"cross_entropy",
+       {{rows, 2, n}},
+       [=](const Operands& o) { return cross_entropy(o[0], ids, plain); }},
+      {"cross_entropy, smoothed",
+       {{rows, 2, n}},
+       [=](const Operands& o) { return cross_entropy(o[0], ids, smooth); }},
+      {"mean_squared_error",
+       {x, x},
+       [](const Operands& o) { return mean_squared_error(o[0], o[1]); }},
+  };
+}
+
+Cases attention(std::size_t rows, std::size_t n) {
+  const auto attend = [](const AttentionOptions& options) {
+    return
+        [=](const Operands& o) { return scaled_dot_product_attention(o[0], o[1], o[2], options); };
+  };
+  const Shape queries{rows, 3, 2 * n};
+  const Shape keys{rows, 4, 2 * n};
+  return {{"attention",
+           {queries, keys, keys},
+           attend({.num_heads = 2, .mask = AttentionMask::causal()})},
+          {"attention with dropout",
+           {keys, keys, keys},
+           attend({.num_heads = 2, .dropout = 0.4, .random = dropping()})}};
+}
+
+Cases random_and_lookup(std::size_t rows, std::size_t n) {
+  const Shape x{rows, n};
+  const Ids ids = uneven_ids(rows, 3, 4);
+  return {
+      {"dropout", {x}, [](const Operands& o) { return dropout(o[0], 0.3, dropping()); }},
+      {"dropout at rate 1", {x}, [](const Operands& o) { return dropout(o[0], 1.0, dropping()); }},
+      {"dropout_add",
+       {x, x},
+       [](const Operands& o) { return dropout_add(o[0], o[1], 0.3, dropping()); }},
+      {"embedding", {{5, n}}, [=](const Operands& o) { return embedding(o[0], ids, 1, 1.5); }},
+  };
+}
+
+Cases rearranging(std::size_t rows, std::size_t n) {
+  const Shape x{rows, n};
+  const Shape cube{rows, 3, n};
+  return {
+      {"concat",
+       {x, {rows, 3}},
+       [](const Operands& o) {
+         return concat({o[0], o[1]}, 1);
+       }},
+      {"concat of equal shapes",
+       {x, x},
+       [](const Operands& o) {
+         return concat({o[0], o[1]}, 0);
+       }},
+      {"stack",
+       {x, x},
+       [](const Operands& o) {
+         return stack({o[0], o[1]}, 1);
+       }},
+      {"slice", {{rows, n + 2}}, [=](const Operands& o) { return slice(o[0], 1, 1, n + 1); }},
+      {"select", {cube}, [](const Operands& o) { return select(o[0], 1, 1); }},
+      {"permute",
+       {cube},
+       [](const Operands& o) {
+         return permute(o[0], {2, 0, 1});
+       }},
+      {"permute, last axis kept",
+       {cube},
+       [](const Operands& o) {
+         return permute(o[0], {1, 0, 2});
+       }},
+      {"transpose", {x}, [](const Operands& o) { return transpose(o[0], 0, 1); }},
+      {"reshape",
+       {x},
+       [=](const Operands& o) {
+         return reshape(o[0], {n, rows});
+       }},
+  };
+}
+
+Cases reducing(std::size_t rows, std::size_t n) {
+  const Shape cube{rows, 3, n};
+  return {
+      {"sum of the middle", {cube}, [](const Operands& o) { return sum(o[0], {1}); }},
+      {"sum of the ends",
+       {cube},
+       [](const Operands& o) {
+         return sum(o[0], {0, 2});
+       }},
+      {"sum", {cube}, [](const Operands& o) { return sum(o[0]); }},
+      {"mean of the middle", {cube}, [](const Operands& o) { return mean(o[0], {1}); }},
+      {"mean of the rows", {cube}, [](const Operands& o) { return mean(o[0], {-1}); }},
+      {"max of the middle", {cube}, [](const Operands& o) { return max(o[0], {1}); }},
+      {"max of the rows", {cube}, [](const Operands& o) { return max(o[0], {-1}); }},
+  };
+}
+
+}  // namespace
+
+std::vector<OperationCase> every_elementwise_operation(const Shape& shape) {
+  return {
+      {"neg", {shape}, [](const Operands& o) { return neg(o[0]); }},
+      {"scale", {shape}, [](const Operands& o) { return scale(o[0], -2.5); }},
+      {"square", {shape}, [](const Operands& o) { return square(o[0]); }},
+      {"exp", {shape}, [](const Operands& o) { return exp(o[0]); }},
+      {"log", {shape}, [](const Operands& o) { return log(o[0]); }, true},
+      {"sqrt", {shape}, [](const Operands& o) { return sqrt(o[0]); }, true},
+      {"pow 1.5", {shape}, [](const Operands& o) { return pow(o[0], 1.5); }, true},
+      {"pow 3", {shape}, [](const Operands& o) { return pow(o[0], 3.0); }},
+      {"relu", {shape}, [](const Operands& o) { return relu(o[0]); }},
+      {"gelu", {shape}, [](const Operands& o) { return gelu(o[0]); }},
+      {"gelu_tanh", {shape}, [](const Operands& o) { return gelu_tanh(o[0]); }},
+      {"sigmoid", {shape}, [](const Operands& o) { return sigmoid(o[0]); }},
+      {"tanh", {shape}, [](const Operands& o) { return tanh(o[0]); }},
+  };
+}
+
+std::vector<OperationCase> every_operation(std::size_t rows, std::size_t n) {
+  Cases all = every_elementwise_operation({rows, n});
+  for (const auto& kind :
+       {broadcasting, products, by_row, attention, random_and_lookup, rearranging, reducing}) {
+    append(all, kind(rows, n));
+  }
+  return all;
+}
+
+OperationCase::Operands operands_of(const OperationCase& operation, DType dtype) {
+  Operands operands;
+  for (const Shape& shape : operation.shapes) {
+    Tensor exact = random_leaf(shape, operands.size() + 1, 0.2);
+    if (operation.positive) {
+      for (double& value : exact.mutable_values<double>()) value = std::abs(value);
+    }
+    operands.push_back(exact.copied(dtype));
+  }
+  return operands;
+}
+
+Tensor upstream_of(const Tensor& y) { return random_leaf(y.shape(), 77).copied(y.dtype()); }
+
+std::vector<std::vector<double>> gradients_of(const Operands& operands) {
+  std::vector<std::vector<double>> gradients;
+  for (const Tensor& x : operands) {
+    gradients.push_back(x.gradient() ? values_of(x.gradient()) : std::vector<double>());
+  }
+  return gradients;
+}
+
+OperationCase::Operands leaves_of(const Operands& x) {
+  Operands leaves;
+  for (const Tensor& operand : x) {
+    leaves.push_back(operand.copied(operand.dtype()).require_gradient());
+  }
+  return leaves;
+}
+
+Results results_of(const OperationCase& operation, const Operands& operands) {
+  const Operands leaves = leaves_of(operands);
+  Tape tape;
+  const Tensor y = operation.run(leaves);
+  tape.backward(y, upstream_of(y));
+  return {values_of(y), gradients_of(leaves)};
+}
+
+}  // namespace tapestry::testing

@@ -1,0 +1,51 @@
+#include <doctest/doctest.h>
+
+#include "autograd/error.h"
+#include "autograd/ops/concat.h"
+#include "autograd/ops/dropout_add.h"
+#include "autograd/ops/max.h"
+#include "autograd/ops/mean.h"
+#include "autograd/ops/mean_squared_error.h"
+#include "autograd/ops/permute.h"
+#include "autograd/ops/reshape.h"
+#include "autograd/ops/stack.h"
+#include "autograd/ops/sum.h"
+#include "tests/autograd/edges/every_operation.h"
+#include "tests/support/gradients.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+TEST_CASE("every element-wise operation does to a scalar what it does to a vector of one") {
+  const auto scalars = every_elementwise_operation({});
+  const auto vectors = every_elementwise_operation({1});
+  for (const DType dtype : dtypes) {
+    for (std::size_t i = 0; i < scalars.size(); ++i) {
+      CAPTURE(scalars[i].name);
+      const auto operands = operands_of(scalars[i], dtype);
+      CHECK(scalars[i].run(operands).shape() == Shape{});
+      CHECK(results_of(scalars[i], operands) ==
+            results_of(vectors[i], operands_of(vectors[i], dtype)));
+    }
+  }
+}
+
+TEST_CASE("the gradients of scalars agree with differences") {
+  const Tensor x = random_leaf({}, 1);
+  const Tensor y = random_leaf({}, 2);
+  const RandomStream off;
+  CHECK(gradient_error([&] { return sum(x); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return mean(x); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return max(x); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return stack({x, y, x}, 0); }, {x, y}) < 1e-6);
+  CHECK(gradient_error([&] { return reshape(x, {1, 1}); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return permute(x, {}); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return mean_squared_error(x, y); }, {x, y}) < 1e-6);
+  CHECK(gradient_error([&] { return dropout_add(x, y, 0.5, off); }, {x, y}) < 1e-6);
+}
+
+TEST_CASE("scalars have no axis to be joined along") {
+  const Tensor x = Tensor::scalar(1.0, DType::float32);
+  CHECK_THROWS_AS(concat({x, x}, 0), ValueError);
+}

@@ -1,0 +1,74 @@
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "autograd/ops/attention.h"
+#include "autograd/tape.h"
+#include "tests/autograd/ops/attend.h"
+#include "tests/support/gradients.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+TEST_CASE("the gradients of attention agree with differences with dropout of the weights") {
+  const Tensor q = random_leaf({2, 3, 4}, 1);
+  const Tensor k = random_leaf({2, 4, 4}, 2);
+  const Tensor v = random_leaf({2, 4, 4}, 3);
+  const AttentionOptions options{.num_heads = 2, .dropout = 0.4, .random = RandomStream(5)};
+  const auto run = [&] { return scaled_dot_product_attention(q, k, v, options); };
+  CHECK(values_of(run()) == values_of(run()));
+  CHECK(values_of(run()) != values_of(scaled_dot_product_attention(q, k, v, {.num_heads = 2})));
+  CHECK(gradient_error(run, {q, k, v}) < 1e-6);
+}
+
+TEST_CASE("no two queries, heads or sentences draw the same dropout of their weights") {
+  constexpr std::size_t batch = 2, n_q = 130, n_k = 32, heads = 2;
+  const Tensor q = Tensor::zeros({batch, n_q, heads}, DType::float32);
+  const Tensor k = Tensor::zeros({batch, n_k, heads}, DType::float32);
+  // Every head's values are the unit matrix: its output is its dropped weights.
+  std::vector<double> units(batch * n_k * heads * n_k, 0.0);
+  for (std::size_t i = 0; i < batch * n_k * heads; ++i) units[i * n_k + i / heads % n_k] = 1.0;
+  const Tensor v = Tensor::from({batch, n_k, heads * n_k}, units, DType::float32);
+  const auto y = values_of(scaled_dot_product_attention(
+      q, k, v, {.num_heads = heads, .dropout = 0.5, .random = RandomStream(1)}));
+  std::set<std::vector<double>> rows;
+  for (auto row = y.begin(); row != y.end(); row += n_k) rows.emplace(row, row + n_k);
+  CHECK(rows.size() == batch * n_q * heads);
+}
+
+TEST_CASE("attention at dropout 0 has the bits of attention without dropout") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = random_leaf({2, 5, 4}, 1).copied(dtype);
+    CHECK(attention_results(x, x, x, {.num_heads = 2, .dropout = 0.0, .random = RandomStream(5)}) ==
+          attention_results(x, x, x, {.num_heads = 2}));
+    CHECK(attention_results(x, x, x, {.num_heads = 2, .dropout = 0.7, .random = RandomStream()}) ==
+          attention_results(x, x, x, {.num_heads = 2}));
+  }
+}
+
+TEST_CASE("attention at dropout 1 gives zeros and zero gradients") {
+  const std::vector<double> zeros(40, 0.0);
+  for (const DType dtype : dtypes) {
+    const Tensor x = random_leaf({2, 5, 4}, 1).copied(dtype);
+    const AttentionResults results =
+        attention_results(x, x, x, {.num_heads = 2, .dropout = 1.0, .random = RandomStream(5)});
+    CHECK(results == AttentionResults{zeros, zeros, zeros, zeros});
+  }
+}
+
+TEST_CASE("a query with everything masked gives 0 with zero gradient whatever is dropped") {
+  const Tensor q = random_leaf({2, 3, 4}, 1);
+  const Tensor k = random_leaf({2, 4, 4}, 2);
+  const AttentionOptions options{.num_heads = 2,
+                                 .mask = AttentionMask::padding({0, 4}),
+                                 .dropout = 0.4,
+                                 .random = RandomStream(5)};
+  const AttentionResults results = attention_results(q, k, k, options);
+  for (std::size_t i = 0; i < 12; ++i) {
+    CHECK(results.y[i] == 0.0);
+    CHECK(results.dq[i] == 0.0);
+  }
+  CHECK(gradient_error([&] { return scaled_dot_product_attention(q, k, k, options); }, {q, k}) <
+        1e-6);
+}

@@ -1,0 +1,203 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops/attention.h"
+#include "autograd/tape.h"
+#include "tests/autograd/ops/attend.h"
+#include "tests/support/gradients.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+const double undefined = std::numeric_limits<double>::quiet_NaN();
+
+/// The gradients of q, k and v under a mask for this dL/dy.
+std::vector<std::vector<double>> gradients_of(const Tensor& q, const Tensor& k, const Tensor& v,
+                                              const AttentionMask& mask,
+                                              const std::vector<double>& dy) {
+  Tape tape;
+  const Tensor y = attend(q, k, v, mask);
+  tape.backward(y, Tensor::from(y.shape(), dy, DType::float64));
+  return {values_of(q.gradient()), values_of(k.gradient()), values_of(v.gradient())};
+}
+
+bool finite(const std::vector<double>& values, std::size_t begin, std::size_t end) {
+  return std::all_of(values.begin() + static_cast<std::ptrdiff_t>(begin),
+                     values.begin() + static_cast<std::ptrdiff_t>(end),
+                     [](double x) { return std::isfinite(x); });
+}
+
+/// A random leaf (1, rows, 2) whose last row is NaN.
+Tensor leaf_ending_in_nan(std::size_t rows, std::uint64_t seed) {
+  auto values = values_of(random_leaf({1, rows, 2}, seed));
+  std::fill(values.end() - 2, values.end(), undefined);
+  return Tensor::from({1, rows, 2}, values, DType::float64).require_gradient();
+}
+
+}  // namespace
+
+TEST_CASE("padded keys have no influence at all, not even NaN") {
+  const Tensor q = random_leaf({1, 3, 2}, 1);
+  const Tensor k2 = random_leaf({1, 2, 2}, 2);
+  auto padded = values_of(k2);
+  padded.insert(padded.end(), {undefined, undefined, undefined, undefined});
+  const Tensor k4 = Tensor::from({1, 4, 2}, padded, DType::float64);
+  CHECK(values_of(attend(q, k4, k4, AttentionMask::padding({2}))) ==
+        values_of(scaled_dot_product_attention(q, k2, k2)));
+}
+
+TEST_CASE("NaN in a value behind a causal mask reaches only those who may see it") {
+  const Tensor q = random_leaf({1, 3, 2}, 1);
+  const Tensor v = Tensor::from({1, 3, 2}, {1, 2, 3, 4, undefined, undefined}, DType::float64);
+  const auto y = values_of(attend(q, q, v, AttentionMask::causal()));
+  for (std::size_t i = 0; i < 4; ++i) CHECK(std::isfinite(y[i]));
+  CHECK(std::isnan(y[4]));
+}
+
+TEST_CASE("NaN in a value gives finite gradients to those who may not see it") {
+  const Tensor q = random_leaf({1, 3, 2}, 1);
+  const Tensor k = random_leaf({1, 3, 2}, 2);
+  const Tensor v = leaf_ending_in_nan(3, 3);
+  const std::vector<double> upstream = {1, 2, 3, 4, 0, 0};
+  const auto causal = gradients_of(q, k, v, AttentionMask::causal(), upstream);
+  CHECK(finite(causal[0], 0, 4));
+  for (Tensor leaf : {q, k, v}) leaf.clear_gradient();
+  const AttentionMask nobody_sees_it =
+      AttentionMask::causal() & AttentionMask::keep(1, 3, 3, {1, 1, 1, 1, 1, 1, 1, 1, 0});
+  for (const auto& gradient : gradients_of(q, k, v, nobody_sees_it, upstream)) {
+    CHECK(finite(gradient, 0, 6));
+  }
+}
+
+TEST_CASE("NaN in a key behind a keep-mask leaves all gradients finite") {
+  const Tensor q = random_leaf({1, 2, 2}, 1);
+  const Tensor k = leaf_ending_in_nan(3, 2);
+  const Tensor v = random_leaf({1, 3, 2}, 3);
+  const AttentionMask mask = AttentionMask::keep(1, 2, 3, {1, 1, 0, 1, 1, 0});
+  for (const auto& gradient : gradients_of(q, k, v, mask, {1, 2, 3, 4})) {
+    CHECK(finite(gradient, 0, gradient.size()));
+  }
+}
+
+TEST_CASE("NaN in a query that may see nothing leaves the gradients of keys and values finite") {
+  const Tensor q = leaf_ending_in_nan(2, 1);
+  const Tensor k = random_leaf({1, 3, 2}, 2);
+  const Tensor v = random_leaf({1, 3, 2}, 3);
+  const AttentionMask mask = AttentionMask::keep(1, 2, 3, {1, 1, 1, 0, 0, 0});
+  const auto gradients = gradients_of(q, k, v, mask, {1, 2, 3, 4});
+  for (const auto& gradient : gradients) CHECK(finite(gradient, 0, gradient.size()));
+  CHECK(gradients[0][2] == 0.0);
+  CHECK(gradients[0][3] == 0.0);
+}
+
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+/// x (1, rows, d) with its last row filled with one value.
+Tensor with_last_row(const Tensor& x, double value) {
+  const std::size_t d = x.shape().back();
+  auto values = values_of(x);
+  std::fill(values.end() - static_cast<std::ptrdiff_t>(d), values.end(), value);
+  return Tensor::from(x.shape(), values, x.dtype());
+}
+
+bool all_close(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  return std::ranges::equal(a, b, [=](double x, double y) {
+    return std::abs(x - y) <= tolerance * std::max(1.0, std::abs(y));
+  });
+}
+
+bool all_close(const AttentionResults& a, const AttentionResults& b, double tolerance) {
+  return all_close(a.y, b.y, tolerance) && all_close(a.dq, b.dq, tolerance) &&
+         all_close(a.dk, b.dk, tolerance) && all_close(a.dv, b.dv, tolerance);
+}
+
+/// A row (1, n, 1).
+Tensor column(std::initializer_list<double> values, DType dtype) {
+  return Tensor::from({1, values.size(), 1}, values, dtype);
+}
+
+}  // namespace
+
+TEST_CASE("NaN and infinity behind a mask change no value and no gradient, with dropout too") {
+  constexpr std::size_t n_q = 70, n_k = 67;  // more than one tile
+  std::vector<std::uint8_t> keep(n_q * n_k, 1);
+  for (std::size_t i = 0; i < n_q; ++i) keep[i * n_k + n_k - 1] = 0;
+  const AttentionMask masks[] = {AttentionMask::padding({n_k - 1}),
+                                 AttentionMask::keep(1, n_q, n_k, keep)};
+  for (const DType dtype : dtypes) {
+    const Tensor q = random_leaf({1, n_q, 4}, 1).copied(dtype);
+    const Tensor k = with_last_row(random_leaf({1, n_k, 4}, 2).copied(dtype), 0.0);
+    const Tensor v = with_last_row(random_leaf({1, n_k, 4}, 3).copied(dtype), 0.0);
+    for (const AttentionMask& mask : masks) {
+      for (const double rate : {0.0, 0.5}) {
+        const AttentionOptions options{
+            .num_heads = 2, .mask = mask, .dropout = rate, .random = RandomStream(5)};
+        const AttentionResults expected = attention_results(q, k, v, options);
+        for (const double hidden : {undefined, inf, -inf}) {
+          CAPTURE(hidden);
+          const Tensor bad_k = with_last_row(k, hidden);
+          const Tensor bad_v = with_last_row(v, hidden);
+          CHECK(all_close(attention_results(q, bad_k, bad_v, options), expected, 1e-5));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("scores of 1e4 either way give weights of 0, 1 and halves, and finite gradients") {
+  for (const DType dtype : dtypes) {
+    const Tensor q = column({100, -100}, dtype);
+    const Tensor k = column({100, -100, 100}, dtype);
+    const Tensor v = column({1, 2, 5}, dtype);
+    check_values(attention_weights(q, k), {0.5, 0, 0.5, 0, 1, 0});
+    const AttentionResults results = attention_results(q, k, v, {});
+    CHECK(results.y == std::vector<double>{3, 2});
+    for (const auto& gradient : {results.dq, results.dk, results.dv}) {
+      CHECK(finite(gradient, 0, gradient.size()));
+    }
+    CHECK(results.dk[1] == 0.0);  // no weight of either query depends on it any more
+  }
+}
+
+TEST_CASE("a key whose score is -inf counts as little as one that is masked") {
+  for (const DType dtype : dtypes) {
+    const Tensor q = column({1, 2}, dtype);
+    const Tensor k = column({0.5, 1.5, -inf}, dtype);
+    const Tensor v = column({1, 2, 5}, dtype);
+    const AttentionResults masked = attention_results(q, column({0.5, 1.5, 0}, dtype), v,
+                                                      {.mask = AttentionMask::padding({2})});
+    CHECK(all_close(attention_results(q, k, v, {}), masked, 1e-6));
+  }
+}
+
+TEST_CASE("a query whose scores are all -inf gives 0 with zero gradient, the others go on") {
+  for (const DType dtype : dtypes) {
+    const Tensor k = column({-1, -2}, dtype);
+    const Tensor v = column({3, 4}, dtype);
+    const AttentionResults results = attention_results(column({inf, 1}, dtype), k, v, {});
+    CHECK(results.y[0] == 0.0);
+    CHECK(results.dq[0] == 0.0);
+    const AttentionResults masked = attention_results(
+        column({0, 1}, dtype), k, v, {.mask = AttentionMask::keep(1, 2, 2, {0, 0, 1, 1})});
+    CHECK(all_close(results, masked, 1e-6));
+  }
+}
+
+TEST_CASE("a score of +inf makes the queries that may see it NaN, and no others") {
+  for (const DType dtype : dtypes) {
+    const Tensor q = column({1, 1, 1}, dtype);
+    const Tensor k = column({1, 2, inf}, dtype);
+    const auto y = values_of(attend(q, k, q, AttentionMask::causal()));
+    CHECK(y[0] == 1.0);
+    CHECK(y[1] == doctest::Approx(1.0));
+    CHECK(std::isnan(y[2]));
+  }
+}
