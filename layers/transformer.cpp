@@ -17,9 +17,10 @@ std::optional<Embedding> source_embedding(const Scope& root, const TransformerOp
     return Embedding(root / "source_embedding", source_vocabulary, options.d_model, padding_id);
   }
   if (source_vocabulary != target_vocabulary) {
-    throw ShapeError(fmt::format("transformer: tie_embeddings is all, but the vocabularies have {} "
-                                 "and {} entries, expected one common vocabulary",
-                                 source_vocabulary, target_vocabulary));
+    throw ShapeError(
+        fmt::format("transformer: tie_embeddings is all, but the vocabularies have {} "
+                    "and {} entries, expected one common vocabulary",
+                    source_vocabulary, target_vocabulary));
   }
   return std::nullopt;
 }
@@ -32,8 +33,8 @@ Transformer::Transformer(Parameters& parameters, const TransformerOptions& o,
     : options_(o),
       target_embedding_(Scope(parameters) / "target_embedding", target_vocabulary, o.d_model,
                         padding_id),
-      own_source_embedding_(source_embedding(Scope(parameters), o, source_vocabulary,
-                                             target_vocabulary, padding_id)),
+      own_source_embedding_(
+          source_embedding(Scope(parameters), o, source_vocabulary, target_vocabulary, padding_id)),
       source_positions_(Scope(parameters) / "source_positions", o.positions, o.max_length,
                         o.d_model, parameters.dtype()),
       target_positions_(Scope(parameters) / "target_positions", o.positions, o.max_length,
@@ -50,25 +51,35 @@ Transformer::Transformer(Parameters& parameters, const TransformerOptions& o,
   output_bias_ = output.parameter("bias", {target_vocabulary}, zeros_initializer());
 }
 
-Tensor Transformer::embed(const Embedding& embedding, const Positions& positions,
-                          const Dropout& dropout, const TokenBatch& tokens,
-                          const RandomStream& random) const {
-  return dropout(positions(embedding(tokens.ids)), random);
+Tensor Transformer::embed_source(const TokenBatch& source, const RandomStream& random) const {
+  const Embedding& embedding = own_source_embedding_ ? *own_source_embedding_ : target_embedding_;
+  return source_dropout_(source_positions_(embedding(source.ids)), random);
+}
+
+Tensor Transformer::embed_target(const TokenBatch& target, const RandomStream& random) const {
+  return target_dropout_(target_positions_(target_embedding_(target.ids)), random);
 }
 
 Tensor Transformer::encode(const TokenBatch& source, const RandomStream& random) const {
-  const Embedding& embedding = own_source_embedding_ ? *own_source_embedding_ : target_embedding_;
-  return encoder_(embed(embedding, source_positions_, source_dropout_, source, random),
-                  AttentionMask::padding(source.lengths), random);
+  return encode_embedded(embed_source(source, random), source, random);
 }
 
-Tensor Transformer::decode(const TokenBatch& target, const Tensor& memory,
-                           const TokenBatch& source, const RandomStream& random) const {
-  const DecoderMasks masks{
-      .self = AttentionMask::causal() & AttentionMask::padding(target.lengths),
-      .cross = AttentionMask::padding(source.lengths)};
-  return decoder_(embed(target_embedding_, target_positions_, target_dropout_, target, random),
-                  memory, masks, random);
+Tensor Transformer::encode_embedded(const Tensor& embedded, const TokenBatch& source,
+                                    const RandomStream& random) const {
+  return encoder_(embedded, AttentionMask::padding(source.lengths), random);
+}
+
+Tensor Transformer::decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
+                           const RandomStream& random) const {
+  return decode_embedded(embed_target(target, random), target, memory, source, random);
+}
+
+Tensor Transformer::decode_embedded(const Tensor& embedded, const TokenBatch& target,
+                                    const Tensor& memory, const TokenBatch& source,
+                                    const RandomStream& random) const {
+  const DecoderMasks masks{.self = AttentionMask::causal() & AttentionMask::padding(target.lengths),
+                           .cross = AttentionMask::padding(source.lengths)};
+  return decoder_(embedded, memory, masks, random);
 }
 
 Tensor Transformer::logits(const Tensor& decoded) const {

@@ -36,13 +36,24 @@ class Transformer {
               std::size_t source_vocabulary, std::size_t target_vocabulary,
               std::int32_t padding_id);
 
+  /// What the encoder and the decoder read: token vectors with positions, after dropout, (rows,
+  /// length, d_model).
+  Tensor embed_source(const TokenBatch& source, const RandomStream& random = {}) const;
+  Tensor embed_target(const TokenBatch& target, const RandomStream& random = {}) const;
+
   /// The encoder's output, (rows, source length, d_model).
   Tensor encode(const TokenBatch& source, const RandomStream& random = {}) const;
+  /// The same from token vectors of one's own; of `source` the lengths alone count.
+  Tensor encode_embedded(const Tensor& embedded, const TokenBatch& source,
+                         const RandomStream& random = {}) const;
 
-  /// The decoder's output for the tokens so far, (rows, target length, d_model). `target` starts with
-  /// <bos>; position t sees target tokens up to t and all of the source.
+  /// The decoder's output for the tokens so far, (rows, target length, d_model). `target` starts
+  /// with <bos>; position t sees target tokens up to t and all of the source.
   Tensor decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
                 const RandomStream& random = {}) const;
+  /// The same from token vectors of one's own; of `target` and `source` the lengths alone count.
+  Tensor decode_embedded(const Tensor& embedded, const TokenBatch& target, const Tensor& memory,
+                         const TokenBatch& source, const RandomStream& random = {}) const;
 
   /// Scores of the next token, (..., target vocabulary), from the decoder's output (..., d_model).
   Tensor logits(const Tensor& decoded) const;
@@ -54,9 +65,6 @@ class Transformer {
   const TransformerOptions& options() const { return options_; }
 
  private:
-  Tensor embed(const Embedding& embedding, const Positions& positions, const Dropout& dropout,
-               const TokenBatch& tokens, const RandomStream& random) const;
-
   TransformerOptions options_;
   Embedding target_embedding_;
   std::optional<Embedding> own_source_embedding_;

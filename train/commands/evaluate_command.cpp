@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "data/error.h"
 #include "data/load_corpus.h"
 #include "train/checkpoint.h"
 #include "train/commands/commands.h"
@@ -10,26 +9,12 @@
 #include "train/evaluator.h"
 #include "train/exit_code.h"
 #include "train/greedy_decoder.h"
+#include "train/known_words.h"
 #include "train/progress.h"
 #include "train/sentence_limit.h"
 
 namespace tapestry {
 namespace {
-
-/// Held-out text may have changed since training; the vocabularies may not.
-void require_known_words(const TrainedModel& trained, const ParallelCorpus& corpus,
-                         const std::string& run) {
-  if (corpus.source_vocabulary == trained.codec.source_vocabulary() &&
-      corpus.target_vocabulary == trained.codec.target_vocabulary()) {
-    return;
-  }
-  throw DataError(fmt::format("{}: the training data have changed: found vocabularies of {} and {} "
-                              "entries, expected the {} and {} that the model knows",
-                              run, corpus.source_vocabulary.size(), corpus.target_vocabulary.size(),
-                              trained.codec.source_vocabulary().size(),
-                              trained.codec.target_vocabulary().size()),
-                  "put the original training files back");
-}
 
 void print_scores(const TrainedModel& trained, const char* which,
                   const std::vector<SentencePair>& pairs) {
@@ -63,7 +48,7 @@ int evaluate_command(const EvaluateArguments& arguments) {
   const auto [path, snapshot] = open_run(arguments.run);
   const TrainedModel trained = load_model(snapshot);
   const ParallelCorpus corpus = load_corpus(trained.config.data, ".");
-  require_known_words(trained, corpus, arguments.run);
+  require_known_words(trained.codec, corpus, arguments.run);
   require_fitting_sentences(corpus, trained.config.model.max_length);
   fmt::print("{}, step {}\n", path.string(), trained.step);
   print_scores(trained, "validation", corpus.validation);

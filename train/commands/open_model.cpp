@@ -1,0 +1,92 @@
+#include "train/commands/open_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <system_error>
+
+#include "data/load_corpus.h"
+#include "train/checkpoint.h"
+#include "train/commands/open_run.h"
+#include "train/config_error.h"
+#include "train/known_words.h"
+#include "train/sentence_limit.h"
+
+namespace tapestry {
+namespace {
+
+bool is_run_or_checkpoint(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) || path.extension() == ".h5";
+}
+
+VocabularySizes sizes_of(const ParallelCorpus& corpus) {
+  return {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()};
+}
+
+std::unique_ptr<Seq2SeqModel> copy_of(const Seq2SeqModel& model, const Config& config,
+                                      const ParallelCorpus& corpus, DType dtype) {
+  auto copy =
+      std::make_unique<Seq2SeqModel>(config.model, sizes_of(corpus), dtype, config.train.seed);
+  for (NamedTensor to : copy->parameters) {
+    const Tensor from = model.parameters.find(to.name)->tensor.copied(dtype);
+    dispatch(dtype, [&]<class T>() {
+      std::ranges::copy(from.values<T>(), to.tensor.mutable_values<T>().begin());
+    });
+  }
+  return copy;
+}
+
+ConfiguredModel untrained(const std::string& path, const std::vector<std::string>& overrides) {
+  Config config = load_config(path, overrides);
+  ParallelCorpus corpus = load_corpus(config.data, ".");
+  auto model = std::make_unique<Seq2SeqModel>(config.model, sizes_of(corpus), DType::float64,
+                                              config.train.seed);
+  return {.config = std::move(config),
+          .corpus = std::move(corpus),
+          .origin = fmt::format("{}, initial values", path),
+          .model = std::move(model)};
+}
+
+ConfiguredModel trained(const std::string& path, const std::vector<std::string>& overrides) {
+  if (!overrides.empty()) {
+    throw ConfigError(
+        {{.place = {.file = "command line: " + overrides.front()},
+          .message = fmt::format("found an override beside {}, expected none: a trained "
+                                 "model keeps the config it was trained with",
+                                 path),
+          .hint = "leave it out, or name a config file"}});
+  }
+  const auto [file, snapshot] = open_run(path);
+  const TrainedModel found = load_model(snapshot);
+  ParallelCorpus corpus = load_corpus(found.config.data, ".");
+  require_known_words(found.codec, corpus, path);
+  auto model = copy_of(*found.model, found.config, corpus, DType::float64);
+  return {.config = found.config,
+          .corpus = std::move(corpus),
+          .origin = fmt::format("{}, step {}", file.string(), found.step),
+          .model = std::move(model)};
+}
+
+}  // namespace
+
+Batch ConfiguredModel::first_batch(std::size_t rows) const {
+  std::vector<std::size_t> indices(std::min(rows, corpus.train.size()));
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return make_batch(corpus.train, indices);
+}
+
+std::unique_ptr<Seq2SeqModel> ConfiguredModel::with_dtype(DType dtype) const {
+  return copy_of(*model, config, corpus, dtype);
+}
+
+ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides) {
+  ConfiguredModel opened =
+      is_run_or_checkpoint(path) ? trained(path, overrides) : untrained(path, overrides);
+  require_fitting_sentences(opened.corpus, opened.config.model.max_length);
+  return opened;
+}
+
+}  // namespace tapestry
