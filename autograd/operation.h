@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -62,15 +65,57 @@ class ListOperationRecord final : public Record {
 /// Gives y a gradient of its own, to be filled by whatever uses y. Throws ValueError if it has one.
 std::shared_ptr<GradientSlot> new_slot(Tensor& y);
 
+using Again = std::function<Tensor(std::span<const Tensor>)>;
+
+/// Shows the observer of a tape an operation that has been recorded.
+void show(Tape& tape, const char* operation, std::span<const Tensor> inputs, const Tensor& y,
+          Again again);
+
+}  // namespace detail
+
+template <class Op, class... Inputs>
+Tensor apply(Op op, const Inputs&... inputs);
+template <class Op>
+Tensor apply_to_list(Op op, std::span<const Tensor> inputs);
+
+namespace detail {
+
+/// How to apply op, which has not run yet, to N other inputs.
+template <std::size_t N, class Op>
+Again again(const Op& op) {
+  if constexpr (std::is_copy_constructible_v<Op>) {
+    return [op](std::span<const Tensor> inputs) {
+      return [&]<std::size_t... I>(std::index_sequence<I...>) { return apply(op, inputs[I]...); }
+      (std::make_index_sequence<N>{});
+    };
+  } else {
+    return {};
+  }
+}
+
+template <class Op>
+Again again_with_list(const Op& op) {
+  if constexpr (std::is_copy_constructible_v<Op>) {
+    return [op](std::span<const Tensor> inputs) { return apply_to_list(op, inputs); };
+  } else {
+    return {};
+  }
+}
+
 }  // namespace detail
 
 /// Runs op on its inputs and, if a tape is alive and an input requires a gradient, records it.
 template <class Op, class... Inputs>
 Tensor apply(Op op, const Inputs&... inputs) {
+  if (!is_recorded(inputs...)) return op.forward(inputs...);
+  Tape& tape = *Tape::active();
+  detail::Again again;
+  if (tape.observer() != nullptr) again = detail::again<sizeof...(Inputs)>(op);
   Tensor y = op.forward(inputs...);
-  if (is_recorded(inputs...)) {
-    Tape::active()->record(std::make_unique<detail::OperationRecord<Op, sizeof...(Inputs)>>(
-        std::move(op), detail::new_slot(y), std::array{inputs.slot()...}));
+  tape.record(std::make_unique<detail::OperationRecord<Op, sizeof...(Inputs)>>(
+      std::move(op), detail::new_slot(y), std::array{inputs.slot()...}));
+  if (tape.observer() != nullptr) {
+    detail::show(tape, Op::name, std::array{inputs...}, y, std::move(again));
   }
   return y;
 }
@@ -79,13 +124,15 @@ Tensor apply(Op op, const Inputs&... inputs) {
 /// backward std::span<const Gradient>.
 template <class Op>
 Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
+  const bool wanted = std::ranges::any_of(inputs, &Tensor::requires_gradient);
+  if (!wanted || Tape::active() == nullptr) return op.forward(inputs);
+  Tape& tape = *Tape::active();
+  detail::Again again;
+  if (tape.observer() != nullptr) again = detail::again_with_list(op);
   Tensor y = op.forward(inputs);
-  bool wanted = false;
-  for (const Tensor& input : inputs) wanted = wanted || input.requires_gradient();
-  if (wanted && Tape::active() != nullptr) {
-    Tape::active()->record(std::make_unique<detail::ListOperationRecord<Op>>(
-        std::move(op), detail::new_slot(y), inputs));
-  }
+  tape.record(std::make_unique<detail::ListOperationRecord<Op>>(std::move(op), detail::new_slot(y),
+                                                                inputs));
+  if (tape.observer() != nullptr) detail::show(tape, Op::name, inputs, y, std::move(again));
   return y;
 }
 

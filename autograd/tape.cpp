@@ -28,7 +28,19 @@ std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y) {
   return slot;
 }
 
-Tape::Tape() : outer_(active_tape) { active_tape = this; }
+void detail::show(Tape& tape, const char* operation, std::span<const Tensor> inputs,
+                  const Tensor& y, Again again) {
+  const TapePause nothing_is_recorded;
+  tape.observer()->forward_ran({.operation = operation,
+                                .layer_path = &current_layer_path(),
+                                .inputs = inputs,
+                                .output = y,
+                                .again = std::move(again)});
+}
+
+Tape::Tape(TapeObserver* observer) : outer_(active_tape), observer_(observer) {
+  active_tape = this;
+}
 Tape::~Tape() { active_tape = outer_; }
 
 Tape* Tape::active() { return active_tape; }
@@ -76,6 +88,7 @@ void Tape::backward(const Tensor& y, const Tensor& dy) {
     const Tensor gradient = output.value();
     output.clear();
     record->backward(gradient);
+    if (observer_ != nullptr) observer_->backward_ran(output, gradient);
   }
 }
 

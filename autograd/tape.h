@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "autograd/gradient.h"
+#include "autograd/tape_observer.h"
 #include "autograd/tensor.h"
 
 namespace tapestry {
@@ -43,7 +44,9 @@ class Record {
 /// it has run. Tapes nest; the innermost records. Every thread has tapes of its own.
 class Tape {
  public:
-  Tape();
+  Tape() : Tape(nullptr) {}
+  /// Every operation is shown to `observer`, which outlives the tape. Null: to nobody.
+  explicit Tape(TapeObserver* observer);
   ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -58,6 +61,7 @@ class Tape {
   /// Number of operations recorded and not yet used up.
   std::size_t size() const { return records_.size(); }
   void record(std::unique_ptr<Record> record) { records_.push_back(std::move(record)); }
+  TapeObserver* observer() const { return observer_; }
 
   /// The tape that records on this thread, or null.
   static Tape* active();
@@ -67,6 +71,7 @@ class Tape {
 
   std::vector<std::unique_ptr<Record>, kernels::PoolAllocator<std::unique_ptr<Record>>> records_;
   Tape* outer_;
+  TapeObserver* observer_;
 };
 
 /// While one is alive, nothing is recorded on its thread.

@@ -178,8 +178,24 @@ void CommandLine::add_gradcheck() {
   CLI::App& command = add_command(
       "gradcheck", "Compare all gradients of a configured model with central differences",
       [this] { return printing([this] { return gradcheck_command(gradcheck_); }); });
-  command.add_option("CONFIG", gradcheck_.config, "Config file (YAML)")->required();
+  command
+      .add_option("MODEL", gradcheck_.model,
+                  "Config file (initial values), run directory or checkpoint (trained ones)")
+      ->required();
   add_overrides(command, gradcheck_.overrides);
+  command
+      .add_option("--coordinates", gradcheck_.coordinates,
+                  "Coordinates to move of each tensor; larger ones are sampled")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--directions", gradcheck_.directions,
+                  "Random directions in which to move each tensor as a whole")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  command.add_option("--seed", gradcheck_.seed, "Of the sample, the directions and output weights")
+      ->capture_default_str();
+  command.add_flag("--json", gradcheck_.json, "Print one JSON object");
 }
 
 void CommandLine::add_inspect() {

@@ -19,15 +19,15 @@ using Targets = std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>>;
 void require_fitting(const Tensor& logits, const Ids& targets, double label_smoothing) {
   if (logits.rank() != 3 || logits.shape()[0] != targets.shape()[0] ||
       logits.shape()[1] != targets.shape()[1] || logits.shape()[2] == 0) {
-    throw ShapeError(fmt::format("cross_entropy: logits have shape {}, expected ({}, {}, "
-                                 "vocabulary) (targets are ({}, {}))",
-                                 to_string(logits.shape()), targets.shape()[0], targets.shape()[1],
-                                 targets.shape()[0], targets.shape()[1]));
+    throw ShapeError(
+        fmt::format("cross_entropy: logits have shape {}, expected ({}, {}, "
+                    "vocabulary) (targets are ({}, {}))",
+                    to_string(logits.shape()), targets.shape()[0], targets.shape()[1],
+                    targets.shape()[0], targets.shape()[1]));
   }
   if (!(label_smoothing >= 0 && label_smoothing < 1)) {
-    throw ValueError(
-        fmt::format("cross_entropy: label_smoothing is {}, expected 0 <= alpha < 1",
-                    label_smoothing));
+    throw ValueError(fmt::format("cross_entropy: label_smoothing is {}, expected 0 <= alpha < 1",
+                                 label_smoothing));
   }
 }
 
@@ -49,16 +49,30 @@ std::size_t count_kept(const Targets& targets) {
       std::count_if(targets.begin(), targets.end(), [](std::int32_t id) { return id >= 0; }));
 }
 
+/// Where forward leaves a number for its caller, if anywhere. A copy of the operation, which may
+/// run again when the caller is gone, leaves it nowhere.
+struct Destination {
+  double* place;
+  explicit Destination(double* to) : place(to) {}
+  Destination(Destination&&) = default;
+  Destination(const Destination&) : place(nullptr) {}
+  void put(double value) const {
+    if (place != nullptr) *place = value;
+  }
+};
+
 struct CrossEntropy {
   static constexpr const char* name = "cross_entropy";
   Targets targets;
   double label_smoothing;
   double normalizer;
-  double* nll_sum;  // where forward leaves it; may be null
+  Destination nll_sum;
   Tensor logits{}, log_sums{};
 
   kernels::CrossEntropyProblem problem() const {
-    return {.rows = targets.size(), .vocabulary = logits.shape().back(), .targets = targets.data(),
+    return {.rows = targets.size(),
+            .vocabulary = logits.shape().back(),
+            .targets = targets.data(),
             .label_smoothing = label_smoothing};
   }
 
@@ -69,7 +83,7 @@ struct CrossEntropy {
       return kernels::cross_entropy(problem(), x.values<T>().data(),
                                     log_sums.mutable_values<T>().data());
     });
-    if (nll_sum != nullptr) *nll_sum = sums.negative_log_likelihood;
+    nll_sum.put(sums.negative_log_likelihood);
     return Tensor::scalar(sums.loss / normalizer, x.dtype());
   }
 
@@ -77,29 +91,28 @@ struct CrossEntropy {
     dispatch(dy.dtype(), [&]<class T>() {
       kernels::cross_entropy_backward(problem(), logits.values<T>().data(),
                                       log_sums.values<T>().data(),
-                                      static_cast<T>(dy.item() / normalizer),
-                                      dlogits.target<T>());
+                                      static_cast<T>(dy.item() / normalizer), dlogits.target<T>());
     });
   }
 };
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, const Ids& targets,
-                     const CrossEntropyOptions& options, double* nll_sum) {
+Tensor cross_entropy(const Tensor& logits, const Ids& targets, const CrossEntropyOptions& options,
+                     double* nll_sum) {
   require_fitting(logits, targets, options.label_smoothing);
   Targets checked = checked_targets(targets, options.ignored_id, logits.shape()[2]);
-  const std::size_t normalizer =
-      options.normalizer != 0 ? options.normalizer : count_kept(checked);
+  const std::size_t normalizer = options.normalizer != 0 ? options.normalizer : count_kept(checked);
   if (normalizer == 0) {
-    throw ValueError(fmt::format("cross_entropy: all {} targets are ignored (id {}), expected at "
-                                 "least one that counts",
-                                 checked.size(), options.ignored_id));
+    throw ValueError(
+        fmt::format("cross_entropy: all {} targets are ignored (id {}), expected at "
+                    "least one that counts",
+                    checked.size(), options.ignored_id));
   }
   return apply(CrossEntropy{.targets = std::move(checked),
                             .label_smoothing = options.label_smoothing,
                             .normalizer = static_cast<double>(normalizer),
-                            .nll_sum = nll_sum},
+                            .nll_sum = Destination(nll_sum)},
                logits);
 }
 

@@ -9,7 +9,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/gradcheck.h"
@@ -18,7 +17,6 @@
 namespace {
 
 using tapestry::Gradient;
-using tapestry::NamedTensor;
 using tapestry::Tensor;
 
 template <class T>
@@ -80,12 +78,8 @@ int main() {
       Tensor::from({2, 3}, {-2.0, -0.5, 0.0, 0.3, 1.0, 4.0}, DType::float64).require_gradient();
   const Tensor beta = Tensor::scalar(1.5, DType::float64).require_gradient();
 
-  const std::vector<NamedTensor> inputs{{"x", x}, {"beta", beta}};
   const tapestry::GradcheckReport report =
-      tapestry::gradcheck([&] { return swish(x, beta); }, inputs);
-  for (const auto& row : report.rows) {
-    std::printf("%-4s %zu coordinates, worst relative error %.1e\n", row.name.c_str(),
-                row.coordinates_checked, row.worst_relative_error);
-  }
+      tapestry::gradcheck([&] { return swish(x, beta); }, {{"x", x}, {"beta", beta}});
+  std::fputs(to_string(report).c_str(), stdout);
   return report.worst_relative_error() < 1e-6 ? 0 : 1;
 }

@@ -188,19 +188,6 @@ TEST_CASE("translate of nothing says nothing") {
   CHECK(done.out.empty());
 }
 
-TEST_CASE("gradcheck prints a row for each parameter and finds no wrong gradient") {
-  const Workplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  const Outcome done = work.run({"gradcheck", "tiny.yaml", "model.tie_embeddings=none"});
-  CHECK(done.code == 0);
-  CHECK(done.err.empty());
-  CHECK(done.out.starts_with("parameter "));
-  CHECK(contains(done.out, "\nencoder.layers.0.self_attn.q_proj.weight "));
-  CHECK(contains(done.out, "50 parameters: 50 agree, 0 wrong, 0 cannot be told; worst relative "));
-  CHECK(count_lines(done.out) == 52);
-  CHECK(work.contents().size() == 1);
-}
-
 TEST_CASE("inspect lists arrays, numbers and the config") {
   const TrainedWorkplace work;
   const Outcome done = work.run({"inspect", work.checkpoint(12)});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,14 @@ int evaluate_command(const EvaluateArguments& arguments);
 int translate_command(const std::string& run);
 
 struct GradcheckArguments {
-  std::string config;
-  std::vector<std::string> overrides;
+  std::string model;                   ///< a config file, run directory or checkpoint
+  std::vector<std::string> overrides;  ///< section.key=value, for a config file
+  std::size_t coordinates = 8;         ///< of each tensor; larger ones are sampled
+  std::size_t directions = 3;          ///< in which each tensor is moved as a whole
+  std::uint64_t seed = 1;              ///< of the sample, directions and output weights
+  bool json = false;
 };
+/// Exit code 1 if a gradient is wrong.
 int gradcheck_command(const GradcheckArguments& arguments);
 
 int inspect_command(const std::string& run);

@@ -1,31 +1,20 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
-
 #include "autograd/gradcheck.h"
+#include "autograd/ops/add.h"
+#include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/mul.h"
-#include "data/load_corpus.h"
 #include "data/vocabulary.h"
 #include "train/batch_tensors.h"
 #include "train/commands/commands.h"
-#include "train/config.h"
+#include "train/commands/gradcheck_json.h"
+#include "train/commands/open_model.h"
 #include "train/exit_code.h"
-#include "train/sentence_limit.h"
-#include "train/seq2seq_model.h"
 
 namespace tapestry {
 namespace {
 
 constexpr std::size_t sentences = 3;
-constexpr GradcheckOptions options{.max_coordinates = 4};
-
-/// A small real batch.
-Batch first_batch(const ParallelCorpus& corpus) {
-  std::vector<std::size_t> indices(std::min(sentences, corpus.train.size()));
-  std::iota(indices.begin(), indices.end(), std::size_t{0});
-  return make_batch(corpus.train, indices);
-}
 
 /// (rows, target length, 1): 1 for a token, 0 for padding. What the model says behind the end of a
 /// sentence means nothing, and the embedding of padding, which it depends on, has no gradient.
@@ -38,37 +27,88 @@ Tensor token_weights(const Batch& batch) {
   return weights;
 }
 
-void print_row(const GradcheckRow& row) {
-  fmt::print("{:<52} {:<14} {:>10.3e} {:>10.2e}  {}\n", row.name, to_string(row.shape),
-             row.gradient_norm, row.worst_relative_error, name(row.verdict));
+/// Moves every value by up to 0.1. Initial values are too even to check by: where all weights of a
+/// norm are 1 and all biases 0, a gradient that leaves them out is right.
+void make_uneven(const Parameters& parameters) {
+  for (NamedTensor parameter : parameters) {
+    const RandomStream random = RandomStream(1).named("uneven " + parameter.name);
+    std::uint64_t counter = 0;
+    for (double& value : parameter.tensor.mutable_values<double>()) {
+      value += 0.2 * random.uniform(counter++) - 0.1;
+    }
+  }
 }
+
+/// What a training step computes from one small batch, as a function of the parameters and of what
+/// encoder and decoder read.
+class TrainingStep {
+ public:
+  explicit TrainingStep(const ConfiguredModel& configured)
+      : model_(*configured.model),
+        batch_(configured.first_batch(sentences)),
+        source_(source_tokens(batch_)),
+        target_(decoder_tokens(batch_)),
+        labels_(label_ids(batch_)),
+        token_weights_(token_weights(batch_)),
+        loss_{.ignored_id = pad_id, .label_smoothing = configured.config.train.label_smoothing},
+        random_(RandomStream(configured.config.train.seed).named("dropout").at(1)),
+        source_offset_(zeros_like(transformer().embed_source(source_))),
+        target_offset_(zeros_like(transformer().embed_target(target_))) {}
+
+  /// All parameters, and offsets of the token vectors: their gradients are those of the inputs.
+  std::vector<NamedTensor> tensors() const {
+    std::vector<NamedTensor> tensors = model_.parameters.list();
+    tensors.push_back({"source (token vectors)", source_offset_});
+    tensors.push_back({"target (token vectors)", target_offset_});
+    return tensors;
+  }
+
+  std::vector<NamedTensor> outputs() const {
+    const Tensor memory = transformer().encode_embedded(
+        transformer().embed_source(source_, random_) + source_offset_, source_, random_);
+    const Tensor decoded =
+        transformer().decode_embedded(transformer().embed_target(target_, random_) + target_offset_,
+                                      target_, memory, source_, random_);
+    const Tensor logits = transformer().logits(decoded);
+    return {{"loss", cross_entropy(logits, labels_, loss_)},
+            {"logits", mul(logits, token_weights_)}};
+  }
+
+ private:
+  const Transformer& transformer() const { return model_.transformer; }
+
+  static Tensor zeros_like(const Tensor& x) {
+    return Tensor::zeros(x.shape(), DType::float64).require_gradient();
+  }
+
+  const Seq2SeqModel& model_;
+  Batch batch_;
+  TokenBatch source_, target_;
+  Ids labels_;
+  Tensor token_weights_;
+  CrossEntropyOptions loss_;
+  RandomStream random_;
+  Tensor source_offset_, target_offset_;
+};
 
 }  // namespace
 
 int gradcheck_command(const GradcheckArguments& arguments) {
-  const Config config = load_config(arguments.config, arguments.overrides);
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
-  require_fitting_sentences(corpus, config.model.max_length);
-  const Seq2SeqModel model(
-      config.model,
-      {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()},
-      DType::float64, config.train.seed);
-  const Batch batch = first_batch(corpus);
-  const TokenBatch source = source_tokens(batch);
-  const TokenBatch target = decoder_tokens(batch);
-  const Tensor weights = token_weights(batch);
-  const RandomStream random = RandomStream(config.train.seed).named("gradcheck");
-
-  const GradcheckReport report =
-      gradcheck([&] { return mul(model.transformer(source, target, random), weights); },
-                model.parameters.list(), options);
-  fmt::print("{:<52} {:<14} {:>10} {:>10}\n", "parameter", "shape", "gradient", "error");
-  for (const GradcheckRow& row : report.rows) print_row(row);
-  const std::size_t wrong = report.count(GradcheckVerdict::wrong);
-  fmt::print("{} parameters: {} agree, {} wrong, {} cannot be told; worst relative error {:.2e}\n",
-             report.rows.size(), report.count(GradcheckVerdict::agrees), wrong,
-             report.count(GradcheckVerdict::cannot_tell), report.worst_relative_error());
-  return static_cast<int>(wrong == 0 ? ExitCode::done : ExitCode::check_failed);
+  const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
+  if (!configured.trained) make_uneven(configured.model->parameters);
+  const TrainingStep step(configured);
+  const GradcheckReport report = gradcheck_outputs([&] { return step.outputs(); }, step.tensors(),
+                                                   {.directions = arguments.directions,
+                                                    .max_coordinates = arguments.coordinates,
+                                                    .seed = arguments.seed});
+  if (arguments.json) {
+    fmt::print("{}\n", to_json(report, configured.origin));
+  } else {
+    fmt::print("{}{}, float64, {} sentences\n{}", configured.origin,
+               configured.trained ? "" : " made uneven", sentences, to_string(report));
+  }
+  return static_cast<int>(report.count(GradcheckVerdict::wrong) == 0 ? ExitCode::done
+                                                                     : ExitCode::check_failed);
 }
 
 }  // namespace tapestry

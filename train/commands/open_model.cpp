@@ -47,6 +47,7 @@ ConfiguredModel untrained(const std::string& path, const std::vector<std::string
   return {.config = std::move(config),
           .corpus = std::move(corpus),
           .origin = fmt::format("{}, initial values", path),
+          .trained = false,
           .model = std::move(model)};
 }
 
@@ -67,6 +68,7 @@ ConfiguredModel trained(const std::string& path, const std::vector<std::string>&
   return {.config = found.config,
           .corpus = std::move(corpus),
           .origin = fmt::format("{}, step {}", file.string(), found.step),
+          .trained = true,
           .model = std::move(model)};
 }
 

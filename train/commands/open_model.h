@@ -15,7 +15,8 @@ namespace tapestry {
 struct ConfiguredModel {
   Config config;
   ParallelCorpus corpus;
-  std::string origin;                   ///< what its values are, for the reader
+  std::string origin;                   ///< where its values are from, for the reader
+  bool trained;                         ///< false for the initial values of a config
   std::unique_ptr<Seq2SeqModel> model;  ///< float64
 
   /// The first pairs of the training set, at most `rows` of them; for copies of the model in

@@ -7,6 +7,8 @@
 #include <xtensor/xtensor.hpp>
 
 #include "autograd/error.h"
+#include "autograd/ops/add.h"
+#include "autograd/ops/sum.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
@@ -66,6 +68,14 @@ TEST_CASE("ignored targets count for nothing and get zero gradient") {
   const auto gradient = values_of(logits.gradient());
   for (std::size_t i = 0; i < 3; ++i) CHECK(gradient[i] != 0.0);
   for (std::size_t i = 3; i < 12; ++i) CHECK(gradient[i] == 0.0);
+}
+
+TEST_CASE("an ignored target leaves alone what other uses of the logits contribute") {
+  const Tensor logits = Tensor::zeros({1, 2, 2}, DType::float64).require_gradient();
+  Tape tape;
+  const Tensor loss = cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9});
+  tape.backward(loss + sum(logits));  // the sum comes last, so its gradient is there first
+  check_values(logits.gradient(), {1.5, 0.5, 1.0, 1.0});
 }
 
 TEST_CASE("a normalizer adds up the losses of parts to that of the whole") {

@@ -1,0 +1,84 @@
+#include "autograd/gradcheck/derivative.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tapestry::gradcheck_detail {
+namespace {
+
+constexpr std::size_t levels = 4;
+using Levels = std::array<double, levels>;  ///< of one quantity at h, h/2, h/4, h/8
+
+struct Differences {
+  Levels central{};  ///< (f(h) - f(-h)) / 2h = f' + O(h^2)
+  Levels jump{};     ///< (f(h) - 2 f(0) + f(-h)) / h = slope on the right - on the left + O(h)
+};
+
+std::vector<Differences> differences_along(Line& line, double step, const Objectives& objectives) {
+  std::vector<Differences> differences(objectives.count());
+  for (std::size_t level = 0; level < levels; ++level) {
+    const double h = std::ldexp(step, -static_cast<int>(level));
+    line.move_to(h);
+    const std::vector<double> above = objectives.values();
+    line.move_to(-h);
+    const std::vector<double> below = objectives.values();
+    for (std::size_t k = 0; k < above.size(); ++k) {
+      const double here = objectives.value_at_start(k);
+      differences[k].central[level] = (above[k] - below[k]) / (2.0 * h);
+      differences[k].jump[level] = ((above[k] - here) - (here - below[k])) / h;
+    }
+  }
+  return differences;
+}
+
+/// A limit for h to 0 and how far it is from those that are one order lower.
+struct Limit {
+  double value, change;
+};
+
+/// The errors of d are of order h^first, h^(first + 2), ...
+Limit extrapolate(Levels d, int first) {
+  double from_shorter = 0.0, from_longer = 0.0;
+  for (std::size_t order = 1; order < levels; ++order) {
+    from_shorter = d[levels - 1];
+    from_longer = d[levels - 2];
+    const double factor = std::ldexp(1.0, first + 2 * (static_cast<int>(order) - 1));
+    for (std::size_t level = levels - 1; level >= order; --level) {
+      d[level] += (d[level] - d[level - 1]) / (factor - 1.0);
+    }
+  }
+  const double value = d[levels - 1];
+  return {value, std::max(std::abs(value - from_shorter), std::abs(value - from_longer))};
+}
+
+/// `rounding` is what may be left in the difference with the shortest step.
+Estimate estimate_from(const Differences& differences, double rounding) {
+  const Limit slope = extrapolate(differences.central, 2);
+  const Limit jump = extrapolate(differences.jump, 1);
+  const double kink = std::max(0.0, std::abs(jump.value) - 8.0 * rounding);
+  return {.value = slope.value, .error = slope.change + rounding + kink};
+}
+
+}  // namespace
+
+std::vector<Estimate> derivatives(Line& line, double step, const Objectives& objectives,
+                                  const std::vector<double>& good_enough) {
+  std::vector<Estimate> best(objectives.count());
+  constexpr int attempts = 3;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    const double h = std::ldexp(step, -4 * attempt);
+    const double shortest = std::ldexp(h, 1 - static_cast<int>(levels));
+    const std::vector<Differences> differences = differences_along(line, h, objectives);
+    bool satisfied = true;
+    for (std::size_t k = 0; k < best.size(); ++k) {
+      const Estimate next = estimate_from(differences[k], objectives.rounding(k) / shortest);
+      if (attempt == 0 || !(best[k].error <= next.error)) best[k] = next;
+      satisfied = satisfied && best[k].error <= good_enough[k];
+    }
+    if (satisfied) break;
+  }
+  return best;
+}
+
+}  // namespace tapestry::gradcheck_detail

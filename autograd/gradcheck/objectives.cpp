@@ -1,0 +1,108 @@
+#include "autograd/gradcheck/objectives.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "autograd/error.h"
+#include "autograd/gradcheck/signed_weights.h"
+#include "autograd/random.h"
+#include "autograd/tape.h"
+
+namespace tapestry::gradcheck_detail {
+namespace {
+
+double inner_product(const Tensor& a, const Tensor& b) {
+  const auto x = a.values<double>();
+  const auto y = b.values<double>();
+  return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+}
+
+double rounding_of(const Tensor& y, const Tensor& weights) {
+  double terms = 0.0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    terms += std::abs(y.values<double>()[i] * weights.values<double>()[i]);
+  }
+  return std::numeric_limits<double>::epsilon() * terms;
+}
+
+/// The same bits; NaN equals itself.
+bool same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    const auto x = a[k].tensor.values<double>();
+    const auto y = b[k].tensor.values<double>();
+    if (a[k].tensor.shape() != b[k].tensor.shape()) return false;
+    if (std::memcmp(x.data(), y.data(), x.size_bytes()) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::move(function)) {
+  const TapePause nothing_is_recorded;
+  const std::vector<NamedTensor> outputs = function_();
+  if (!same(outputs, function_())) {
+    throw ValueError(
+        "gradcheck: the function returned different values when it was called again, expected the "
+        "same: random numbers must come from the same stream each time");
+  }
+  const RandomStream random = RandomStream(seed).named("gradcheck output weights");
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const Tensor& y = outputs[k].tensor;
+    const std::vector<double> w = signed_weights(y.size(), random.at(k));
+    Output output{
+        .name = outputs[k].name, .y = y, .weights = Tensor::from(y.shape(), w, DType::float64)};
+    measure(output);
+    output.unit = y.size() == 1 ? w[0] : 1.0;
+    outputs_.push_back(std::move(output));
+  }
+}
+
+void Objectives::measure(Output& output) const {
+  output.value = inner_product(output.y, output.weights);
+  output.rounding = rounding_of(output.y, output.weights);
+}
+
+void Objectives::leave_out_zeros_of(std::size_t k, const Tensor& dy) {
+  const auto weights = outputs_[k].weights.mutable_values<double>();
+  const auto g = dy.values<double>();
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    if (g[i] == 0.0) weights[i] = 0.0;
+  }
+  measure(outputs_[k]);
+}
+
+std::vector<double> Objectives::values() const {
+  const TapePause nothing_is_recorded;
+  const std::vector<NamedTensor> outputs = function_();
+  std::vector<double> values;
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    values.push_back(inner_product(outputs[k].tensor, outputs_[k].weights));
+  }
+  return values;
+}
+
+std::vector<Tensor> Objectives::gradients(std::size_t k, std::span<const NamedTensor> leaves,
+                                          TapeObserver* observer) const {
+  const auto clear = [&] {
+    for (NamedTensor leaf : leaves) leaf.tensor.clear_gradient();
+  };
+  clear();
+  Tape tape(observer);
+  const Tensor y = function_().at(k).tensor;
+  if (y.requires_gradient()) tape.backward(y, outputs_[k].weights);
+  std::vector<Tensor> gradients;
+  for (const NamedTensor& leaf : leaves) {
+    const Tensor gradient = leaf.tensor.gradient();
+    gradients.push_back(gradient ? gradient.copied(DType::float64) : Tensor());
+  }
+  clear();
+  return gradients;
+}
+
+}  // namespace tapestry::gradcheck_detail

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/named_tensor.h"
+#include "autograd/tape_observer.h"
+
+namespace tapestry::gradcheck_detail {
+
+/// The numbers that a gradient check differentiates: <w, y> for each output y of a function.
+class Objectives {
+ public:
+  using Function = std::function<std::vector<NamedTensor>()>;
+
+  /// throws  ValueError if the function returns different values when it is called again.
+  Objectives(Function function, std::uint64_t seed);
+
+  /// Leaves the elements of output k out of <w, y> at which dy is exactly 0.
+  void leave_out_zeros_of(std::size_t k, const Tensor& dy);
+
+  std::size_t count() const { return outputs_.size(); }
+  const std::string& name(std::size_t k) const { return outputs_[k].name; }
+  /// What rounding may leave in number k: every term of <w, y> is off by its own size times
+  /// epsilon.
+  double rounding(std::size_t k) const { return outputs_[k].rounding; }
+  /// By what numbers and gradients of output k are multiplied: the weight of an output that is one
+  /// number, else 1.
+  double unit(std::size_t k) const { return outputs_[k].unit; }
+
+  /// Number k at the values that the tensors had in the constructor.
+  double value_at_start(std::size_t k) const { return outputs_[k].value; }
+
+  /// All of them at the tensors' present values, without a tape.
+  std::vector<double> values() const;
+
+  /// Gradients of number k with respect to leaves; no tensor where it does not depend on one.
+  std::vector<Tensor> gradients(std::size_t k, std::span<const NamedTensor> leaves,
+                                TapeObserver* observer = nullptr) const;
+
+ private:
+  struct Output {
+    std::string name = {};
+    Tensor y = {}, weights = {};
+    double value = 0.0;
+    double rounding = 0.0;
+    double unit = 1.0;
+  };
+
+  void measure(Output& output) const;
+
+  Function function_;
+  std::vector<Output> outputs_;
+};
+
+}  // namespace tapestry::gradcheck_detail

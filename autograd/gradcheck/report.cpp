@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/explanation.h"
+
+namespace tapestry {
+namespace {
+
+using gradcheck_detail::explanation;
+using gradcheck_detail::place_in;
+
+std::string number(double value, int digits) {
+  return std::isnan(value) ? "-" : fmt::format("{:.{}g}", value, digits);
+}
+
+/// A line of a table whose names are at most `width` long.
+template <class... Cells>
+std::string columns(std::size_t width, const std::string& name, const Cells&... cells) {
+  return fmt::format("{:<{}}  {:<14} {:>9} {:>9}  {:<16} {:>13} {:>13} {:>9} {:>9}  {}\n", name,
+                     width, cells...);
+}
+
+std::string line(std::size_t width, const GradcheckRow& row) {
+  return columns(width, row.name, to_string(row.shape), number(row.gradient_norm, 3),
+                 fmt::format("{:.1e}", row.worst_relative_error),
+                 place_in(row.shape, row.worst_coordinate), number(row.analytic, 6),
+                 number(row.numeric, 6), number(row.cosine, 6), number(row.factor, 5),
+                 name(row.verdict));
+}
+
+/// One line a tensor, under a heading for each output.
+std::string table(const GradcheckReport& report) {
+  std::size_t width = 6;
+  for (const GradcheckRow& row : report.rows) width = std::max(width, row.name.size());
+  std::string text;
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    const std::string& output = report.rows[i].output;
+    if (i == 0 || output != report.rows[i - 1].output) {
+      text += columns(width, output.empty() ? "tensor" : "gradients of the " + output, "shape",
+                      "norm", "error", "at", "by the tape", "difference", "cosine", "factor", "");
+    }
+    text += line(width, report.rows[i]);
+  }
+  return text;
+}
+
+std::string named(const GradcheckRow& row) {
+  return row.output.empty() ? row.name : fmt::format("{} (of {})", row.name, row.output);
+}
+
+template <class Condition>
+std::string listed(const GradcheckReport& report, const char* title, Condition applies) {
+  std::string names;
+  for (const GradcheckRow& row : report.rows) {
+    if (applies(row)) names += fmt::format("\n  {}", named(row));
+  }
+  return names.empty() ? "" : fmt::format("{}{}\n", title, names);
+}
+
+std::string untold(const GradcheckReport& report) {
+  std::string text;
+  for (const GradcheckRow& row : report.rows) {
+    const std::size_t count = row.coordinates.untold + row.directions.untold;
+    if (count == 0) continue;
+    text += fmt::format(
+        "\n  {}: {} of {} comparisons{}", named(row), count,
+        row.coordinates.checked + row.directions.checked,
+        row.untold_coordinate ? ", such as at " + place_in(row.shape, row.untold_coordinate) : "");
+  }
+  return text.empty() ? "" : "could not be told (a kink or cancellation):" + text + "\n";
+}
+
+std::string wrong(const GradcheckReport& report) {
+  std::string text;
+  for (const GradcheckRow& row : report.rows) {
+    if (row.verdict != GradcheckVerdict::wrong) continue;
+    text += fmt::format("wrong: {}: {}\n", named(row), explanation(row));
+  }
+  return text;
+}
+
+std::string shapes(const std::vector<Shape>& inputs) {
+  std::string text;
+  for (const Shape& shape : inputs) text += (text.empty() ? "" : ", ") + to_string(shape);
+  return text;
+}
+
+std::string located(const GradcheckReport& report) {
+  if (report.first_wrong) {
+    const FaultyOperation& found = *report.first_wrong;
+    return fmt::format(
+        "first wrong operation: {} (number {} of {} recorded), {}, inputs {}\n"
+        "  input {}: {}\n",
+        found.operation, found.index + 1, found.recorded,
+        found.layer_path.empty() ? "outside of layers" : "in " + found.layer_path,
+        shapes(found.inputs), found.input + 1, explanation(found.row));
+  }
+  return "no operation is wrong when it is checked alone on the inputs it had: look at how "
+         "contributions to one gradient come together, and for values that change between calls\n";
+}
+
+}  // namespace
+
+std::string to_string(const GradcheckReport& report) {
+  std::string text = table(report);
+  text += listed(report, "never reached:", [](const GradcheckRow& row) { return !row.reached; });
+  text += listed(report, "zero everywhere, but for rounding:", [](const GradcheckRow& row) {
+    return row.reached && row.zero;
+  });
+  text += untold(report) + wrong(report);
+  if (report.count(GradcheckVerdict::wrong) > 0) text += located(report);
+  return text + fmt::format(
+                    "{} gradients: {} agree, {} wrong, {} cannot be told; worst relative "
+                    "error {:.1e}\n",
+                    report.rows.size(), report.count(GradcheckVerdict::agrees),
+                    report.count(GradcheckVerdict::wrong),
+                    report.count(GradcheckVerdict::cannot_tell), report.worst_relative_error());
+}
+
+}  // namespace tapestry

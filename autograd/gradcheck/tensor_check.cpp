@@ -1,0 +1,254 @@
+#include "autograd/gradcheck/tensor_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "autograd/gradcheck/comparison.h"
+#include "autograd/gradcheck/coordinates.h"
+#include "autograd/gradcheck/signed_weights.h"
+
+namespace tapestry::gradcheck_detail {
+namespace {
+
+using Values = std::span<const double>;
+
+double inner_product(Values a, Values b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+/// One objective: the tape's gradient of it, and sums for cosine and factor.
+struct Examined {
+  GradcheckRow row;
+  Values gradient = {};  ///< empty: all zero
+  double analytic_squares = 0.0, numeric_squares = 0.0, products = 0.0;
+
+  double at(std::size_t i) const { return gradient.empty() ? 0.0 : gradient[i]; }
+  double along(std::size_t first, Values direction) const {
+    return gradient.empty() ? 0.0
+                            : inner_product(gradient.subspan(first, direction.size()), direction);
+  }
+};
+
+class TensorCheck {
+ public:
+  TensorCheck(const NamedTensor& named, std::span<const Tensor> gradients,
+              const Objectives& objectives, const GradcheckOptions& options);
+
+  std::vector<GradcheckRow> rows();
+
+ private:
+  void check_directions();
+  bool enough_directions() const;
+  void check_coordinates();
+  void find_wrong_coordinate(std::size_t k, const std::vector<double>& direction);
+  std::vector<Comparison> compare_coordinate(std::size_t i);
+  std::vector<Comparison> compare_range(std::size_t first, const std::vector<double>& direction);
+  std::vector<Comparison> compare_along(Line& line, const std::vector<double>& analytic,
+                                        double length);
+  Yardstick yardstick(std::size_t k, double length) const;
+  void note_coordinate(Examined& of, std::size_t i, const Comparison& c);
+
+  Tensor tensor_;
+  const Objectives& objectives_;
+  const GradcheckOptions& options_;
+  RandomStream random_;
+  std::vector<Examined> examined_;
+};
+
+TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradients,
+                         const Objectives& objectives, const GradcheckOptions& options)
+    : tensor_(named.tensor),
+      objectives_(objectives),
+      options_(options),
+      random_(RandomStream(options.seed).named(named.name)) {
+  for (std::size_t k = 0; k < objectives.count(); ++k) {
+    Examined of{.row = {.output = objectives.name(k),
+                        .name = named.name,
+                        .shape = tensor_.shape(),
+                        .reached = static_cast<bool>(gradients[k])}};
+    if (of.row.reached) of.gradient = gradients[k].values<double>();
+    of.row.gradient_norm = std::sqrt(inner_product(of.gradient, of.gradient));
+    examined_.push_back(std::move(of));
+    const Yardstick by = yardstick(k, 1.0);
+    examined_.back().row.zero = by.scale <= by.zero;
+  }
+}
+
+/// `length` is that of the direction, so that coordinates and directions are measured alike.
+Yardstick TensorCheck::yardstick(std::size_t k, double length) const {
+  const auto size = static_cast<double>(std::max<std::size_t>(tensor_.size(), 1));
+  return {.scale = length * examined_[k].row.gradient_norm / std::sqrt(size),
+          .zero = objectives_.rounding(k) / options_.step,
+          .tolerance = options_.tolerance};
+}
+
+std::vector<Comparison> TensorCheck::compare_along(Line& line, const std::vector<double>& analytic,
+                                                   double length) {
+  std::vector<double> good_enough;
+  for (std::size_t k = 0; k < analytic.size(); ++k) {
+    good_enough.push_back(yardstick(k, length).good_enough(analytic[k]));
+  }
+  // As a whole a tensor moves by no more than four times the step: the farther, the more kinks.
+  const double step = options_.step * std::min(1.0, 4.0 / length);
+  const auto numeric = derivatives(line, step, objectives_, good_enough);
+  std::vector<Comparison> comparisons;
+  for (std::size_t k = 0; k < analytic.size(); ++k) {
+    comparisons.push_back(compare(analytic[k], numeric[k], yardstick(k, length)));
+  }
+  return comparisons;
+}
+
+std::vector<Comparison> TensorCheck::compare_coordinate(std::size_t i) {
+  std::vector<double> analytic;
+  for (const Examined& of : examined_) analytic.push_back(of.at(i));
+  Line line(tensor_.mutable_values<double>(), i);
+  return compare_along(line, analytic, 1.0);
+}
+
+std::vector<Comparison> TensorCheck::compare_range(std::size_t first,
+                                                   const std::vector<double>& direction) {
+  std::vector<double> analytic;
+  for (const Examined& of : examined_) analytic.push_back(of.along(first, direction));
+  Line line(tensor_.mutable_values<double>(), first, direction);
+  return compare_along(line, analytic, std::sqrt(inner_product(direction, direction)));
+}
+
+void count(GradcheckCount& of_kind, const Comparison& c) {
+  ++of_kind.checked;
+  if (c.verdict == GradcheckVerdict::cannot_tell) ++of_kind.untold;
+}
+
+std::size_t told(const GradcheckCount& of_kind) { return of_kind.checked - of_kind.untold; }
+
+/// No coordinate stands for a direction. A wrong coordinate says more than a wrong direction.
+void take_worst(GradcheckRow& row, std::optional<std::size_t> coordinate, const Comparison& c) {
+  if (c.verdict == GradcheckVerdict::cannot_tell) return;
+  const bool says_more =
+      coordinate && !row.worst_coordinate && c.verdict == GradcheckVerdict::wrong;
+  if (c.relative_error < row.worst_relative_error && !says_more) return;
+  row.worst_relative_error = c.relative_error;
+  row.worst_coordinate = coordinate;
+  row.analytic = c.analytic;
+  row.numeric = c.numeric;
+}
+
+void TensorCheck::note_coordinate(Examined& of, std::size_t i, const Comparison& c) {
+  count(of.row.coordinates, c);
+  if (of.row.verdict != GradcheckVerdict::wrong && c.verdict != GradcheckVerdict::agrees) {
+    of.row.verdict = c.verdict;
+  }
+  if (c.verdict == GradcheckVerdict::cannot_tell) {
+    of.row.untold_coordinate = i;
+    return;
+  }
+  take_worst(of.row, i, c);
+  of.analytic_squares += c.analytic * c.analytic;
+  of.numeric_squares += c.numeric * c.numeric;
+  of.products += c.analytic * c.numeric;
+}
+
+void TensorCheck::check_directions() {
+  if (tensor_.size() == 0) return;
+  for (std::size_t d = 0; d < 2 * options_.directions && !enough_directions(); ++d) {
+    const auto direction = signed_weights(tensor_.size(), random_.at(d));
+    const std::vector<Comparison> found = compare_range(0, direction);
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      GradcheckRow& row = examined_[k].row;
+      const bool first_wrong =
+          found[k].verdict == GradcheckVerdict::wrong && row.verdict != GradcheckVerdict::wrong;
+      count(row.directions, found[k]);
+      if (first_wrong) row.verdict = GradcheckVerdict::wrong;
+      take_worst(row, std::nullopt, found[k]);
+      if (first_wrong) find_wrong_coordinate(k, direction);
+    }
+  }
+  for (Examined& of : examined_) {
+    GradcheckRow& row = of.row;
+    if (told(row.directions) < options_.directions && row.verdict == GradcheckVerdict::agrees) {
+      row.verdict = GradcheckVerdict::cannot_tell;
+    }
+  }
+}
+
+bool TensorCheck::enough_directions() const {
+  return std::ranges::all_of(examined_, [&](const Examined& of) {
+    return told(of.row.directions) >= options_.directions;
+  });
+}
+
+/// Of two halves one has to be wrong where the whole is, and so on down to one coordinate.
+void TensorCheck::find_wrong_coordinate(std::size_t k, const std::vector<double>& direction) {
+  std::size_t first = 0;
+  std::size_t size = direction.size();
+  while (size > 1) {
+    const std::size_t half = size / 2;
+    const auto begin = direction.begin() + static_cast<std::ptrdiff_t>(first);
+    const std::vector<double> part(begin, begin + static_cast<std::ptrdiff_t>(half));
+    const bool wrong = compare_range(first, part)[k].verdict == GradcheckVerdict::wrong;
+    if (!wrong) first += half;
+    size = wrong ? half : size - half;
+  }
+  note_coordinate(examined_[k], first, compare_coordinate(first)[k]);
+}
+
+void TensorCheck::check_coordinates() {
+  std::vector<Values> gradients;
+  for (const Examined& of : examined_) gradients.push_back(of.gradient);
+  for (const std::size_t i : coordinates_to_check(tensor_.size(), options_.max_coordinates,
+                                                  gradients, random_.named("coordinates"))) {
+    const std::vector<Comparison> found = compare_coordinate(i);
+    for (std::size_t k = 0; k < found.size(); ++k) note_coordinate(examined_[k], i, found[k]);
+  }
+}
+
+/// NaN at a coordinate that is not moved counts as well; figures are given for the output itself.
+GradcheckRow finished(const Examined& of, double unit) {
+  GradcheckRow row = of.row;
+  if (!std::isfinite(row.gradient_norm)) {
+    row.verdict = GradcheckVerdict::wrong;
+    row.worst_relative_error = std::numeric_limits<double>::infinity();
+  }
+  if (!row.zero) {
+    row.cosine = of.products / std::sqrt(of.analytic_squares * of.numeric_squares);
+    row.factor = of.products / of.numeric_squares;
+  }
+  row.gradient_norm /= std::abs(unit);
+  row.analytic /= unit;
+  row.numeric /= unit;
+  return row;
+}
+
+std::vector<GradcheckRow> TensorCheck::rows() {
+  check_directions();
+  check_coordinates();
+  std::vector<GradcheckRow> rows;
+  for (std::size_t k = 0; k < examined_.size(); ++k) {
+    rows.push_back(finished(examined_[k], objectives_.unit(k)));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const NamedTensor> tensors,
+                                const GradcheckOptions& options) {
+  std::vector<std::vector<Tensor>> gradients;  // [objective][tensor]
+  for (std::size_t k = 0; k < objectives.count(); ++k) {
+    gradients.push_back(objectives.gradients(k, tensors));
+  }
+  std::vector<GradcheckRow> rows(objectives.count() * tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::vector<Tensor> of_tensor;
+    for (const auto& of_objective : gradients) of_tensor.push_back(of_objective[i]);
+    std::vector<GradcheckRow> found =
+        TensorCheck(tensors[i], of_tensor, objectives, options).rows();
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      rows[k * tensors.size() + i] = std::move(found[k]);
+    }
+  }
+  return rows;
+}
+
+}  // namespace tapestry::gradcheck_detail

@@ -1,0 +1,156 @@
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <stdexcept>
+
+#include "autograd/error.h"
+#include "autograd/gradcheck.h"
+#include "autograd/ops/add.h"
+#include "autograd/ops/exp.h"
+#include "autograd/ops/relu.h"
+#include "autograd/ops/scale.h"
+#include "autograd/ops/square.h"
+#include "autograd/ops/sub.h"
+#include "autograd/ops/sum.h"
+#include "tests/autograd/gradcheck/faulty_operation.h"
+#include "tests/support/gradients.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+GradcheckRow row_of(const std::function<Tensor()>& function, const Tensor& x,
+                    const GradcheckOptions& options = {}) {
+  const NamedTensor named[] = {{"x", x}};
+  return gradcheck(function, named, options).rows.at(0);
+}
+
+}  // namespace
+
+TEST_CASE("one wrong value among thousands is found, though no coordinate of it is sampled") {
+  const Tensor x = random_leaf({60, 70}, 1);
+  const auto one_wrong = [](std::size_t i, double g) { return i == 3456 ? 1.01 * g : g; };
+  const GradcheckRow row =
+      row_of([&] { return faulty(square(x), one_wrong); }, x, {.max_coordinates = 0});
+  CHECK(row.verdict == GradcheckVerdict::wrong);
+  CHECK(row.worst_coordinate == 3456);
+  CHECK(row.analytic == doctest::Approx(1.01 * row.numeric).epsilon(1e-6));
+  CHECK(row.coordinates.checked == 1);
+}
+
+TEST_CASE("without directions the same value goes unnoticed") {
+  const Tensor x = random_leaf({60, 70}, 1);
+  const auto one_wrong = [](std::size_t i, double g) { return i == 3456 ? 1.01 * g : g; };
+  CHECK(row_of([&] { return faulty(square(x), one_wrong); }, x,
+               {.directions = 0, .max_coordinates = 8})
+            .verdict == GradcheckVerdict::agrees);
+}
+
+TEST_CASE("every direction and coordinate is counted") {
+  const Tensor x = random_leaf({10}, 1);
+  const GradcheckRow row = row_of([&] { return square(x); }, x, {.directions = 5});
+  CHECK(row.directions.checked == 5);
+  CHECK(row.directions.untold == 0);
+  CHECK(row.coordinates.checked == 10);
+  CHECK(row.verdict == GradcheckVerdict::agrees);
+}
+
+TEST_CASE("a coordinate at a kink cannot be told, and its tensor does not agree") {
+  const Tensor x = Tensor::from({3}, {1.0, 0.0, -1.0}, DType::float64).require_gradient();
+  const GradcheckRow row = row_of([&] { return relu(x); }, x, {.directions = 0});
+  CHECK(row.verdict == GradcheckVerdict::cannot_tell);
+  CHECK(row.coordinates.untold == 1);
+  CHECK(row.untold_coordinate == 1);
+  CHECK(row.worst_relative_error < 1e-9);
+}
+
+TEST_CASE("directions that all cross a kink cannot be told either") {
+  const Tensor x = Tensor::from({3}, {1.0, 0.0, -1.0}, DType::float64).require_gradient();
+  const GradcheckRow row =
+      row_of([&] { return relu(x); }, x, {.directions = 2, .max_coordinates = 0});
+  CHECK(row.verdict == GradcheckVerdict::cannot_tell);
+  CHECK(row.directions.checked == 4);  // each was tried again, and in vain
+  CHECK(row.directions.untold == 4);
+}
+
+TEST_CASE("an error a hundred times what differences may be off by is wrong, not untold") {
+  // At the shortest steps exp(40 x) grows e-fold: differences are good to 3e-6 or so.
+  const Tensor x = Tensor::full({4}, 0.1, DType::float64).require_gradient();
+  for (const double error : {1e-3, 3e-4}) {
+    const auto steep = [&] { return times(exp(scale(x, 40.0)), 1.0 + error); };
+    const GradcheckRow row = row_of(steep, x, {.step = 6.4});
+    CHECK(row.verdict == GradcheckVerdict::wrong);
+    CHECK(row.factor == doctest::Approx(1.0 + error).epsilon(0.1 * error));
+  }
+}
+
+TEST_CASE("cosine and factor compare the two gradients") {
+  const Tensor x = random_leaf({8}, 1);
+  const GradcheckRow half = row_of([&] { return times(square(x), 0.5); }, x);
+  CHECK(half.cosine == doctest::Approx(1.0));
+  CHECK(half.factor == doctest::Approx(0.5));
+  const GradcheckRow opposite = row_of([&] { return times(square(x), -1.0); }, x);
+  CHECK(opposite.cosine == doctest::Approx(-1.0));
+  CHECK(opposite.factor == doctest::Approx(-1.0));
+}
+
+TEST_CASE("several outputs are differentiated one by one") {
+  const Tensor x = random_leaf({4}, 1);
+  const NamedTensor named[] = {{"x", x}};
+  const auto report = gradcheck_outputs(
+      [&] {
+        return std::vector<NamedTensor>{{"good", square(x)}, {"bad", times(exp(x), 2.0)}};
+      },
+      named);
+  REQUIRE(report.rows.size() == 2);
+  CHECK(report.rows[0].output == "good");
+  CHECK(report.rows[0].verdict == GradcheckVerdict::agrees);
+  CHECK(report.rows[1].output == "bad");
+  CHECK(report.rows[1].verdict == GradcheckVerdict::wrong);
+  REQUIRE(report.first_wrong);
+  CHECK(report.first_wrong->operation == "faulty");
+}
+
+TEST_CASE("a gradient that the tape never brings is wrong where the output depends on the tensor") {
+  const Tensor x = random_leaf({4}, 1);
+  const auto cut_off = [&] { return square(x.copied(DType::float64).require_gradient()); };
+  const GradcheckRow row = row_of(cut_off, x);
+  CHECK_FALSE(row.reached);
+  CHECK(row.verdict == GradcheckVerdict::wrong);
+}
+
+TEST_CASE("a gradient that is zero but for rounding is said to be zero") {
+  const Tensor x = random_leaf({4}, 1);
+  const auto nothing = [&] { return sum(x) - sum(x); };
+  const GradcheckRow row = row_of(nothing, x);
+  CHECK(row.zero);
+  CHECK(row.verdict == GradcheckVerdict::agrees);
+  CHECK_FALSE(row_of([&] { return square(x); }, x).zero);
+}
+
+TEST_CASE("values are restored when the function throws") {
+  const Tensor x = random_leaf({4}, 1);
+  const std::vector<double> before = values_of(x);
+  int calls = 0;
+  const auto breaks_off = [&]() -> Tensor {
+    if (++calls > 6) throw std::runtime_error("enough");
+    return square(x);
+  };
+  CHECK_THROWS_AS(row_of(breaks_off, x), std::runtime_error);
+  CHECK(values_of(x) == before);
+}
+
+TEST_CASE("a function that does not repeat itself is refused") {
+  const Tensor x = random_leaf({4}, 1);
+  double drift = 0.0;
+  const auto restless = [&] {
+    return square(x) + Tensor::full({4}, drift += 1e-12, DType::float64);
+  };
+  CHECK_THROWS_WITH_AS(row_of(restless, x),
+                       "gradcheck: the function returned different values when it was called "
+                       "again, expected the same: random numbers must come from the same stream "
+                       "each time",
+                       ValueError);
+}

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "autograd/operation.h"
+
+namespace tapestry::testing {
+
+/// Passes x on; coordinate i of the gradient, g, becomes spoil(i, g).
+struct Faulty {
+  static constexpr const char* name = "faulty";
+  std::function<double(std::size_t, double)> spoil;
+
+  Tensor forward(const Tensor& x) { return x.viewed_as(x.shape()); }
+  void backward(const Tensor& dy, Gradient dx) const {
+    const auto g = dy.values<double>();
+    const kernels::Target<double> out = dx.target<double>();
+    for (std::size_t i = 0; i < g.size(); ++i) out.put(i, spoil(i, g[i]));
+  }
+};
+
+inline Tensor faulty(const Tensor& x, std::function<double(std::size_t, double)> spoil) {
+  return apply(Faulty{std::move(spoil)}, x);
+}
+
+inline Tensor times(const Tensor& x, double factor) {
+  return faulty(x, [factor](std::size_t, double g) { return factor * g; });
+}
+
+}  // namespace tapestry::testing

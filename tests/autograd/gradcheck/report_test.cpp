@@ -1,0 +1,114 @@
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/explanation.h"
+#include "autograd/ops/square.h"
+#include "tests/autograd/gradcheck/faulty_operation.h"
+#include "tests/support/gradients.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+using gradcheck_detail::explanation;
+using gradcheck_detail::place_in;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+GradcheckRow wrong_by(double factor) {
+  return {.name = "x",
+          .shape = {3, 5},
+          .gradient_norm = 1.0,
+          .worst_relative_error = 0.5,
+          .worst_coordinate = 7,
+          .analytic = factor,
+          .numeric = 1.0,
+          .cosine = factor < 0 ? -1.0 : 1.0,
+          .factor = factor,
+          .verdict = GradcheckVerdict::wrong};
+}
+
+}  // namespace
+
+TEST_CASE("a place is given by its indices") {
+  CHECK(place_in({3, 5}, 7) == "[1, 2]");
+  CHECK(place_in({}, 0) == "[]");
+  CHECK(place_in({3, 5}, std::nullopt) == "a direction");
+  CHECK(place_in({0, 5}, 0) == "");
+}
+
+TEST_CASE("a wrong gradient is explained with its place and both values") {
+  CHECK(explanation(wrong_by(-1.0)) ==
+        "the gradient is -1 times what it should be: its sign is wrong; at [1, 2] the tape says "
+        "-1, differences say 1");
+}
+
+TEST_CASE("a factor that is a length, a size, two or a half is traced to its likely cause") {
+  CHECK(contains(explanation(wrong_by(5.0)), "axis 1 has length 5: a division by it is missing"));
+  CHECK(contains(explanation(wrong_by(1.0 / 3.0)),
+                 "axis 0 has length 3: it is divided by that once too often"));
+  CHECK(contains(explanation(wrong_by(15.0)), "a division by the size 15 is missing"));
+  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "divided by the size 15 once too often"));
+  CHECK(contains(explanation(wrong_by(2.0)), "counted twice"));
+  CHECK(contains(explanation(wrong_by(0.5)), "one of two contributions"));
+  CHECK(contains(explanation(wrong_by(1.001)), "1.001 times what it should be: a factor"));
+}
+
+TEST_CASE("a gradient that is zero, missing, not finite or askew is called so") {
+  GradcheckRow row = wrong_by(0.0);
+  row.gradient_norm = 0.0;
+  CHECK(contains(explanation(row), "the gradient is all zero, but the output depends on it"));
+  row.reached = false;
+  CHECK(contains(explanation(row), "the tape never reached it"));
+  row = wrong_by(0.9);
+  row.cosine = 0.8;
+  CHECK(contains(explanation(row), "not a multiple of what it should be (cosine 0.8)"));
+  row.worst_relative_error = std::numeric_limits<double>::infinity();
+  CHECK(contains(explanation(row), "the gradient is not finite"));
+}
+
+TEST_CASE("the report lists every tensor, what was not reached, and the wrong operation") {
+  const Tensor x = random_leaf({2, 3}, 1);
+  const Tensor other = random_leaf({2}, 2);
+  const NamedTensor named[] = {{"x", x}, {"other", other}};
+  const std::string text = to_string(gradcheck([&] { return times(square(x), -1.0); }, named));
+  CHECK(text.starts_with("tensor  shape "));
+  CHECK(contains(text, "\nx       (2, 3) "));
+  CHECK(contains(text, "never reached:\n  other\n"));
+  CHECK(contains(text, "wrong: x: the gradient is -1 times what it should be: its sign is wrong"));
+  CHECK(contains(text,
+                 "first wrong operation: faulty (number 2 of 2 recorded), outside of layers, "
+                 "inputs (2, 3)\n  input 1: the gradient is -1 times"));
+  CHECK(
+      text.ends_with("2 gradients: 1 agree, 1 wrong, 0 cannot be told; worst relative error "
+                     "2.0e+00\n"));
+}
+
+TEST_CASE("a report in which no operation is wrong by itself points elsewhere") {
+  GradcheckReport report;
+  report.rows = {wrong_by(0.5)};
+  CHECK(contains(to_string(report), "no operation is wrong when it is checked alone"));
+  report.rows[0].verdict = GradcheckVerdict::cannot_tell;
+  report.rows[0].coordinates = {.checked = 15, .untold = 1};
+  report.rows[0].untold_coordinate = 4;
+  const std::string text = to_string(report);
+  CHECK_FALSE(contains(text, "no operation is wrong"));
+  CHECK(contains(text,
+                 "could not be told (a kink or cancellation):\n  x: 1 of 15 comparisons, such "
+                 "as at [0, 4]\n"));
+}
+
+TEST_CASE("outputs have headings of their own") {
+  GradcheckReport report;
+  report.rows = {wrong_by(1.0), wrong_by(1.0)};
+  report.rows[0].output = "loss";
+  report.rows[1].output = "logits";
+  const std::string text = to_string(report);
+  CHECK(text.starts_with("gradients of the loss"));
+  CHECK(contains(text, "\ngradients of the logits"));
+  CHECK(contains(text, "wrong: x (of logits): "));
+}

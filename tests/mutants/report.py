@@ -1,0 +1,62 @@
+"""What is said about the trials: a line for each, a summary, and the kill table of README.md."""
+
+import os
+from pathlib import Path
+
+from mutants import by_file
+from trials import CHECKS
+
+README = Path(__file__).resolve().parent / "README.md"
+MARK = "<!-- The rest is written by run.py. -->\n"
+
+
+def killer(trial):
+    if trial.test is None:
+        return "**survives**"
+    test = trial.test
+    first = f": {test.first}" if test.first else ""
+    more = f" (and {test.count - 1} more)" if test.count > 1 else ""
+    return f"{test.suite} {test.how}{first}{more}"
+
+
+def checks(mutant, trial):
+    """What each check found. One that was to find the mutant and did not is called out."""
+    missed = "**misses it**" if mutant is not None and mutant.gradcheck else "-"
+    return [trial.checks.get(name, missed if name == "gradcheck" else "-") for name in CHECKS]
+
+
+def line(mutant, trial):
+    name = mutant.name if mutant is not None else "nothing"
+    return f"{name}: " + " | ".join([killer(trial), *checks(mutant, trial)])
+
+
+def escaped(mutants, trials):
+    """Mutants that the tests do not notice, or that the checker does not though it has to."""
+    return [mutant for mutant, trial in zip(mutants, trials)
+            if trial.test is None or (mutant.gradcheck and "gradcheck" not in trial.checks)]
+
+
+def summary(mutants, trials, minutes, jobs):
+    killed = sum(trial.test is not None for trial in trials)
+    to_find = [trial for mutant, trial in zip(mutants, trials) if mutant.gradcheck]
+    found = sum("gradcheck" in trial.checks for trial in to_find)
+    return (f"{len(mutants)} mutants of {len(by_file(mutants))} files; the tests kill {killed}; "
+            f"`tapestry gradcheck` finds {found} of the {len(to_find)} that break a gradient of a "
+            f"model. {minutes:.1f} minutes with {jobs} at a time on {os.cpu_count()} cores, after "
+            f"the build.")
+
+
+def write_table(mutants, trials, minutes, jobs):
+    head = README.read_text().partition(MARK)[0]
+    rows = [["mutant", "what is broken", "killed by", *CHECKS]]
+    rows.append(["---"] * len(rows[0]))
+    for file, of_file in by_file(mutants).items():
+        rows.append([f"**{file}**", *[""] * (len(rows[0]) - 1)])
+        rows += [row(mutant, trials[mutants.index(mutant)]) for mutant in of_file]
+    table = "".join("| " + " | ".join(cells) + " |\n" for cells in rows)
+    README.write_text(f"{head}{MARK}\n{summary(mutants, trials, minutes, jobs)}\n\n{table}")
+
+
+def row(mutant, trial):
+    cells = [f"`{mutant.name}`", mutant.breaks, killer(trial), *checks(mutant, trial)]
+    return [cell.replace("|", "\\|") for cell in cells]

@@ -1,0 +1,137 @@
+"""What one mutant does to the test programs and to the checker."""
+
+import html
+import os
+import re
+import signal
+import subprocess
+from dataclasses import dataclass, field
+
+from mutants import ROOT
+
+SUITES = ["autograd", "layers", "optim", "data", "train"]
+SECONDS = 120  # after which a program hangs; the slowest takes 15 to 20
+
+TINY = ["data.num_symbols=4", "data.min_length=2", "data.max_length=6", "data.train_size=4",
+        "data.validation_size=1", "data.test_size=1", "model.d_model=10", "model.num_heads=2",
+        "model.d_ff=13", "model.num_encoder_layers=2", "model.num_decoder_layers=2",
+        "model.max_length=8"]
+# The models that the checker looks at: between them they reach every operation of the layers.
+MODELS = [
+    ["model.norm=pre", "model.activation=relu", "model.dropout=0", "train.label_smoothing=0"],
+    ["model.norm=post", "model.activation=gelu", "model.positions=learned", "model.dropout=0.2",
+     "model.tie_embeddings=all", "train.label_smoothing=0.1"],
+    # Without padding, where all gradients of the last rows are 0.
+    ["model.norm=pre", "model.activation=gelu_tanh", "model.dropout=0.2",
+     "model.tie_embeddings=target", "train.label_smoothing=0.1", "data.min_length=6"],
+]
+
+
+@dataclass(frozen=True)
+class TestKill:
+    """How a test program noticed."""
+    suite: str
+    how: str        # "fails", "crashes" or "hangs"
+    first: str = ""  # the first test case that failed, or that never ended
+    count: int = 1  # of the test cases that failed
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What noticed a mutant; nothing, for sources that are as they should be."""
+    test: TestKill | None = None
+    checks: dict = field(default_factory=dict)  # by the name of the check: what it found
+
+
+def gradcheck_finding(output):
+    """What `tapestry gradcheck` printed: the operation it names, or else how much is wrong."""
+    if (named := re.search(r"first wrong operation: (\S+) .*?, (?:in (\S+)|outside of layers), inputs",
+                           output)):
+        return f"`{named[1]}`" + (f" in `{named[2]}`" if named[2] else "")
+    wrong = [line.split()[0] for line in output.splitlines() if line.endswith(" wrong")]
+    return f"{len(wrong)} wrong, no operation by itself" if wrong else "fails"
+
+
+def check_finding(output):
+    """The properties that `tapestry check` found violated."""
+    failed = [line.split()[0] for line in output.splitlines() if line.endswith("FAILED")]
+    return ", ".join(failed) if failed else "fails"
+
+
+# Commands of the program that end with 1 when something is wrong, and how to read what they print.
+CHECKS = {"gradcheck": gradcheck_finding, "check": check_finding}
+UNKNOWN_COMMAND = 2  # of a program that does not have the command: then it finds nothing
+
+
+def try_mutant(mutant, programs):
+    """The trial of a mutant, or of the sources as they are if it is None."""
+    environment = dict(os.environ)
+    environment.pop("TAPESTRY_MUTANT", None)
+    if mutant is not None:
+        environment["TAPESTRY_MUTANT"] = mutant.name
+    return Trial(test=first_kill(mutant, programs, environment),
+                 checks=checked(programs, environment))
+
+
+def first_kill(mutant, programs, environment):
+    """By the tests of the mutant's own folder, or else by those of another."""
+    own = mutant.folder if mutant is not None else SUITES[0]
+    for suite in sorted(SUITES, key=lambda suite: suite != own):
+        program = programs / "tests" / suite / f"{suite}_tests"
+        code, output = run([program, "--reporters=xml"], program.parent, environment)
+        if code != 0:
+            return test_kill(suite, code, output)
+    return None
+
+
+def test_kill(suite, code, output):
+    failed, running = failed_cases(output)
+    if code is None:
+        return TestKill(suite, "hangs", running)
+    if code < 0 or not failed:
+        return TestKill(suite, "crashes", running or (failed[-1] if failed else ""))
+    return TestKill(suite, "fails", failed[0], len(failed))
+
+
+def failed_cases(output):
+    """The names of the test cases that failed, and that of one which never ended, if any."""
+    failed, running = [], ""
+    for line in output.splitlines():
+        if (begin := re.search(r'<TestCase name="([^"]*)"(?!.*skipped="true")', line)):
+            running = html.unescape(begin[1])
+        elif (end := re.search(r'<OverallResultsAsserts .*test_case_success="(\w+)"', line)):
+            if end[1] == "false" and running:
+                failed.append(running)
+            running = ""
+    return failed, running
+
+
+def checked(programs, environment):
+    findings = {}
+    for command, finding_of in CHECKS.items():
+        for model in MODELS:
+            code, output = run([programs / "tapestry", command, ROOT / "configs" / "copy.yaml",
+                                *TINY, *model], programs, environment)
+            if code not in (0, UNKNOWN_COMMAND):
+                findings[command] = finding_of(output) if code == 1 else ended_by(code, output)
+                break
+    return findings
+
+
+def ended_by(code, output):
+    if code is None:
+        return "hangs"
+    return "crashes" if code < 0 else f"ends with code {code}: {output.strip().splitlines()[-1]}"
+
+
+def run(command, folder, environment):
+    """The exit code, None after too long a time, and the output; ends what the program started."""
+    process = subprocess.Popen(command, cwd=folder, env=environment, text=True, errors="replace",
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True)
+    try:
+        output, _ = process.communicate(timeout=SECONDS)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return None, process.communicate()[0]
