@@ -77,6 +77,15 @@ Shape broadcast_shape(const char* operation, const Shape& a, const Shape& b) {
   return result;
 }
 
+std::string place_in(const Shape& shape, std::size_t position) {
+  Shape indices = shape;
+  for (std::size_t axis = shape.rank(); axis-- > 0;) {
+    indices[axis] = position % shape[axis];
+    position /= shape[axis];
+  }
+  return fmt::format("[{}]", fmt::join(indices.begin(), indices.end(), ", "));
+}
+
 std::size_t resolve_axis(const char* operation, std::ptrdiff_t axis, std::size_t rank) {
   const auto signed_rank = static_cast<std::ptrdiff_t>(rank);
   const std::ptrdiff_t resolved = axis < 0 ? axis + signed_rank : axis;

@@ -47,6 +47,9 @@ class Shape {
 /// "(32, 10, 64)"; a scalar is "()".
 std::string to_string(const Shape& shape);
 
+/// The indices of a row-major position: "[1, 2]" for 5 in (2, 3); "[]" in a scalar.
+std::string place_in(const Shape& shape, std::size_t position);
+
 /// The shape of an element-wise operation on a and b: aligned at their last axes, an extent of 1
 /// stretches to the other's. Throws ShapeError, naming `operation`, if they do not fit.
 Shape broadcast_shape(const char* operation, const Shape& a, const Shape& b);

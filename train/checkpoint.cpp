@@ -27,6 +27,7 @@ const std::string optimizer_group = "optimizer/";
 Config without_process_settings(Config config) {
   config.train.threads = TrainOptions{}.threads;
   config.train.run_dir = TrainOptions{}.run_dir;
+  config.train.detect_anomaly = TrainOptions{}.detect_anomaly;
   return config;
 }
 

@@ -181,6 +181,9 @@ void visit(V field, O& o) {
         "`model.max_length` allows");
   field("exact_match_sequences", o.exact_match_sequences, at_least(0),
         "held-out sequences decoded per validation for the exact-match score; 0 for none");
+  field("detect_anomaly", o.detect_anomaly, Flag(),
+        "looks for NaN and infinity after every operation and stops at the first, which it names; "
+        "slow");
   field("run_dir", o.run_dir, Text(),
         "folder of the run, from the working folder; empty: `runs/` and the name of the config");
   field("dtype", o.dtype, Choice<DType>(), "precision of all numbers");

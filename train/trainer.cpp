@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/anomaly.h"
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
@@ -34,8 +35,8 @@ void require_finite(double value, const char* what, std::uint64_t step) {
       fmt::format("step {}: the {} is {}, expected a finite number; the weights are those of step "
                   "{}",
                   step, what, value, step - 1),
-      "try a smaller schedule.learning_rate, a longer warmup_steps or a smaller "
-      "optimizer.clip_norm");
+      "train.detect_anomaly=true names the operation it comes from; often a smaller "
+      "schedule.learning_rate or a longer warmup_steps helps");
 }
 
 }  // namespace
@@ -84,7 +85,7 @@ Trainer::StepReport Trainer::train_step() {
   for (const Batch& batch : batches) target_tokens += batch.target_tokens;
 
   model_.parameters.clear_gradients();
-  const double loss = accumulate_gradients(batches, target_tokens);
+  const double loss = gradients_of(batches, target_tokens);
   require_finite(loss, "loss", step);
   const double norm = global_gradient_norm(model_.parameters.list());
   require_finite(norm, "norm of the gradient", step);
@@ -109,6 +110,19 @@ std::vector<Batch> Trainer::next_batches() {
   return batches;
 }
 
+/// As accumulate_gradients, which stops at the first anomaly if the config says so.
+double Trainer::gradients_of(const std::vector<Batch>& batches, std::size_t target_tokens) {
+  try {
+    return accumulate_gradients(batches, target_tokens);
+  } catch (const AnomalyError& error) {
+    throw NumericError(
+        fmt::format("step {}: {}; the weights are those of step {}", state_.step + 1, error.what(),
+                    state_.step),
+        "look at the ranges of its inputs; often a smaller schedule.learning_rate or "
+        "a longer warmup_steps helps");
+  }
+}
+
 /// Adds up the gradients of the mean loss over all target tokens of all batches; returns that loss.
 double Trainer::accumulate_gradients(const std::vector<Batch>& batches, std::size_t target_tokens) {
   const RandomStream step_random =
@@ -119,7 +133,8 @@ double Trainer::accumulate_gradients(const std::vector<Batch>& batches, std::siz
   double loss_mean = 0.0;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     double nll_sum = 0.0;
-    Tape tape;
+    AnomalyDetector detector;
+    Tape tape(config_.train.detect_anomaly ? &detector : nullptr);
     const Tensor logits = model_.transformer(source_tokens(batches[i]), decoder_tokens(batches[i]),
                                              step_random.at(i));
     const Tensor loss = cross_entropy(logits, label_ids(batches[i]), options, &nll_sum);

@@ -54,6 +54,7 @@ class Trainer {
   bool due(std::size_t every) const { return state_.step % every == 0; }
   StepReport train_step();
   std::vector<Batch> next_batches();
+  double gradients_of(const std::vector<Batch>& batches, std::size_t target_tokens);
   double accumulate_gradients(const std::vector<Batch>& batches, std::size_t target_tokens);
   void log(const StepReport& report);
   bool validate_and_compare(std::uint64_t epoch);

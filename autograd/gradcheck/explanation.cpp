@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace tapestry::gradcheck_detail {
 namespace {
@@ -48,20 +47,13 @@ std::string kind_of_error(const GradcheckRow& row) {
 
 }  // namespace
 
-std::string place_in(const Shape& shape, std::optional<std::size_t> coordinate) {
+std::string place_of(const Shape& shape, std::optional<std::size_t> coordinate) {
   if (!coordinate) return "a direction";
-  std::vector<std::size_t> indices(shape.rank());
-  std::size_t rest = *coordinate;
-  for (std::size_t axis = shape.rank(); axis-- > 0;) {
-    if (shape[axis] == 0) return "";
-    indices[axis] = rest % shape[axis];
-    rest /= shape[axis];
-  }
-  return fmt::format("[{}]", fmt::join(indices, ", "));
+  return shape.size() == 0 ? "" : place_in(shape, *coordinate);
 }
 
 std::string explanation(const GradcheckRow& row) {
-  const std::string place = row.worst_coordinate ? "at " + place_in(row.shape, row.worst_coordinate)
+  const std::string place = row.worst_coordinate ? "at " + place_of(row.shape, row.worst_coordinate)
                                                  : "along a random direction";
   return fmt::format("the gradient is {}; {} the tape says {:.9g}, differences say {:.9g}",
                      kind_of_error(row), place, row.analytic, row.numeric);

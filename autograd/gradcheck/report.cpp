@@ -10,7 +10,7 @@ namespace tapestry {
 namespace {
 
 using gradcheck_detail::explanation;
-using gradcheck_detail::place_in;
+using gradcheck_detail::place_of;
 
 std::string number(double value, int digits) {
   return std::isnan(value) ? "-" : fmt::format("{:.{}g}", value, digits);
@@ -26,7 +26,7 @@ std::string columns(std::size_t width, const std::string& name, const Cells&... 
 std::string line(std::size_t width, const GradcheckRow& row) {
   return columns(width, row.name, to_string(row.shape), number(row.gradient_norm, 3),
                  fmt::format("{:.1e}", row.worst_relative_error),
-                 place_in(row.shape, row.worst_coordinate), number(row.analytic, 6),
+                 place_of(row.shape, row.worst_coordinate), number(row.analytic, 6),
                  number(row.numeric, 6), number(row.cosine, 6), number(row.factor, 5),
                  name(row.verdict));
 }
@@ -68,7 +68,7 @@ std::string untold(const GradcheckReport& report) {
     text += fmt::format(
         "\n  {}: {} of {} comparisons{}", named(row), count,
         row.coordinates.checked + row.directions.checked,
-        row.untold_coordinate ? ", such as at " + place_in(row.shape, row.untold_coordinate) : "");
+        row.untold_coordinate ? ", such as at " + place_of(row.shape, row.untold_coordinate) : "");
   }
   return text.empty() ? "" : "could not be told (a kink or cancellation):" + text + "\n";
 }

@@ -221,8 +221,8 @@ TEST_CASE("a loss that is not finite stops the run before any weight changes or 
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text ==
         "step 1: the loss is nan, expected a finite number; the weights are those of step 0\n"
-        "hint: try a smaller schedule.learning_rate, a longer warmup_steps or a smaller "
-        "optimizer.clip_norm");
+        "hint: train.detect_anomaly=true names the operation it comes from; often a smaller "
+        "schedule.learning_rate or a longer warmup_steps helps");
   CHECK(testing::values_of(weight) == before);
   CHECK(trainer.step() == 0);
   CHECK(run.directory().steps().empty());

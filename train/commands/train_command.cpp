@@ -38,7 +38,8 @@ constexpr std::array free_keys = {"train.steps",
                                   "train.validate_every",
                                   "train.keep_last",
                                   "train.max_decode_length",
-                                  "train.exact_match_sequences"};
+                                  "train.exact_match_sequences",
+                                  "train.detect_anomaly"};
 
 void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::string& run_dir,
               Progress& progress) {

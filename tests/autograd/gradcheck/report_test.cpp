@@ -11,7 +11,7 @@
 using namespace tapestry;
 using namespace tapestry::testing;
 using gradcheck_detail::explanation;
-using gradcheck_detail::place_in;
+using gradcheck_detail::place_of;
 
 namespace {
 
@@ -35,10 +35,10 @@ GradcheckRow wrong_by(double factor) {
 }  // namespace
 
 TEST_CASE("a place is given by its indices") {
-  CHECK(place_in({3, 5}, 7) == "[1, 2]");
-  CHECK(place_in({}, 0) == "[]");
-  CHECK(place_in({3, 5}, std::nullopt) == "a direction");
-  CHECK(place_in({0, 5}, 0) == "");
+  CHECK(place_of({3, 5}, 7) == "[1, 2]");
+  CHECK(place_of({}, 0) == "[]");
+  CHECK(place_of({3, 5}, std::nullopt) == "a direction");
+  CHECK(place_of({0, 5}, 0) == "");
 }
 
 TEST_CASE("a wrong gradient is explained with its place and both values") {

@@ -1,0 +1,97 @@
+#include "autograd/anomaly.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "autograd/gradient.h"
+
+namespace tapestry {
+namespace {
+
+/// What the values of a tensor are like.
+struct Survey {
+  double least = std::numeric_limits<double>::infinity();
+  double greatest = -std::numeric_limits<double>::infinity();
+  std::size_t not_finite = 0;
+  std::size_t first = 0;  ///< where, row-major
+  double found = 0.0;     ///< what is there
+};
+
+Survey survey(const Tensor& tensor) {
+  Survey survey;
+  dispatch(tensor.dtype(), [&]<class T>() {
+    const auto values = tensor.values<T>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto value = static_cast<double>(values[i]);
+      if (std::isfinite(value)) {
+        survey.least = std::min(survey.least, value);
+        survey.greatest = std::max(survey.greatest, value);
+      } else if (survey.not_finite++ == 0) {
+        survey.first = i;
+        survey.found = value;
+      }
+    }
+  });
+  return survey;
+}
+
+/// `(2, 3) in [-1.5, 4]`, and how many values are not finite if any are.
+std::string range(const Tensor& tensor) {
+  if (!tensor) return "absent";
+  const Survey of = survey(tensor);
+  std::string text = to_string(tensor.shape());
+  if (of.not_finite < tensor.size())
+    text += fmt::format(" in [{:.6g}, {:.6g}]", of.least, of.greatest);
+  if (of.not_finite > 0) text += fmt::format(", {} values not finite", of.not_finite);
+  return text;
+}
+
+std::string ranges(const std::vector<Tensor>& inputs) {
+  std::string text;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    text += fmt::format("; input {}: {}", i + 1, range(inputs[i]));
+  }
+  return text;
+}
+
+/// `nan at [0, 2] and 3 more`, or nothing if all is finite.
+std::optional<std::string> anomaly_in(const Tensor& tensor) {
+  const Survey of = survey(tensor);
+  if (of.not_finite == 0) return std::nullopt;
+  const std::string place = place_in(tensor.shape(), of.first);
+  return of.not_finite == 1
+             ? fmt::format("{} at {}", of.found, place)
+             : fmt::format("{} at {} and {} more", of.found, place, of.not_finite - 1);
+}
+
+}  // namespace
+
+void AnomalyDetector::forward_ran(const RecordedCall& call) {
+  const std::vector<Tensor> inputs(call.inputs.begin(), call.inputs.end());
+  if (const auto found = anomaly_in(call.output)) {
+    throw AnomalyError(fmt::format("{}: forward: the output has {}, expected finite numbers{}",
+                                   call.operation, *found, ranges(inputs)));
+  }
+  calls_.push_back({call.operation, call.output.slot().get(), inputs});
+}
+
+void AnomalyDetector::backward_ran(const GradientSlot& output, const Tensor& dy) {
+  const auto call = std::ranges::find(calls_, &output, &Call::output);
+  if (call == calls_.end()) return;
+  for (std::size_t i = 0; i < call->inputs.size(); ++i) {
+    const Tensor& input = call->inputs[i];
+    if (!input || !input.requires_gradient() || !input.slot()->filled()) continue;
+    const auto found = anomaly_in(input.slot()->value());
+    if (!found) continue;
+    throw AnomalyError(
+        fmt::format("{}: backward: the gradient of input {} has {}, expected finite "
+                    "numbers; gradient of the output: {}{}",
+                    call->operation, i + 1, *found, range(dy), ranges(call->inputs)));
+  }
+}
+
+}  // namespace tapestry

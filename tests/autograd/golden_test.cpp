@@ -1,0 +1,191 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "autograd/ops/add.h"
+#include "autograd/ops/attention.h"
+#include "autograd/ops/concat.h"
+#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/div.h"
+#include "autograd/ops/dropout.h"
+#include "autograd/ops/dropout_add.h"
+#include "autograd/ops/embedding.h"
+#include "autograd/ops/exp.h"
+#include "autograd/ops/gelu.h"
+#include "autograd/ops/gelu_tanh.h"
+#include "autograd/ops/layer_norm.h"
+#include "autograd/ops/linear.h"
+#include "autograd/ops/log.h"
+#include "autograd/ops/log_softmax.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/max.h"
+#include "autograd/ops/mean.h"
+#include "autograd/ops/mean_squared_error.h"
+#include "autograd/ops/mul.h"
+#include "autograd/ops/neg.h"
+#include "autograd/ops/permute.h"
+#include "autograd/ops/pow.h"
+#include "autograd/ops/relu.h"
+#include "autograd/ops/reshape.h"
+#include "autograd/ops/scale.h"
+#include "autograd/ops/select.h"
+#include "autograd/ops/sigmoid.h"
+#include "autograd/ops/slice.h"
+#include "autograd/ops/softmax.h"
+#include "autograd/ops/sqrt.h"
+#include "autograd/ops/square.h"
+#include "autograd/ops/stack.h"
+#include "autograd/ops/sub.h"
+#include "autograd/ops/sum.h"
+#include "autograd/ops/tanh.h"
+#include "autograd/ops/transpose.h"
+#include "tests/support/golden.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+/// The operations beside PyTorch's, in both precisions; tests/golden/operations.py wrote the
+/// numbers.
+namespace {
+
+const std::string file = "operations.txt";
+
+using In = Golden&;  ///< the inputs of a case
+
+std::ptrdiff_t index(In in, const char* name) { return in.integers<std::ptrdiff_t>(name).at(0); }
+std::size_t extent(In in, const char* name) { return in.integers<std::size_t>(name).at(0); }
+std::vector<std::ptrdiff_t> axes(In in) { return in.integers<std::ptrdiff_t>("axes"); }
+Shape shape(In in) { return Shape(in.integers<std::size_t>("shape")); }
+RandomStream random_stream() { return RandomStream(1).named("golden"); }
+
+MatmulOptions matmul_options(In in) {
+  return {.transpose_a = in.flag("transpose_a"),
+          .transpose_b = in.flag("transpose_b"),
+          .scale = in.number("scale")};
+}
+
+AttentionMask mask_of(In in) {
+  AttentionMask mask;
+  if (in.has("input/lengths")) mask = mask & AttentionMask::padding(in.integers("lengths"));
+  if (in.has("input/causal")) mask = mask & AttentionMask::causal();
+  if (in.has("input/radius")) mask = mask & AttentionMask::window(extent(in, "radius"));
+  if (in.has("input/keep")) {
+    const Shape& shape = in.at("input/keep").shape();
+    const auto keep = in.integers<std::uint8_t>("keep");
+    mask = mask & AttentionMask::keep(shape[0], shape[1], shape[2], keep);
+  }
+  return mask;
+}
+
+AttentionOptions attention_options(In in) {
+  AttentionOptions options{.num_heads = extent(in, "num_heads"), .mask = mask_of(in)};
+  if (in.has("input/scale")) options.scale = in.number("scale");
+  return options;
+}
+
+Tensor looked_up(In in) {
+  std::optional<std::int32_t> padding_id;
+  if (in.has("input/padding_id")) padding_id = in.integers("padding_id").at(0);
+  return embedding(in["weight"], in.ids("ids"), padding_id, in.number("factor"));
+}
+
+CrossEntropyOptions cross_entropy_options(In in) {
+  return {.ignored_id = in.integers("ignored_id").at(0),
+          .label_smoothing = in.number("label_smoothing"),
+          .normalizer = extent(in, "normalizer")};
+}
+
+const std::map<std::string, Tensor (*)(In)> operations{
+    {"add", [](In in) { return add(in["a"], in["b"]); }},
+    {"sub", [](In in) { return sub(in["a"], in["b"]); }},
+    {"mul", [](In in) { return mul(in["a"], in["b"]); }},
+    {"div", [](In in) { return div(in["a"], in["b"]); }},
+    {"neg", [](In in) { return neg(in["x"]); }},
+    {"scale", [](In in) { return scale(in["x"], in.number("factor")); }},
+    {"exp", [](In in) { return exp(in["x"]); }},
+    {"log", [](In in) { return log(in["x"]); }},
+    {"pow", [](In in) { return pow(in["x"], in.number("exponent")); }},
+    {"sqrt", [](In in) { return sqrt(in["x"]); }},
+    {"square", [](In in) { return square(in["x"]); }},
+    {"relu", [](In in) { return relu(in["x"]); }},
+    {"gelu", [](In in) { return gelu(in["x"]); }},
+    {"gelu_tanh", [](In in) { return gelu_tanh(in["x"]); }},
+    {"sigmoid", [](In in) { return sigmoid(in["x"]); }},
+    {"tanh", [](In in) { return tanh(in["x"]); }},
+    {"softmax", [](In in) { return softmax(in["x"]); }},
+    {"log_softmax", [](In in) { return log_softmax(in["x"]); }},
+    {"sum", [](In in) { return sum(in["x"], axes(in), in.flag("keep_dims")); }},
+    {"sum_all", [](In in) { return sum(in["x"]); }},
+    {"mean", [](In in) { return mean(in["x"], axes(in), in.flag("keep_dims")); }},
+    {"mean_all", [](In in) { return mean(in["x"]); }},
+    {"max", [](In in) { return max(in["x"], axes(in), in.flag("keep_dims")); }},
+    {"max_all", [](In in) { return max(in["x"]); }},
+    {"matmul", [](In in) { return matmul(in["a"], in["b"], matmul_options(in)); }},
+    {"linear", [](In in) { return linear(in["x"], in["weight"], in["bias"]); }},
+    {"linear_without_bias", [](In in) { return linear(in["x"], in["weight"]); }},
+    {"layer_norm",
+     [](In in) { return layer_norm(in["x"], in["gamma"], in["beta"], in.number("epsilon")); }},
+    {"attention",
+     [](In in) {
+       return scaled_dot_product_attention(in["q"], in["k"], in["v"], attention_options(in));
+     }},
+    {"embedding", looked_up},
+    {"cross_entropy",
+     [](In in) {
+       return cross_entropy(in["logits"], in.ids("targets"), cross_entropy_options(in));
+     }},
+    {"mean_squared_error", [](In in) { return mean_squared_error(in["a"], in["b"]); }},
+    {"concat",
+     [](In in) {
+       return concat({in["a"], in["b"], in["c"]}, index(in, "axis"));
+     }},
+    {"stack",
+     [](In in) {
+       return stack({in["a"], in["b"], in["c"]}, index(in, "axis"));
+     }},
+    {"slice",
+     [](In in) {
+       return slice(in["x"], index(in, "axis"), extent(in, "begin"), extent(in, "end"));
+     }},
+    {"select", [](In in) { return select(in["x"], index(in, "axis"), index(in, "index")); }},
+    {"reshape", [](In in) { return reshape(in["x"], shape(in)); }},
+    {"transpose",
+     [](In in) { return transpose(in["x"], index(in, "axis_a"), index(in, "axis_b")); }},
+    {"permute", [](In in) { return permute(in["x"], axes(in)); }},
+    {"dropout", [](In in) { return dropout(in["x"], in.number("rate"), random_stream()); }},
+    {"dropout_add",
+     [](In in) {
+       return dropout_add(in["residual"], in["x"], in.number("rate"), random_stream());
+     }},
+};
+
+/// What stands before the slash in the name of a case.
+std::string operation_of(const std::string& name) { return name.substr(0, name.find('/')); }
+
+}  // namespace
+
+TEST_CASE("every operation has PyTorch's output and gradients") {
+  for (const std::string& name : golden_cases(file)) {
+    CAPTURE(name);
+    const auto operation = operations.find(operation_of(name));
+    REQUIRE(operation != operations.end());
+    for (const DType dtype : dtypes) {
+      CAPTURE(dtype);
+      Golden golden(file, name, dtype);
+      golden.check([&] { return operation->second(golden); });
+    }
+  }
+}
+
+TEST_CASE("there are golden numbers for every operation") {
+  std::set<std::string> stored;
+  for (const std::string& name : golden_cases(file)) stored.insert(operation_of(name));
+  for (const auto& [name, function] : operations) {
+    CAPTURE(name);
+    CHECK(stored.contains(name));
+  }
+}
