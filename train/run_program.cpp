@@ -17,6 +17,7 @@
 #include "train/config_error.h"
 #include "train/error.h"
 #include "train/exit_code.h"
+#include "train/properties/properties.h"
 #include "train/standard_output.h"
 #include "train/suggest.h"
 #include "train/version.h"
@@ -83,6 +84,7 @@ class CommandLine {
   void add_evaluate();
   void add_translate();
   void add_gradcheck();
+  void add_check();
   void add_inspect();
   int train();
 
@@ -96,6 +98,7 @@ class CommandLine {
   TrainArguments train_;
   EvaluateArguments evaluate_;
   GradcheckArguments gradcheck_;
+  CheckArguments check_;
   std::string run_;
 };
 
@@ -107,6 +110,7 @@ CommandLine::CommandLine() {
   add_evaluate();
   add_translate();
   add_gradcheck();
+  add_check();
   add_inspect();
 }
 
@@ -196,6 +200,26 @@ void CommandLine::add_gradcheck() {
   command.add_option("--seed", gradcheck_.seed, "Of the sample, the directions and output weights")
       ->capture_default_str();
   command.add_flag("--json", gradcheck_.json, "Print one JSON object");
+}
+
+std::string list_of_properties() {
+  std::string list = "Properties:";
+  for (const Property& property : properties()) {
+    list += fmt::format("\n  {:<13}{}", property.name, property.meaning);
+  }
+  return list;
+}
+
+void CommandLine::add_check() {
+  CLI::App& command =
+      add_command("check", "Prove what goes wrong in a model without a word, such as its masks",
+                  [this] { return printing([this] { return check_command(check_); }); });
+  command
+      .add_option("MODEL", check_.model,
+                  "Config file (initial values), run directory or checkpoint (trained ones)")
+      ->required();
+  add_overrides(command, check_.overrides);
+  command.footer(list_of_properties());
 }
 
 void CommandLine::add_inspect() {

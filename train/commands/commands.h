@@ -37,6 +37,13 @@ struct GradcheckArguments {
 /// Exit code 1 if a gradient is wrong.
 int gradcheck_command(const GradcheckArguments& arguments);
 
+struct CheckArguments {
+  std::string model;                   ///< a config file, run directory or checkpoint
+  std::vector<std::string> overrides;  ///< section.key=value, for a config file
+};
+/// Exit code 1 if a property does not hold.
+int check_command(const CheckArguments& arguments);
+
 int inspect_command(const std::string& run);
 
 }  // namespace tapestry

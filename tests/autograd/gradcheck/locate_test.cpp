@@ -9,6 +9,7 @@
 #include "autograd/ops/concat.h"
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/exp.h"
+#include "autograd/ops/mul.h"
 #include "autograd/ops/square.h"
 #include "tests/autograd/gradcheck/faulty_operation.h"
 #include "tests/support/gradients.h"
@@ -96,6 +97,16 @@ TEST_CASE("inputs that want no gradient, or are absent, stay what they are") {
   const auto report = report_of([&] { return apply(WrongSecond{}, constant, x); }, x);
   REQUIRE(report.first_wrong);
   CHECK(report.first_wrong->input == 1);
+}
+
+TEST_CASE("what an operation leaves out where nothing flows back is not held against it") {
+  const Tensor x = random_leaf({3}, 1);
+  const Tensor mask = Tensor::from({3}, {0.0, 1.0, 1.0}, DType::float64);
+  const auto leaves_out_first = [](std::size_t i, double g) { return i == 0 ? 0.0 : g; };
+  const auto report =
+      report_of([&] { return times(faulty(square(x), leaves_out_first) * mask, 2.0); }, x);
+  REQUIRE(report.first_wrong);
+  CHECK(report.first_wrong->index == 3);
 }
 
 TEST_CASE("an operation on a list is checked alone as well") {

@@ -1,0 +1,90 @@
+#include <doctest/doctest.h>
+
+#include "autograd/ops/add.h"
+#include "autograd/ops/scale.h"
+#include "autograd/ops/sum.h"
+#include "tests/train/properties/subject.h"
+#include "train/properties/properties.h"
+
+/// Precision, first loss, by heart and reached, of models that violate them.
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::logits_changed;
+using test::tiny_subject;
+
+test::Change scaled_by(double factor) {
+  return logits_changed([factor](const Tensor& logits, auto&) { return scale(logits, factor); });
+}
+
+TEST_CASE("precision fails for float32 that computes something else") {
+  const PropertyResult result = precision(tiny_subject([](ExaminedModel& model) {
+    if (model.dtype() == DType::float32) scaled_by(1.01)(model);
+  }));
+  CHECK(result.verdict == PropertyVerdict::fails);
+  CHECK(contains(result.text, " in float32, "));
+}
+
+TEST_CASE("precision fails for float32 whose gradients alone are wrong") {
+  const PropertyResult result = precision(tiny_subject([](ExaminedModel& model) {
+    if (model.dtype() == DType::float64) return;
+    model.embed = [whole = model.embed](const TokenBatch& source, const TokenBatch& target,
+                                        const RandomStream& random) -> TokenVectors {
+      const TokenVectors read = whole(source, target, random);
+      return {.source = read.source.copied(DType::float32), .target = read.target};
+    };
+  }));
+  CHECK(result.verdict == PropertyVerdict::fails);
+  CHECK(result.text ==
+        "gradients of source_embedding.weight differ by inf (relative), allowed 1e-03");
+}
+
+TEST_CASE("first loss fails for logits that are too large to begin with") {
+  const PropertyResult result = first_loss(tiny_subject(scaled_by(10.0)));
+  CHECK(result.verdict == PropertyVerdict::fails);
+  CHECK(result.text.ends_with(", ln(9) is 2.197, allowed 1.5 more or less"));
+}
+
+TEST_CASE("first loss is not asked of a trained model, whose loss is told") {
+  Subject subject = tiny_subject(scaled_by(0.0));
+  subject.label_smoothing = 0.0;
+  subject.trained = true;
+  const PropertyResult result = first_loss(subject);
+  CHECK(result.verdict == PropertyVerdict::not_asked);
+  CHECK(result.text == "loss 2.197 of a trained model");
+}
+
+TEST_CASE("by heart fails for a model that cannot tell its inputs apart") {
+  const PropertyResult result = by_heart(tiny_subject([](ExaminedModel& model) {
+    model.embed = [whole = model.embed](const TokenBatch& source, const TokenBatch& target,
+                                        const RandomStream& random) -> TokenVectors {
+      const TokenVectors read = whole(source, target, random);
+      return {.source = scale(read.source, 0.0), .target = scale(read.target, 0.0)};
+    };
+  }));
+  CHECK(result.verdict == PropertyVerdict::fails);
+  CHECK(contains(result.text, " in 299 steps, expected less than 0.05"));
+}
+
+TEST_CASE("reached fails for a parameter that nothing depends on") {
+  const PropertyResult result = reached(tiny_subject([](ExaminedModel& model) {
+    model.parameters.push_back({"forgotten", Tensor::zeros({2}, model.dtype()).require_gradient()});
+  }));
+  CHECK(result.verdict == PropertyVerdict::fails);
+  CHECK(result.text == "forgotten has no gradient");
+}
+
+TEST_CASE("reached fails for a parameter whose gradient is zero") {
+  const PropertyResult result = reached(tiny_subject([](ExaminedModel& model) {
+    const Tensor cut = Tensor::zeros({2}, model.dtype()).require_gradient();
+    model.parameters.push_back({"cut", cut});
+    logits_changed([cut](const Tensor& logits, auto&) { return logits + scale(sum(cut), 0.0); })(
+        model);
+  }));
+  CHECK(result.verdict == PropertyVerdict::fails);
+  CHECK(result.text.starts_with("the gradient of cut is at most 0.0e+00, the largest of all is "));
+}
+
+}  // namespace
+}  // namespace tapestry

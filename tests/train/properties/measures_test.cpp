@@ -1,0 +1,70 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/train/properties/subject.h"
+#include "train/properties/gradient_distance.h"
+#include "train/properties/logit_difference.h"
+
+/// What the properties measure by.
+namespace tapestry {
+namespace {
+
+/// (a b -> x), (c -> y z): the first target is one token shorter.
+Batch two_sentences() {
+  return make_batch({{.source = {4, 5}, .target = {6}}, {.source = {7}, .target = {8, 9}}},
+                    std::vector<std::size_t>{0, 1});
+}
+
+TEST_CASE("rows of a batch are padded to their own longest") {
+  const Batch second = rows_of(two_sentences(), 1, 2);
+  CHECK(second.rows == 1);
+  CHECK(second.source == std::vector<std::int32_t>{7, eos_id});
+  CHECK(second.decoder_input == std::vector<std::int32_t>{bos_id, 8, 9});
+  CHECK(second.labels == std::vector<std::int32_t>{8, 9, eos_id});
+  CHECK(second.target_tokens == 3);
+  const Batch turned = rows_of(two_sentences(), std::vector<std::size_t>{1, 0});
+  CHECK(turned.source == std::vector<std::int32_t>{7, eos_id, pad_id, 4, 5, eos_id});
+  CHECK(turned.target_lengths == std::vector<std::size_t>{3, 2});
+  CHECK(turned.examples == std::vector<std::size_t>{1, 0});
+}
+
+TEST_CASE("a wider batch has more padding and nothing else") {
+  const Batch wide = widened(two_sentences(), 1, 2);
+  CHECK(wide.source == std::vector<std::int32_t>{4, 5, eos_id, pad_id, 7, eos_id, pad_id, pad_id});
+  CHECK(wide.target_length == 5);
+  CHECK(wide.labels == std::vector<std::int32_t>{6, eos_id, 0, 0, 0, 8, 9, eos_id, 0, 0});
+  CHECK(wide.target_lengths == two_sentences().target_lengths);
+  CHECK(wide.target_tokens == 5);
+}
+
+TEST_CASE("logits are compared token by token, but for what is behind the end") {
+  const Batch batch = two_sentences();
+  const Tensor before = Tensor::from({2, 3, 1}, {1, 2, 99, 3, 4, -5}, DType::float64);
+  const Tensor after = Tensor::from({2, 3, 1}, {3, 4.25, -5, 1, 2.125, 0}, DType::float64);
+  const auto found = largest_difference(batch, before, after, std::vector<std::size_t>{1, 0});
+  CHECK(found.most == 0.25);
+  CHECK(found.largest == 5.0);
+  CHECK(found.to_string() == "logits of sentence 2 at token 2 went from 4 to 4.25");
+  CHECK(largest_difference(batch, before, before).most == 0.0);
+}
+
+TEST_CASE("gradients are compared in units of their norm, or of a thousandth of the largest") {
+  ExaminedModel model;
+  model.parameters = {{"large", Tensor()}, {"small", Tensor()}};
+  const Step expected{.loss = 0.0, .logits = {}, .gradients = {{3.0, 4.0}, {0.0}}};
+  const auto distance_of = [&](std::vector<std::vector<double>> gradients) {
+    return largest_distance(model, {.loss = 0.0, .logits = {}, .gradients = gradients}, expected);
+  };
+  CHECK(distance_of({{3.0, 4.0}, {0.0}}).relative == 0.0);
+  CHECK(distance_of({{3.0, 4.5}, {0.0}}).relative == doctest::Approx(0.1));
+  CHECK(distance_of({{3.0, 4.5}, {0.0}}).parameter == "large");
+  CHECK(distance_of({{3.0, 4.0}, {0.001}}).relative == doctest::Approx(0.2));
+  CHECK(distance_of({{3.0, 4.0}, {0.001}}).parameter == "small");
+  CHECK(std::isinf(distance_of({{3.0, 4.0}, {}}).relative));
+  CHECK(std::isinf(distance_of({{3.0, std::nan("")}, {0.0}}).relative));
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "data/load_corpus.h"
+#include "tests/train/tiny_run.h"
+#include "train/properties/batch_rows.h"
+#include "train/properties/property.h"
+
+/// Small models to examine, whole and broken.
+namespace tapestry::test {
+
+using Change = std::function<void(ExaminedModel&)>;
+
+/// Six sentences of up to five tokens and the model of `config`, each copy of which is changed.
+inline Subject tiny_subject(const Change& change = {}, const Config& config = tiny_config()) {
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const VocabularySizes sizes{.source = corpus.source_vocabulary.size(),
+                              .target = corpus.target_vocabulary.size()};
+  const auto copy = [=](DType dtype) {
+    ExaminedModel model =
+        examined(std::make_shared<Seq2SeqModel>(config.model, sizes, dtype, config.train.seed));
+    if (change) change(model);
+    return model;
+  };
+  const std::vector<std::size_t> all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const Batch batch = make_batch(corpus.train, all);
+  return {.copy = copy,
+          .dtype = config.train.dtype,
+          .trained = false,
+          .vocabulary = sizes.target,
+          .max_length = config.model.max_length,
+          .label_smoothing = config.train.label_smoothing,
+          .seed = config.train.seed,
+          .batch = rows_of(batch, 0, 6),
+          .large_batch = batch};
+}
+
+using ChangeLogits = std::function<Tensor(const Tensor& logits, const TokenVectors& read)>;
+
+/// A change of what a model answers.
+inline Change logits_changed(const ChangeLogits& f) {
+  return [f](ExaminedModel& model) {
+    model.logits = [f, whole = model.logits](const TokenVectors& read, const TokenBatch& source,
+                                             const TokenBatch& target, const RandomStream& random) {
+      return f(whole(read, source, target, random), read);
+    };
+  };
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace tapestry::test

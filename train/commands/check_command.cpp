@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include <cstddef>
+
+#include "autograd/kernels/parallel.h"
+#include "train/commands/commands.h"
+#include "train/commands/open_model.h"
+#include "train/exit_code.h"
+#include "train/properties/properties.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t sentences = 6;
+constexpr std::size_t sentences_for_threads = 32;
+
+Subject subject_of(const ConfiguredModel& configured) {
+  return {.copy = [&](DType dtype) { return examined(configured.with_dtype(dtype)); },
+          .dtype = configured.config.train.dtype,
+          .trained = configured.trained,
+          .vocabulary = configured.corpus.target_vocabulary.size(),
+          .max_length = configured.config.model.max_length,
+          .label_smoothing = configured.config.train.label_smoothing,
+          .seed = configured.config.train.seed,
+          .batch = configured.first_batch(sentences),
+          .large_batch = configured.first_batch(sentences_for_threads)};
+}
+
+const char* word_for(PropertyVerdict verdict) {
+  switch (verdict) {
+    case PropertyVerdict::holds:
+      return "ok";
+    case PropertyVerdict::fails:
+      return "FAILED";
+    case PropertyVerdict::not_asked:
+      return "-";
+  }
+  return "";
+}
+
+}  // namespace
+
+int check_command(const CheckArguments& arguments) {
+  const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
+  kernels::set_num_threads(configured.config.train.threads);
+  const Subject subject = subject_of(configured);
+  fmt::print("{}\n", configured.origin);
+  std::size_t held = 0, asked = 0;
+  for (const Property& property : properties()) {
+    const auto [verdict, text] = examine(property, subject);
+    fmt::print("{:<8}{:<13}{}\n", word_for(verdict), property.name, text);
+    if (verdict == PropertyVerdict::holds) ++held;
+    if (verdict != PropertyVerdict::not_asked) ++asked;
+  }
+  fmt::print("{} of {} properties hold\n", held, asked);
+  return static_cast<int>(held == asked ? ExitCode::done : ExitCode::check_failed);
+}
+
+}  // namespace tapestry

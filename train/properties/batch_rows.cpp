@@ -1,0 +1,68 @@
+#include "train/properties/batch_rows.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "data/vocabulary.h"
+
+namespace tapestry {
+namespace {
+
+/// Moves row `from` of a matrix to the end of another, with its first `tokens` values.
+void append_row(std::vector<std::int32_t>& to, const std::vector<std::int32_t>& matrix,
+                std::size_t columns, std::size_t from, std::size_t tokens,
+                std::size_t new_columns) {
+  const auto begin = matrix.begin() + static_cast<std::ptrdiff_t>(from * columns);
+  to.insert(to.end(), begin, begin + static_cast<std::ptrdiff_t>(tokens));
+  to.insert(to.end(), new_columns - tokens, pad_id);
+}
+
+Batch arranged(const Batch& batch, std::span<const std::size_t> rows, std::size_t source_length,
+               std::size_t target_length) {
+  Batch result;
+  result.rows = rows.size();
+  result.source_length = source_length;
+  result.target_length = target_length;
+  for (const std::size_t row : rows) {
+    const std::size_t source = batch.source_lengths[row];
+    const std::size_t target = batch.target_lengths[row];
+    append_row(result.source, batch.source, batch.source_length, row, source, source_length);
+    append_row(result.decoder_input, batch.decoder_input, batch.target_length, row, target,
+               target_length);
+    append_row(result.labels, batch.labels, batch.target_length, row, target, target_length);
+    result.source_lengths.push_back(source);
+    result.target_lengths.push_back(target);
+    result.target_tokens += target;
+    result.examples.push_back(batch.examples[row]);
+  }
+  return result;
+}
+
+std::vector<std::size_t> range(std::size_t begin, std::size_t end) {
+  std::vector<std::size_t> rows(end - begin);
+  std::iota(rows.begin(), rows.end(), begin);
+  return rows;
+}
+
+}  // namespace
+
+Batch rows_of(const Batch& batch, std::span<const std::size_t> rows) {
+  std::size_t source_length = 0, target_length = 0;
+  for (const std::size_t row : rows) {
+    source_length = std::max(source_length, batch.source_lengths[row]);
+    target_length = std::max(target_length, batch.target_lengths[row]);
+  }
+  return arranged(batch, rows, source_length, target_length);
+}
+
+Batch rows_of(const Batch& batch, std::size_t begin, std::size_t end) {
+  return rows_of(batch, range(begin, end));
+}
+
+Batch widened(const Batch& batch, std::size_t source_columns, std::size_t target_columns) {
+  return arranged(batch, range(0, batch.rows), batch.source_length + source_columns,
+                  batch.target_length + target_columns);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/add.h"
+#include "autograd/tape.h"
+#include "train/batch_tensors.h"
+#include "train/properties/batch_rows.h"
+#include "train/properties/properties.h"
+#include "train/properties/step.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t sentences = 3;
+constexpr std::size_t columns_of_padding = 2;
+
+/// Weights of +-[0.5, 1.5] for the logits of position t, 0 for all others.
+Tensor weights_at(std::size_t t, const Shape& logits, DType dtype) {
+  Tensor weights = Tensor::zeros(logits, dtype);
+  const std::size_t length = logits[1], vocabulary = logits[2];
+  dispatch(dtype, [&]<class T>() {
+    const auto values = weights.mutable_values<T>();
+    for (std::size_t row = 0; row < logits[0]; ++row) {
+      for (std::size_t j = 0; j < vocabulary; ++j) {
+        const double u = RandomStream(1).uniform(row * vocabulary + j);
+        values[(row * length + t) * vocabulary + j] = static_cast<T>(u < 0.5 ? u - 1.5 : u + 0.5);
+      }
+    }
+  });
+  return weights;
+}
+
+/// d(weighted logits of one position) / d(token vectors), the largest magnitude in each: (rows,
+/// length).
+struct Influence {
+  std::vector<double> source, target;
+};
+
+std::vector<double> largest_of_each(const Tensor& gradient) {
+  const std::vector<double> values = values_of(gradient);
+  const std::size_t width = gradient.shape()[2];
+  std::vector<double> largest(values.size() / width, 0.0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    double& most = largest[i / width];
+    if (!(std::abs(values[i]) <= most)) most = std::abs(values[i]);  // NaN stays
+  }
+  return largest;
+}
+
+Influence influence_on(std::size_t t, const ExaminedModel& model, const Batch& batch) {
+  const TokenBatch source = source_tokens(batch);
+  const TokenBatch target = decoder_tokens(batch);
+  TokenVectors read = model.embed(source, target, {});
+  read = {.source = read.source.copied(model.dtype()), .target = read.target.copied(model.dtype())};
+  read.source.require_gradient();
+  read.target.require_gradient();
+  Tape tape;
+  const Tensor logits = model.logits(read, source, target, {});
+  tape.backward(logits, weights_at(t, logits.shape(), model.dtype()));
+  const auto of = [](const Tensor& x) {
+    const Tensor gradient = x.gradient();
+    return largest_of_each(gradient ? gradient : Tensor::zeros(x.shape(), x.dtype()));
+  };
+  return {.source = of(read.source), .target = of(read.target)};
+}
+
+/// What is wrong with the influence of `length` inputs, of which the first `allowed` alone may and
+/// must have some; empty if nothing is.
+std::string mistake(std::span<const double> influence, std::size_t allowed, const char* input) {
+  for (std::size_t i = allowed; i < influence.size(); ++i) {
+    if (influence[i] != 0.0) {
+      return fmt::format("depend on {} {} by {:.3g}, expected exactly 0", input, i + 1,
+                         influence[i]);
+    }
+  }
+  const auto up_to = influence.first(allowed);
+  if (std::ranges::any_of(up_to, [](double g) { return g != 0.0; })) return "";
+  return fmt::format("depend on no {} up to {}", input, allowed);
+}
+
+std::string mistake_at(std::size_t t, const Influence& influence, const Batch& batch) {
+  for (std::size_t row = 0; row < batch.rows; ++row) {
+    if (t >= batch.target_lengths[row]) continue;
+    const auto row_of = [row](const std::vector<double>& all, std::size_t length) {
+      return std::span(all).subspan(row * length, length);
+    };
+    std::string found =
+        mistake(row_of(influence.target, batch.target_length), t + 1, "decoder input");
+    if (found.empty()) {
+      found = mistake(row_of(influence.source, batch.source_length), batch.source_lengths[row],
+                      "source input");
+    }
+    if (!found.empty()) {
+      return fmt::format("logits of sentence {} at token {} {}", row + 1, t + 1, found);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+PropertyResult causality(const Subject& subject) {
+  const Batch few = rows_of(subject.batch, 0, std::min(sentences, subject.batch.rows));
+  const std::size_t room = subject.max_length - std::min(subject.max_length, few.source_length);
+  const Batch batch = widened(few, std::min(columns_of_padding, room), 0);
+  const ExaminedModel model = subject.copy(DType::float64);
+  for (std::size_t t = 0; t < batch.target_length; ++t) {
+    const std::string found = mistake_at(t, influence_on(t, model, batch), batch);
+    if (!found.empty()) return fails(found);
+  }
+  return holds(fmt::format(
+      "d(logits at t)/d(decoder input after t) is exactly 0, so is that of source padding "
+      "({} sentences, {} positions)",
+      batch.rows, batch.target_length));
+}
+
+}  // namespace tapestry

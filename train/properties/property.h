@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "data/batch.h"
+#include "train/properties/examined_model.h"
+
+namespace tapestry {
+
+/// What the properties are asked of.
+struct Subject {
+  std::function<ExaminedModel(DType)> copy;  ///< a model with values of its own, no gradients yet
+  DType dtype;                               ///< in which it is trained
+  bool trained;                              ///< false for initial values
+  std::size_t vocabulary;                    ///< target entries
+  std::size_t max_length;                    ///< tokens of a sentence that the model has places for
+  double label_smoothing;
+  std::uint64_t seed;  ///< of dropout
+  Batch batch;         ///< a few sentences
+  Batch large_batch;   ///< so many that there is work for several threads
+};
+
+enum class PropertyVerdict { holds, fails, not_asked };
+
+struct PropertyResult {
+  PropertyVerdict verdict;
+  std::string text;  ///< what was compared, with figures; or what is wrong, where, with values
+};
+
+PropertyResult holds(std::string text);
+PropertyResult fails(std::string text);
+/// For a subject of which the property says nothing.
+PropertyResult not_asked(std::string text);
+
+struct Property {
+  const char* name;
+  const char* meaning;  ///< what holds, in one sentence
+  PropertyResult (*examine)(const Subject& subject);
+};
+
+/// The result of `property`; what it throws makes it fail with that text, but for std::bad_alloc.
+PropertyResult examine(const Property& property, const Subject& subject);
+
+}  // namespace tapestry
