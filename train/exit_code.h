@@ -13,7 +13,7 @@ enum class ExitCode : int {
   numeric = 6,  ///< NaN, infinity, divergence
   in_use = 7,   ///< another process works in the run directory
   memory = 8,
-  check_failed = 1,  ///< gradcheck found a wrong gradient
+  check_failed = 1,  ///< gradcheck found a wrong gradient, or check a property that fails
 };
 
 inline constexpr int signal_exit_base = 128;

@@ -15,13 +15,15 @@ constexpr std::size_t sentences = 6;
 constexpr std::size_t sentences_for_threads = 32;
 
 Subject subject_of(const ConfiguredModel& configured) {
+  const TransformerOptions& model = configured.config.model;
   return {.copy = [&](DType dtype) { return examined(configured.with_dtype(dtype)); },
           .dtype = configured.config.train.dtype,
           .trained = configured.trained,
           .vocabulary = configured.corpus.target_vocabulary.size(),
-          .max_length = configured.config.model.max_length,
+          .max_length = model.max_length,
           .label_smoothing = configured.config.train.label_smoothing,
           .seed = configured.config.train.seed,
+          .tied_width = model.tie_embeddings == TiedEmbeddings::none ? 0 : model.d_model,
           .batch = configured.first_batch(sentences),
           .large_batch = configured.first_batch(sentences_for_threads)};
 }

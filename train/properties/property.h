@@ -18,9 +18,10 @@ struct Subject {
   std::size_t vocabulary;                    ///< target entries
   std::size_t max_length;                    ///< tokens of a sentence that the model has places for
   double label_smoothing;
-  std::uint64_t seed;  ///< of dropout
-  Batch batch;         ///< a few sentences
-  Batch large_batch;   ///< so many that there is work for several threads
+  std::uint64_t seed;      ///< of dropout
+  std::size_t tied_width;  ///< d_model if the output projection is an embedding's matrix, else 0
+  Batch batch;             ///< a few sentences
+  Batch large_batch;       ///< so many that there is work for several threads
 };
 
 enum class PropertyVerdict { holds, fails, not_asked };

@@ -40,6 +40,14 @@ TEST_CASE("precision fails for float32 whose gradients alone are wrong") {
         "gradients of source_embedding.weight differ by inf (relative), allowed 1e-03");
 }
 
+TEST_CASE("first loss allows tied embeddings to favour the token that was just read") {
+  Subject subject = tiny_subject();
+  CHECK(first_loss(subject).text.ends_with(", allowed 1.5 more or less"));
+  subject.tied_width = 16;
+  subject.vocabulary = 9;  // ln(1 + exp(4) / 9) is 1.956
+  CHECK(first_loss(subject).text.ends_with(", allowed 3.46 more or less"));
+}
+
 TEST_CASE("first loss fails for logits that are too large to begin with") {
   const PropertyResult result = first_loss(tiny_subject(scaled_by(10.0)));
   CHECK(result.verdict == PropertyVerdict::fails);

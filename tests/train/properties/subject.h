@@ -33,6 +33,7 @@ inline Subject tiny_subject(const Change& change = {}, const Config& config = ti
           .max_length = config.model.max_length,
           .label_smoothing = config.train.label_smoothing,
           .seed = config.train.seed,
+          .tied_width = 0,
           .batch = rows_of(batch, 0, 6),
           .large_batch = batch};
 }
