@@ -21,7 +21,7 @@ class AnomalyError : public Error {
 ///     Tape tape(&detector);
 ///
 /// Every value is looked at and the inputs of every operation are kept until the detector is gone,
-/// which costs time and memory: it is for finding a mistake.
+/// which costs time and memory: it is for finding a mistake. One detector serves one tape.
 ///
 /// throws  AnomalyError with the layer path, the operation, the place and the range of each input,
 ///         out of the operation or out of Tape::backward.

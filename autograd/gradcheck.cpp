@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/error.h"
 #include "autograd/gradcheck/audit.h"
@@ -25,6 +26,17 @@ void require_checkable(const NamedTensor& named) {
   if (!named.tensor.requires_gradient()) {
     throw ValueError(fmt::format("gradcheck: `{}` requires no gradient", named.name));
   }
+}
+
+void require_usable(const GradcheckOptions& options) {
+  const auto require = [](bool usable, const char* field, double value) {
+    if (usable) return;
+    throw ValueError(
+        fmt::format("gradcheck: {} is {}, expected a finite number > 0", field, value));
+  };
+  require(std::isfinite(options.step) && options.step > 0, "step", options.step);
+  require(std::isfinite(options.tolerance) && options.tolerance > 0, "tolerance",
+          options.tolerance);
 }
 
 /// The operations on the way to the output of the first wrong row are checked one by one.
@@ -67,6 +79,7 @@ double GradcheckReport::worst_relative_error() const {
 GradcheckReport gradcheck_outputs(const std::function<std::vector<NamedTensor>()>& function,
                                   std::span<const NamedTensor> tensors,
                                   const GradcheckOptions& options) {
+  require_usable(options);
   std::ranges::for_each(tensors, require_checkable);
   const Objectives objectives(function, options.seed);
   GradcheckReport report;

@@ -47,8 +47,9 @@ struct GradcheckRow {
   /// a direction): a coordinate whose gradient is tiny beside the others' is measured against them.
   /// NaN or infinity anywhere makes it infinite.
   double worst_relative_error = 0.0;
-  /// Row-major; none if the worst was a direction in which no single coordinate stands out.
-  std::optional<std::size_t> worst_coordinate = 0;
+  /// Row-major; none if the worst was a direction in which no single coordinate stands out, or if
+  /// nothing was compared.
+  std::optional<std::size_t> worst_coordinate = {};
   double analytic = 0.0, numeric = 0.0;  ///< there
 
   GradcheckCount coordinates = {}, directions = {};
@@ -58,7 +59,9 @@ struct GradcheckRow {
   /// - c numeric| is least. NaN if the numeric gradient, or both, are zero.
   double cosine = 1.0, factor = 1.0;
 
-  /// `wrong` if any comparison is; else `cannot_tell` if any told nothing; else `agrees`.
+  /// `wrong` if any comparison is, or if the gradient is not finite; else `cannot_tell` if a
+  /// coordinate told nothing, if fewer directions did than were asked for, or if nothing was
+  /// compared; else `agrees`.
   GradcheckVerdict verdict = GradcheckVerdict::agrees;
 };
 
@@ -104,8 +107,10 @@ struct GradcheckReport {
 ///           tape; must return the same for the same values (dropout: the same stream).
 /// tensors   float64 leaves that require gradients. Their values are restored, also if `function`
 ///           throws, and their gradients cleared.
-/// throws    DTypeError for float32, ValueError for a tensor that requires no gradient and for a
-///           function that returns different values when it is called again.
+///           Other leaves that the function reaches get gradients, as by any backward.
+/// throws    DTypeError for float32; ValueError for a tensor that requires no gradient, for options
+///           that are not > 0, and for a function that returns nothing or different values when it
+///           is called again; ShapeError for an output whose shape changes.
 GradcheckReport gradcheck(const std::function<Tensor()>& function,
                           std::span<const NamedTensor> tensors,
                           const GradcheckOptions& options = {});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/error.h"
 #include "autograd/gradcheck/objectives.h"
 #include "autograd/gradcheck/tensor_check.h"
 
@@ -51,12 +52,16 @@ void Audit::backward_ran(const GradientSlot& output, const Tensor& dy) {
 std::optional<GradcheckRow> Audit::wrong_row(const Call& call,
                                              const GradcheckOptions& options) const {
   if (!call.again || !call.dy) return std::nullopt;
-  const auto function = [&] { return std::vector<NamedTensor>{{"", call.again(call.inputs)}}; };
-  Objectives objectives(function, options.seed);
-  objectives.leave_out_zeros_of(0, call.dy);
-  const auto rows = check(objectives, leaves_of(call.inputs), options);
-  const auto wrong = std::ranges::find(rows, GradcheckVerdict::wrong, &GradcheckRow::verdict);
-  return wrong == rows.end() ? std::nullopt : std::optional(*wrong);
+  try {
+    const auto function = [&] { return std::vector<NamedTensor>{{"", call.again(call.inputs)}}; };
+    Objectives objectives(function, options.seed);
+    objectives.leave_out_zeros_of(0, call.dy);
+    const auto rows = check(objectives, leaves_of(call.inputs), options);
+    const auto wrong = std::ranges::find(rows, GradcheckVerdict::wrong, &GradcheckRow::verdict);
+    return wrong == rows.end() ? std::nullopt : std::optional(*wrong);
+  } catch (const Error&) {  // an operation with a state of its own, say: it cannot run alone
+    return std::nullopt;
+  }
 }
 
 std::optional<FaultyOperation> Audit::first_wrong(const GradcheckOptions& options) const {

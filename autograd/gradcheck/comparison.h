@@ -21,6 +21,9 @@ struct Comparison {
   GradcheckVerdict verdict;
 };
 
+/// `agrees` if the two differ by no more than the tolerance and the error of the differences is at
+/// most 100 times that; `wrong` if they differ by more than the tolerance and by more than ten
+/// times that error, or if one is not finite; else `cannot_tell`.
 Comparison compare(double analytic, const Estimate& numeric, const Yardstick& by);
 
 }  // namespace tapestry::gradcheck_detail

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace tapestry::gradcheck_detail {
 namespace {
@@ -60,20 +61,43 @@ Estimate estimate_from(const Differences& differences, double rounding) {
   return {.value = slope.value, .error = slope.change + rounding + kink};
 }
 
+/// Where the function ends nearby, as a root does at 0, its values there say nothing.
+Estimate within_domain(const Estimate& estimate, const Objectives& objectives, std::size_t k) {
+  const bool left = !std::isfinite(estimate.value) && std::isfinite(objectives.value_at_start(k));
+  return left ? Estimate{.value = 0.0, .error = std::numeric_limits<double>::infinity()} : estimate;
+}
+
+/// The estimate with the least error; where another contradicts it, one of the two is a fluke, and
+/// the error is as large as their distance.
+Estimate best_of(const std::vector<Estimate>& estimates) {
+  Estimate best = estimates.front();
+  for (const Estimate& next : estimates) {
+    if (!(best.error <= next.error)) best = next;
+  }
+  double distance = 0.0;
+  for (const Estimate& other : estimates) {
+    const double apart = std::abs(best.value - other.value);
+    if (apart > 10.0 * (best.error + other.error)) distance = std::max(distance, apart);
+  }
+  return {.value = best.value, .error = best.error + distance};
+}
+
 }  // namespace
 
 std::vector<Estimate> derivatives(Line& line, double step, const Objectives& objectives,
                                   const std::vector<double>& good_enough) {
+  std::vector<std::vector<Estimate>> attempts(objectives.count());
   std::vector<Estimate> best(objectives.count());
-  constexpr int attempts = 3;
-  for (int attempt = 0; attempt < attempts; ++attempt) {
+  constexpr int most_attempts = 3;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
     const double h = std::ldexp(step, -4 * attempt);
     const double shortest = std::ldexp(h, 1 - static_cast<int>(levels));
     const std::vector<Differences> differences = differences_along(line, h, objectives);
     bool satisfied = true;
     for (std::size_t k = 0; k < best.size(); ++k) {
-      const Estimate next = estimate_from(differences[k], objectives.rounding(k) / shortest);
-      if (attempt == 0 || !(best[k].error <= next.error)) best[k] = next;
+      attempts[k].push_back(within_domain(
+          estimate_from(differences[k], objectives.rounding(k) / shortest), objectives, k));
+      best[k] = best_of(attempts[k]);
       satisfied = satisfied && best[k].error <= good_enough[k];
     }
     if (satisfied) break;

@@ -21,7 +21,9 @@ struct Estimate {
 /// plus what rounding of the objective leaves in the quotient. At a kink central differences of all
 /// steps agree on the mean of both slopes, so the difference of these, extrapolated as well, is
 /// added where it is more than rounding. Where an error is larger than good_enough[k], h = step /
-/// 16 and step / 256 are tried, and the estimate with the least error stands.
+/// 16 and step / 256 are tried, and the estimate with the least error stands, unless another
+/// contradicts it by more than both errors: then their distance is added. Where the function stops
+/// being finite nearby, the error is infinite.
 ///
 /// [1] Richardson 1911; Press et al., Numerical Recipes, section 5.7.
 std::vector<Estimate> derivatives(Line& line, double step, const Objectives& objectives,

@@ -38,6 +38,9 @@ std::string kind_of_error(const GradcheckRow& row) {
   if (std::isinf(row.worst_relative_error)) return "not finite";
   if (!row.reached) return "there is none: the tape never reached it, but the output depends on it";
   if (row.gradient_norm == 0.0) return "all zero, but the output depends on it";
+  if (std::abs(row.factor - 1.0) < 1e-4 && row.cosine > 1.0 - 1e-4) {
+    return "right but for small or single errors";
+  }
   if (row.cosine * row.cosine > 1.0 - 1e-9) {
     return fmt::format("{:.6g} times what it should be: {}", row.factor,
                        likely_cause(row.factor, row.shape));

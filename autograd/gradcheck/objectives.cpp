@@ -29,6 +29,14 @@ double rounding_of(const Tensor& y, const Tensor& weights) {
   return std::numeric_limits<double>::epsilon() * terms;
 }
 
+void require_same_shape(const Tensor& y, const Tensor& at_start) {
+  if (y.shape() == at_start.shape()) return;
+  throw ShapeError(
+      fmt::format("gradcheck: the output has shape {} where a value has moved a little, "
+                  "expected {} as at the start",
+                  to_string(y.shape()), to_string(at_start.shape())));
+}
+
 /// The same bits; NaN equals itself.
 bool same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
   if (a.size() != b.size()) return false;
@@ -51,6 +59,8 @@ Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::m
         "gradcheck: the function returned different values when it was called again, expected the "
         "same: random numbers must come from the same stream each time");
   }
+  if (outputs.empty())
+    throw ValueError("gradcheck: the function returned no outputs, expected one");
   const RandomStream random = RandomStream(seed).named("gradcheck output weights");
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const Tensor& y = outputs[k].tensor;
@@ -81,7 +91,8 @@ std::vector<double> Objectives::values() const {
   const TapePause nothing_is_recorded;
   const std::vector<NamedTensor> outputs = function_();
   std::vector<double> values;
-  for (std::size_t k = 0; k < outputs.size(); ++k) {
+  for (std::size_t k = 0; k < outputs_.size(); ++k) {
+    require_same_shape(outputs.at(k).tensor, outputs_[k].weights);
     values.push_back(inner_product(outputs[k].tensor, outputs_[k].weights));
   }
   return values;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include "autograd/gradcheck/comparison.h"
 #include "autograd/gradcheck/coordinates.h"
@@ -22,6 +23,7 @@ double inner_product(Values a, Values b) {
 struct Examined {
   GradcheckRow row;
   Values gradient = {};  ///< empty: all zero
+  bool coordinate_is_wrong = false;
   double analytic_squares = 0.0, numeric_squares = 0.0, products = 0.0;
 
   double at(std::size_t i) const { return gradient.empty() ? 0.0 : gradient[i]; }
@@ -55,6 +57,7 @@ class TensorCheck {
   const GradcheckOptions& options_;
   RandomStream random_;
   std::vector<Examined> examined_;
+  std::set<std::size_t> checked_;  ///< coordinates
 };
 
 TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradients,
@@ -123,10 +126,13 @@ void count(GradcheckCount& of_kind, const Comparison& c) {
 std::size_t told(const GradcheckCount& of_kind) { return of_kind.checked - of_kind.untold; }
 
 /// No coordinate stands for a direction. A wrong coordinate says more than a wrong direction.
-void take_worst(GradcheckRow& row, std::optional<std::size_t> coordinate, const Comparison& c) {
+void take_worst(Examined& of, std::optional<std::size_t> coordinate, const Comparison& c) {
   if (c.verdict == GradcheckVerdict::cannot_tell) return;
-  const bool says_more =
-      coordinate && !row.worst_coordinate && c.verdict == GradcheckVerdict::wrong;
+  GradcheckRow& row = of.row;
+  if (!coordinate && of.coordinate_is_wrong) return;
+  const bool wrong = coordinate && c.verdict == GradcheckVerdict::wrong;
+  const bool says_more = wrong && !of.coordinate_is_wrong;
+  of.coordinate_is_wrong = of.coordinate_is_wrong || wrong;
   if (c.relative_error < row.worst_relative_error && !says_more) return;
   row.worst_relative_error = c.relative_error;
   row.worst_coordinate = coordinate;
@@ -143,7 +149,7 @@ void TensorCheck::note_coordinate(Examined& of, std::size_t i, const Comparison&
     of.row.untold_coordinate = i;
     return;
   }
-  take_worst(of.row, i, c);
+  take_worst(of, i, c);
   of.analytic_squares += c.analytic * c.analytic;
   of.numeric_squares += c.numeric * c.numeric;
   of.products += c.analytic * c.numeric;
@@ -160,7 +166,7 @@ void TensorCheck::check_directions() {
           found[k].verdict == GradcheckVerdict::wrong && row.verdict != GradcheckVerdict::wrong;
       count(row.directions, found[k]);
       if (first_wrong) row.verdict = GradcheckVerdict::wrong;
-      take_worst(row, std::nullopt, found[k]);
+      take_worst(examined_[k], std::nullopt, found[k]);
       if (first_wrong) find_wrong_coordinate(k, direction);
     }
   }
@@ -190,7 +196,10 @@ void TensorCheck::find_wrong_coordinate(std::size_t k, const std::vector<double>
     if (!wrong) first += half;
     size = wrong ? half : size - half;
   }
-  note_coordinate(examined_[k], first, compare_coordinate(first)[k]);
+  if (!checked_.insert(first).second) return;
+  const std::vector<Comparison> found = compare_coordinate(first);
+  for (std::size_t of = 0; of < found.size(); ++of)
+    note_coordinate(examined_[of], first, found[of]);
 }
 
 void TensorCheck::check_coordinates() {
@@ -198,6 +207,7 @@ void TensorCheck::check_coordinates() {
   for (const Examined& of : examined_) gradients.push_back(of.gradient);
   for (const std::size_t i : coordinates_to_check(tensor_.size(), options_.max_coordinates,
                                                   gradients, random_.named("coordinates"))) {
+    if (!checked_.insert(i).second) continue;
     const std::vector<Comparison> found = compare_coordinate(i);
     for (std::size_t k = 0; k < found.size(); ++k) note_coordinate(examined_[k], i, found[k]);
   }
@@ -209,6 +219,10 @@ GradcheckRow finished(const Examined& of, double unit) {
   if (!std::isfinite(row.gradient_norm)) {
     row.verdict = GradcheckVerdict::wrong;
     row.worst_relative_error = std::numeric_limits<double>::infinity();
+  }
+  const bool nothing_compared = row.coordinates.checked + row.directions.checked == 0;
+  if (nothing_compared && row.shape.size() > 0 && row.verdict == GradcheckVerdict::agrees) {
+    row.verdict = GradcheckVerdict::cannot_tell;
   }
   if (!row.zero) {
     row.cosine = of.products / std::sqrt(of.analytic_squares * of.numeric_squares);

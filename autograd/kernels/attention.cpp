@@ -172,44 +172,32 @@ void weighted_rows(std::size_t m, std::size_t n, std::size_t k, T scale, const W
   }
 }
 
+/// The weights of a tile, rows() x columns(), before dropout.
+template <class T>
+void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& operands,
+                  T* weights) {
+  masked_scores(p, t, operands, weights);
+  for (std::size_t r = 0; r < t.rows(); ++r) {
+    T* row = weights + r * t.columns();
+    softmax_row(t.columns(), row, row);
+  }
+}
+
 template <class T>
 void forward_tile(const AttentionProblem& p, const Tile& t, const T* q, const T* k, const T* v,
-                  T* out, T* log_sums) {
+                  T* out) {
   T* const o = out + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin);
-  T* const sums =
-      log_sums == nullptr ? nullptr : log_sums + (t.b * p.heads + t.head) * p.n_q + t.begin;
   if (t.empty()) {
     zero_rows(t.rows(), p.d_v, o, p.heads * p.d_v);
-    if (sums != nullptr) std::fill_n(sums, t.rows(), -std::numeric_limits<T>::infinity());
     return;
   }
   const Operands<T> operands = operands_of(p, t, q, k, v);
   const Memory scratch(t.rows() * t.columns() * sizeof(T));
   T* const s = reinterpret_cast<T*>(scratch.data());
-  masked_scores(p, t, operands, s);
-  for (std::size_t r = 0; r < t.rows(); ++r) {
-    T* row = s + r * t.columns();
-    const T log_sum = softmax_row(t.columns(), row, row);
-    if (sums != nullptr) sums[r] = log_sum;
-  }
+  tile_weights(p, t, operands, s);
   if (p.dropout > 0) drop(p, t, s, s);
   weighted_rows<T>(t.rows(), p.d_v, t.columns(), T(1), {s, t.columns()}, operands.v, {o},
                    operands.v_stride);
-}
-
-/// The weights of a tile from its scores and the rows' log-sum-exp.
-template <class T>
-void weights_from_scores(const Tile& t, const T* log_sums, T* s) {
-  for (std::size_t r = 0; r < t.rows(); ++r) {
-    T* row = s + r * t.columns();
-    if (log_sums[r] == -std::numeric_limits<T>::infinity()) {
-      std::fill_n(row, t.columns(), T(0));
-      continue;
-    }
-    const Vec<T> shift(log_sums[r]);
-    map(
-        t.columns(), Target<T>{row}, [&](const Vec<T>& x) { return xsimd::exp(x - shift); }, row);
-  }
 }
 
 template <class T>
@@ -218,15 +206,14 @@ struct Gradients {
 };
 
 template <class T>
-void backward_tile(const AttentionProblem& p, const Tile& t, const Operands<T>& o,
-                   const T* log_sums, const T* g, const Gradients<T>& d) {
+void backward_tile(const AttentionProblem& p, const Tile& t, const Operands<T>& o, const T* g,
+                   const Gradients<T>& d) {
   const std::size_t cells = t.rows() * t.columns();
   const Memory scratch(3 * cells * sizeof(T));
   T* const weights = reinterpret_cast<T*>(scratch.data());
   T* const dropped = weights + cells;
   T* const ds = dropped + cells;
-  masked_scores(p, t, o, weights);
-  weights_from_scores(t, log_sums, weights);
+  tile_weights(p, t, o, weights);
   if (d.dv) {
     const T* used = weights;
     if (p.dropout > 0) {
@@ -274,7 +261,7 @@ Target<T> moved(const Target<T>& target, std::size_t offset) {
 /// All tiles of one sentence and head, one after the other: they add to the same dk and dv.
 template <class T>
 void backward_head(const AttentionProblem& p, std::size_t b, std::size_t head,
-                   const Operands<T>& whole, const T* log_sums, const T* g, Gradients<T> all) {
+                   const Operands<T>& whole, const T* g, Gradients<T> all) {
   const std::size_t q_stride = p.heads * p.d_k;
   const std::size_t v_stride = p.heads * p.d_v;
   const Gradients<T> of_head{.dq = moved(all.dq, row_offset(p, p.n_q, p.d_k, b, head, 0)),
@@ -287,7 +274,6 @@ void backward_head(const AttentionProblem& p, std::size_t b, std::size_t head,
     const Tile t = make_tile(p, b, head, begin);
     if (t.empty()) continue;
     backward_tile(p, t, operands_of(p, t, whole.q, whole.k, whole.v),
-                  log_sums + (b * p.heads + head) * p.n_q + t.begin,
                   g + row_offset(p, p.n_q, p.d_v, b, head, t.begin),
                   {.dq = moved(sums.dq, t.begin * q_stride),
                    .dk = moved(sums.dk, t.first_key * q_stride),
@@ -298,8 +284,8 @@ void backward_head(const AttentionProblem& p, std::size_t b, std::size_t head,
 }  // namespace
 
 template <class T>
-void attention(const AttentionProblem& p, const T* q, const T* k, const T* v, T* out, T* log_sums) {
-  for_each_tile(p, [&](const Tile& t) { forward_tile(p, t, q, k, v, out, log_sums); });
+void attention(const AttentionProblem& p, const T* q, const T* k, const T* v, T* out) {
+  for_each_tile(p, [&](const Tile& t) { forward_tile(p, t, q, k, v, out); });
 }
 
 template <class T>
@@ -318,22 +304,22 @@ void attention_weights(const AttentionProblem& p, const T* q, const T* k, T* wei
 }
 
 template <class T>
-void attention_backward(const AttentionProblem& p, const T* q, const T* k, const T* v,
-                        const T* log_sums, const T* g, Target<T> dq, Target<T> dk, Target<T> dv) {
+void attention_backward(const AttentionProblem& p, const T* q, const T* k, const T* v, const T* g,
+                        Target<T> dq, Target<T> dk, Target<T> dv) {
   const Operands<T> whole{.q = q, .k = k, .v = v, .q_stride = 0, .v_stride = 0};
-  parallel_ranges(
-      p.batch * p.heads, bunch(p, tiles_per_head(p)), [&](std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i) {
-          backward_head<T>(p, i / p.heads, i % p.heads, whole, log_sums, g, {dq, dk, dv});
-        }
-      });
+  parallel_ranges(p.batch * p.heads, bunch(p, tiles_per_head(p)),
+                  [&](std::size_t begin, std::size_t end) {
+                    for (std::size_t i = begin; i < end; ++i) {
+                      backward_head<T>(p, i / p.heads, i % p.heads, whole, g, {dq, dk, dv});
+                    }
+                  });
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                           \
-  template void attention(const AttentionProblem&, const T*, const T*, const T*, T*, T*); \
+  template void attention(const AttentionProblem&, const T*, const T*, const T*, T*);     \
   template void attention_weights(const AttentionProblem&, const T*, const T*, T*);       \
   template void attention_backward(const AttentionProblem&, const T*, const T*, const T*, \
-                                   const T*, const T*, Target<T>, Target<T>, Target<T>);
+                                   const T*, Target<T>, Target<T>, Target<T>);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

@@ -27,11 +27,9 @@ struct AttentionProblem {
 };
 
 /// out = softmax(scale q k^T + mask) v for each sentence and head, without ever holding all the
-/// weights at once. `log_sums` (batch, heads, n_q), if not null, gets each row's log-sum-exp, from
-/// which backward makes the weights again.
+/// weights at once.
 template <class T>
-void attention(const AttentionProblem& problem, const T* q, const T* k, const T* v, T* out,
-               T* log_sums);
+void attention(const AttentionProblem& problem, const T* q, const T* k, const T* v, T* out);
 
 /// The weights themselves, (batch, heads, n_q, n_k), without dropout.
 template <class T>
@@ -42,6 +40,6 @@ void attention_weights(const AttentionProblem& problem, const T* q, const T* k, 
 /// dk = scale dS^T q. Null targets are left alone; targets must not overlap.
 template <class T>
 void attention_backward(const AttentionProblem& problem, const T* q, const T* k, const T* v,
-                        const T* log_sums, const T* g, Target<T> dq, Target<T> dk, Target<T> dv);
+                        const T* g, Target<T> dq, Target<T> dk, Target<T> dv);
 
 }  // namespace tapestry::kernels

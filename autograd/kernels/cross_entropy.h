@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "autograd/kernels/softmax.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
@@ -20,13 +21,15 @@ struct CrossEntropySums {
   double negative_log_likelihood = 0.0;  ///< of -log p(target)
 };
 
-/// `log_sums` (rows) gets each row's log-sum-exp.
+/// `log_sums` (rows) gets each row's log-sum-exp, from which backward makes the probabilities
+/// again.
 template <class T>
-CrossEntropySums cross_entropy(const CrossEntropyProblem& problem, const T* logits, T* log_sums);
+CrossEntropySums cross_entropy(const CrossEntropyProblem& problem, const T* logits,
+                               LogSumExp<T>* log_sums);
 
 /// dL/dlogits for g = dL/d(sum).
 template <class T>
-void cross_entropy_backward(const CrossEntropyProblem& problem, const T* logits, const T* log_sums,
-                            T g, Target<T> dlogits);
+void cross_entropy_backward(const CrossEntropyProblem& problem, const T* logits,
+                            const LogSumExp<T>* log_sums, T g, Target<T> dlogits);
 
 }  // namespace tapestry::kernels

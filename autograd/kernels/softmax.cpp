@@ -22,18 +22,17 @@ T finite_shift(T largest) {
 }  // namespace
 
 template <class T>
-T softmax_row(std::size_t n, const T* x, T* y) {
+void softmax_row(std::size_t n, const T* x, T* y) {
   const T largest = finite_shift(max_of(n, x));
   const Vec<T> shift(largest);
   map(
       n, Target<T>{y}, [&](const Vec<T>& v) { return xsimd::exp(v - shift); }, x);
   const T total = sum_of<T>(
       n, [](const Vec<T>& v) { return v; }, y);
-  if (total == T(0)) return minus_infinity<T>;  // y is all zeros
+  if (total == T(0)) return;  // y is all zeros
   const Vec<T> inverse(T(1) / total);
   map(
       n, Target<T>{y}, [&](const Vec<T>& v) { return v * inverse; }, y);
-  return largest + std::log(total);
 }
 
 template <class T>
@@ -45,19 +44,21 @@ void softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx) 
 }
 
 template <class T>
-T log_sum_exp(std::size_t n, const T* x) {
+LogSumExp<T> log_sum_exp(std::size_t n, const T* x) {
   const T largest = finite_shift(max_of(n, x));
   const Vec<T> shift(largest);
-  return largest + std::log(sum_of<T>(
-                       n, [&](const Vec<T>& v) { return xsimd::exp(v - shift); }, x));
+  return {.largest = largest,
+          .log_total = std::log(sum_of<T>(
+              n, [&](const Vec<T>& v) { return xsimd::exp(v - shift); }, x))};
 }
 
 template <class T>
 void log_softmax_row(std::size_t n, const T* x, T* y) {
-  const T total = log_sum_exp(n, x);
-  const Vec<T> shift(total == minus_infinity<T> ? T(0) : total);
+  const LogSumExp<T> row = log_sum_exp(n, x);
+  const Vec<T> largest(row.largest);
+  const Vec<T> log_total(row.log_total == minus_infinity<T> ? T(0) : row.log_total);
   map(
-      n, Target<T>{y}, [&](const Vec<T>& v) { return v - shift; }, x);
+      n, Target<T>{y}, [&](const Vec<T>& v) { return (v - largest) - log_total; }, x);
 }
 
 template <class T>
@@ -73,9 +74,9 @@ void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> 
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                   \
-  template T softmax_row(std::size_t, const T*, T*);                              \
+  template void softmax_row(std::size_t, const T*, T*);                           \
   template void softmax_row_backward(std::size_t, const T*, const T*, Target<T>); \
-  template T log_sum_exp(std::size_t, const T*);                                  \
+  template LogSumExp<T> log_sum_exp(std::size_t, const T*);                       \
   template void log_softmax_row(std::size_t, const T*, T*);                       \
   template void log_softmax_row_backward(std::size_t, const T*, const T*, Target<T>);
 TAPESTRY_INSTANTIATE(float)

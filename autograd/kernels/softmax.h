@@ -7,10 +7,9 @@
 namespace tapestry::kernels {
 
 /// y_i = exp(x_i - max x) / sum_j exp(x_j - max x) for one row of n; x and y may be the same. A row
-/// of nothing but -inf gives zeros. Returns max x + log(sum), the row's log-sum-exp (-inf for such
-/// a row).
+/// of nothing but -inf gives zeros.
 template <class T>
-T softmax_row(std::size_t n, const T* x, T* y);
+void softmax_row(std::size_t n, const T* x, T* y);
 
 /// dx = y * (dy - <dy, y>) for one row of n.
 template <class T>
@@ -24,8 +23,15 @@ void log_softmax_row(std::size_t n, const T* x, T* y);
 template <class T>
 void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx);
 
-/// log(sum_j exp(x_j)) of one row of n, without overflow; -inf for a row of nothing but -inf.
+/// log(sum_j exp(x_j)) of one row in two parts. Their sum, rounded, would be too coarse to subtract
+/// from large x.
 template <class T>
-T log_sum_exp(std::size_t n, const T* x);
+struct LogSumExp {
+  T largest;    ///< max x, or 0 for a row of nothing but -inf
+  T log_total;  ///< log(sum_j exp(x_j - largest)); -inf for a row of nothing but -inf
+};
+
+template <class T>
+LogSumExp<T> log_sum_exp(std::size_t n, const T* x);
 
 }  // namespace tapestry::kernels

@@ -29,8 +29,7 @@ void require_queries_and_keys(const Tensor& q, const Tensor& k, const AttentionO
                                  operation, to_string(q.shape()), to_string(k.shape())));
   }
   if (!(options.dropout >= 0 && options.dropout <= 1)) {
-    throw ValueError(
-        fmt::format("{}: dropout is {}, expected 0 to 1", operation, options.dropout));
+    throw ValueError(fmt::format("{}: dropout is {}, expected 0 to 1", operation, options.dropout));
   }
   options.mask.require_fitting(operation, q.shape()[0], q.shape()[1], k.shape()[1]);
 }
@@ -52,7 +51,11 @@ kernels::AttentionProblem problem_of(const Shape& q, const Shape& k, std::size_t
   const std::size_t d_k = q[2] / options.num_heads;
   const AttentionMask& mask = options.mask;
   kernels::AttentionProblem problem{
-      .batch = q[0], .n_q = n_q, .n_k = n_k, .heads = options.num_heads, .d_k = d_k,
+      .batch = q[0],
+      .n_q = n_q,
+      .n_k = n_k,
+      .heads = options.num_heads,
+      .d_k = d_k,
       .d_v = v_width / options.num_heads,
       .scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(d_k)))};
   if (options.random.on()) {
@@ -73,20 +76,15 @@ struct Attention {
   static constexpr const char* name = operation;
   AttentionOptions options;
   Tensor q{}, k{}, v{};
-  Tensor log_sums{};  // (batch, heads, n_q): the log-sum-exp of each row of scores
 
   Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values) {
     q = queries, k = keys, v = values;
     const Shape& shape = q.shape();
     Tensor y = Tensor::empty(shape.with_last(v.shape()[2]), q.dtype());
-    if (is_recorded(q, k, v)) {
-      log_sums = Tensor::empty({shape[0], options.num_heads, shape[1]}, q.dtype());
-    }
     const auto problem = problem_of(shape, k.shape(), v.shape()[2], options);
     dispatch(y.dtype(), [&]<class T>() {
-      kernels::attention(problem, q.values<T>().data(), k.values<T>().data(),
-                         v.values<T>().data(), y.mutable_values<T>().data(),
-                         log_sums ? log_sums.mutable_values<T>().data() : nullptr);
+      kernels::attention(problem, q.values<T>().data(), k.values<T>().data(), v.values<T>().data(),
+                         y.mutable_values<T>().data());
     });
     return y;
   }
@@ -117,7 +115,7 @@ struct Attention {
            kernels::Target<T> dv) const {
     kernels::attention_backward(problem_of(q.shape(), k.shape(), v.shape()[2], options),
                                 q.values<T>().data(), k.values<T>().data(), v.values<T>().data(),
-                                log_sums.values<T>().data(), dy.values<T>().data(), dq, dk, dv);
+                                dy.values<T>().data(), dq, dk, dv);
   }
 };
 
@@ -133,8 +131,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   require_queries_and_keys(q, k, options);
   const Shape& shape = q.shape();
-  Tensor weights =
-      Tensor::empty({shape[0], options.num_heads, shape[1], k.shape()[1]}, q.dtype());
+  Tensor weights = Tensor::empty({shape[0], options.num_heads, shape[1], k.shape()[1]}, q.dtype());
   const auto problem = problem_of(shape, k.shape(), shape[2], options);
   dispatch(q.dtype(), [&]<class T>() {
     kernels::attention_weights(problem, q.values<T>().data(), k.values<T>().data(),

@@ -61,13 +61,24 @@ struct Destination {
   }
 };
 
+/// Pairs of values as what the kernel makes of each row.
+template <class T>
+kernels::LogSumExp<T>* of_rows(std::span<T> pairs) {
+  return reinterpret_cast<kernels::LogSumExp<T>*>(pairs.data());
+}
+template <class T>
+const kernels::LogSumExp<T>* of_rows(std::span<const T> pairs) {
+  return reinterpret_cast<const kernels::LogSumExp<T>*>(pairs.data());
+}
+
 struct CrossEntropy {
   static constexpr const char* name = "cross_entropy";
   Targets targets;
   double label_smoothing;
   double normalizer;
   Destination nll_sum;
-  Tensor logits{}, log_sums{};
+  Tensor logits{};
+  Tensor log_sums{};  // (rows, 2): a LogSumExp each
 
   kernels::CrossEntropyProblem problem() const {
     return {.rows = targets.size(),
@@ -78,10 +89,10 @@ struct CrossEntropy {
 
   Tensor forward(const Tensor& x) {
     logits = x;
-    log_sums = Tensor::empty({targets.size()}, x.dtype());
+    log_sums = Tensor::empty({targets.size(), 2}, x.dtype());
     const auto sums = dispatch(x.dtype(), [&]<class T>() {
       return kernels::cross_entropy(problem(), x.values<T>().data(),
-                                    log_sums.mutable_values<T>().data());
+                                    of_rows(log_sums.mutable_values<T>()));
     });
     nll_sum.put(sums.negative_log_likelihood);
     return Tensor::scalar(sums.loss / normalizer, x.dtype());
@@ -90,7 +101,7 @@ struct CrossEntropy {
   void backward(const Tensor& dy, Gradient dlogits) const {
     dispatch(dy.dtype(), [&]<class T>() {
       kernels::cross_entropy_backward(problem(), logits.values<T>().data(),
-                                      log_sums.values<T>().data(),
+                                      of_rows(log_sums.values<T>()),
                                       static_cast<T>(dy.item() / normalizer), dlogits.target<T>());
     });
   }

@@ -47,7 +47,7 @@ TEST_CASE("a backward pass that makes infinity is stopped, though all values are
   }();
   CHECK_THROWS_WITH_AS(
       tape.backward(loss),
-      "decoder.layers.1: sqrt: backward: the gradient of input 1 has inf at [1] "
+      "decoder.layers.1: sqrt: backward: the gradient so far of input 1 has inf at [1] "
       "and 1 more, expected finite numbers; gradient of the output: (3) in [1, 1]; "
       "input 1: (3) in [0, 4]",
       AnomalyError);

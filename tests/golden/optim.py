@@ -1,23 +1,27 @@
 """Writes optim.txt beside this file: where PyTorch's optimisers, in float64, take a weight (2, 3)
-and a bias (2) in 20 steps down 0.5 * sum(curvature * (x - target)^2). For each case a line with
-its name, a line with the weight and a line with the bias, 17 digits each.
+and a bias (2) in 20 steps down 0.5 * sum(curvature * (x - target)^2), under every schedule of the
+learning rate with the gradients clipped, and at a constant rate without clipping. A case also holds
+the norm of the gradient of every step before clipping. The schedules have cases of their own.
 
-    python3 tests/golden/optim.py     # needs PyTorch
+    python3 tests/golden/optim.py     # needs PyTorch; the file says which version wrote it
 """
 
-import pathlib
+import math
 
 import torch
 
-WEIGHT, BIAS = [[1.0, -2.0, 0.5], [3.0, -0.25, 0.0]], [0.75, -1.5]
-CURVATURE = {"weight": torch.tensor([[1.0, 0.1, 2.0], [0.5, 3.0, 0.0]], dtype=torch.float64),
-             "bias": torch.tensor([0.2, 1.5], dtype=torch.float64)}
-TARGET = 0.3
-STEPS, LEARNING_RATE = 20, 0.05
+from golden import GoldenFile
+
+X = {"weight": [[1.0, -2.0, 0.5], [3.0, -0.25, 0.0]], "bias": [0.75, -1.5]}
+CURVATURE = {"weight": [[1.0, 0.125, 2.0], [0.5, 3.0, 0.0]], "bias": [0.25, 1.5]}
+TARGET = 0.375
+STEPS, CLIP_NORM = 20, 2.0
+PEAK, WARMUP, DECAY_END, FLOOR = 0.1, 5, 16, 0.01
 
 ADAM = {"betas": (0.9, 0.98), "eps": 1e-9}
-CASES = {
-    "sgd": (torch.optim.SGD, {"weight_decay": 0.1}),
+OPTIMIZERS = {
+    "sgd": (torch.optim.SGD, {}),
+    "sgd_decay": (torch.optim.SGD, {"weight_decay": 0.1}),
     "sgd_momentum": (torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1}),
     "adam": (torch.optim.Adam, ADAM),
     "adam_decay": (torch.optim.Adam, ADAM | {"weight_decay": 0.1}),
@@ -25,29 +29,78 @@ CASES = {
 }
 
 
-def run(optimizer_class, options):
-    x = {"weight": torch.tensor(WEIGHT, dtype=torch.float64, requires_grad=True),
-         "bias": torch.tensor(BIAS, dtype=torch.float64, requires_grad=True)}
+def constant(peak):
+    return lambda step: peak
+
+
+def linear_warmup(peak, warmup):
+    return lambda step: peak * min(step / warmup, 1.0)
+
+
+def inverse_sqrt(peak, warmup):
+    """Vaswani et al. 2017, eq. 3, scaled so that its largest value is the peak."""
+    return lambda step: peak * warmup**0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+def cosine(peak, warmup, end, floor):
+    """Loshchilov & Hutter 2017, eq. 5, after a linear warm-up and without restarts."""
+    def rate(step):
+        if step < warmup:
+            return peak * step / warmup
+        progress = min((step - warmup) / (end - warmup), 1.0)
+        return floor + 0.5 * (peak - floor) * (1.0 + math.cos(math.pi * progress))
+    return rate
+
+
+SCHEDULES = {
+    "constant": constant(PEAK),
+    "linear_warmup": linear_warmup(PEAK, WARMUP),
+    "inverse_sqrt": inverse_sqrt(PEAK, WARMUP),
+    "cosine": cosine(PEAK, WARMUP, DECAY_END, FLOOR),
+}
+
+
+def clip_gradients(parameters, limit):
+    """Scales all gradients so that their global norm is at most `limit`; returns what it was. By the
+    definition: clip_grad_norm_ of PyTorch divides by 1e-6 more than the norm."""
+    gradients = [parameter.grad for parameter in parameters]
+    norm = math.sqrt(sum((gradient**2).sum().item() for gradient in gradients))
+    for gradient in gradients:
+        gradient.mul_(min(1.0, limit / norm))
+    return norm
+
+
+def run(optimizer_class, options, schedule, clip_norm):
+    """Where x ends, and the norms."""
+    x = {name: torch.tensor(value, requires_grad=True) for name, value in X.items()}
     groups = [{"params": [x["weight"]]}, {"params": [x["bias"]]}]
     if optimizer_class is torch.optim.AdamW:
         groups[1]["weight_decay"] = 0.0  # tapestry spares tensors with one axis
-    optimizer = optimizer_class(groups, lr=LEARNING_RATE, **options)
-    for _ in range(STEPS):
+    optimizer = optimizer_class(groups, lr=PEAK, **options)
+    norms = []
+    for step in range(1, STEPS + 1):
         optimizer.zero_grad()
-        sum((0.5 * CURVATURE[name] * (v - TARGET) ** 2).sum() for name, v in x.items()).backward()
+        sum((0.5 * torch.tensor(CURVATURE[name]) * (v - TARGET) ** 2).sum()
+            for name, v in x.items()).backward()
+        norms.append(clip_gradients(x.values(), clip_norm))
+        for group in optimizer.param_groups:
+            group["lr"] = schedule(step)
         optimizer.step()
-    return x
+    return x | {"norms": norms}
 
 
 def main():
-    lines = [f"# Written by tests/golden/optim.py with PyTorch {torch.__version__}."]
-    for case, (optimizer_class, options) in CASES.items():
-        x = run(optimizer_class, options)
-        lines.append(case)
-        lines += [" ".join(format(v, ".17g") for v in value.flatten().tolist())
-                  for value in x.values()]
-    path = pathlib.Path(__file__).with_name("optim.txt")
-    path.write_text("\n".join(lines) + "\n", encoding="ascii")
+    file = GoldenFile(__file__)
+    for name, schedule in SCHEDULES.items():
+        rates = [schedule(step) for step in range(1, STEPS + 1)]
+        file.add(f"schedule/{name}", {"learning_rates": rates})
+    for name, (optimizer_class, options) in OPTIMIZERS.items():
+        for schedule_name, schedule in SCHEDULES.items():
+            result = run(optimizer_class, options, schedule, CLIP_NORM)
+            assert min(result["norms"]) < CLIP_NORM < max(result["norms"]), "clipping must matter"
+            file.add(f"{name}/{schedule_name}", result)
+        file.add(f"{name}/unclipped", run(optimizer_class, options, constant(PEAK), math.inf))
+    file.write()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <xtensor/xtensor.hpp>
+#include <string>
 
 #include "layers/decoder.h"
+#include "layers/embedding.h"
 #include "layers/encoder.h"
+#include "layers/feed_forward.h"
+#include "layers/layer_norm.h"
+#include "layers/linear.h"
 #include "layers/multi_head_attention.h"
+#include "layers/positions.h"
 #include "layers/token_batch.h"
 #include "layers/transformer.h"
 #include "tests/support/golden.h"
@@ -13,11 +17,81 @@
 using namespace tapestry;
 using namespace tapestry::testing;
 
-/// The layers beside their counterparts in PyTorch; tests/golden/transformer.py wrote the files.
+/// The layers beside their counterparts in PyTorch, in both precisions; tests/golden/layers.py and
+/// tests/golden/transformer.py wrote the numbers.
 namespace {
 
-Golden golden(const std::string& name) {
-  return Golden(std::string(TAPESTRY_SOURCE_DIR) + "/tests/golden/" + name + ".txt");
+/// A case with the parameters of the layer that it is about.
+struct LayerCase {
+  LayerCase(const std::string& file, const std::string& name, DType dtype)
+      : golden(file, name, dtype), parameters(dtype, 1) {}
+
+  Scope scope(const std::string& path) { return Scope(parameters) / path; }
+
+  /// Checks what `forward` of the stored inputs and parameters gives.
+  void check(const std::function<Tensor(Golden&)>& forward) {
+    golden.load(parameters.list());
+    golden.check([&] { return forward(golden); }, parameters.list());
+  }
+
+  Golden golden;
+  Parameters parameters;
+};
+
+/// Runs body(a case) in both precisions.
+void in_both(const std::string& file, const std::string& name,
+             const std::function<void(LayerCase&)>& body) {
+  for (const DType dtype : dtypes) {
+    CAPTURE(name);
+    CAPTURE(dtype);
+    LayerCase layer_case(file, name, dtype);
+    body(layer_case);
+  }
+}
+
+void check_layer_norm(const std::string& name, double epsilon) {
+  in_both("layers.txt", name, [&](LayerCase& c) {
+    const LayerNorm layer(c.scope("norm"), 5, epsilon);
+    c.check([&](Golden& in) { return layer(in["x"]); });
+  });
+}
+
+void check_embedding(const std::string& name, std::optional<std::int32_t> padding_id) {
+  in_both("layers.txt", name, [&](LayerCase& c) {
+    const Embedding layer(c.scope("embedding"), 7, 5, padding_id);
+    c.check([&](Golden& in) { return layer(in.ids("ids")); });
+  });
+}
+
+void check_positions(const std::string& name, PositionKind kind, std::size_t max_length,
+                     std::size_t d_model) {
+  in_both("layers.txt", name, [&](LayerCase& c) {
+    const Positions layer(c.scope("positions"), kind, max_length, d_model, c.parameters.dtype());
+    c.check([&](Golden& in) { return layer(in["x"]); });
+  });
+}
+
+void check_feed_forward(const std::string& name, Activation activation) {
+  in_both("layers.txt", name, [&](LayerCase& c) {
+    const FeedForward layer(c.scope("ff"), 5, 7, activation, 0.0);
+    c.check([&](Golden& in) { return layer(in["x"], {}); });
+  });
+}
+
+AttentionMask mask_of(const Golden& in) {
+  AttentionMask mask;
+  if (in.has("input/lengths")) mask = mask & AttentionMask::padding(in.integers("lengths"));
+  if (in.flag("causal")) mask = mask & AttentionMask::causal();
+  return mask;
+}
+
+void check_attention(const std::string& name, const std::string& memory) {
+  in_both("layers.txt", name, [&](LayerCase& c) {
+    const MultiHeadAttention layer(c.scope("attn"), 4, 2, 0.0);
+    const AttentionMask mask = mask_of(c.golden);
+    c.check([&](Golden& in) { return layer(in["x"], in[memory], mask, {}); });
+    c.golden.check_equal("weights", layer.weights(c.golden["x"], c.golden[memory], mask));
+  });
 }
 
 TransformerOptions options_of(NormPlacement norm, Activation activation) {
@@ -31,90 +105,99 @@ TransformerOptions options_of(NormPlacement norm, Activation activation) {
           .activation = activation};
 }
 
-TokenBatch tokens(const Golden& file, const std::string& name) {
-  const Shape shape = file.at("input/" + name).shape();
-  TokenBatch batch{.ids = xt::xtensor<std::int32_t, 2>::from_shape({shape[0], shape[1]}),
-                   .lengths = file.integers(name + "_lengths")};
-  std::ranges::copy(file.integers(name), batch.ids.begin());
-  return batch;
-}
-
 void check_encoder_layer(const std::string& name, NormPlacement norm, Activation activation) {
-  const Golden file = golden(name);
-  Parameters parameters(DType::float64, 1);
-  const EncoderLayer layer(Scope(parameters) / "encoder", options_of(norm, activation));
-  file.load(parameters);
-  const Tensor x = file.leaf("x");
-  const auto mask = AttentionMask::padding(file.integers("lengths"));
-  file.check([&] { return layer(x, mask, {}); }, parameters, {{"x", x}});
+  in_both("transformer.txt", name, [&](LayerCase& c) {
+    const EncoderLayer layer(c.scope("encoder"), options_of(norm, activation));
+    const auto mask = AttentionMask::padding(c.golden.integers("lengths"));
+    c.check([&](Golden& in) { return layer(in["x"], mask, {}); });
+  });
 }
 
 void check_decoder_layer(const std::string& name, NormPlacement norm, Activation activation) {
-  const Golden file = golden(name);
-  Parameters parameters(DType::float64, 1);
-  const DecoderLayer layer(Scope(parameters) / "decoder", options_of(norm, activation));
-  file.load(parameters);
-  const Tensor x = file.leaf("x");
-  const Tensor memory = file.leaf("memory");
-  const DecoderMasks masks{
-      .self = AttentionMask::causal() & AttentionMask::padding(file.integers("lengths")),
-      .cross = AttentionMask::padding(file.integers("memory_lengths"))};
-  file.check([&] { return layer(x, memory, masks, {}); }, parameters,
-             {{"x", x}, {"memory", memory}});
+  in_both("transformer.txt", name, [&](LayerCase& c) {
+    const DecoderLayer layer(c.scope("decoder"), options_of(norm, activation));
+    const DecoderMasks masks{
+        .self = AttentionMask::causal() & AttentionMask::padding(c.golden.integers("lengths")),
+        .cross = AttentionMask::padding(c.golden.integers("memory_lengths"))};
+    c.check([&](Golden& in) { return layer(in["x"], in["memory"], masks, {}); });
+  });
 }
 
 void check_transformer(const std::string& name, NormPlacement norm, Activation activation,
                        TiedEmbeddings tie) {
-  const Golden file = golden(name);
-  TransformerOptions options = options_of(norm, activation);
-  options.tie_embeddings = tie;
-  Parameters parameters(DType::float64, 1);
-  const Transformer model(parameters, options, 7, 6, 0);
-  file.load(parameters);
-  const TokenBatch source = tokens(file, "source");
-  const TokenBatch target = tokens(file, "target");
-  file.check([&] { return model(source, target); }, parameters);
+  in_both("transformer.txt", name, [&](LayerCase& c) {
+    TransformerOptions options = options_of(norm, activation);
+    options.tie_embeddings = tie;
+    const std::size_t target_words = tie == TiedEmbeddings::all ? 7 : 6;
+    const Transformer model(c.parameters, options, 7, target_words, 0);
+    c.check([&](const Golden& in) {
+      return model({.ids = in.ids("source"), .lengths = in.integers("source_lengths")},
+                   {.ids = in.ids("target"), .lengths = in.integers("target_lengths")});
+    });
+  });
 }
 
 }  // namespace
 
-TEST_CASE("causal self-attention over padding has PyTorch's output, weights and gradients") {
-  const Golden file = golden("attention_self");
-  Parameters parameters(DType::float64, 1);
-  const MultiHeadAttention layer(Scope(parameters) / "attn", 4, 2, 0.0);
-  file.load(parameters);
-  const Tensor x = file.leaf("x");
-  const auto mask = AttentionMask::causal() & AttentionMask::padding(file.integers("lengths"));
-  file.check([&] { return layer(x, x, mask, {}); }, parameters, {{"x", x}});
-  file.check_equal("weights", layer.weights(x, x, mask));
+TEST_CASE("a linear layer has PyTorch's output and gradients") {
+  in_both("layers.txt", "linear", [](LayerCase& c) {
+    const Linear layer(c.scope("linear"), 5, 3);
+    c.check([&](Golden& in) { return layer(in["x"]); });
+  });
 }
 
-TEST_CASE("attention to a padded memory has PyTorch's output, weights and gradients") {
-  const Golden file = golden("attention_cross");
-  Parameters parameters(DType::float64, 1);
-  const MultiHeadAttention layer(Scope(parameters) / "attn", 4, 2, 0.0);
-  file.load(parameters);
-  const Tensor x = file.leaf("x");
-  const Tensor memory = file.leaf("memory");
-  const auto mask = AttentionMask::padding(file.integers("lengths"));
-  file.check([&] { return layer(x, memory, mask, {}); }, parameters,
-             {{"x", x}, {"memory", memory}});
-  file.check_equal("weights", layer.weights(x, memory, mask));
+TEST_CASE("layer normalisation has PyTorch's output and gradients") {
+  check_layer_norm("layer_norm/default", 1e-5);
+  check_layer_norm("layer_norm/epsilon", 0.25);
+}
+
+TEST_CASE("an embedding has PyTorch's output and gradients, of repeated and padding ids too") {
+  check_embedding("embedding/all_ids", std::nullopt);
+  check_embedding("embedding/padding", 0);
+}
+
+TEST_CASE("the sinusoidal table is that of the paper's formula") {
+  in_both("layers.txt", "positions/table", [](LayerCase& c) {
+    c.golden.check_equal("output", sinusoidal_positions(20, 6, c.parameters.dtype()));
+  });
+}
+
+TEST_CASE("positions have PyTorch's output and gradients, sinusoidal and learned") {
+  check_positions("positions/sinusoidal", PositionKind::sinusoidal, 5, 6);
+  check_positions("positions/learned", PositionKind::learned, 5, 4);
+}
+
+TEST_CASE("a feed-forward block has PyTorch's output and gradients with every activation") {
+  check_feed_forward("feed_forward/relu", Activation::relu);
+  check_feed_forward("feed_forward/gelu", Activation::gelu);
+  check_feed_forward("feed_forward/gelu_tanh", Activation::gelu_tanh);
+}
+
+TEST_CASE("self-attention has PyTorch's output, weights and gradients under every mask") {
+  check_attention("attention/self_unmasked", "x");
+  check_attention("attention/self_padding", "x");
+  check_attention("attention/self_causal", "x");
+  check_attention("attention/self_padding_causal", "x");
+}
+
+TEST_CASE("attention to a memory has PyTorch's output, weights and gradients") {
+  check_attention("attention/cross_unmasked", "memory");
+  check_attention("attention/cross_padding", "memory");
 }
 
 TEST_CASE("an encoder layer has PyTorch's output and gradients") {
-  check_encoder_layer("encoder_layer_pre", NormPlacement::pre, Activation::gelu);
-  check_encoder_layer("encoder_layer_post", NormPlacement::post, Activation::relu);
+  check_encoder_layer("encoder_layer/pre", NormPlacement::pre, Activation::gelu);
+  check_encoder_layer("encoder_layer/post", NormPlacement::post, Activation::relu);
 }
 
 TEST_CASE("a decoder layer has PyTorch's output and gradients") {
-  check_decoder_layer("decoder_layer_pre", NormPlacement::pre, Activation::gelu_tanh);
-  check_decoder_layer("decoder_layer_post", NormPlacement::post, Activation::relu);
+  check_decoder_layer("decoder_layer/pre", NormPlacement::pre, Activation::gelu_tanh);
+  check_decoder_layer("decoder_layer/post", NormPlacement::post, Activation::relu);
 }
 
 TEST_CASE("a Transformer has PyTorch's logits and gradients, of tied and padding rows too") {
-  check_transformer("transformer_pre_tied", NormPlacement::pre, Activation::gelu,
-                    TiedEmbeddings::target);
-  check_transformer("transformer_post", NormPlacement::post, Activation::relu,
-                    TiedEmbeddings::none);
+  using enum NormPlacement;
+  check_transformer("transformer/pre_tied_target", pre, Activation::gelu, TiedEmbeddings::target);
+  check_transformer("transformer/pre_tied_all", pre, Activation::relu, TiedEmbeddings::all);
+  check_transformer("transformer/post_untied", post, Activation::relu, TiedEmbeddings::none);
 }

@@ -54,7 +54,7 @@ def gradcheck_finding(output):
 
 def check_finding(output):
     """The properties that `tapestry check` found violated."""
-    failed = [line.split()[0] for line in output.splitlines() if line.endswith("FAILED")]
+    failed = re.findall(r"^FAILED +(\S+(?: \S+)*?)  ", output, re.MULTILINE)
     return ", ".join(failed) if failed else "fails"
 
 

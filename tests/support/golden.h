@@ -2,89 +2,159 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
+#include <xtensor/xtensor.hpp>
 
+#include "autograd/ids.h"
+#include "autograd/named_tensor.h"
 #include "autograd/tape.h"
-#include "layers/parameters.h"
 #include "tests/support/values.h"
 
 namespace tapestry::testing {
 
-/// Tensors that another program computed, by name, from a text file: for each tensor a line with
-/// its name and its extents and a line with its values in row-major order, 17 digits each. Lines
-/// that start with # are comments.
+/// A file of tests/golden/, for programs that define TAPESTRY_SOURCE_DIR. It is text: a line [NAME]
+/// begins a case; for each tensor of it there are a line with its name and its extents and a line
+/// with its values in row-major order, which read back exactly. Lines that start with # are
+/// comments.
+inline std::ifstream open_golden(const std::string& file) {
+  std::ifstream in(TAPESTRY_SOURCE_DIR "/tests/golden/" + file);
+  REQUIRE_MESSAGE(in, "cannot read tests/golden/" << file);
+  return in;
+}
+
+/// The names of all cases in a file, in its order.
+inline std::vector<std::string> golden_cases(const std::string& file) {
+  std::ifstream in = open_golden(file);
+  std::vector<std::string> cases;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("[")) cases.push_back(line.substr(1, line.size() - 2));
+  }
+  return cases;
+}
+
+/// Tensors that PyTorch computed in float64 for one case, to compare with what is computed here in
+/// either precision.
 ///
-/// What is in a case: input/NAME, parameter/NAME, output, output_gradient (a given dL/d(output)),
-/// and gradient/NAME of parameters and inputs.
+/// What is in a case: input/NAME and parameter/NAME, which are multiples of 1/256 and so exact in
+/// float32 too, output, output_gradient (a given dL/d(output)), and gradient/NAME of the parameters
+/// and of the inputs that are differentiated.
 class Golden {
  public:
-  explicit Golden(const std::string& file) {
-    std::ifstream in(file);
-    REQUIRE_MESSAGE(in, "cannot read " << file);
-    std::string heading;
-    while (std::getline(in, heading)) {
-      if (heading.starts_with("#")) continue;
-      std::istringstream fields(heading);
-      std::string name;
-      fields >> name;
-      std::string line;
-      std::getline(in, line);
-      std::istringstream values(line);
-      tensors_[name] = Tensor::from(Shape(numbers<std::size_t>(fields)), numbers<double>(values),
-                                    DType::float64);
+  Golden(const std::string& file, const std::string& name, DType dtype) : dtype_(dtype) {
+    CAPTURE(file);
+    CAPTURE(name);
+    std::ifstream in = open_golden(file);
+    std::string line;
+    while (line != "[" + name + "]") REQUIRE(std::getline(in, line));
+    while (std::getline(in, line) && !line.starts_with("[")) read_tensor(line, in);
+  }
+
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+
+  /// The stored values, in float64.
+  const Tensor& at(const std::string& name) const {
+    REQUIRE_MESSAGE(has(name), "the golden file has no " << name);
+    return tensors_.find(name)->second;
+  }
+
+  /// An input in the precision of the comparison: always the same leaf, if it is differentiated.
+  Tensor operator[](const std::string& input) {
+    const auto found = inputs_.find(input);
+    if (found != inputs_.end()) return found->second;
+    Tensor tensor = at("input/" + input).copied(dtype_);
+    if (has("gradient/" + input)) tensor.require_gradient();
+    return inputs_[input] = tensor;
+  }
+
+  /// Inputs that are no tensors.
+  double number(const std::string& input) const { return at("input/" + input).item(); }
+  bool flag(const std::string& input) const { return number(input) != 0.0; }
+  template <class T = std::int32_t>
+  std::vector<T> integers(const std::string& input) const {
+    std::vector<T> result;
+    for (const double value : values_of(at("input/" + input))) {
+      result.push_back(static_cast<T>(value));
     }
+    return result;
   }
-
-  Tensor at(const std::string& name) const {
-    const auto found = tensors_.find(name);
-    REQUIRE_MESSAGE(found != tensors_.end(), "the golden file has no " << name);
-    return found->second;
-  }
-
-  /// An input as a leaf that wants a gradient.
-  Tensor leaf(const std::string& name) const {
-    return at("input/" + name).copied(DType::float64).require_gradient();
-  }
-
-  std::vector<std::int32_t> integers(const std::string& name) const {
-    const auto values = values_of(at("input/" + name));
-    return {values.begin(), values.end()};
+  Ids ids(const std::string& input) const {
+    const Shape& shape = at("input/" + input).shape();
+    Ids ids = Ids::from_shape({shape[0], shape[1]});
+    std::ranges::copy(integers(input), ids.begin());
+    return ids;
   }
 
   /// Gives every parameter its value; file and map must have the same ones.
-  void load(const Parameters& parameters) const {
-    std::size_t in_file = 0;
-    for (const auto& [name, tensor] : tensors_) in_file += name.starts_with("parameter/");
-    REQUIRE(in_file == parameters.list().size());
+  void load(std::span<const NamedTensor> parameters) const {
+    REQUIRE(count("parameter/") == parameters.size());
     for (NamedTensor p : parameters) {
-      const Tensor value = at("parameter/" + p.name);
+      const Tensor value = at("parameter/" + p.name).copied(p.tensor.dtype());
       REQUIRE(value.shape() == p.tensor.shape());
-      std::ranges::copy(value.values<double>(), p.tensor.mutable_values<double>().begin());
+      dispatch(value.dtype(), [&]<class T>() {
+        std::ranges::copy(value.values<T>(), p.tensor.mutable_values<T>().begin());
+      });
     }
   }
 
   /// Checks the output of `function` and the gradients of parameters and inputs.
-  void check(const std::function<Tensor()>& function, const Parameters& parameters,
-             std::initializer_list<NamedTensor> inputs = {}) const {
+  void check(const std::function<Tensor()>& function,
+             std::span<const NamedTensor> parameters = {}) {
     Tape tape;
     const Tensor y = function();
     check_equal("output", y);
-    tape.backward(y, at("output_gradient"));
+    tape.backward(y, at("output_gradient").copied(dtype_));
     for (const NamedTensor& p : parameters) check_equal("gradient/" + p.name, p.tensor.gradient());
-    for (const NamedTensor& x : inputs) check_equal("gradient/" + x.name, x.tensor.gradient());
+    for (const auto& [name, x] : inputs_) {
+      if (x.requires_gradient()) check_equal("gradient/" + name, x.gradient());
+    }
+    CHECK(count("gradient/") == checked_gradients_);
   }
 
-  void check_equal(const std::string& name, const Tensor& found) const {
+  /// Checks that no value of `found` is further from the stored one than `relative` times the
+  /// largest stored magnitude of that tensor.
+  void check_equal(const std::string& name, const Tensor& found, double relative) {
     CAPTURE(name);
-    CHECK(found.shape() == at(name).shape());
-    check_values(found, values_of(at(name)), 1e-12);
+    const std::vector<double> expected = values_of(at(name));
+    REQUIRE(found);
+    REQUIRE(found.dtype() == dtype_);
+    REQUIRE(found.shape() == at(name).shape());
+    const std::vector<double> values = values_of(found);
+    const double bound = relative * scale(name);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      CAPTURE(i);
+      CAPTURE(values[i]);
+      CAPTURE(expected[i]);
+      CHECK(std::abs(values[i] - expected[i]) <= bound);
+    }
+    checked_gradients_ += name.starts_with("gradient/");
+  }
+
+  /// The same to 1e-10 in float64 and to 1e-5 in float32.
+  void check_equal(const std::string& name, const Tensor& found) {
+    check_equal(name, found, dtype_ == DType::float32 ? 1e-5 : 1e-10);
   }
 
  private:
+  void read_tensor(const std::string& heading, std::istream& in) {
+    std::istringstream fields(heading);
+    std::string name;
+    fields >> name;
+    std::string line;
+    std::getline(in, line);
+    std::istringstream values(line);
+    const Shape shape(numbers<std::size_t>(fields));
+    tensors_[name] = Tensor::from(shape, numbers<double>(values), DType::float64);
+  }
+
   template <class T>
   static std::vector<T> numbers(std::istream& in) {
     std::vector<T> result;
@@ -92,7 +162,28 @@ class Golden {
     return result;
   }
 
+  std::size_t count(const std::string& prefix) const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        tensors_, [&](const auto& entry) { return entry.first.starts_with(prefix); }));
+  }
+
+  /// The largest stored magnitude. The bias of a key projection adds one number to all scores of a
+  /// query, which softmax does not see: its gradient is 0 but for rounding in sums that are as
+  /// large as those for the weight beside it, and so the scale is that of the weight.
+  double scale(std::string name) const {
+    const std::string key_bias = "k_proj.bias";
+    if (name.starts_with("gradient/") && name.ends_with(key_bias)) {
+      name.replace(name.size() - key_bias.size(), key_bias.size(), "k_proj.weight");
+    }
+    double largest = 0.0;
+    for (const double value : values_of(at(name))) largest = std::max(largest, std::abs(value));
+    return largest;
+  }
+
+  DType dtype_;
   std::map<std::string, Tensor> tensors_;
+  std::map<std::string, Tensor> inputs_;
+  std::size_t checked_gradients_ = 0;
 };
 
 }  // namespace tapestry::testing

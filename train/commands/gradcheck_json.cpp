@@ -27,6 +27,7 @@ Json row_to_json(const GradcheckRow& row) {
           {"shape", shape_to_json(row.shape)},
           {"verdict", name(row.verdict)},
           {"reached", row.reached},
+          {"zero", row.zero},
           {"gradient_norm", row.gradient_norm},
           {"worst_relative_error", row.worst_relative_error},
           {"worst_coordinate", optional_to_json(row.worst_coordinate)},

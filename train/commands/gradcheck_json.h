@@ -8,7 +8,8 @@ namespace tapestry {
 
 /// The report as one JSON object, for programs: `model`, `rows`, `first_wrong` (null if there is
 /// none), `verdict` (`wrong` if any row is, else `cannot tell` if any is, else `agrees`). Numbers
-/// that are not finite are null, as JSON has none.
+/// that are not finite are null, as JSON has none;
+/// coordinates, inputs and operations count from 0.
 std::string to_json(const GradcheckReport& report, const std::string& model);
 
 }  // namespace tapestry

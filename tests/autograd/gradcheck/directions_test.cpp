@@ -9,6 +9,7 @@
 #include "autograd/ops/exp.h"
 #include "autograd/ops/relu.h"
 #include "autograd/ops/scale.h"
+#include "autograd/ops/sqrt.h"
 #include "autograd/ops/square.h"
 #include "autograd/ops/sub.h"
 #include "autograd/ops/sum.h"
@@ -64,6 +65,33 @@ TEST_CASE("a coordinate at a kink cannot be told, and its tensor does not agree"
   CHECK(row.coordinates.untold == 1);
   CHECK(row.untold_coordinate == 1);
   CHECK(row.worst_relative_error < 1e-9);
+}
+
+TEST_CASE("at a kink nothing agrees by chance, neither with the mean of both slopes nor with 0") {
+  const Tensor x = Tensor::zeros({3}, DType::float64).require_gradient();
+  const auto half = [](std::size_t, double) { return 0.5; };
+  const auto none = [](std::size_t, double) { return 0.0; };
+  for (const auto& spoil : {std::function<double(std::size_t, double)>(half), {none}}) {
+    const GradcheckRow row = row_of([&] { return relu(faulty(x, spoil)); }, x);
+    CHECK(row.verdict == GradcheckVerdict::cannot_tell);
+    CHECK(row.coordinates.untold == 3);
+  }
+}
+
+TEST_CASE("where the function ends nearby differences cannot tell, but shorter ones may") {
+  const Tensor at_the_end = Tensor::full({1}, 1e-9, DType::float64).require_gradient();
+  CHECK(row_of([&] { return sqrt(at_the_end); }, at_the_end).verdict ==
+        GradcheckVerdict::cannot_tell);
+  const Tensor near = Tensor::full({1}, 5e-4, DType::float64).require_gradient();
+  CHECK(row_of([&] { return sqrt(near); }, near).verdict == GradcheckVerdict::agrees);
+}
+
+TEST_CASE("rounding inside of the function is not taken for a wrong gradient") {
+  const Tensor x = random_leaf({6}, 1);
+  for (const double large : {1e6, 1e7, 1e8}) {
+    const Tensor far = Tensor::full({6}, large, DType::float64);
+    CHECK(row_of([&] { return (x + far) - far; }, x).verdict != GradcheckVerdict::wrong);
+  }
 }
 
 TEST_CASE("directions that all cross a kink cannot be told either") {
@@ -140,6 +168,31 @@ TEST_CASE("values are restored when the function throws") {
   };
   CHECK_THROWS_AS(row_of(breaks_off, x), std::runtime_error);
   CHECK(values_of(x) == before);
+}
+
+TEST_CASE("a tensor of which nothing was compared does not agree") {
+  const Tensor x = random_leaf({4}, 1);
+  const GradcheckRow row =
+      row_of([&] { return square(x); }, x, {.directions = 0, .max_coordinates = 0});
+  CHECK(row.verdict == GradcheckVerdict::cannot_tell);
+  CHECK_FALSE(row.worst_coordinate);
+}
+
+TEST_CASE("options that make no sense, no outputs and outputs that change shape are refused") {
+  const Tensor x = random_leaf({4}, 1);
+  CHECK_THROWS_WITH_AS(row_of([&] { return square(x); }, x, {.step = 0.0}),
+                       "gradcheck: step is 0, expected a finite number > 0", ValueError);
+  CHECK_THROWS_WITH_AS(row_of([&] { return square(x); }, x, {.tolerance = -1.0}),
+                       "gradcheck: tolerance is -1, expected a finite number > 0", ValueError);
+  const NamedTensor named[] = {{"x", x}};
+  CHECK_THROWS_WITH_AS(gradcheck_outputs([] { return std::vector<NamedTensor>{}; }, named),
+                       "gradcheck: the function returned no outputs, expected one", ValueError);
+  int calls = 0;
+  const auto grows = [&] { return ++calls > 3 ? sum(square(x)) : square(x); };
+  CHECK_THROWS_WITH_AS(row_of(grows, x),
+                       "gradcheck: the output has shape () where a value has moved a little, "
+                       "expected (4) as at the start",
+                       ShapeError);
 }
 
 TEST_CASE("a function that does not repeat itself is refused") {

@@ -64,6 +64,9 @@ TEST_CASE("a gradient that is zero, missing, not finite or askew is called so") 
   CHECK(contains(explanation(row), "the gradient is all zero, but the output depends on it"));
   row.reached = false;
   CHECK(contains(explanation(row), "the tape never reached it"));
+  row = wrong_by(1.00001);
+  row.cosine = 0.99999;
+  CHECK(contains(explanation(row), "the gradient is right but for small or single errors; at"));
   row = wrong_by(0.9);
   row.cosine = 0.8;
   CHECK(contains(explanation(row), "not a multiple of what it should be (cosine 0.8)"));

@@ -201,3 +201,24 @@ TEST_CASE("a score of +inf makes the queries that may see it NaN, and no others"
     CHECK(std::isnan(y[2]));
   }
 }
+
+TEST_CASE(
+    "float32 gradients of attention stay close to float64 where scores are in the thousands") {
+  // All keys share a large coordinate: each row of scores is far from 0 and its weights are even.
+  const auto leaf = [](std::uint64_t seed, double shared) {
+    Tensor x = random_leaf({1, 6, 4}, seed);
+    for (std::size_t row = 0; row < 6; ++row) x.mutable_values<double>()[row * 4] = shared;
+    return x.copied(DType::float32);
+  };
+  const Tensor q = leaf(1, 80.0), k = leaf(2, 100.0), v = random_leaf({1, 6, 4}, 3);
+  const auto single = attention_results(q, k, v.copied(DType::float32), {});
+  const auto twice = attention_results(q.copied(DType::float64), k.copied(DType::float64),
+                                       v.copied(DType::float32).copied(DType::float64), {});
+  const auto largest = [](const std::vector<double>& x) {
+    return std::abs(*std::ranges::max_element(x, {}, [](double y) { return std::abs(y); }));
+  };
+  for (std::size_t i = 0; i < single.dq.size(); ++i) {
+    CHECK(std::abs(single.dq[i] - twice.dq[i]) < 2e-3 * largest(twice.dq));
+    CHECK(std::abs(single.dk[i] - twice.dk[i]) < 2e-3 * largest(twice.dk));
+  }
+}

@@ -1,0 +1,236 @@
+"""Writes operations.txt beside this file: outputs and gradients of PyTorch, in float64, for every
+differentiable operation. A case is called OPERATION or OPERATION/FORM; what the operation takes
+besides tensors stands among the inputs.
+
+    python3 tests/golden/operations.py     # needs PyTorch; the file says which version wrote it
+"""
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from golden import GoldenFile, away_from_zero, is_padding, random
+
+VECTORS = (2, 9)  # 18 elements: full vectors of every width, and some left over
+
+
+def operation(file, case, function, **inputs):
+    """The gradients of all inputs that are tensors of floating-point numbers."""
+    for value in inputs.values():
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            value.requires_grad_()
+    file.add_backward(case, inputs, function(**inputs))
+
+
+def arithmetic(file):
+    forms = {"same_shape": [VECTORS, VECTORS], "b_repeats": [(2, 3, 2), (3, 1)],
+             "a_repeats": [(3,), (2, 2, 3)], "both_repeat": [(2, 1, 3), (2, 1)],
+             "a_scalar": [(), (2, 2)], "b_scalar": [(2, 2), ()]}
+    for name, function in {"add": torch.add, "sub": torch.sub, "mul": torch.mul,
+                           "div": torch.div}.items():
+        for form, (a, b) in forms.items():
+            operation(file, f"{name}/{form}", lambda a, b: function(a, b), a=random(*a),
+                      b=away_from_zero(*b))
+
+
+def elementwise(file):
+    for name, function in {"neg": torch.neg, "exp": torch.exp, "square": torch.square}.items():
+        operation(file, name, lambda x: function(x), x=random(*VECTORS))
+    for name, function in {"log": torch.log, "sqrt": torch.sqrt}.items():
+        operation(file, name, lambda x: function(x), x=random(*VECTORS, low=0.1, high=4.0))
+    operation(file, "scale", lambda x, factor: x * factor, x=random(*VECTORS), factor=-1.7)
+    for form, exponent in {"cube": 3.0, "zero": 0.0, "reciprocal_square": -2.0}.items():
+        operation(file, f"pow/{form}", lambda x, exponent: x**exponent, x=away_from_zero(*VECTORS),
+                  exponent=exponent)
+    for form, exponent in {"root": 0.5, "fraction": 2.3}.items():
+        operation(file, f"pow/{form}", lambda x, exponent: x**exponent,
+                  x=random(*VECTORS, low=0.1, high=3.0), exponent=exponent)
+
+
+def gelu_tanh(x):
+    return F.gelu(x, approximate="tanh")
+
+
+def activations(file):
+    for name, function in {"relu": torch.relu, "gelu": F.gelu, "gelu_tanh": gelu_tanh,
+                           "sigmoid": torch.sigmoid, "tanh": torch.tanh}.items():
+        operation(file, f"{name}/near", lambda x: function(x), x=random(*VECTORS))
+        operation(file, f"{name}/far", lambda x: function(x), x=8 * random(*VECTORS))
+    for name, function in {"softmax": torch.softmax, "log_softmax": torch.log_softmax}.items():
+        for form, x in {"one_row": random(9), "rows": random(2, 3, 5), "one_entry": random(3, 1),
+                        "large": random(3, 7) + 1e4}.items():
+            operation(file, f"{name}/{form}", lambda x: function(x, -1), x=x)
+
+
+def reductions(file):
+    forms = {"last": [-1], "first": [0], "middle": [1], "outer": [0, 2], "all": [0, 1, 2],
+             "none": []}
+    for name, function in {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}.items():
+        operation(file, f"{name}_all", lambda x: function(x), x=random(2, 3, 2))
+        for form, axes in forms.items():
+            for keep in False, True:
+                def reduced(x, axes, keep_dims):
+                    return function(x, axes, keep_dims) if axes else x * 1
+                operation(file, f"{name}/{form}{'_kept' * keep}", reduced, x=random(2, 3, 2),
+                          axes=axes, keep_dims=keep)
+
+
+def products(file):
+    def matmul(a, b, transpose_a, transpose_b, scale):
+        return scale * (a.mT if transpose_a else a) @ (b.mT if transpose_b else b)
+
+    def linear(x, weight, bias=None):
+        return F.linear(x, weight, bias)
+
+    forms = {"matrices": [(3, 4), (4, 5)], "batches": [(2, 3, 4), (2, 4, 3)],
+             "b_repeats": [(2, 3, 2), (2, 4)], "a_repeats": [(3, 2), (2, 2, 4)],
+             "both_repeat": [(2, 1, 2, 3), (2, 3, 2)], "row_by_column": [(1, 6), (6, 1)]}
+    for form, (a, b) in forms.items():
+        operation(file, f"matmul/{form}", matmul, a=random(*a), b=random(*b), transpose_a=False,
+                  transpose_b=False, scale=1.0)
+    for a_shape, b_shape, transpose_a, transpose_b, form in [
+            ((2, 3, 2), (2, 3, 4), True, False, "a_transposed"),
+            ((2, 3, 4), (2, 4), False, True, "b_transposed"),
+            ((4, 3), (2, 2, 4), True, True, "both_transposed")]:
+        operation(file, f"matmul/{form}", matmul, a=random(*a_shape), b=random(*b_shape),
+                  transpose_a=transpose_a, transpose_b=transpose_b, scale=0.75)
+    for form, shape in {"vector": (4,), "matrix": (3, 4), "batches": (2, 3, 4)}.items():
+        operation(file, f"linear/{form}", linear, x=random(*shape), weight=random(5, 4),
+                  bias=random(5))
+        operation(file, f"linear_without_bias/{form}", linear, x=random(*shape),
+                  weight=random(5, 4))
+
+
+def layer_norms(file):
+    def layer_norm(x, gamma, beta, epsilon):
+        return F.layer_norm(x, gamma.shape, gamma, beta, epsilon)
+
+    for form, shape in {"one_row": (7,), "rows": (2, 3, 5), "long_rows": (1, 19)}.items():
+        operation(file, f"layer_norm/{form}", layer_norm, x=random(*shape), gamma=random(shape[-1]),
+                  beta=random(shape[-1]), epsilon=1e-5)
+    operation(file, "layer_norm/epsilon", layer_norm, x=random(2, 5), gamma=random(5),
+              beta=random(5), epsilon=0.25)
+
+
+def attention_mask(n_q, n_k, lengths=None, causal=False, radius=None, keep=None):
+    """True where a query may attend to a key; the queries are the last of n_k positions."""
+    distance = torch.arange(n_k)[None, :] - torch.arange(n_k - n_q, n_k)[:, None]
+    mask = torch.ones(1, n_q, n_k, dtype=torch.bool)
+    if lengths is not None:
+        mask = mask & ~is_padding(lengths, n_k)[:, None, :]
+    if causal:
+        mask = mask & (distance <= 0)
+    if radius is not None:
+        mask = mask & (distance.abs() <= radius)
+    if keep is not None:
+        mask = mask & keep
+    return mask
+
+
+def attention(q, k, v, num_heads, scale=None, **mask):
+    q, k, v = (x.unflatten(-1, (num_heads, -1)).transpose(1, 2) for x in (q, k, v))
+    may = attention_mask(q.shape[2], k.shape[2], **mask)
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=may[:, None], scale=scale)
+    return y.transpose(1, 2).flatten(2)
+
+
+def attentions(file):
+    keep = torch.tensor([[[1, 0, 1, 1], [0, 1, 1, 0], [1, 1, 1, 0]],
+                         [[0, 0, 1, 0], [1, 1, 1, 1], [0, 1, 0, 1]]], dtype=torch.bool)
+    forms = {
+        "self": (4, 4, {}), "self_padding": (4, 4, {"lengths": [4, 2]}),
+        "self_causal": (4, 4, {"causal": True}),
+        "self_padding_causal": (4, 4, {"lengths": [3, 4], "causal": True}),
+        "self_window": (4, 4, {"radius": 1}), "one_head": (3, 3, {"num_heads": 1}),
+        "scale": (3, 3, {"scale": 0.3}), "fewer_queries": (3, 4, {}),
+        "more_queries_padding": (4, 3, {"lengths": [1, 3]}),
+        "last_queries_causal": (2, 4, {"causal": True}), "keep": (3, 4, {"keep": keep}),
+        "keep_padding": (3, 4, {"keep": keep, "lengths": [4, 3]}),
+    }
+    for form, (n_q, n_k, options) in forms.items():
+        operation(file, f"attention/{form}", attention, q=random(2, n_q, 4), k=random(2, n_k, 4),
+                  v=random(2, n_k, 2), **({"num_heads": 2} | options))
+
+
+def lookups(file):
+    def embedding(weight, ids, factor, padding_id=None):
+        return factor * F.embedding(ids, weight, padding_id)
+
+    ids = torch.tensor([[3, 1, 0, 3], [5, 3, 0, 1]])
+    operation(file, "embedding/repeated", embedding, weight=random(6, 5), ids=ids, factor=1.0)
+    operation(file, "embedding/padding", embedding, weight=random(6, 5), ids=ids, factor=1.0,
+              padding_id=3)
+    operation(file, "embedding/factor", embedding, weight=random(6, 5), ids=ids,
+              factor=math.sqrt(5), padding_id=0)
+
+
+def losses(file):
+    def cross_entropy(logits, targets, label_smoothing, ignored_id, normalizer):
+        total = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=ignored_id,
+                                label_smoothing=label_smoothing, reduction="sum")
+        return total / (normalizer or (targets != ignored_id).sum())
+
+    targets = torch.tensor([[3, 1, 0], [5, 3, 6]])
+    for form, options in {
+            "plain": (0.0, -100, 0), "smoothed": (0.1, -100, 0), "ignored": (0.0, 3, 0),
+            "smoothed_ignored": (0.1, 0, 0), "normalized": (0.1, 0, 11)}.items():
+        smoothing, ignored, normalizer = options
+        operation(file, f"cross_entropy/{form}", cross_entropy, logits=3 * random(2, 3, 7),
+                  targets=targets, label_smoothing=smoothing, ignored_id=ignored,
+                  normalizer=normalizer)
+    operation(file, "cross_entropy/large", cross_entropy, logits=random(2, 3, 7) + 1e4,
+              targets=targets, label_smoothing=0.1, ignored_id=-100, normalizer=0)
+    operation(file, "mean_squared_error", lambda a, b: F.mse_loss(a, b), a=random(*VECTORS),
+              b=random(*VECTORS))
+
+
+def rearrangements(file):
+    def join(function):
+        return lambda a, b, c, axis: function([a, b, c], axis)
+
+    def part_of(x, axis, begin, end):
+        return x.narrow(axis, begin, end - begin)
+
+    for axis in 0, 1, -1:
+        def part(extent):
+            shape = [2, 2, 3]
+            shape[axis] = extent
+            return random(*shape)
+        operation(file, f"concat/axis_{axis}", join(torch.cat), a=part(1), b=part(3), c=part(2),
+                  axis=axis)
+        operation(file, f"stack/axis_{axis}", join(torch.stack), a=random(2, 3), b=random(2, 3),
+                  c=random(2, 3), axis=axis)
+        operation(file, f"slice/axis_{axis}", part_of, x=random(3, 3, 3), axis=axis, begin=1, end=2)
+    for axis, index in [(0, 1), (1, -1), (-1, 2)]:
+        operation(file, f"select/axis_{axis}", lambda x, axis, index: x.select(axis, index),
+                  x=random(2, 3, 4), axis=axis, index=index)
+    operation(file, "reshape", lambda x, shape: x.reshape(shape), x=random(2, 3, 4), shape=[4, 6])
+    for form, (axis_a, axis_b) in {"last": (-1, -2), "outer": (0, 2), "same": (1, 1)}.items():
+        operation(file, f"transpose/{form}", lambda x, axis_a, axis_b: x.transpose(axis_a, axis_b),
+                  x=random(2, 3, 4), axis_a=axis_a, axis_b=axis_b)
+    for form, axes in {"cycle": [1, 2, 0], "heads": [0, 2, 1, 3], "from_back": [-1, 0, -2]}.items():
+        operation(file, f"permute/{form}", lambda x, axes: x.permute(axes),
+                  x=random(2, 3, 4, 2) if len(axes) == 4 else random(2, 3, 4), axes=axes)
+
+
+def dropouts(file):
+    """Only at the rates where nothing is random."""
+    for form, rate in {"nothing": 0.0, "everything": 1.0}.items():
+        operation(file, f"dropout/{form}", lambda x, rate: F.dropout(x, rate),
+                  x=random(*VECTORS), rate=rate)
+        operation(file, f"dropout_add/{form}",
+                  lambda residual, x, rate: residual + F.dropout(x, rate),
+                  residual=random(*VECTORS), x=random(*VECTORS), rate=rate)
+
+
+def main():
+    file = GoldenFile(__file__)
+    for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
+                  attentions, lookups, losses, rearrangements, dropouts):
+        group(file)
+    file.write()
+
+
+if __name__ == "__main__":
+    main()
