@@ -1,0 +1,53 @@
+#include "layers/language_model.h"
+
+#include <string>
+
+#include "autograd/attention_mask.h"
+#include "autograd/layer_path.h"
+#include "autograd/ops/linear.h"
+#include "layers/token_batch.h"
+
+namespace tapestry {
+namespace {
+
+/// Options by which an Encoder stacks as many layers as a decoder.
+TransformerOptions as_encoder(TransformerOptions options) {
+  options.num_encoder_layers = options.num_decoder_layers;
+  return options;
+}
+
+}  // namespace
+
+LanguageModel::LanguageModel(Parameters& parameters, const TransformerOptions& o,
+                             std::size_t vocabulary, std::int32_t padding_id)
+    : options_(o),
+      embedding_(Scope(parameters) / "embedding", vocabulary, o.d_model, padding_id),
+      positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model,
+                 parameters.dtype()),
+      dropout_(Scope(parameters) / "dropout", o.dropout),
+      decoder_(Scope(parameters) / "decoder", as_encoder(o)) {
+  const Scope output = Scope(parameters) / "output";
+  output_weight_ = o.tie_embeddings == TiedEmbeddings::none
+                       ? output.parameter("weight", {vocabulary, o.d_model},
+                                          glorot_uniform(o.d_model, vocabulary))
+                       : embedding_.weight();
+  output_bias_ = output.parameter("bias", {vocabulary}, zeros_initializer());
+}
+
+Tensor LanguageModel::decode(const TokenBatch& tokens, const RandomStream& random) const {
+  const Tensor embedded = dropout_(positions_(embedding_(tokens.ids)), random);
+  return decoder_(embedded, AttentionMask::causal() & AttentionMask::padding(tokens.lengths),
+                  random);
+}
+
+Tensor LanguageModel::logits(const Tensor& decoded) const {
+  static const std::string& path = interned_path("output");
+  const LayerPath here(path);
+  return linear(decoded, output_weight_, output_bias_);
+}
+
+Tensor LanguageModel::operator()(const TokenBatch& tokens, const RandomStream& random) const {
+  return logits(decode(tokens, random));
+}
+
+}  // namespace tapestry

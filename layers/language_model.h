@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "autograd/random.h"
+#include "autograd/tensor.h"
+#include "layers/dropout.h"
+#include "layers/embedding.h"
+#include "layers/encoder.h"
+#include "layers/parameters.h"
+#include "layers/positions.h"
+#include "layers/transformer_options.h"
+
+namespace tapestry {
+
+struct TokenBatch;
+
+/// The decoder-only Transformer [1, 2]: ids to scores of each next token. A decoder without an
+/// encoder to attend to is a stack of encoder layers under a causal mask.
+///
+///   parameters  embedding: Embedding; positions (learned positions only); decoder: Encoder of
+///               num_decoder_layers layers; output: weight (vocabulary, d_model) and bias
+///               (vocabulary), or the bias alone where embeddings are tied in any way, which makes
+///               the embedding's matrix the projection
+///   call        tokens (rows, length) -> logits (rows, length, vocabulary); position t sees the
+///               tokens up to t of its own row
+///   throws      ShapeError for sequences longer than max_length and for lengths that do not fit
+///               the rows, ValueError for ids outside the vocabulary
+///
+/// What follows lengths[r] in row r is padding: no token sees it, and its own logits mean nothing.
+///
+/// [1] Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.3.
+/// [2] Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training".
+class LanguageModel {
+ public:
+  /// `num_encoder_layers` counts for nothing. `padding_id` fills up short sequences; its embedding
+  /// gets no gradient.
+  LanguageModel(Parameters& parameters, const TransformerOptions& options, std::size_t vocabulary,
+                std::int32_t padding_id);
+
+  /// What the output projection reads, (rows, length, d_model).
+  Tensor decode(const TokenBatch& tokens, const RandomStream& random = {}) const;
+  /// Scores of the next token, (..., vocabulary), from what `decode` gives (..., d_model).
+  Tensor logits(const Tensor& decoded) const;
+  /// Both. A random stream turns dropout on.
+  Tensor operator()(const TokenBatch& tokens, const RandomStream& random = {}) const;
+
+  const TransformerOptions& options() const { return options_; }
+
+ private:
+  TransformerOptions options_;
+  Embedding embedding_;
+  Positions positions_;
+  Dropout dropout_;
+  Encoder decoder_;
+  Tensor output_weight_, output_bias_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,71 @@
+#include "tests/bench/benchmark.h"
+
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "tests/bench/gemm_peak.h"
+#include "tests/bench/measurements.h"
+#include "tests/bench/step.h"
+
+namespace tapestry::bench {
+namespace {
+
+constexpr std::size_t warm_up_steps = 3;
+constexpr std::size_t parts = 4;  ///< of the steps, with products in between
+
+struct Steps {
+  explicit Steps(std::size_t number) { times.reserve(number); }
+
+  /// Runs so many more, after one that counts for nothing: it brings data back into the caches.
+  void run(TrainingStep& step, std::size_t number) {
+    step.run();
+    const Counts before = Counts::now();
+    for (std::size_t i = 0; i < number; ++i) {
+      const Timer timer;
+      step.run();
+      times.push_back(timer.seconds());
+    }
+    counts = counts + (Counts::now() - before);
+  }
+
+  double per_step(std::uint64_t count) const {
+    return static_cast<double>(count) / static_cast<double>(times.size());
+  }
+
+  std::vector<double> times;
+  Counts counts;
+};
+
+Result result_of(const Problem& problem, const Steps& steps, const GemmPeak& peak) {
+  const double seconds = low_percentile(steps.times);
+  return {.problem = problem.name,
+          .threads = kernels::num_threads(),
+          .seconds = seconds,
+          .tokens_per_second = static_cast<double>(problem.tokens()) / seconds,
+          .flops_per_second = flops_per_step(problem) / seconds,
+          .peak_flops_per_second = peak.flops_per_second(),
+          .page_faults = steps.per_step(steps.counts.page_faults),
+          .pool_allocations = steps.per_step(steps.counts.pool_allocations),
+          .calls_of_new = steps.per_step(steps.counts.calls_of_new)};
+}
+
+}  // namespace
+
+Result measure(const Problem& problem, std::size_t number) {
+  TrainingStep step(problem);
+  for (std::size_t i = 0; i < warm_up_steps; ++i) step.run();
+  const std::uint64_t memory = peak_memory();  // before the products add theirs
+
+  GemmPeak peak(kernels::num_threads());
+  Steps steps(number);
+  peak.measure();
+  for (std::size_t part = 0; part < parts; ++part) {
+    steps.run(step, number * (part + 1) / parts - number * part / parts);
+    peak.measure();
+  }
+  Result result = result_of(problem, steps, peak);
+  result.peak_memory = memory;
+  return result;
+}
+
+}  // namespace tapestry::bench

@@ -1,0 +1,67 @@
+#include "tests/bench/model.h"
+
+#include "data/vocabulary.h"
+
+namespace tapestry::bench {
+namespace {
+
+constexpr std::uint64_t seed = 1;
+
+/// Reproducible ids of words; `what` tells one set from another.
+Ids random_ids(const Problem& p, std::string_view what) {
+  Ids ids = Ids::from_shape({p.batch, p.length});
+  const RandomStream random = RandomStream(seed).named(what);
+  const auto words = static_cast<double>(p.vocabulary - first_word_id);
+  std::uint64_t counter = 0;
+  for (std::int32_t& id : ids) {
+    id = first_word_id + static_cast<std::int32_t>(words * random.uniform(counter++));
+  }
+  return ids;
+}
+
+TokenBatch random_tokens(const Problem& p, std::string_view what) {
+  const auto length = static_cast<std::int32_t>(p.length);
+  return {.ids = random_ids(p, what), .lengths = std::vector<std::int32_t>(p.batch, length)};
+}
+
+TransformerOptions options(const Problem& p) {
+  return {.d_model = p.d_model,
+          .num_heads = p.num_heads,
+          .num_encoder_layers = p.num_encoder_layers,
+          .num_decoder_layers = p.num_decoder_layers,
+          .d_ff = p.d_ff,
+          .dropout = 0.1,
+          .max_length = p.length};
+}
+
+std::variant<Transformer, LanguageModel> make_model(Parameters& parameters, const Problem& p) {
+  if (!p.has_encoder()) return LanguageModel(parameters, options(p), p.vocabulary, pad_id);
+  return Transformer(parameters, options(p), p.vocabulary, p.vocabulary, pad_id);
+}
+
+}  // namespace
+
+Batch::Batch(const Problem& p)
+    : source(p.has_encoder() ? random_tokens(p, "source") : TokenBatch{}),
+      target(random_tokens(p, "target")),
+      labels(random_ids(p, "labels")) {}
+
+Model::Model(const Problem& problem)
+    : parameters_(DType::float32, seed), model_(make_model(parameters_, problem)) {
+  parameters_.gather();
+}
+
+Tensor Model::decode(const Batch& batch, const RandomStream& random) const {
+  if (const auto* decoder_only = std::get_if<LanguageModel>(&model_)) {
+    return decoder_only->decode(batch.target, random);
+  }
+  const Transformer& transformer = std::get<Transformer>(model_);
+  const Tensor memory = transformer.encode(batch.source, random);
+  return transformer.decode(batch.target, memory, batch.source, random);
+}
+
+Tensor Model::logits(const Tensor& decoded) const {
+  return std::visit([&](const auto& model) { return model.logits(decoded); }, model_);
+}
+
+}  // namespace tapestry::bench

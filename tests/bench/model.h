@@ -1,0 +1,41 @@
+#pragma once
+
+#include <variant>
+
+#include "autograd/ids.h"
+#include "layers/language_model.h"
+#include "layers/parameters.h"
+#include "layers/token_batch.h"
+#include "layers/transformer.h"
+#include "tests/bench/problems.h"
+
+namespace tapestry::bench {
+
+/// Random ids, none of them padding.
+struct Batch {
+  explicit Batch(const Problem& problem);
+
+  TokenBatch source;  ///< empty for a language model
+  TokenBatch target;  ///< what the decoder reads
+  Ids labels;         ///< (rows, length), what it is to say
+};
+
+/// The model of a problem, encoder-decoder or decoder-only, with its parameters in float32.
+class Model {
+ public:
+  explicit Model(const Problem& problem);
+
+  /// What the output projection reads, (rows, length, d_model). A random stream turns dropout on.
+  Tensor decode(const Batch& batch, const RandomStream& random) const;
+  /// (rows, length, vocabulary).
+  Tensor logits(const Tensor& decoded) const;
+
+  Parameters& parameters() { return parameters_; }
+  const Parameters& parameters() const { return parameters_; }
+
+ private:
+  Parameters parameters_;
+  std::variant<Transformer, LanguageModel> model_;
+};
+
+}  // namespace tapestry::bench
