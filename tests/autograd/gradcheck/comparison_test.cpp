@@ -1,0 +1,50 @@
+#include "autograd/gradcheck/comparison.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+using namespace tapestry;
+using gradcheck_detail::compare;
+using gradcheck_detail::Comparison;
+using gradcheck_detail::Yardstick;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+constexpr Yardstick by{.scale = 1e-8, .zero = 1e-12, .tolerance = 1e-6};
+
+}  // namespace
+
+TEST_CASE("a gradient that is not finite is wrong by an infinite error, whatever differences say") {
+  for (const double analytic : {not_a_number, infinity, -infinity}) {
+    for (const double numeric : {0.0, 1.0, not_a_number, infinity}) {
+      const Comparison found = compare(analytic, {.value = numeric, .error = 1e-12}, by);
+      CHECK(found.verdict == GradcheckVerdict::wrong);
+      CHECK(found.relative_error == infinity);
+    }
+  }
+}
+
+TEST_CASE("differences that are not finite make a finite gradient wrong") {
+  for (const double numeric : {not_a_number, infinity, -infinity}) {
+    CHECK(compare(1.0, {.value = numeric, .error = not_a_number}, by).verdict ==
+          GradcheckVerdict::wrong);
+  }
+}
+
+TEST_CASE("the error of a small gradient is relative to it") {
+  const Comparison found = compare(1.001e-4, {.value = 1e-4, .error = 1e-13}, by);
+  CHECK(found.verdict == GradcheckVerdict::wrong);
+  CHECK(found.relative_error == doctest::Approx(0.001 / 1.001));
+}
+
+TEST_CASE("below the scale errors are measured against the scale") {
+  CHECK(compare(1e-16, {.value = 2e-16, .error = 1e-18}, by).verdict == GradcheckVerdict::agrees);
+}
+
+TEST_CASE("differences too coarse to tell right from wrong do not agree, however close they are") {
+  CHECK(compare(1.0, {.value = 1.0, .error = 1e-3}, by).verdict == GradcheckVerdict::cannot_tell);
+}
