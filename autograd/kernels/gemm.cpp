@@ -1,56 +1,196 @@
 #include "autograd/kernels/gemm.h"
 
 #include <algorithm>
-#include <xtensor-blas/xblas.hpp>
 
+#include "autograd/kernels/blas.h"
+#include "autograd/kernels/gemm_pack.h"
+#include "autograd/kernels/gemm_tile.h"
+#include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
-
-// xtensor-blas declares BLAS itself and cannot stand beside cblas.h.
-extern "C" void openblas_set_num_threads(int threads);
 
 namespace tapestry::kernels {
 namespace {
 
-/// BLAS must not start threads of its own: its splits would depend on their number.
-void keep_blas_single_threaded() {
-  static const bool done = [] {
-    openblas_set_num_threads(1);
-    return true;
-  }();
-  static_cast<void>(done);
-}
+/// Without wide vectors BLAS, which is not bound to what this file was compiled for, does better.
+constexpr bool has_wide_vectors = sizeof(Vec<float>) >= 32 || tile_height == 12;
 
-/// Below this number of multiplications a second thread does not pay.
-inline constexpr std::size_t smallest_split = std::size_t{1} << 18;
-inline constexpr std::size_t most_blocks = 16;
-inline constexpr std::size_t smallest_block = 32;
-
-/// How many rows (or columns) of `extent` one block takes, a multiple of 16.
-std::size_t block_extent(std::size_t extent) {
-  const std::size_t even = (extent + most_blocks - 1) / most_blocks;
-  return std::max(smallest_block, (even + 15) / 16 * 16);
-}
+/// Products along k that a tile adds up before it goes to memory: its columns of b and its rows of
+/// a then stay in the first cache. The one size that results depend on.
+constexpr std::size_t k_block = 256;
+/// Rows of a that are packed at a time, to stay in the second cache.
+constexpr std::size_t row_block = 16 * tile_height;
 
 template <class T>
-Operand<T> rows_from(const Operand<T>& a, std::size_t i) {
-  return {a.data + (a.transposed ? i : i * a.stride), a.stride, a.transposed};
-}
+struct Product {
+  std::size_t m, n, k;
+  T scale;
+  Operand<T> a;
+  Target<T> out;
+  std::size_t out_stride;
+  const T* bias;
+};
 
-template <class T>
-Operand<T> columns_from(const Operand<T>& b, std::size_t j) {
-  return {b.data + (b.transposed ? j * b.stride : j), b.stride, b.transposed};
-}
+std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-/// Makes the bias what the product is added to.
+/// Memory of a thread that is kept from one product to the next.
 template <class T>
-void start_with_bias(std::size_t m, std::size_t n, const T* bias, Target<T>& out,
-                     std::size_t out_stride) {
-  for (std::size_t i = 0; i < m; ++i) {
-    const Target<T> row = out + i * out_stride;
-    for (std::size_t j = 0; j < n; ++j) row.put(j, bias[j]);
+class Scratch {
+ public:
+  T* of(std::size_t n) {
+    if (n > size_) {
+      memory_ = {};
+      memory_ = Memory(n * sizeof(T));
+      size_ = n;
+    }
+    return reinterpret_cast<T*>(memory_.data());
   }
-  out.add = true;
+
+ private:
+  Memory memory_;
+  std::size_t size_ = 0;
+};
+
+/// The columns of b (k, n) as tiles read them: panels of tile_width columns, each with all of its k
+/// rows one after the other; or the first ones where they are.
+template <class T>
+class ColumnPanels {
+ public:
+  static ColumnPanels all_packed(const Operand<T>& b, std::size_t k, std::size_t n) {
+    return {b, k, n, 0};
+  }
+  /// Few rows of a do not pay for packing; what would be read beyond the last column is packed.
+  static ColumnPanels for_rows(std::size_t m, const Operand<T>& b, std::size_t k, std::size_t n) {
+    const bool pays = b.transposed || m > 3 * tile_height;
+    return {b, k, n, pays ? 0 : n / tile_width<T>};
+  }
+
+  std::size_t count() const { return ceil_div(n_, tile_width<T>); }
+  std::size_t packed_count() const { return count() - first_packed_; }
+  std::size_t packed_size() const { return packed_count() * tile_width<T> * k_; }
+  /// Where the packed panels are, or are to come to: packed_size() values.
+  void use(T* packed) { packed_ = packed; }
+
+  void pack(std::size_t begin, std::size_t end) const {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t j = (first_packed_ + i) * tile_width<T>;
+      pack_columns(b_, j, std::min(tile_width<T>, n_ - j), k_, packed_ + i * tile_width<T> * k_);
+    }
+  }
+  void pack_in_parallel() const {
+    parallel_rows(packed_count(), k_ * tile_width<T>,
+                  [&](std::size_t begin, std::size_t end) { pack(begin, end); });
+  }
+
+  TileColumns<T> at(std::size_t panel, std::size_t p) const {
+    if (panel < first_packed_) {
+      return {b_.data + p * b_.stride + panel * tile_width<T>, b_.stride};
+    }
+    return {packed_ + ((panel - first_packed_) * k_ + p) * tile_width<T>, tile_width<T>};
+  }
+
+ private:
+  ColumnPanels(const Operand<T>& b, std::size_t k, std::size_t n, std::size_t first_packed)
+      : b_(b), k_(k), n_(n), first_packed_(first_packed) {}
+
+  Operand<T> b_;
+  std::size_t k_, n_, first_packed_;
+  T* packed_ = nullptr;
+};
+
+/// Up to row_block rows of a over one k_block, as tiles read them.
+template <class T>
+class RowPanels {
+ public:
+  RowPanels(const Product<T>& x, std::size_t begin, std::size_t end, std::size_t p, std::size_t k)
+      : a_(x.a), begin_(begin), p_(p), k_(k), packed_(nullptr) {
+    if (x.n <= 2 * tile_width<T>) return;  // each row is read too seldom to pay for it
+    thread_local Scratch<T> scratch;
+    packed_ = scratch.of(row_block * k_block + lanes<T>);
+    pack_rows(a_, begin, end, p, k, packed_);
+  }
+
+  TileRows<T> at(std::size_t i, std::size_t height) const {
+    if (packed_ != nullptr) return {packed_ + (i - begin_) * k_, 1, height};
+    if (a_.transposed) return {a_.data + p_ * a_.stride + i, 1, a_.stride};
+    return {a_.data + i * a_.stride + p_, a_.stride, 1};
+  }
+
+ private:
+  Operand<T> a_;
+  std::size_t begin_, p_, k_;
+  T* packed_;
+};
+
+/// A part of the result: some rows, and some panels of columns.
+struct Part {
+  std::size_t row_begin, row_end, panel_begin, panel_end;
+};
+
+template <class T>
+void multiply_block(const Product<T>& x, const ColumnPanels<T>& columns, const Part& part,
+                    std::size_t p) {
+  const std::size_t k = std::min(k_block, x.k - p);
+  const RowPanels<T> rows(x, part.row_begin, part.row_end, p, k);
+  const bool first = p == 0;
+  for (std::size_t panel = part.panel_begin; panel < part.panel_end; ++panel) {
+    const std::size_t j = panel * tile_width<T>;
+    const TileColumns<T> of_panel = columns.at(panel, p);
+    for (std::size_t i = part.row_begin; i < part.row_end;) {
+      const std::size_t height = next_tile_height(part.row_end - i);
+      multiply_tile<T>(height, k, rows.at(i, height), of_panel,
+                       {.out = {x.out.data + i * x.out_stride + j, x.out.add || !first},
+                        .stride = x.out_stride,
+                        .columns = std::min(tile_width<T>, x.n - j),
+                        .scale = x.scale,
+                        .bias = first && x.bias != nullptr ? x.bias + j : nullptr});
+      i += height;
+    }
+  }
 }
+
+template <class T>
+void multiply_part(const Product<T>& x, const ColumnPanels<T>& columns, const Part& part) {
+  for (std::size_t begin = part.row_begin; begin < part.row_end; begin += row_block) {
+    const std::size_t end = std::min(part.row_end, begin + row_block);
+    std::size_t p = 0;
+    do {  // once where k is 0: the result is still to be written
+      multiply_block(x, columns, {begin, end, part.panel_begin, part.panel_end}, p);
+      p += k_block;
+    } while (p < x.k);
+  }
+}
+
+/// How the result is shared out among threads; no bit of it depends on this.
+struct Grid {
+  std::size_t rows_of_part, panels_of_part, row_parts, panel_parts;
+
+  Grid(std::size_t m, std::size_t panels) {
+    constexpr std::size_t fewest_rows = 4 * tile_height;
+    const std::size_t wanted = 4 * num_threads();
+    const std::size_t rows = std::max(fewest_rows, ceil_div(m, wanted));
+    rows_of_part = std::min(row_block, ceil_div(rows, tile_height) * tile_height);
+    row_parts = ceil_div(m, rows_of_part);
+    panels_of_part = ceil_div(panels, std::clamp<std::size_t>(wanted / row_parts, 1, panels));
+    panel_parts = ceil_div(panels, panels_of_part);
+  }
+
+  Part part(std::size_t index, std::size_t m, std::size_t panels) const {
+    const std::size_t i = index / panel_parts * rows_of_part;
+    const std::size_t panel = index % panel_parts * panels_of_part;
+    return {i, std::min(m, i + rows_of_part), panel, std::min(panels, panel + panels_of_part)};
+  }
+};
+
+template <class T>
+void multiply_in_parallel(const Product<T>& x, const ColumnPanels<T>& columns) {
+  const std::size_t panels = columns.count();
+  const Grid grid(x.m, panels);
+  parallel_for(grid.row_parts * grid.panel_parts,
+               [&](std::size_t i) { multiply_part(x, columns, grid.part(i, x.m, panels)); });
+}
+
+/// Products that are not worth a second thread.
+constexpr std::size_t too_small_to_share = std::size_t{1} << 17;
 
 }  // namespace
 
@@ -58,43 +198,63 @@ template <class T>
 void gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                Target<T> out, std::size_t out_stride, const T* bias) {
   if (m == 0 || n == 0) return;
-  if (bias != nullptr) start_with_bias(m, n, bias, out, out_stride);
-  if (k == 0) {
-    if (!out.add) {
-      for (std::size_t i = 0; i < m; ++i) std::fill_n(out.data + i * out_stride, n, T(0));
-    }
-    return;
+  if constexpr (!has_wide_vectors) {
+    return blas_gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
   }
-  keep_blas_single_threaded();
-  const auto transposition = [](bool t) { return t ? cxxblas::Trans : cxxblas::NoTrans; };
-  const auto index = [](std::size_t i) { return static_cast<int>(i); };
-  cxxblas::gemm<int>(cxxblas::RowMajor, transposition(a.transposed), transposition(b.transposed),
-                     index(m), index(n), index(k), scale, a.data, index(a.stride), b.data,
-                     index(b.stride), out.add ? T(1) : T(0), out.data, index(out_stride));
+  auto columns = ColumnPanels<T>::for_rows(m, b, k, n);
+  thread_local Scratch<T> scratch;
+  columns.use(scratch.of(columns.packed_size()));
+  columns.pack(0, columns.packed_count());
+  multiply_part<T>({m, n, k, scale, a, out, out_stride, bias}, columns, {0, m, 0, columns.count()});
 }
 
 template <class T>
 void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
           Target<T> out, std::size_t out_stride, const T* bias) {
-  if (m * n * k < smallest_split) return gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
-  if (m >= n) {
-    parallel_ranges(m, block_extent(m), [&](std::size_t begin, std::size_t end) {
-      gemm_here(end - begin, n, k, scale, rows_from(a, begin), b, out + begin * out_stride,
-                out_stride, bias);
-    });
-  } else {
-    parallel_ranges(n, block_extent(n), [&](std::size_t begin, std::size_t end) {
-      gemm_here(m, end - begin, k, scale, a, columns_from(b, begin), out + begin, out_stride,
-                bias == nullptr ? nullptr : bias + begin);
-    });
+  if constexpr (!has_wide_vectors) {
+    return blas_gemm(m, n, k, scale, a, b, out, out_stride, bias);
   }
+  if (m * n * k < too_small_to_share) return gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
+  auto columns = ColumnPanels<T>::for_rows(m, b, k, n);
+  const Memory packed(columns.packed_size() * sizeof(T));
+  columns.use(reinterpret_cast<T*>(packed.data()));
+  columns.pack_in_parallel();
+  multiply_in_parallel<T>({m, n, k, scale, a, out, out_stride, bias}, columns);
+}
+
+template <class T>
+PackedOperand<T>::PackedOperand(std::size_t k, std::size_t n, Operand<T> b) : k_(k), n_(n), b_(b) {
+  if constexpr (!has_wide_vectors) return;
+  auto columns = ColumnPanels<T>::all_packed(b, k, n);
+  memory_ = Memory(columns.packed_size() * sizeof(T));
+  columns.use(data());
+  columns.pack_in_parallel();
+}
+
+template <class T>
+void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b, Target<T> out,
+                 std::size_t out_stride, const T* bias) {
+  if (m == 0 || b.n() == 0) return;
+  if constexpr (!has_wide_vectors) {
+    return blas_gemm(m, b.n(), b.k(), scale, a, b.operand(), out, out_stride, bias);
+  }
+  auto columns = ColumnPanels<T>::all_packed(b.operand(), b.k(), b.n());
+  columns.use(b.data());
+  const Product<T> product{m, b.n(), b.k(), scale, a, out, out_stride, bias};
+  if (m * b.n() * b.k() < too_small_to_share) {
+    return multiply_part(product, columns, {0, m, 0, columns.count()});
+  }
+  multiply_in_parallel(product, columns);
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                   \
   template void gemm_here(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>,       \
                           Target<T>, std::size_t, const T*);                                      \
   template void gemm(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>, Target<T>, \
-                     std::size_t, const T*);
+                     std::size_t, const T*);                                                      \
+  template class PackedOperand<T>;                                                                \
+  template void gemm_packed(std::size_t, T, Operand<T>, const PackedOperand<T>&, Target<T>,       \
+                            std::size_t, const T*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

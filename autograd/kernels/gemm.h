@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "autograd/kernels/memory.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
@@ -18,8 +19,10 @@ struct Operand {
 /// out (m, n) = scale * a (m, k) b (k, n), or += if out.add; row i of out starts at i * out_stride.
 /// A `bias` of n values, if given, is added to every row.
 ///
-/// Large products are cut into blocks by their sizes alone and each block is one single-threaded
-/// call of BLAS, so the bits do not depend on the number of threads. Extents may be 0.
+/// The bits of an element of `out` depend on its row of a, its column of b and k alone: not on the
+/// number of threads, nor on how many other rows and columns there are. Extents may be 0. (A build
+/// without AVX2, AVX-512 or NEON leaves products to BLAS, see blas.h; there the bits depend on m
+/// and n too.)
 template <class T>
 void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
           Target<T> out, std::size_t out_stride, const T* bias = nullptr);
@@ -28,5 +31,28 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Op
 template <class T>
 void gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                Target<T> out, std::size_t out_stride, const T* bias = nullptr);
+
+/// A right operand b (k, n) of several products, laid out for them once. The values must stay as
+/// they are for as long as it is used.
+template <class T>
+class PackedOperand {
+ public:
+  PackedOperand(std::size_t k, std::size_t n, Operand<T> b);
+
+  std::size_t k() const { return k_; }
+  std::size_t n() const { return n_; }
+  const Operand<T>& operand() const { return b_; }
+  T* data() const { return reinterpret_cast<T*>(memory_.data()); }
+
+ private:
+  std::size_t k_, n_;
+  Operand<T> b_;
+  Memory memory_;
+};
+
+/// gemm with the bits that b as it is would give.
+template <class T>
+void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b, Target<T> out,
+                 std::size_t out_stride, const T* bias = nullptr);
 
 }  // namespace tapestry::kernels

@@ -1,0 +1,103 @@
+#include "autograd/kernels/blas.h"
+
+#include <algorithm>
+#include <xtensor-blas/xblas.hpp>
+
+#include "autograd/kernels/parallel.h"
+
+// xtensor-blas declares BLAS itself and cannot stand beside cblas.h.
+extern "C" void openblas_set_num_threads(int threads);
+
+namespace tapestry::kernels {
+namespace {
+
+/// BLAS must not start threads of its own: its splits would depend on their number.
+void keep_blas_single_threaded() {
+  static const bool done = [] {
+    openblas_set_num_threads(1);
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+/// Below this number of multiplications a second thread does not pay.
+inline constexpr std::size_t smallest_split = std::size_t{1} << 18;
+inline constexpr std::size_t most_blocks = 16;
+inline constexpr std::size_t smallest_block = 32;
+
+/// How many rows (or columns) of `extent` one block takes, a multiple of 16.
+std::size_t block_extent(std::size_t extent) {
+  const std::size_t even = (extent + most_blocks - 1) / most_blocks;
+  return std::max(smallest_block, (even + 15) / 16 * 16);
+}
+
+template <class T>
+Operand<T> rows_from(const Operand<T>& a, std::size_t i) {
+  return {a.data + (a.transposed ? i : i * a.stride), a.stride, a.transposed};
+}
+
+template <class T>
+Operand<T> columns_from(const Operand<T>& b, std::size_t j) {
+  return {b.data + (b.transposed ? j * b.stride : j), b.stride, b.transposed};
+}
+
+/// Makes the bias what the product is added to.
+template <class T>
+void start_with_bias(std::size_t m, std::size_t n, const T* bias, Target<T>& out,
+                     std::size_t out_stride) {
+  for (std::size_t i = 0; i < m; ++i) {
+    const Target<T> row = out + i * out_stride;
+    for (std::size_t j = 0; j < n; ++j) row.put(j, bias[j]);
+  }
+  out.add = true;
+}
+
+}  // namespace
+
+template <class T>
+void blas_gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a,
+                    Operand<T> b, Target<T> out, std::size_t out_stride, const T* bias) {
+  if (m == 0 || n == 0) return;
+  if (bias != nullptr) start_with_bias(m, n, bias, out, out_stride);
+  if (k == 0) {
+    if (!out.add) {
+      for (std::size_t i = 0; i < m; ++i) std::fill_n(out.data + i * out_stride, n, T(0));
+    }
+    return;
+  }
+  keep_blas_single_threaded();
+  const auto transposition = [](bool t) { return t ? cxxblas::Trans : cxxblas::NoTrans; };
+  const auto index = [](std::size_t i) { return static_cast<int>(i); };
+  cxxblas::gemm<int>(cxxblas::RowMajor, transposition(a.transposed), transposition(b.transposed),
+                     index(m), index(n), index(k), scale, a.data, index(a.stride), b.data,
+                     index(b.stride), out.add ? T(1) : T(0), out.data, index(out_stride));
+}
+
+template <class T>
+void blas_gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
+               Target<T> out, std::size_t out_stride, const T* bias) {
+  if (m * n * k < smallest_split)
+    return blas_gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
+  if (m >= n) {
+    parallel_ranges(m, block_extent(m), [&](std::size_t begin, std::size_t end) {
+      blas_gemm_here(end - begin, n, k, scale, rows_from(a, begin), b, out + begin * out_stride,
+                     out_stride, bias);
+    });
+  } else {
+    parallel_ranges(n, block_extent(n), [&](std::size_t begin, std::size_t end) {
+      blas_gemm_here(m, end - begin, k, scale, a, columns_from(b, begin), out + begin, out_stride,
+                     bias == nullptr ? nullptr : bias + begin);
+    });
+  }
+}
+
+#define TAPESTRY_INSTANTIATE(T)                                                                  \
+  template void blas_gemm_here(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>, \
+                               Target<T>, std::size_t, const T*);                                \
+  template void blas_gemm(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>,      \
+                          Target<T>, std::size_t, const T*);
+TAPESTRY_INSTANTIATE(float)
+TAPESTRY_INSTANTIATE(double)
+#undef TAPESTRY_INSTANTIATE
+
+}  // namespace tapestry::kernels

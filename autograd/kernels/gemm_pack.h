@@ -1,0 +1,211 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "autograd/kernels/gemm.h"
+#include "autograd/kernels/gemm_tile.h"
+#include "autograd/kernels/simd.h"
+
+/// Copies of operands in the order in which tiles read them.
+namespace tapestry::kernels {
+
+namespace detail {
+
+/// Calls body(0), ..., body(n - 1) with constants, so that arrays which only they index can be
+/// taken apart into registers.
+template <std::size_t n, class Body>
+[[gnu::always_inline]] inline void unrolled(const Body& body) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
+    (body(std::integral_constant<std::size_t, I>{}), ...);
+  }
+  (std::make_index_sequence<n>{});
+}
+
+/// The lower (or upper) halves of two vectors, element by element in turns.
+template <bool upper, class T, std::size_t... I>
+[[gnu::always_inline]] inline Vec<T> interleaved(const Vec<T>& a, const Vec<T>& b,
+                                                 std::index_sequence<I...>) {
+  constexpr int half = lanes<T> / 2;
+  constexpr int first = upper ? half : 0;
+  using Native [[gnu::vector_size(sizeof(Vec<T>))]] = T;
+  return Vec<T>(decltype(a.data)(__builtin_shufflevector(
+      Native(a.data), Native(b.data),
+      (first + static_cast<int>(I) / 2 + (I % 2 == 1 ? static_cast<int>(lanes<T>) : 0))...)));
+}
+
+}  // namespace detail
+
+/// Row i becomes column i of a square of vectors: as many perfect shuffles as lanes has bits.
+template <class T>
+[[gnu::always_inline]] inline void transpose(Vec<T> (&rows)[lanes<T>]) {
+  constexpr std::size_t n = lanes<T>;
+  constexpr auto indices = std::make_index_sequence<n>{};
+#pragma GCC unroll 4
+  for (std::size_t round = 1; round < n; round *= 2) {
+    Vec<T> next[n];
+    detail::unrolled<n / 2>([&](auto i) __attribute__((always_inline)) {
+      next[2 * i] = detail::interleaved<false>(rows[i], rows[i + n / 2], indices);
+      next[2 * i + 1] = detail::interleaved<true>(rows[i], rows[i + n / 2], indices);
+    });
+    detail::unrolled<n>([&](auto i) __attribute__((always_inline)) { rows[i] = next[i]; });
+  }
+}
+
+namespace detail {
+
+/// The square of `height` rows and `width` columns at `data`, transposed; zeros where it ends.
+template <class T>
+void load_transposed(const T* data, std::size_t stride, std::size_t height, std::size_t width,
+                     Vec<T> (&square)[lanes<T>]) {
+  for (std::size_t i = 0; i < lanes<T>; ++i) {
+    square[i] = i >= height         ? Vec<T>(T(0))
+                : width >= lanes<T> ? load(data + i * stride)
+                                    : load_tail(data + i * stride, width);
+  }
+  transpose(square);
+}
+
+/// The same with as many columns as there are lanes, and a number of rows known to the compiler.
+template <std::size_t height, class T>
+[[gnu::always_inline]] inline void load_transposed(const T* data, std::size_t stride,
+                                                   Vec<T> (&square)[lanes<T>]) {
+  unrolled<lanes<T>>([&](auto i) __attribute__((always_inline)) {
+    if constexpr (i < height) {
+      square[i] = load(data + i * stride);
+    } else {
+      square[i] = Vec<T>(T(0));
+    }
+  });
+  transpose(square);
+}
+
+}  // namespace detail
+
+namespace detail {
+
+/// `height` values from each of k rows, one row after the other.
+template <std::size_t height, class T>
+void pack_strip(const T* in, std::size_t stride, std::size_t k, T* packed) {
+  for (std::size_t q = 0; q < k; ++q) {
+    __builtin_memcpy(packed + q * height, in + q * stride, height * sizeof(T));
+  }
+}
+
+template <class T>
+void pack_strip(std::size_t height, const T* in, std::size_t stride, std::size_t k, T* packed) {
+  switch (height) {
+    case tile_height:
+      return pack_strip<tile_height>(in, stride, k, packed);
+    case 8:
+      return pack_strip<8>(in, stride, k, packed);
+    case 4:
+      return pack_strip<4>(in, stride, k, packed);
+    case 2:
+      return pack_strip<2>(in, stride, k, packed);
+    default:
+      return pack_strip<1>(in, stride, k, packed);
+  }
+}
+
+/// The same from `height` columns.
+template <class T>
+void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, std::size_t k,
+                           T* packed) {
+  constexpr std::size_t squares = (tile_height + lanes<T> - 1) / lanes<T>;
+  std::size_t q = 0;
+  if constexpr (squares == 1) {
+    for (; height == tile_height && q + lanes<T> <= k; q += lanes<T>) {
+      Vec<T> square[lanes<T>];
+      load_transposed<tile_height>(in + q, stride, square);
+      unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {
+        square[c].store_unaligned(packed + (q + c) * tile_height);
+      });
+    }
+  }
+  for (; q < k; q += lanes<T>) {
+    const std::size_t width = std::min(lanes<T>, k - q);
+    Vec<T> square[squares][lanes<T>];
+    for (std::size_t s = 0, top = 0; top < height; ++s, top += lanes<T>) {
+      load_transposed(in + top * stride + q, stride, height - top, width, square[s]);
+    }
+    // In the order of the places: what a vector writes too much is written over by the next.
+    for (std::size_t c = 0; c < width; ++c) {
+      for (std::size_t s = 0, top = 0; top < height; ++s, top += lanes<T>) {
+        square[s][c].store_unaligned(packed + (q + c) * height + top);
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The values (i, p) of a for k numbers p from `p` on and the rows [begin, end), in strips as high
+/// as the tiles: in a strip from row i on, of height h, (i + r, p + q) comes to
+/// packed[(i - begin) * k + q * h + r]. Writes up to a vector beyond the last.
+template <class T>
+void pack_rows(const Operand<T>& a, std::size_t begin, std::size_t end, std::size_t p,
+               std::size_t k, T* packed) {
+  // Strips of a transposed operand lie side by side: a few rows of it at a time, over all strips,
+  // are read from few pages.
+  const std::size_t step = a.transposed ? 16 : k;
+  for (std::size_t q = 0; q < k; q += step) {
+    const std::size_t count = std::min(step, k - q);
+    for (std::size_t i = begin; i < end;) {
+      const std::size_t height = next_tile_height(end - i);
+      T* const strip = packed + (i - begin) * k + q * height;
+      if (a.transposed) {
+        detail::pack_strip(height, a.data + (p + q) * a.stride + i, a.stride, count, strip);
+      } else {
+        detail::pack_transposed_strip(height, a.data + i * a.stride + p, a.stride, count, strip);
+      }
+      i += height;
+    }
+  }
+}
+
+/// Up to tile_width columns of b from column j on, all k rows: element (p, j) comes to
+/// packed[p * tile_width + j]; zeros fill up what is missing.
+template <class T>
+void pack_columns(const Operand<T>& b, std::size_t j, std::size_t columns, std::size_t k,
+                  T* packed) {
+  constexpr std::size_t width = tile_width<T>;
+  if (!b.transposed) {
+    const T* in = b.data + j;
+    for (std::size_t p = 0; p < k; ++p) {
+      T* const row = packed + p * width;
+      if (columns == width) {
+        for (std::size_t v = 0; v < width; v += lanes<T>) {
+          load(in + p * b.stride + v).store_aligned(row + v);
+        }
+      } else {
+        std::fill(std::copy_n(in + p * b.stride, columns, row), row + width, T(0));
+      }
+    }
+    return;
+  }
+  for (std::size_t left = 0; left < width; left += lanes<T>) {
+    const std::size_t height = left >= columns ? 0 : std::min(lanes<T>, columns - left);
+    const T* in = b.data + (j + left) * b.stride;
+    std::size_t p = 0;
+    for (; height == lanes<T> && p + lanes<T> <= k; p += lanes<T>) {
+      Vec<T> square[lanes<T>];
+      detail::load_transposed<lanes<T>>(in + p, b.stride, square);
+      detail::unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {
+        square[c].store_aligned(packed + (p + c) * width + left);
+      });
+    }
+    for (; p < k; p += lanes<T>) {
+      const std::size_t count = std::min(lanes<T>, k - p);
+      Vec<T> square[lanes<T>];
+      detail::load_transposed(in + p, b.stride, height, count, square);
+      for (std::size_t c = 0; c < count; ++c) {
+        square[c].store_aligned(packed + (p + c) * width + left);
+      }
+    }
+  }
+}
+
+}  // namespace tapestry::kernels
