@@ -20,8 +20,8 @@ struct DecoderMasks {
   AttentionMask cross;
 };
 
-/// One layer of the decoder [1]: self-attention, attention to the encoder's output, feed-forward, each
-/// in a residual block.
+/// One layer of the decoder [1]: self-attention, attention to the encoder's output, feed-forward,
+/// each in a residual block.
 ///
 ///   parameters  self_attn, cross_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual,
 ///               cross_attn_residual, ff_residual

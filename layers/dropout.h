@@ -8,14 +8,15 @@
 
 namespace tapestry {
 
-/// Dropout: each element becomes 0 with probability `rate`, the others are scaled by 1 / (1 - rate).
+/// Dropout: each element becomes 0 with probability `rate`, the others are scaled by 1 / (1 -
+/// rate).
 ///
 ///   parameters  none
 ///   call        x (any shape) -> the same shape; a random stream that is off leaves x as it is
 ///   throws      ValueError if the rate is outside [0, 1]
 ///
-/// What is dropped depends on the stream and on the layer's path, so two layers told to use one stream
-/// drop differently. Srivastava et al. 2014.
+/// What is dropped depends on the stream and on the layer's path, so two layers told to use one
+/// stream drop differently. Srivastava et al. 2014.
 class Dropout {
  public:
   Dropout(const Scope& scope, double rate);

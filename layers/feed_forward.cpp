@@ -11,9 +11,12 @@ namespace {
 
 Tensor activate(Activation activation, const Tensor& x) {
   switch (activation) {
-    case Activation::relu: return relu(x);
-    case Activation::gelu: return gelu(x);
-    case Activation::gelu_tanh: return gelu_tanh(x);
+    case Activation::relu:
+      return relu(x);
+    case Activation::gelu:
+      return gelu(x);
+    case Activation::gelu_tanh:
+      return gelu_tanh(x);
   }
   throw ValueError("feed-forward: unknown activation");
 }

@@ -8,8 +8,8 @@
 
 namespace tapestry {
 
-/// The initial value of element i of a parameter, drawn from the parameter's own random stream. It is
-/// worked out in float64 and rounded, so models of either precision start from the same numbers.
+/// The initial value of element i of a parameter, drawn from the parameter's own random stream. It
+/// is worked out in float64 and rounded, so models of either precision start from the same numbers.
 using Initializer = std::function<double(const RandomStream& random, std::size_t i)>;
 
 Initializer zeros_initializer();

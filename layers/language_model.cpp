@@ -1,10 +1,6 @@
 #include "layers/language_model.h"
 
-#include <string>
-
 #include "autograd/attention_mask.h"
-#include "autograd/layer_path.h"
-#include "autograd/ops/linear.h"
 #include "layers/token_batch.h"
 
 namespace tapestry {
@@ -25,14 +21,8 @@ LanguageModel::LanguageModel(Parameters& parameters, const TransformerOptions& o
       positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model,
                  parameters.dtype()),
       dropout_(Scope(parameters) / "dropout", o.dropout),
-      decoder_(Scope(parameters) / "decoder", as_encoder(o)) {
-  const Scope output = Scope(parameters) / "output";
-  output_weight_ = o.tie_embeddings == TiedEmbeddings::none
-                       ? output.parameter("weight", {vocabulary, o.d_model},
-                                          glorot_uniform(o.d_model, vocabulary))
-                       : embedding_.weight();
-  output_bias_ = output.parameter("bias", {vocabulary}, zeros_initializer());
-}
+      decoder_(Scope(parameters) / "decoder", as_encoder(o)),
+      output_(Scope(parameters) / "output", o.tie_embeddings, embedding_) {}
 
 Tensor LanguageModel::decode(const TokenBatch& tokens, const RandomStream& random) const {
   const Tensor embedded = dropout_(positions_(embedding_(tokens.ids)), random);
@@ -40,14 +30,8 @@ Tensor LanguageModel::decode(const TokenBatch& tokens, const RandomStream& rando
                   random);
 }
 
-Tensor LanguageModel::logits(const Tensor& decoded) const {
-  static const std::string& path = interned_path("output");
-  const LayerPath here(path);
-  return linear(decoded, output_weight_, output_bias_);
-}
-
 Tensor LanguageModel::operator()(const TokenBatch& tokens, const RandomStream& random) const {
-  return logits(decode(tokens, random));
+  return output_.logits(decode(tokens, random));
 }
 
 }  // namespace tapestry

@@ -3,11 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "autograd/ids.h"
+#include "autograd/ops/cross_entropy.h"
 #include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
+#include "layers/output_projection.h"
 #include "layers/parameters.h"
 #include "layers/positions.h"
 #include "layers/transformer_options.h"
@@ -20,9 +23,7 @@ struct TokenBatch;
 /// encoder to attend to is a stack of encoder layers under a causal mask.
 ///
 ///   parameters  embedding: Embedding; positions (learned positions only); decoder: Encoder of
-///               num_decoder_layers layers; output: weight (vocabulary, d_model) and bias
-///               (vocabulary), or the bias alone where embeddings are tied in any way, which makes
-///               the embedding's matrix the projection
+///               num_decoder_layers layers; output: OutputProjection
 ///   call        tokens (rows, length) -> logits (rows, length, vocabulary); position t sees the
 ///               tokens up to t of its own row
 ///   throws      ShapeError for sequences longer than max_length and for lengths that do not fit
@@ -42,7 +43,13 @@ class LanguageModel {
   /// What the output projection reads, (rows, length, d_model).
   Tensor decode(const TokenBatch& tokens, const RandomStream& random = {}) const;
   /// Scores of the next token, (..., vocabulary), from what `decode` gives (..., d_model).
-  Tensor logits(const Tensor& decoded) const;
+  Tensor logits(const Tensor& decoded) const { return output_.logits(decoded); }
+  /// cross_entropy() of those scores, without making them all at once: what training minimises.
+  /// decoded (rows, length, d_model), labels (rows, length) -> a scalar.
+  Tensor loss(const Tensor& decoded, const Ids& labels, const CrossEntropyOptions& loss_options,
+              double* nll_sum = nullptr) const {
+    return output_.loss(decoded, labels, loss_options, nll_sum);
+  }
   /// Both. A random stream turns dropout on.
   Tensor operator()(const TokenBatch& tokens, const RandomStream& random = {}) const;
 
@@ -54,7 +61,7 @@ class LanguageModel {
   Positions positions_;
   Dropout dropout_;
   Encoder decoder_;
-  Tensor output_weight_, output_bias_;
+  OutputProjection output_;
 };
 
 }  // namespace tapestry

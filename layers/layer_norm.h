@@ -8,7 +8,8 @@
 
 namespace tapestry {
 
-/// Layer normalisation over the last axis: y = weight * (x - mean) / sqrt(variance + epsilon) + bias.
+/// Layer normalisation over the last axis: y = weight * (x - mean) / sqrt(variance + epsilon) +
+/// bias.
 ///
 ///   parameters  weight (n), ones; bias (n), zeros
 ///   call        x (..., n) -> (..., n)

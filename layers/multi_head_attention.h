@@ -17,8 +17,9 @@ namespace tapestry {
 /// queries from the decoder, keys and values from the encoder.
 ///
 ///   parameters  q_proj, k_proj, v_proj, out_proj: Linear (d_model -> d_model)
-///   call        queries (batch, n_q, d_model), memory (batch, n_k, d_model) -> (batch, n_q, d_model)
-///   throws      ShapeError if d_model is no multiple of num_heads or shapes or mask do not fit
+///   call        queries (batch, n_q, d_model), memory (batch, n_k, d_model) -> (batch, n_q,
+///   d_model) throws      ShapeError if d_model is no multiple of num_heads or shapes or mask do
+///   not fit
 ///
 /// [1] Vaswani et al. 2017, section 3.2.2.
 class MultiHeadAttention {

@@ -56,7 +56,8 @@ Scope::Scope(Parameters& parameters, std::string path)
     : parameters_(&parameters), path_(&interned_path(path)) {}
 
 Scope Scope::operator/(std::string_view name) const {
-  return Scope(*parameters_, path_->empty() ? std::string(name) : fmt::format("{}.{}", *path_, name));
+  return Scope(*parameters_,
+               path_->empty() ? std::string(name) : fmt::format("{}.{}", *path_, name));
 }
 
 Scope Scope::operator/(std::size_t index) const { return *this / std::to_string(index); }

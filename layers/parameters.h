@@ -13,8 +13,8 @@
 namespace tapestry {
 
 /// All parameters of a model, in the order in which its layers made them. The optimiser, the
-/// checkpoint, the gradient check and the summary all walk this one list; a tied weight stands in it
-/// once.
+/// checkpoint, the gradient check and the summary all walk this one list; a tied weight stands in
+/// it once.
 class Parameters {
  public:
   /// Every parameter gets this element type, and initial values keyed by `seed` and its name.
@@ -24,8 +24,8 @@ class Parameters {
   Tensor create(const std::string& name, const Shape& shape, const Initializer& initializer);
 
   /// Moves all values into one slab and all gradients into another, each parameter starting on a
-  /// 64-byte boundary, so that the optimiser goes over each in one pass. To be called once, when the
-  /// model is complete; tensors that layers hold stay valid.
+  /// 64-byte boundary, so that the optimiser goes over each in one pass. To be called once, when
+  /// the model is complete; tensors that layers hold stay valid.
   void gather();
 
   DType dtype() const { return dtype_; }
@@ -48,7 +48,8 @@ class Parameters {
 
 /// A place in the tree of a model's layers: hands its parameters the prefix of their names.
 ///
-///     Linear(scope / "ff" / "linear1", d_model, d_ff)   // ...ff.linear1.weight, ...ff.linear1.bias
+///     Linear(scope / "ff" / "linear1", d_model, d_ff)   // ...ff.linear1.weight,
+///     ...ff.linear1.bias
 class Scope {
  public:
   explicit Scope(Parameters& parameters, std::string path = "");

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include "autograd/error.h"
-#include "autograd/layer_path.h"
-#include "autograd/ops/linear.h"
 #include "layers/token_batch.h"
 
 namespace tapestry {
@@ -42,14 +40,8 @@ Transformer::Transformer(Parameters& parameters, const TransformerOptions& o,
       source_dropout_(Scope(parameters) / "source_dropout", o.dropout),
       target_dropout_(Scope(parameters) / "target_dropout", o.dropout),
       encoder_(Scope(parameters) / "encoder", o),
-      decoder_(Scope(parameters) / "decoder", o) {
-  const Scope output = Scope(parameters) / "output";
-  output_weight_ = o.tie_embeddings == TiedEmbeddings::none
-                       ? output.parameter("weight", {target_vocabulary, o.d_model},
-                                          glorot_uniform(o.d_model, target_vocabulary))
-                       : target_embedding_.weight();
-  output_bias_ = output.parameter("bias", {target_vocabulary}, zeros_initializer());
-}
+      decoder_(Scope(parameters) / "decoder", o),
+      output_(Scope(parameters) / "output", o.tie_embeddings, target_embedding_) {}
 
 Tensor Transformer::embed_source(const TokenBatch& source, const RandomStream& random) const {
   const Embedding& embedding = own_source_embedding_ ? *own_source_embedding_ : target_embedding_;
@@ -82,15 +74,9 @@ Tensor Transformer::decode_embedded(const Tensor& embedded, const TokenBatch& ta
   return decoder_(embedded, memory, masks, random);
 }
 
-Tensor Transformer::logits(const Tensor& decoded) const {
-  static const std::string& path = interned_path("output");
-  const LayerPath here(path);
-  return linear(decoded, output_weight_, output_bias_);
-}
-
 Tensor Transformer::operator()(const TokenBatch& source, const TokenBatch& target,
                                const RandomStream& random) const {
-  return logits(decode(target, encode(source, random), source, random));
+  return output_.logits(decode(target, encode(source, random), source, random));
 }
 
 }  // namespace tapestry

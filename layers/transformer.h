@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <optional>
 
+#include "autograd/ops/cross_entropy.h"
 #include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "layers/decoder.h"
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
-#include "layers/linear.h"
+#include "layers/output_projection.h"
 #include "layers/parameters.h"
 #include "layers/positions.h"
 #include "layers/transformer_options.h"
@@ -22,10 +23,9 @@ struct TokenBatch;
 /// The encoder-decoder Transformer [1]: source ids to target logits.
 ///
 ///   parameters  source_embedding, target_embedding: Embedding; source_positions, target_positions
-///               (learned positions only); encoder: Encoder; decoder: Decoder; output: Linear
-///               (d_model -> target vocabulary), or output.bias alone where the projection is the
-///               target embedding's matrix. With `tie_embeddings: all`, target_embedding serves the
-///               source too.
+///               (learned positions only); encoder: Encoder; decoder: Decoder; output:
+///               OutputProjection to the target vocabulary. With `tie_embeddings: all`,
+///               target_embedding serves the source too.
 ///   throws      ShapeError for sequences longer than max_length, ValueError for unknown ids
 ///
 /// [1] Vaswani et al. 2017.
@@ -56,7 +56,14 @@ class Transformer {
                          const TokenBatch& source, const RandomStream& random = {}) const;
 
   /// Scores of the next token, (..., target vocabulary), from the decoder's output (..., d_model).
-  Tensor logits(const Tensor& decoded) const;
+  Tensor logits(const Tensor& decoded) const { return output_.logits(decoded); }
+
+  /// cross_entropy() of those scores, without making them all at once: what training minimises.
+  /// decoded (rows, length, d_model), labels (rows, length) -> a scalar.
+  Tensor loss(const Tensor& decoded, const Ids& labels, const CrossEntropyOptions& loss_options,
+              double* nll_sum = nullptr) const {
+    return output_.loss(decoded, labels, loss_options, nll_sum);
+  }
 
   /// All three: (rows, target length, target vocabulary). A random stream turns dropout on.
   Tensor operator()(const TokenBatch& source, const TokenBatch& target,
@@ -72,7 +79,7 @@ class Transformer {
   Dropout source_dropout_, target_dropout_;
   Encoder encoder_;
   Decoder decoder_;
-  Tensor output_weight_, output_bias_;
+  OutputProjection output_;
 };
 
 }  // namespace tapestry

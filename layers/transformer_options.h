@@ -4,8 +4,8 @@
 
 namespace tapestry {
 
-/// Where a residual block normalises: before its sublayer, x + f(norm(x)), with one more norm at the
-/// end of the stack [1]; or after the addition, norm(x + f(x)) [2].
+/// Where a residual block normalises: before its sublayer, x + f(norm(x)), with one more norm at
+/// the end of the stack [1]; or after the addition, norm(x + f(x)) [2].
 ///
 /// [1] Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture".
 /// [2] Vaswani et al. 2017, "Attention Is All You Need".
@@ -20,8 +20,8 @@ enum class PositionKind { sinusoidal, learned };
 
 /// Which embeddings share one matrix: none; `target`, the target embedding and the output
 /// projection; `all`, the source embedding too (both sides then need one common vocabulary). A tied
-/// model has fewer parameters and starts half a nat or more above a loss of ln(vocabulary), since its
-/// first logits have variance 1.
+/// model has fewer parameters and starts half a nat or more above a loss of ln(vocabulary), since
+/// its first logits have variance 1.
 enum class TiedEmbeddings { none, target, all };
 
 /// Sizes and choices of an encoder-decoder Transformer. The member initialisers are the defaults.

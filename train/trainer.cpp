@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "autograd/anomaly.h"
-#include "autograd/ops/cross_entropy.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
 #include "optim/clip.h"
@@ -135,9 +134,7 @@ double Trainer::accumulate_gradients(const std::vector<Batch>& batches, std::siz
     double nll_sum = 0.0;
     AnomalyDetector detector;
     Tape tape(config_.train.detect_anomaly ? &detector : nullptr);
-    const Tensor logits = model_.transformer(source_tokens(batches[i]), decoder_tokens(batches[i]),
-                                             step_random.at(i));
-    const Tensor loss = cross_entropy(logits, label_ids(batches[i]), options, &nll_sum);
+    const Tensor loss = batch_loss(batches[i], options, step_random.at(i), &nll_sum);
     tape.backward(loss);
     loss_mean += loss.item();
     state_.running.nll_sum += nll_sum;
@@ -145,6 +142,15 @@ double Trainer::accumulate_gradients(const std::vector<Batch>& batches, std::siz
   state_.running.loss_sum += loss_mean * static_cast<double>(target_tokens);
   state_.running.tokens += target_tokens;
   return loss_mean;
+}
+
+Tensor Trainer::batch_loss(const Batch& batch, const CrossEntropyOptions& options,
+                           const RandomStream& random, double* nll_sum) const {
+  const Transformer& transformer = model_.transformer;
+  const TokenBatch source = source_tokens(batch);
+  const Tensor memory = transformer.encode(source, random);
+  const Tensor decoded = transformer.decode(decoder_tokens(batch), memory, source, random);
+  return transformer.loss(decoded, label_ids(batch), options, nll_sum);
 }
 
 void Trainer::log(const StepReport& report) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "autograd/ops/cross_entropy.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"
 #include "data/corpus.h"
@@ -56,6 +57,8 @@ class Trainer {
   std::vector<Batch> next_batches();
   double gradients_of(const std::vector<Batch>& batches, std::size_t target_tokens);
   double accumulate_gradients(const std::vector<Batch>& batches, std::size_t target_tokens);
+  Tensor batch_loss(const Batch& batch, const CrossEntropyOptions& options,
+                    const RandomStream& random, double* nll_sum) const;
   void log(const StepReport& report);
   bool validate_and_compare(std::uint64_t epoch);
   void save();

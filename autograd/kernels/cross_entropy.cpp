@@ -1,6 +1,7 @@
 #include "autograd/kernels/cross_entropy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "autograd/kernels/memory.h"
@@ -10,21 +11,59 @@
 namespace tapestry::kernels {
 namespace {
 
+/// From a row's log-sum-exp, the target's distance to the largest logit, and the sum of such
+/// distances over the row.
 template <class T>
-CrossEntropySums row_sums(std::size_t n, const T* x, std::int32_t target, double alpha,
-                          const LogSumExp<T>& log_sum) {
+CrossEntropySums sums_of(const CrossEntropyProblem& p, const LogSumExp<T>& log_sum, T to_target,
+                         T to_all) {
   const auto log_total = static_cast<double>(log_sum.log_total);
-  const double hit = static_cast<double>(log_sum.largest - x[target]) + log_total;
+  const double hit = static_cast<double>(to_target) + log_total;
+  const double alpha = p.label_smoothing;
   if (alpha == 0) return {.loss = hit, .negative_log_likelihood = hit};
-  const Vec<T> largest(log_sum.largest);
-  const double all = static_cast<double>(sum_of<T>(
-                         n, [&](const Vec<T>& v) { return largest - v; }, x)) +
-                     static_cast<double>(n) * log_total;
-  return {.loss = (1 - alpha) * hit + alpha / static_cast<double>(n) * all,
-          .negative_log_likelihood = hit};
+  const auto n = static_cast<double>(p.vocabulary);
+  const double all = static_cast<double>(to_all) + n * log_total;
+  return {.loss = (1 - alpha) * hit + alpha / n * all, .negative_log_likelihood = hit};
+}
+
+/// sum_j (largest - x_j); 0 where nothing is smoothed, since nobody asks then.
+template <class T>
+T distance_to_all(const CrossEntropyProblem& p, T largest, const T* x) {
+  if (p.label_smoothing == 0) return T(0);
+  return sum_of<T>(
+      p.vocabulary, [&](const Vec<T>& v) { return Vec<T>(largest) - v; }, x);
+}
+
+template <class T>
+CrossEntropySums row_sums(const CrossEntropyProblem& p, std::int32_t target, const T* x,
+                          const LogSumExp<T>& log_sum) {
+  return sums_of(p, log_sum, log_sum.largest - x[target], distance_to_all(p, log_sum.largest, x));
 }
 
 }  // namespace
+
+template <class T>
+CrossEntropySums cross_entropy_row(const CrossEntropyProblem& p, std::int32_t target,
+                                   const T* logits) {
+  return row_sums(p, target, logits, log_sum_exp(p.vocabulary, logits));
+}
+
+template <class T>
+CrossEntropySums cross_entropy_row(const CrossEntropyProblem& p, std::int32_t target, double factor,
+                                   T* logits) {
+  const std::size_t n = p.vocabulary;
+  const T to_target_from_zero = logits[target];
+  LogSumExp<T> log_sum;
+  log_sum.largest = softmax_shift(n, logits);
+  const T to_all = distance_to_all(p, log_sum.largest, logits);
+  const T total = exp_row(n, log_sum.largest, logits);
+  log_sum.log_total = std::log(total);
+  const Vec<T> scale(static_cast<T>(factor) / total);
+  const Vec<T> spread(static_cast<T>(factor * p.label_smoothing / static_cast<double>(n)));
+  map(
+      n, Target<T>{logits}, [&](const Vec<T>& e) { return rounded(e * scale) - spread; }, logits);
+  logits[target] -= static_cast<T>(factor * (1 - p.label_smoothing));
+  return sums_of(p, log_sum, log_sum.largest - to_target_from_zero, to_all);
+}
 
 template <class T>
 CrossEntropySums cross_entropy(const CrossEntropyProblem& p, const T* logits,
@@ -35,14 +74,11 @@ CrossEntropySums cross_entropy(const CrossEntropyProblem& p, const T* logits,
       if (p.targets[row] < 0) continue;
       const T* x = logits + row * p.vocabulary;
       log_sums[row] = log_sum_exp(p.vocabulary, x);
-      of_rows[row] = row_sums(p.vocabulary, x, p.targets[row], p.label_smoothing, log_sums[row]);
+      of_rows[row] = row_sums(p, p.targets[row], x, log_sums[row]);
     }
   });
   CrossEntropySums total;
-  for (const CrossEntropySums& row : of_rows) {
-    total.loss += row.loss;
-    total.negative_log_likelihood += row.negative_log_likelihood;
-  }
+  for (const CrossEntropySums& row : of_rows) total += row;
   return total;
 }
 
@@ -72,9 +108,12 @@ void cross_entropy_backward(const CrossEntropyProblem& p, const T* logits,
   });
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                                   \
-  template CrossEntropySums cross_entropy(const CrossEntropyProblem&, const T*, LogSumExp<T>*);   \
-  template void cross_entropy_backward(const CrossEntropyProblem&, const T*, const LogSumExp<T>*, \
+#define TAPESTRY_INSTANTIATE(T)                                                                    \
+  template CrossEntropySums cross_entropy_row(const CrossEntropyProblem&, std::int32_t, const T*); \
+  template CrossEntropySums cross_entropy_row(const CrossEntropyProblem&, std::int32_t, double,    \
+                                              T*);                                                 \
+  template CrossEntropySums cross_entropy(const CrossEntropyProblem&, const T*, LogSumExp<T>*);    \
+  template void cross_entropy_backward(const CrossEntropyProblem&, const T*, const LogSumExp<T>*,  \
                                        T, Target<T>);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)

@@ -19,7 +19,22 @@ struct CrossEntropyProblem {
 struct CrossEntropySums {
   double loss = 0.0;                     ///< of the smoothed cross entropy
   double negative_log_likelihood = 0.0;  ///< of -log p(target)
+
+  CrossEntropySums& operator+=(const CrossEntropySums& other) {
+    loss += other.loss;
+    negative_log_likelihood += other.negative_log_likelihood;
+    return *this;
+  }
 };
+
+/// The part of one row of logits with a target >= 0.
+template <class T>
+CrossEntropySums cross_entropy_row(const CrossEntropyProblem& problem, std::int32_t target,
+                                   const T* logits);
+/// The same; `logits` become factor dL/dlogits.
+template <class T>
+CrossEntropySums cross_entropy_row(const CrossEntropyProblem& problem, std::int32_t target,
+                                   double factor, T* logits);
 
 /// `log_sums` (rows) gets each row's log-sum-exp, from which backward makes the probabilities
 /// again.

@@ -88,6 +88,31 @@ T sum_of(std::size_t n, F&& f, const In*... in) {
   return xsimd::hadd(fold_lanes<T>(n, T(0), plus, f, in...));
 }
 
+/// out[i] = f(in[i]) for i < n; returns the sum of all out[i], in an order that depends on n alone.
+/// in and out may be the same.
+template <class T, class F>
+T map_and_sum(std::size_t n, const T* in, T* out, F&& f) {
+  Vec<T> even(T(0)), odd(T(0));
+  std::size_t i = 0;
+  for (; i + 2 * lanes<T> <= n; i += 2 * lanes<T>) {
+    const Vec<T> first = f(load(in + i)), second = f(load(in + i + lanes<T>));
+    first.store_unaligned(out + i);
+    second.store_unaligned(out + i + lanes<T>);
+    even += rounded(first);
+    odd += rounded(second);
+  }
+  for (; i < n; i += lanes<T>) {
+    const std::size_t left = std::min(lanes<T>, n - i);
+    const Vec<T> last = f(load_tail(in + i, left, T(1)));
+    alignas(64) T buffer[lanes<T>];
+    last.store_aligned(buffer);
+    std::copy_n(buffer, left, out + i);
+    std::fill(buffer + left, buffer + lanes<T>, T(0));
+    even += Vec<T>::load_aligned(buffer);
+  }
+  return xsimd::hadd(even + odd);
+}
+
 /// The largest of n values; -infinity if n is 0. NaN may be passed over: look for it separately.
 template <class T>
 T max_of(std::size_t n, const T* in) {

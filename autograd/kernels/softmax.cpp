@@ -12,23 +12,24 @@ namespace {
 template <class T>
 inline constexpr T minus_infinity = -std::numeric_limits<T>::infinity();
 
-/// What to subtract from a row before exp: its largest value, or 0 where every number in it is
-/// -inf, so that exp gives 0 for -inf and NaN for NaN.
-template <class T>
-T finite_shift(T largest) {
-  return largest == minus_infinity<T> ? T(0) : largest;
-}
-
 }  // namespace
 
 template <class T>
+T softmax_shift(std::size_t n, const T* x) {
+  const T largest = max_of(n, x);
+  return largest == minus_infinity<T> ? T(0) : largest;
+}
+
+template <class T>
+T exp_row(std::size_t n, T shift, T* x) {
+  const Vec<T> s(shift);
+  return map_and_sum(n, x, x, [&](const Vec<T>& v) { return xsimd::exp(v - s); });
+}
+
+template <class T>
 void softmax_row(std::size_t n, const T* x, T* y) {
-  const T largest = finite_shift(max_of(n, x));
-  const Vec<T> shift(largest);
-  map(
-      n, Target<T>{y}, [&](const Vec<T>& v) { return xsimd::exp(v - shift); }, x);
-  const T total = sum_of<T>(
-      n, [](const Vec<T>& v) { return v; }, y);
+  const Vec<T> shift(softmax_shift(n, x));
+  const T total = map_and_sum(n, x, y, [&](const Vec<T>& v) { return xsimd::exp(v - shift); });
   if (total == T(0)) return;  // y is all zeros
   const Vec<T> inverse(T(1) / total);
   map(
@@ -45,7 +46,7 @@ void softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx) 
 
 template <class T>
 LogSumExp<T> log_sum_exp(std::size_t n, const T* x) {
-  const T largest = finite_shift(max_of(n, x));
+  const T largest = softmax_shift(n, x);
   const Vec<T> shift(largest);
   return {.largest = largest,
           .log_total = std::log(sum_of<T>(
@@ -75,6 +76,8 @@ void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> 
 
 #define TAPESTRY_INSTANTIATE(T)                                                   \
   template void softmax_row(std::size_t, const T*, T*);                           \
+  template T softmax_shift(std::size_t, const T*);                                \
+  template T exp_row(std::size_t, T, T*);                                         \
   template void softmax_row_backward(std::size_t, const T*, const T*, Target<T>); \
   template LogSumExp<T> log_sum_exp(std::size_t, const T*);                       \
   template void log_softmax_row(std::size_t, const T*, T*);                       \

@@ -11,6 +11,14 @@ namespace tapestry::kernels {
 template <class T>
 void softmax_row(std::size_t n, const T* x, T* y);
 
+/// What softmax subtracts from a row before exp: its largest value, or 0 where every number in it
+/// is -inf, so that exp gives 0 for -inf and NaN for NaN.
+template <class T>
+T softmax_shift(std::size_t n, const T* x);
+/// Makes x_i into exp(x_i - shift) for one row of n; returns their sum.
+template <class T>
+T exp_row(std::size_t n, T shift, T* x);
+
 /// dx = y * (dy - <dy, y>) for one row of n.
 template <class T>
 void softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx);

@@ -51,17 +51,15 @@ Model::Model(const Problem& problem)
   parameters_.gather();
 }
 
-Tensor Model::decode(const Batch& batch, const RandomStream& random) const {
+Tensor Model::loss(const Batch& batch, const RandomStream& random) const {
+  constexpr CrossEntropyOptions options{.label_smoothing = 0.1};
   if (const auto* decoder_only = std::get_if<LanguageModel>(&model_)) {
-    return decoder_only->decode(batch.target, random);
+    return decoder_only->loss(decoder_only->decode(batch.target, random), batch.labels, options);
   }
-  const Transformer& transformer = std::get<Transformer>(model_);
+  const auto& transformer = std::get<Transformer>(model_);
   const Tensor memory = transformer.encode(batch.source, random);
-  return transformer.decode(batch.target, memory, batch.source, random);
-}
-
-Tensor Model::logits(const Tensor& decoded) const {
-  return std::visit([&](const auto& model) { return model.logits(decoded); }, model_);
+  return transformer.loss(transformer.decode(batch.target, memory, batch.source, random),
+                          batch.labels, options);
 }
 
 }  // namespace tapestry::bench

@@ -25,10 +25,8 @@ class Model {
  public:
   explicit Model(const Problem& problem);
 
-  /// What the output projection reads, (rows, length, d_model). A random stream turns dropout on.
-  Tensor decode(const Batch& batch, const RandomStream& random) const;
-  /// (rows, length, vocabulary).
-  Tensor logits(const Tensor& decoded) const;
+  /// Cross entropy with label smoothing 0.1. A random stream turns dropout on.
+  Tensor loss(const Batch& batch, const RandomStream& random) const;
 
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }

@@ -26,8 +26,6 @@ class TrainingStep {
   const Parameters& parameters() const { return model_.parameters(); }
 
  private:
-  Tensor loss(const RandomStream& dropout) const;
-
   Model model_;
   Batch batch_;
   std::unique_ptr<Optimizer> optimizer_;

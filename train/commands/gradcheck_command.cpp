@@ -2,7 +2,6 @@
 
 #include "autograd/gradcheck.h"
 #include "autograd/ops/add.h"
-#include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/mul.h"
 #include "data/vocabulary.h"
 #include "train/batch_tensors.h"
@@ -70,7 +69,7 @@ class TrainingStep {
         transformer().decode_embedded(transformer().embed_target(target_, random_) + target_offset_,
                                       target_, memory, source_, random_);
     const Tensor logits = transformer().logits(decoded);
-    return {{"loss", cross_entropy(logits, labels_, loss_)},
+    return {{"loss", transformer().loss(decoded, labels_, loss_)},
             {"logits", mul(logits, token_weights_)}};
   }
 

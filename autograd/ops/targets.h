@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "autograd/ids.h"
+#include "autograd/kernels/cross_entropy.h"
+#include "autograd/kernels/memory.h"
+#include "autograd/ops/cross_entropy.h"
+
+/// What the operations that end in a cross entropy share; for sources of operations.
+namespace tapestry {
+
+/// The targets of a cross entropy, checked, with what says how their losses are added up.
+class Targets {
+ public:
+  /// Throws ValueError, naming `operation`, as cross_entropy.
+  Targets(const char* operation, const Ids& ids, std::size_t vocabulary,
+          const CrossEntropyOptions& options);
+
+  /// Refers to these targets.
+  kernels::CrossEntropyProblem problem() const {
+    return {.rows = ids_.size(),
+            .vocabulary = vocabulary_,
+            .targets = ids_.data(),
+            .label_smoothing = label_smoothing_};
+  }
+  std::size_t size() const { return ids_.size(); }
+  double normalizer() const { return normalizer_; }
+
+ private:
+  std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>> ids_;  // -1 where ignored
+  std::size_t vocabulary_;
+  double label_smoothing_;
+  double normalizer_;
+};
+
+/// Where forward leaves a number for its caller, if anywhere. A copy of the operation, which may
+/// run again when the caller is gone, leaves it nowhere.
+class Destination {
+ public:
+  explicit Destination(double* to) : place_(to) {}
+  Destination(Destination&&) = default;
+  Destination(const Destination&) : place_(nullptr) {}
+  void put(double value) const {
+    if (place_ != nullptr) *place_ = value;
+  }
+
+ private:
+  double* place_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,31 @@
+#include "layers/output_projection.h"
+
+#include "autograd/layer_path.h"
+#include "autograd/ops/linear.h"
+#include "autograd/ops/linear_cross_entropy.h"
+
+namespace tapestry {
+
+OutputProjection::OutputProjection(const Scope& scope, TiedEmbeddings tie,
+                                   const Embedding& embedding)
+    : path_(&scope.path()) {
+  const std::size_t vocabulary = embedding.weight().shape()[0];
+  const std::size_t d_model = embedding.weight().shape()[1];
+  weight_ = tie == TiedEmbeddings::none ? scope.parameter("weight", {vocabulary, d_model},
+                                                          glorot_uniform(d_model, vocabulary))
+                                        : embedding.weight();
+  bias_ = scope.parameter("bias", {vocabulary}, zeros_initializer());
+}
+
+Tensor OutputProjection::logits(const Tensor& x) const {
+  const LayerPath here(*path_);
+  return linear(x, weight_, bias_);
+}
+
+Tensor OutputProjection::loss(const Tensor& x, const Ids& labels,
+                              const CrossEntropyOptions& options, double* nll_sum) const {
+  const LayerPath here(*path_);
+  return linear_cross_entropy(x, weight_, bias_, labels, options, nll_sum);
+}
+
+}  // namespace tapestry

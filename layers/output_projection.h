@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "autograd/ids.h"
+#include "autograd/ops/cross_entropy.h"
+#include "autograd/tensor.h"
+#include "layers/embedding.h"
+#include "layers/parameters.h"
+#include "layers/transformer_options.h"
+
+namespace tapestry {
+
+/// From what a decoder gives to scores of tokens, logits = x W^T + b, or right to the loss of them.
+///
+///   parameters  weight (vocabulary, d_model), Glorot uniform; bias (vocabulary), zeros. With tied
+///               embeddings the bias alone: the weight is then the embedding's [1].
+///   throws      ShapeError if the last axis of x is not d_model
+///
+/// [1] Press & Wolf 2017, "Using the Output Embedding to Improve Language Models".
+class OutputProjection {
+ public:
+  OutputProjection(const Scope& scope, TiedEmbeddings tie, const Embedding& embedding);
+
+  /// x (..., d_model) -> (..., vocabulary).
+  Tensor logits(const Tensor& x) const;
+
+  /// cross_entropy(logits(x), labels) without the logits ever existing at once; x (rows, length,
+  /// d_model), labels (rows, length) -> a scalar. `nll_sum` as for cross_entropy.
+  Tensor loss(const Tensor& x, const Ids& labels, const CrossEntropyOptions& options,
+              double* nll_sum = nullptr) const;
+
+ private:
+  const std::string* path_;
+  Tensor weight_, bias_;
+};
+
+}  // namespace tapestry
