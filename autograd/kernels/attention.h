@@ -2,34 +2,37 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
+
+/// The keys [first, last) that a query may attend to.
+struct KeyRange {
+  std::size_t first, last;
+};
 
 /// Sizes and rules of one call of attention. Queries are (batch, n_q, heads, d_k), keys
 /// (batch, n_k, heads, d_k), values (batch, n_k, heads, d_v), outputs (batch, n_q, heads, d_v).
 struct AttentionProblem {
   std::size_t batch, n_q, n_k, heads, d_k, d_v;
   double scale;
+  const KeyRange* keys;                ///< (batch, n_q)
+  const std::uint8_t* keep = nullptr;  ///< (batch, n_q, n_k), 0 where a key is masked; or null
 
   double dropout = 0.0;           ///< of the weights, in [0, 1]
   std::uint64_t dropout_key = 0;  ///< of the random stream
-
-  /// The keys [first, last) that query i of sentence b may attend to.
-  struct Range {
-    std::size_t first, last;
-  };
-  std::function<Range(std::size_t b, std::size_t i)> keys{};
-  /// If set: a row of n_k entries for query i of sentence b, 0 where a key is masked.
-  std::function<const std::uint8_t*(std::size_t b, std::size_t i)> keep_row{};
 };
 
 /// out = softmax(scale q k^T + mask) v for each sentence and head, without ever holding all the
-/// weights at once.
+/// weights at once, unless `saved` has room for them: saved_weights() values that make backward
+/// cheaper.
 template <class T>
-void attention(const AttentionProblem& problem, const T* q, const T* k, const T* v, T* out);
+void attention(const AttentionProblem& problem, const T* q, const T* k, const T* v, T* out,
+               T* saved = nullptr);
+
+/// How many values `saved` is.
+std::size_t saved_weights(const AttentionProblem& problem);
 
 /// The weights themselves, (batch, heads, n_q, n_k), without dropout.
 template <class T>
@@ -37,9 +40,10 @@ void attention_weights(const AttentionProblem& problem, const T* q, const T* k, 
 
 /// Gradients of q, k and v from g = dL/dout, with weights P, their dropped form D(P) and
 /// dP = D'(g v^T): dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), dq = scale dS k,
-/// dk = scale dS^T q. Null targets are left alone; targets must not overlap.
+/// dk = scale dS^T q. `saved` is what forward has left, or null to compute it again. Null targets
+/// are left alone; targets must not overlap.
 template <class T>
 void attention_backward(const AttentionProblem& problem, const T* q, const T* k, const T* v,
-                        const T* g, Target<T> dq, Target<T> dk, Target<T> dv);
+                        const T* g, const T* saved, Target<T> dq, Target<T> dk, Target<T> dv);
 
 }  // namespace tapestry::kernels

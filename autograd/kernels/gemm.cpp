@@ -14,9 +14,6 @@ namespace {
 /// Without wide vectors BLAS, which is not bound to what this file was compiled for, does better.
 constexpr bool has_wide_vectors = sizeof(Vec<float>) >= 32 || tile_height == 12;
 
-/// Products along k that a tile adds up before it goes to memory: its columns of b and its rows of
-/// a then stay in the first cache. The one size that results depend on.
-constexpr std::size_t k_block = 256;
 /// Rows of a that are packed at a time, to stay in the second cache.
 constexpr std::size_t row_block = 16 * tile_height;
 

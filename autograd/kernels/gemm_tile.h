@@ -24,6 +24,10 @@ inline constexpr std::size_t tile_vectors = 2;
 template <class T>
 inline constexpr std::size_t tile_width = tile_vectors* lanes<T>;
 
+/// Products along k that a tile adds up before it goes to memory: its columns of b and its rows of
+/// a then stay in the first cache. The one size that results depend on.
+inline constexpr std::size_t k_block = 256;
+
 /// Rows of a: element (i, p) is data[i * row_step + p * k_step]. One of the two steps is 1.
 template <class T>
 struct TileRows {

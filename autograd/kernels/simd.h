@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <utility>
 #include <xsimd/xsimd.hpp>
 
 #include "autograd/kernels/target.h"
@@ -113,14 +114,43 @@ T map_and_sum(std::size_t n, const T* in, T* out, F&& f) {
   return xsimd::hadd(even + odd);
 }
 
+namespace detail {
+
+/// The lanes of v with those in the place of each other that are `distance` apart.
+template <std::size_t distance, class T, std::size_t... I>
+Vec<T> swapped_lanes(const Vec<T>& v, std::index_sequence<I...>) {
+  using Native [[gnu::vector_size(sizeof(Vec<T>))]] = T;
+  return Vec<T>(decltype(v.data)(
+      __builtin_shufflevector(Native(v.data), Native(v.data), static_cast<int>(I ^ distance)...)));
+}
+
+template <std::size_t distance, class T, class Combine>
+Vec<T> combined_lanes_from(Vec<T> v, const Combine& combine) {
+  if constexpr (distance == 0) {
+    return v;
+  } else {
+    v = combine(v, swapped_lanes<distance>(v, std::make_index_sequence<lanes<T>>{}));
+    return combined_lanes_from<distance / 2>(v, combine);
+  }
+}
+
+}  // namespace detail
+
+/// combine over all lanes, for an operation whose order of operands does not matter; every lane
+/// gets the result.
+template <class T, class Combine>
+Vec<T> combined_lanes(const Vec<T>& v, const Combine& combine) {
+  return detail::combined_lanes_from<lanes<T> / 2>(v, combine);
+}
+
 /// The largest of n values; -infinity if n is 0. NaN may be passed over: look for it separately.
 template <class T>
 T max_of(std::size_t n, const T* in) {
   const auto larger = [](const Vec<T>& a, const Vec<T>& b) { return xsimd::max(a, b); };
   const auto same = [](const Vec<T>& a) { return a; };
-  alignas(64) T buffer[lanes<T>];
-  fold_lanes<T>(n, -std::numeric_limits<T>::infinity(), larger, same, in).store_aligned(buffer);
-  return *std::max_element(buffer, buffer + lanes<T>);
+  return combined_lanes(fold_lanes<T>(n, -std::numeric_limits<T>::infinity(), larger, same, in),
+                        larger)
+      .get(0);
 }
 
 }  // namespace tapestry::kernels

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/kernels/attention.h"
@@ -43,48 +45,58 @@ void require_values(const Tensor& k, const Tensor& v, std::size_t num_heads) {
   }
 }
 
-/// The kernel's description of this call; refers to `options`.
+using KeyRanges = std::vector<kernels::KeyRange, kernels::PoolAllocator<kernels::KeyRange>>;
+
+/// What each query of each sentence may see, (batch, n_q).
+KeyRanges key_ranges(const AttentionMask& mask, std::size_t batch, std::size_t n_q,
+                     std::size_t n_k) {
+  KeyRanges ranges(batch * n_q);
+  for (std::size_t b = 0; b < batch; ++b) {
+    for (std::size_t i = 0; i < n_q; ++i) {
+      const auto [first, last] = mask.keys(b, i, n_q, n_k);
+      ranges[b * n_q + i] = {first, last};
+    }
+  }
+  return ranges;
+}
+
+/// The kernel's description of this call; refers to the mask and the ranges.
 kernels::AttentionProblem problem_of(const Shape& q, const Shape& k, std::size_t v_width,
-                                     const AttentionOptions& options) {
-  const std::size_t n_q = q[1];
-  const std::size_t n_k = k[1];
+                                     const AttentionOptions& options, const KeyRanges& ranges) {
   const std::size_t d_k = q[2] / options.num_heads;
-  const AttentionMask& mask = options.mask;
-  kernels::AttentionProblem problem{
-      .batch = q[0],
-      .n_q = n_q,
-      .n_k = n_k,
-      .heads = options.num_heads,
-      .d_k = d_k,
-      .d_v = v_width / options.num_heads,
-      .scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(d_k)))};
-  if (options.random.on()) {
-    problem.dropout = options.dropout;
-    problem.dropout_key = options.random.key();
-  }
-  problem.keys = [&mask, n_q, n_k](std::size_t b, std::size_t i) {
-    const auto [first, last] = mask.keys(b, i, n_q, n_k);
-    return kernels::AttentionProblem::Range{first, last};
-  };
-  if (mask.keep_row(0, 0) != nullptr) {
-    problem.keep_row = [&mask](std::size_t b, std::size_t i) { return mask.keep_row(b, i); };
-  }
-  return problem;
+  const bool drops = options.random.on();
+  return {.batch = q[0],
+          .n_q = q[1],
+          .n_k = k[1],
+          .heads = options.num_heads,
+          .d_k = d_k,
+          .d_v = v_width / options.num_heads,
+          .scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(d_k))),
+          .keys = ranges.data(),
+          .keep = options.mask.keep_row(0, 0),
+          .dropout = drops ? options.dropout : 0.0,
+          .dropout_key = drops ? options.random.key() : 0};
 }
 
 struct Attention {
   static constexpr const char* name = operation;
   AttentionOptions options;
   Tensor q{}, k{}, v{};
+  KeyRanges ranges{};
+  Tensor weights{};  // kept for backward where they are few, else computed again
 
   Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values) {
     q = queries, k = keys, v = values;
-    const Shape& shape = q.shape();
-    Tensor y = Tensor::empty(shape.with_last(v.shape()[2]), q.dtype());
-    const auto problem = problem_of(shape, k.shape(), v.shape()[2], options);
+    ranges = key_ranges(options.mask, q.shape()[0], q.shape()[1], k.shape()[1]);
+    const auto problem = this->problem();
+    if (is_recorded(q, k, v) && are_few(problem)) {
+      weights = Tensor::empty({kernels::saved_weights(problem)}, q.dtype());
+    }
+    Tensor y = Tensor::empty(q.shape().with_last(v.shape()[2]), q.dtype());
     dispatch(y.dtype(), [&]<class T>() {
       kernels::attention(problem, q.values<T>().data(), k.values<T>().data(), v.values<T>().data(),
-                         y.mutable_values<T>().data());
+                         y.mutable_values<T>().data(),
+                         weights ? weights.mutable_values<T>().data() : nullptr);
     });
     return y;
   }
@@ -103,6 +115,13 @@ struct Attention {
   }
 
  private:
+  kernels::AttentionProblem problem() const {
+    return problem_of(q.shape(), k.shape(), v.shape()[2], options, ranges);
+  }
+  /// As many as q and k together have values, or fewer; or rows of them as short as can be.
+  static bool are_few(const kernels::AttentionProblem& p) {
+    return p.n_k <= std::max<std::size_t>(64, 2 * p.d_k);
+  }
   static Tensor like(const Tensor& x, const Gradient& wanted) {
     return wanted ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
   }
@@ -113,9 +132,9 @@ struct Attention {
   template <class T>
   void run(const Tensor& dy, kernels::Target<T> dq, kernels::Target<T> dk,
            kernels::Target<T> dv) const {
-    kernels::attention_backward(problem_of(q.shape(), k.shape(), v.shape()[2], options),
-                                q.values<T>().data(), k.values<T>().data(), v.values<T>().data(),
-                                dy.values<T>().data(), dq, dk, dv);
+    kernels::attention_backward(problem(), q.values<T>().data(), k.values<T>().data(),
+                                v.values<T>().data(), dy.values<T>().data(),
+                                weights ? weights.values<T>().data() : nullptr, dq, dk, dv);
   }
 };
 
@@ -132,7 +151,8 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOption
   require_queries_and_keys(q, k, options);
   const Shape& shape = q.shape();
   Tensor weights = Tensor::empty({shape[0], options.num_heads, shape[1], k.shape()[1]}, q.dtype());
-  const auto problem = problem_of(shape, k.shape(), shape[2], options);
+  const KeyRanges ranges = key_ranges(options.mask, shape[0], shape[1], k.shape()[1]);
+  const auto problem = problem_of(shape, k.shape(), shape[2], options, ranges);
   dispatch(q.dtype(), [&]<class T>() {
     kernels::attention_weights(problem, q.values<T>().data(), k.values<T>().data(),
                                weights.mutable_values<T>().data());

@@ -1,0 +1,154 @@
+#include <algorithm>
+
+#include "autograd/kernels/attention.h"
+#include "autograd/kernels/attention_softmax.h"
+#include "autograd/kernels/attention_tile.h"
+#include "autograd/kernels/gemm.h"
+#include "autograd/kernels/memory.h"
+
+namespace tapestry::kernels {
+namespace {
+
+template <class T>
+struct Gradients {
+  Target<T> dq, dk, dv;
+};
+
+template <class T>
+Target<T> moved(const Target<T>& target, std::size_t offset) {
+  return target ? target + offset : target;
+}
+
+/// One call of backward, and what is known of its operands.
+template <class T>
+struct Backward {
+  const AttentionProblem& p;
+  const T *q, *k, *v, *g, *saved;
+  bool q_is_finite, k_is_finite, g_is_finite;
+
+  std::size_t q_stride() const { return p.heads * p.d_k; }
+  std::size_t v_stride() const { return p.heads * p.d_v; }
+
+  void run_tile(const Tile& t, const Gradients<T>& d) const;
+  void run_head(std::size_t b, std::size_t head, const Gradients<T>& all) const;
+
+ private:
+  /// The weights of forward, as it has left them or computed again into `room`; `dropped` gets what
+  /// multiplies v, and is returned if it is not the weights themselves.
+  std::pair<const T*, const T*> weights_of(const Tile& t, const Operands<T>& o, T* room,
+                                           T* dropped) const;
+};
+
+template <class T>
+std::pair<const T*, const T*> Backward<T>::weights_of(const Tile& t, const Operands<T>& o, T* room,
+                                                      T* dropped) const {
+  const bool drops = p.dropout > 0;
+  if (saved != nullptr) {
+    const T* weights = saved + first_weight(p, t);
+    if (drops) dropped_weights(p, t, weights, dropped);
+    return {weights, drops ? dropped : weights};
+  }
+  tile_weights(p, t, o, room);
+  if (drops) drop_weights(p, t, room, dropped);
+  return {room, drops ? dropped : room};
+}
+
+template <class T>
+void Backward<T>::run_tile(const Tile& t, const Gradients<T>& d) const {
+  const Operands<T> o = operands_of(p, t, q, k, v);
+  const T* const dy = g + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin);
+  const Memory scratch(3 * t.size() * sizeof(T));
+  T* const ds = reinterpret_cast<T*>(scratch.data());
+  const auto [weights, used] = weights_of(t, o, ds + t.size(), ds + 2 * t.size());
+  const std::size_t rows = t.rows(), columns = t.columns(), stride = t.stride();
+  if (d.dv) {
+    weighted_rows<T>(columns, p.d_v, rows, T(1), {used, stride, true},
+                     {dy, o.v_stride, g_is_finite}, d.dv, o.v_stride);
+  }
+  if (!d.dq && !d.dk) return;
+  gemm_here<T>(rows, columns, p.d_v, T(1), {dy, o.v_stride}, {o.v, o.v_stride, true}, {ds}, stride);
+  for (std::size_t r = 0; r < rows; ++r) {
+    std::fill(ds + r * stride + columns, ds + (r + 1) * stride, T(0));
+  }
+  softmax_tile_backward(p, t, weights, ds);
+  const auto scale = static_cast<T>(p.scale);
+  if (d.dq) {
+    weighted_rows<T>(rows, p.d_k, columns, scale, {ds, stride}, {o.k, o.q_stride, k_is_finite},
+                     d.dq, o.q_stride);
+  }
+  if (d.dk) {
+    weighted_rows<T>(columns, p.d_k, rows, scale, {ds, stride, true},
+                     {o.q, o.q_stride, q_is_finite}, d.dk, o.q_stride);
+  }
+}
+
+/// The rows [begin, end) of `rows` rows are about to be written or added to; the others get zeros
+/// if nothing was there before.
+template <class T>
+void zero_rows_outside(std::size_t begin, std::size_t end, std::size_t rows, std::size_t n,
+                       const Target<T>& target, std::size_t stride) {
+  if (!target || target.add) return;
+  zero_rows(begin, n, target.data, stride);
+  zero_rows(rows - end, n, target.data + end * stride, stride);
+}
+
+/// All tiles of one sentence and head, one after the other: they add to the same dk and dv. The
+/// first that is not empty writes its keys, those after it add.
+template <class T>
+void Backward<T>::run_head(std::size_t b, std::size_t head, const Gradients<T>& all) const {
+  Gradients<T> of_head{.dq = moved(all.dq, row_offset(p, p.n_q, p.d_k, b, head, 0)),
+                       .dk = moved(all.dk, row_offset(p, p.n_k, p.d_k, b, head, 0)),
+                       .dv = moved(all.dv, row_offset(p, p.n_k, p.d_v, b, head, 0))};
+  bool started = false;
+  for (std::size_t begin = 0; begin < p.n_q; begin += tile_queries) {
+    const Tile t = make_tile(p, b, head, begin);
+    const Target<T> dq = moved(of_head.dq, t.begin * q_stride());
+    if (t.empty()) {
+      zero_rows_outside(0, 0, t.rows(), p.d_k, dq, q_stride());
+      continue;
+    }
+    if (!started) {
+      zero_rows_outside(t.first_key, t.last_key, p.n_k, p.d_k, of_head.dk, q_stride());
+      zero_rows_outside(t.first_key, t.last_key, p.n_k, p.d_v, of_head.dv, v_stride());
+    }
+    run_tile(t, {.dq = dq,
+                 .dk = moved(of_head.dk, t.first_key * q_stride()),
+                 .dv = moved(of_head.dv, t.first_key * v_stride())});
+    started = of_head.dk.add = of_head.dv.add = true;
+  }
+  if (started) return;
+  zero_rows_outside(0, 0, p.n_k, p.d_k, of_head.dk, q_stride());
+  zero_rows_outside(0, 0, p.n_k, p.d_v, of_head.dv, v_stride());
+}
+
+}  // namespace
+
+template <class T>
+void attention_backward(const AttentionProblem& p, const T* q, const T* k, const T* v, const T* g,
+                        const T* saved, Target<T> dq, Target<T> dk, Target<T> dv) {
+  const std::size_t queries = p.batch * p.n_q * p.heads, keys = p.batch * p.n_k * p.heads;
+  const Backward<T> backward{.p = p,
+                             .q = q,
+                             .k = k,
+                             .v = v,
+                             .g = g,
+                             .saved = saved,
+                             .q_is_finite = all_finite(queries * p.d_k, q),
+                             .k_is_finite = all_finite(keys * p.d_k, k),
+                             .g_is_finite = all_finite(queries * p.d_v, g)};
+  parallel_ranges(p.batch * p.heads, bunch(p, tiles_per_head(p)),
+                  [&](std::size_t begin, std::size_t end) {
+                    for (std::size_t i = begin; i < end; ++i) {
+                      backward.run_head(i / p.heads, i % p.heads, {dq, dk, dv});
+                    }
+                  });
+}
+
+template void attention_backward(const AttentionProblem&, const float*, const float*, const float*,
+                                 const float*, const float*, Target<float>, Target<float>,
+                                 Target<float>);
+template void attention_backward(const AttentionProblem&, const double*, const double*,
+                                 const double*, const double*, const double*, Target<double>,
+                                 Target<double>, Target<double>);
+
+}  // namespace tapestry::kernels

@@ -1,0 +1,179 @@
+#include "autograd/kernels/attention_softmax.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "autograd/kernels/dropout.h"
+#include "autograd/kernels/gemm_tile.h"
+#include "autograd/kernels/philox.h"
+#include "autograd/kernels/reduce.h"
+#include "autograd/kernels/simd.h"
+
+namespace tapestry::kernels {
+namespace {
+
+static_assert(tile_queries * row_multiple % philox_group == 0);
+
+/// s = scale q k^T, -inf where masked and between rows: whatever was there, NaN included, is gone.
+template <class T>
+void masked_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s) {
+  constexpr T masked = -std::numeric_limits<T>::infinity();
+  const std::size_t stride = t.stride();
+  gemm_here<T>(t.rows(), t.columns(), p.d_k, static_cast<T>(p.scale), {o.q, o.q_stride},
+               {o.k, o.q_stride, true}, {s}, stride);
+  for (std::size_t r = 0; r < t.rows(); ++r) {
+    T* const row = s + r * stride;
+    const std::size_t query = t.b * p.n_q + t.begin + r;
+    auto [first, last] = p.keys[query];
+    if (first >= last) first = last = t.first_key;
+    std::fill(row, row + (first - t.first_key), masked);
+    std::fill(row + (last - t.first_key), row + stride, masked);
+    if (p.keep == nullptr) continue;
+    for (std::size_t j = first; j < last; ++j) {
+      if (p.keep[query * p.n_k + j] == 0) row[j - t.first_key] = masked;
+    }
+  }
+}
+
+/// Softmax of one row of whole vectors; a row of nothing but -inf becomes zeros.
+template <class T>
+void softmax_of_vectors(std::size_t n, T* row) {
+  const auto larger = [](const Vec<T>& a, const Vec<T>& b) { return xsimd::max(a, b); };
+  const auto plus = [](const Vec<T>& a, const Vec<T>& b) { return a + b; };
+  Vec<T> largest = load(row);
+  for (std::size_t j = lanes<T>; j < n; j += lanes<T>) largest = larger(largest, load(row + j));
+  largest = combined_lanes(largest, larger);
+  const Vec<T> none(-std::numeric_limits<T>::infinity());
+  const Vec<T> shift = xsimd::select(largest == none, Vec<T>(T(0)), largest);
+  Vec<T> total(T(0));
+  for (std::size_t j = 0; j < n; j += lanes<T>) {
+    const Vec<T> e = xsimd::exp(load(row + j) - shift);
+    e.store_unaligned(row + j);
+    total += rounded(e);
+  }
+  total = combined_lanes(total, plus);
+  const Vec<T> zero(T(0));
+  const Vec<T> inverse = xsimd::select(total == zero, zero, Vec<T>(T(1)) / total);
+  for (std::size_t j = 0; j < n; j += lanes<T>) {
+    Vec<T>(load(row + j) * inverse).store_unaligned(row + j);
+  }
+}
+
+/// out = scale * the sum of k rows of x, each times its weight, or += if out.add; rows with weight
+/// 0 are left out. The bits are those of gemm, for which a finite row times 0 changes nothing.
+template <class T>
+void add_rows(std::size_t n, std::size_t k, T scale, const T* weights, std::size_t step, const T* x,
+              std::size_t stride, Target<T> out) {
+  const Vec<T> factor(scale);
+  for (std::size_t j = 0; j < n; j += lanes<T>) {
+    const std::size_t count = std::min(lanes<T>, n - j);
+    Vec<T> sum(T(0));
+    for (std::size_t p = 0; p < k; ++p) {
+      const T weight = weights[p * step];
+      if (weight != T(0))
+        sum = xsimd::fma(Vec<T>(weight), load_tail(x + p * stride + j, count), sum);
+    }
+    const Vec<T> value =
+        out.add ? xsimd::fma(factor, sum, load_tail(out.data + j, count)) : factor * sum;
+    store_tail(Target<T>{out.data}, j, count, value);
+  }
+}
+
+/// What dropout multiplies the weights by that it keeps.
+template <class T>
+T kept_scale(const AttentionProblem& p) {
+  return p.dropout < 1 ? static_cast<T>(1.0 / (1.0 - p.dropout)) : T(0);
+}
+
+}  // namespace
+
+template <class T>
+void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& operands,
+                  T* weights) {
+  masked_scores(p, t, operands, weights);
+  for (std::size_t r = 0; r < t.rows(); ++r) {
+    softmax_of_vectors(t.stride(), weights + r * t.stride());
+  }
+}
+
+template <class T>
+void drop_weights(const AttentionProblem& p, const Tile& t, T* weights, T* dropped) {
+  // A whole tile's room for each, so that the words of each start a group.
+  const std::uint64_t tile = (t.b * p.heads + t.head) * tiles_per_head(p) + t.begin / tile_queries;
+  dropout<T>(p.dropout_key, tile * tile_queries * padded_keys(p.n_k), t.size(), p.dropout, weights,
+             {dropped});
+  const Vec<T> zero(T(0));
+  map(
+      t.size(), Target<T>{weights},
+      [&](const Vec<T>& w, const Vec<T>& d) { return xsimd::select(d == zero, -w, w); }, weights,
+      dropped);
+}
+
+template <class T>
+void dropped_weights(const AttentionProblem& p, const Tile& t, const T* weights, T* dropped) {
+  const Vec<T> zero(T(0)), scale(kept_scale<T>(p));
+  map(
+      t.size(), Target<T>{dropped},
+      [&](const Vec<T>& w) { return xsimd::select(w < zero, zero, w * scale); }, weights);
+}
+
+template <class T>
+void softmax_tile_backward(const AttentionProblem& p, const Tile& t, const T* weights,
+                           T* gradient) {
+  const auto plus = [](const Vec<T>& a, const Vec<T>& b) { return a + b; };
+  const Vec<T> zero(T(0)), scale(kept_scale<T>(p));
+  const std::size_t n = t.stride();
+  for (std::size_t r = 0; r < t.rows(); ++r, weights += n, gradient += n) {
+    Vec<T> mean(T(0));
+    for (std::size_t j = 0; j < n; j += lanes<T>) {
+      const Vec<T> w = load(weights + j);
+      const Vec<T> g = xsimd::select(w <= zero, zero, load(gradient + j) * scale);
+      g.store_unaligned(gradient + j);
+      mean = xsimd::fma(w, g, mean);
+    }
+    mean = combined_lanes(mean, plus);
+    for (std::size_t j = 0; j < n; j += lanes<T>) {
+      Vec<T>(xsimd::abs(load(weights + j)) * (load(gradient + j) - mean))
+          .store_unaligned(gradient + j);
+    }
+  }
+}
+
+template <class T>
+void weighted_rows(std::size_t m, std::size_t n, std::size_t k, T scale, const Weights<T>& w,
+                   const WeightedRows<T>& x, Target<T> out, std::size_t out_stride) {
+  if (x.finite) {
+    gemm_here<T>(m, n, k, scale, {w.data, w.stride, w.transposed}, {x.data, x.stride}, out,
+                 out_stride);
+    return;
+  }
+  for (std::size_t i = 0; i < m; ++i) {
+    const T* row = w.data + (w.transposed ? i : i * w.stride);
+    const std::size_t step = w.transposed ? w.stride : 1;
+    for (std::size_t p = 0; p == 0 || p < k; p += k_block) {
+      add_rows<T>(n, std::min(k_block, k - p), scale, row + p * step, step, x.data + p * x.stride,
+                  x.stride, {out.data + i * out_stride, out.add || p > 0});
+    }
+  }
+}
+
+template <class T>
+bool all_finite(std::size_t n, const T* x) {
+  // x * 0 is NaN for an x that is not finite.
+  return sum_of<T>(
+             n, [](const Vec<T>& v) { return v * Vec<T>(T(0)); }, x) == T(0);
+}
+
+#define TAPESTRY_INSTANTIATE(T)                                                             \
+  template void tile_weights(const AttentionProblem&, const Tile&, const Operands<T>&, T*); \
+  template void drop_weights(const AttentionProblem&, const Tile&, T*, T*);                 \
+  template void dropped_weights(const AttentionProblem&, const Tile&, const T*, T*);        \
+  template void softmax_tile_backward(const AttentionProblem&, const Tile&, const T*, T*);  \
+  template void weighted_rows(std::size_t, std::size_t, std::size_t, T, const Weights<T>&,  \
+                              const WeightedRows<T>&, Target<T>, std::size_t);              \
+  template bool all_finite(std::size_t, const T*);
+TAPESTRY_INSTANTIATE(float)
+TAPESTRY_INSTANTIATE(double)
+#undef TAPESTRY_INSTANTIATE
+
+}  // namespace tapestry::kernels

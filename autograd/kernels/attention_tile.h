@@ -1,0 +1,110 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "autograd/kernels/attention.h"
+#include "autograd/kernels/parallel.h"
+
+/// What the passes of attention share; for their sources alone.
+namespace tapestry::kernels {
+
+/// Queries that are worked on together, so that their weights stay in cache.
+inline constexpr std::size_t tile_queries = 64;
+
+/// Rows of weights are filled up to a multiple of this with weights of 0, so that vector loops have
+/// no ends to care for. Not the number of lanes: what is dropped must not depend on the type.
+inline constexpr std::size_t row_multiple = 16;
+
+inline std::size_t padded_keys(std::size_t n) {
+  return (n + row_multiple - 1) / row_multiple * row_multiple;
+}
+
+/// The queries [begin, end) of one sentence and head, and the keys that any of them may see.
+struct Tile {
+  std::size_t b, head, begin, end;
+  std::size_t first_key, last_key;
+
+  std::size_t rows() const { return end - begin; }
+  std::size_t columns() const { return last_key - first_key; }
+  /// From one row of its weights to the next.
+  std::size_t stride() const { return padded_keys(columns()); }
+  /// Values that its weights take.
+  std::size_t size() const { return rows() * stride(); }
+  bool empty() const { return last_key <= first_key; }
+};
+
+inline Tile make_tile(const AttentionProblem& p, std::size_t b, std::size_t head,
+                      std::size_t begin) {
+  Tile tile{.b = b,
+            .head = head,
+            .begin = begin,
+            .end = std::min(p.n_q, begin + tile_queries),
+            .first_key = p.n_k,
+            .last_key = 0};
+  for (std::size_t i = tile.begin; i < tile.end; ++i) {
+    const auto [first, last] = p.keys[b * p.n_q + i];
+    if (first >= last) continue;
+    tile.first_key = std::min(tile.first_key, first);
+    tile.last_key = std::max(tile.last_key, last);
+  }
+  return tile;
+}
+
+inline std::size_t tiles_per_head(const AttentionProblem& p) {
+  return (p.n_q + tile_queries - 1) / tile_queries;
+}
+
+/// Where the tile's weights start among those of all.
+inline std::size_t first_weight(const AttentionProblem& p, const Tile& t) {
+  return ((t.b * p.heads + t.head) * p.n_q + t.begin) * padded_keys(p.n_k);
+}
+
+/// Tiles, or whole heads of so many tiles, that one thread takes at a time: small ones in bunches.
+inline std::size_t bunch(const AttentionProblem& p, std::size_t tiles) {
+  constexpr std::size_t multiplications = std::size_t{1} << 18;
+  const std::size_t of_one = tiles * std::min(p.n_q, tile_queries) * p.n_k * (p.d_k + p.d_v);
+  return multiplications / std::max<std::size_t>(of_one, 1);
+}
+
+/// Runs body(tile) for every tile of every sentence and head.
+template <class Body>
+void for_each_tile(const AttentionProblem& p, const Body& body) {
+  const std::size_t tiles = tiles_per_head(p);
+  parallel_ranges(p.batch * p.heads * tiles, bunch(p, 1), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t pair = i / tiles;
+      body(make_tile(p, pair / p.heads, pair % p.heads, i % tiles * tile_queries));
+    }
+  });
+}
+
+/// Rows of q, k, v and out lie `heads` heads apart: where row i of a sentence and head starts.
+inline std::size_t row_offset(const AttentionProblem& p, std::size_t n, std::size_t d,
+                              std::size_t b, std::size_t head, std::size_t i) {
+  return ((b * n + i) * p.heads + head) * d;
+}
+
+/// One tile's view of the operands.
+template <class T>
+struct Operands {
+  const T *q, *k, *v;
+  std::size_t q_stride, v_stride;
+};
+
+template <class T>
+Operands<T> operands_of(const AttentionProblem& p, const Tile& t, const T* q, const T* k,
+                        const T* v) {
+  return {.q = q + row_offset(p, p.n_q, p.d_k, t.b, t.head, t.begin),
+          .k = k + row_offset(p, p.n_k, p.d_k, t.b, t.head, t.first_key),
+          .v = v == nullptr ? nullptr : v + row_offset(p, p.n_k, p.d_v, t.b, t.head, t.first_key),
+          .q_stride = p.heads * p.d_k,
+          .v_stride = p.heads * p.d_v};
+}
+
+template <class T>
+void zero_rows(std::size_t rows, std::size_t n, T* out, std::size_t stride) {
+  for (std::size_t i = 0; i < rows; ++i) std::fill_n(out + i * stride, n, T(0));
+}
+
+}  // namespace tapestry::kernels
