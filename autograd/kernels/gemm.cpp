@@ -7,6 +7,7 @@
 #include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
 namespace {
@@ -164,8 +165,9 @@ struct Grid {
   Grid(std::size_t m, std::size_t panels) {
     constexpr std::size_t fewest_rows = 4 * tile_height;
     const std::size_t wanted = 4 * num_threads();
-    const std::size_t rows = std::max(fewest_rows, ceil_div(m, wanted));
-    rows_of_part = std::min(row_block, ceil_div(rows, tile_height) * tile_height);
+    const std::size_t rows = std::min(row_block, std::max(fewest_rows, ceil_div(m, wanted)));
+    const std::size_t even = ceil_div(m, ceil_div(m, rows));  // no last part that is much smaller
+    rows_of_part = ceil_div(even, tile_height) * tile_height;
     row_parts = ceil_div(m, rows_of_part);
     panels_of_part = ceil_div(panels, std::clamp<std::size_t>(wanted / row_parts, 1, panels));
     panel_parts = ceil_div(panels, panels_of_part);
@@ -184,6 +186,57 @@ void multiply_in_parallel(const Product<T>& x, const ColumnPanels<T>& columns) {
   const Grid grid(x.m, panels);
   parallel_for(grid.row_parts * grid.panel_parts,
                [&](std::size_t i) { multiply_part(x, columns, grid.part(i, x.m, panels)); });
+}
+
+/// A small result of a long k, as the gradients of weights are, has too few parts to go round: each
+/// k_block of the product is computed by itself, and they are added up in order. The same
+/// operations in the same order as anywhere else.
+bool is_better_cut_along_k(std::size_t m, std::size_t n, std::size_t k) {
+  constexpr std::size_t largest_result = 512 * 512;
+  return num_threads() > 1 && m * n <= largest_result && k >= 2 * k_block;
+}
+
+template <class T>
+void add_blocks(const Product<T>& x, std::size_t blocks, const T* parts) {
+  const Vec<T> scale(x.scale);
+  parallel_rows(x.m, x.n * blocks, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      Target<T> row = x.out + i * x.out_stride;
+      if (x.bias != nullptr) {
+        map(
+            x.n, row, [](const Vec<T>& b) { return b; }, x.bias);
+        row.add = true;
+      }
+      for (std::size_t block = 0; block < blocks; ++block, row.add = true) {
+        const T* part = parts + (block * x.m + i) * x.n;
+        if (row.add) {
+          map(
+              x.n, Target<T>{row.data},
+              [&](const Vec<T>& p, const Vec<T>& sum) { return xsimd::fma(scale, p, sum); }, part,
+              row.data);
+        } else {
+          map(
+              x.n, row, [&](const Vec<T>& p) { return scale * p; }, part);
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
+  const std::size_t blocks = ceil_div(x.k, k_block);
+  const Memory parts(blocks * x.m * x.n * sizeof(T));
+  T* const of_blocks = reinterpret_cast<T*>(parts.data());
+  parallel_for(blocks, [&](std::size_t block) {
+    const std::size_t p = block * k_block;
+    const Operand<T> a_from{x.a.data + (x.a.transposed ? p * x.a.stride : p), x.a.stride,
+                            x.a.transposed};
+    const Operand<T> b_from{b.data + (b.transposed ? p : p * b.stride), b.stride, b.transposed};
+    gemm_here<T>(x.m, x.n, std::min(k_block, x.k - p), T(1), a_from, b_from,
+                 {of_blocks + block * x.m * x.n}, x.n, nullptr);
+  });
+  add_blocks(x, blocks, of_blocks);
 }
 
 /// Products that are not worth a second thread.
@@ -212,11 +265,13 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Op
     return blas_gemm(m, n, k, scale, a, b, out, out_stride, bias);
   }
   if (m * n * k < too_small_to_share) return gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
+  const Product<T> product{m, n, k, scale, a, out, out_stride, bias};
+  if (is_better_cut_along_k(m, n, k)) return multiply_along_k(product, b);
   auto columns = ColumnPanels<T>::for_rows(m, b, k, n);
   const Memory packed(columns.packed_size() * sizeof(T));
   columns.use(reinterpret_cast<T*>(packed.data()));
   columns.pack_in_parallel();
-  multiply_in_parallel<T>({m, n, k, scale, a, out, out_stride, bias}, columns);
+  multiply_in_parallel(product, columns);
 }
 
 template <class T>

@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -16,7 +18,7 @@ namespace {
 
 /// How often an idle thread looks for work before it sleeps: some tens of microseconds, longer than
 /// the serial stretch between two operations.
-constexpr int spins_before_sleep = 1000;
+constexpr int spins_before_sleep = 20000;
 
 void pause() {
 #if defined(__x86_64__)
@@ -33,9 +35,41 @@ std::size_t available_cores() {
 /// A piece that has pieces of its own runs them itself.
 thread_local bool inside_a_piece = false;
 
-/// The worker threads of the process. One job runs at a time; its pieces are claimed one by one by
-/// whoever is free, the calling thread first of all. A worker that the system has put aside delays
-/// nobody unless it holds a piece: a busy machine costs what it takes and no more.
+/// Pieces [end - left, end) that nobody has claimed. The ticket holds the job's number beside how
+/// many are left: whoever takes one off may read the job's fields, which change only when no piece
+/// is pending.
+struct alignas(64) Share {
+  std::atomic<std::uint64_t> ticket{0};
+  std::uint32_t end = 0;
+
+  bool empty() const { return left(ticket.load(std::memory_order_acquire)) == 0; }
+
+  void fill(std::uint32_t generation, std::uint32_t begin, std::uint32_t new_end) {
+    end = new_end;
+    ticket.store((std::uint64_t{generation} << 32) | (new_end - begin), std::memory_order_seq_cst);
+  }
+
+  /// False if there is none to claim.
+  bool claim(std::uint32_t& piece) {
+    std::uint64_t seen = ticket.load(std::memory_order_acquire);
+    do {
+      if (left(seen) == 0) return false;
+    } while (!ticket.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel));
+    piece = end - left(seen);
+    return true;
+  }
+
+ private:
+  static std::uint32_t left(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket); }
+};
+
+/// Threads beyond this number would not be used.
+constexpr std::size_t most_threads = 256;
+
+/// The worker threads of the process. One job runs at a time. Each thread has a share of its
+/// pieces, neighbours in number, and takes from the others' when it is done with its own: what a
+/// thread has written in one job it tends to read in the next, out of its own cache, and a worker
+/// that the system has put aside delays nobody unless it holds a piece.
 class Workers {
  public:
   using Body = void (*)(void*, std::size_t);
@@ -47,16 +81,14 @@ class Workers {
     start_workers(threads - 1);
     body_ = body;
     context_ = context;
-    pieces_ = static_cast<std::uint32_t>(pieces);
-    pending_.store(pieces_, std::memory_order_relaxed);
-    helpers_.store(threads - 1, std::memory_order_relaxed);
-    ++generation_;
-    ticket_.store((std::uint64_t{generation_} << 32) | pieces_, std::memory_order_seq_cst);
+    pending_.store(static_cast<std::uint32_t>(pieces), std::memory_order_relaxed);
+    threads_.store(threads, std::memory_order_relaxed);
+    share_out(pieces, threads);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) {
       wake_.fetch_add(1, std::memory_order_relaxed);
       wake_.notify_all();
     }
-    while (work_on_one_piece()) {
+    while (work_on_one_piece(0)) {
     }
     wait_for_the_rest();
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -64,16 +96,25 @@ class Workers {
   }
 
  private:
-  /// The ticket holds the job's number and how many of its pieces nobody has claimed. Whoever takes
-  /// one off may read the job's fields: they change only when no piece is pending.
-  bool work_on_one_piece() {
-    std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
-    do {
-      if (static_cast<std::uint32_t>(ticket) == 0) return false;
-    } while (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel));
-    run_piece(pieces_ - static_cast<std::uint32_t>(ticket));
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
-    return true;
+  void share_out(std::size_t pieces, std::size_t threads) {
+    ++generation_;
+    for (std::size_t i = 0; i < threads; ++i) {
+      shares_[i].fill(generation_, static_cast<std::uint32_t>(pieces * i / threads),
+                      static_cast<std::uint32_t>(pieces * (i + 1) / threads));
+    }
+  }
+
+  /// Of the thread's own share if there is one left.
+  bool work_on_one_piece(std::size_t thread) {
+    const std::size_t threads = threads_.load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < threads; ++i) {
+      std::uint32_t piece = 0;
+      if (!shares_[(thread + i) % threads].claim(piece)) continue;
+      run_piece(piece);
+      if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
+      return true;
+    }
+    return false;
   }
 
   void run_piece(std::size_t piece) {
@@ -98,34 +139,43 @@ class Workers {
   void start_workers(std::size_t wanted) {
     try {
       for (; started_ < wanted; ++started_) {
-        std::thread([this, index = started_] { serve(index); }).detach();
+        std::thread([this, thread = started_ + 1] { serve(thread); }).detach();
       }
     } catch (const std::system_error&) {
       // The system gives no more threads: those there are do the work.
     }
   }
 
-  [[noreturn]] void serve(std::size_t index) {
+  [[noreturn]] void serve(std::size_t thread) {
     inside_a_piece = true;
     for (;;) {
       int spins = 0;
       while (spins < spins_before_sleep) {
-        if (index < helpers_.load(std::memory_order_relaxed) && work_on_one_piece()) {
+        if (takes_part(thread) && work_on_one_piece(thread)) {
           spins = 0;
         } else {
           ++spins;
           pause();
         }
       }
-      sleep_until_work(index);
+      sleep_until_work(thread);
     }
   }
 
-  void sleep_until_work(std::size_t index) {
+  bool takes_part(std::size_t thread) const {
+    return thread < threads_.load(std::memory_order_relaxed);
+  }
+
+  bool any_work() const {
+    return std::any_of(shares_.begin(), shares_.end(),
+                       [](const Share& share) { return !share.empty(); });
+  }
+
+  void sleep_until_work(std::size_t thread) {
     const std::uint32_t before = wake_.load(std::memory_order_relaxed);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    const bool work = static_cast<std::uint32_t>(ticket_.load(std::memory_order_seq_cst)) != 0;
-    if (!work || index >= helpers_.load(std::memory_order_relaxed)) wake_.wait(before);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!any_work() || !takes_part(thread)) wake_.wait(before);
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
   }
 
@@ -134,13 +184,12 @@ class Workers {
 
   Body body_ = nullptr;
   void* context_ = nullptr;
-  std::uint32_t pieces_ = 0;
   std::uint32_t generation_ = 0;
-  alignas(64) std::atomic<std::uint64_t> ticket_{0};
+  std::array<Share, most_threads> shares_;
   alignas(64) std::atomic<std::uint32_t> pending_{0};
   alignas(64) std::atomic<std::uint32_t> wake_{0};
   std::atomic<std::uint32_t> sleepers_{0};
-  std::atomic<std::size_t> helpers_{0};
+  std::atomic<std::size_t> threads_{0};  // of the job
   std::mutex error_mutex_;
   std::exception_ptr error_;  // the first that a piece has thrown
 };
@@ -167,7 +216,7 @@ std::size_t num_threads() { return threads_setting(); }
 namespace detail {
 
 void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* context) {
-  const std::size_t threads = std::min(num_threads(), pieces);
+  const std::size_t threads = std::min({num_threads(), pieces, most_threads});
   const bool fits = pieces <= std::numeric_limits<std::uint32_t>::max();
   if (threads > 1 && fits && !inside_a_piece) {
     struct Inside {
