@@ -17,6 +17,7 @@
 #include "autograd/ops/gelu_tanh.h"
 #include "autograd/ops/layer_norm.h"
 #include "autograd/ops/linear.h"
+#include "autograd/ops/linear_cross_entropy.h"
 #include "autograd/ops/log.h"
 #include "autograd/ops/log_softmax.h"
 #include "autograd/ops/matmul.h"
@@ -108,6 +109,9 @@ Cases by_row(std::size_t rows, std::size_t n) {
       {"cross_entropy, smoothed",
        {{rows, 2, n}},
        [=](const Operands& o) { return cross_entropy(o[0], ids, smooth); }},
+      {"linear_cross_entropy",
+       {{rows, 2, 3}, {n, 3}, {n}},
+       [=](const Operands& o) { return linear_cross_entropy(o[0], o[1], o[2], ids, smooth); }},
       {"mean_squared_error",
        {x, x},
        [](const Operands& o) { return mean_squared_error(o[0], o[1]); }},
