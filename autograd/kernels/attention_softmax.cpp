@@ -5,14 +5,13 @@
 
 #include "autograd/kernels/dropout.h"
 #include "autograd/kernels/gemm_tile.h"
-#include "autograd/kernels/philox.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
 namespace {
 
-static_assert(tile_queries * row_multiple % philox_group == 0);
+static_assert(tile_queries * row_multiple % dropout_group == 0);
 
 /// s = scale q k^T, -inf where masked and between rows: whatever was there, NaN included, is gone.
 template <class T>

@@ -1,35 +1,60 @@
 #include "autograd/kernels/dropout.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
-#include "autograd/kernels/philox.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
 namespace {
 
-/// Calls use(offset, count, dropped) for one group after the other: the `count` results from
-/// x[offset] on, in a buffer.
-template <class T, class Use>
-void for_each_group(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
-                    const Use& use) {
-  const auto threshold = static_cast<std::uint64_t>(std::llround(std::ldexp(rate, 32)));
-  const bool any_kept = threshold >> 32 == 0;
-  const auto lowest_kept = static_cast<std::uint32_t>(threshold);
-  const T scale = any_kept ? static_cast<T>(1.0 / (1.0 - rate)) : T(0);
-  alignas(64) std::uint32_t words[philox_group];
-  alignas(64) T dropped[philox_group] = {};
-  for (std::size_t offset = 0; offset < n; offset += philox_group) {
-    const std::size_t count = std::min(philox_group, n - offset);
-    if (any_kept) {
-      philox_words(key, (first + offset) / philox_group, words);
-      for (std::size_t l = 0; l < count; ++l) {
-        const T kept = x[offset + l] * scale;
-        dropped[l] = words[l] >= lowest_kept ? kept : T(0);
-      }
+/// What the elements of one group are multiplied by: 1 / (1 - rate), or 0 where they are dropped.
+template <class T>
+class Factors {
+ public:
+  Factors(std::uint64_t key, double rate)
+      : key_(key),
+        threshold_(static_cast<std::uint32_t>(std::lround(std::ldexp(rate, 16)))),
+        scale_(threshold_ <= largest ? static_cast<T>(1.0 / (1.0 - rate)) : T(0)) {}
+
+  const T* of_group(std::uint64_t group) {
+    static_assert(std::endian::native == std::endian::little);  // the lower half comes first
+    alignas(64) std::uint32_t words[philox_group];
+    alignas(64) std::uint16_t halves[dropout_group];
+    philox_words(key_, group, words);
+    std::memcpy(halves, words, sizeof halves);
+    for (std::size_t l = 0; l < dropout_group; ++l) {
+      factors_[l] = halves[l] >= threshold_ ? scale_ : T(0);
     }
-    use(offset, count, dropped);
+    return factors_;
+  }
+
+ private:
+  static constexpr std::uint32_t largest = 0xffff;
+
+  std::uint64_t key_;
+  std::uint32_t threshold_;
+  T scale_;
+  alignas(64) T factors_[dropout_group];
+};
+
+/// x times its factor; a factor of 0 gives 0 even for an x that is not finite.
+template <class T>
+Vec<T> dropped(const Vec<T>& x, const Vec<T>& factor) {
+  const Vec<T> zero(T(0));
+  return xsimd::select(factor == zero, zero, rounded<T>(x * factor));
+}
+
+/// Calls use(offset, count, factors) for one group after the other.
+template <class T, class Use>
+void for_each_group(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
+                    const Use& use) {
+  Factors<T> factors(key, rate);
+  for (std::size_t offset = 0; offset < n; offset += dropout_group) {
+    use(offset, std::min(dropout_group, n - offset),
+        factors.of_group((first + offset) / dropout_group));
   }
 }
 
@@ -38,19 +63,23 @@ void for_each_group(std::uint64_t key, std::uint64_t first, std::size_t n, doubl
 template <class T>
 void dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
              Target<T> y) {
-  for_each_group(key, first, n, rate, x, [&](std::size_t offset, std::size_t count, const T* d) {
+  for_each_group<T>(key, first, n, rate, [&](std::size_t offset, std::size_t count, const T* f) {
     map(
-        count, y + offset, [](const Vec<T>& v) { return v; }, d);
+        count, y + offset, [](const Vec<T>& v, const Vec<T>& factor) { return dropped(v, factor); },
+        x + offset, f);
   });
 }
 
 template <class T>
 void dropout_add(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
                  const T* residual, const T* x, T* y) {
-  for_each_group(key, first, n, rate, x, [&](std::size_t offset, std::size_t count, const T* d) {
+  for_each_group<T>(key, first, n, rate, [&](std::size_t offset, std::size_t count, const T* f) {
     map(
-        count, Target<T>{y + offset}, [](const Vec<T>& r, const Vec<T>& v) { return r + v; },
-        residual + offset, d);
+        count, Target<T>{y + offset},
+        [](const Vec<T>& r, const Vec<T>& v, const Vec<T>& factor) {
+          return r + dropped(v, factor);
+        },
+        residual + offset, x + offset, f);
   });
 }
 

@@ -3,18 +3,22 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "autograd/kernels/philox.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
 
+/// Elements whose random bits are drawn together.
+inline constexpr std::size_t dropout_group = 2 * philox_group;
+
 /// Dropout of the elements [first, first + n) of a longer array: y_i = x_i / (1 - rate) where
 /// element i is kept, 0 where it is dropped, whatever x_i is. `x` and `y` point at element `first`.
 ///
-/// Element i is kept if word i of the stream `key` (word i % philox_group of the group
-/// i / philox_group, see philox.h) is at least rate * 2^32, rounded to the nearest integer: what is
-/// drawn depends on neither `first` nor n.
+/// Element i is kept if its 16 random bits are at least rate * 2^16, rounded to the nearest
+/// integer: half i % 2, the lower first, of word i % dropout_group / 2 of group i / dropout_group
+/// of the stream `key` (see philox.h). What is drawn depends on neither `first` nor n.
 ///
-/// first  a multiple of philox_group
+/// first  a multiple of dropout_group
 /// rate   probability to be dropped, in [0, 1]
 template <class T>
 void dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,

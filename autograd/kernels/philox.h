@@ -17,4 +17,7 @@ inline constexpr std::size_t philox_group = 64;
 /// philox(key, 16 group + l), an order that lets all 16 run side by side in vector registers.
 void philox_words(std::uint64_t key, std::uint64_t group, std::uint32_t* words);
 
+/// The same by plain loops: what builds without AVX-512 use.
+void philox_words_by_loops(std::uint64_t key, std::uint64_t group, std::uint32_t* words);
+
 }  // namespace tapestry::kernels

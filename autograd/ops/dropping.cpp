@@ -5,7 +5,6 @@
 #include "autograd/error.h"
 #include "autograd/kernels/dropout.h"
 #include "autograd/kernels/parallel.h"
-#include "autograd/kernels/philox.h"
 
 namespace tapestry {
 
@@ -18,7 +17,7 @@ bool drops_anything(const char* operation, double rate, const RandomStream& rand
 
 template <class T>
 void drop(std::uint64_t key, double rate, const Tensor& x, kernels::Target<T> y) {
-  static_assert(kernels::elements_per_piece % kernels::philox_group == 0);
+  static_assert(kernels::elements_per_piece % kernels::dropout_group == 0);
   const T* in = x.values<T>().data();
   kernels::parallel_ranges(x.size(), kernels::elements_per_piece,
                            [&](std::size_t begin, std::size_t end) {

@@ -2,18 +2,18 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
 #include <vector>
-
-#include "autograd/kernels/philox.h"
 
 using namespace tapestry::kernels;
 
 TEST_CASE("the dropout kernel draws by the place in the whole, wherever its part begins") {
-  const std::size_t n = 300;
+  const std::size_t n = 4 * dropout_group + 44;
   const std::vector<double> x(n, 1.0);
   std::vector<double> whole(n, -1.0);
   dropout(5, 0, n, 0.5, x.data(), Target<double>{whole.data()});
-  for (const std::size_t first : {philox_group, 3 * philox_group}) {
+  for (const std::size_t first : {dropout_group, 3 * dropout_group}) {
     std::vector<double> part(n - first, -1.0);
     dropout(5, first, n - first, 0.5, x.data() + first, Target<double>{part.data()});
     CHECK(part ==
@@ -29,5 +29,65 @@ TEST_CASE("the dropout kernel works in place and adds where it is told to") {
   for (std::size_t i = 0; i < x.size(); ++i) {
     CHECK((x[i] == 0.0F || x[i] == 2.0F));
     CHECK(sum[i] == 10.0F + x[i]);
+  }
+}
+
+namespace {
+
+/// 1 where an element is kept and 0 where it is dropped, for n elements.
+std::vector<float> kept(std::uint64_t key, double rate, std::size_t n) {
+  const std::vector<float> ones(n, 1.0F);
+  std::vector<float> y(n);
+  dropout(key, 0, n, rate, ones.data(), Target<float>{y.data()});
+  for (float& value : y) value = value != 0.0F ? 1.0F : 0.0F;
+  return y;
+}
+
+/// How many standard deviations the number of places where a[i] and b[i + shift] are both dropped
+/// is from what independent draws would give.
+double deviation(const std::vector<float>& a, const std::vector<float>& b, std::size_t shift,
+                 double rate) {
+  const std::size_t n = a.size() - shift;
+  double both = 0.0;
+  for (std::size_t i = 0; i < n; ++i) both += a[i] == 0.0F && b[i + shift] == 0.0F ? 1.0 : 0.0;
+  const double expected = rate * rate * static_cast<double>(n);
+  return std::abs(both - expected) / std::sqrt(expected * (1.0 - rate * rate));
+}
+
+}  // namespace
+
+TEST_CASE("the dropout kernel drops at its rate") {
+  constexpr std::size_t n = std::size_t{1} << 20;
+  for (const double rate : {0.01, 0.1, 0.25, 0.5, 0.9}) {
+    CAPTURE(rate);
+    double dropped = 0.0;
+    for (const float value : kept(11, rate, n)) dropped += 1.0 - static_cast<double>(value);
+    const double sigma = std::sqrt(static_cast<double>(n) * rate * (1.0 - rate));
+    CHECK(std::abs(dropped - rate * static_cast<double>(n)) < 5.0 * sigma);
+  }
+}
+
+TEST_CASE("what is dropped depends neither on the neighbours nor on other streams") {
+  constexpr std::size_t n = std::size_t{1} << 18;
+  constexpr double rate = 0.3;
+  const std::vector<float> of_one = kept(11, rate, n), of_next = kept(12, rate, n);
+  for (const std::size_t shift : {1, 2, 16, 32, 64, 128}) {
+    CAPTURE(shift);
+    CHECK(deviation(of_one, of_one, shift, rate) < 5.0);
+  }
+  CHECK(deviation(of_one, of_next, 0, rate) < 5.0);
+}
+
+TEST_CASE("the dropout kernels give 0 for what is dropped, whatever it was, in body and tail") {
+  constexpr std::size_t n = dropout_group + 37;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<float> keeps = kept(5, 0.5, n);
+  std::vector<double> x(n, infinity), y(n, -1.0), sum(n, -1.0);
+  const std::vector<double> residual(n, 3.0);
+  dropout(5, 0, n, 0.5, x.data(), Target<double>{y.data()});
+  dropout_add(5, 0, n, 0.5, residual.data(), x.data(), sum.data());
+  for (std::size_t i = 0; i < n; ++i) {
+    CHECK(y[i] == (keeps[i] != 0.0F ? infinity : 0.0));
+    CHECK(sum[i] == (keeps[i] != 0.0F ? infinity : 3.0));
   }
 }

@@ -22,15 +22,17 @@ const RandomStream random_stream = RandomStream(7).named("dropout").at(3);
 
 }  // namespace
 
-TEST_CASE("dropout keeps element i if word i of the stream is at least rate * 2^32") {
+TEST_CASE("dropout keeps element i if its half of a word is at least rate * 2^16") {
   std::uint32_t words[kernels::philox_group];
   kernels::philox_words(random_stream.key(), 1, words);
   for (const DType dtype : dtypes) {
-    const Tensor y = dropout(Tensor::full({2, 50}, 3.0, dtype), 0.25, random_stream);
+    const Tensor y = dropout(Tensor::full({2, 100}, 3.0, dtype), 0.25, random_stream);
     const std::vector<double> found = values_of(y);
-    for (std::size_t i = 64; i < 100; ++i) {
+    for (std::size_t i = 128; i < 200; ++i) {
       CAPTURE(i);
-      const double expected = words[i - 64] >= std::uint32_t{1} << 30 ? 4.0 : 0.0;
+      const std::uint32_t word = words[(i - 128) / 2];
+      const std::uint32_t half = i % 2 == 0 ? word & 0xffffU : word >> 16;
+      const double expected = half >= std::uint32_t{1} << 14 ? 4.0 : 0.0;
       CHECK(found[i] == doctest::Approx(expected).epsilon(tolerance(dtype)));
     }
   }
