@@ -3,6 +3,7 @@
 #include "autograd/layer_path.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/dropout_add.h"
+#include "autograd/ops/relu_dropout.h"
 
 namespace tapestry {
 
@@ -11,6 +12,11 @@ Dropout::Dropout(const Scope& scope, double rate) : path_(&scope.path()), rate_(
 Tensor Dropout::operator()(const Tensor& x, const RandomStream& random) const {
   const LayerPath here(*path_);
   return dropout(x, rate_, random.named(*path_));
+}
+
+Tensor Dropout::after_relu(const Tensor& x, const RandomStream& random) const {
+  const LayerPath here(*path_);
+  return relu_dropout(x, rate_, random.named(*path_));
 }
 
 Tensor Dropout::add_to(const Tensor& residual, const Tensor& x, const RandomStream& random) const {

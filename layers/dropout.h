@@ -21,6 +21,8 @@ class Dropout {
  public:
   Dropout(const Scope& scope, double rate);
   Tensor operator()(const Tensor& x, const RandomStream& random) const;
+  /// dropout(max(x, 0)), in one pass.
+  Tensor after_relu(const Tensor& x, const RandomStream& random) const;
   /// residual + dropout(x), in one pass.
   Tensor add_to(const Tensor& residual, const Tensor& x, const RandomStream& random) const;
 

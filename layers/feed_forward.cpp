@@ -4,19 +4,20 @@
 #include "autograd/layer_path.h"
 #include "autograd/ops/gelu.h"
 #include "autograd/ops/gelu_tanh.h"
-#include "autograd/ops/relu.h"
 
 namespace tapestry {
 namespace {
 
-Tensor activate(Activation activation, const Tensor& x) {
+/// dropout(activation(x)).
+Tensor activate(Activation activation, const Tensor& x, const Dropout& dropout,
+                const RandomStream& random) {
   switch (activation) {
     case Activation::relu:
-      return relu(x);
+      return dropout.after_relu(x, random);
     case Activation::gelu:
-      return gelu(x);
+      return dropout(gelu(x), random);
     case Activation::gelu_tanh:
-      return gelu_tanh(x);
+      return dropout(gelu_tanh(x), random);
   }
   throw ValueError("feed-forward: unknown activation");
 }
@@ -33,7 +34,7 @@ FeedForward::FeedForward(const Scope& scope, std::size_t d_model, std::size_t d_
 
 Tensor FeedForward::operator()(const Tensor& x, const RandomStream& random) const {
   const LayerPath here(*path_);
-  return linear2_(dropout_(activate(activation_, linear1_(x)), random));
+  return linear2_(activate(activation_, linear1_(x), dropout_, random));
 }
 
 }  // namespace tapestry

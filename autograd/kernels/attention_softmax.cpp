@@ -78,12 +78,6 @@ void add_rows(std::size_t n, std::size_t k, T scale, const T* weights, std::size
   }
 }
 
-/// What dropout multiplies the weights by that it keeps.
-template <class T>
-T kept_scale(const AttentionProblem& p) {
-  return p.dropout < 1 ? static_cast<T>(1.0 / (1.0 - p.dropout)) : T(0);
-}
-
 }  // namespace
 
 template <class T>
@@ -110,7 +104,7 @@ void drop_weights(const AttentionProblem& p, const Tile& t, T* weights, T* dropp
 
 template <class T>
 void dropped_weights(const AttentionProblem& p, const Tile& t, const T* weights, T* dropped) {
-  const Vec<T> zero(T(0)), scale(kept_scale<T>(p));
+  const Vec<T> zero(T(0)), scale(static_cast<T>(dropout_scale(p.dropout)));
   map(
       t.size(), Target<T>{dropped},
       [&](const Vec<T>& w) { return xsimd::select(w < zero, zero, w * scale); }, weights);
@@ -120,7 +114,7 @@ template <class T>
 void softmax_tile_backward(const AttentionProblem& p, const Tile& t, const T* weights,
                            T* gradient) {
   const auto plus = [](const Vec<T>& a, const Vec<T>& b) { return a + b; };
-  const Vec<T> zero(T(0)), scale(kept_scale<T>(p));
+  const Vec<T> zero(T(0)), scale(static_cast<T>(dropout_scale(p.dropout)));
   const std::size_t n = t.stride();
   for (std::size_t r = 0; r < t.rows(); ++r, weights += n, gradient += n) {
     Vec<T> mean(T(0));

@@ -5,19 +5,23 @@
 #include <cmath>
 #include <cstring>
 
+#include "autograd/kernels/activations.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
 namespace {
+
+/// Elements whose 16 random bits are below this are dropped.
+std::uint32_t threshold_of(double rate) {
+  return static_cast<std::uint32_t>(std::lround(std::ldexp(rate, 16)));
+}
 
 /// What the elements of one group are multiplied by: 1 / (1 - rate), or 0 where they are dropped.
 template <class T>
 class Factors {
  public:
   Factors(std::uint64_t key, double rate)
-      : key_(key),
-        threshold_(static_cast<std::uint32_t>(std::lround(std::ldexp(rate, 16)))),
-        scale_(threshold_ <= largest ? static_cast<T>(1.0 / (1.0 - rate)) : T(0)) {}
+      : key_(key), threshold_(threshold_of(rate)), scale_(static_cast<T>(dropout_scale(rate))) {}
 
   const T* of_group(std::uint64_t group) {
     static_assert(std::endian::native == std::endian::little);  // the lower half comes first
@@ -32,8 +36,6 @@ class Factors {
   }
 
  private:
-  static constexpr std::uint32_t largest = 0xffff;
-
   std::uint64_t key_;
   std::uint32_t threshold_;
   T scale_;
@@ -83,10 +85,27 @@ void dropout_add(std::uint64_t key, std::uint64_t first, std::size_t n, double r
   });
 }
 
+template <class T>
+void relu_dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
+                  T* y) {
+  for_each_group<T>(key, first, n, rate, [&](std::size_t offset, std::size_t count, const T* f) {
+    map(
+        count, Target<T>{y + offset},
+        [](const Vec<T>& v, const Vec<T>& factor) { return dropped(relu(v), factor); }, x + offset,
+        f);
+  });
+}
+
+double dropout_scale(double rate) {
+  constexpr std::uint32_t everything = std::uint32_t{1} << 16;
+  return threshold_of(rate) < everything ? 1.0 / (1.0 - rate) : 0.0;
+}
+
 #define TAPESTRY_INSTANTIATE(T)                                                                    \
   template void dropout(std::uint64_t, std::uint64_t, std::size_t, double, const T*, Target<T>);   \
   template void dropout_add(std::uint64_t, std::uint64_t, std::size_t, double, const T*, const T*, \
-                            T*);
+                            T*);                                                                   \
+  template void relu_dropout(std::uint64_t, std::uint64_t, std::size_t, double, const T*, T*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

@@ -29,4 +29,12 @@ template <class T>
 void dropout_add(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
                  const T* residual, const T* x, T* y);
 
+/// y = dropout(max(x, 0)), with the very bits of the two done one after the other.
+template <class T>
+void relu_dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
+                  T* y);
+
+/// What dropout multiplies by what it keeps: 1 / (1 - rate), or 0 if it keeps nothing.
+double dropout_scale(double rate);
+
 }  // namespace tapestry::kernels

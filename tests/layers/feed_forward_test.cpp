@@ -104,7 +104,7 @@ TEST_CASE("a feed-forward block refuses another width, naming its first map") {
       ShapeError);
   const Block dropping(4, 8, Activation::relu, -1);
   CHECK_THROWS_WITH_AS(dropping.layer(Tensor::zeros({2, 4}, DType::float64), {}),
-                       "ff.dropout: dropout: the rate is -1, expected 0 to 1", ValueError);
+                       "ff.dropout: relu_dropout: the rate is -1, expected 0 to 1", ValueError);
   const Block unknown(4, 8, static_cast<Activation>(9));
   CHECK_THROWS_WITH_AS(unknown.layer(Tensor::zeros({2, 4}, DType::float64), {}),
                        "ff: feed-forward: unknown activation", ValueError);

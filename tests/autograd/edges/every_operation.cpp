@@ -29,6 +29,7 @@
 #include "autograd/ops/permute.h"
 #include "autograd/ops/pow.h"
 #include "autograd/ops/relu.h"
+#include "autograd/ops/relu_dropout.h"
 #include "autograd/ops/reshape.h"
 #include "autograd/ops/scale.h"
 #include "autograd/ops/select.h"
@@ -142,6 +143,7 @@ Cases random_and_lookup(std::size_t rows, std::size_t n) {
       {"dropout_add",
        {x, x},
        [](const Operands& o) { return dropout_add(o[0], o[1], 0.3, dropping()); }},
+      {"relu_dropout", {x}, [](const Operands& o) { return relu_dropout(o[0], 0.3, dropping()); }},
       {"embedding", {{5, n}}, [=](const Operands& o) { return embedding(o[0], ids, 1, 1.5); }},
   };
 }
