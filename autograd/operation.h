@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/profiler.h"
 #include "autograd/tape.h"
 
 /// How an operation is made, inside this library or outside it. An operation is a value type with
@@ -36,6 +37,7 @@ class OperationRecord final : public Record {
     }
     (std::make_index_sequence<N>{});
   }
+  Slots inputs() const override { return inputs_; }
 
  private:
   Op op_;
@@ -55,12 +57,25 @@ class ListOperationRecord final : public Record {
     for (const auto& slot : inputs_) gradients.emplace_back(slot.get());
     op_.backward(dy, std::span<const Gradient>(gradients));
   }
+  Slots inputs() const override { return inputs_; }
 
  private:
   Op op_;
   std::vector<std::shared_ptr<GradientSlot>, kernels::PoolAllocator<std::shared_ptr<GradientSlot>>>
       inputs_;
 };
+
+double bytes_of(const Tensor& x);
+double bytes_of(std::span<const Tensor> list);
+
+/// Runs the forward of an operation, watched by a Profiler if there is one.
+template <class Op, class... Inputs>
+Tensor run_forward(Op& op, const Inputs&... inputs) {
+  ProfileScope scope(Op::name);
+  Tensor y = op.forward(inputs...);
+  if (scope) scope.add_bytes(bytes_of(y) + (bytes_of(inputs) + ...));
+  return y;
+}
 
 /// Gives y a gradient of its own, to be filled by whatever uses y. Throws ValueError if it has one.
 std::shared_ptr<GradientSlot> new_slot(Tensor& y);
@@ -107,11 +122,11 @@ Again again_with_list(const Op& op) {
 /// Runs op on its inputs and, if a tape is alive and an input requires a gradient, records it.
 template <class Op, class... Inputs>
 Tensor apply(Op op, const Inputs&... inputs) {
-  if (!is_recorded(inputs...)) return op.forward(inputs...);
+  if (!is_recorded(inputs...)) return detail::run_forward(op, inputs...);
   Tape& tape = *Tape::active();
   detail::Again again;
   if (tape.observer() != nullptr) again = detail::again<sizeof...(Inputs)>(op);
-  Tensor y = op.forward(inputs...);
+  Tensor y = detail::run_forward(op, inputs...);
   tape.record(std::make_unique<detail::OperationRecord<Op, sizeof...(Inputs)>>(
       std::move(op), detail::new_slot(y), std::array{inputs.slot()...}));
   if (tape.observer() != nullptr) {
@@ -125,11 +140,11 @@ Tensor apply(Op op, const Inputs&... inputs) {
 template <class Op>
 Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
   const bool wanted = std::ranges::any_of(inputs, &Tensor::requires_gradient);
-  if (!wanted || Tape::active() == nullptr) return op.forward(inputs);
+  if (!wanted || Tape::active() == nullptr) return detail::run_forward(op, inputs);
   Tape& tape = *Tape::active();
   detail::Again again;
   if (tape.observer() != nullptr) again = detail::again_with_list(op);
-  Tensor y = op.forward(inputs);
+  Tensor y = detail::run_forward(op, inputs);
   tape.record(std::make_unique<detail::ListOperationRecord<Op>>(std::move(op), detail::new_slot(y),
                                                                 inputs));
   if (tape.observer() != nullptr) detail::show(tape, Op::name, inputs, y, std::move(again));

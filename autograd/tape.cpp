@@ -7,13 +7,43 @@
 #include "autograd/error.h"
 #include "autograd/layer_path.h"
 #include "autograd/operation.h"
+#include "autograd/profiler.h"
 
 namespace tapestry {
 namespace {
 
 thread_local Tape* active_tape = nullptr;
 
+double bytes_of(const Shape& shape, DType dtype) {
+  return static_cast<double>(shape.size() * bytes_per_element(dtype));
+}
+
+/// dL/dy, and value and gradient of each input that wants one.
+double bytes_of_backward(const Record& record, const Tensor& dy) {
+  double bytes = detail::bytes_of(dy);
+  for (const auto& slot : record.inputs()) {
+    if (slot != nullptr) bytes += 2 * bytes_of(slot->shape(), slot->dtype());
+  }
+  return bytes;
+}
+
+void run_backward(const Record& record, const Tensor& dy) {
+  ProfileScope scope(record.operation(), Phase::backward);
+  record.backward(dy);
+  if (scope) scope.add_bytes(bytes_of_backward(record, dy));
+}
+
 }  // namespace
+
+double detail::bytes_of(const Tensor& x) {
+  return x ? tapestry::bytes_of(x.shape(), x.dtype()) : 0.0;
+}
+
+double detail::bytes_of(std::span<const Tensor> list) {
+  double bytes = 0.0;
+  for (const Tensor& x : list) bytes += bytes_of(x);
+  return bytes;
+}
 
 Record::Record(const char* operation, std::shared_ptr<GradientSlot> output)
     : operation_(operation), layer_path_(&current_layer_path()), output_(std::move(output)) {}
@@ -87,7 +117,7 @@ void Tape::backward(const Tensor& y, const Tensor& dy) {
     const LayerPath here(record->layer_path());
     const Tensor gradient = output.value();
     output.clear();
-    record->backward(gradient);
+    run_backward(*record, gradient);
     if (observer_ != nullptr) observer_->backward_ran(output, gradient);
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "autograd/gradient.h"
@@ -23,6 +24,10 @@ class Record {
   const std::string& layer_path() const { return *layer_path_; }
   const std::shared_ptr<GradientSlot>& output() const { return output_; }
   virtual void backward(const Tensor& dy) const = 0;
+
+  using Slots = std::span<const std::shared_ptr<GradientSlot>>;
+  /// Where the gradients of its inputs come together; null for one that wants none.
+  virtual Slots inputs() const = 0;
 
   static void* operator new(std::size_t bytes) { return kernels::detail::pool_allocate(bytes); }
   static void operator delete(void* record) { kernels::detail::pool_release(record); }

@@ -145,6 +145,8 @@ void CommandLine::add_train() {
       .add_flag("--fresh", train_.fresh,
                 "Start anew where a run lies already; the old one is moved aside")
       ->excludes(resume);
+  command.add_flag("--profile", train_.profile,
+                   "At the end, list the time that each operation took");
   command.footer(
       "Examples:\n  tapestry train configs/copy.yaml train.steps=4000\n"
       "  tapestry train --resume runs/copy");

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "autograd/anomaly.h"
+#include "autograd/profiler.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
 #include "optim/clip.h"
@@ -86,11 +87,11 @@ Trainer::StepReport Trainer::train_step() {
   model_.parameters.clear_gradients();
   const double loss = gradients_of(batches, target_tokens);
   require_finite(loss, "loss", step);
-  const double norm = global_gradient_norm(model_.parameters.list());
+  const double norm = gradient_norm();
   require_finite(norm, "norm of the gradient", step);
 
   const double learning_rate = schedule_->learning_rate(step);
-  optimizer_->step(learning_rate, clip_factor(norm, config_.optimizer.clip_norm));
+  update_weights(learning_rate, norm);
   state_.step = step;
   progress_.step(step, target_tokens, loss);
   return {.epoch = epoch,
@@ -100,7 +101,18 @@ Trainer::StepReport Trainer::train_step() {
           .target_tokens = target_tokens};
 }
 
+double Trainer::gradient_norm() const {
+  const ProfileScope scope("gradient norm", Phase::other);
+  return global_gradient_norm(model_.parameters.list());
+}
+
+void Trainer::update_weights(double learning_rate, double gradient_norm) {
+  const ProfileScope scope("optimizer step", Phase::other);
+  optimizer_->step(learning_rate, clip_factor(gradient_norm, config_.optimizer.clip_norm));
+}
+
 std::vector<Batch> Trainer::next_batches() {
+  const ProfileScope scope("batch preparation", Phase::other);
   std::vector<Batch> batches;
   for (std::size_t i = 0; i < config_.train.accumulate; ++i) {
     batches.push_back(make_batch(corpus_.train, batches_.at(state_.position)));
@@ -168,6 +180,7 @@ void Trainer::log(const StepReport& report) {
 }
 
 Scores Trainer::validate() const {
+  const ProfileScope scope("validation and decoding", Phase::other);
   return evaluate(model_, corpus_.validation,
                   {.batch_size = config_.train.batch_size,
                    .decoded_sentences = config_.train.exact_match_sequences,
@@ -188,6 +201,7 @@ bool Trainer::validate_and_compare(std::uint64_t epoch) {
 }
 
 void Trainer::save() {
+  const ProfileScope scope("saving", Phase::other);
   const Snapshot snapshot = make_snapshot({.config = config_,
                                            .source_vocabulary = corpus_.source_vocabulary,
                                            .target_vocabulary = corpus_.target_vocabulary,

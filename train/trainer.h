@@ -35,6 +35,8 @@ class Trainer {
   void resume(const Snapshot& snapshot);
 
   /// Trains until all steps are done or a stop is asked for, saving on the way and at the end.
+  /// A Profiler on this thread gets a row for each operation, and for batches, gradient norm,
+  /// optimizer, validation and saving.
   /// throws  NumericError if loss or gradient are not finite; OutputError if a save fails.
   void run(const StopSignal* stop = nullptr);
 
@@ -59,6 +61,8 @@ class Trainer {
   double accumulate_gradients(const std::vector<Batch>& batches, std::size_t target_tokens);
   Tensor batch_loss(const Batch& batch, const CrossEntropyOptions& options,
                     const RandomStream& random, double* nll_sum) const;
+  double gradient_norm() const;
+  void update_weights(double learning_rate, double gradient_norm);
   void log(const StepReport& report);
   bool validate_and_compare(std::uint64_t epoch);
   void save();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/kernels/blas.h"
+#include "autograd/kernels/flop_counter.h"
 #include "autograd/kernels/gemm_pack.h"
 #include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/memory.h"
@@ -188,6 +189,16 @@ void multiply_in_parallel(const Product<T>& x, const ColumnPanels<T>& columns) {
                [&](std::size_t i) { multiply_part(x, columns, grid.part(i, x.m, panels)); });
 }
 
+/// All of the product on the calling thread.
+template <class T>
+void multiply_here(const Product<T>& x, const Operand<T>& b) {
+  auto columns = ColumnPanels<T>::for_rows(x.m, b, x.k, x.n);
+  thread_local Scratch<T> scratch;
+  columns.use(scratch.of(columns.packed_size()));
+  columns.pack(0, columns.packed_count());
+  multiply_part(x, columns, {0, x.m, 0, columns.count()});
+}
+
 /// A small result of a long k, as the gradients of weights are, has too few parts to go round: each
 /// k_block of the product is computed by itself, and they are added up in order. The same
 /// operations in the same order as anywhere else.
@@ -233,8 +244,15 @@ void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
     const Operand<T> a_from{x.a.data + (x.a.transposed ? p * x.a.stride : p), x.a.stride,
                             x.a.transposed};
     const Operand<T> b_from{b.data + (b.transposed ? p : p * b.stride), b.stride, b.transposed};
-    gemm_here<T>(x.m, x.n, std::min(k_block, x.k - p), T(1), a_from, b_from,
-                 {of_blocks + block * x.m * x.n}, x.n, nullptr);
+    multiply_here<T>({.m = x.m,
+                      .n = x.n,
+                      .k = std::min(k_block, x.k - p),
+                      .scale = T(1),
+                      .a = a_from,
+                      .out = {of_blocks + block * x.m * x.n},
+                      .out_stride = x.n,
+                      .bias = nullptr},
+                     b_from);
   });
   add_blocks(x, blocks, of_blocks);
 }
@@ -244,28 +262,29 @@ constexpr std::size_t too_small_to_share = std::size_t{1} << 17;
 
 }  // namespace
 
+bool gemm_uses_blas() { return !has_wide_vectors; }
+
 template <class T>
 void gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                Target<T> out, std::size_t out_stride, const T* bias) {
+  count_product(m, n, k);
   if (m == 0 || n == 0) return;
   if constexpr (!has_wide_vectors) {
     return blas_gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
   }
-  auto columns = ColumnPanels<T>::for_rows(m, b, k, n);
-  thread_local Scratch<T> scratch;
-  columns.use(scratch.of(columns.packed_size()));
-  columns.pack(0, columns.packed_count());
-  multiply_part<T>({m, n, k, scale, a, out, out_stride, bias}, columns, {0, m, 0, columns.count()});
+  multiply_here<T>({m, n, k, scale, a, out, out_stride, bias}, b);
 }
 
 template <class T>
 void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
           Target<T> out, std::size_t out_stride, const T* bias) {
+  count_product(m, n, k);
+  if (m == 0 || n == 0) return;
   if constexpr (!has_wide_vectors) {
     return blas_gemm(m, n, k, scale, a, b, out, out_stride, bias);
   }
-  if (m * n * k < too_small_to_share) return gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
   const Product<T> product{m, n, k, scale, a, out, out_stride, bias};
+  if (m * n * k < too_small_to_share) return multiply_here(product, b);
   if (is_better_cut_along_k(m, n, k)) return multiply_along_k(product, b);
   auto columns = ColumnPanels<T>::for_rows(m, b, k, n);
   const Memory packed(columns.packed_size() * sizeof(T));
@@ -286,6 +305,7 @@ PackedOperand<T>::PackedOperand(std::size_t k, std::size_t n, Operand<T> b) : k_
 template <class T>
 void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b, Target<T> out,
                  std::size_t out_stride, const T* bias) {
+  count_product(m, b.n(), b.k());
   if (m == 0 || b.n() == 0) return;
   if constexpr (!has_wide_vectors) {
     return blas_gemm(m, b.n(), b.k(), scale, a, b.operand(), out, out_stride, bias);

@@ -7,6 +7,9 @@
 
 namespace tapestry::kernels {
 
+/// True if this build leaves products to BLAS, because it was compiled for no wide vectors.
+bool gemm_uses_blas();
+
 /// A matrix inside row-major memory: element (i, j) of the stored matrix is data[i * stride + j];
 /// `transposed` means the product uses it the other way round.
 template <class T>

@@ -273,6 +273,7 @@ TEST_CASE("a record knows its operation and the layer in which it ran") {
   struct Named final : Record {
     using Record::Record;
     void backward(const Tensor&) const override {}
+    Slots inputs() const override { return {}; }
   };
   const Named record("named", nullptr);
   CHECK(std::string(record.operation()) == "named");

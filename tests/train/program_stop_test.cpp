@@ -53,12 +53,13 @@ class LiveOutput {
 
 /// A workplace with a run that was stopped by a signal while it trained without an end in sight.
 struct StoppedWorkplace : Workplace {
-  explicit StoppedWorkplace(int signal) {
+  explicit StoppedWorkplace(int signal, const std::vector<std::string>& options = {}) {
     write("tiny.yaml", test::tiny_yaml);
     LiveOutput output(stream("live"));
-    Process training(path(),
-                     {"train", "tiny.yaml", "train.steps=1000000000", "train.save_every=1000000"},
-                     {.out = stream("live"), .err = stream("err")});
+    std::vector<std::string> arguments{"train", "tiny.yaml", "train.steps=1000000000",
+                                       "train.save_every=1000000"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    Process training(path(), arguments, {.out = stream("live"), .err = stream("err")});
     std::ifstream progress = output.lines();
     std::string line;
     while (std::getline(progress, line) && !line.starts_with("step ")) continue;
@@ -83,6 +84,15 @@ TEST_CASE("a run that is told to stop saves, says how to go on and ends with 128
     CHECK(work.last_line.ends_with("; go on with: tapestry train --resume runs/tiny"));
     CHECK(test::read_text(work.stream("err")).empty());
   }
+}
+
+TEST_CASE("a run that is told to stop says where the time went, if it was asked to") {
+  const StoppedWorkplace work(SIGTERM, {"--profile"});
+  CHECK(work.code == 128 + SIGTERM);
+  CHECK(work.last_line.starts_with("stopped by signal "));
+  const std::string log = test::read_text(work / "runs/tiny/train.log");
+  CHECK(log.find(" seconds went; ") != std::string::npos);
+  CHECK(log.find(" seconds went; ") < log.find("stopped by signal "));
 }
 
 TEST_CASE("a run stopped by a signal and resumed ends with the bytes of one never stopped") {

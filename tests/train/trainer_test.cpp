@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
+#include "autograd/profiler.h"
 #include "data/error.h"
 #include "tests/support/values.h"
 #include "tests/train/error_text.h"
@@ -85,6 +86,24 @@ TEST_CASE("the run that is compared with goes through epochs, in which steps fal
   CHECK(end.get_scalar<std::uint64_t>("train/epoch") == 4);
   CHECK(end.get_scalar<std::uint64_t>("train/batch") == 0);
   CHECK(end.get_scalar<std::uint64_t>("train/running_tokens") > 0);
+}
+
+TEST_CASE("a run under a profiler has the bytes of one without, and a row for each step it takes") {
+  TinyRun run;
+  const Profiler profiler;
+  run.train_to(tiny_steps);
+  check_same_end(run);
+
+  const auto calls = [profile = profiler.profile()](const std::string& name) {
+    std::uint64_t sum = 0;
+    for (const ProfileRow& row : profile.rows) sum += row.name == name ? row.calls : 0;
+    return sum;
+  };
+  CHECK(calls("batch preparation") == tiny_steps);
+  CHECK(calls("gradient norm") == tiny_steps);
+  CHECK(calls("optimizer step") == tiny_steps);
+  CHECK(calls("validation and decoding") == 3);
+  CHECK(calls("saving") >= 4);
 }
 
 TEST_CASE("another seed gives another end") {

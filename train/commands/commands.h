@@ -14,6 +14,7 @@ struct TrainArguments {
   std::vector<std::string> overrides;  ///< section.key=value
   std::string resume;                  ///< a run directory; empty for a new run
   bool fresh = false;                  ///< move a run that is in the way aside
+  bool profile = false;                ///< say at the end where the time went
 };
 int train_command(const TrainArguments& arguments);
 

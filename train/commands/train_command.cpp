@@ -4,12 +4,14 @@
 #include <array>
 #include <filesystem>
 #include <span>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
+#include "autograd/profiler.h"
 #include "data/error.h"
 #include "data/load_corpus.h"
 #include "train/checkpoint.h"
@@ -21,6 +23,7 @@
 #include "train/error.h"
 #include "train/exit_code.h"
 #include "train/format.h"
+#include "train/machine.h"
 #include "train/progress.h"
 #include "train/run_lock.h"
 #include "train/stop_signal.h"
@@ -54,11 +57,28 @@ void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::s
                                format_count(trainer.model().parameters.num_values()),
                                trainer.model().parameters.list().size(), kernels::num_threads(),
                                run_dir));
+  for (const auto& warning : {warning_about_cores(read_cores(), kernels::num_threads()),
+                              warning_about_blas(read_blas())}) {
+    if (warning) progress.message(*warning);
+  }
 }
 
-int train_to_the_end(Trainer& trainer, const std::string& run_dir, Progress& progress) {
-  const StopSignal stop;
+void report(const Profile& profile, Progress& progress) {
+  std::istringstream table(to_string(profile));
+  for (std::string line; std::getline(table, line);) progress.message(line);
+}
+
+void run(Trainer& trainer, const StopSignal& stop, bool profiled, Progress& progress) {
+  if (!profiled) return trainer.run(&stop);
+  const Profiler profiler;
   trainer.run(&stop);
+  report(profiler.profile(), progress);
+}
+
+int train_to_the_end(Trainer& trainer, const std::string& run_dir, bool profiled,
+                     Progress& progress) {
+  const StopSignal stop;
+  run(trainer, stop, profiled, progress);
   if (!trainer.finished()) {
     progress.message(
         fmt::format("stopped by signal {} and saved at step {}; go on with: tapestry "
@@ -96,7 +116,7 @@ int start(const TrainArguments& arguments) {
   write_config(directory, config);
   progress.log_to((directory.path() / "train.log").string());
   describe(trainer, corpus, run_dir, progress);
-  return train_to_the_end(trainer, run_dir, progress);
+  return train_to_the_end(trainer, run_dir, arguments.profile, progress);
 }
 
 /// The override of `key` that counts.
@@ -181,7 +201,7 @@ int resume(const TrainArguments& arguments) {
   progress.message(fmt::format("resuming {} at step {} of {}", arguments.resume,
                                format_count(trainer.step()), format_count(config.train.steps)));
   describe(trainer, corpus, arguments.resume, progress);
-  return train_to_the_end(trainer, arguments.resume, progress);
+  return train_to_the_end(trainer, arguments.resume, arguments.profile, progress);
 }
 
 }  // namespace

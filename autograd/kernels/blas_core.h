@@ -1,0 +1,8 @@
+#pragma once
+
+namespace tapestry::kernels {
+
+/// The kind of processor that OpenBLAS has chosen its kernels for, such as "SkylakeX".
+const char* blas_core();
+
+}  // namespace tapestry::kernels

@@ -1,0 +1,213 @@
+#include "autograd/profiler.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+
+#include "autograd/operation.h"
+#include "autograd/ops/attention.h"
+#include "autograd/ops/concat.h"
+#include "autograd/ops/linear.h"
+#include "autograd/ops/scale.h"
+#include "autograd/ops/sum.h"
+#include "autograd/tape.h"
+#include "tests/support/threads.h"
+
+using namespace tapestry;
+using kernels::count_product;
+
+namespace {
+
+const ProfileRow* find(const Profile& profile, std::string_view name, Phase phase) {
+  const auto found = std::ranges::find_if(
+      profile.rows, [&](const ProfileRow& row) { return row.name == name && row.phase == phase; });
+  return found == profile.rows.end() ? nullptr : &*found;
+}
+
+const ProfileRow& row(const Profile& profile, std::string_view name, Phase phase) {
+  const ProfileRow* found = find(profile, name, phase);
+  REQUIRE(found != nullptr);
+  return *found;
+}
+
+void check_row(const Profile& profile, std::string_view name, Phase phase, std::uint64_t calls,
+               double flops, double bytes) {
+  CAPTURE(name);
+  const ProfileRow& found = row(profile, name, phase);
+  CHECK(found.calls == calls);
+  CHECK(found.flops == flops);
+  CHECK(found.bytes == bytes);
+}
+
+Tensor ones(const Shape& shape, DType dtype = DType::float64) {
+  return Tensor::full(shape, 1.0, dtype);
+}
+
+/// Throws out of its forward.
+struct Failing {
+  static constexpr const char* name = "failing";
+  Tensor forward(const Tensor&) { throw std::runtime_error("no"); }
+  void backward(const Tensor&, Gradient) const {}
+};
+
+}  // namespace
+
+TEST_CASE("an operation has a row for its forward and one for its backward") {
+  const Tensor x = ones({2, 3});
+  const Tensor weight = ones({4, 3}).require_gradient();
+  const Tensor bias = ones({4}).require_gradient();
+  const Profiler profiler;
+  {
+    Tape tape;
+    const Tensor y = linear(x, weight, bias);
+    tape.backward(y, ones({2, 4}));
+  }
+  const Profile profile = profiler.profile();
+  // 2 * 2 * 3 * 4 operations; x, weight, bias and y.
+  check_row(profile, "linear", Phase::forward, 1, 48, 8 * (6 + 12 + 4 + 8));
+  // dweight alone needs a product; dy, and weight and bias with their gradients.
+  check_row(profile, "linear", Phase::backward, 1, 48, 8 * (8 + 2 * (12 + 4)));
+  CHECK(find(profile, "linear", Phase::inference) == nullptr);
+}
+
+TEST_CASE("calls without a tape are inference, those with one forward, recorded or not") {
+  const Tensor x = ones({3}, DType::float32);
+  const Profiler profiler;
+  scale(x, 2.0);
+  scale(x, 2.0);
+  {
+    const Tape tape;
+    scale(x, 2.0);
+  }
+  check_row(profiler.profile(), "scale", Phase::inference, 2, 0, 2 * 4 * (3 + 3));
+  check_row(profiler.profile(), "scale", Phase::forward, 1, 0, 4 * (3 + 3));
+}
+
+TEST_CASE("a list of inputs counts with all that is in it") {
+  const Profiler profiler;
+  const Tensor a = ones({2}).require_gradient();
+  {
+    Tape tape;
+    tape.backward(sum(concat({a, ones({3})}, 0)));
+  }
+  check_row(profiler.profile(), "concat", Phase::forward, 1, 0, 8 * (2 + 3 + 5));
+  check_row(profiler.profile(), "concat", Phase::backward, 1, 0, 8 * (5 + 2 * 2));
+}
+
+TEST_CASE("products are counted on whichever thread they run") {
+  const Tensor x = ones({300, 64});
+  const Tensor weight = ones({64, 64});
+  const Tensor heads = ones({2, 10, 4 * 16});
+  for (const std::size_t threads : {1, 4}) {
+    const testing::Threads number(threads);
+    const Profiler profiler;
+    linear(x, weight);
+    scaled_dot_product_attention(heads, heads, heads, {.num_heads = 4});
+    const Profile profile = profiler.profile();
+    CHECK(row(profile, "linear", Phase::inference).flops == 2.0 * 300 * 64 * 64);
+    // Scores and weighted values, of 2 * 4 heads.
+    CHECK(row(profile, "scaled_dot_product_attention", Phase::inference).flops ==
+          2.0 * 2 * 8 * 10 * 10 * 16);
+  }
+}
+
+TEST_CASE("a scope leaves out what scopes inside it book") {
+  const Profiler profiler;
+  {
+    const ProfileScope outer("outer", Phase::other);
+    count_product(1, 1, 1);
+    for (int i = 0; i < 2; ++i) {
+      const ProfileScope inner("inner", Phase::other);
+      count_product(1, 1, 10);
+      const ProfileScope innermost("innermost", Phase::forward);
+      count_product(1, 1, 100);
+    }
+    count_product(1, 1, 2);
+  }
+  count_product(1, 1, 1000);
+  const Profile profile = profiler.profile();
+  check_row(profile, "outer", Phase::other, 1, 2 * 3, 0);
+  check_row(profile, "inner", Phase::other, 2, 2 * 20, 0);
+  check_row(profile, "innermost", Phase::forward, 2, 2 * 200, 0);
+  check_row(profile, "everything else", Phase::other, 0, 0, 0);
+}
+
+TEST_CASE("a scope inside one of the same name counts once") {
+  const Profiler profiler;
+  {
+    const ProfileScope outer("again", Phase::other);
+    const ProfileScope inner("again", Phase::other);
+    count_product(1, 1, 5);
+  }
+  check_row(profiler.profile(), "again", Phase::other, 2, 10, 0);
+}
+
+TEST_CASE("one name in two phases has two rows") {
+  const Profiler profiler;
+  { const ProfileScope scope("both", Phase::forward); }
+  { const ProfileScope scope("both", Phase::backward); }
+  CHECK(row(profiler.profile(), "both", Phase::forward).calls == 1);
+  CHECK(row(profiler.profile(), "both", Phase::backward).calls == 1);
+}
+
+TEST_CASE("the rows add up to the whole time, the longest first") {
+  const Profiler profiler;
+  const Tensor x = ones({50, 50});
+  for (int i = 0; i < 20; ++i) scale(linear(x, x), 0.5);
+  const Profile profile = profiler.profile();
+  double seconds = 0.0;
+  for (const ProfileRow& each : profile.rows) {
+    CHECK(each.seconds >= 0.0);
+    seconds += each.seconds;
+  }
+  CHECK(seconds == doctest::Approx(profile.seconds).epsilon(1e-9));
+  CHECK(std::ranges::is_sorted(profile.rows, std::greater{}, &ProfileRow::seconds));
+}
+
+TEST_CASE("an operation that throws is booked, and what follows is booked as ever") {
+  const Profiler profiler;
+  {
+    const ProfileScope outer("outer", Phase::other);
+    CHECK_THROWS_AS(apply(Failing{}, ones({1})), std::runtime_error);
+    count_product(1, 1, 1);
+  }
+  CHECK(row(profiler.profile(), "failing", Phase::inference).calls == 1);
+  CHECK(row(profiler.profile(), "outer", Phase::other).flops == 2);
+}
+
+TEST_CASE("without a profiler a scope is false and nothing is booked later") {
+  scale(ones({1}), 2.0);
+  {
+    const ProfileScope scope("before", Phase::other);
+    CHECK_FALSE(scope);
+    CHECK(Profiler::active() == nullptr);
+  }
+  const Profiler profiler;
+  CHECK(Profiler::active() == &profiler);
+  const Profile profile = profiler.profile();
+  REQUIRE(profile.rows.size() == 1);
+  CHECK(profile.rows[0].name == "everything else");
+  CHECK(profile.rows[0].seconds == profile.seconds);
+}
+
+TEST_CASE("the innermost profiler takes note, and the outer one again after it") {
+  const Profiler outer;
+  {
+    const Profiler inner;
+    scale(ones({1}), 2.0);
+    CHECK(row(inner.profile(), "scale", Phase::inference).calls == 1);
+    CHECK(find(outer.profile(), "scale", Phase::inference) == nullptr);
+  }
+  scale(ones({1}), 2.0);
+  CHECK(row(outer.profile(), "scale", Phase::inference).calls == 1);
+}
+
+TEST_CASE("operations of another thread have no rows") {
+  const Profiler profiler;
+  std::thread([] { scale(ones({1}), 2.0); }).join();
+  CHECK(profiler.profile().rows.size() == 1);
+}
