@@ -4,7 +4,7 @@
 
 #include "autograd/kernels/attention_softmax.h"
 #include "autograd/kernels/attention_tile.h"
-#include "autograd/kernels/memory.h"
+#include "autograd/kernels/scratch.h"
 
 namespace tapestry::kernels {
 namespace {
@@ -14,8 +14,8 @@ void forward_tile(const AttentionProblem& p, const Tile& t, const Operands<T>& o
                   T* out, T* saved) {
   const std::size_t out_stride = p.heads * p.d_v;
   if (t.empty()) return zero_rows(t.rows(), p.d_v, out, out_stride);
-  const Memory scratch(2 * t.size() * sizeof(T));
-  T* const dropped = reinterpret_cast<T*>(scratch.data());
+  thread_local Scratch scratch;
+  T* const dropped = scratch.of<T>(2 * t.size());
   T* const weights = saved != nullptr ? saved : dropped + t.size();
   tile_weights(p, t, o, weights);
   if (p.dropout > 0) drop_weights(p, t, weights, dropped);
@@ -46,8 +46,8 @@ void attention_weights(const AttentionProblem& p, const T* q, const T* k, T* wei
     T* const w = weights + ((t.b * p.heads + t.head) * p.n_q + t.begin) * p.n_k;
     std::fill_n(w, t.rows() * p.n_k, T(0));
     if (t.empty()) return;
-    const Memory scratch(t.size() * sizeof(T));
-    T* const of_tile = reinterpret_cast<T*>(scratch.data());
+    thread_local Scratch scratch;
+    T* const of_tile = scratch.of<T>(t.size());
     tile_weights(p, t, operands_of<T>(p, t, q, k, nullptr), of_tile);
     for (std::size_t r = 0; r < t.rows(); ++r) {
       std::copy_n(of_tile + r * t.stride(), t.columns(), w + r * p.n_k + t.first_key);

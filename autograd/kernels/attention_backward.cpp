@@ -4,7 +4,7 @@
 #include "autograd/kernels/attention_softmax.h"
 #include "autograd/kernels/attention_tile.h"
 #include "autograd/kernels/gemm.h"
-#include "autograd/kernels/memory.h"
+#include "autograd/kernels/scratch.h"
 
 namespace tapestry::kernels {
 namespace {
@@ -57,8 +57,8 @@ template <class T>
 void Backward<T>::run_tile(const Tile& t, const Gradients<T>& d) const {
   const Operands<T> o = operands_of(p, t, q, k, v);
   const T* const dy = g + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin);
-  const Memory scratch(3 * t.size() * sizeof(T));
-  T* const ds = reinterpret_cast<T*>(scratch.data());
+  thread_local Scratch scratch;
+  T* const ds = scratch.of<T>(3 * t.size());
   const auto [weights, used] = weights_of(t, o, ds + t.size(), ds + 2 * t.size());
   const std::size_t rows = t.rows(), columns = t.columns(), stride = t.stride();
   if (d.dv) {

@@ -8,6 +8,7 @@
 #include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/kernels/scratch.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
@@ -30,24 +31,6 @@ struct Product {
 };
 
 std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-
-/// Memory of a thread that is kept from one product to the next.
-template <class T>
-class Scratch {
- public:
-  T* of(std::size_t n) {
-    if (n > size_) {
-      memory_ = {};
-      memory_ = Memory(n * sizeof(T));
-      size_ = n;
-    }
-    return reinterpret_cast<T*>(memory_.data());
-  }
-
- private:
-  Memory memory_;
-  std::size_t size_ = 0;
-};
 
 /// The columns of b (k, n) as tiles read them: panels of tile_width columns, each with all of its k
 /// rows one after the other; or the first ones where they are.
@@ -103,8 +86,8 @@ class RowPanels {
   RowPanels(const Product<T>& x, std::size_t begin, std::size_t end, std::size_t p, std::size_t k)
       : a_(x.a), begin_(begin), p_(p), k_(k), packed_(nullptr) {
     if (x.n <= 2 * tile_width<T>) return;  // each row is read too seldom to pay for it
-    thread_local Scratch<T> scratch;
-    packed_ = scratch.of(row_block * k_block + lanes<T>);
+    thread_local Scratch scratch;
+    packed_ = scratch.of<T>(row_block * k_block + lanes<T>);
     pack_rows(a_, begin, end, p, k, packed_);
   }
 
@@ -193,8 +176,8 @@ void multiply_in_parallel(const Product<T>& x, const ColumnPanels<T>& columns) {
 template <class T>
 void multiply_here(const Product<T>& x, const Operand<T>& b) {
   auto columns = ColumnPanels<T>::for_rows(x.m, b, x.k, x.n);
-  thread_local Scratch<T> scratch;
-  columns.use(scratch.of(columns.packed_size()));
+  thread_local Scratch scratch;
+  columns.use(scratch.of<T>(columns.packed_size()));
   columns.pack(0, columns.packed_count());
   multiply_part(x, columns, {0, x.m, 0, columns.count()});
 }

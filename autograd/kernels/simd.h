@@ -5,6 +5,9 @@
 #include <limits>
 #include <utility>
 #include <xsimd/xsimd.hpp>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #include "autograd/kernels/target.h"
 
@@ -23,12 +26,35 @@ Vec<T> load(const T* data) {
   return Vec<T>::load_unaligned(data);
 }
 
-/// The n < lanes values at `data`, followed by `fill`.
+#if defined(__AVX512F__)
+namespace detail {
+
+inline __m512 load_first(const float* data, std::size_t n, __m512 rest) {
+  return _mm512_mask_loadu_ps(rest, static_cast<__mmask16>((1U << n) - 1U), data);
+}
+inline __m512d load_first(const double* data, std::size_t n, __m512d rest) {
+  return _mm512_mask_loadu_pd(rest, static_cast<__mmask8>((1U << n) - 1U), data);
+}
+inline void store_first(float* data, std::size_t n, __m512 value) {
+  _mm512_mask_storeu_ps(data, static_cast<__mmask16>((1U << n) - 1U), value);
+}
+inline void store_first(double* data, std::size_t n, __m512d value) {
+  _mm512_mask_storeu_pd(data, static_cast<__mmask8>((1U << n) - 1U), value);
+}
+
+}  // namespace detail
+#endif
+
+/// The n <= lanes values at `data`, followed by `fill`.
 template <class T>
 Vec<T> load_tail(const T* data, std::size_t n, T fill = T(0)) {
+#if defined(__AVX512F__)
+  return Vec<T>(detail::load_first(data, n, Vec<T>(fill).data));
+#else
   alignas(64) T buffer[lanes<T>];
   std::fill(std::copy_n(data, n, buffer), buffer + lanes<T>, fill);
   return Vec<T>::load_aligned(buffer);
+#endif
 }
 
 /// `value` as it is, but kept from merging with a sum around it into one fused multiply-add: the
@@ -48,11 +74,17 @@ void store(const Target<T>& out, std::size_t i, const Vec<T>& value) {
   (out.add ? load(out.data + i) + rounded(value) : value).store_unaligned(out.data + i);
 }
 
+/// The first n <= lanes values.
 template <class T>
 void store_tail(const Target<T>& out, std::size_t i, std::size_t n, const Vec<T>& value) {
+#if defined(__AVX512F__)
+  T* const to = out.data + i;
+  detail::store_first(to, n, (out.add ? load_tail(to, n) + rounded(value) : value).data);
+#else
   alignas(64) T buffer[lanes<T>];
   value.store_aligned(buffer);
   for (std::size_t k = 0; k < n; ++k) out.put(i + k, buffer[k]);
+#endif
 }
 
 /// out[i] = f(in[i]...) for i < n; f takes and returns vectors.
@@ -105,11 +137,10 @@ T map_and_sum(std::size_t n, const T* in, T* out, F&& f) {
   for (; i < n; i += lanes<T>) {
     const std::size_t left = std::min(lanes<T>, n - i);
     const Vec<T> last = f(load_tail(in + i, left, T(1)));
+    store_tail(Target<T>{out}, i, left, last);
     alignas(64) T buffer[lanes<T>];
     last.store_aligned(buffer);
-    std::copy_n(buffer, left, out + i);
-    std::fill(buffer + left, buffer + lanes<T>, T(0));
-    even += Vec<T>::load_aligned(buffer);
+    even += load_tail(buffer, left);
   }
   return xsimd::hadd(even + odd);
 }
