@@ -163,8 +163,9 @@ TEST_CASE("a product without rows or columns writes nothing") {
 }
 
 TEST_CASE("a bias is added to every row, once: no inner extent, tall blocks and wide blocks") {
-  const std::size_t sizes[][3] = {
-      {90, 70, 0}, {90, 70, 3}, {90, 70, 70}, {40, 203, 50}, {33, 601, 40}};
+  const std::size_t sizes[][3] = {{90, 70, 0},   {90, 70, 3},    {90, 70, 70},  {40, 203, 50},
+                                  {33, 601, 40}, {90, 70, 256},  {90, 70, 257}, {90, 70, 300},
+                                  {13, 33, 700}, {600, 520, 514}};
   for (const auto& [m, n, k] : sizes) {
     CAPTURE(n);
     CAPTURE(k);

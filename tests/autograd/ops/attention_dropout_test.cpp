@@ -22,6 +22,15 @@ TEST_CASE("the gradients of attention agree with differences with dropout of the
   CHECK(gradient_error(run, {q, k, v}) < 1e-6);
 }
 
+TEST_CASE("where weights are too many to be kept backward drops what forward dropped") {
+  const Tensor q = random_leaf({1, 3, 2}, 1);
+  const Tensor k = random_leaf({1, 90, 2}, 2);
+  const Tensor v = random_leaf({1, 90, 2}, 3);
+  const AttentionOptions options{.num_heads = 1, .dropout = 0.4, .random = RandomStream(5)};
+  CHECK(gradient_error([&] { return scaled_dot_product_attention(q, k, v, options); }, {q, k, v}) <
+        1e-6);
+}
+
 TEST_CASE("no two queries, heads or sentences draw the same dropout of their weights") {
   constexpr std::size_t batch = 2, n_q = 130, n_k = 32, heads = 2;
   const Tensor q = Tensor::zeros({batch, n_q, heads}, DType::float32);

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include "autograd/ops/add.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/sum.h"
 #include "autograd/tape.h"
 #include "tests/autograd/ops/attend.h"
 #include "tests/support/gradients.h"
@@ -122,6 +124,19 @@ TEST_CASE("a sentence with everything masked gets zeros and leaves the batch aro
                                       std::vector<double>(n_k * 10), std::vector<double>(n_k * 6)};
       CHECK(part(masked, batch, 1) == zeros);
     }
+  }
+}
+
+TEST_CASE("keys that nobody sees keep the gradients that other uses of them contribute") {
+  const AttentionMask mask = AttentionMask::padding({2});
+  for (const std::size_t n_q : {3, 70}) {  // one tile, and two
+    const Tensor q = random_leaf({1, n_q, 2}, 1), k = random_leaf({1, 4, 2}, 2);
+    Tape tape;
+    const Tensor attended = attend(q, k, k, mask);
+    tape.backward(sum(attended) + sum(k));  // the sum comes last, so its gradient is there first
+    const std::vector<double> gradient = values_of(k.gradient());
+    for (std::size_t i = 4; i < 8; ++i) CHECK(gradient[i] == 1.0);
+    for (std::size_t i = 0; i < 4; ++i) CHECK(gradient[i] != 1.0);
   }
 }
 
