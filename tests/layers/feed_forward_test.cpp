@@ -77,11 +77,13 @@ TEST_CASE("a feed-forward block treats each position alone") {
 }
 
 TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
-  const Block block(2, 3, Activation::relu, 1.0);
-  set_values(block.parameters, "ff.linear2.bias", {7, 8});
-  const Tensor x = random_leaf({2, 2}, 1);
-  check_values(block.layer(x, RandomStream(1)), {7, 8, 7, 8});
-  CHECK(values_of(block.layer(x, {})) != values_of(block.layer(x, RandomStream(1))));
+  for (const Activation activation : activations) {
+    const Block block(2, 3, activation, 1.0);
+    set_values(block.parameters, "ff.linear2.bias", {7, 8});
+    const Tensor x = random_leaf({2, 2}, 1);
+    check_values(block.layer(x, RandomStream(1)), {7, 8, 7, 8});
+    CHECK(values_of(block.layer(x, {})) != values_of(block.layer(x, RandomStream(1))));
+  }
 }
 
 TEST_CASE("the gradients of a feed-forward block agree with differences, with dropout too") {

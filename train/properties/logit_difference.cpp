@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "autograd/kernels/gemm.h"
 #include "train/properties/step.h"
 
 namespace tapestry {
@@ -54,5 +55,7 @@ LogitDifference largest_difference(const Batch& batch, const Tensor& before, con
   std::iota(same.begin(), same.end(), std::size_t{0});
   return largest_difference(batch, before, after, same);
 }
+
+double allowed_rounding() { return kernels::gemm_uses_blas() ? 1e-12 : 0.0; }
 
 }  // namespace tapestry

@@ -56,17 +56,17 @@ PropertyResult padding(const Subject& subject) {
     return fails(fmt::format("{} with other values in the padding", content.to_string()));
   }
   const auto width = largest_difference(batch, logits, wide_logits);
-  if (width.most > allowed_rounding * width.largest) {
+  if (width.most > allowed_rounding() * width.largest) {
     return fails(fmt::format("{} with {} more columns of source padding and {} of target padding",
                              width.to_string(), source, target));
   }
   const double before = loss_of(model, batch, {}), after = loss_of(model, wide, {});
-  if (!(std::abs(after - before) <= allowed_rounding * std::abs(before))) {
+  if (!(std::abs(after - before) <= allowed_rounding() * std::abs(before))) {
     return fails(fmt::format("loss went from {:.15g} to {:.15g} with more padding", before, after));
   }
   return holds(fmt::format(
-      "its values change no bit of the logits; {} + {} more columns: {:.1e} (allowed {:.0e})",
-      source, target, width.most, allowed_rounding * width.largest));
+      "its values change no bit of the logits; {} + {} more columns change them by {} (allowed {})",
+      source, target, width.most, allowed_rounding() * width.largest));
 }
 
 }  // namespace tapestry

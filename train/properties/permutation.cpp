@@ -26,11 +26,11 @@ PropertyResult permutation(const Subject& subject) {
   const ExaminedModel model = subject.copy(DType::float64);
   const auto difference = largest_difference(batch, logits_of(model, batch),
                                              logits_of(model, rows_of(batch, order)), order);
-  const double allowed = allowed_rounding * difference.largest;
+  const double allowed = allowed_rounding() * difference.largest;
   if (difference.most > allowed) {
     return fails(fmt::format("{} in a batch back to front", difference.to_string()));
   }
-  return holds(fmt::format("{} sentences back to front: logits differ by {:.1e} (allowed {:.0e})",
+  return holds(fmt::format("{} sentences back to front: logits differ by {} (allowed {})",
                            batch.rows, difference.most, allowed));
 }
 

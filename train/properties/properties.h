@@ -12,11 +12,12 @@ namespace tapestry {
 /// source inputs behind and within the sentence.
 PropertyResult causality(const Subject& subject);
 
-/// What stands in the padding changes no bit of any token's logits; more columns of it change them
-/// and the loss by no more than rounding.
+/// What stands in the padding changes no bit of any token's logits, nor do more columns of it, nor
+/// of the loss (up to allowed_rounding()).
 PropertyResult padding(const Subject& subject);
 
-/// The sentences of a batch in another order have the same logits in that order, up to rounding.
+/// The sentences of a batch in another order have the same logits in that order, to the last bit
+/// (up to allowed_rounding()).
 PropertyResult permutation(const Subject& subject);
 
 /// Logits, loss and gradients, with dropout, have the same bits on 1, 2, 3 and all threads.

@@ -136,8 +136,8 @@ TEST_CASE("products agree with triple loops for all transpositions and odd sizes
 }
 
 TEST_CASE("products beyond the size of a split agree with triple loops, tall and wide") {
-  const std::size_t sizes[][3] = {
-      {200, 50, 40}, {50, 203, 40}, {601, 40, 33}, {33, 601, 40}, {129, 129, 65}};
+  const std::size_t sizes[][3] = {{200, 50, 40},  {50, 203, 40}, {601, 40, 33}, {33, 601, 40},
+                                  {129, 129, 65}, {30, 40, 513}, {61, 33, 1024}};
   for (const auto& [m, n, k] : sizes) {
     for (const std::size_t threads : {1, 2}) {
       const testing::Threads count(threads);
