@@ -59,6 +59,27 @@ void check_folds() {
   }
 }
 
+template <class T>
+void check_map_and_sum() {
+  const auto square = [](const Vec<T>& v) { return v * v; };
+  for (const std::size_t n : sizes) {
+    CAPTURE(n);
+    const std::vector<T> a = uneven<T>(n);
+    std::vector<T> out(n + 1, T(99)), in_place = a;
+    const T sum = map_and_sum(n, a.data(), out.data(), square);
+    CHECK(map_and_sum(n, in_place.data(), in_place.data(), square) == sum);
+    double expected = 0.0;
+    for (std::size_t i = 0; i < n; ++i) {
+      CHECK(out[i] == a[i] * a[i]);
+      CHECK(in_place[i] == out[i]);
+      expected += static_cast<double>(out[i]);
+    }
+    CHECK(out[n] == T(99));
+    CHECK(std::abs(static_cast<double>(sum) - expected) <=
+          static_cast<double>(std::numeric_limits<T>::epsilon()) * static_cast<double>(n));
+  }
+}
+
 /// How many of 37 equal products, written or added to equal values, differ from the first.
 template <class T>
 std::size_t uneven_products(bool add) {
@@ -91,6 +112,11 @@ TEST_CASE("map writes or adds n values and leaves what follows alone") {
 TEST_CASE("sum_of and max_of see each of n values once") {
   check_folds<float>();
   check_folds<double>();
+}
+
+TEST_CASE("map_and_sum writes n values, in place too, and sums each of them once") {
+  check_map_and_sum<float>();
+  check_map_and_sum<double>();
 }
 
 TEST_CASE("max_of of negative values does not see the filling of the last vector") {
