@@ -3,12 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "autograd/kernels/blas.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
+#include "tests/autograd/kernels/product_check.h"
 #include "tests/support/threads.h"
 
 // The library declares BLAS itself, so cblas.h is not included.
@@ -16,89 +16,9 @@ extern "C" int openblas_get_num_threads(void);
 
 using namespace tapestry;
 using namespace tapestry::kernels;
+using namespace tapestry::kernels::testing;
 
 namespace {
-
-template <class T>
-struct Matrix {
-  std::size_t rows, columns, stride;
-  bool transposed;  ///< stored (columns, rows)
-  std::vector<T> data;
-
-  Matrix(std::size_t m, std::size_t n, bool is_transposed, std::size_t padding, double seed)
-      : rows(m), columns(n), stride((is_transposed ? m : n) + padding), transposed(is_transposed) {
-    data.resize((transposed ? n : m) * stride + 1);
-    for (std::size_t i = 0; i < data.size(); ++i) {
-      data[i] = static_cast<T>(std::sin(seed + 2.3 * static_cast<double>(i)));
-    }
-  }
-  double at(std::size_t i, std::size_t j) const {
-    return static_cast<double>(transposed ? data[j * stride + i] : data[i * stride + j]);
-  }
-  Operand<T> operand() const { return {data.data(), stride, transposed}; }
-};
-
-template <class T>
-using Gemm = void (*)(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>, Target<T>,
-                      std::size_t, const T*);
-
-/// A product with its right operand laid out beforehand.
-template <class T>
-void by_packed(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
-               Target<T> out, std::size_t out_stride, const T* bias) {
-  gemm_packed<T>(m, scale, a, PackedOperand<T>(k, n, b), out, out_stride, bias);
-}
-
-struct Case {
-  std::size_t m, n, k;
-  bool a_transposed = false, b_transposed = false, add = false;
-  std::size_t padding = 0;
-  double scale = 1.0;
-};
-
-/// Checks one product against a triple loop, and that nothing beside the result is written to.
-template <class T>
-void check_product(Gemm<T> gemm_function, const Case& c) {
-  CAPTURE(c.m);
-  CAPTURE(c.n);
-  CAPTURE(c.k);
-  CAPTURE(c.a_transposed);
-  CAPTURE(c.b_transposed);
-  CAPTURE(c.add);
-  const Matrix<T> a(c.m, c.k, c.a_transposed, c.padding, 1.0);
-  const Matrix<T> b(c.k, c.n, c.b_transposed, c.padding, 2.0);
-  const std::size_t stride = c.n + c.padding;
-  const T before = c.add ? T(0.5) : std::numeric_limits<T>::quiet_NaN();
-  const T guard = T(77);
-  std::vector<T> out(c.m * stride + 1, guard);
-  for (std::size_t i = 0; i < c.m; ++i) std::fill_n(out.data() + i * stride, c.n, before);
-
-  gemm_function(c.m, c.n, c.k, static_cast<T>(c.scale), a.operand(), b.operand(),
-                {out.data(), c.add}, stride, nullptr);
-
-  double worst = 0.0;
-  bool guarded = out.back() == guard;
-  for (std::size_t i = 0; i < c.m; ++i) {
-    for (std::size_t j = 0; j < stride; ++j) {
-      const auto found = static_cast<double>(out[i * stride + j]);
-      if (j >= c.n) {
-        guarded = guarded && found == static_cast<double>(guard);
-        continue;
-      }
-      double sum = c.add ? 0.5 : 0.0, magnitude = 1.0;
-      for (std::size_t l = 0; l < c.k; ++l) {
-        const double term = c.scale * a.at(i, l) * b.at(l, j);
-        sum += term;
-        magnitude += std::abs(term);
-      }
-      const double error = std::abs(found - sum) / magnitude;
-      worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
-    }
-  }
-  CHECK(guarded);
-  CHECK(worst <=
-        static_cast<double>(std::numeric_limits<T>::epsilon()) * (2.0 + static_cast<double>(c.k)));
-}
 
 template <class T>
 void check_all_transpositions(std::size_t m, std::size_t n, std::size_t k) {
@@ -140,7 +60,7 @@ TEST_CASE("products beyond the size of a split agree with triple loops, tall and
                                   {129, 129, 65}, {30, 40, 513}, {61, 33, 1024}};
   for (const auto& [m, n, k] : sizes) {
     for (const std::size_t threads : {1, 2}) {
-      const testing::Threads count(threads);
+      const tapestry::testing::Threads count(threads);
       check_all_transpositions<float>(m, n, k);
       check_all_transpositions<double>(m, n, k);
     }
@@ -197,7 +117,7 @@ TEST_CASE("products have the same bits on any number of threads") {
     for (const bool transposed : {false, true}) {
       const Matrix<float> a(m, k, transposed, 0, 1.0);
       const Matrix<float> b(k, n, !transposed, 0, 2.0);
-      CHECK(testing::same_on_any_number_of_threads([&, m = m, n = n, k = k] {
+      CHECK(tapestry::testing::same_on_any_number_of_threads([&, m = m, n = n, k = k] {
         std::vector<float> out(m * n);
         gemm<float>(m, n, k, 1.0F, a.operand(), b.operand(), {out.data()}, n);
         return out;
@@ -229,7 +149,7 @@ TEST_CASE("the bits of an element do not depend on which rows and columns are co
 }
 
 TEST_CASE("BLAS starts no threads of its own") {
-  const testing::Threads count(4);
+  const tapestry::testing::Threads count(4);
   const float value = 1.0F;
   float out = 0.0F;
   blas_gemm<float>(1, 1, 1, 1.0F, {&value, 1}, {&value, 1}, {&out}, 1);
@@ -237,7 +157,7 @@ TEST_CASE("BLAS starts no threads of its own") {
 }
 
 TEST_CASE("gemm_here works inside the pieces of parallel_for") {
-  const testing::Threads count(2);
+  const tapestry::testing::Threads count(2);
   constexpr std::size_t n = 70;
   const Matrix<float> a(n, n, false, 0, 1.0);
   std::vector<std::vector<float>> results(6, std::vector<float>(n * n));
