@@ -19,6 +19,7 @@
 #include "autograd/ops/gelu_tanh.h"
 #include "autograd/ops/layer_norm.h"
 #include "autograd/ops/linear.h"
+#include "autograd/ops/linear_cross_entropy.h"
 #include "autograd/ops/log.h"
 #include "autograd/ops/log_softmax.h"
 #include "autograd/ops/matmul.h"
@@ -137,6 +138,11 @@ const std::map<std::string, Tensor (*)(In)> operations{
     {"cross_entropy",
      [](In in) {
        return cross_entropy(in["logits"], in.ids("targets"), cross_entropy_options(in));
+     }},
+    {"linear_cross_entropy",
+     [](In in) {
+       return linear_cross_entropy(in["x"], in["weight"], in["bias"], in.ids("targets"),
+                                   cross_entropy_options(in));
      }},
     {"mean_squared_error", [](In in) { return mean_squared_error(in["a"], in["b"]); }},
     {"concat",

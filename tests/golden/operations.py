@@ -165,12 +165,13 @@ def lookups(file):
               factor=math.sqrt(5), padding_id=0)
 
 
-def losses(file):
-    def cross_entropy(logits, targets, label_smoothing, ignored_id, normalizer):
-        total = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=ignored_id,
-                                label_smoothing=label_smoothing, reduction="sum")
-        return total / (normalizer or (targets != ignored_id).sum())
+def cross_entropy(logits, targets, label_smoothing, ignored_id, normalizer):
+    total = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=ignored_id,
+                            label_smoothing=label_smoothing, reduction="sum")
+    return total / (normalizer or (targets != ignored_id).sum())
 
+
+def losses(file):
     targets = torch.tensor([[3, 1, 0], [5, 3, 6]])
     for form, options in {
             "plain": (0.0, -100, 0), "smoothed": (0.1, -100, 0), "ignored": (0.0, 3, 0),
@@ -224,10 +225,23 @@ def dropouts(file):
                   residual=random(*VECTORS), x=random(*VECTORS), rate=rate)
 
 
+def projected_losses(file):
+    def linear_cross_entropy(x, weight, bias, **others):
+        return cross_entropy(F.linear(x, weight, bias), **others)
+
+    for form, options in {"plain": (0.0, -100, 0), "smoothed_ignored": (0.1, 3, 0),
+                          "normalized": (0.1, -100, 11)}.items():
+        smoothing, ignored, normalizer = options
+        operation(file, f"linear_cross_entropy/{form}", linear_cross_entropy, x=random(2, 3, 5),
+                  weight=random(9, 5), bias=random(9),
+                  targets=torch.tensor([[3, 1, 0], [5, 3, 8]]), label_smoothing=smoothing,
+                  ignored_id=ignored, normalizer=normalizer)
+
+
 def main():
     file = GoldenFile(__file__)
     for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
-                  attentions, lookups, losses, rearrangements, dropouts):
+                  attentions, lookups, losses, rearrangements, dropouts, projected_losses):
         group(file)
     file.write()
 

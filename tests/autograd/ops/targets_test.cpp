@@ -1,0 +1,38 @@
+#include "autograd/ops/targets.h"
+
+#include <doctest/doctest.h>
+
+#include <xtensor/xtensor.hpp>
+
+using namespace tapestry;
+
+TEST_CASE("targets are -1 where they are ignored, and the others divide the loss") {
+  const Targets targets("op", Ids{{4, 0}, {0, 2}}, 5, {.ignored_id = 0, .label_smoothing = 0.25});
+  const kernels::CrossEntropyProblem problem = targets.problem();
+  REQUIRE(problem.rows == 4);
+  CHECK(std::vector<std::int32_t>(problem.targets, problem.targets + 4) ==
+        std::vector<std::int32_t>{4, -1, -1, 2});
+  CHECK(problem.vocabulary == 5);
+  CHECK(problem.label_smoothing == 0.25);
+  CHECK(targets.normalizer() == 2.0);
+}
+
+TEST_CASE("an id that is ignored need not be in the vocabulary, and a given normalizer is kept") {
+  const Targets targets("op", Ids{{99, 99}}, 5, {.ignored_id = 99, .normalizer = 7});
+  CHECK(targets.size() == 2);
+  CHECK(targets.problem().targets[1] == -1);
+  CHECK(targets.normalizer() == 7.0);
+}
+
+TEST_CASE("a number is left at its destination, by a moved one too, and nowhere by a copy") {
+  double place = 1.0;
+  Destination first(&place);
+  const Destination copy(first);
+  copy.put(2.0);
+  CHECK(place == 1.0);
+  const Destination moved(std::move(first));
+  moved.put(3.0);
+  CHECK(place == 3.0);
+  Destination(nullptr).put(4.0);
+  CHECK(place == 3.0);
+}
