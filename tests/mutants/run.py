@@ -18,6 +18,8 @@ from weave import weave, woven
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants; no table is written")
+    parser.add_argument("--replace", action="store_true",
+                        help="with --only: put their rows into the table")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time; default 2")
     parser.add_argument("--list", action="store_true", help="print the names and end")
     parser.add_argument("--check", action="store_true",
@@ -88,6 +90,8 @@ def main():
     print(report.summary(selected, trials, minutes, options.jobs))
     if not options.only:
         report.write_table(selected, trials, minutes, options.jobs)
+    elif options.replace:
+        report.replace_rows(mutants, selected, trials)
     return 1 if report.escaped(selected, trials) else 0
 
 

@@ -131,12 +131,16 @@ TEST_CASE("keys that nobody sees keep the gradients that other uses of them cont
   const AttentionMask mask = AttentionMask::padding({2});
   for (const std::size_t n_q : {3, 70}) {  // one tile, and two
     const Tensor q = random_leaf({1, n_q, 2}, 1), k = random_leaf({1, 4, 2}, 2);
+    const Tensor v = random_leaf({1, 4, 2}, 3);
     Tape tape;
-    const Tensor attended = attend(q, k, k, mask);
-    tape.backward(sum(attended) + sum(k));  // the sum comes last, so its gradient is there first
-    const std::vector<double> gradient = values_of(k.gradient());
-    for (std::size_t i = 4; i < 8; ++i) CHECK(gradient[i] == 1.0);
-    for (std::size_t i = 0; i < 4; ++i) CHECK(gradient[i] != 1.0);
+    const Tensor attended = attend(q, k, v, mask);
+    // The sums come last, so their gradients are there first.
+    tape.backward(sum(attended) + (sum(k) + sum(v)));
+    for (const Tensor& x : {k, v}) {
+      const std::vector<double> gradient = values_of(x.gradient());
+      for (std::size_t i = 4; i < 8; ++i) CHECK(gradient[i] == 1.0);
+      for (std::size_t i = 0; i < 4; ++i) CHECK(gradient[i] != 1.0);
+    }
   }
 }
 
