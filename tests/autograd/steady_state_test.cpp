@@ -1,9 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "autograd/kernels/memory.h"
 #include "autograd/ops/add.h"
 #include "autograd/ops/gelu.h"
@@ -11,29 +7,13 @@
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/square.h"
 #include "autograd/tape.h"
+#include "tests/support/allocations.h"
 #include "tests/support/gradients.h"
 #include "tests/support/threads.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;
 using namespace tapestry::testing;
-
-namespace {
-
-std::atomic<std::size_t> allocations = 0;
-
-}  // namespace
-
-// The whole test program counts its calls of operator new, so that nothing gets past the pool
-// unseen.
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -63,15 +43,15 @@ TEST_CASE("after warm-up a step on the same shapes takes nothing from the system
     for (int warm_up = 0; warm_up < 2; ++warm_up) step(weight, bias, x);
 
     const kernels::MemoryStatistics before = kernels::memory_statistics();
-    const std::size_t allocations_before = allocations;
+    const std::uint64_t calls_before = calls_of_new();
     for (int repeat = 0; repeat < 3; ++repeat) step(weight, bias, x);
-    const std::size_t allocations_after = allocations;
+    const std::uint64_t calls_after = calls_of_new();
     const kernels::MemoryStatistics after = kernels::memory_statistics();
 
     CHECK(after.system_allocations == before.system_allocations);
     CHECK(after.bytes_reserved == before.bytes_reserved);
     CHECK(after.bytes_in_use == before.bytes_in_use);
-    CHECK(allocations_after == allocations_before);
+    CHECK(calls_after == calls_before);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "autograd/kernels/memory.h"
-#include "tests/bench/allocations.h"
+#include "tests/support/allocations.h"
 
 namespace tapestry::bench {
 
@@ -22,7 +22,7 @@ Counts Counts::now() {
   getrusage(RUSAGE_SELF, &usage);
   return {.page_faults = static_cast<std::uint64_t>(usage.ru_minflt + usage.ru_majflt),
           .pool_allocations = kernels::memory_statistics().system_allocations,
-          .calls_of_new = bench::calls_of_new()};
+          .calls_of_new = testing::calls_of_new()};
 }
 
 Counts Counts::operator-(const Counts& earlier) const {

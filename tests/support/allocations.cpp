@@ -1,4 +1,4 @@
-#include "tests/bench/allocations.h"
+#include "tests/support/allocations.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -8,27 +8,49 @@ namespace {
 
 std::atomic<std::uint64_t> calls = 0;
 
-void* counted(void* memory) {
+void* counted(std::size_t bytes) noexcept {
   calls.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+void* counted(std::size_t bytes, std::align_val_t alignment) noexcept {
+  calls.fetch_add(1, std::memory_order_relaxed);
+  const auto unit = static_cast<std::size_t>(alignment);
+  return std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+}
+
+void* or_throw(void* memory) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
 }  // namespace
 
-// The forms for arrays and those that do not throw call these.
-void* operator new(std::size_t bytes) { return counted(std::malloc(bytes == 0 ? 1 : bytes)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  const auto unit = static_cast<std::size_t>(alignment);
-  return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit));
+// All forms, also those that the standard library would send here: a sanitizer has its own in that
+// place, and memory from its new may not go to the delete below.
+void* operator new(std::size_t n) { return or_throw(counted(n)); }
+void* operator new[](std::size_t n) { return or_throw(counted(n)); }
+void* operator new(std::size_t n, std::align_val_t a) { return or_throw(counted(n, a)); }
+void* operator new[](std::size_t n, std::align_val_t a) { return or_throw(counted(n, a)); }
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return counted(n); }
+void* operator new[](std::size_t n, const std::nothrow_t&) noexcept { return counted(n); }
+void* operator new(std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return counted(n, a);
+}
+void* operator new[](std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return counted(n, a);
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
-namespace tapestry::bench {
+namespace tapestry::testing {
 
 std::uint64_t calls_of_new() { return calls.load(std::memory_order_relaxed); }
 
-}  // namespace tapestry::bench
+}  // namespace tapestry::testing
