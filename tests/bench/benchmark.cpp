@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
+#include "autograd/profiler.h"
 #include "tests/bench/gemm_peak.h"
 #include "tests/bench/measurements.h"
 #include "tests/bench/step.h"
@@ -36,6 +37,10 @@ struct Steps {
   Counts counts;
 };
 
+void warm_up(TrainingStep& step) {
+  for (std::size_t i = 0; i < warm_up_steps; ++i) step.run();
+}
+
 Result result_of(const Problem& problem, const Steps& steps, const GemmPeak& peak) {
   const double seconds = low_percentile(steps.times);
   return {.problem = problem.name,
@@ -53,7 +58,7 @@ Result result_of(const Problem& problem, const Steps& steps, const GemmPeak& pea
 
 Result measure(const Problem& problem, std::size_t number) {
   TrainingStep step(problem);
-  for (std::size_t i = 0; i < warm_up_steps; ++i) step.run();
+  warm_up(step);
   const std::uint64_t memory = peak_memory();  // before the products add theirs
 
   GemmPeak peak(kernels::num_threads());
@@ -66,6 +71,14 @@ Result measure(const Problem& problem, std::size_t number) {
   Result result = result_of(problem, steps, peak);
   result.peak_memory = memory;
   return result;
+}
+
+Profile profile(const Problem& problem, std::size_t number) {
+  TrainingStep step(problem);
+  warm_up(step);
+  const Profiler profiler;
+  for (std::size_t i = 0; i < number; ++i) step.run();
+  return profiler.profile();
 }
 
 }  // namespace tapestry::bench

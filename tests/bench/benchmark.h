@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "autograd/profile.h"
 #include "tests/bench/problems.h"
 #include "tests/bench/result.h"
 
@@ -10,5 +11,8 @@ namespace tapestry::bench {
 /// Times `steps` >= 1 training steps after a warm-up, on as many threads as the kernels use, with
 /// products of OpenBLAS before, between and after them for comparison.
 Result measure(const Problem& problem, std::size_t steps);
+
+/// Where the time of so many steps goes, after the same warm-up.
+Profile profile(const Problem& problem, std::size_t steps);
 
 }  // namespace tapestry::bench

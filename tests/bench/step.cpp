@@ -1,5 +1,6 @@
 #include "tests/bench/step.h"
 
+#include "autograd/profiler.h"
 #include "autograd/tape.h"
 #include "optim/clip.h"
 #include "optim/make_optimizer.h"
@@ -15,7 +16,17 @@ void TrainingStep::run() {
   model_.parameters().clear_gradients();
   Tape tape;
   tape.backward(model_.loss(batch_, RandomStream(1).named("dropout").at(optimizer_->steps())));
-  const double norm = global_gradient_norm(model_.parameters().list());
+  const double norm = gradient_norm();
+  update_parameters(norm);
+}
+
+double TrainingStep::gradient_norm() const {
+  const ProfileScope scope("gradient norm", Phase::other);
+  return global_gradient_norm(model_.parameters().list());
+}
+
+void TrainingStep::update_parameters(double norm) {
+  const ProfileScope scope("optimizer step", Phase::other);
   optimizer_->step(/*learning_rate=*/1e-4, clip_factor(norm, /*max_norm=*/1.0));
 }
 

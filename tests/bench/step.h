@@ -26,6 +26,9 @@ class TrainingStep {
   const Parameters& parameters() const { return model_.parameters(); }
 
  private:
+  double gradient_norm() const;
+  void update_parameters(double gradient_norm);
+
   Model model_;
   Batch batch_;
   std::unique_ptr<Optimizer> optimizer_;

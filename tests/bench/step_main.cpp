@@ -19,7 +19,7 @@ using namespace tapestry;
 struct Arguments {
   std::string problem;
   std::size_t threads = 0, steps = 50;
-  bool json = false;
+  bool json = false, profile = false;
   std::string served_directory;
 };
 
@@ -31,11 +31,15 @@ void declare(CLI::App& app, Arguments& arguments) {
                     ->check(CLI::PositiveNumber)
                     ->capture_default_str();
   auto* json = app.add_flag("--json", arguments.json, "Print a JSON object");
+  auto* profile =
+      app.add_flag("--profile", arguments.profile, "Print where the time of the steps goes")
+          ->excludes(json);
   app.add_option("--serve", arguments.served_directory,
                  "Write model and batch there, then run as many steps as each line of input says")
       ->check(CLI::ExistingDirectory)
       ->excludes(steps)
-      ->excludes(json);
+      ->excludes(json)
+      ->excludes(profile);
   app.add_flag_callback(
       "--list",
       [] {
@@ -50,6 +54,10 @@ void run(const Arguments& arguments) {
   kernels::set_num_threads(arguments.threads);
   if (!arguments.served_directory.empty()) {
     bench::serve(problem, arguments.served_directory, std::cin, std::cout);
+    return;
+  }
+  if (arguments.profile) {
+    fmt::print("{}", to_string(bench::profile(problem, arguments.steps)));
     return;
   }
   const bench::Result result = bench::measure(problem, arguments.steps);

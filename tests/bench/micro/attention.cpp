@@ -1,0 +1,69 @@
+#include "autograd/kernels/attention.h"
+
+#include <fmt/format.h>
+
+#include "tests/bench/micro/benchmark.h"
+
+namespace tapestry::bench {
+namespace {
+
+/// Self-attention of sentences of n tokens without a mask, with room for everything it takes.
+struct SelfAttention {
+  std::size_t batch, n, heads, d;
+  double dropout;
+  std::size_t size = batch * n * heads * d;
+  std::vector<kernels::KeyRange> keys{batch * n, kernels::KeyRange{0, n}};
+  std::vector<float> q = values(size), k = values(size), v = values(size), g = values(size);
+  std::vector<float> out = std::vector<float>(size), dq = out, dk = out, dv = out;
+  std::vector<float> saved = std::vector<float>(kernels::saved_weights(problem()));
+
+  kernels::AttentionProblem problem() const {
+    return {.batch = batch,
+            .n_q = n,
+            .n_k = n,
+            .heads = heads,
+            .d_k = d,
+            .d_v = d,
+            .scale = 0.125,
+            .keys = keys.data(),
+            .dropout = dropout,
+            .dropout_key = 1};
+  }
+  float* room() { return saved.empty() ? nullptr : saved.data(); }
+  void forward() {
+    kernels::attention(problem(), q.data(), k.data(), v.data(), out.data(), room());
+  }
+  void backward() {
+    kernels::attention_backward<float>(problem(), q.data(), k.data(), v.data(), g.data(), room(),
+                                       {dq.data()}, {dk.data()}, {dv.data()});
+  }
+};
+
+void add_attention(std::size_t batch, std::size_t n, std::size_t heads, std::size_t d,
+                   double dropout) {
+  const std::string of =
+      fmt::format("{}x{} heads of ({}, {}, {}), dropout {}", batch, heads, n, n, d, dropout);
+  const double product = 2.0 * static_cast<double>(batch * heads * n * n * d);
+  const auto make = [=] {
+    return SelfAttention{.batch = batch, .n = n, .heads = heads, .d = d, .dropout = dropout};
+  };
+  add_benchmark("attention/forward/" + of, {.flops = 2.0 * product},
+                [make] { return [a = make()]() mutable { a.forward(); }; });
+  add_benchmark("attention/backward/" + of, {.flops = 4.0 * product}, [make] {
+    SelfAttention a = make();
+    a.forward();  // leaves what backward needs
+    return [a = std::move(a)]() mutable { a.backward(); };
+  });
+}
+
+}  // namespace
+
+void add_attention_benchmarks() {
+  for (const double dropout : {0.0, 0.1}) {
+    add_attention(128, 20, 4, 32, dropout);
+    add_attention(12, 64, 4, 32, dropout);
+    add_attention(1, 1024, 4, 64, dropout);
+  }
+}
+
+}  // namespace tapestry::bench

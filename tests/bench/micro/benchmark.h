@@ -1,0 +1,50 @@
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tapestry::bench {
+
+/// What one run of a kernel does; what is 0 is not reported.
+struct Work {
+  double flops = 0.0;  ///< floating point operations, two for each multiplication of a product
+  double bytes = 0.0;  ///< of the arrays that it has to read and to write, each counted once
+};
+
+/// The work of a kernel that goes once through `arrays` arrays of n float32 values.
+Work passing(std::size_t arrays, std::size_t n);
+
+/// n float32 values between -1 and 1, uneven and always the same.
+std::vector<float> values(std::size_t n);
+
+/// Makes `state` show work per second.
+void report(benchmark::State& state, const Work& work);
+
+/// Adds a benchmark of the function that `prepare` returns.
+template <class Prepare>
+void add_benchmark(const std::string& name, const Work& work, Prepare prepare) {
+  const auto run = [work, prepare = std::move(prepare)](benchmark::State& state) {
+    auto kernel = prepare();
+    for (auto _ : state) {
+      kernel();
+      benchmark::ClobberMemory();
+    }
+    report(state, work);
+  };
+  benchmark::RegisterBenchmark(name.c_str(), run)->Unit(benchmark::kMicrosecond);
+}
+
+// The benchmarks by theme, a file each.
+void add_gemm_benchmarks();
+void add_attention_benchmarks();
+void add_row_benchmarks();
+void add_loss_benchmarks();
+void add_movement_benchmarks();
+void add_elementwise_benchmarks();
+void add_operation_benchmarks();
+
+}  // namespace tapestry::bench

@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+
+#include "autograd/kernels/layer_norm.h"
+#include "autograd/kernels/softmax.h"
+#include "tests/bench/micro/benchmark.h"
+
+namespace tapestry::bench {
+namespace {
+
+/// A layer norm of (rows, n) with room for everything it takes.
+struct LayerNorm {
+  std::size_t rows, n;
+  std::vector<float> x = values(rows * n), g = x, y = x, dx = x;
+  std::vector<float> gamma = values(n), beta = gamma, dgamma = gamma, dbeta = gamma;
+  std::vector<float> means = std::vector<float>(rows), rstds = means;
+
+  void forward() {
+    kernels::layer_norm(rows, n, x.data(), gamma.data(), beta.data(), 1e-5F, y.data(), means.data(),
+                        rstds.data());
+  }
+  void backward() {
+    kernels::layer_norm_backward<float>(rows, n, x.data(), gamma.data(), means.data(), rstds.data(),
+                                        g.data(), {dx.data()}, {dgamma.data()}, {dbeta.data()});
+  }
+};
+
+void add_layer_norm(std::size_t rows, std::size_t n) {
+  const std::string shape = fmt::format("{}x{}", rows, n);
+  add_benchmark("layer_norm/forward/" + shape, passing(2, rows * n), [=] {
+    return [norm = LayerNorm{rows, n}]() mutable { norm.forward(); };
+  });
+  add_benchmark("layer_norm/backward/" + shape, passing(3, rows * n), [=] {
+    LayerNorm norm{rows, n};
+    norm.forward();  // leaves what backward needs
+    return [norm = std::move(norm)]() mutable { norm.backward(); };
+  });
+}
+
+void add_softmax(std::size_t rows, std::size_t n) {
+  const std::string shape = fmt::format("{}x{}", rows, n);
+  add_benchmark("softmax_row/forward/" + shape, passing(2, rows * n), [=] {
+    return [=, x = values(rows * n), y = values(rows * n)]() mutable {
+      for (std::size_t i = 0; i < rows * n; i += n) kernels::softmax_row(n, &x[i], &y[i]);
+    };
+  });
+  add_benchmark("softmax_row/backward/" + shape, passing(3, rows * n), [=] {
+    return [=, y = values(rows * n), dy = values(rows * n), dx = values(rows * n)]() mutable {
+      for (std::size_t i = 0; i < rows * n; i += n) {
+        kernels::softmax_row_backward<float>(n, &y[i], &dy[i], {&dx[i]});
+      }
+    };
+  });
+}
+
+}  // namespace
+
+void add_row_benchmarks() {
+  add_layer_norm(1024, 64);
+  add_layer_norm(512, 128);
+  add_layer_norm(128, 512);
+  add_softmax(1024, 64);
+  add_softmax(64, 1024);
+}
+
+}  // namespace tapestry::bench
