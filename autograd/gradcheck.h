@@ -100,7 +100,9 @@ struct GradcheckReport {
 /// Differences at step, step/2, step/4 and step/8 are extrapolated to step 0 (Richardson), which
 /// leaves an error of order step^8 and, from its last two columns, an estimate of it. Where the
 /// estimate is too large to judge by, steps a sixteenth and then a 256th as long are tried: they
-/// are less likely to cross the kink of a ReLU.
+/// are less likely to cross a kink. Those of relu and max are never crossed: such operations are
+/// held to the pieces on which they stand at the start (pieces.h). Exactly at a kink nothing can be
+/// told.
 ///
 /// function  computes an output of any shape from the tensors; called many times, with and without
 /// a

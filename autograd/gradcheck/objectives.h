@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/named_tensor.h"
+#include "autograd/pieces.h"
 #include "autograd/tape_observer.h"
 
 namespace tapestry::gradcheck_detail {
@@ -33,7 +34,8 @@ class Objectives {
   /// Number k at the values that the tensors had in the constructor.
   double value_at_start(std::size_t k) const { return outputs_[k].value; }
 
-  /// All of them at the tensors' present values, without a tape.
+  /// All of them at the tensors' present values, without a tape and with piecewise operations held
+  /// to the pieces on which they were at the start.
   std::vector<double> values() const;
 
   /// Gradients of number k with respect to leaves; no tensor where it does not depend on one.
@@ -53,6 +55,7 @@ class Objectives {
 
   Function function_;
   std::vector<Output> outputs_;
+  mutable Pieces pieces_;  // at the start
 };
 
 }  // namespace tapestry::gradcheck_detail

@@ -7,6 +7,7 @@
 #include "autograd/operation.h"
 #include "autograd/ops/axes.h"
 #include "autograd/ops/permute.h"
+#include "autograd/pieces.h"
 
 namespace tapestry {
 namespace {
@@ -26,8 +27,29 @@ struct Max {
       kernels::max_middle_axis(shape.product(0, first), shape.product(first, last),
                                shape.product(last, shape.rank()), x.values<T>().data(),
                                y.mutable_values<T>().data(), where.data());
+      if (Pieces* const pieces = Pieces::active()) hold<T>(*pieces, x, y);
     });
     return y;
+  }
+
+  /// Makes y the noted element of each column, wherever the maximum has gone.
+  template <class T>
+  void hold(Pieces& pieces, const Tensor& x, Tensor& y) const {
+    const std::size_t extent = x.shape().product(first, last);
+    const std::size_t inner = x.shape().product(last, x.rank());
+    const auto in = x.values<T>();
+    const auto out = y.mutable_values<T>();
+    const auto element = [&](std::size_t j, std::size_t k) {
+      return in[(j / inner * extent + k) * inner + j % inner];
+    };
+    const auto noted = pieces.next(out.size(), [&](std::size_t j) {
+      std::size_t equal = 0;
+      for (std::size_t k = 0; k < extent; ++k) equal += element(j, k) == out[j] ? 1 : 0;
+      return equal > 1 ? Pieces::at_a_kink : static_cast<std::int32_t>(where[j]);
+    });
+    for (std::size_t j = 0; j < out.size(); ++j) {
+      if (noted[j] != Pieces::at_a_kink) out[j] = element(j, static_cast<std::size_t>(noted[j]));
+    }
   }
 
   void backward(const Tensor& dy, Gradient dx) const {

@@ -3,6 +3,7 @@
 #include "autograd/kernels/activations.h"
 #include "autograd/operation.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/held_relu.h"
 
 namespace tapestry {
 namespace {
@@ -16,6 +17,7 @@ struct Relu {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
+    if (Pieces* const pieces = Pieces::active()) return y = held_relu(*pieces, x);
     return y = map_values([](const auto& v) { return kernels::relu(v); }, x);
   }
 

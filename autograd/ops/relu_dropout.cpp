@@ -5,6 +5,7 @@
 #include "autograd/operation.h"
 #include "autograd/ops/dropping.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/held_relu.h"
 #include "autograd/ops/relu.h"
 
 namespace tapestry {
@@ -19,6 +20,10 @@ struct ReluDropout {
   Tensor forward(const Tensor& x) {
     y = Tensor::empty(x.shape(), x.dtype());
     dispatch(x.dtype(), [&]<class T>() {
+      if (Pieces* const pieces = Pieces::active()) {
+        const kernels::Target<T> to_y{y.mutable_values<T>().data()};
+        return drop(key, rate, held_relu(*pieces, x), to_y);
+      }
       const T* in = x.values<T>().data();
       T* out = y.mutable_values<T>().data();
       kernels::parallel_ranges(

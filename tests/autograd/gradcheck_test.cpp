@@ -10,10 +10,13 @@
 #include "autograd/operation.h"
 #include "autograd/ops/add.h"
 #include "autograd/ops/exp.h"
+#include "autograd/ops/max.h"
 #include "autograd/ops/mul.h"
 #include "autograd/ops/relu.h"
+#include "autograd/ops/relu_dropout.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/square.h"
+#include "autograd/pieces.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 
@@ -23,6 +26,24 @@ using namespace tapestry::testing;
 namespace {
 
 enum class Fault { none, zeros, sign, factor, not_a_number };
+
+/// |x|, which takes no part in Pieces.
+struct AbsoluteValue {
+  static constexpr const char* name = "absolute_value";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    std::vector<double> y = values_of(x);
+    for (double& value : y) value = std::abs(value);
+    return Tensor::from(x.shape(), y, DType::float64);
+  }
+  void backward(const Tensor& dy, Gradient dx) const {
+    const auto g = dy.values<double>();
+    const kernels::Target<double> out = dx.target<double>();
+    for (std::size_t i = 0; i < g.size(); ++i) out.put(i, x.values<double>()[i] < 0 ? -g[i] : g[i]);
+  }
+};
 
 /// Softmax of one row, with a gradient that is wrong in one way.
 struct FaultySoftmax {
@@ -145,9 +166,25 @@ TEST_CASE("gradcheck counts its verdicts and names them") {
   CHECK(std::string(name(GradcheckVerdict::wrong)) == "wrong");
 }
 
-TEST_CASE("gradcheck steps closer where a kink is near") {
+TEST_CASE("gradcheck does not cross the kinks of relu and max, however near they are") {
+  const Tensor x =
+      Tensor::from({2, 4}, {1e-9, -1e-9, 1.0, -1.0, 2e-9, -2.0, 1.0 + 1e-9, 2.0}, DType::float64)
+          .require_gradient();
+  const RandomStream stream = RandomStream(1).named("dropout");
+  CHECK(gradient_error([&] { return relu(x); }, {x}) < 1e-9);
+  CHECK(gradient_error([&] { return relu_dropout(x, 0.3, stream); }, {x}) < 1e-9);
+  CHECK(gradient_error([&] { return square(max(x, {0})); }, {x}) < 1e-9);
+}
+
+TEST_CASE("gradcheck steps closer where the kink of somebody else's operation is near") {
   const Tensor x = Tensor::from({4}, {1e-4, -1e-4, 1.0, -1.0}, DType::float64).require_gradient();
-  CHECK(gradient_error([&] { return relu(x); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return apply(AbsoluteValue{}, x); }, {x}) < 1e-6);
+}
+
+TEST_CASE("gradcheck refuses a function that is another one on noted pieces") {
+  const Tensor x = random_leaf({6}, 1);
+  const auto two_faced = [&] { return Pieces::active() == nullptr ? relu(x) : square(x); };
+  CHECK_THROWS_AS(gradient_error(two_faced, {x}), ValueError);
 }
 
 TEST_CASE("gradcheck does not take rounding for a gradient where there is none") {
