@@ -1,2 +1,11 @@
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
+
+#include <csignal>
+
+int main(int argc, char** argv) {
+  // Under nohup, or in the background of a script, these are ignored, and a program that is
+  // ignoring a signal goes on doing so: tests that stop runs would wait for ever.
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
+  return doctest::Context(argc, argv).run();
+}
