@@ -1,6 +1,7 @@
 #include "autograd/kernels/gemm.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "autograd/kernels/blas.h"
 #include "autograd/kernels/flop_counter.h"
@@ -52,15 +53,15 @@ class ColumnPanels {
   /// Where the packed panels are, or are to come to: packed_size() values.
   void use(T* packed) { packed_ = packed; }
 
-  void pack(std::size_t begin, std::size_t end) const {
-    for (std::size_t i = begin; i < end; ++i) {
-      const std::size_t j = (first_packed_ + i) * tile_width<T>;
-      pack_columns(b_, j, std::min(tile_width<T>, n_ - j), k_, packed_ + i * tile_width<T> * k_);
-    }
-  }
+  void pack() const { b_.transposed ? pack_panels(0, packed_count()) : pack_rows_of_b(0, k_); }
   void pack_in_parallel() const {
-    parallel_rows(packed_count(), k_ * tile_width<T>,
-                  [&](std::size_t begin, std::size_t end) { pack(begin, end); });
+    if (b_.transposed) {
+      parallel_rows(packed_count(), k_ * tile_width<T>,
+                    [&](std::size_t begin, std::size_t end) { pack_panels(begin, end); });
+    } else {
+      parallel_rows(k_, packed_count() * tile_width<T>,
+                    [&](std::size_t begin, std::size_t end) { pack_rows_of_b(begin, end); });
+    }
   }
 
   TileColumns<T> at(std::size_t panel, std::size_t p) const {
@@ -73,6 +74,17 @@ class ColumnPanels {
  private:
   ColumnPanels(const Operand<T>& b, std::size_t k, std::size_t n, std::size_t first_packed)
       : b_(b), k_(k), n_(n), first_packed_(first_packed) {}
+
+  void pack_panels(std::size_t begin, std::size_t end) const {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t j = (first_packed_ + i) * tile_width<T>;
+      pack_transposed_panel(b_, j, std::min(tile_width<T>, n_ - j), k_,
+                            packed_ + i * tile_width<T> * k_);
+    }
+  }
+  void pack_rows_of_b(std::size_t begin, std::size_t end) const {
+    pack_columns(b_, first_packed_ * tile_width<T>, n_, k_, begin, end, packed_);
+  }
 
   Operand<T> b_;
   std::size_t k_, n_, first_packed_;
@@ -142,44 +154,78 @@ void multiply_part(const Product<T>& x, const ColumnPanels<T>& columns, const Pa
   }
 }
 
-/// How the result is shared out among threads; no bit of it depends on this.
-struct Grid {
-  std::size_t rows_of_part, panels_of_part, row_parts, panel_parts;
-
-  Grid(std::size_t m, std::size_t panels) {
-    constexpr std::size_t fewest_rows = 4 * tile_height;
-    const std::size_t wanted = 4 * num_threads();
-    const std::size_t rows = std::min(row_block, std::max(fewest_rows, ceil_div(m, wanted)));
-    const std::size_t even = ceil_div(m, ceil_div(m, rows));  // no last part that is much smaller
-    rows_of_part = ceil_div(even, tile_height) * tile_height;
-    row_parts = ceil_div(m, rows_of_part);
-    panels_of_part = ceil_div(panels, std::clamp<std::size_t>(wanted / row_parts, 1, panels));
-    panel_parts = ceil_div(panels, panels_of_part);
+/// How the result is shared out among threads; no bit of it depends on this. Threads take
+/// neighbouring parts, so their number is a multiple of the threads' where there are rows and
+/// columns enough, and all are of one size but for a tile or a panel.
+class Grid {
+ public:
+  Grid(std::size_t m, std::size_t panels) : m_(m), panels_(panels) {
+    constexpr std::size_t fewest_tiles = 4;  // of a part, to pay for packing and claiming it
+    const std::size_t tiles = ceil_div(m, tile_height);
+    const std::size_t threads = num_threads();
+    const std::size_t wanted = 4 * threads;
+    row_parts_ =
+        std::max(ceil_div(m, row_block), std::clamp<std::size_t>(tiles / fewest_tiles, 1, wanted));
+    if (row_parts_ >= wanted) row_parts_ = ceil_div(row_parts_, threads) * threads;
+    panel_parts_ = std::max<std::size_t>(wanted / row_parts_, 1);
+    if (row_parts_ % threads != 0) panel_parts_ = ceil_div(panel_parts_, threads) * threads;
+    panel_parts_ = std::min(panel_parts_, panels);
   }
 
-  Part part(std::size_t index, std::size_t m, std::size_t panels) const {
-    const std::size_t i = index / panel_parts * rows_of_part;
-    const std::size_t panel = index % panel_parts * panels_of_part;
-    return {i, std::min(m, i + rows_of_part), panel, std::min(panels, panel + panels_of_part)};
+  std::size_t parts() const { return row_parts_ * panel_parts_; }
+  Part part(std::size_t index) const {
+    const std::size_t tiles = ceil_div(m_, tile_height);
+    const auto row = [&](std::size_t i) {
+      return std::min(m_, tiles * i / row_parts_ * tile_height);
+    };
+    const auto panel = [&](std::size_t j) { return panels_ * j / panel_parts_; };
+    const std::size_t i = index % row_parts_, j = index / row_parts_;
+    return {row(i), row(i + 1), panel(j), panel(j + 1)};
   }
+
+ private:
+  std::size_t m_, panels_, row_parts_, panel_parts_;
 };
 
 template <class T>
 void multiply_in_parallel(const Product<T>& x, const ColumnPanels<T>& columns) {
-  const std::size_t panels = columns.count();
-  const Grid grid(x.m, panels);
-  parallel_for(grid.row_parts * grid.panel_parts,
-               [&](std::size_t i) { multiply_part(x, columns, grid.part(i, x.m, panels)); });
+  const Grid grid(x.m, columns.count());
+  parallel_for(grid.parts(), [&](std::size_t i) { multiply_part(x, columns, grid.part(i)); });
 }
 
-/// All of the product on the calling thread.
+/// The part of the product that falls on one k_block, from p on, of the rows [begin, end).
+template <class T>
+struct Stretch {
+  Product<T> product;
+  Operand<T> b;
+
+  Stretch(const Product<T>& x, const Operand<T>& all_of_b, std::size_t p, std::size_t begin,
+          std::size_t end)
+      : product(x), b(all_of_b) {
+    product.m = end - begin;
+    product.k = std::min(k_block, x.k - p);
+    product.a.data += x.a.transposed ? p * x.a.stride + begin : begin * x.a.stride + p;
+    product.out = x.out + begin * x.out_stride;
+    b.data += b.transposed ? p : p * b.stride;
+  }
+};
+
+/// All of the product on the calling thread, a k_block at a time so that what is packed of b stays
+/// in the second cache.
 template <class T>
 void multiply_here(const Product<T>& x, const Operand<T>& b) {
-  auto columns = ColumnPanels<T>::for_rows(x.m, b, x.k, x.n);
-  thread_local Scratch scratch;
-  columns.use(scratch.of<T>(columns.packed_size()));
-  columns.pack(0, columns.packed_count());
-  multiply_part(x, columns, {0, x.m, 0, columns.count()});
+  std::size_t p = 0;
+  do {
+    Stretch<T> next(x, b, p, 0, x.m);
+    if (p > 0) next.product.out.add = true;
+    if (p > 0) next.product.bias = nullptr;
+    auto columns = ColumnPanels<T>::for_rows(x.m, next.b, next.product.k, x.n);
+    thread_local Scratch scratch;
+    columns.use(scratch.of<T>(columns.packed_size()));
+    columns.pack();
+    multiply_part(next.product, columns, {0, x.m, 0, columns.count()});
+    p += k_block;
+  } while (p < x.k);
 }
 
 /// A small result of a long k, as the gradients of weights are, has too few parts to go round: each
@@ -187,7 +233,7 @@ void multiply_here(const Product<T>& x, const Operand<T>& b) {
 /// operations in the same order as anywhere else.
 bool is_better_cut_along_k(std::size_t m, std::size_t n, std::size_t k) {
   constexpr std::size_t largest_result = 512 * 512;
-  return num_threads() > 1 && m * n <= largest_result && k >= 2 * k_block;
+  return m * n <= largest_result && k >= 2 * k_block;
 }
 
 template <class T>
@@ -220,24 +266,23 @@ void add_blocks(const Product<T>& x, std::size_t blocks, const T* parts) {
 template <class T>
 void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
   const std::size_t blocks = ceil_div(x.k, k_block);
-  const Memory parts(blocks * x.m * x.n * sizeof(T));
-  T* const of_blocks = reinterpret_cast<T*>(parts.data());
-  parallel_for(blocks, [&](std::size_t block) {
-    const std::size_t p = block * k_block;
-    const Operand<T> a_from{x.a.data + (x.a.transposed ? p * x.a.stride : p), x.a.stride,
-                            x.a.transposed};
-    const Operand<T> b_from{b.data + (b.transposed ? p : p * b.stride), b.stride, b.transposed};
-    multiply_here<T>({.m = x.m,
-                      .n = x.n,
-                      .k = std::min(k_block, x.k - p),
-                      .scale = T(1),
-                      .a = a_from,
-                      .out = {of_blocks + block * x.m * x.n},
-                      .out_stride = x.n,
-                      .bias = nullptr},
-                     b_from);
+  const Memory memory(blocks * x.m * x.n * sizeof(T));
+  T* const sums = reinterpret_cast<T*>(memory.data());
+  // As many pieces for each thread: rows are cut where there are not blocks enough for that.
+  const std::size_t threads = num_threads();
+  const std::size_t row_parts = std::min(threads / std::gcd(blocks, threads), x.m);
+  parallel_for(blocks * row_parts, [&](std::size_t piece) {
+    const std::size_t block = piece / row_parts, part = piece % row_parts;
+    const std::size_t begin = x.m * part / row_parts, end = x.m * (part + 1) / row_parts;
+    Product<T> plain = x;
+    plain.scale = T(1);
+    plain.out = {sums + block * x.m * x.n};
+    plain.out_stride = x.n;
+    plain.bias = nullptr;
+    const Stretch<T> of_block(plain, b, block * k_block, begin, end);
+    multiply_here(of_block.product, of_block.b);
   });
-  add_blocks(x, blocks, of_blocks);
+  add_blocks(x, blocks, sums);
 }
 
 /// Products that are not worth a second thread.
@@ -268,7 +313,9 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Op
   }
   const Product<T> product{m, n, k, scale, a, out, out_stride, bias};
   if (m * n * k < too_small_to_share) return multiply_here(product, b);
-  if (is_better_cut_along_k(m, n, k)) return multiply_along_k(product, b);
+  if (is_better_cut_along_k(m, n, k)) {
+    return num_threads() > 1 ? multiply_along_k(product, b) : multiply_here(product, b);
+  }
   auto columns = ColumnPanels<T>::for_rows(m, b, k, n);
   const Memory packed(columns.packed_size() * sizeof(T));
   columns.use(reinterpret_cast<T*>(packed.data()));

@@ -166,26 +166,37 @@ void pack_rows(const Operand<T>& a, std::size_t begin, std::size_t end, std::siz
   }
 }
 
-/// Up to tile_width columns of b from column j on, all k rows: element (p, j) comes to
-/// packed[p * tile_width + j]; zeros fill up what is missing.
+/// Columns of b (k, n) from column `first` on, in panels of tile_width: (p, first + j) comes to
+/// packed[j / tile_width * tile_width * k + p * tile_width + j % tile_width], with zeros in the
+/// columns that the last panel lacks. b is not transposed. Of its k rows those in [begin, end), a
+/// kilobyte of each at a time: one panel alone would read two cache lines here and two there.
 template <class T>
-void pack_columns(const Operand<T>& b, std::size_t j, std::size_t columns, std::size_t k,
-                  T* packed) {
+void pack_columns(const Operand<T>& b, std::size_t first, std::size_t n, std::size_t k,
+                  std::size_t begin, std::size_t end, T* packed) {
   constexpr std::size_t width = tile_width<T>;
-  if (!b.transposed) {
-    const T* in = b.data + j;
-    for (std::size_t p = 0; p < k; ++p) {
-      T* const row = packed + p * width;
-      if (columns == width) {
-        for (std::size_t v = 0; v < width; v += lanes<T>) {
-          load(in + p * b.stride + v).store_aligned(row + v);
+  constexpr std::size_t group = 1024 / (width * sizeof(T)) * width;
+  for (std::size_t left = first; left < n; left += group) {
+    const std::size_t right = std::min(n, left + group);
+    for (std::size_t p = begin; p < end; ++p) {
+      const T* in = b.data + p * b.stride;
+      T* out = packed + (left - first) * k + p * width;
+      for (std::size_t j = left; j < right; j += width, out += width * k) {
+        if (right - j < width) {
+          std::fill(std::copy_n(in + j, right - j, out), out + width, T(0));
+        } else {
+          for (std::size_t v = 0; v < width; v += lanes<T>) load(in + j + v).store_aligned(out + v);
         }
-      } else {
-        std::fill(std::copy_n(in + p * b.stride, columns, row), row + width, T(0));
       }
     }
-    return;
   }
+}
+
+/// The same of a transposed b, all k rows of up to tile_width columns from column j on: (p, j)
+/// comes to packed[p * tile_width + j].
+template <class T>
+void pack_transposed_panel(const Operand<T>& b, std::size_t j, std::size_t columns, std::size_t k,
+                           T* packed) {
+  constexpr std::size_t width = tile_width<T>;
   for (std::size_t left = 0; left < width; left += lanes<T>) {
     const std::size_t height = left >= columns ? 0 : std::min(lanes<T>, columns - left);
     const T* in = b.data + (j + left) * b.stride;

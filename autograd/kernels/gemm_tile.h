@@ -103,10 +103,23 @@ template <std::size_t height, std::size_t vectors, class T>
   }
 }
 
+/// Fetches the place that a tile will go to while its sums are made.
+template <std::size_t height, std::size_t vectors, class T>
+void prefetch(const TileResult<T>& r) {
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < height; ++i) {
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < vectors; ++v) {
+      __builtin_prefetch(r.out.data + i * r.stride + v * lanes<T>, /*for writing*/ 1);
+    }
+  }
+}
+
 template <std::size_t height, std::size_t vectors, bool unit_row_step, class T>
 void multiply_tile(std::size_t k, TileRows<T> a, TileColumns<T> b, const TileResult<T>& result) {
   const std::size_t row_step = unit_row_step ? 1 : a.row_step;
   const std::size_t k_step = unit_row_step ? a.k_step : 1;
+  prefetch<height, vectors>(result);
   Vec<T> sums[height][vectors];
 #pragma GCC unroll 16
   for (auto& row : sums) {
