@@ -1,6 +1,7 @@
 #include "autograd/kernels/attention_softmax.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 
 #include "autograd/kernels/dropout.h"
@@ -152,9 +153,14 @@ void weighted_rows(std::size_t m, std::size_t n, std::size_t k, T scale, const W
 
 template <class T>
 bool all_finite(std::size_t n, const T* x) {
-  // x * 0 is NaN for an x that is not finite.
-  return sum_of<T>(
-             n, [](const Vec<T>& v) { return v * Vec<T>(T(0)); }, x) == T(0);
+  std::atomic<bool> finite = true;
+  parallel_ranges(n, elements_per_piece, [&](std::size_t begin, std::size_t end) {
+    // v * 0 is NaN for a v that is not finite.
+    const T sum = sum_of<T>(
+        end - begin, [](const Vec<T>& v) { return v * Vec<T>(T(0)); }, x + begin);
+    if (sum != T(0)) finite = false;
+  });
+  return finite;
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                             \

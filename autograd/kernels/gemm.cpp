@@ -97,7 +97,7 @@ class RowPanels {
  public:
   RowPanels(const Product<T>& x, std::size_t begin, std::size_t end, std::size_t p, std::size_t k)
       : a_(x.a), begin_(begin), p_(p), k_(k), packed_(nullptr) {
-    if (x.n <= 2 * tile_width<T>) return;  // each row is read too seldom to pay for it
+    if (x.n <= fewest_panels(x.a) * tile_width<T>) return;
     thread_local Scratch scratch;
     packed_ = scratch.of<T>(row_block * k_block + lanes<T>);
     pack_rows(a_, begin, end, p, k, packed_);
@@ -110,6 +110,10 @@ class RowPanels {
   }
 
  private:
+  /// Panels that have to read a row before it pays to pack it, which takes a transposition unless a
+  /// is transposed itself.
+  static std::size_t fewest_panels(const Operand<T>& a) { return a.transposed ? 2 : 8; }
+
   Operand<T> a_;
   std::size_t begin_, p_, k_;
   T* packed_;
@@ -167,9 +171,8 @@ class Grid {
     row_parts_ =
         std::max(ceil_div(m, row_block), std::clamp<std::size_t>(tiles / fewest_tiles, 1, wanted));
     if (row_parts_ >= wanted) row_parts_ = ceil_div(row_parts_, threads) * threads;
-    panel_parts_ = std::max<std::size_t>(wanted / row_parts_, 1);
-    if (row_parts_ % threads != 0) panel_parts_ = ceil_div(panel_parts_, threads) * threads;
-    panel_parts_ = std::min(panel_parts_, panels);
+    // Each part of the columns reads all rows of a again.
+    panel_parts_ = row_parts_ % threads == 0 ? 1 : std::min(threads, panels);
   }
 
   std::size_t parts() const { return row_parts_ * panel_parts_; }
