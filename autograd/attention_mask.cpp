@@ -8,7 +8,11 @@
 
 namespace tapestry {
 
-AttentionMask AttentionMask::padding(std::vector<std::int32_t> lengths) {
+std::shared_ptr<const AttentionMask::Lengths> AttentionMask::shared(Lengths lengths) {
+  return std::allocate_shared<const Lengths>(kernels::PoolAllocator<Lengths>(), std::move(lengths));
+}
+
+AttentionMask AttentionMask::padding(std::span<const std::int32_t> lengths) {
   for (std::size_t b = 0; b < lengths.size(); ++b) {
     if (lengths[b] < 0) {
       throw ValueError(
@@ -16,7 +20,7 @@ AttentionMask AttentionMask::padding(std::vector<std::int32_t> lengths) {
     }
   }
   AttentionMask mask;
-  mask.lengths_ = std::make_shared<const std::vector<std::int32_t>>(std::move(lengths));
+  mask.lengths_ = shared({lengths.begin(), lengths.end()});
   return mask;
 }
 
@@ -51,11 +55,11 @@ AttentionMask AttentionMask::operator&(const AttentionMask& other) const {
     both.lengths_ = other.lengths_;
   } else if (other.lengths_ != nullptr) {
     other.require_fitting("attention mask", lengths_->size(), 0, 0);
-    std::vector<std::int32_t> shorter = *lengths_;
+    Lengths shorter = *lengths_;
     for (std::size_t b = 0; b < shorter.size(); ++b) {
       shorter[b] = std::min(shorter[b], (*other.lengths_)[b]);
     }
-    both.lengths_ = std::make_shared<const std::vector<std::int32_t>>(std::move(shorter));
+    both.lengths_ = shared(std::move(shorter));
   }
   if (keep_ == nullptr) {
     both.keep_ = other.keep_;

@@ -2,9 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <memory>
+#include <span>
 #include <vector>
+
+#include "autograd/kernels/memory.h"
 
 namespace tapestry {
 
@@ -19,7 +23,10 @@ class AttentionMask {
   AttentionMask() = default;
 
   /// Keys from position lengths[b] on are padding in sentence b; lengths >= 0.
-  static AttentionMask padding(std::vector<std::int32_t> lengths);
+  static AttentionMask padding(std::span<const std::int32_t> lengths);
+  static AttentionMask padding(std::initializer_list<std::int32_t> lengths) {
+    return padding(std::span(lengths.begin(), lengths.size()));
+  }
   /// No key after the query's own position.
   static AttentionMask causal();
   /// Only keys at most `radius` positions away (restricted self-attention).
@@ -44,13 +51,16 @@ class AttentionMask {
   const std::uint8_t* keep_row(std::size_t b, std::size_t i) const;
 
  private:
+  using Lengths = std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>>;
   struct Keep {
     std::size_t batch, n_q, n_k;
     std::vector<std::uint8_t> values;
   };
   static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
-  std::shared_ptr<const std::vector<std::int32_t>> lengths_;
+  static std::shared_ptr<const Lengths> shared(Lengths lengths);
+
+  std::shared_ptr<const Lengths> lengths_;
   bool causal_ = false;
   std::size_t radius_ = unlimited;
   std::shared_ptr<const Keep> keep_;
