@@ -34,6 +34,7 @@ void Parameters::gather() {
                               gradients.offset(i));
   }
   gathered_ = true;
+  kernels::release_unused_memory();  // where the values were before
 }
 
 const NamedTensor* Parameters::find(std::string_view name) const {

@@ -54,14 +54,20 @@ bool same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) 
 Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::move(function)) {
   const TapePause nothing_is_recorded;
   const std::vector<NamedTensor> outputs = function_();
-  const bool same_again = [&] {
-    const Pieces::Pass on_noted_pieces(pieces_);
-    return same(outputs, function_());
-  }();
-  if (!same_again) {
+  if (!same(outputs, function_())) {
     throw ValueError(
         "gradcheck: the function returned different values when it was called again, expected the "
         "same: random numbers must come from the same stream each time");
+  }
+  const bool same_on_pieces = [&] {
+    const Pieces::Pass on_noted_pieces(pieces_);
+    return same(outputs, function_());
+  }();
+  if (!same_on_pieces) {
+    throw ValueError(
+        "gradcheck: the function returned different values while piecewise operations were held "
+        "to the pieces that they are on, expected the same: look for an operation that asks for "
+        "Pieces::active()");
   }
   if (outputs.empty())
     throw ValueError("gradcheck: the function returned no outputs, expected one");

@@ -71,10 +71,10 @@ void add_rows(std::size_t n, std::size_t k, T scale, const T* weights, std::size
     for (std::size_t p = 0; p < k; ++p) {
       const T weight = weights[p * step];
       if (weight != T(0))
-        sum = xsimd::fma(Vec<T>(weight), load_tail(x + p * stride + j, count), sum);
+        sum = multiply_add<T>(Vec<T>(weight), load_tail(x + p * stride + j, count), sum);
     }
     const Vec<T> value =
-        out.add ? xsimd::fma(factor, sum, load_tail(out.data + j, count)) : factor * sum;
+        out.add ? multiply_add<T>(factor, sum, load_tail(out.data + j, count)) : factor * sum;
     store_tail(Target<T>{out.data}, j, count, value);
   }
 }
@@ -123,7 +123,7 @@ void softmax_tile_backward(const AttentionProblem& p, const Tile& t, const T* we
       const Vec<T> w = load(weights + j);
       const Vec<T> g = xsimd::select(w <= zero, zero, load(gradient + j) * scale);
       g.store_unaligned(gradient + j);
-      mean = xsimd::fma(w, g, mean);
+      mean = multiply_add<T>(w, g, mean);
     }
     mean = combined_lanes(mean, plus);
     for (std::size_t j = 0; j < n; j += lanes<T>) {

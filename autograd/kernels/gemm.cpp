@@ -95,9 +95,11 @@ class ColumnPanels {
 template <class T>
 class RowPanels {
  public:
-  RowPanels(const Product<T>& x, std::size_t begin, std::size_t end, std::size_t p, std::size_t k)
-      : a_(x.a), begin_(begin), p_(p), k_(k), packed_(nullptr) {
-    if (x.n <= fewest_panels(x.a) * tile_width<T>) return;
+  /// For so many panels of columns.
+  RowPanels(const Operand<T>& a, std::size_t begin, std::size_t end, std::size_t p, std::size_t k,
+            std::size_t panels)
+      : a_(a), begin_(begin), p_(p), k_(k), packed_(nullptr) {
+    if (panels <= fewest_panels(a)) return;
     thread_local Scratch scratch;
     packed_ = scratch.of<T>(row_block * k_block + lanes<T>);
     pack_rows(a_, begin, end, p, k, packed_);
@@ -128,7 +130,8 @@ template <class T>
 void multiply_block(const Product<T>& x, const ColumnPanels<T>& columns, const Part& part,
                     std::size_t p) {
   const std::size_t k = std::min(k_block, x.k - p);
-  const RowPanels<T> rows(x, part.row_begin, part.row_end, p, k);
+  const RowPanels<T> rows(x.a, part.row_begin, part.row_end, p, k,
+                          part.panel_end - part.panel_begin);
   const bool first = p == 0;
   for (std::size_t panel = part.panel_begin; panel < part.panel_end; ++panel) {
     const std::size_t j = panel * tile_width<T>;
@@ -170,9 +173,9 @@ class Grid {
     const std::size_t wanted = 4 * threads;
     row_parts_ =
         std::max(ceil_div(m, row_block), std::clamp<std::size_t>(tiles / fewest_tiles, 1, wanted));
-    if (row_parts_ >= wanted) row_parts_ = ceil_div(row_parts_, threads) * threads;
-    // Each part of the columns reads all rows of a again.
-    panel_parts_ = row_parts_ % threads == 0 ? 1 : std::min(threads, panels);
+    if (row_parts_ >= threads) row_parts_ -= row_parts_ % threads;
+    // Only where rows do not suffice: each part of the columns reads all rows of a again.
+    panel_parts_ = std::min(threads / std::gcd(row_parts_, threads), panels);
   }
 
   std::size_t parts() const { return row_parts_ * panel_parts_; }
@@ -214,7 +217,7 @@ struct Stretch {
 };
 
 /// All of the product on the calling thread, a k_block at a time so that what is packed of b stays
-/// in the second cache.
+/// in the second cache as far as n allows.
 template <class T>
 void multiply_here(const Product<T>& x, const Operand<T>& b) {
   std::size_t p = 0;
@@ -255,8 +258,8 @@ void add_blocks(const Product<T>& x, std::size_t blocks, const T* parts) {
         if (row.add) {
           map(
               x.n, Target<T>{row.data},
-              [&](const Vec<T>& p, const Vec<T>& sum) { return xsimd::fma(scale, p, sum); }, part,
-              row.data);
+              [&](const Vec<T>& p, const Vec<T>& sum) { return multiply_add<T>(scale, p, sum); },
+              part, row.data);
         } else {
           map(
               x.n, row, [&](const Vec<T>& p) { return scale * p; }, part);
@@ -273,16 +276,20 @@ void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
   T* const sums = reinterpret_cast<T*>(memory.data());
   // As many pieces for each thread: rows are cut where there are not blocks enough for that.
   const std::size_t threads = num_threads();
-  const std::size_t row_parts = std::min(threads / std::gcd(blocks, threads), x.m);
+  const std::size_t tiles = ceil_div(x.m, tile_height);
+  const std::size_t row_parts =
+      blocks >= 4 * threads ? 1 : std::min(threads / std::gcd(blocks, threads), tiles);
+  const auto row = [&](std::size_t part) {
+    return std::min(x.m, tiles * part / row_parts * tile_height);
+  };
   parallel_for(blocks * row_parts, [&](std::size_t piece) {
     const std::size_t block = piece / row_parts, part = piece % row_parts;
-    const std::size_t begin = x.m * part / row_parts, end = x.m * (part + 1) / row_parts;
     Product<T> plain = x;
     plain.scale = T(1);
     plain.out = {sums + block * x.m * x.n};
     plain.out_stride = x.n;
     plain.bias = nullptr;
-    const Stretch<T> of_block(plain, b, block * k_block, begin, end);
+    const Stretch<T> of_block(plain, b, block * k_block, row(part), row(part + 1));
     multiply_here(of_block.product, of_block.b);
   });
   add_blocks(x, blocks, sums);

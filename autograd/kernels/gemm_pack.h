@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -86,6 +87,19 @@ template <std::size_t height, class T>
 
 namespace detail {
 
+/// Asks for one cache line from each of `count` rows. Copies read operands that no cache holds any
+/// more, in more and shorter stretches than the machine foresees.
+/// They start `offset` after data, which may be beyond the end.
+template <std::size_t count, class T>
+[[gnu::always_inline]] inline void prefetch_lines(const T* data, std::size_t offset,
+                                                  std::size_t stride) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  unrolled<count>([&](auto i) __attribute__((always_inline)) {
+    const std::uintptr_t line = address + (offset + i * stride) * sizeof(T);
+    __builtin_prefetch(reinterpret_cast<const void*>(line));
+  });
+}
+
 /// `height` values from each of k rows, one row after the other.
 template <std::size_t height, class T>
 void pack_strip(const T* in, std::size_t stride, std::size_t k, T* packed) {
@@ -118,6 +132,7 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
   std::size_t q = 0;
   if constexpr (squares == 1) {
     for (; height == tile_height && q + lanes<T> <= k; q += lanes<T>) {
+      prefetch_lines<tile_height>(in, tile_height * stride + q, stride);  // of the next strip
       Vec<T> square[lanes<T>];
       load_transposed<tile_height>(in + q, stride, square);
       unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {
@@ -181,6 +196,7 @@ void pack_columns(const Operand<T>& b, std::size_t first, std::size_t n, std::si
       const T* in = b.data + p * b.stride;
       T* out = packed + (left - first) * k + p * width;
       for (std::size_t j = left; j < right; j += width, out += width * k) {
+        detail::prefetch_lines<tile_vectors>(in, 4 * b.stride + j, lanes<T>);
         if (right - j < width) {
           std::fill(std::copy_n(in + j, right - j, out), out + width, T(0));
         } else {
@@ -202,6 +218,7 @@ void pack_transposed_panel(const Operand<T>& b, std::size_t j, std::size_t colum
     const T* in = b.data + (j + left) * b.stride;
     std::size_t p = 0;
     for (; height == lanes<T> && p + lanes<T> <= k; p += lanes<T>) {
+      detail::prefetch_lines<lanes<T>>(in, p + 4 * lanes<T>, b.stride);
       Vec<T> square[lanes<T>];
       detail::load_transposed<lanes<T>>(in + p, b.stride, square);
       detail::unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {

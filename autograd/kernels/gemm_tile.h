@@ -64,11 +64,11 @@ void store_with_care(const TileResult<T>& r, std::size_t row, std::size_t column
   const Vec<T> scale(r.scale);
   Vec<T> value = scale * sums;
   if (r.bias != nullptr && r.out.add) {
-    value = xsimd::fma(scale, sums, load_tail(out, n) + load_tail(r.bias + column, n));
+    value = multiply_add<T>(scale, sums, load_tail(out, n) + load_tail(r.bias + column, n));
   } else if (r.bias != nullptr) {
-    value = xsimd::fma(scale, sums, load_tail(r.bias + column, n));
+    value = multiply_add<T>(scale, sums, load_tail(r.bias + column, n));
   } else if (r.out.add) {
-    value = xsimd::fma(scale, sums, load_tail(out, n));
+    value = multiply_add<T>(scale, sums, load_tail(out, n));
   }
   store_tail(Target<T>{out}, 0, n, value);
 }
@@ -90,11 +90,11 @@ template <std::size_t height, std::size_t vectors, class T>
     each([&](std::size_t i, std::size_t j, const Vec<T>& s) { store_with_care(r, i, j, s); });
   } else if (r.out.add) {
     each([&](std::size_t i, std::size_t j, const Vec<T>& s) {
-      xsimd::fma(scale, s, load(place(i, j))).store_unaligned(place(i, j));
+      multiply_add<T>(scale, s, load(place(i, j))).store_unaligned(place(i, j));
     });
   } else if (r.bias != nullptr) {
     each([&](std::size_t i, std::size_t j, const Vec<T>& s) {
-      xsimd::fma(scale, s, load(r.bias + j)).store_unaligned(place(i, j));
+      multiply_add<T>(scale, s, load(r.bias + j)).store_unaligned(place(i, j));
     });
   } else {
     each([&](std::size_t i, std::size_t j, const Vec<T>& s) {
@@ -135,7 +135,7 @@ void multiply_tile(std::size_t k, TileRows<T> a, TileColumns<T> b, const TileRes
       const Vec<T> value(a.data[i * row_step]);
 #pragma GCC unroll 4
       for (std::size_t v = 0; v < vectors; ++v) {
-        sums[i][v] = xsimd::fma(value, columns[v], sums[i][v]);
+        sums[i][v] = multiply_add<T>(value, columns[v], sums[i][v]);
       }
     }
   }

@@ -1,7 +1,6 @@
 #include "autograd/kernels/memory.h"
 
-#include <sys/mman.h>
-
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -9,10 +8,15 @@
 #include <limits>
 #include <mutex>
 #include <new>
+#include <vector>
+
+#include "autograd/kernels/memory_region.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
+#define TAPESTRY_BLOCKS_STAND_APART true
 #else
+#define TAPESTRY_BLOCKS_STAND_APART false
 #define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
 #define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
 #endif
@@ -21,13 +25,19 @@ namespace tapestry::kernels {
 namespace detail {
 
 inline constexpr std::size_t alignment = 64;
-inline constexpr std::size_t huge_page = std::size_t{2} << 20;
+/// Blocks from this size on are cut from regions; a sanitizer can watch over their ends only if
+/// they stand apart.
+inline constexpr std::size_t smallest_in_region =
+    TAPESTRY_BLOCKS_STAND_APART ? std::numeric_limits<std::size_t>::max() : std::size_t{1} << 16;
+/// Blocks from this size on are given back to the system when it is asked for.
+inline constexpr std::size_t smallest_released = std::size_t{1} << 16;
 
 /// The head of every block; its bytes follow at the next 64-byte boundary.
 struct alignas(alignment) Block {
   std::atomic<std::uint32_t> owners;
   std::uint32_t size_class;
   Block* next_free;
+  Region* region;  ///< null if it stands by itself
 
   std::byte* data() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }
   static Block* of(void* data) {
@@ -63,12 +73,10 @@ class Pool {
     if (bytes > std::numeric_limits<std::size_t>::max() / 4) throw std::bad_alloc();
     const std::uint32_t size_class = class_of(bytes);
     const std::lock_guard lock(mutex_);
-    Block* block = free_[size_class];
-    if (block != nullptr) {
-      free_[size_class] = block->next_free;
-    } else {
-      block = take_from_system(size_class);
-    }
+    if (free_[size_class] == nullptr) free_[size_class] = take_from_system(size_class);
+    Block* const block = free_[size_class];
+    free_[size_class] = block->next_free;
+    if (block->region != nullptr) ++block->region->blocks_in_use;
     statistics_.bytes_in_use += class_bytes(size_class);
     statistics_.peak_bytes_in_use =
         std::max(statistics_.peak_bytes_in_use, statistics_.bytes_in_use);
@@ -80,9 +88,15 @@ class Pool {
   void give_back(Block* block) noexcept {
     ASAN_POISON_MEMORY_REGION(block->data(), class_bytes(block->size_class));
     const std::lock_guard lock(mutex_);
+    if (block->region != nullptr) --block->region->blocks_in_use;
     statistics_.bytes_in_use -= class_bytes(block->size_class);
     block->next_free = free_[block->size_class];
     free_[block->size_class] = block;
+  }
+
+  void release_unused() {
+    const std::lock_guard lock(mutex_);
+    release_unused_locked();
   }
 
   MemoryStatistics statistics() {
@@ -91,23 +105,71 @@ class Pool {
   }
 
  private:
-  Block* take_from_system(std::uint32_t size_class) {
-    const std::size_t bytes = sizeof(Block) + class_bytes(size_class);
-    const bool large = bytes >= 2 * huge_page;
-    const std::size_t unit = large ? huge_page : alignment;
-    const std::size_t rounded = (bytes + unit - 1) / unit * unit;
-    void* memory = std::aligned_alloc(unit, rounded);
+  static std::size_t whole_size(std::uint32_t size_class) {
+    return sizeof(Block) + class_bytes(size_class);
+  }
+
+  Block* take_from_system(std::uint32_t size_class) try {
+    const std::size_t bytes = whole_size(size_class);
+    Region* const region = bytes < smallest_in_region ? nullptr : &region_with_room(bytes);
+    void* const memory =
+        region != nullptr ? region->cut(bytes) : std::aligned_alloc(alignment, bytes);
     if (memory == nullptr) throw std::bad_alloc();
-    if (large) madvise(memory, rounded, MADV_HUGEPAGE);  // fewer page faults; failure is harmless
-    auto* block = new (memory) Block{.owners = 0, .size_class = size_class, .next_free = nullptr};
+    auto* const block = new (memory)
+        Block{.owners = 0, .size_class = size_class, .next_free = nullptr, .region = region};
     ASAN_POISON_MEMORY_REGION(block->data(), class_bytes(size_class));
     ++statistics_.system_allocations;
-    statistics_.bytes_reserved += rounded;
+    statistics_.bytes_reserved += bytes;
     return block;
+  } catch (const std::bad_alloc&) {
+    if (release_unused_locked() == 0) throw;
+    return take_from_system(size_class);
+  }
+
+  Region& region_with_room(std::size_t bytes) {
+    for (const auto& region : regions_) {
+      if (region->left() >= bytes) return *region;
+    }
+    regions_.push_back(new_region(bytes));
+    return *regions_.back();
+  }
+
+  /// Of the usual size, or if the system has not that much, no larger than it has to be.
+  static std::unique_ptr<Region> new_region(std::size_t bytes) try {
+    return std::make_unique<Region>(std::max(bytes, Region::usual_bytes));
+  } catch (const std::bad_alloc&) {
+    return std::make_unique<Region>(bytes);
+  }
+
+  /// Blocks that are free and, if they are part of a region, lie among nothing but free ones.
+  static bool can_be_released(const Block& block) {
+    return block.region != nullptr ? block.region->blocks_in_use == 0
+                                   : class_bytes(block.size_class) >= smallest_released;
+  }
+
+  /// Returns how many bytes that gave.
+  std::size_t release_unused_locked() {
+    const std::size_t before = statistics_.bytes_reserved;
+    for (Block*& first : free_) {
+      for (Block** link = &first; *link != nullptr;) {
+        Block* const block = *link;
+        if (!can_be_released(*block)) {
+          link = &block->next_free;
+          continue;
+        }
+        *link = block->next_free;
+        statistics_.bytes_reserved -= whole_size(block->size_class);
+        ASAN_UNPOISON_MEMORY_REGION(block->data(), class_bytes(block->size_class));
+        if (block->region == nullptr) std::free(block);
+      }
+    }
+    std::erase_if(regions_, [](const auto& region) { return region->blocks_in_use == 0; });
+    return before - statistics_.bytes_reserved;
   }
 
   std::mutex mutex_;
   std::array<Block*, 256> free_{};
+  std::vector<std::unique_ptr<Region>> regions_;
   MemoryStatistics statistics_;
 };
 
@@ -141,6 +203,8 @@ std::byte* Memory::data() const { return block_ == nullptr ? nullptr : block_->d
 bool Memory::unique() const {
   return block_ != nullptr && block_->owners.load(std::memory_order_acquire) == 1;
 }
+
+void release_unused_memory() { detail::pool().release_unused(); }
 
 MemoryStatistics memory_statistics() { return detail::pool().statistics(); }
 

@@ -38,10 +38,15 @@ class Memory {
   detail::Block* block_ = nullptr;
 };
 
+/// Gives blocks of 64 KiB or more that nobody uses back to the system, as far as no block in use
+/// lies in the same region (memory_region.h): for when much has been released that is not going to
+/// be taken again. Happens by itself before std::bad_alloc.
+void release_unused_memory();
+
 /// What the pool holds; a step that only reuses memory leaves `system_allocations` as it was.
 struct MemoryStatistics {
-  std::uint64_t system_allocations = 0;  ///< blocks ever taken from the system
-  std::size_t bytes_reserved = 0;        ///< bytes taken from the system and kept
+  std::uint64_t system_allocations = 0;  ///< blocks ever made, from memory of the system
+  std::size_t bytes_reserved = 0;        ///< bytes of the blocks made and kept
   std::size_t bytes_in_use = 0;          ///< of those, bytes handed out now
   std::size_t peak_bytes_in_use = 0;
 };

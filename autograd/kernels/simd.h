@@ -5,8 +5,10 @@
 #include <limits>
 #include <utility>
 #include <xsimd/xsimd.hpp>
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__FMA__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "autograd/kernels/target.h"
@@ -44,6 +46,33 @@ inline void store_first(double* data, std::size_t n, __m512d value) {
 
 }  // namespace detail
 #endif
+
+namespace detail {
+
+#if defined(__AVX512F__)
+inline __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
+inline __m512d fused(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
+#elif defined(__FMA__)
+inline __m256 fused(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
+inline __m256d fused(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
+#elif defined(__aarch64__)
+inline float32x4_t fused(float32x4_t a, float32x4_t b, float32x4_t c) { return vfmaq_f32(c, a, b); }
+inline float64x2_t fused(float64x2_t a, float64x2_t b, float64x2_t c) { return vfmaq_f64(c, a, b); }
+#endif
+
+}  // namespace detail
+
+/// a b + c, rounded once if the machine can. xsimd::fma leaves that to the compiler, which does it
+/// in one place and not in another: the bits would differ.
+template <class T>
+[[gnu::always_inline]] inline Vec<T> multiply_add(const Vec<T>& a, const Vec<T>& b,
+                                                  const Vec<T>& c) {
+#if defined(__AVX512F__) || defined(__FMA__) || defined(__aarch64__)
+  return Vec<T>(detail::fused(a.data, b.data, c.data));
+#else
+  return a * b + c;
+#endif
+}
 
 /// The n <= lanes values at `data`, followed by `fill`.
 template <class T>

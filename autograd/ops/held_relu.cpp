@@ -15,7 +15,7 @@ Tensor held_relu(Pieces& pieces, const Tensor& x) {
   dispatch(x.dtype(), [&]<class T>() {
     const auto in = x.values<T>();
     const auto out = y.mutable_values<T>();
-    const auto pieces_of_x = pieces.next(in.size(), [&](std::size_t i) {
+    const auto pieces_of_x = pieces.next("relu", in.size(), [&](std::size_t i) {
       return in[i] > T(0) ? identity : in[i] < T(0) ? zero : Pieces::at_a_kink;
     });
     for (std::size_t i = 0; i < in.size(); ++i) {

@@ -42,7 +42,7 @@ struct Max {
     const auto element = [&](std::size_t j, std::size_t k) {
       return in[(j / inner * extent + k) * inner + j % inner];
     };
-    const auto noted = pieces.next(out.size(), [&](std::size_t j) {
+    const auto noted = pieces.next(name, out.size(), [&](std::size_t j) {
       std::size_t equal = 0;
       for (std::size_t k = 0; k < extent; ++k) equal += element(j, k) == out[j] ? 1 : 0;
       return equal > 1 ? Pieces::at_a_kink : static_cast<std::int32_t>(where[j]);

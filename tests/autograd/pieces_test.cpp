@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "autograd/error.h"
 #include "autograd/ops/max.h"
 #include "autograd/ops/relu.h"
 #include "autograd/ops/relu_dropout.h"
@@ -74,6 +75,17 @@ TEST_CASE("calls are told apart by their order, and a pass begins with the first
   }
   const Pieces::Pass again(pieces);
   CHECK(both(-1.0, 1.0) == std::vector{-1.0, 0.0});
+}
+
+TEST_CASE("other operations than the first time are refused") {
+  Pieces pieces;
+  on(pieces, [] { return relu(row({1.0, -1.0})); });
+  const Pieces::Pass again(pieces);
+  CHECK_THROWS_WITH_AS(relu(row({1.0})),
+                       "relu: called with 1 elements where there was relu with 2 before, expected "
+                       "the same operations in the same order whatever the values",
+                       ValueError);
+  CHECK_THROWS_AS(max(row({1.0, 2.0})), ValueError);
 }
 
 TEST_CASE("passes nest, and outside of them nothing is held") {

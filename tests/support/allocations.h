@@ -5,8 +5,7 @@
 namespace tapestry::testing {
 
 /// Calls of the global operator new so far, on all threads. A program that links allocations.cpp
-/// counts every one, of whatever form; memory that the kernels' pool takes from the system is not
-/// among them.
+/// counts every one, of whatever form; the blocks of the kernels' pool are not among them.
 std::uint64_t calls_of_new();
 
 }  // namespace tapestry::testing

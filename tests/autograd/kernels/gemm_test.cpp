@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "autograd/kernels/blas.h"
@@ -112,15 +113,18 @@ TEST_CASE("a bias is added to every row, once: no inner extent, tall blocks and 
 }
 
 TEST_CASE("products have the same bits on any number of threads") {
-  const std::size_t sizes[][3] = {{300, 64, 64}, {64, 300, 64}, {257, 255, 129}, {40, 40, 400}};
+  const std::size_t sizes[][3] = {{300, 64, 64}, {64, 300, 64},  {257, 255, 129}, {40, 40, 400},
+                                  {3, 300, 700}, {61, 33, 1024}, {97, 131, 530}};
   for (const auto& [m, n, k] : sizes) {
     for (const bool transposed : {false, true}) {
       const Matrix<float> a(m, k, transposed, 0, 1.0);
       const Matrix<float> b(k, n, !transposed, 0, 2.0);
       CHECK(tapestry::testing::same_on_any_number_of_threads([&, m = m, n = n, k = k] {
-        std::vector<float> out(m * n);
-        gemm<float>(m, n, k, 1.0F, a.operand(), b.operand(), {out.data()}, n);
-        return out;
+        std::vector<float> plain(m * n), added(m * n, 0.3F);
+        const std::vector<float> bias(n, 0.7F);
+        gemm<float>(m, n, k, 1.0F, a.operand(), b.operand(), {plain.data()}, n);
+        gemm<float>(m, n, k, -1.7F, a.operand(), b.operand(), {added.data(), true}, n, bias.data());
+        return std::pair(plain, added);
       }));
     }
   }

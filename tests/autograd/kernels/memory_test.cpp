@@ -78,6 +78,42 @@ TEST_CASE("sizes seen before take nothing from the system, in any order") {
   CHECK(after.bytes_reserved == before.bytes_reserved);
 }
 
+TEST_CASE("what nobody uses goes back to the system when that is asked for, and nothing else") {
+  constexpr std::size_t large = std::size_t{40} << 20;
+  release_unused_memory();
+  const std::size_t before = memory_statistics().bytes_reserved;
+  {
+    const Memory kept(large);
+    std::memset(kept.data(), 0x5a, large);
+    { const Memory unused(large); }
+    CHECK(memory_statistics().bytes_reserved >= before + 2 * large);
+    release_unused_memory();
+    CHECK(memory_statistics().bytes_reserved >= before + large);
+    CHECK(memory_statistics().bytes_reserved < before + 2 * large);
+    CHECK(kept.data()[large - 1] == std::byte{0x5a});
+    const Memory again(large);
+    std::memset(again.data(), 0, large);
+    CHECK(kept.data()[0] == std::byte{0x5a});
+  }
+  release_unused_memory();
+  CHECK(memory_statistics().bytes_reserved == before);
+}
+
+TEST_CASE("regions without a block in use are given back, others stay whole") {
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  std::vector<Memory> held;
+  for (std::size_t i = 0; i < 100; ++i) {
+    held.emplace_back(bytes);
+    std::memset(held.back().data(), static_cast<int>(i), bytes);
+  }
+  const std::size_t before = memory_statistics().bytes_reserved;
+  held.erase(held.begin(), held.begin() + 99);
+  release_unused_memory();
+  CHECK(memory_statistics().bytes_reserved < before - 40 * bytes);
+  CHECK(held[0].data()[0] == std::byte{99});
+  CHECK(held[0].data()[bytes - 1] == std::byte{99});
+}
+
 TEST_CASE("a block is given back when its last handle goes") {
   const std::size_t before = in_use();
   Memory memory(640);

@@ -35,7 +35,7 @@ void add_benchmark(const std::string& name, const Work& work, Prepare prepare) {
     }
     report(state, work);
   };
-  benchmark::RegisterBenchmark(name.c_str(), run)->Unit(benchmark::kMicrosecond);
+  benchmark::RegisterBenchmark(name.c_str(), run)->Unit(benchmark::kMicrosecond)->UseRealTime();
 }
 
 // The benchmarks by theme, a file each.

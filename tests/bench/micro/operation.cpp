@@ -19,7 +19,9 @@ void add_chain(const std::string& name, Body body) {
         static_cast<double>(chain),
         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
   };
-  benchmark::RegisterBenchmark(("operation/" + name).c_str(), run)->Unit(benchmark::kMicrosecond);
+  benchmark::RegisterBenchmark(("operation/" + name).c_str(), run)
+      ->Unit(benchmark::kMicrosecond)
+      ->UseRealTime();
 }
 
 /// Forward under a tape, and backward, of a tensor of one element.
