@@ -1,10 +1,8 @@
 #include "data/corpus.h"
 
-#include <xxhash.h>
-
-#include <memory>
-#include <new>
 #include <string_view>
+
+#include "data/xxh3.h"
 
 namespace tapestry {
 
@@ -14,19 +12,14 @@ namespace {
 /// between parts count as well.
 class Fingerprint {
  public:
-  Fingerprint() : state_(XXH3_createState()) {
-    if (!state_) throw std::bad_alloc();
-    XXH3_64bits_reset(state_.get());
-  }
-
   void add(std::string_view text) {
     add_length(text.size());
-    add_bytes(text.data(), text.size());
+    hash_.add(text.data(), text.size());
   }
 
   void add(const std::vector<std::int32_t>& ids) {
     add_length(ids.size());
-    add_bytes(ids.data(), ids.size() * sizeof(std::int32_t));
+    hash_.add(ids.data(), ids.size() * sizeof(std::int32_t));
   }
 
   void add(const std::vector<SentencePair>& pairs) {
@@ -37,19 +30,12 @@ class Fingerprint {
     }
   }
 
-  std::uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
+  std::uint64_t value() const { return hash_.value(); }
 
  private:
-  struct Free {
-    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-  };
+  void add_length(std::uint64_t length) { hash_.add(&length, sizeof(length)); }
 
-  void add_length(std::uint64_t length) { add_bytes(&length, sizeof(length)); }
-  void add_bytes(const void* bytes, std::size_t count) {
-    if (count > 0) XXH3_64bits_update(state_.get(), bytes, count);
-  }
-
-  std::unique_ptr<XXH3_state_t, Free> state_;
+  Xxh3 hash_;
 };
 
 }  // namespace

@@ -24,6 +24,9 @@ struct FilePair {
   std::string part;
   fs::path source;
   fs::path target;
+
+  std::string source_key() const { return fmt::format("data.{}_source", part); }
+  std::string target_key() const { return fmt::format("data.{}_target", part); }
 };
 
 /// Sentence pairs as they stand in the files; blank pairs are left out already.
@@ -96,8 +99,17 @@ void check_not_empty(const FilePair& files, const TextPairs& pairs, const std::s
                   hint);
 }
 
+std::vector<std::string> read_file(const std::string& key, const fs::path& path,
+                                   ParallelCorpus& corpus) {
+  TextFile file = read_text_file(path);
+  corpus.files.push_back({key, path, file.bytes, file.digest});
+  return std::move(file.lines);
+}
+
 TextPairs read_pairs(const FilePair& files, ParallelCorpus& corpus) {
-  TextPairs lines = {read_text_lines(files.source), read_text_lines(files.target)};
+  TextPairs lines;
+  lines.source = read_file(files.source_key(), files.source, corpus);
+  lines.target = read_file(files.target_key(), files.target, corpus);
   check_line_counts(files, lines);
   const std::size_t lines_read = lines.source.size();
   TextPairs pairs = without_blank_pairs(files, std::move(lines));
@@ -168,13 +180,19 @@ std::vector<SentencePair> encode_pairs(const TextPairs& pairs, const WordTokeniz
 
 }  // namespace
 
-ParallelCorpus load_parallel_text(const DataOptions& options, const fs::path& base) {
+ParallelCorpus load_parallel_text(const DataOptions& options, const fs::path& base,
+                                  const FixedVocabularies* fixed) {
   const WordTokenizer tokenizer(options.lowercase);
   ParallelCorpus corpus;
   const TextPairs training =
       read_training_pairs(file_pair("train", options.train_source, options.train_target, base),
                           options, tokenizer, corpus);
-  build_vocabularies(training, options, tokenizer, corpus);
+  if (fixed != nullptr) {
+    corpus.source_vocabulary = fixed->source;
+    corpus.target_vocabulary = fixed->target;
+  } else {
+    build_vocabularies(training, options, tokenizer, corpus);
+  }
   corpus.train = encode_pairs(training, tokenizer, corpus);
 
   const auto load_part = [&](const FilePair& files) {

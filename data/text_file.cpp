@@ -1,16 +1,17 @@
 #include "data/text_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <fstream>
-#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "data/error.h"
-#include "data/utf8.h"
+#include "data/escape.h"
+#include "data/line_reader.h"
 
 namespace tapestry {
 
@@ -18,79 +19,109 @@ namespace fs = std::filesystem;
 
 namespace {
 
-[[noreturn]] void refuse_unreadable(const fs::path& path, const std::string& reason) {
-  throw DataError(fmt::format("{}: cannot be read: {}", path.string(), reason),
-                  "check the path and its permissions; a relative path starts at the folder of the "
-                  "config file");
-}
+constexpr const char* unreadable_hint =
+    "check the path and its permissions; a relative path starts at the folder of the config file";
 
-void check_regular_file(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (error) refuse_unreadable(path, error.message());
-  if (fs::is_regular_file(status)) return;
-  const bool is_folder = fs::is_directory(status);
-  throw DataError(fmt::format("{}: found {}, expected a text file", path.string(),
-                              is_folder ? "a folder" : "a pipe, socket or device"),
-                  is_folder ? "name a file in this folder"
-                            : "write the text to a file first: it is read more than once");
-}
-
-std::string read_bytes(const fs::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse_unreadable(path, std::generic_category().message(errno));
-  std::string bytes;
-  std::array<char, 65536> block;
-  while (file.read(block.data(), block.size()) || file.gcount() > 0) {
-    bytes.append(block.data(), static_cast<std::size_t>(file.gcount()));
+/// A file that is open for reading. What it is gets asked of the open file, never of its name,
+/// which may lead elsewhere a moment later.
+class OpenFile {
+ public:
+  explicit OpenFile(const fs::path& path) : name_(escaped(path.native())) {
+    // Without O_NONBLOCK, opening a pipe waits for its writer.
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (descriptor_ >= 0) return;
+    if (errno == ENXIO) refuse_special_file();  // a socket
+    refuse_unreadable();
   }
-  if (file.bad()) refuse_unreadable(path, std::generic_category().message(errno));
-  return bytes;
-}
+  ~OpenFile() { ::close(descriptor_); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
 
-std::string_view without_byte_order_mark(std::string_view text) {
-  constexpr std::string_view mark = "\xEF\xBB\xBF";
-  if (text.starts_with(mark)) text.remove_prefix(mark.size());
-  return text;
-}
+  int descriptor() const { return descriptor_; }
+  const std::string& name() const { return name_; }
 
-void check_line(const fs::path& path, std::size_t number, std::string_view line) {
-  if (const std::size_t nul = line.find('\0'); nul != std::string_view::npos) {
+  /// Size and time of the last change of what must be a regular file.
+  struct stat status() const {
+    struct stat status {};
+    if (::fstat(descriptor_, &status) != 0) refuse_unreadable();
+    if (S_ISDIR(status.st_mode)) {
+      throw DataError(fmt::format("{}: found a folder, expected a text file", name_),
+                      "name a file in this folder");
+    }
+    if (!S_ISREG(status.st_mode)) refuse_special_file();
+    return status;
+  }
+
+ private:
+  [[noreturn]] void refuse_unreadable() const {
     throw DataError(
-        fmt::format("{}:{}: byte {} is NUL, expected text", path.string(), number, nul + 1),
-        "is this a binary file, or UTF-16? Convert it to UTF-8, for example: iconv -f "
-        "UTF-16 -t UTF-8");
+        fmt::format("{}: cannot be read: {}", name_, std::generic_category().message(errno)),
+        unreadable_hint);
   }
-  if (const auto invalid = find_invalid_utf8(line)) {
-    const unsigned byte = static_cast<unsigned char>(line[*invalid]);
-    throw DataError(fmt::format("{}:{}: byte {} (0x{:02X}) is not UTF-8", path.string(), number,
-                                *invalid + 1, byte),
-                    "convert the file to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8");
+
+  [[noreturn]] void refuse_special_file() const {
+    throw DataError(fmt::format("{}: found a pipe, socket or device, expected a text file", name_),
+                    "write the text to a file first: it is read more than once");
   }
+
+  std::string name_;
+  int descriptor_;
+};
+
+void check_fits_memory(const OpenFile& file, std::uint64_t bytes) {
+  const std::uint64_t memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                               static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (bytes <= memory) return;
+  throw DataError(fmt::format("{}: found {} bytes, expected at most {}, the memory of this machine",
+                              file.name(), bytes, memory),
+                  "train on a part of the text, such as its first lines: head -n 1000000");
+}
+
+bool same_time(const timespec& a, const timespec& b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+std::uint64_t size_of(const struct stat& status) {
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+bool has_changed(const struct stat& before, const struct stat& after, std::uint64_t bytes_read) {
+  return size_of(before) != bytes_read || size_of(after) != bytes_read ||
+         !same_time(before.st_mtim, after.st_mtim);
+}
+
+/// Stops after `bytes`: a file that grows faster than it is read has no end.
+std::vector<std::string> read_lines(LineReader& reader, std::uint64_t bytes) {
+  std::vector<std::string> lines;
+  while (reader.bytes_read() <= bytes) {
+    auto line = reader.next();
+    if (!line) break;
+    lines.push_back(*std::move(line));
+  }
+  return lines;
 }
 
 }  // namespace
 
-std::vector<std::string> read_text_lines(const fs::path& path) {
-  check_regular_file(path);
-  const std::string bytes = read_bytes(path);
-  std::string_view rest = without_byte_order_mark(bytes);
-  std::vector<std::string> lines;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    check_line(path, lines.size() + 1, line);
-    lines.emplace_back(line);
+TextFile read_text_file(const fs::path& path) {
+  const OpenFile file(path);
+  const struct stat before = file.status();
+  check_fits_memory(file, size_of(before));
+  LineReader reader(file.descriptor(), file.name(), unreadable_hint);
+  TextFile text;
+  text.lines = read_lines(reader, size_of(before));
+  text.bytes = reader.bytes_read();
+  text.digest = reader.digest();
+  if (has_changed(before, file.status(), text.bytes)) {
+    throw DataError(fmt::format("{}: changed while it was read", file.name()),
+                    "wait until the file is complete, then try again");
   }
-  if (lines.empty()) {
+  if (text.lines.empty()) {
     throw DataError(
-        fmt::format("{}: found an empty file, expected one sentence a line", path.string()),
+        fmt::format("{}: found an empty file, expected one sentence a line", file.name()),
         "name the file with the sentences");
   }
-  return lines;
+  return text;
 }
 
 }  // namespace tapestry

@@ -1,17 +1,24 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace tapestry {
 
-/// The lines of a UTF-8 text file, without their line ends. "\n" ends a line and so does "\r\n";
-/// the last line may lack it. A byte order mark at the front is skipped.
+/// The lines of a text file, and what tells it from other files.
+struct TextFile {
+  std::vector<std::string> lines;  ///< without their line ends, never empty
+  std::uint64_t bytes;             ///< of the file
+  std::uint64_t digest;            ///< XXH3 (64 bits) of the bytes that the lines were made of
+};
+
+/// Reads a UTF-8 text file as LineReader does, once.
 ///
-/// throws  DataError, naming the file and where there is one the line, if the file is missing,
-///         unreadable, not a regular file (a pipe is refused without opening it), empty, or holds
-///         a NUL byte or a byte that is not UTF-8.
-std::vector<std::string> read_text_lines(const std::filesystem::path& path);
+/// throws  DataError, naming the file and where there is one the line, as LineReader does; if the
+///         file is missing, unreadable, empty or larger than the memory; if it is a folder, pipe,
+///         socket or device, none of which is waited for; if it changes while it is read.
+TextFile read_text_file(const std::filesystem::path& path);
 
 }  // namespace tapestry

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "data/codec.h"
+#include "tests/data/refusal.h"
 #include "tests/data/temporary_folder.h"
 
 using namespace tapestry;
@@ -33,6 +34,7 @@ TEST_CASE("each generated task gives its own corpus, with its fingerprint") {
        {TaskKind::copy, TaskKind::reverse, TaskKind::sort, TaskKind::toy_translation}) {
     const ParallelCorpus corpus = load_corpus(small(task), ".");
     CHECK(corpus.train.size() == 50);
+    CHECK(corpus.files.empty());
     CHECK(corpus.fingerprint == fingerprint_of(corpus));
     fingerprints.insert(corpus.fingerprint);
   }
@@ -49,6 +51,17 @@ TEST_CASE("text files are found from the base") {
   const ParallelCorpus corpus = load_corpus(options, folder.path());
   CHECK(first_source(corpus, options) == "ja");
   CHECK(corpus.fingerprint == fingerprint_of(corpus));
+}
+
+TEST_CASE("a generated task has the vocabularies that are given, or is refused") {
+  DataOptions options = small(TaskKind::copy);
+  const ParallelCorpus corpus = load_corpus(options, ".");
+  const FixedVocabularies fixed = {corpus.source_vocabulary, corpus.target_vocabulary};
+  CHECK(load_corpus(options, ".", &fixed).fingerprint == corpus.fingerprint);
+  options.num_symbols = 21;
+  CHECK(tapestry::testing::refusal([&] { load_corpus(options, ".", &fixed); }) ==
+        "data.task: the task has vocabularies of 25 and 25 entries, expected the 24 and 24 that "
+        "the model knows");
 }
 
 TEST_CASE("a codec brings the lines of a generated corpus back to the same ids") {

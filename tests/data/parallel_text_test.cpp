@@ -1,6 +1,7 @@
 #include "data/parallel_text.h"
 
 #include <doctest/doctest.h>
+#include <xxhash.h>
 
 #include "tests/data/refusal.h"
 #include "tests/data/temporary_folder.h"
@@ -172,6 +173,36 @@ TEST_CASE("a frequency that no word reaches is refused") {
   TextFolder text;
   text.options.min_frequency = 3;
   CHECK(text.message() == "vocabulary: no word occurs 3 times in the training text");
+}
+
+TEST_CASE("the files that were read are listed by their keys, with size and digest") {
+  TextFolder text;
+  text.options.test_source = "train.de";
+  text.options.test_target = "train.en";
+  const std::vector<DataFile> files = text.load().files;
+  REQUIRE(files.size() == 6);
+  const auto digest = [](std::string_view bytes) {
+    return XXH3_64bits(bytes.data(), bytes.size());
+  };
+  CHECK(files[0] == DataFile{"data.train_source", text.name("train.de"), 21,
+                             digest("ein Hund .\nein Kind.\n")});
+  CHECK(files[1] ==
+        DataFile{"data.train_target", text.name("train.en"), 17, digest("a dog .\na child.\n")});
+  CHECK(files[2].key == "data.validation_source");
+  CHECK(files[3].key == "data.validation_target");
+  CHECK(files[4] == DataFile{"data.test_source", files[0].path, files[0].bytes, files[0].digest});
+  CHECK(files[5].key == "data.test_target");
+}
+
+TEST_CASE("text is encoded with vocabularies that are given, and other words are unknown") {
+  TextFolder text;
+  text.options.min_frequency = 3;  // which no word reaches
+  const FixedVocabularies fixed = {Vocabulary({"Haus", "ein"}), Vocabulary({"a", "house"})};
+  const ParallelCorpus corpus = load_parallel_text(text.options, text.folder.path(), &fixed);
+  CHECK(corpus.source_vocabulary == fixed.source);
+  CHECK(corpus.target_vocabulary == fixed.target);
+  CHECK(corpus.train[0] == SentencePair{{5, unk_id, unk_id}, {4, unk_id, unk_id}});
+  CHECK(corpus.validation[0] == SentencePair{{5, 4, unk_id}, {4, 5, unk_id}});
 }
 
 TEST_CASE("Windows files with byte order marks load like others") {

@@ -1,0 +1,121 @@
+#include "data/line_reader.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "data/error.h"
+#include "data/utf8.h"
+
+namespace tapestry {
+
+using namespace std::string_view_literals;
+
+namespace {
+
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+struct Encoding {
+  std::string_view mark;
+  std::string_view name;
+  std::string_view family;  ///< what iconv calls it if there is a mark
+};
+
+/// UTF-32 first: in little-endian order its mark begins with that of UTF-16.
+constexpr Encoding other_encodings[] = {
+    {"\xFF\xFE\0\0"sv, "little-endian UTF-32", "UTF-32"},
+    {"\0\0\xFE\xFF"sv, "big-endian UTF-32", "UTF-32"},
+    {"\xFF\xFE"sv, "little-endian UTF-16", "UTF-16"},
+    {"\xFE\xFF"sv, "big-endian UTF-16", "UTF-16"},
+};
+
+}  // namespace
+
+LineReader::LineReader(int descriptor, std::string name, std::string hint)
+    : descriptor_(descriptor), name_(std::move(name)), hint_(std::move(hint)) {}
+
+std::optional<std::string> LineReader::next() {
+  ++line_number_;
+  std::size_t searched = 0;
+  while (true) {
+    const std::string_view rest = std::string_view(buffer_).substr(begin_);
+    const std::size_t end = rest.find('\n', searched);
+    if (end != std::string_view::npos) {
+      begin_ += end + 1;
+      return std::string(checked(rest.substr(0, end), Ended::yes));
+    }
+    searched = rest.size();
+    if (searched > longest_line) checked(rest, Ended::unknown);
+    if (!read_more()) break;
+  }
+  const std::string_view last = checked(std::string_view(buffer_).substr(begin_), Ended::no);
+  begin_ = buffer_.size();
+  if (last.empty()) return std::nullopt;
+  return std::string(last);
+}
+
+bool LineReader::read_more() {
+  buffer_.erase(0, std::exchange(begin_, 0));
+  std::array<char, 65536> block;
+  ssize_t count = 0;
+  do {
+    count = ::read(descriptor_, block.data(), block.size());
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) {
+    throw DataError(
+        fmt::format("{}: cannot be read: {}", name_, std::generic_category().message(errno)),
+        hint_);
+  }
+  const auto size = static_cast<std::size_t>(count);
+  buffer_.append(block.data(), size);
+  hash_.add(block.data(), size);
+  bytes_read_ += size;
+  return size > 0;
+}
+
+std::string_view LineReader::checked(std::string_view line, Ended ended) const {
+  const bool first = line_number_ == 1;
+  if (first) refuse_other_encoding(line);
+  refuse_byte(line, line.find('\0'), "NUL, expected text",
+              "is this a binary file, or UTF-16? Convert it to UTF-8, for example: iconv -f UTF-16 "
+              "-t UTF-8");
+  if (ended != Ended::no && line.ends_with('\r')) line.remove_suffix(1);
+  refuse_byte(line, line.find('\r'), "a carriage return without a line feed after it",
+              "make it end the line, with: tr '\\r' '\\n', or remove it, with: tr -d '\\r'");
+  if (line.size() > longest_line) {
+    throw DataError(fmt::format("{}:{}: the line is longer than {} bytes, the limit", name_,
+                                line_number_, longest_line),
+                    "write one sentence a line");
+  }
+  if (const auto invalid = find_invalid_utf8(line)) {
+    refuse_byte(line, *invalid, "not UTF-8",
+                "convert the file to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8");
+  }
+  const std::size_t start = first && line.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+  refuse_byte(line, line.find(byte_order_mark, start),
+              "the start of a byte order mark, which belongs at the front of a file",
+              "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'");
+  return line.substr(start);
+}
+
+void LineReader::refuse_other_encoding(std::string_view text) const {
+  for (const Encoding& encoding : other_encodings) {
+    if (!text.starts_with(encoding.mark)) continue;
+    throw DataError(fmt::format("{}: found {}, expected UTF-8", name_, encoding.name),
+                    fmt::format("convert it, with: iconv -f {} -t UTF-8", encoding.family));
+  }
+}
+
+void LineReader::refuse_byte(std::string_view line, std::size_t position, std::string_view problem,
+                             std::string_view hint) const {
+  if (position == std::string_view::npos) return;
+  throw DataError(fmt::format("{}:{}: byte {} (0x{:02X}) is {}", name_, line_number_, position + 1,
+                              static_cast<unsigned char>(line[position]), problem),
+                  std::string(hint));
+}
+
+}  // namespace tapestry

@@ -1,0 +1,79 @@
+#include "data/line_reader.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "tests/data/refusal.h"
+#include "tests/data/temporary_folder.h"
+
+using namespace tapestry;
+using tapestry::testing::refusal;
+using tapestry::testing::TemporaryFolder;
+
+namespace {
+
+/// A reader of a text that stands in a file.
+struct OpenText {
+  explicit OpenText(std::string_view text)
+      : descriptor(::open(folder.write("text", text).c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~OpenText() { ::close(descriptor); }
+
+  TemporaryFolder folder;
+  int descriptor;
+  LineReader reader{descriptor, "the text", "try again"};
+};
+
+}  // namespace
+
+TEST_CASE("lines come one by one with their numbers, then nothing") {
+  OpenText text("one\n\nthree");
+  CHECK(text.reader.next() == "one");
+  CHECK(text.reader.line_number() == 1);
+  CHECK(text.reader.next() == "");
+  CHECK(text.reader.next() == "three");
+  CHECK(text.reader.line_number() == 3);
+  CHECK_FALSE(text.reader.next());
+  CHECK_FALSE(text.reader.next());
+}
+
+TEST_CASE("a line is given before what follows it is looked at") {
+  OpenText text("fine\nbad \xFF\n");
+  CHECK(text.reader.next() == "fine");
+  CHECK(refusal([&] { text.reader.next(); }) == "the text:2: byte 5 (0xFF) is not UTF-8");
+}
+
+TEST_CASE("the longest line is read whole, with any end") {
+  const std::string line(longest_line, 'x');
+  for (const char* end : {"", "\n", "\r\n"}) {
+    OpenText text(line + end);
+    CHECK(text.reader.next() == line);
+    CHECK_FALSE(text.reader.next());
+  }
+}
+
+TEST_CASE("a longer line is refused before it is read to its end") {
+  OpenText ended("one\n" + std::string(longest_line + 1, 'x') + "\n");
+  CHECK(ended.reader.next() == "one");
+  CHECK(refusal([&] { ended.reader.next(); }) ==
+        "the text:2: the line is longer than 1048576 bytes, the limit");
+  OpenText endless(std::string(10 * longest_line, 'x'));
+  CHECK(refusal([&] { endless.reader.next(); }) ==
+        "the text:1: the line is longer than 1048576 bytes, the limit");
+  CHECK(endless.reader.bytes_read() < 2 * longest_line);
+}
+
+TEST_CASE("a long line that is none of a text is refused for what it is") {
+  OpenText zeros(std::string(2 * longest_line, '\0'));
+  CHECK(refusal([&] { zeros.reader.next(); }) == "the text:1: byte 1 (0x00) is NUL, expected text");
+  std::string old_macintosh;
+  while (old_macintosh.size() < 2 * longest_line) old_macintosh += "line\r";
+  OpenText macintosh(old_macintosh);
+  CHECK(refusal([&] { macintosh.reader.next(); }) ==
+        "the text:1: byte 5 (0x0D) is a carriage return without a line feed after it");
+}
+
+TEST_CASE("a descriptor that cannot be read is refused with the reason") {
+  LineReader reader(-1, "the text", "try again");
+  CHECK(refusal([&] { reader.next(); }) == "the text: cannot be read: Bad file descriptor");
+}
