@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "train/config_error.h"
 #include "train/config_listing.h"
 #include "train/error.h"
+#include "train/machine.h"
 #include "train/version.h"
 
 namespace tapestry {
@@ -22,14 +24,6 @@ namespace {
 
 const std::string parameters_group = "parameters/";
 const std::string optimizer_group = "optimizer/";
-
-/// Keys that do not change what a run computes.
-Config without_process_settings(Config config) {
-  config.train.threads = TrainOptions{}.threads;
-  config.train.run_dir = TrainOptions{}.run_dir;
-  config.train.detect_anomaly = TrainOptions{}.detect_anomaly;
-  return config;
-}
 
 StoredShape stored_shape(const Tensor& tensor) {
   return {tensor.shape().begin(), tensor.shape().end()};
@@ -103,6 +97,65 @@ Vocabulary vocabulary_of(const Snapshot& snapshot, const char* path) {
   }
 }
 
+std::string to_text(const DataIdentity& data) {
+  std::string text;
+  for (const auto& [key, file] : data.files) {
+    text += fmt::format("{} {} {:016x}\n", key, file.bytes, file.digest);
+  }
+  return text;
+}
+
+std::map<std::string, FileDigest> files_of(const Snapshot& snapshot) {
+  std::map<std::string, FileDigest> files;
+  std::istringstream lines(snapshot.get_text("data/files"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string key;
+    FileDigest file;
+    if (!(words >> key >> file.bytes >> std::hex >> file.digest) || words >> std::ws) {
+      throw CheckpointError(fmt::format("{}: data/files: found `{}`, expected key, size and digest",
+                                        snapshot.origin(), line),
+                            "use an earlier checkpoint of the run");
+    }
+    files[key] = file;
+  }
+  return files;
+}
+
+/// Version 1 of the format had less state, all of which is as at the start of a run.
+bool is_of_version_1(const Snapshot& snapshot) { return !snapshot.contains("train/history"); }
+
+/// Reads what version 1 did not have.
+void add_later_state(const Snapshot& snapshot, TrainingState& state) {
+  if (is_of_version_1(snapshot)) return;
+  const auto count = [&](const char* path) { return snapshot.get_scalar<std::uint64_t>(path); };
+  state.validations_since_best = count("train/validations_since_best");
+  state.nan_steps = count("train/nan_steps");
+  state.scheduled_save = count("train/scheduled_save");
+  DivergenceWatch::State watch;
+  std::ranges::copy(snapshot.get<double>("train/divergence", {watch.size()}), watch.begin());
+  state.divergence = DivergenceWatch(watch);
+  state.history = snapshot.get_text("train/history");
+}
+
+void put_state(Snapshot& snapshot, const TrainingState& state) {
+  snapshot.put_scalar("train/step", state.step);
+  snapshot.put_scalar("train/epoch", state.position.epoch);
+  snapshot.put_scalar("train/batch", static_cast<std::uint64_t>(state.position.batch));
+  snapshot.put_scalar("train/running_loss_sum", state.running.loss_sum);
+  snapshot.put_scalar("train/running_nll_sum", state.running.nll_sum);
+  snapshot.put_scalar("train/running_tokens", state.running.tokens);
+  snapshot.put_scalar("train/best_loss", state.best_loss);
+  snapshot.put_scalar("train/best_step", state.best_step.value_or(0));
+  snapshot.put_scalar("train/validations_since_best", state.validations_since_best);
+  snapshot.put_scalar("train/nan_steps", state.nan_steps);
+  snapshot.put_scalar("train/scheduled_save", state.scheduled_save);
+  const DivergenceWatch::State watch = state.divergence.state();
+  snapshot.put<double>("train/divergence", watch, {watch.size()});
+  snapshot.put_text("train/history", state.history);
+  snapshot.put_text("train/metrics", state.metrics.csv());
+}
+
 TrainingState state_of(const Snapshot& snapshot) {
   const auto count = [&](const char* path) { return snapshot.get_scalar<std::uint64_t>(path); };
   TrainingState state;
@@ -115,6 +168,7 @@ TrainingState state_of(const Snapshot& snapshot) {
   state.best_loss = snapshot.get_scalar<double>("train/best_loss");
   if (std::isfinite(state.best_loss)) state.best_step = count("train/best_step");
   state.metrics = MetricsTable(snapshot.get_text("train/metrics"));
+  add_later_state(snapshot, state);
   return state;
 }
 
@@ -123,10 +177,12 @@ TrainingState state_of(const Snapshot& snapshot) {
 Snapshot make_snapshot(const RunParts& run) {
   Snapshot snapshot;
   snapshot.put_text("program_version", program_version);
-  snapshot.put_text("config", dump_config(without_process_settings(run.config)));
-  snapshot.put_text("data/source_vocabulary", run.source_vocabulary.to_text());
-  snapshot.put_text("data/target_vocabulary", run.target_vocabulary.to_text());
-  snapshot.put_scalar("data/fingerprint", run.data_fingerprint);
+  snapshot.put_text("config", dump_config(with_process_settings(run.config, TrainOptions{})));
+  snapshot.put_text("arithmetic", arithmetic());
+  snapshot.put_text("data/source_vocabulary", run.corpus.source_vocabulary.to_text());
+  snapshot.put_text("data/target_vocabulary", run.corpus.target_vocabulary.to_text());
+  snapshot.put_scalar("data/fingerprint", run.corpus.fingerprint);
+  snapshot.put_text("data/files", to_text(identity_of(run.corpus)));
   for (const NamedTensor& parameter : run.model.parameters) {
     put_tensor(snapshot, parameters_group + parameter.name, parameter.tensor);
   }
@@ -135,16 +191,7 @@ Snapshot make_snapshot(const RunParts& run) {
   }
   snapshot.put_scalar("optimizer/steps", run.optimizer.steps());
 
-  const TrainingState& state = run.state;
-  snapshot.put_scalar("train/step", state.step);
-  snapshot.put_scalar("train/epoch", state.position.epoch);
-  snapshot.put_scalar("train/batch", static_cast<std::uint64_t>(state.position.batch));
-  snapshot.put_scalar("train/running_loss_sum", state.running.loss_sum);
-  snapshot.put_scalar("train/running_nll_sum", state.running.nll_sum);
-  snapshot.put_scalar("train/running_tokens", state.running.tokens);
-  snapshot.put_scalar("train/best_loss", state.best_loss);
-  snapshot.put_scalar("train/best_step", state.best_step.value_or(0));
-  snapshot.put_text("train/metrics", state.metrics.csv());
+  put_state(snapshot, run.state);
   return snapshot;
 }
 
@@ -170,8 +217,34 @@ Config config_of(const Snapshot& snapshot) {
   }
 }
 
-std::uint64_t data_fingerprint_of(const Snapshot& snapshot) {
-  return snapshot.get_scalar<std::uint64_t>("data/fingerprint");
+DataIdentity data_identity_of(const Snapshot& snapshot) {
+  DataIdentity data{.fingerprint = snapshot.get_scalar<std::uint64_t>("data/fingerprint")};
+  if (!is_of_version_1(snapshot)) data.files = files_of(snapshot);
+  return data;
+}
+
+DataIdentity identity_of(const ParallelCorpus& corpus) {
+  DataIdentity data{.fingerprint = corpus.fingerprint};
+  for (const DataFile& file : corpus.files) data.files[file.key] = {file.bytes, file.digest};
+  return data;
+}
+
+FixedVocabularies vocabularies_of(const Snapshot& snapshot) {
+  return {.source = vocabulary_of(snapshot, "data/source_vocabulary"),
+          .target = vocabulary_of(snapshot, "data/target_vocabulary")};
+}
+
+std::uint64_t validations_since_best(const Snapshot& snapshot) {
+  if (is_of_version_1(snapshot)) return 0;
+  return snapshot.get_scalar<std::uint64_t>("train/validations_since_best");
+}
+
+std::string history_of(const Snapshot& snapshot) {
+  return is_of_version_1(snapshot) ? "" : snapshot.get_text("train/history");
+}
+
+std::string arithmetic_of(const Snapshot& snapshot) {
+  return is_of_version_1(snapshot) ? "" : snapshot.get_text("arithmetic");
 }
 
 std::uint64_t step_of(const Snapshot& snapshot) {
@@ -180,8 +253,8 @@ std::uint64_t step_of(const Snapshot& snapshot) {
 
 TrainedModel load_model(const Snapshot& snapshot) {
   Config config = config_of(snapshot);
-  TextCodec codec(config.data, vocabulary_of(snapshot, "data/source_vocabulary"),
-                  vocabulary_of(snapshot, "data/target_vocabulary"));
+  FixedVocabularies words = vocabularies_of(snapshot);
+  TextCodec codec(config.data, std::move(words.source), std::move(words.target));
   const VocabularySizes sizes{.source = codec.source_vocabulary().size(),
                               .target = codec.target_vocabulary().size()};
   auto model =

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "data/codec.h"
+#include "data/corpus.h"
 #include "optim/optimizer.h"
 #include "train/config.h"
 #include "train/seq2seq_model.h"
@@ -17,9 +20,7 @@ namespace tapestry {
 /// The parts of a run that a checkpoint holds.
 struct RunParts {
   const Config& config;
-  const Vocabulary& source_vocabulary;
-  const Vocabulary& target_vocabulary;
-  std::uint64_t data_fingerprint;
+  const ParallelCorpus& corpus;
   Seq2SeqModel& model;
   Optimizer& optimizer;
   TrainingState& state;
@@ -37,8 +38,36 @@ void restore(const Snapshot& snapshot, const RunParts& run);
 /// The config a checkpoint was made with. It says nothing of `train.threads` and `train.run_dir`,
 /// which belong to the process and not to the run.
 Config config_of(const Snapshot& snapshot);
-std::uint64_t data_fingerprint_of(const Snapshot& snapshot);
 std::uint64_t step_of(const Snapshot& snapshot);
+
+/// Size and XXH3 digest of a file's bytes.
+struct FileDigest {
+  std::uint64_t bytes = 0;
+  std::uint64_t digest = 0;
+
+  bool operator==(const FileDigest&) const = default;
+};
+
+/// What identifies the data that a run has learnt from.
+struct DataIdentity {
+  std::uint64_t fingerprint = 0;              ///< of the corpus
+  std::map<std::string, FileDigest> files{};  ///< by config key; empty for generated data
+};
+DataIdentity data_identity_of(const Snapshot& snapshot);
+DataIdentity identity_of(const ParallelCorpus& corpus);
+
+/// The vocabularies of the run. throws CheckpointError.
+FixedVocabularies vocabularies_of(const Snapshot& snapshot);
+
+/// How many validations ago the best one was.
+std::uint64_t validations_since_best(const Snapshot& snapshot);
+
+/// What has come between the run and the config it was started with, see TrainingState::history.
+std::string history_of(const Snapshot& snapshot);
+
+/// What the bits of the run depend on besides program and config, see arithmetic(); empty if the
+/// checkpoint does not say.
+std::string arithmetic_of(const Snapshot& snapshot);
 
 /// A trained model as evaluation and translation use it.
 struct TrainedModel {

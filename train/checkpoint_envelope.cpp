@@ -88,9 +88,9 @@ void require_layout(const Envelope& envelope, const std::filesystem::path& path)
 }
 
 void require_known_version(std::uint32_t found, const std::filesystem::path& path) {
-  if (found == checkpoint_format_version) return;
+  if (found >= 1 && found <= checkpoint_format_version) return;
   throw CheckpointError(
-      fmt::format("{}: written by {} version of Tapestry: found format {}, expected {}",
+      fmt::format("{}: written by {} version of Tapestry: found format {}, expected 1 to {}",
                   path.string(), found > checkpoint_format_version ? "a newer" : "an unknown",
                   found, checkpoint_format_version),
       "use the version of Tapestry that wrote the checkpoint, or a newer one");

@@ -7,8 +7,9 @@
 
 namespace tapestry {
 
-/// Version of the layout of envelope and payload that this program writes, and the newest it reads.
-inline constexpr std::uint32_t checkpoint_format_version = 1;
+/// Version of the format that this program writes, and the newest it reads; it reads all before it.
+/// Version 2 holds more of a run's state in the same layout.
+inline constexpr std::uint32_t checkpoint_format_version = 2;
 
 /// Bytes of the envelope, the first of a checkpoint.
 inline constexpr std::size_t envelope_size = 512;

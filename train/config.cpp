@@ -33,6 +33,14 @@ Config read_config(std::string_view text, const std::string& name, const Folder&
 
 }  // namespace
 
+Config with_process_settings(Config config, const TrainOptions& process) {
+  config.train.threads = process.threads;
+  config.train.run_dir = process.run_dir;
+  config.train.max_time = process.max_time;
+  config.train.detect_anomaly = process.detect_anomaly;
+  return config;
+}
+
 Config parse_config(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides) {
   return read_config(text, name, {}, overrides, {});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,18 +14,28 @@
 
 namespace tapestry {
 
+/// What a run does when a loss or a gradient is NaN or infinite: end; go on with the next batch,
+/// the weights as they were; or go back to the newest checkpoint and on with the data behind the
+/// batch.
+enum class OnNan { stop, skip, rollback };
+
 /// How a run goes. The member initialisers are the defaults.
 struct TrainOptions {
-  std::uint64_t seed = 1;                    ///< of initial weights, dropout and shuffling
-  std::size_t steps = 2000;                  ///< steps of the optimiser, >= 1
-  std::size_t batch_size = 64;               ///< sentences per batch, >= 1
-  std::size_t accumulate = 1;                ///< batches per step, >= 1
-  double label_smoothing = 0.1;              ///< in [0, 1)
-  std::size_t threads = 0;                   ///< 0 takes all cores
-  std::size_t log_every = 50;                ///< steps, >= 1
-  std::size_t validate_every = 500;          ///< steps, >= 1
-  std::size_t save_every = 500;              ///< steps, >= 1
-  std::size_t keep_last = 3;                 ///< checkpoints, >= 2
+  std::uint64_t seed = 1;            ///< of initial weights, dropout and shuffling
+  std::size_t steps = 2000;          ///< steps of the optimiser, >= 1
+  std::size_t batch_size = 64;       ///< sentences per batch, >= 1
+  std::size_t accumulate = 1;        ///< batches per step, >= 1
+  double label_smoothing = 0.1;      ///< in [0, 1)
+  std::size_t threads = 0;           ///< 0 takes all cores
+  std::size_t log_every = 50;        ///< steps, >= 1
+  std::size_t validate_every = 500;  ///< steps, >= 1
+  std::size_t save_every = 500;      ///< steps, >= 1
+  std::size_t keep_last = 3;         ///< checkpoints, >= 2
+  std::size_t patience = 0;          ///< validations without a new best; 0: no end to it
+  std::chrono::seconds max_time{0};  ///< for this process; 0: no limit
+  OnNan on_nan = OnNan::stop;
+  std::size_t max_nan_steps = 3;             ///< in a row, before the run stops all the same, >= 1
+  std::size_t divergence_window = 100;       ///< steps, see DivergenceWatch; 0: not watched
   std::size_t max_decode_length = 0;         ///< tokens; 0: source length + 50, within positions
   std::size_t exact_match_sequences = 1000;  ///< held-out sequences decoded per validation
   bool detect_anomaly = false;               ///< look for NaN and infinity after every operation
@@ -40,6 +51,10 @@ struct Config {
   ScheduleOptions schedule;
   TrainOptions train;
 };
+
+/// `config` with the settings of another process: train.threads, train.run_dir, train.max_time and
+/// train.detect_anomaly, which do not change what a run computes and which checkpoints leave out.
+Config with_process_settings(Config config, const TrainOptions& process);
 
 /// Reads the YAML `text`, then `overrides` of the form `section.key=value`, of which later ones
 /// win. `name` stands in the place of every problem. A quoted value means the same as an unquoted

@@ -8,6 +8,7 @@
 #include "data/options.h"
 #include "layers/transformer_options.h"
 #include "optim/options.h"
+#include "train/config.h"
 
 namespace tapestry {
 
@@ -59,6 +60,10 @@ inline constexpr std::array choices_of<ScheduleKind>{
 template <>
 inline constexpr std::array choices_of<DType>{Named{DType::float32, "float32"},
                                               Named{DType::float64, "float64"}};
+
+template <>
+inline constexpr std::array choices_of<OnNan>{
+    Named{OnNan::stop, "stop"}, Named{OnNan::skip, "skip"}, Named{OnNan::rollback, "rollback"}};
 
 /// The name of `value` in a config.
 template <class E>

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <span>
 
 #include "train/config_text.h"
 #include "train/suggest.h"
@@ -68,9 +70,31 @@ std::string hint_for_real_number(std::string_view text) {
   return usable && plain != text ? fmt::format("write `{}`", guess.value) : "";
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 bool all_digits(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+struct TimeUnit {
+  char letter;
+  std::int64_t seconds;
+};
+constexpr std::array<TimeUnit, 4> time_units{{{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
+constexpr std::int64_t longest_duration = 10'000 * time_units[0].seconds;
+
+/// Takes a number and the letter behind it off the front of `text`, as seconds. The letter is one
+/// of `units`, of which it and those before it are taken away: each may stand once, in this order.
+std::optional<std::int64_t> take_time(std::string_view& text, std::span<const TimeUnit>& units) {
+  const auto digits =
+      static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
+  const auto number = scan<std::int64_t>(text.substr(0, digits));
+  if (digits == 0 || digits == text.size() || number.error != std::errc()) return std::nullopt;
+  const auto unit = std::ranges::find(units, text[digits], &TimeUnit::letter);
+  if (unit == units.end() || number.value > longest_duration / unit->seconds) return std::nullopt;
+  text.remove_prefix(digits + 1);
+  units = units.subspan(static_cast<std::size_t>(unit - units.begin()) + 1);
+  return number.value * unit->seconds;
 }
 
 }  // namespace
@@ -116,6 +140,31 @@ Parsed<double> RealNumber::parse(std::string_view text) const {
 }
 
 std::string RealNumber::print(double value) { return fmt::format("{}", value); }
+
+Parsed<std::chrono::seconds> Duration::parse(std::string_view text) {
+  const std::string hint = all_digits(text) ? fmt::format("write `{}s` for seconds", text) : "";
+  std::string_view rest = text;
+  std::span<const TimeUnit> units = time_units;
+  std::int64_t sum = 0;
+  do {
+    const auto part = take_time(rest, units);
+    if (!part) return mistake(expected(), text, hint);
+    sum += *part;
+  } while (!rest.empty());
+  if (sum > longest_duration) return mistake(expected(), text, "write 10000d or less");
+  return std::chrono::seconds(sum);
+}
+
+std::string Duration::print(std::chrono::seconds value) {
+  std::int64_t rest = value.count();
+  if (rest == 0) return "0s";
+  std::string text;
+  for (const TimeUnit& unit : time_units) {
+    if (rest >= unit.seconds) text += fmt::format("{}{}", rest / unit.seconds, unit.letter);
+    rest %= unit.seconds;
+  }
+  return text;
+}
 
 Parsed<bool> Flag::parse(std::string_view text) {
   if (text == "true") return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -54,6 +55,13 @@ struct RealNumber {
 constexpr RealNumber not_negative() { return {}; }
 constexpr RealNumber positive() { return {.has_low = false}; }
 constexpr RealNumber from_0_below_1() { return {.high = 1.0, .has_high = false}; }
+
+/// A time in days, hours, minutes and seconds, such as 3h50m; at most 10,000 days.
+struct Duration {
+  static std::string expected() { return "a time such as 3h50m, 90s or 1d12h"; }
+  static Parsed<std::chrono::seconds> parse(std::string_view text);
+  static std::string print(std::chrono::seconds value);
+};
 
 /// `true` or `false`.
 struct Flag {

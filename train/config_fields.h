@@ -176,6 +176,18 @@ void visit(V field, O& o) {
   field("validate_every", o.validate_every, at_least(1), "steps between two validations");
   field("save_every", o.save_every, at_least(1), "steps between two checkpoints");
   field("keep_last", o.keep_last, at_least(2), "latest checkpoints to keep");
+  field("patience", o.patience, at_least(0),
+        "validations without a new best after which the run ends; 0: it goes on to `steps`");
+  field("max_time", o.max_time, Duration(),
+        "time after which this process saves and ends with exit code 124; 0s: no limit");
+  field("on_nan", o.on_nan, Choice<OnNan>(),
+        "when loss or gradient is NaN or infinite: stop; skip the step; or rollback to the newest "
+        "checkpoint and go on with the data behind the batch");
+  field("max_nan_steps", o.max_nan_steps, at_least(1),
+        "such steps in a row after which the run stops all the same");
+  field("divergence_window", o.divergence_window, at_least(0),
+        "steps of which the mean loss is watched: the run stops when three windows in a row have "
+        "lost half of all progress; 0: not watched");
   field("max_decode_length", o.max_decode_length, between(0, kLongestSequence),
         "longest output of greedy decoding, in tokens; 0: source length + 50, as far as "
         "`model.max_length` allows");

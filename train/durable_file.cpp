@@ -73,9 +73,9 @@ bool flush_folder(FileSystem& files, const FileDescriptor& folder) {
 /// The new content of a file on its way to its place; unlinked unless it gets there.
 class TemporaryFile {
  public:
-  TemporaryFile(FileSystem& files, const std::filesystem::path& target,
-                std::span<const std::byte> bytes)
-      : files_(files), target_(target), bytes_(bytes), descriptor_(create()) {
+  /// size  bytes that it will hold
+  TemporaryFile(FileSystem& files, const std::filesystem::path& target, std::uint64_t size)
+      : files_(files), target_(target), size_(size), descriptor_(create()) {
     if (!descriptor_.is_open()) fail("create a temporary file");
   }
   TemporaryFile(const TemporaryFile&) = delete;
@@ -86,11 +86,18 @@ class TemporaryFile {
     files_.unlink(path_.c_str());
   }
 
-  void fill() {
-    reserve();
-    write();
+  /// Finds out about a full disk before anything is written, where the file system can tell.
+  void reserve() {
+    if (size_ == 0) return;
+    const int result =
+        retry_interrupted([&] { return files_.fallocate(descriptor_.get(), size_); });
+    if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS) fail("reserve space");
+  }
+
+  void fill(std::span<const std::byte> bytes) {
+    write(bytes);
     if (retry_interrupted([&] { return files_.fsync(descriptor_.get()); }) != 0) fail("flush");
-    read_back();
+    read_back(bytes);
     // A close that a signal interrupted has closed the file, and its data is flushed already.
     if (descriptor_.close() != 0 && errno != EINTR) fail("close");
   }
@@ -114,16 +121,7 @@ class TemporaryFile {
     return {files_, fd};
   }
 
-  /// Finds out about a full disk before anything is written, where the file system can tell.
-  void reserve() {
-    if (bytes_.empty()) return;
-    const int result =
-        retry_interrupted([&] { return files_.fallocate(descriptor_.get(), bytes_.size()); });
-    if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS) fail("reserve space");
-  }
-
-  void write() {
-    std::span<const std::byte> rest = bytes_;
+  void write(std::span<const std::byte> rest) {
     while (!rest.empty()) {
       const ssize_t written = retry_interrupted(
           [&] { return files_.write(descriptor_.get(), rest.data(), rest.size()); });
@@ -133,18 +131,18 @@ class TemporaryFile {
     }
   }
 
-  void read_back() {
-    std::vector<std::byte> chunk(std::min(read_back_chunk, bytes_.size()));
-    for (std::size_t offset = 0; offset < bytes_.size();) {
-      const std::size_t wanted = std::min(chunk.size(), bytes_.size() - offset);
+  void read_back(std::span<const std::byte> bytes) {
+    std::vector<std::byte> chunk(std::min(read_back_chunk, bytes.size()));
+    for (std::size_t offset = 0; offset < bytes.size();) {
+      const std::size_t wanted = std::min(chunk.size(), bytes.size() - offset);
       const ssize_t got = retry_interrupted(
           [&] { return files_.pread(descriptor_.get(), chunk.data(), wanted, offset); });
       if (got < 0) fail("read back");
       const auto count = static_cast<std::size_t>(got);
-      if (count == 0 || std::memcmp(chunk.data(), bytes_.data() + offset, count) != 0) {
+      if (count == 0 || std::memcmp(chunk.data(), bytes.data() + offset, count) != 0) {
         throw OutputError(fmt::format("{}: the disk gave back other bytes than were written, from "
                                       "byte {} on of {}",
-                                      target_.string(), offset, bytes_.size()),
+                                      target_.string(), offset, bytes.size()),
                           "do not trust this disk; write to another one");
       }
       offset += count;
@@ -159,13 +157,13 @@ class TemporaryFile {
     const bool known = files_.free_bytes(folder.c_str(), free) == 0;
     throw OutputError(
         fmt::format("{}: could not {}: {} ({} bytes needed, {} free)", target_.string(), action,
-                    error_text(code), bytes_.size(), known ? fmt::to_string(free) : "unknown"),
+                    error_text(code), size_, known ? fmt::to_string(free) : "unknown"),
         output_hint(code, folder));
   }
 
   FileSystem& files_;
   const std::filesystem::path& target_;
-  std::span<const std::byte> bytes_;
+  std::uint64_t size_;
   std::filesystem::path path_;
   FileDescriptor descriptor_;
   bool in_place_ = false;
@@ -183,12 +181,17 @@ void write_file_durably(const std::filesystem::path& path, std::span<const std::
                         FileSystem& files) {
   const FileDescriptor folder = open_folder(files, folder_of(path));
   if (!folder.is_open()) output_failure(path, "open its folder");
-  TemporaryFile temporary(files, path, bytes);
-  temporary.fill();
+  TemporaryFile temporary(files, path, bytes.size());
+  temporary.reserve();
+  temporary.fill(bytes);
   temporary.move_into_place();
   if (!flush_folder(files, folder)) {
     output_failure(path, "flush its folder after the new file was put in place");
   }
+}
+
+void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes, FileSystem& files) {
+  TemporaryFile(files, folder / "probe", bytes).reserve();
 }
 
 bool is_temporary_name(std::string_view name) {

@@ -24,6 +24,12 @@ namespace tapestry {
 void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
                         FileSystem& files = posix_file_system());
 
+/// Finds out whether a file of this size could be written into a folder now, by making a temporary
+/// file of the size and deleting it. Where the file system cannot reserve space, the size is not
+/// looked at. throws OutputError with the bytes needed and free.
+void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
+                  FileSystem& files = posix_file_system());
+
 /// Whether a file name is one that write_file_durably gives to its temporary files. Without a
 /// writer at work such a file is left from a crash.
 bool is_temporary_name(std::string_view name);

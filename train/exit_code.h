@@ -13,7 +13,8 @@ enum class ExitCode : int {
   numeric = 6,  ///< NaN, infinity, divergence
   in_use = 7,   ///< another process works in the run directory
   memory = 8,
-  check_failed = 1,  ///< gradcheck found a wrong gradient, or check a property that fails
+  out_of_time = 124,  ///< train.max_time is up and the run is saved; timeout(1) ends with it too
+  check_failed = 1,   ///< gradcheck found a wrong gradient, or check a property that fails
 };
 
 inline constexpr int signal_exit_base = 128;

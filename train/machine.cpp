@@ -78,6 +78,11 @@ Blas read_blas() {
           .wider_vectors_exist = processor_has_avx2()};
 }
 
+std::string arithmetic() {
+  return fmt::format("vectors of {} bytes, OpenBLAS {}", __BIGGEST_ALIGNMENT__,
+                     kernels::blas_core());
+}
+
 std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t threads) {
   const auto wanted = static_cast<double>(threads);
   const auto allowed = static_cast<double>(cores.allowed);

@@ -30,6 +30,11 @@ struct Blas {
 Cores read_cores();
 Blas read_blas();
 
+/// What decides the last bits of a result besides program and config: the vectors that the program
+/// was compiled for and the kernels that OpenBLAS has chosen, such as "vectors of 64 bytes,
+/// OpenBLAS SkylakeX".
+std::string arithmetic();
+
 /// One line if fewer cores, rounded, are free than a run has threads.
 std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t threads);
 

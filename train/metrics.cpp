@@ -25,8 +25,8 @@ void MetricsTable::add_validation(std::uint64_t step, std::uint64_t epoch, const
                   scores.decoded == 0 ? "" : fmt::format("{}", scores.exact_match), scores.tokens);
 }
 
-void MetricsTable::write(const std::filesystem::path& path) const {
-  write_file_durably(path, std::as_bytes(std::span(csv_)));
+void MetricsTable::write(const std::filesystem::path& path, FileSystem& files) const {
+  write_file_durably(path, std::as_bytes(std::span(csv_)), files);
 }
 
 }  // namespace tapestry

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "train/evaluator.h"
+#include "train/file_system.h"
 
 namespace tapestry {
 
@@ -37,7 +38,7 @@ class MetricsTable {
 
   const std::string& csv() const { return csv_; }
   /// Writes the whole table; throws OutputError.
-  void write(const std::filesystem::path& path) const;
+  void write(const std::filesystem::path& path, FileSystem& files = posix_file_system()) const;
 
  private:
   std::string csv_;

@@ -51,7 +51,7 @@ void RunDirectory::create() { create_folder_durably(checkpoints_, files_); }
 
 std::vector<std::uint64_t> RunDirectory::steps() const {
   std::vector<std::uint64_t> steps;
-  for (const std::string& name : file_names()) {
+  for (const std::string& name : file_names(checkpoints_)) {
     if (const auto step = step_of(name)) steps.push_back(*step);
   }
   std::ranges::sort(steps);
@@ -82,29 +82,33 @@ void RunDirectory::save(std::uint64_t step, const Snapshot& snapshot, const Rete
   prune(step, retention);
 }
 
+void RunDirectory::probe(std::uint64_t bytes) const { probe_folder(checkpoints_, bytes, files_); }
+
 std::vector<std::filesystem::path> RunDirectory::remove_stray_temporaries() {
   std::vector<std::filesystem::path> removed;
-  for (const std::string& name : file_names()) {
-    if (!is_temporary_name(name)) continue;
-    remove_file(checkpoints_ / name, files_);
-    removed.push_back(checkpoints_ / name);
+  for (const auto& folder : {path_, checkpoints_}) {
+    for (const std::string& name : file_names(folder)) {
+      if (!is_temporary_name(name)) continue;
+      remove_file(folder / name, files_);
+      removed.push_back(folder / name);
+    }
   }
   return removed;
 }
 
-std::vector<std::string> RunDirectory::file_names() const {
+std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& folder) const {
   std::vector<std::string> names;
   std::error_code error;
-  auto entry = std::filesystem::directory_iterator(checkpoints_, error);
+  auto entry = std::filesystem::directory_iterator(folder, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     names.push_back(entry->path().filename().string());
   }
   // Where a file stands in the way of a folder there are no checkpoints either.
   if (error && error != std::errc::no_such_file_or_directory &&
       error != std::errc::not_a_directory) {
-    throw CheckpointError(fmt::format("{}: could not list the checkpoints: {}",
-                                      checkpoints_.string(), error.message()),
-                          "give a run directory that this user can read");
+    throw CheckpointError(
+        fmt::format("{}: could not list the checkpoints: {}", folder.string(), error.message()),
+        "give a run directory that this user can read");
   }
   std::ranges::sort(names);
   return names;
@@ -115,7 +119,8 @@ void RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
   old.erase(std::ranges::upper_bound(old, newest), old.end());
   old.resize(old.size() - std::min(old.size(), retention.keep_last));
   for (const std::uint64_t step : old) {
-    if (step != retention.best_step) remove_file(checkpoint_path(step), files_);
+    if (step == retention.best_step || step == retention.scheduled_step) continue;
+    remove_file(checkpoint_path(step), files_);
   }
 }
 

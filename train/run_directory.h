@@ -13,8 +13,9 @@ namespace tapestry {
 
 /// Which checkpoints of a run are kept.
 struct Retention {
-  std::size_t keep_last = 2;                 ///< the newest so many, >= 1
-  std::optional<std::uint64_t> best_step{};  ///< and this one, however old
+  std::size_t keep_last = 2;                      ///< the newest so many, >= 1
+  std::optional<std::uint64_t> best_step{};       ///< and this one, however old
+  std::optional<std::uint64_t> scheduled_step{};  ///< and this one
 };
 
 /// A checkpoint that was read, and the newer ones that had to be passed over.
@@ -37,6 +38,8 @@ class RunDirectory {
   explicit RunDirectory(std::filesystem::path path, FileSystem& files = posix_file_system());
 
   const std::filesystem::path& path() const { return path_; }
+  /// What writes to the run go through.
+  FileSystem& files() const { return files_; }
   std::filesystem::path checkpoint_path(std::uint64_t step) const;
 
   /// Creates the run directory and its folder of checkpoints. throws OutputError.
@@ -59,12 +62,16 @@ class RunDirectory {
   /// throws  OutputError; std::invalid_argument if keep_last is 0.
   void save(std::uint64_t step, const Snapshot& snapshot, const Retention& retention);
 
-  /// Deletes temporary files that crashed saves left behind and returns their paths.
+  /// Finds out whether a checkpoint of this size could be saved now. throws OutputError.
+  void probe(std::uint64_t bytes) const;
+
+  /// Deletes temporary files that crashes left behind, here and among the checkpoints, and returns
+  /// their paths.
   /// throws OutputError.
   std::vector<std::filesystem::path> remove_stray_temporaries();
 
  private:
-  std::vector<std::string> file_names() const;
+  std::vector<std::string> file_names(const std::filesystem::path& folder) const;
   void prune(std::uint64_t newest, const Retention& retention);
 
   std::filesystem::path path_;

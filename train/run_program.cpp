@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <new>
 #include <string>
@@ -86,6 +87,7 @@ class CommandLine {
   void add_gradcheck();
   void add_check();
   void add_inspect();
+  void sort_resume_arguments();
   int train();
 
   bool is_unknown(const std::string& command) const;
@@ -131,16 +133,32 @@ void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
                      "Keys to change for this once, such as model.d_model=128");
 }
 
+bool is_override(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  return equals != word.npos && word.find('/') > equals && word.find('.') < equals;
+}
+
+bool is_config_file(const std::string& word) {
+  std::error_code ignored;
+  const bool checkpoint = word.ends_with(".h5");
+  return (std::filesystem::is_regular_file(word, ignored) && !checkpoint) ||
+         word.ends_with(".yaml") || word.ends_with(".yml");
+}
+
 void CommandLine::add_train() {
   CLI::App& command =
       add_command("train", "Train a model, or go on training one", [this] { return train(); });
-  command.add_option("CONFIG", train_.config, "Config file (YAML)");
+  command.add_option("CONFIG", train_.config,
+                     "Config file (YAML); with --resume also, or only, a run directory");
   add_overrides(command, train_.overrides);
-  auto* resume = command
-                     .add_option("--resume", train_.resume,
-                                 "Go on with the run in this directory, from its newest "
-                                 "checkpoint")
-                     ->type_name("RUN");
+  auto* resume =
+      command.add_flag("--resume", train_.resume, "Go on with the run, from its newest checkpoint");
+  command
+      .add_option("--allow-change", train_.allowed,
+                  "Key, or key of a data file, that may differ from what the run had")
+      ->type_name("KEY")
+      ->allow_extra_args(false)
+      ->needs(resume);
   command
       .add_flag("--fresh", train_.fresh,
                 "Start anew where a run lies already; the old one is moved aside")
@@ -149,16 +167,32 @@ void CommandLine::add_train() {
                    "At the end, list the time that each operation took");
   command.footer(
       "Examples:\n  tapestry train configs/copy.yaml train.steps=4000\n"
-      "  tapestry train --resume runs/copy");
+      "  tapestry train --resume runs/copy\n"
+      "  tapestry train --resume configs/copy.yaml        the same, by its config\n"
+      "  tapestry train --resume runs/copy model.dropout=0.2 --allow-change model.dropout");
+}
+
+/// With --resume, what stands in the place of CONFIG may as well be a run directory or an override.
+void CommandLine::sort_resume_arguments() {
+  std::vector<std::string> words{train_.config};
+  words.insert(words.end(), train_.overrides.begin(), train_.overrides.end());
+  train_.config.clear();
+  train_.overrides.clear();
+  for (std::string& word : words) {
+    std::string& place = is_config_file(word) ? train_.config : train_.run;
+    if (is_override(word) || !place.empty()) {
+      train_.overrides.push_back(std::move(word));
+    } else {
+      place = std::move(word);
+    }
+  }
 }
 
 int CommandLine::train() {
-  if (train_.config.empty() && train_.resume.empty()) {
-    return refuse_arguments("CONFIG or --resume RUN is required");
-  }
-  // With --resume, what looks like a config file is the first override.
-  if (!train_.config.empty() && !train_.resume.empty()) {
-    train_.overrides.insert(train_.overrides.begin(), train_.config);
+  if (train_.resume) sort_resume_arguments();
+  if (train_.config.empty() && train_.run.empty()) {
+    return refuse_arguments(train_.resume ? "a run directory or CONFIG is required"
+                                          : "CONFIG or --resume RUN is required");
   }
   return train_command(train_);
 }

@@ -4,20 +4,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "autograd/anomaly.h"
+#include "autograd/ops/cross_entropy.h"
 #include "autograd/profiler.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
+#include "data/codec.h"
 #include "optim/clip.h"
 #include "optim/make_optimizer.h"
-#include "train/batch_tensors.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_file.h"
+#include "train/durable_file.h"
 #include "train/error.h"
+#include "train/format.h"
+#include "train/non_finite.h"
 #include "train/sentence_limit.h"
+#include "train/training_loss.h"
 
 namespace tapestry {
 namespace {
+
+using Clock = TimeLimit::Clock;
+
+constexpr const char* smaller_steps_hint =
+    "try a smaller schedule.learning_rate or a longer warmup_steps";
 
 /// The config with the decay of the learning rate tied down: a run that is given more steps later
 /// keeps the schedule it has begun.
@@ -29,14 +40,21 @@ Config resolved(Config config) {
   return config;
 }
 
-void require_finite(double value, const char* what, std::uint64_t step) {
-  if (std::isfinite(value)) return;
-  throw NumericError(
-      fmt::format("step {}: the {} is {}, expected a finite number; the weights are those of step "
-                  "{}",
-                  step, what, value, step - 1),
-      "train.detect_anomaly=true names the operation it comes from; often a smaller "
-      "schedule.learning_rate or a longer warmup_steps helps");
+std::size_t count_target_tokens(const std::vector<Batch>& batches) {
+  std::size_t sum = 0;
+  for (const Batch& batch : batches) sum += batch.target_tokens;
+  return sum;
+}
+
+/// The sign of a NaN means nothing.
+std::string value_text(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
+bool is_finite(const Tensor& tensor) {
+  return dispatch(tensor.dtype(), [&]<class T>() {
+    return std::ranges::all_of(tensor.values<T>(), [](T value) { return std::isfinite(value); });
+  });
 }
 
 }  // namespace
@@ -52,63 +70,94 @@ Trainer::Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& dire
              config_.train.dtype, config_.train.seed),
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())),
       schedule_(make_schedule(config_.schedule)),
-      batches_(corpus.train, config_.train.batch_size, config_.train.seed) {
+      batches_(corpus.train, config_.train.batch_size, config_.train.seed),
+      saves_(progress) {
   require_fitting_sentences(corpus, config_.model.max_length);
 }
 
+RunParts Trainer::parts() {
+  return {.config = config_,
+          .corpus = corpus_,
+          .model = model_,
+          .optimizer = *optimizer_,
+          .state = state_};
+}
+
 void Trainer::resume(const Snapshot& snapshot) {
-  restore(snapshot, {.config = config_,
-                     .source_vocabulary = corpus_.source_vocabulary,
-                     .target_vocabulary = corpus_.target_vocabulary,
-                     .data_fingerprint = corpus_.fingerprint,
-                     .model = model_,
-                     .optimizer = *optimizer_,
-                     .state = state_});
+  restore(snapshot, parts());
   saved_step_ = state_.step;
-}
-
-void Trainer::run(const StopSignal* stop) {
-  while (!finished() && (stop == nullptr || stop->received() == 0)) {
-    const StepReport report = train_step();
-    if (due(config_.train.log_every)) log(report);
-    const bool best = due(config_.train.validate_every) && validate_and_compare(report.epoch);
-    if (best || due(config_.train.save_every)) save();
+  // Other data, which the user has allowed, may have shorter epochs.
+  if (state_.position.batch >= batches_.batches_per_epoch()) {
+    state_.position = {.epoch = state_.position.epoch + 1, .batch = 0};
   }
-  if (saved_step_ != state_.step) save();
 }
 
-Trainer::StepReport Trainer::train_step() {
-  const std::uint64_t epoch = state_.position.epoch + 1;
-  const std::uint64_t step = state_.step + 1;
+void Trainer::note(const std::string& event) {
+  state_.history += fmt::format("step {}: {}\n", state_.step, event);
+}
+
+bool Trainer::finished() const { return state_.step >= config_.train.steps || out_of_patience(); }
+
+bool Trainer::out_of_patience() const {
+  return config_.train.patience > 0 && state_.validations_since_best >= config_.train.patience;
+}
+
+std::uint64_t Trainer::checkpoint_bytes() const {
+  std::uint64_t values = model_.parameters.num_values();
+  for (const NamedTensor& tensor : optimizer_->state()) values += tensor.tensor.size();
+  return values * bytes_per_element(config_.train.dtype);
+}
+
+// ---- The run.
+
+Trainer::End Trainer::run(Interruptions interruptions) {
+  RunSignals* signals = interruptions.signals;
+  TimeLimit& time = interruptions.time;
+  if (config_.train.on_nan == OnNan::rollback && !saved_step_ && !finished()) save_as_scheduled();
+  End end = End::finished;
+  while (!finished()) {
+    const Clock::time_point started = Clock::now();
+    if (signals != nullptr && signals->stop() != 0) end = End::signal;
+    if (time.is_up(started)) end = End::time;
+    if (end != End::finished) break;
+    turn();
+    if (signals != nullptr && signals->take_save_request()) save(finished());
+    time.note_turn(Clock::now() - started);
+    time.note_save(longest_save_);
+  }
+  if (saved_step_ != state_.step) save(true);
+  return end;
+}
+
+/// A step and what falls due after it.
+void Trainer::turn() {
+  const StepEnd end = train_step();
+  if (end == StepEnd::rolled_back) return;
+  if (end == StepEnd::done && due(config_.train.log_every)) log();
+  const bool best = due(config_.train.validate_every) && validate_and_compare();
+  if (best || due(config_.train.save_every)) save_as_scheduled();
+}
+
+Trainer::StepEnd Trainer::train_step() {
+  epoch_ = state_.position.epoch + 1;
   const std::vector<Batch> batches = next_batches();
-  std::size_t target_tokens = 0;
-  for (const Batch& batch : batches) target_tokens += batch.target_tokens;
-
-  model_.parameters.clear_gradients();
-  const double loss = gradients_of(batches, target_tokens);
-  require_finite(loss, "loss", step);
+  StepLoss loss;
+  try {
+    loss = gradients_of(batches);
+  } catch (const AnomalyError&) {  // of train.detect_anomaly; the search finds it again
+    return meet_non_finite("a value is not finite", batches);
+  }
+  if (!std::isfinite(loss.mean)) {
+    return meet_non_finite("the loss is " + value_text(loss.mean), batches);
+  }
   const double norm = gradient_norm();
-  require_finite(norm, "norm of the gradient", step);
-
-  const double learning_rate = schedule_->learning_rate(step);
+  if (!std::isfinite(norm)) {
+    return meet_non_finite("the norm of the gradient is " + value_text(norm), batches);
+  }
+  const double learning_rate = schedule_->learning_rate(state_.step + 1);
   update_weights(learning_rate, norm);
-  state_.step = step;
-  progress_.step(step, target_tokens, loss);
-  return {.epoch = epoch,
-          .learning_rate = learning_rate,
-          .gradient_norm = norm,
-          .loss = loss,
-          .target_tokens = target_tokens};
-}
-
-double Trainer::gradient_norm() const {
-  const ProfileScope scope("gradient norm", Phase::other);
-  return global_gradient_norm(model_.parameters.list());
-}
-
-void Trainer::update_weights(double learning_rate, double gradient_norm) {
-  const ProfileScope scope("optimizer step", Phase::other);
-  optimizer_->step(learning_rate, clip_factor(gradient_norm, config_.optimizer.clip_norm));
+  finish_step(loss, {.learning_rate = learning_rate, .gradient_norm = norm});
+  return StepEnd::done;
 }
 
 std::vector<Batch> Trainer::next_batches() {
@@ -121,58 +170,147 @@ std::vector<Batch> Trainer::next_batches() {
   return batches;
 }
 
-/// As accumulate_gradients, which stops at the first anomaly if the config says so.
-double Trainer::gradients_of(const std::vector<Batch>& batches, std::size_t target_tokens) {
-  try {
-    return accumulate_gradients(batches, target_tokens);
-  } catch (const AnomalyError& error) {
-    throw NumericError(
-        fmt::format("step {}: {}; the weights are those of step {}", state_.step + 1, error.what(),
-                    state_.step),
-        "look at the ranges of its inputs; often a smaller schedule.learning_rate or "
-        "a longer warmup_steps helps");
-  }
-}
-
-/// Adds up the gradients of the mean loss over all target tokens of all batches; returns that loss.
-double Trainer::accumulate_gradients(const std::vector<Batch>& batches, std::size_t target_tokens) {
-  const RandomStream step_random =
-      RandomStream(config_.train.seed).named("dropout").at(state_.step + 1);
-  const CrossEntropyOptions options{.ignored_id = pad_id,
-                                    .label_smoothing = config_.train.label_smoothing,
-                                    .normalizer = target_tokens};
-  double loss_mean = 0.0;
+/// Adds up the gradients of the mean loss over all target tokens of all batches.
+Trainer::StepLoss Trainer::gradients_of(const std::vector<Batch>& batches) {
+  model_.parameters.clear_gradients();
+  StepLoss sum{.target_tokens = count_target_tokens(batches)};
   for (std::size_t i = 0; i < batches.size(); ++i) {
     double nll_sum = 0.0;
     AnomalyDetector detector;
     Tape tape(config_.train.detect_anomaly ? &detector : nullptr);
-    const Tensor loss = batch_loss(batches[i], options, step_random.at(i), &nll_sum);
+    const Tensor loss = batch_loss(batches[i], i, sum.target_tokens, &nll_sum);
     tape.backward(loss);
-    loss_mean += loss.item();
-    state_.running.nll_sum += nll_sum;
+    sum.mean += loss.item();
+    sum.nll_sum += nll_sum;
   }
-  state_.running.loss_sum += loss_mean * static_cast<double>(target_tokens);
-  state_.running.tokens += target_tokens;
-  return loss_mean;
+  return sum;
 }
 
-Tensor Trainer::batch_loss(const Batch& batch, const CrossEntropyOptions& options,
-                           const RandomStream& random, double* nll_sum) const {
-  const Transformer& transformer = model_.transformer;
-  const TokenBatch source = source_tokens(batch);
-  const Tensor memory = transformer.encode(source, random);
-  const Tensor decoded = transformer.decode(decoder_tokens(batch), memory, source, random);
-  return transformer.loss(decoded, label_ids(batch), options, nll_sum);
+/// index  which batch of the step this is, or is a part of
+Tensor Trainer::batch_loss(const Batch& batch, std::size_t index, std::size_t target_tokens,
+                           double* nll_sum) const {
+  const RandomStream random =
+      RandomStream(config_.train.seed).named("dropout").at(state_.step + 1).at(index);
+  const CrossEntropyOptions options{.ignored_id = pad_id,
+                                    .label_smoothing = config_.train.label_smoothing,
+                                    .normalizer = target_tokens};
+  return training_loss(model_, batch, options, random, nll_sum);
 }
 
-void Trainer::log(const StepReport& report) {
+double Trainer::gradient_norm() const {
+  const ProfileScope scope("gradient norm", Phase::other);
+  return global_gradient_norm(model_.parameters.list());
+}
+
+void Trainer::update_weights(double learning_rate, double gradient_norm) {
+  const ProfileScope scope("optimizer step", Phase::other);
+  optimizer_->step(learning_rate, clip_factor(gradient_norm, config_.optimizer.clip_norm));
+}
+
+void Trainer::finish_step(const StepLoss& loss, StepReport report) {
+  report_ = report;
+  ++state_.step;
+  if (config_.train.on_nan != OnNan::rollback) state_.nan_steps = 0;
+  state_.running.loss_sum += loss.mean * static_cast<double>(loss.target_tokens);
+  state_.running.nll_sum += loss.nll_sum;
+  state_.running.tokens += loss.target_tokens;
+  progress_.step(state_.step, loss.target_tokens, loss.mean);
+  const double guessing = std::log(static_cast<double>(corpus_.target_vocabulary.size()));
+  if (state_.divergence.add(loss.mean, guessing, config_.train.divergence_window)) {
+    refuse_divergence();
+  }
+}
+
+// ---- Numbers gone wrong.
+
+std::string Trainer::newest_saved() const {
+  return saved_step_ ? fmt::format("the newest checkpoint is of step {}", *saved_step_)
+                     : "there is no checkpoint yet";
+}
+
+void Trainer::refuse_divergence() const {
+  throw NumericError(
+      fmt::format("step {}: the run has diverged: the mean loss of {} steps was {:.4g} at its best "
+                  "and is now {:.4g}; this state is not saved, {}",
+                  state_.step, config_.train.divergence_window, state_.divergence.best_mean(),
+                  state_.divergence.last_mean(), newest_saved()),
+      std::string(smaller_steps_hint) + "; train.divergence_window=0 looks away");
+}
+
+Trainer::StepEnd Trainer::meet_non_finite(const std::string& found,
+                                          const std::vector<Batch>& batches) {
+  count_nan_step(fmt::format("step {}: {}; the weights are those of step {}", state_.step + 1,
+                             examine(found, batches), state_.step));
+  if (config_.train.on_nan == OnNan::rollback) {
+    roll_back(fmt::format("{} at step {}", found, state_.step + 1));
+    return StepEnd::rolled_back;
+  }
+  note(fmt::format("{} at step {}, which is skipped", found, state_.step + 1));
+  ++state_.step;
+  return StepEnd::skipped;
+}
+
+/// throws  NumericError unless the config says to go on after so many such steps.
+void Trainer::count_nan_step(const std::string& finding) {
+  ++state_.nan_steps;
+  const std::size_t most = config_.train.max_nan_steps;
+  if (config_.train.on_nan == OnNan::stop) {
+    throw NumericError(finding, std::string(smaller_steps_hint) +
+                                    "; train.on_nan=skip goes on without such a step");
+  }
+  if (state_.nan_steps > most) {
+    throw NumericError(fmt::format("{}; that makes {} in a row, train.max_nan_steps is {}", finding,
+                                   state_.nan_steps, most),
+                       smaller_steps_hint);
+  }
+  progress_.message("warning: " + finding);
+}
+
+/// Finds out where a value that is not finite comes from, stores that in the run directory and
+/// returns it as a line.
+std::string Trainer::examine(const std::string& found, const std::vector<Batch>& batches) {
+  const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
+    return batch_loss(batch, index, count_target_tokens(batches), nullptr);
+  };
+  const NonFiniteOrigin origin =
+      find_non_finite_origin(loss, corpus_.train, batches, model_.parameters);
+  const auto path = directory_.path() / fmt::format("non-finite-step-{:08}.txt", state_.step + 1);
+  const TextCodec codec(config_.data, corpus_.source_vocabulary, corpus_.target_vocabulary);
+  const std::string report =
+      fmt::format("step {}: {}\n{}", state_.step + 1, found, to_text(origin, corpus_.train, codec));
+  std::string stored;
+  try {
+    write_file_durably(path, std::as_bytes(std::span(report)), directory_.files());
+    stored = fmt::format("; see {}", path.string());
+  } catch (const OutputError& error) {
+    stored = fmt::format("; not stored: {}", error.what());
+  }
+  return fmt::format("{}, expected a finite number{}{}", found, in_words(origin), stored);
+}
+
+/// Back to the last scheduled checkpoint, and on with the data behind the step.
+void Trainer::roll_back(const std::string& found) {
+  const BatchPosition behind = state_.position;
+  const std::uint64_t in_a_row = state_.nan_steps;
+  restore(read_checkpoint(directory_.checkpoint_path(state_.scheduled_save)), parts());
+  saved_step_ = state_.step;
+  state_.position = behind;
+  state_.nan_steps = in_a_row;
+  note(fmt::format("back from {}, on with epoch {}, batch {}", found, behind.epoch + 1,
+                   behind.batch + 1));
+  progress_.message(fmt::format("went back to step {}", format_count(state_.step)));
+}
+
+// ---- What falls due now and then.
+
+void Trainer::log() {
   const auto tokens = static_cast<double>(state_.running.tokens);
   const TrainMetrics metrics{.step = state_.step,
-                             .epoch = report.epoch,
+                             .epoch = epoch_,
                              .loss = state_.running.loss_sum / tokens,
                              .perplexity = std::exp(state_.running.nll_sum / tokens),
-                             .learning_rate = report.learning_rate,
-                             .gradient_norm = report.gradient_norm,
+                             .learning_rate = report_.learning_rate,
+                             .gradient_norm = report_.gradient_norm,
                              .target_tokens = state_.running.tokens};
   state_.running = {};
   state_.metrics.add(metrics);
@@ -187,32 +325,71 @@ Scores Trainer::validate() const {
                    .max_decode_length = config_.train.max_decode_length});
 }
 
-bool Trainer::validate_and_compare(std::uint64_t epoch) {
+bool Trainer::validate_and_compare() {
   if (corpus_.validation.empty()) return false;
   const Scores scores = validate();
   const bool best = scores.loss < state_.best_loss;
+  ++state_.validations_since_best;
   if (best) {
     state_.best_loss = scores.loss;
     state_.best_step = state_.step;
+    state_.validations_since_best = 0;
   }
-  state_.metrics.add_validation(state_.step, epoch, scores);
+  state_.metrics.add_validation(state_.step, epoch_, scores);
   progress_.validation(state_.step, scores, best);
   return best;
 }
 
-void Trainer::save() {
+// ---- Saving.
+
+void Trainer::save_as_scheduled() {
+  if (config_.train.on_nan == OnNan::rollback) {
+    if (const auto found = non_finite_state()) {
+      count_nan_step(fmt::format("step {}: {}", state_.step, *found));
+      return roll_back(fmt::format("{} at step {}", *found, state_.step));
+    }
+    state_.nan_steps = 0;
+  }
+  state_.scheduled_save = state_.step;
+  save(finished());
+}
+
+/// last  whether the run ends with it
+void Trainer::save(bool last) {
   const ProfileScope scope("saving", Phase::other);
-  const Snapshot snapshot = make_snapshot({.config = config_,
-                                           .source_vocabulary = corpus_.source_vocabulary,
-                                           .target_vocabulary = corpus_.target_vocabulary,
-                                           .data_fingerprint = corpus_.fingerprint,
-                                           .model = model_,
-                                           .optimizer = *optimizer_,
-                                           .state = state_});
-  directory_.save(state_.step, snapshot,
-                  {.keep_last = config_.train.keep_last, .best_step = state_.best_step});
-  state_.metrics.write(directory_.path() / "metrics.csv");
-  saved_step_ = state_.step;
+  if (const auto found = non_finite_state()) refuse_state(*found);
+  const Clock::time_point started = Clock::now();
+  if (saves_.attempt([this] { write_files(); }, last)) saved_step_ = state_.step;
+  longest_save_ = std::max(longest_save_, Clock::now() - started);
+}
+
+/// The metrics come first, so that nothing is left to write once the last checkpoint is there.
+void Trainer::write_files() {
+  state_.metrics.write(directory_.path() / "metrics.csv", directory_.files());
+  directory_.save(state_.step, make_snapshot(parts()),
+                  {.keep_last = config_.train.keep_last,
+                   .best_step = state_.best_step,
+                   .scheduled_step = state_.scheduled_save});
+}
+
+/// An update can overflow where loss and gradient did not.
+std::optional<std::string> Trainer::non_finite_state() const {
+  const auto text = [](const std::string& name) {
+    return name + " has a value that is not finite";
+  };
+  for (const NamedTensor& parameter : model_.parameters) {
+    if (!is_finite(parameter.tensor)) return text(parameter.name);
+  }
+  for (const NamedTensor& tensor : optimizer_->state()) {
+    if (!is_finite(tensor.tensor)) return text("optimizer/" + tensor.name);
+  }
+  return std::nullopt;
+}
+
+void Trainer::refuse_state(const std::string& found) const {
+  throw NumericError(
+      fmt::format("step {}: {}; this state is not saved, {}", state_.step, found, newest_saved()),
+      smaller_steps_hint);
 }
 
 }  // namespace tapestry

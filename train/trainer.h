@@ -3,22 +3,32 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/tensor.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"
 #include "data/corpus.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/progress.h"
 #include "train/run_directory.h"
+#include "train/run_signals.h"
+#include "train/save_attempts.h"
 #include "train/seq2seq_model.h"
-#include "train/stop_signal.h"
+#include "train/time_limit.h"
 #include "train/training_state.h"
 
 namespace tapestry {
+
+/// What may end a run before its last step, or have it saved in between.
+struct Interruptions {
+  RunSignals* signals = nullptr;
+  TimeLimit time{};
+};
 
 /// Fits an encoder-decoder Transformer to a corpus and keeps its run directory: checkpoints,
 /// metrics.csv.
@@ -27,6 +37,8 @@ namespace tapestry {
 /// would have had, on any number of threads.
 class Trainer {
  public:
+  enum class End { finished, signal, time };
+
   /// The corpus must outlive the trainer; so must `directory` and `progress`.
   /// throws  DataError if a sentence of the corpus is longer than the model's positions.
   Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& directory, Progress& progress);
@@ -34,38 +46,72 @@ class Trainer {
   /// Takes up the run where `snapshot` left it. throws CheckpointError; nothing has changed then.
   void resume(const Snapshot& snapshot);
 
-  /// Trains until all steps are done or a stop is asked for, saving on the way and at the end.
+  /// Adds a line to the history that checkpoints keep.
+  void note(const std::string& event);
+
+  /// Trains until all steps are done, validation has stopped improving (`train.patience`) or an
+  /// interruption asks for an end; saves on the way and at the end.
+  ///
+  /// A save that fails is a warning, and the run goes on; the third in a row and that at the end
+  /// are errors. Loss and gradient are looked at before each update, weights before each save.
+  ///
   /// A Profiler on this thread gets a row for each operation, and for batches, gradient norm,
   /// optimizer, validation and saving.
-  /// throws  NumericError if loss or gradient are not finite; OutputError if a save fails.
-  void run(const StopSignal* stop = nullptr);
+  ///
+  /// throws  NumericError if they are not finite and the config does not say to go on, or if the
+  ///         loss has diverged; OutputError or std::bad_alloc for failed saves.
+  End run(Interruptions interruptions = {});
 
-  bool finished() const { return state_.step >= config_.train.steps; }
+  bool finished() const;
   std::uint64_t step() const { return state_.step; }
   const Config& config() const { return config_; }
   const Seq2SeqModel& model() const { return model_; }
   /// Scores on the validation set, decoding as many sequences as the config says.
   Scores validate() const;
+  /// Bytes of the numbers that a checkpoint holds.
+  std::uint64_t checkpoint_bytes() const;
 
  private:
+  /// What is logged of a step that was done.
   struct StepReport {
-    std::uint64_t epoch;  ///< from 1
-    double learning_rate, gradient_norm, loss;
-    std::size_t target_tokens;
+    double learning_rate = 0.0;
+    double gradient_norm = 0.0;
   };
+  struct StepLoss {
+    double mean = 0.0;     ///< of the objective per target token
+    double nll_sum = 0.0;  ///< of -log p(token)
+    std::size_t target_tokens = 0;
+  };
+  enum class StepEnd { done, skipped, rolled_back };
 
+  RunParts parts();
+  bool out_of_patience() const;
   bool due(std::size_t every) const { return state_.step % every == 0; }
-  StepReport train_step();
+  void turn();
+
+  StepEnd train_step();
   std::vector<Batch> next_batches();
-  double gradients_of(const std::vector<Batch>& batches, std::size_t target_tokens);
-  double accumulate_gradients(const std::vector<Batch>& batches, std::size_t target_tokens);
-  Tensor batch_loss(const Batch& batch, const CrossEntropyOptions& options,
-                    const RandomStream& random, double* nll_sum) const;
+  StepLoss gradients_of(const std::vector<Batch>& batches);
+  Tensor batch_loss(const Batch& batch, std::size_t index, std::size_t target_tokens,
+                    double* nll_sum) const;
   double gradient_norm() const;
   void update_weights(double learning_rate, double gradient_norm);
-  void log(const StepReport& report);
-  bool validate_and_compare(std::uint64_t epoch);
-  void save();
+  void finish_step(const StepLoss& loss, StepReport report);
+
+  std::string newest_saved() const;
+  [[noreturn]] void refuse_divergence() const;
+  StepEnd meet_non_finite(const std::string& found, const std::vector<Batch>& batches);
+  void count_nan_step(const std::string& finding);
+  std::string examine(const std::string& found, const std::vector<Batch>& batches);
+  void roll_back(const std::string& found);
+  std::optional<std::string> non_finite_state() const;
+  [[noreturn]] void refuse_state(const std::string& found) const;
+
+  void log();
+  bool validate_and_compare();
+  void save_as_scheduled();
+  void save(bool last);
+  void write_files();
 
   Config config_;
   const ParallelCorpus& corpus_;
@@ -76,7 +122,11 @@ class Trainer {
   std::unique_ptr<Schedule> schedule_;
   BatchSchedule batches_;
   TrainingState state_;
+  std::uint64_t epoch_ = 1;  ///< of the last step, from 1
+  StepReport report_;        ///< of the last step that was done
   std::optional<std::uint64_t> saved_step_;
+  SaveAttempts saves_;
+  TimeLimit::Clock::duration longest_save_{0};
 };
 
 }  // namespace tapestry

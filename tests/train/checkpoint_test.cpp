@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "train/config_listing.h"
 #include "train/error.h"
 #include "train/greedy_decoder.h"
+#include "train/machine.h"
 #include "train/version.h"
 
 namespace tapestry {
@@ -36,6 +38,18 @@ Config small_config() {
   return config;
 }
 
+Vocabulary small_vocabulary() { return Vocabulary(Tokens{"a", "b", "c"}); }
+
+/// As far as a checkpoint keeps one.
+ParallelCorpus small_corpus() {
+  ParallelCorpus corpus;
+  corpus.source_vocabulary = corpus.target_vocabulary = small_vocabulary();
+  corpus.fingerprint = 77;
+  corpus.files = {
+      {.key = "data.train_source", .path = "/anywhere", .bytes = 12, .digest = 0xABCDEF}};
+  return corpus;
+}
+
 /// All parts of a run; the numbers differ with `seed`.
 struct Run {
   explicit Run(std::uint64_t seed, Config chosen = small_config())
@@ -49,6 +63,12 @@ struct Run {
     state.running = {.loss_sum = 0.1 * static_cast<double>(seed), .nll_sum = 0.2, .tokens = seed};
     state.best_loss = 1.0 / static_cast<double>(seed);
     state.best_step = 10 * seed;
+    state.validations_since_best = seed + 1;
+    state.nan_steps = seed + 2;
+    state.scheduled_save = seed + 3;
+    for (std::uint64_t i = 0; i < 5; ++i)
+      state.divergence.add(static_cast<double>(i * seed), 2.0, 3);
+    state.history = "step 1: something\n" + std::to_string(seed);
     state.metrics.add({.step = seed});
   }
 
@@ -61,9 +81,7 @@ struct Run {
 
   RunParts parts() {
     return {.config = config,
-            .source_vocabulary = vocabulary,
-            .target_vocabulary = vocabulary,
-            .data_fingerprint = 77,
+            .corpus = corpus,
             .model = model,
             .optimizer = *optimizer,
             .state = state};
@@ -72,7 +90,8 @@ struct Run {
   Snapshot snapshot() { return make_snapshot(parts()); }
 
   Config config;
-  Vocabulary vocabulary{Tokens{"a", "b", "c"}};
+  Vocabulary vocabulary = small_vocabulary();
+  ParallelCorpus corpus = small_corpus();
   Seq2SeqModel model;
   std::unique_ptr<Optimizer> optimizer;
   TrainingState state;
@@ -130,7 +149,11 @@ TEST_CASE("a snapshot tells its step, its data, its version and its config") {
   Run run(3);
   const Snapshot snapshot = run.snapshot();
   CHECK(step_of(snapshot) == 300);
-  CHECK(data_fingerprint_of(snapshot) == 77);
+  CHECK(data_identity_of(snapshot).fingerprint == 77);
+  CHECK(data_identity_of(snapshot).files ==
+        std::map<std::string, FileDigest>{{"data.train_source", {12, 0xABCDEF}}});
+  CHECK(vocabularies_of(snapshot).source == run.vocabulary);
+  CHECK(arithmetic_of(snapshot) == arithmetic());
   CHECK(snapshot.get_text("program_version") == program_version);
   CHECK(dump_config(config_of(snapshot)) == dump_config(run.config));
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <chrono>
 #include <clocale>
 #include <cstdint>
 #include <limits>
@@ -52,6 +53,30 @@ TEST_CASE("other notations of a whole number are refused with the decimal one") 
         "expected a whole number >= 1, found \"64.0\" | write `64`, in decimal digits alone");
   CHECK(hint("+5") ==
         "expected a whole number >= 1, found \"+5\" | write `5`, in decimal digits alone");
+}
+
+TEST_CASE("a time is numbers with units, each unit once and the larger ones first") {
+  const auto seconds = [](const char* text) {
+    return std::get<std::chrono::seconds>(Duration::parse(text)).count();
+  };
+  CHECK(seconds("0s") == 0);
+  CHECK(seconds("90s") == 90);
+  CHECK(seconds("3h50m") == 13800);
+  CHECK(seconds("1d2h3m4s") == 93784);
+  CHECK(seconds("10000d") == 864000000);
+  for (const char* text : {"", "h", "3", "3 h", "-3h", "3h50", "50m3h", "3h3h", "1.5h", "3H", "3hm",
+                           "10001d", "99999999999999999999s", "9223372036854775807d"}) {
+    CAPTURE(text);
+    CHECK(refusal(Duration(), text).starts_with("expected a time such as 3h50m, 90s or 1d12h, "));
+  }
+  CHECK(refusal(Duration(), "3600").ends_with(" | write `3600s` for seconds"));
+}
+
+TEST_CASE("a time is printed in the largest units") {
+  for (const char* text : {"0s", "59s", "1m", "3h50m", "1d12h", "1d2h3m4s"}) {
+    CHECK(Duration::print(std::get<std::chrono::seconds>(Duration::parse(text))) == text);
+  }
+  CHECK(Duration::print(std::chrono::seconds(3600)) == "1h");
 }
 
 TEST_CASE("the range of a whole number includes both ends") {

@@ -52,7 +52,7 @@ TEST_CASE("damaged configs are accepted or refused, nothing else") {
   const std::string whole = "# a comment\n" + dump_config(Config());
   std::mt19937 random(1);
   int accepted = 0, refused = 0;
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 8000; ++i) {
     const std::string text = mutated(whole, random);
     try {
       const Config config = parse_config(text, "mutant");

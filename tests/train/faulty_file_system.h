@@ -24,6 +24,13 @@ class FaultyFileSystem : public FileSystem {
   /// Every call with this name fails with `error`.
   std::string failing_name;
 
+  /// The next calls of this name fail with `error`, so many of them, and others then do not.
+  void fail_times(const std::string& name, std::size_t times, int with) {
+    failing_soon_ = name;
+    failures_left_ = times;
+    error = with;
+  }
+
   bool interrupt_every_second_call = false;  ///< that can be, with EINTR, before it does anything
   std::size_t longest_transfer = std::numeric_limits<std::size_t>::max();  ///< bytes a call
   bool lose_last_byte = false;  ///< writes 0 in place of each write's last byte
@@ -84,6 +91,10 @@ class FaultyFileSystem : public FileSystem {
       return true;
     }
     errno = error;
+    if (name == failing_soon_ && failures_left_ > 0) {
+      --failures_left_;
+      return true;
+    }
     return number == failing_call || name == failing_name;
   }
 
@@ -93,6 +104,8 @@ class FaultyFileSystem : public FileSystem {
   }
 
   bool interrupted_ = false;
+  std::string failing_soon_;
+  std::size_t failures_left_ = 0;
 };
 
 }  // namespace tapestry::test

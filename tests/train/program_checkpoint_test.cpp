@@ -18,22 +18,6 @@ using test::TextWorkplace;
 using test::TrainedWorkplace;
 using test::Workplace;
 
-TEST_CASE("a forbidden change of a resumed run names the key and both values") {
-  const TrainedWorkplace work;
-  check_refusal(
-      work,
-      {"train", "--resume", "runs/tiny", "model.d_model=32", "train.steps=20", "train.seed=5"}, 2,
-      "command line: model.d_model=32: the run has 16, and what it has learnt so far "
-      "depends on it\n"
-      "hint: leave the key out, or start a new run with it\n"
-      "command line: train.seed=5: the run has 1, and what it has learnt so far depends "
-      "on it\n"
-      "hint: leave the key out, or start a new run with it");
-  check_refusal(work, {"train", "--resume", "runs/tiny", "train.run_dir=other"}, 2,
-                "command line: train.run_dir=other: a run goes on in its own directory\n"
-                "hint: leave the key out; to go on elsewhere, copy the directory");
-}
-
 TEST_CASE("what is no run cannot be resumed") {
   const TrainedWorkplace work;
   std::filesystem::create_directory(work / "empty");

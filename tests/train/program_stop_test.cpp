@@ -111,6 +111,47 @@ TEST_CASE("a run stopped by a signal and resumed ends with the bytes of one neve
         test::read_text(work / "at-once/metrics.csv"));
 }
 
+TEST_CASE("a run that is asked to save does so and goes on") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  LiveOutput output(work.stream("live"));
+  Process training(work.path(),
+                   {"train", "tiny.yaml", "train.steps=1000000000", "train.save_every=1000000",
+                    "train.validate_every=1000000"},
+                   {.out = work.stream("live"), .err = work.stream("err")});
+  std::ifstream progress = output.lines();
+  std::string line;
+  const auto next_report = [&] {
+    while (std::getline(progress, line) && !line.starts_with("step ")) continue;
+  };
+  next_report();
+  const RunDirectory directory(work / "runs/tiny");
+  CHECK(directory.steps().empty());
+  training.send(SIGUSR1);
+  while (directory.steps().empty() && progress) next_report();
+  const auto saved = directory.steps();
+  next_report();
+  CHECK(progress.good());  // still training
+  training.send(SIGTERM);
+  while (std::getline(progress, line)) continue;
+  CHECK(training.wait() == 128 + SIGTERM);
+  REQUIRE(saved.size() == 1);
+  CHECK(directory.steps().back() > saved[0]);
+}
+
+TEST_CASE("a run whose time is up saves, says how to go on and ends as under timeout(1)") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome stopped =
+      work.run({"train", "tiny.yaml", "train.steps=1000000000", "train.max_time=1s"});
+  CHECK(stopped.code == 124);
+  const auto steps = RunDirectory(work / "runs/tiny").steps();
+  REQUIRE_FALSE(steps.empty());
+  CHECK(stopped.out.find("\nstopped by train.max_time (1s) and saved at step ") !=
+        std::string::npos);
+  CHECK(stopped.out.ends_with("; go on with: tapestry train --resume runs/tiny\n"));
+}
+
 TEST_CASE("a run directory that another process works in is refused and not touched") {
   const TrainedWorkplace work;
   const RunLock lock(work / "runs/tiny");

@@ -63,6 +63,11 @@ class TinyRun {
     train(config);
   }
 
+  /// Begins as `other` did, from its checkpoint of this step.
+  void copy_checkpoint(const TinyRun& other, std::uint64_t step) {
+    std::filesystem::copy(other.directory_.checkpoint_path(step), directory_.checkpoint_path(step));
+  }
+
   RunDirectory& directory() { return directory_; }
   Progress& progress() { return progress_; }
 

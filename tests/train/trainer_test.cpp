@@ -227,27 +227,6 @@ TEST_CASE("without validation data a run is saved all the same and has no best s
   CHECK(rows_of(run, "validation").empty());
 }
 
-TEST_CASE("a loss that is not finite stops the run before any weight changes or is saved") {
-  TinyRun run;
-  const Config config = tiny_config();
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
-  Trainer trainer(config, corpus, run.directory(), run.progress());
-  Tensor bias = trainer.model().parameters.find("output.bias")->tensor;
-  bias.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
-  const auto weight = trainer.model().parameters.find("encoder.norm.weight")->tensor;
-  const auto before = testing::values_of(weight);
-
-  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
-  CHECK(text ==
-        "step 1: the loss is nan, expected a finite number; the weights are those of step 0\n"
-        "hint: train.detect_anomaly=true names the operation it comes from; often a smaller "
-        "schedule.learning_rate or a longer warmup_steps helps");
-  CHECK(testing::values_of(weight) == before);
-  CHECK(trainer.step() == 0);
-  CHECK(run.directory().steps().empty());
-  CHECK_FALSE(std::filesystem::exists(run.directory().path() / "metrics.csv"));
-}
-
 TEST_CASE("sentences longer than the positions are refused, in each part of the data") {
   TinyRun run;
   const Config config = tiny_config();  // positions for 7 tokens and <eos>
@@ -298,19 +277,13 @@ TEST_CASE("a run that is asked to stop before its first step is saved and can be
   const Config config = tiny_config();
   const ParallelCorpus corpus = load_corpus(config.data, ".");
   Trainer trainer(config, corpus, run.directory(), run.progress());
-  const StopSignal stop;
+  RunSignals signals;
   std::raise(SIGTERM);
-  trainer.run(&stop);
+  CHECK(trainer.run({.signals = &signals}) == Trainer::End::signal);
   CHECK(trainer.step() == 0);
   REQUIRE(run.directory().steps() == std::vector<std::uint64_t>{0});
   run.train_to(tiny_steps);
   check_same_end(run);
-}
-
-TEST_CASE("a save that fails is an output error") {
-  TinyRun run;
-  std::filesystem::remove_all(run.directory().path());
-  CHECK_THROWS_AS(run.train_to(1), OutputError);
 }
 
 }  // namespace

@@ -10,9 +10,11 @@
 namespace tapestry {
 
 struct TrainArguments {
-  std::string config;                  ///< a config file; empty with `resume`
+  std::string config;                  ///< a config file; may be empty if `run` is not
+  std::string run;                     ///< a run directory to resume; empty: that of the config
   std::vector<std::string> overrides;  ///< section.key=value
-  std::string resume;                  ///< a run directory; empty for a new run
+  std::vector<std::string> allowed;    ///< keys that a resumed run may change
+  bool resume = false;                 ///< go on with a run
   bool fresh = false;                  ///< move a run that is in the way aside
   bool profile = false;                ///< say at the end where the time went
 };

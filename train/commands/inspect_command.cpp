@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 
+#include "train/checkpoint.h"
 #include "train/commands/commands.h"
 #include "train/commands/open_run.h"
 #include "train/exit_code.h"
@@ -61,6 +62,9 @@ int inspect_command(const std::string& run) {
   for (const auto& [name, array] : snapshot) {
     fmt::print("{:<{}} {:<8} {:<16} {}\n", name, width, element_type_name(array.type),
                to_string(array.shape), summary(snapshot, name));
+  }
+  if (const std::string history = history_of(snapshot); !history.empty()) {
+    fmt::print("\nhistory:\n{}", history);
   }
   fmt::print("\nconfig:\n{}", snapshot.get_text("config"));
   return static_cast<int>(ExitCode::done);

@@ -1,4 +1,4 @@
-#include "train/stop_signal.h"
+#include "train/run_signals.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -26,28 +26,28 @@ int status_of(const std::function<void()>& action) {
   return status;
 }
 
-TEST_CASE("nothing has been received at first") { CHECK(StopSignal().received() == 0); }
+TEST_CASE("nothing has been received at first") { CHECK(RunSignals().stop() == 0); }
 
 TEST_CASE("each signal that asks for an end is remembered") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     CAPTURE(signal);
-    const StopSignal stop;
+    const RunSignals signals;
     std::raise(signal);
-    CHECK(stop.received() == signal);
+    CHECK(signals.stop() == signal);
   }
 }
 
 TEST_CASE("a new watch does not know the signals of an old one") {
   {
-    const StopSignal old;
+    const RunSignals old;
     std::raise(SIGTERM);
   }
-  CHECK(StopSignal().received() == 0);
+  CHECK(RunSignals().stop() == 0);
 }
 
 TEST_CASE("a second signal ends the process, whichever it is") {
   const int status = status_of([] {
-    const StopSignal stop;
+    const RunSignals signals;
     std::raise(SIGTERM);
     std::raise(SIGINT);
   });
@@ -55,18 +55,28 @@ TEST_CASE("a second signal ends the process, whichever it is") {
   CHECK(WTERMSIG(status) == SIGINT);
 }
 
+TEST_CASE("a request for a save is there once, and is no request for an end") {
+  RunSignals signals;
+  CHECK_FALSE(signals.take_save_request());
+  std::raise(SIGUSR1);
+  std::raise(SIGUSR1);
+  CHECK(signals.take_save_request());
+  CHECK_FALSE(signals.take_save_request());
+  CHECK(signals.stop() == 0);
+}
+
 TEST_CASE("signals of failed writes are ignored and not received") {
-  const StopSignal stop;
+  const RunSignals signals;
   std::raise(SIGPIPE);
   std::raise(SIGXFSZ);
-  CHECK(stop.received() == 0);
+  CHECK(signals.stop() == 0);
 }
 
 TEST_CASE("afterwards every signal is handled as it was before") {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE, SIGXFSZ}) {
     CAPTURE(signal);
     const auto before = std::signal(signal, catch_in_test);
-    { const StopSignal stop; }
+    { const RunSignals signals; }
     caught_by_test = 0;
     std::raise(signal);
     CHECK(caught_by_test == signal);
@@ -77,9 +87,9 @@ TEST_CASE("afterwards every signal is handled as it was before") {
 TEST_CASE("a signal that was ignored, as SIGHUP is under nohup, stays so") {
   const auto before = std::signal(SIGHUP, SIG_IGN);
   {
-    const StopSignal stop;
+    const RunSignals signals;
     std::raise(SIGHUP);
-    CHECK(stop.received() == 0);
+    CHECK(signals.stop() == 0);
   }
   const bool still_ignored = std::signal(SIGHUP, before) == SIG_IGN;
   CHECK(still_ignored);

@@ -1,0 +1,71 @@
+#include "train/resume_policy.h"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+#include "train/config_error.h"
+
+namespace tapestry {
+namespace {
+
+std::string refusal(const std::vector<ConfigDifference>& differences,
+                    const std::vector<std::string>& allowed = {}) {
+  try {
+    sort_changes("runs/x", differences, allowed);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST_CASE("every key has a rule, and what is no key has none") {
+  for (const ConfigKey& key : config_keys()) {
+    CAPTURE(key.key);
+    CHECK_NOTHROW(change_rule(key.section + "." + key.key));
+  }
+  CHECK_THROWS_AS(change_rule("model.width"), std::out_of_range);
+}
+
+TEST_CASE("free changes are taken, others need leave") {
+  const ConfigDifference steps{"train.steps", "10", "20"};
+  const ConfigDifference dropout{"model.dropout", "0.1", "0.2"};
+  const ConfigChanges changes = sort_changes("runs/x", {steps, dropout}, {"model.dropout"});
+  REQUIRE(changes.taken.size() == 1);
+  REQUIRE(changes.allowed.size() == 1);
+  CHECK(to_string(changes.taken[0]) == "train.steps: 10 -> 20");
+  CHECK(to_string(changes.allowed[0]) == "model.dropout: 0.1 -> 0.2");
+}
+
+TEST_CASE("everything that is refused stands in one table, with what to do") {
+  CHECK(refusal({{"model.d_model", "16", "32"},
+                 {"train.steps", "10", "20"},
+                 {"schedule.learning_rate", "0.001", "0.0025"},
+                 {"train.run_dir", "\"a\"", "\"b\""}}) ==
+        "runs/x: the config differs from that of the checkpoint in what the run depends on\n"
+        "  key                     checkpoint  config  to change it\n"
+        "  model.d_model           16          32      start a new run\n"
+        "  schedule.learning_rate  0.001       0.0025  --allow-change schedule.learning_rate\n"
+        "  train.run_dir           \"a\"         \"b\"     a run goes on in its own directory\n"
+        "hint: go on with the config as it was, or as the last column says");
+}
+
+TEST_CASE("leave cannot be given for what is no key or can never change") {
+  CHECK(refusal({}, {"model.dropuot"}) ==
+        "command line: --allow-change model.dropuot: is no key of a config\n"
+        "hint: did you mean `model.dropout`?");
+  CHECK(refusal({}, {"model.d_model"}) ==
+        "command line: --allow-change model.d_model: can never change: the state of the run would "
+        "mean nothing\n"
+        "hint: start a new run with it");
+}
+
+TEST_CASE("leave for what does not change, or is free, changes nothing") {
+  const ConfigChanges changes =
+      sort_changes("runs/x", {}, {"model.dropout", "train.steps", "data.train_source"});
+  CHECK(changes.taken.empty());
+  CHECK(changes.allowed.empty());
+}
+
+}  // namespace
+}  // namespace tapestry

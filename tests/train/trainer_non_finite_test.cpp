@@ -1,0 +1,199 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "data/load_corpus.h"
+#include "tests/support/values.h"
+#include "tests/train/error_text.h"
+#include "tests/train/program.h"
+#include "tests/train/tiny_run.h"
+#include "train/error.h"
+
+/// What a run does about losses, gradients and weights that are not finite, and about divergence.
+namespace tapestry {
+namespace {
+
+using test::tiny_config;
+using test::tiny_steps;
+using test::TinyRun;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// One sentence a step, so that a symbol is in some steps and not in others.
+Config one_sentence_a_step(OnNan on_nan) {
+  Config config = tiny_config();
+  config.train.batch_size = config.train.accumulate = 1;
+  config.train.steps = 20;
+  config.train.on_nan = on_nan;
+  config.train.max_nan_steps = 20;
+  return config;
+}
+
+/// The last symbol of the vocabulary gets a vector that is finite and overflows as soon as it is
+/// used.
+void poison(const Trainer& trainer) {
+  Tensor embedding = trainer.model().parameters.find("source_embedding.weight")->tensor;
+  auto values = embedding.mutable_values<float>();
+  std::fill(values.end() - static_cast<std::ptrdiff_t>(embedding.shape()[1]), values.end(), 3e38f);
+}
+
+std::string poisoned_run(TinyRun& run, const Config& config) {
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  poison(trainer);
+  return test::error_text<NumericError>([&] { trainer.run(); });
+}
+
+std::string history(const TinyRun& run, std::uint64_t step) {
+  return run.snapshot(step).get_text("train/history");
+}
+
+TEST_CASE("a loss that is not finite stops the run before any weight changes or is saved") {
+  TinyRun run;
+  const Config config = tiny_config();
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  Tensor bias = trainer.model().parameters.find("output.bias")->tensor;
+  bias.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  const auto weight = trainer.model().parameters.find("encoder.norm.weight")->tensor;
+  const auto before = testing::values_of(weight);
+
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  CHECK(text.starts_with("step 1: the loss is nan, expected a finite number; first in output: "));
+  CHECK(contains(text, "; training pairs "));
+  CHECK(contains(text, " give it by themselves; see "));
+  CHECK(contains(text, "; the weights are those of step 0\nhint: try a smaller schedule."));
+  CHECK(testing::values_of(weight) == before);
+  CHECK(trainer.step() == 0);
+  CHECK(run.directory().steps().empty());
+  CHECK_FALSE(std::filesystem::exists(run.directory().path() / "metrics.csv"));
+}
+
+TEST_CASE("the layer and the sentences at fault, and no others, are named and stored") {
+  TinyRun run;
+  Config config = one_sentence_a_step(OnNan::stop);
+  config.train.batch_size = 22;
+  const std::string text = poisoned_run(run, config);
+  CHECK(contains(text, "; first in source_embedding"));
+  const std::string stored =
+      test::read_text(run.directory().path() / "non-finite-step-00000001.txt");
+  CHECK(contains(text, "non-finite-step-00000001.txt"));
+  CHECK(stored.starts_with("step 1: the loss is nan\nsource_embedding"));
+  CHECK(contains(stored, "These sentences give it by themselves:\n"));
+
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const auto last = static_cast<std::int32_t>(corpus.source_vocabulary.size()) - 1;
+  std::size_t at_fault = 0;
+  for (std::size_t i = 0; i < corpus.train.size(); ++i) {
+    const bool expected = std::ranges::count(corpus.train[i].source, last) > 0;
+    at_fault += expected ? 1 : 0;
+    CHECK(contains(stored, "training pair " + std::to_string(i + 1) + "\n") == expected);
+  }
+  CHECK(at_fault > 0);
+  CHECK(at_fault < corpus.train.size());
+}
+
+TEST_CASE("skipped steps leave the weights alone, count as steps and are remembered") {
+  TinyRun run;
+  const Config config = one_sentence_a_step(OnNan::skip);
+  CHECK(poisoned_run(run, config) == "nothing was thrown");
+  const Snapshot end = run.snapshot(20);
+  const auto updates = end.get_scalar<std::uint64_t>("optimizer/steps");
+  CHECK(updates < 20);
+  CHECK(updates > 0);
+  const std::string events = history(run, 20);
+  CHECK(static_cast<std::uint64_t>(std::ranges::count(events, '\n')) == 20 - updates);
+  CHECK(contains(events, ": the loss is nan at step "));
+  CHECK(contains(events, ", which is skipped\n"));
+}
+
+TEST_CASE("a step that is not finite stops the run after so many in a row as the config says") {
+  TinyRun run;
+  Config config = one_sentence_a_step(OnNan::skip);
+  config.train.batch_size = 22;  // each step has the symbol
+  config.train.max_nan_steps = 2;
+  const std::string text = poisoned_run(run, config);
+  CHECK(text.starts_with("step 3: the loss is nan"));
+  CHECK(contains(text, "; that makes 3 in a row, train.max_nan_steps is 2\n"));
+}
+
+TEST_CASE("a rollback takes the last scheduled checkpoint and the data behind the step") {
+  TinyRun run;
+  const Config config = one_sentence_a_step(OnNan::rollback);
+  CHECK(poisoned_run(run, config) == "nothing was thrown");
+  const Snapshot end = run.snapshot(20);
+  CHECK(end.get_scalar<std::uint64_t>("optimizer/steps") == 20);
+  const std::string events = history(run, 20);
+  CHECK(events.starts_with("step "));
+  CHECK(contains(events, ": back from the loss is nan at step "));
+  CHECK(contains(events, ", on with epoch "));
+  // Batches were passed over, so the run is further in its data than its steps took it.
+  const auto epoch = end.get_scalar<std::uint64_t>("train/epoch");
+  const auto batch = end.get_scalar<std::uint64_t>("train/batch");
+  CHECK(22 * epoch + batch > 20);
+}
+
+TEST_CASE("runs that skip or roll back end with the same bytes wherever they were stopped") {
+  for (const OnNan on_nan : {OnNan::skip, OnNan::rollback}) {
+    CAPTURE(static_cast<int>(on_nan));
+    Config config = one_sentence_a_step(OnNan::rollback);  // which saves a poisoned start
+    TinyRun start, whole;
+    config.train.steps = 1;
+    poisoned_run(start, config);
+    config.train.on_nan = on_nan;
+    const auto go_on = [&](TinyRun& run, std::size_t steps) {
+      config.train.steps = steps;
+      run.train(config);
+    };
+    whole.copy_checkpoint(start, 0);
+    go_on(whole, 20);
+    for (std::size_t stop = 1; stop < 20; ++stop) {
+      CAPTURE(stop);
+      TinyRun stopped;
+      stopped.copy_checkpoint(start, 0);
+      go_on(stopped, stop);
+      go_on(stopped, 20);
+      CHECK(stopped.checkpoint_bytes(20) == whole.checkpoint_bytes(20));
+    }
+  }
+}
+
+TEST_CASE("weights that are not finite are not saved") {
+  TinyRun run;
+  Config config = tiny_config();
+  config.optimizer.kind = OptimizerKind::sgd;
+  config.optimizer.clip_norm = 0;
+  config.schedule = {.learning_rate = 1e308};  // infinite as a float
+  config.train.save_every = 1;
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  CHECK(text.starts_with("step 1: "));
+  CHECK(contains(text,
+                 " has a value that is not finite; this state is not saved, there is no "
+                 "checkpoint yet\n"));
+  CHECK(run.directory().steps().empty());
+}
+
+TEST_CASE("a run that diverges stops and says what it had reached") {
+  Config config = tiny_config();
+  config.schedule = {.learning_rate = 3.0};
+  config.model.dropout = 0;
+  config.train.steps = 400;
+  config.train.save_every = 20;
+  config.train.divergence_window = 10;
+  TinyRun run;
+  const std::string text = test::error_text<NumericError>([&] { run.train(config); });
+  CHECK(contains(text, ": the run has diverged: the mean loss of 10 steps was "));
+  CHECK(contains(text, "; this state is not saved, the newest checkpoint is of step "));
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,95 @@
+#include "train/commands/run_to_the_end.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <sstream>
+
+#include "autograd/kernels/parallel.h"
+#include "autograd/profiler.h"
+#include "train/config_domains.h"
+#include "train/config_listing.h"
+#include "train/durable_file.h"
+#include "train/exit_code.h"
+#include "train/format.h"
+#include "train/machine.h"
+
+namespace tapestry {
+namespace {
+
+void report(const Profile& profile, Progress& progress) {
+  std::istringstream table(to_string(profile));
+  for (std::string line; std::getline(table, line);) progress.message(line);
+}
+
+Trainer::End run(Trainer& trainer, const RunProcess& process, Progress& progress) {
+  const Interruptions interruptions{
+      .signals = &process.signals,
+      .time = TimeLimit(process.started, trainer.config().train.max_time)};
+  if (!process.profiled) return trainer.run(interruptions);
+  const Profiler profiler;
+  const Trainer::End end = trainer.run(interruptions);
+  report(profiler.profile(), progress);
+  return end;
+}
+
+int stopped(const Trainer& trainer, const std::string& by, const std::string& run_dir, int code,
+            Progress& progress) {
+  progress.message(
+      fmt::format("stopped by {} and saved at step {}; go on with: tapestry train "
+                  "--resume {}",
+                  by, format_count(trainer.step()), run_dir));
+  return code;
+}
+
+}  // namespace
+
+void write_config(const RunDirectory& directory, const Config& config) {
+  const std::string text = dump_config(config);
+  write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
+}
+
+void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::string& run_dir,
+              Progress& progress) {
+  for (const std::string& note : corpus.notes) progress.message(note);
+  progress.message(
+      fmt::format("data: {} training pairs, {} validation, {} test; vocabularies of "
+                  "{} and {}",
+                  format_count(corpus.train.size()), format_count(corpus.validation.size()),
+                  format_count(corpus.test.size()), format_count(corpus.source_vocabulary.size()),
+                  format_count(corpus.target_vocabulary.size())));
+  progress.message(fmt::format("model: {} parameters in {} tensors; threads: {}; run directory {}",
+                               format_count(trainer.model().parameters.num_values()),
+                               trainer.model().parameters.list().size(), kernels::num_threads(),
+                               run_dir));
+  for (const auto& warning : {warning_about_cores(read_cores(), kernels::num_threads()),
+                              warning_about_blas(read_blas())}) {
+    if (warning) progress.message(*warning);
+  }
+}
+
+int run_to_the_end(Trainer& trainer, const std::string& run_dir, const RunProcess& process,
+                   Progress& progress) {
+  switch (run(trainer, process, progress)) {
+    case Trainer::End::signal: {
+      const int signal = process.signals.stop();
+      return stopped(trainer, fmt::format("signal {}", signal), run_dir, signal_exit_base + signal,
+                     progress);
+    }
+    case Trainer::End::time:
+      return stopped(
+          trainer,
+          fmt::format("train.max_time ({})", Duration::print(trainer.config().train.max_time)),
+          run_dir, static_cast<int>(ExitCode::out_of_time), progress);
+    case Trainer::End::finished:
+      break;
+  }
+  const bool early = trainer.step() < trainer.config().train.steps;
+  progress.message(fmt::format(
+      "done: {} steps{}; next: tapestry evaluate {}", format_count(trainer.step()),
+      early ? fmt::format(", no new best in {} validations", trainer.config().train.patience) : "",
+      run_dir));
+  return static_cast<int>(ExitCode::done);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,86 @@
+#include "train/commands/same_corpus.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "data/error.h"
+#include "data/load_corpus.h"
+#include "train/checkpoint.h"
+
+namespace tapestry {
+namespace {
+
+struct FileChange {
+  std::string key;
+  std::string what;  ///< a sentence about the file
+};
+
+std::string describe(const FileDigest& file) {
+  return fmt::format("{} bytes with digest {:016x}", file.bytes, file.digest);
+}
+
+std::optional<std::string> change_of(const DataFile& file, const DataIdentity& before) {
+  const FileDigest now{.bytes = file.bytes, .digest = file.digest};
+  const auto found = before.files.find(file.key);
+  if (found == before.files.end()) {
+    return fmt::format("{} ({}): found {}, expected no such file, as the run began without one",
+                       file.path.string(), file.key, describe(now));
+  }
+  if (found->second == now) return std::nullopt;
+  return fmt::format("{} ({}): found {}, expected {}, as when the run began", file.path.string(),
+                     file.key, describe(now), describe(found->second));
+}
+
+std::vector<FileChange> changes_between(const DataIdentity& before, const ParallelCorpus& corpus) {
+  std::vector<FileChange> changes;
+  for (const DataFile& file : corpus.files) {
+    if (const auto change = change_of(file, before)) changes.push_back({file.key, *change});
+  }
+  for (const auto& [key, file] : before.files) {
+    if (std::ranges::find(corpus.files, key, &DataFile::key) != corpus.files.end()) continue;
+    changes.push_back({key, fmt::format("{}: found no file, expected {}", key, describe(file))});
+  }
+  return changes;
+}
+
+/// throws  DataError for all changes that the user has not allowed.
+void refuse_changes(const std::vector<FileChange>& changes,
+                    const std::vector<std::string>& allowed) {
+  std::vector<std::string> refused, keys;
+  for (const FileChange& change : changes) {
+    if (std::ranges::find(allowed, change.key) != allowed.end()) continue;
+    refused.push_back(change.what);
+    keys.push_back("--allow-change " + change.key);
+  }
+  if (refused.empty()) return;
+  throw DataError(
+      fmt::format("{}", fmt::join(refused, "\n")),
+      fmt::format("put back what was there, or let it change with {}", fmt::join(keys, " ")));
+}
+
+}  // namespace
+
+ResumedCorpus load_same_corpus(const Config& config, const Snapshot& snapshot,
+                               const std::vector<std::string>& allowed) {
+  const DataIdentity before = data_identity_of(snapshot);
+  const FixedVocabularies words = vocabularies_of(snapshot);
+  ResumedCorpus resumed{.corpus = load_corpus(config.data, ".", &words), .changes = {}};
+  if (resumed.corpus.fingerprint == before.fingerprint) return resumed;
+
+  // Checkpoints of version 1 do not know their files.
+  const auto changes =
+      before.files.empty() ? std::vector<FileChange>{} : changes_between(before, resumed.corpus);
+  refuse_changes(changes, allowed);
+  if (changes.empty()) {
+    throw DataError(fmt::format("{}: the data differ from those the run was started with",
+                                config.train.run_dir),
+                    "put the original files back, or start a new run");
+  }
+  for (const FileChange& change : changes) resumed.changes.push_back("changed " + change.what);
+  return resumed;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "train/config.h"
+#include "train/snapshot.h"
+
+namespace tapestry {
+
+/// The data that a run goes on with.
+struct ResumedCorpus {
+  ParallelCorpus corpus;
+  std::vector<std::string> changes;  ///< what the user let change, a line each, for the history
+};
+
+/// Loads the corpus of a run that goes on. Files are known by their content: they may have moved,
+/// but have to hold what they held, unless their keys are in `allowed`; then the words of the run
+/// stay those it has.
+///
+/// throws  DataError naming each file that differs, or if the same files now give other data;
+///         CheckpointError.
+ResumedCorpus load_same_corpus(const Config& config, const Snapshot& snapshot,
+                               const std::vector<std::string>& allowed);
+
+}  // namespace tapestry

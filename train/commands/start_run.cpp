@@ -1,0 +1,38 @@
+#include "train/commands/start_run.h"
+
+#include "autograd/kernels/parallel.h"
+#include "data/load_corpus.h"
+#include "train/commands/new_run.h"
+#include "train/commands/run_to_the_end.h"
+#include "train/run_lock.h"
+
+namespace tapestry {
+
+int start_run(const TrainArguments& arguments, TimeLimit::Clock::time_point started) {
+  const Config config = load_config(arguments.config, arguments.overrides);
+  kernels::set_num_threads(config.train.threads);
+  const std::string& run_dir = config.train.run_dir;
+  RunDirectory directory(run_dir);
+  refuse_to_replace_files(directory);
+  if (!arguments.fresh) refuse_to_replace_run(directory);
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  Progress progress(stdout, 0, config.train.steps);
+  Trainer trainer(config, corpus, directory, progress);
+
+  RunSignals signals;
+  // Nothing is left that the user would have to correct: only now is anything written.
+  if (arguments.fresh) move_aside(directory);
+  directory.create();
+  const RunLock lock(run_dir);
+  refuse_to_replace_run(directory);  // another process may have been here before the lock
+  directory.remove_stray_temporaries();
+  write_config(directory, config);
+  directory.probe(trainer.checkpoint_bytes());
+  progress.log_to((directory.path() / "train.log").string());
+  describe(trainer, corpus, run_dir, progress);
+  return run_to_the_end(trainer, run_dir,
+                        {.started = started, .signals = signals, .profiled = arguments.profile},
+                        progress);
+}
+
+}  // namespace tapestry

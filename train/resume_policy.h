@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/config_listing.h"
+
+/// What a run may change when it is resumed.
+namespace tapestry {
+
+enum class ChangeRule {
+  free,      ///< decides when to look, how long to go on, and on what machine; not what a step does
+  by_leave,  ///< the state keeps its meaning, but the run is another one: --allow-change KEY
+  never      ///< the state would mean nothing: shapes, vocabulary, task, seed, order of the data
+};
+
+/// The rule for a key such as `train.steps`. Paths of data are free: files are known by their
+/// content. throws std::out_of_range for what is no key.
+ChangeRule change_rule(std::string_view key);
+
+/// The changes between the config of a checkpoint and the one to go on with.
+struct ConfigChanges {
+  std::vector<ConfigDifference> taken;    ///< free
+  std::vector<ConfigDifference> allowed;  ///< by leave of the user; to be recorded
+};
+
+/// Sorts the differences by their rules.
+///
+/// run      named in errors
+/// allowed  keys that the user lets change
+/// throws   ConfigError: one table of all differences that are refused, with key, checkpoint,
+///          config and what to do; or if `allowed` has what is no key or can never change.
+ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDifference>& differences,
+                           const std::vector<std::string>& allowed);
+
+/// "train.steps: 2000 -> 4000"
+std::string to_string(const ConfigDifference& difference);
+
+}  // namespace tapestry

@@ -1,0 +1,33 @@
+#include "train/save_attempts.h"
+
+#include <fmt/format.h>
+
+#include <new>
+
+#include "train/error.h"
+
+namespace tapestry {
+
+bool SaveAttempts::attempt(const std::function<void()>& save, bool last) {
+  try {
+    save();
+    failures_ = 0;
+    return true;
+  } catch (const OutputError& error) {
+    warn_or_rethrow(error.what(), last);
+  } catch (const std::bad_alloc&) {
+    warn_or_rethrow("no memory for a checkpoint", last);
+  }
+  return false;
+}
+
+/// To be called from a handler.
+void SaveAttempts::warn_or_rethrow(const char* failure, bool last) {
+  ++failures_;
+  if (last || failures_ >= most_failures) throw;
+  progress_.message(
+      fmt::format("warning: not saved: {}; training goes on ({} failed save{} in a row, {} end it)",
+                  failure, failures_, failures_ == 1 ? "" : "s", most_failures));
+}
+
+}  // namespace tapestry
