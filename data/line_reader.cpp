@@ -8,32 +8,11 @@
 #include <system_error>
 #include <utility>
 
+#include "data/byte_order_mark.h"
 #include "data/error.h"
 #include "data/utf8.h"
 
 namespace tapestry {
-
-using namespace std::string_view_literals;
-
-namespace {
-
-constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-
-struct Encoding {
-  std::string_view mark;
-  std::string_view name;
-  std::string_view family;  ///< what iconv calls it if there is a mark
-};
-
-/// UTF-32 first: in little-endian order its mark begins with that of UTF-16.
-constexpr Encoding other_encodings[] = {
-    {"\xFF\xFE\0\0"sv, "little-endian UTF-32", "UTF-32"},
-    {"\0\0\xFE\xFF"sv, "big-endian UTF-32", "UTF-32"},
-    {"\xFF\xFE"sv, "little-endian UTF-16", "UTF-16"},
-    {"\xFE\xFF"sv, "big-endian UTF-16", "UTF-16"},
-};
-
-}  // namespace
 
 LineReader::LineReader(int descriptor, std::string name, std::string hint)
     : descriptor_(descriptor), name_(std::move(name)), hint_(std::move(hint)) {}
@@ -93,7 +72,7 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
   }
   if (const auto invalid = find_invalid_utf8(line)) {
     refuse_byte(line, *invalid, "not UTF-8",
-                "convert the file to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8");
+                "convert the text to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8");
   }
   const std::size_t start = first && line.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
   refuse_byte(line, line.find(byte_order_mark, start),
@@ -103,11 +82,10 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
 }
 
 void LineReader::refuse_other_encoding(std::string_view text) const {
-  for (const Encoding& encoding : other_encodings) {
-    if (!text.starts_with(encoding.mark)) continue;
-    throw DataError(fmt::format("{}: found {}, expected UTF-8", name_, encoding.name),
-                    fmt::format("convert it, with: iconv -f {} -t UTF-8", encoding.family));
-  }
+  const OtherEncoding* encoding = other_encoding_of(text);
+  if (encoding == nullptr) return;
+  throw DataError(fmt::format("{}: found {}, expected UTF-8", name_, encoding->name),
+                  fmt::format("convert it, with: iconv -f {} -t UTF-8", encoding->family));
 }
 
 void LineReader::refuse_byte(std::string_view line, std::size_t position, std::string_view problem,

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/characters.h"
 #include "data/error.h"
+#include "data/escape.h"
 #include "data/text_file.h"
 #include "data/tokenizer.h"
 #include "data/utf8.h"
@@ -27,6 +29,8 @@ struct FilePair {
 
   std::string source_key() const { return fmt::format("data.{}_source", part); }
   std::string target_key() const { return fmt::format("data.{}_target", part); }
+  std::string source_name() const { return escaped(source.native()); }
+  std::string target_name() const { return escaped(target.native()); }
 };
 
 /// Sentence pairs as they stand in the files; blank pairs are left out already.
@@ -45,16 +49,6 @@ FilePair file_pair(const std::string& part, const std::string& source, const std
   return {part, base / source, base / target};
 }
 
-void check_line_counts(const FilePair& files, const TextPairs& lines) {
-  if (lines.source.size() == lines.target.size()) return;
-  throw DataError(fmt::format("{}: {} lines, but {} has {}: line n of one must be the translation "
-                              "of line n of the other",
-                              files.source.string(), lines.source.size(), files.target.string(),
-                              lines.target.size()),
-                  "find the first line that does not match, or make the two files again from one "
-                  "source");
-}
-
 bool is_blank(const std::string& line) {
   for (std::size_t position = 0; position < line.size();) {
     const Utf8Character character = character_at(line, position);
@@ -64,11 +58,31 @@ bool is_blank(const std::string& line) {
   return true;
 }
 
+/// The first line that is certain to have no partner, from 1: one of the two is blank there, or
+/// only one file has it.
+std::size_t first_mismatch(const TextPairs& lines) {
+  const std::size_t both = std::min(lines.source.size(), lines.target.size());
+  for (std::size_t i = 0; i < both; ++i) {
+    if (is_blank(lines.source[i]) != is_blank(lines.target[i])) return i + 1;
+  }
+  return both + 1;
+}
+
+void check_line_counts(const FilePair& files, const TextPairs& lines) {
+  if (lines.source.size() == lines.target.size()) return;
+  throw DataError(fmt::format("{}: {} lines, but {} has {}: line n of one must be the translation "
+                              "of line n of the other, and line {} is not",
+                              files.source_name(), lines.source.size(), files.target_name(),
+                              lines.target.size(), first_mismatch(lines)),
+                  "find the first line that does not match, there or before, or make the two files "
+                  "again from one source");
+}
+
 [[noreturn]] void refuse_half_blank(const FilePair& files, std::size_t line, bool source_is_blank) {
-  const fs::path& blank = source_is_blank ? files.source : files.target;
-  const fs::path& other = source_is_blank ? files.target : files.source;
-  throw DataError(fmt::format("{0}:{2}: the line is blank, but {1}:{2} is not", blank.string(),
-                              other.string(), line),
+  std::string blank = files.source_name();
+  std::string other = files.target_name();
+  if (!source_is_blank) std::swap(blank, other);
+  throw DataError(fmt::format("{0}:{2}: the line is blank, but {1}:{2} is not", blank, other, line),
                   "fill in the line, or delete it from both files");
 }
 
@@ -95,7 +109,7 @@ void note_left_out(ParallelCorpus& corpus, const std::string& part, std::size_t 
 void check_not_empty(const FilePair& files, const TextPairs& pairs, const std::string& hint) {
   if (!pairs.source.empty()) return;
   throw DataError(fmt::format("{}: no sentence pair remains of {} and {}", files.part,
-                              files.source.string(), files.target.string()),
+                              files.source_name(), files.target_name()),
                   hint);
 }
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "data/error.h"
+#include "data/escape.h"
 #include "data/utf8.h"
 
 namespace tapestry {
@@ -16,6 +17,14 @@ namespace {
 constexpr std::array<std::string_view, first_word_id> special_symbols = {"<pad>", "<unk>", "<bos>",
                                                                          "<eos>"};
 constexpr std::string_view white_space = " \t\n\v\f\r";
+
+/// Bytes of a token that a message shows.
+constexpr std::size_t longest_shown = 60;
+
+std::string shown(std::string_view token) {
+  if (token.size() <= longest_shown) return fmt::format("'{}'", escaped(token));
+  return fmt::format("'{}...'", escaped(token.substr(0, longest_shown)));
+}
 
 /// `line` counts from 1 in the text form of the vocabulary.
 [[noreturn]] void refuse_line(std::size_t line, const std::string& problem) {
@@ -28,7 +37,7 @@ void check_word(const std::string& word, std::size_t line) {
   if (word.empty()) refuse_line(line, "found an empty token, expected a word");
   if (find_invalid_utf8(word)) refuse_line(line, "found a token that is not UTF-8");
   if (word.find_first_of(white_space) != std::string::npos) {
-    refuse_line(line, fmt::format("found white space in the token '{}'", word));
+    refuse_line(line, fmt::format("found white space in the token {}", shown(word)));
   }
   if (is_special_symbol(word)) {
     refuse_line(line, fmt::format("found the special symbol {} again, expected a word", word));
@@ -40,9 +49,9 @@ Tokens split_lines(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) {
-      refuse_line(lines.size() + 1, fmt::format("found the end of the text after '{}', expected "
+      refuse_line(lines.size() + 1, fmt::format("found the end of the text after {}, expected "
                                                 "a line end (is the text cut off?)",
-                                                text));
+                                                shown(text)));
     }
     lines.emplace_back(text.substr(0, end));
     text.remove_prefix(end + 1);
@@ -52,7 +61,7 @@ Tokens split_lines(std::string_view text) {
 
 void check_special_symbols(const Tokens& lines) {
   for (std::size_t i = 0; i < special_symbols.size(); ++i) {
-    const std::string found = i < lines.size() ? fmt::format("'{}'", lines[i]) : "nothing";
+    const std::string found = i < lines.size() ? shown(lines[i]) : "nothing";
     if (i >= lines.size() || lines[i] != special_symbols[i]) {
       refuse_line(i + 1, fmt::format("found {}, expected {}", found, special_symbols[i]));
     }
@@ -77,7 +86,7 @@ void Vocabulary::add_word(const std::string& word) {
   check_word(word, line);
   const auto [entry, added] = ids_.try_emplace(word, static_cast<std::int32_t>(tokens_.size()));
   if (!added) {
-    refuse_line(line, fmt::format("found '{}', which line {} has already", word,
+    refuse_line(line, fmt::format("found {}, which line {} has already", shown(word),
                                   static_cast<std::size_t>(entry->second) + 1));
   }
   tokens_.push_back(word);

@@ -9,14 +9,13 @@
 #include <sstream>
 #include <utility>
 
+#include "data/byte_order_mark.h"
 #include "train/config_file.h"
 #include "train/config_text.h"
 #include "train/yaml_events.h"
 
 namespace tapestry {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> lines;
@@ -71,7 +70,12 @@ YamlDocument::YamlDocument(std::string name, std::string_view text, ProblemList&
                  "check that this file is meant to be a config");
     return;
   }
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (const OtherEncoding* encoding = other_encoding_of(text)) {
+    problems.add({.file = name_}, fmt::format("found {}, expected UTF-8", encoding->name),
+                 fmt::format("convert it, with: iconv -f {} -t UTF-8", encoding->family));
+    return;
+  }
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   lines_ = split_lines(text);
   if (!check_characters(text, problems) || !check_lines(problems)) return;
   collect(text, problems);

@@ -148,12 +148,17 @@ TEST_CASE("files with nothing but blank lines are refused") {
   CHECK(contains(text.message(), "validation: no sentence pair remains"));
 }
 
-TEST_CASE("different numbers of lines are refused with both numbers") {
+TEST_CASE("different numbers of lines are refused with both, and the first that cannot match") {
   TextFolder text;
   text.folder.write("train.en", "a dog .\na child.\na house.\n");
   CHECK(text.message() == text.name("train.de") + ": 2 lines, but " + text.name("train.en") +
                               " has 3: line n of one must be the translation of line n of the "
-                              "other");
+                              "other, and line 3 is not");
+  text.folder.write("train.de", "ein Hund .\n");
+  CHECK(contains(text.message(), ": 1 lines, but "));
+  CHECK(contains(text.message(), ", and line 2 is not"));
+  text.folder.write("train.en", "\na child.\na house.\n");
+  CHECK(contains(text.message(), ", and line 1 is not"));
 }
 
 TEST_CASE("a file that is missing, or is not named, is refused") {

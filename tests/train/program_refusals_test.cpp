@@ -109,7 +109,7 @@ TEST_CASE("files with different numbers of lines are named with their numbers") 
   CHECK(refused.err.starts_with("tapestry: error: " + work.at("train.de") + ": 2 lines, but " +
                                 work.at("train.en") +
                                 " has 3: line n of one must be the "
-                                "translation of line n of the other\nhint: "));
+                                "translation of line n of the other, and line 3 is not\nhint: "));
   CHECK_FALSE(std::filesystem::exists(work / "runs"));
 }
 

@@ -279,10 +279,14 @@ TEST_CASE("bytes that are not text are refused with their place") {
         "    ä: ?\n"
         "       ^\n"
         "hint: save the file as UTF-8 text");
-  CHECK(problems_of("\xff\xfe"
-                    "a\0:\0"s)
-            .starts_with("x:1:1: found byte 0xff, which is not UTF-8"));
   CHECK(problems_of("a: \x1b[31m\n").starts_with("x:1:4: found control character U+001B"));
+}
+
+TEST_CASE("UTF-16 is refused by its name") {
+  CHECK(problems_of("\xff\xfe"
+                    "a\0:\0"s) ==
+        "x: found little-endian UTF-16, expected UTF-8\n"
+        "hint: convert it, with: iconv -f UTF-16 -t UTF-8");
 }
 
 TEST_CASE("a line of more than 4096 bytes is refused") {
