@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/escape.h"
 #include "train/config_text.h"
 
 namespace tapestry {
@@ -66,7 +67,7 @@ std::vector<Problem> in_order(std::vector<Problem> problems) {
 
 std::string to_string(const Problem& problem) {
   const Place& place = problem.place;
-  std::string text = place.file;
+  std::string text = escaped(place.file);
   if (place.line > 0) text += fmt::format(":{}:{}", place.line, place.column);
   text += ": " + problem.message;
   if (place.line > 0) text += underlined_source(place);

@@ -9,10 +9,12 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "data/error.h"
+#include "data/escape.h"
 #include "train/commands/commands.h"
 #include "train/config_domains.h"
 #include "train/config_error.h"
@@ -20,15 +22,30 @@
 #include "train/exit_code.h"
 #include "train/properties/properties.h"
 #include "train/standard_output.h"
+#include "train/standard_streams.h"
 #include "train/suggest.h"
 #include "train/version.h"
 
 namespace tapestry {
 namespace {
 
+/// A message without the control characters that its terminal would act on, but line feed and tab.
+std::string harmless(std::string_view message) {
+  std::string lines;
+  while (true) {
+    const std::size_t end = message.find_first_of("\n\t");
+    lines += escaped(message.substr(0, end));
+    if (end == std::string_view::npos) return lines;
+    lines += message[end];
+    message.remove_prefix(end + 1);
+  }
+}
+
+/// The exit code tells of the failure even where nobody can read the message.
 int fail(ExitCode code, const std::string& message, const std::string& hint = "") {
-  fmt::print(stderr, "tapestry: error: {}\n", message);
-  if (!hint.empty()) fmt::print(stderr, "hint: {}\n", hint);
+  std::string text = fmt::format("tapestry: error: {}\n", harmless(message));
+  if (!hint.empty()) text += fmt::format("hint: {}\n", harmless(hint));
+  std::fputs(text.c_str(), stderr);
   return static_cast<int>(code);
 }
 
@@ -298,6 +315,7 @@ int CommandLine::run(int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  prepare_standard_streams();
   return guarded([&] { return CommandLine().run(argc, argv); });
 }
 

@@ -35,11 +35,13 @@ inline void write_text(const std::filesystem::path& path, const std::string& tex
   std::ofstream(path, std::ios::binary) << text;
 }
 
-/// Where the standard streams of a process begin and end; relative to nothing but the machine.
+/// Where the standard streams of a process begin and end; relative to nothing but the machine. One
+/// that is empty is closed.
 struct Streams {
   std::string in = "/dev/null";
   std::string out = "/dev/null";
   std::string err = "/dev/null";
+  int out_descriptor = -1;  ///< in place of `out`, unless negative
 };
 
 /// A process of the program in a working folder.
@@ -55,11 +57,12 @@ class Process {
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
-    ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, streams.in.c_str(), O_RDONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, streams.out.c_str(),
-                                       O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, streams.err.c_str(),
-                                       O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    add_stream(actions, STDIN_FILENO, streams.in, O_RDONLY);
+    add_stream(actions, STDOUT_FILENO, streams.out, O_WRONLY | O_CREAT | O_TRUNC);
+    add_stream(actions, STDERR_FILENO, streams.err, O_WRONLY | O_CREAT | O_TRUNC);
+    if (streams.out_descriptor >= 0) {
+      ::posix_spawn_file_actions_adddup2(&actions, streams.out_descriptor, STDOUT_FILENO);
+    }
     const int error =
         ::posix_spawn(&pid_, TAPESTRY_PROGRAM, &actions, nullptr, argv.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
@@ -84,6 +87,15 @@ class Process {
   }
 
  private:
+  static void add_stream(posix_spawn_file_actions_t& actions, int number, const std::string& path,
+                         int flags) {
+    if (path.empty()) {
+      ::posix_spawn_file_actions_addclose(&actions, number);
+    } else {
+      ::posix_spawn_file_actions_addopen(&actions, number, path.c_str(), flags, 0666);
+    }
+  }
+
   pid_t pid_ = -1;
 };
 
@@ -105,11 +117,11 @@ class Workplace {
 
   /// The same with other standard input, or with other output, which is then not in the outcome.
   Outcome run(const std::vector<std::string>& arguments, Streams streams) const {
-    const bool kept = streams.out == Streams{}.out;
+    const bool kept = streams.out == Streams{}.out && streams.out_descriptor < 0;
     if (kept) streams.out = streams_ / "out";
-    streams.err = streams_ / "err";
+    if (streams.err == Streams{}.err) streams.err = streams_ / "err";
     const int code = Process(work_.path(), arguments, streams).wait();
-    return {code, kept ? read_text(streams.out) : "", read_text(streams.err)};
+    return {code, kept ? read_text(streams.out) : "", read_text(streams_ / "err")};
   }
 
   /// A file for the output of a process, apart from the user's files.

@@ -147,8 +147,8 @@ TEST_CASE("a line that is not UTF-8 is named") {
   const TextWorkplace work;
   REQUIRE(work.run({"train", "text.yaml"}).code == 0);
   check_refusal(work, {"translate", "runs/text"}, 3,
-                "standard input:1: text: byte 3 (0xFF) is not UTF-8\n"
-                "hint: convert the text to UTF-8, for example with iconv",
+                "standard input:1: byte 3 (0xFF) is not UTF-8\n"
+                "hint: convert the text to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8",
                 "a \xFF\n");
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("input that cannot be read is a data error") {
       work.run({"translate", "runs/tiny"}, test::Streams{.in = work.path().string()});
   CHECK(refused.code == 3);
   CHECK(refused.err ==
-        "tapestry: error: standard input: could not be read to its end\n"
+        "tapestry: error: standard input: cannot be read: Is a directory\n"
         "hint: give it text, one sentence a line, such as `< FILE`\n");
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -14,7 +15,9 @@ namespace tapestry {
 namespace {
 
 void warn_of(const std::string& damage) {
-  fmt::print(stderr, "tapestry: warning: {}; another checkpoint of the run is used\n", damage);
+  const std::string warning =
+      fmt::format("tapestry: warning: {}; another checkpoint of the run is used\n", damage);
+  std::fputs(warning.c_str(), stderr);  // fmt::print throws where nobody can read it
 }
 
 OpenedCheckpoint best_of(const RunDirectory& directory) {

@@ -1,16 +1,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/error.h"
+#include "data/line_reader.h"
 #include "train/checkpoint.h"
 #include "train/commands/commands.h"
 #include "train/commands/open_run.h"
-#include "train/error.h"
 #include "train/exit_code.h"
 #include "train/greedy_decoder.h"
 #include "train/standard_output.h"
@@ -21,20 +20,22 @@ namespace {
 /// Lines that are translated side by side when nobody waits for each.
 constexpr std::size_t lines_at_once = 64;
 
+constexpr const char* input_name = "standard input";
+
 class Translator {
  public:
   explicit Translator(const TrainedModel& trained) : trained_(trained) {}
 
-  /// Reads one line. The translations of those before it are printed if it cannot be used.
-  void add(const std::string& line) {
-    ++line_number_;
-    try {
-      sources_.push_back(encode(line));
-    } catch (const DataError& error) {
-      flush();
-      throw DataError(fmt::format("standard input:{}: {}", line_number_, error.what()),
-                      error.hint());
+  void add(const std::string& line, std::size_t number) {
+    Sentence source = trained_.codec.encode_source(line);
+    const std::size_t limit = trained_.config.model.max_length;
+    if (source.size() + 1 > limit) {
+      throw DataError(fmt::format("{}:{}: found {} tokens with <eos>, expected at most {} "
+                                  "(model.max_length)",
+                                  input_name, number, source.size() + 1, limit),
+                      "cut the line, or train a model with a larger model.max_length");
     }
+    sources_.push_back(std::move(source));
   }
 
   std::size_t waiting() const { return sources_.size(); }
@@ -56,19 +57,8 @@ class Translator {
   }
 
  private:
-  Sentence encode(const std::string& line) const {
-    Sentence source = trained_.codec.encode_source(line);
-    const std::size_t limit = trained_.config.model.max_length;
-    if (source.size() + 1 <= limit) return source;
-    throw DataError(fmt::format("found {} tokens with <eos>, expected at most {} "
-                                "(model.max_length)",
-                                source.size() + 1, limit),
-                    "cut the line, or train a model with a larger model.max_length");
-  }
-
   const TrainedModel& trained_;
   std::vector<Sentence> sources_;
-  std::size_t line_number_ = 0;
 };
 
 }  // namespace
@@ -76,16 +66,18 @@ class Translator {
 int translate_command(const std::string& run) {
   const TrainedModel trained = load_model(open_run(run).snapshot);
   Translator translator(trained);
+  LineReader lines(STDIN_FILENO, input_name, "give it text, one sentence a line, such as `< FILE`");
   const std::size_t at_once = isatty(STDIN_FILENO) != 0 ? 1 : lines_at_once;
-  for (std::string line; std::getline(std::cin, line);) {
-    translator.add(line);
-    if (translator.waiting() == at_once) translator.flush();
+  try {
+    while (const auto line = lines.next()) {
+      translator.add(*line, lines.line_number());
+      if (translator.waiting() == at_once) translator.flush();
+    }
+  } catch (const DataError&) {
+    translator.flush();  // the lines before the one that cannot be used
+    throw;
   }
   translator.flush();
-  if (std::ferror(stdin) != 0) {
-    throw InputError("standard input: could not be read to its end",
-                     "give it text, one sentence a line, such as `< FILE`");
-  }
   return static_cast<int>(ExitCode::done);
 }
 
