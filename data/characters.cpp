@@ -41,4 +41,8 @@ bool joins_words(char32_t code_point) { return contains(U"'-\u2019\u2010\u2011",
 
 bool joins_digits(char32_t code_point) { return contains(U".,:", code_point); }
 
+bool is_control(char32_t code_point) {
+  return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
+}
+
 }  // namespace tapestry

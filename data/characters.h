@@ -16,4 +16,7 @@ bool joins_words(char32_t code_point);
 /// A mark that stays inside a number when digits stand on both sides: . , :
 bool joins_digits(char32_t code_point);
 
+/// A character that a terminal obeys instead of showing it: C0, DEL, C1.
+bool is_control(char32_t code_point);
+
 }  // namespace tapestry

@@ -2,18 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <iterator>
 
+#include "data/characters.h"
 #include "data/utf8.h"
 
 namespace tapestry {
 
 namespace {
 
-/// C0, DEL and C1: terminals act on them.
-bool is_control(char32_t code_point) {
-  return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
-}
+constexpr std::size_t longest_excerpt = 100;  // characters
 
 void append_escaped(std::string& text, std::string_view bytes) {
   for (const char byte : bytes) {
@@ -29,26 +29,31 @@ void append_escaped(std::string& text, std::string_view bytes) {
   }
 }
 
+/// Takes a character, or a byte that begins none, off the front of `rest` and appends it.
+void append_next(std::string& text, std::string_view& rest) {
+  // No character is longer than four bytes; a whole text would be looked at again and again.
+  const bool invalid = find_invalid_utf8(rest.substr(0, 4)) == 0;
+  const std::string_view bytes = invalid ? rest.substr(0, 1) : character_at(rest, 0).bytes;
+  if (invalid || is_control(character_at(rest, 0).code_point)) {
+    append_escaped(text, bytes);
+  } else {
+    text += bytes;
+  }
+  rest.remove_prefix(bytes.size());
+}
+
 }  // namespace
 
 std::string escaped(std::string_view text) {
   std::string result;
-  while (!text.empty()) {
-    const std::size_t valid = find_invalid_utf8(text).value_or(text.size());
-    for (std::size_t position = 0; position < valid;) {
-      const Utf8Character character = character_at(text, position);
-      position += character.bytes.size();
-      if (is_control(character.code_point)) {
-        append_escaped(result, character.bytes);
-      } else {
-        result += character.bytes;
-      }
-    }
-    const std::size_t invalid = valid < text.size() ? 1 : 0;
-    append_escaped(result, text.substr(valid, invalid));
-    text.remove_prefix(valid + invalid);
-  }
+  while (!text.empty()) append_next(result, text);
   return result;
+}
+
+std::string excerpt(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < longest_excerpt && !text.empty(); ++i) append_next(result, text);
+  return text.empty() ? result : result + "...";
 }
 
 }  // namespace tapestry

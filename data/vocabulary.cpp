@@ -18,13 +18,8 @@ constexpr std::array<std::string_view, first_word_id> special_symbols = {"<pad>"
                                                                          "<eos>"};
 constexpr std::string_view white_space = " \t\n\v\f\r";
 
-/// Bytes of a token that a message shows.
-constexpr std::size_t longest_shown = 60;
-
-std::string shown(std::string_view token) {
-  if (token.size() <= longest_shown) return fmt::format("'{}'", escaped(token));
-  return fmt::format("'{}...'", escaped(token.substr(0, longest_shown)));
-}
+/// A token of unknown origin, in quotes.
+std::string shown(std::string_view token) { return fmt::format("'{}'", excerpt(token)); }
 
 /// `line` counts from 1 in the text form of the vocabulary.
 [[noreturn]] void refuse_line(std::size_t line, const std::string& problem) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/escape.h"
 #include "train/checkpoint_envelope.h"
 #include "train/checkpoint_table.h"
 #include "train/durable_file.h"
@@ -99,8 +100,9 @@ std::string locate_damage(std::vector<std::byte> bytes, const Envelope& envelope
                           const std::filesystem::path& path) try {
   const auto damaged = damaged_arrays(with_entries(std::move(bytes), envelope, path));
   if (damaged.empty()) return "its headers";
-  if (damaged.size() == 1) return damaged.front();
-  return fmt::format("{} and {} more", damaged.front(), damaged.size() - 1);
+  const std::string first = excerpt(damaged.front());
+  if (damaged.size() == 1) return first;
+  return fmt::format("{} and {} more", first, damaged.size() - 1);
 } catch (const DamagedCheckpoint&) {
   return "its table of contents";
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "data/escape.h"
 #include "train/error.h"
 
 namespace tapestry {
@@ -104,6 +105,10 @@ class Decoder {
       refuse(fmt::format("{} bytes left", rest_.size()), fmt::format("{}", padded(size)));
     }
     if (size > 0) std::memcpy(target, rest_.data(), size);
+    const auto padding = rest_.subspan(size, padded(size) - size);
+    if (std::ranges::any_of(padding, [](std::byte byte) { return byte != std::byte{0}; })) {
+      refuse("other bytes behind a path", "zeros");
+    }
     rest_ = rest_.subspan(padded(size));
   }
 
@@ -117,8 +122,9 @@ void require_inside(const ArrayEntry& entry, DataRange data, const Decoder& deco
       entry.size <= data.end - entry.offset) {
     return;
   }
-  decoder.refuse(fmt::format("{} with {} bytes at {}", entry.path, entry.size, entry.offset),
-                 fmt::format("all between {} and {}", data.begin, data.end));
+  decoder.refuse(
+      fmt::format("{} with {} bytes at {}", excerpt(entry.path), entry.size, entry.offset),
+      fmt::format("all between {} and {}", data.begin, data.end));
 }
 
 /// Arrays that share bytes could make a small file fill the memory.
@@ -132,7 +138,8 @@ void require_disjoint(const std::vector<ArrayEntry>& entries, const Decoder& dec
       by_offset,
       [](const ArrayEntry* a, const ArrayEntry* b) { return a->offset + a->size > b->offset; });
   if (overlap != by_offset.end()) {
-    decoder.refuse(fmt::format("{} and {} sharing bytes", (*overlap)->path, overlap[1]->path),
+    decoder.refuse(fmt::format("{} and {} sharing bytes", excerpt((*overlap)->path),
+                               excerpt(overlap[1]->path)),
                    "bytes of their own");
   }
 }

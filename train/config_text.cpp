@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "data/characters.h"
 #include "data/utf8.h"
 
 namespace tapestry {
@@ -13,10 +14,6 @@ namespace {
 constexpr std::size_t kLongestQuote = 60;
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-bool is_control(char32_t code_point) {
-  return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
-}
 
 bool separates(char32_t code_point) {
   return code_point == '\t' || code_point == '\n' || code_point == '\r';

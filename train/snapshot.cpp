@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "data/escape.h"
 #include "train/error.h"
 
 namespace tapestry {
@@ -23,13 +24,13 @@ void require_well_formed(std::string_view path) {
       throw std::invalid_argument(fmt::format(
           "snapshot: path '{}': found '{}' between slashes, expected 1 to 255 printable ASCII "
           "characters without blanks",
-          path, path.substr(start, end - start)));
+          excerpt(path), excerpt(path.substr(start, end - start))));
     }
     start = end + 1;
   }
   if (depth > max_path_depth) {
     throw std::invalid_argument(fmt::format("snapshot: path '{}' has {} components, at most {} fit",
-                                            path, depth, max_path_depth));
+                                            excerpt(path), depth, max_path_depth));
   }
 }
 

@@ -41,3 +41,9 @@ TEST_CASE("apostrophes and hyphens join words, points, commas and colons join di
   for (const char32_t mark : std::u32string_view(U".,:")) CHECK(joins_digits(mark));
   for (const char32_t mark : std::u32string_view(U"'-;/")) CHECK_FALSE(joins_digits(mark));
 }
+
+TEST_CASE("control characters are those of ASCII and of Latin-1") {
+  for (const char32_t character : U"\t\n\x1B\x1F\x7F\u0080\u009F") CHECK(is_control(character));
+  for (const char32_t character : {U' ', U'~', U'\u00A0', U'ä', U'猫'})
+    CHECK(!is_control(character));
+}

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 using namespace tapestry;
 using namespace std::string_view_literals;
 
@@ -19,4 +21,15 @@ TEST_CASE("control characters are escaped, those beyond ASCII too") {
 
 TEST_CASE("bytes that are not UTF-8 are escaped, and what follows them is not") {
   CHECK(escaped("\xFF\xFEok\xC3") == "\\xFF\\xFEok\\xC3");
+}
+
+TEST_CASE("an excerpt is cut between two characters") {
+  std::string umlauts, widest;
+  for (int i = 0; i < 100; ++i) umlauts += "ä";
+  for (int i = 0; i < 100; ++i) widest += "\U0001F600";
+  CHECK(excerpt("a\x1B") == "a\\x1B");
+  CHECK(excerpt(umlauts) == umlauts);
+  CHECK(excerpt(umlauts + "x") == umlauts + "...");
+  CHECK(excerpt(widest + widest) == widest + "...");
+  CHECK(excerpt(std::string(1 << 20, 'x')) == std::string(100, 'x') + "...");
 }

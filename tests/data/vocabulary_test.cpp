@@ -86,6 +86,15 @@ TEST_CASE("reading a vocabulary refuses what is wrong and names the line") {
   CHECK(contains(message(head + "a\nb"), "line 6: found the end of the text after 'b'"));
 }
 
+TEST_CASE("reading a vocabulary shows no more of a hostile text than a terminal can bear") {
+  const auto message = [](const std::string& text) {
+    return refusal([&] { Vocabulary::from_text(text); });
+  };
+  CHECK(message("\x1b[2J\xff\n") == "vocabulary: line 1: found '\\x1B[2J\\xFF', expected <pad>");
+  CHECK(contains(message("\x1b"), "found the end of the text after '\\x1B'"));
+  CHECK(message(std::string(1 << 20, 'x')).size() < 300);
+}
+
 TEST_CASE("a vocabulary made of words is as strict as one that is read") {
   CHECK(contains(refusal([] { Vocabulary({"a", "a"}); }), "line 6: found 'a'"));
   CHECK(contains(refusal([] { Vocabulary({""}); }), "line 5: found an empty token"));

@@ -103,6 +103,22 @@ TEST_CASE("element types that do not exist are refused") {
   CHECK(refusal({{.path = "a", .type = static_cast<ElementType>(0)}}) != "accepted");
 }
 
+TEST_CASE("bytes that mean nothing are refused unless they are zero") {
+  auto table = encode_table({bytes_at("a", 1024, 8)});
+  CHECK_NOTHROW(decode(table));
+  table.back() = std::byte{1};
+  CHECK_THROWS_AS(decode(table), DamagedCheckpoint);
+  table.back() = std::byte{0};
+  table[8 + 28] = std::byte{1};
+  CHECK_THROWS_AS(decode(table), DamagedCheckpoint);
+}
+
+TEST_CASE("what a path holds does not reach the terminal as it is") {
+  CHECK(refusal({bytes_at("\x1b[2J", 0, 1)}) ==
+        "x.h5: table of contents: found \\x1B[2J with 1 bytes at 0, expected all between 1024 and "
+        "2048");
+}
+
 TEST_CASE("a table that announces more entries than it has is refused") {
   auto table = encode_table({bytes_at("a", 1024, 8)});
   table[7] = std::byte{0xff};
