@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <utility>
 
 #include "train/durable_file.h"
+#include "train/metrics_reader.h"
 
 namespace tapestry {
 
-MetricsTable::MetricsTable()
-    : csv_(
-          "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,"
-          "gradient_norm,target_tokens\n") {}
+MetricsTable::MetricsTable() : csv_(metrics_heading) {}
+
+MetricsTable::MetricsTable(std::string csv, std::string_view place) : csv_(std::move(csv)) {
+  require_metrics(csv_, place);
+}
 
 void MetricsTable::add(const TrainMetrics& row) {
   csv_ += fmt::format("{},{},train,{},{},,,{},{},{}\n", row.step, row.epoch, row.loss,

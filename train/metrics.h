@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "train/evaluator.h"
 #include "train/file_system.h"
@@ -30,8 +31,9 @@ struct TrainMetrics {
 class MetricsTable {
  public:
   MetricsTable();
-  /// Goes on from the text of another table.
-  explicit MetricsTable(std::string csv) : csv_(std::move(csv)) {}
+  /// Goes on from the text of another table. `place` stands in front of errors.
+  /// throws  CheckpointError if the text is not that of a table, as require_metrics.
+  explicit MetricsTable(std::string csv, std::string_view place = "metrics");
 
   void add(const TrainMetrics& row);
   void add_validation(std::uint64_t step, std::uint64_t epoch, const Scores& scores);

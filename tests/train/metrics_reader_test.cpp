@@ -1,0 +1,112 @@
+#include "train/metrics_reader.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "tests/train/error_text.h"
+#include "train/error.h"
+#include "train/metrics.h"
+
+namespace tapestry {
+namespace {
+
+const std::string heading(metrics_heading);
+const std::string training = "50,2,train,0.1,1.5,,,0.001,0.25,640\n";
+const std::string validation = "100,3,validation,0.5,1.75,0.875,0.25,,,40\n";
+
+/// What reading says about the text, behind the place; without its hint, which is always the same.
+std::string refusal(const std::string& csv) {
+  const std::string place = "x.h5: train/metrics: ";
+  const std::string hint = "\nhint: use a checkpoint that this program wrote";
+  const std::string text =
+      test::error_text<CheckpointError>([&] { require_metrics(csv, "x.h5: train/metrics"); });
+  if (!text.starts_with(place) || !text.ends_with(hint)) return text;
+  return text.substr(place.size(), text.size() - place.size() - hint.size());
+}
+
+/// The same for a row of training in which one text is replaced.
+std::string refusal_with(const std::string& replaced, const std::string& by) {
+  std::string row = training;
+  return refusal(heading + validation + row.replace(row.find(replaced), replaced.size(), by));
+}
+
+TEST_CASE("what a table writes is read, with extreme and missing numbers too") {
+  const double inf = std::numeric_limits<double>::infinity();
+  MetricsTable table;
+  CHECK_NOTHROW(require_metrics(table.csv(), ""));
+  table.add({.step = std::numeric_limits<std::uint64_t>::max(),
+             .loss = std::numeric_limits<double>::denorm_min(),
+             .perplexity = inf,
+             .learning_rate = -std::numeric_limits<double>::max(),
+             .gradient_norm = std::nan("")});
+  table.add_validation(1, 1, {.tokens = 4, .loss = -inf, .perplexity = -std::nan("")});
+  table.add_validation(1, 1, {.tokens = 4, .loss = 1e-300, .decoded = 1, .exact_match = 1});
+  CHECK_NOTHROW(require_metrics(table.csv(), ""));
+}
+
+TEST_CASE("another heading is refused") {
+  CHECK(refusal("") == "line 1: found the end of the table after '', expected a line end");
+  CHECK(refusal("step,loss\n" + training) ==
+        "line 1: found 'step,loss', expected step,epoch,split,loss,perplexity,token_accuracy,"
+        "exact_match,learning_rate,gradient_norm,target_tokens");
+}
+
+TEST_CASE("a row with too many or too few fields is refused") {
+  CHECK(refusal(heading + training + "1,1,train,2\n") == "line 3: found 4 fields, expected 10");
+  CHECK(refusal(heading + "\n") == "line 2: found 1 fields, expected 10");
+  CHECK(refusal_with("640", "640,") == "line 3: found 11 fields, expected 10");
+}
+
+TEST_CASE("a table cut within a row is refused, wherever that is") {
+  const std::string table = heading + training + validation;
+  for (std::size_t size = 0; size < table.size(); ++size) {
+    CAPTURE(size);
+    const bool whole = size == heading.size() || size == heading.size() + training.size();
+    CHECK((refusal(table.substr(0, size)) == "nothing was thrown") == whole);
+  }
+  CHECK(refusal(heading + "50,2,tr") ==
+        "line 2: found the end of the table after '50,2,tr', expected a line end");
+}
+
+TEST_CASE("a split that does not exist is refused") {
+  CHECK(refusal_with("train", "test") ==
+        "line 3: found split 'test', expected train or validation");
+}
+
+TEST_CASE("a field that is no number is refused with its column") {
+  CHECK(refusal_with("50", "-50") ==
+        "line 3: found step '-50' in a row of train, expected a whole number");
+  CHECK(refusal_with("50", "18446744073709551616") != "nothing was thrown");
+  CHECK(refusal_with("0.1", "") == "line 3: found loss '' in a row of train, expected a number");
+  for (const char* text : {"=1+1", "1 ", " 1", "+1", "0x1", "1e", "1e999", "infinity", "NaN",
+                           "nan(1)", "\"1\"", "1;2", "\x1b[2J"}) {
+    CAPTURE(text);
+    CHECK(refusal_with("0.1", text).starts_with("line 3: found loss '"));
+  }
+}
+
+TEST_CASE("a number where the split has none is refused") {
+  CHECK(refusal_with("1.5,,", "1.5,0.5,") ==
+        "line 3: found token_accuracy '0.5' in a row of train, expected nothing");
+  CHECK(refusal(heading + "1,1,validation,1,2,0.5,x,,,4\n") ==
+        "line 2: found exact_match 'x' in a row of validation, expected a number or nothing");
+  CHECK(refusal(heading + "1,1,validation,1,2,0.5,,0.1,,4\n") ==
+        "line 2: found learning_rate '0.1' in a row of validation, expected nothing");
+}
+
+TEST_CASE("bytes that a terminal would obey do not reach the message") {
+  CHECK(refusal_with("train", "\x1b[2J") ==
+        "line 3: found split '\\x1B[2J', expected train or validation");
+}
+
+TEST_CASE("a table does not go on from a text that is not a table's") {
+  CHECK_THROWS_AS(MetricsTable("step,loss\n"), CheckpointError);
+  CHECK(
+      test::error_text<CheckpointError>([] { MetricsTable("x\n", "a.h5"); }).starts_with("a.h5: "));
+}
+
+}  // namespace
+}  // namespace tapestry
