@@ -15,8 +15,10 @@ constexpr std::size_t kLongestQuote = 60;
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-bool separates(char32_t code_point) {
-  return code_point == '\t' || code_point == '\n' || code_point == '\r';
+/// Whether the control character at `offset` lays a text out. A carriage return does in front of a
+/// line feed only: alone it would make a terminal write over the line.
+bool is_layout(std::string_view text, std::size_t offset) {
+  return text[offset] == '\t' || text[offset] == '\n' || text.substr(offset, 2) == "\r\n";
 }
 
 /// Byte offset of the character `index`, or the size of `text`.
@@ -37,7 +39,7 @@ std::optional<BadCharacter> find_bad_character(std::string_view text, bool sever
   const std::string_view valid = text.substr(0, invalid.value_or(text.size()));
   for (std::size_t offset = 0; offset < valid.size();) {
     const Utf8Character c = character_at(valid, offset);
-    if (is_control(c.code_point) && !(several_lines && separates(c.code_point))) {
+    if (is_control(c.code_point) && !(several_lines && is_layout(text, offset))) {
       const auto number = static_cast<std::uint32_t>(c.code_point);
       return BadCharacter{offset, fmt::format("control character U+{:04X}", number)};
     }

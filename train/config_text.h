@@ -14,7 +14,7 @@ struct BadCharacter {
 };
 
 /// The first byte of `text` that is not UTF-8 or begins a control character (C0, DEL, C1). Tab,
-/// line feed and carriage return pass if `several_lines`.
+/// line feed and a carriage return in front of one pass if `several_lines`.
 std::optional<BadCharacter> find_bad_character(std::string_view text, bool several_lines);
 
 /// How many characters (code points) the UTF-8 `text` has.

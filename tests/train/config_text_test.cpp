@@ -24,6 +24,12 @@ TEST_CASE("the first bad character is named") {
   CHECK(find_bad_character("ab\xc3", true)->offset == 2);
 }
 
+TEST_CASE("a carriage return without a line feed is a bad character in several lines too") {
+  CHECK(find_bad_character("a\r\nb\rc", true)->offset == 4);
+  CHECK(find_bad_character("a\r", true)->offset == 1);
+  CHECK(find_bad_character("a\r\n", false)->offset == 1);
+}
+
 TEST_CASE("characters are counted and cut at their borders") {
   CHECK(count_characters("aä€") == 3);
   CHECK(characters("aä€b", 1, 2) == "ä€");
