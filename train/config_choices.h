@@ -19,6 +19,10 @@ struct Named {
   std::string_view name;
 };
 
+// Clang before 17 finds no guide for an aggregate by itself.
+template <class E>
+Named(E, std::string_view) -> Named<E>;
+
 /// All values of E, in the order in which they are listed to the user.
 template <class E>
 inline constexpr std::array<Named<E>, 0> choices_of{};
