@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building Tapestry takes, as far as they are missing: as root, or
-# with sudo; where neither is possible it names them.
+# Installs the Debian packages that building Tapestry takes, and those named as arguments, as far as
+# they are missing: as root, or with sudo; where neither is possible it names them.
 set -euo pipefail
 
 packages=(
@@ -8,6 +8,7 @@ packages=(
   doctest-dev libbenchmark-dev libcli11-dev libfmt-dev libhdf5-dev libopenblas-dev
   librandom123-dev libspdlog-dev nlohmann-json3-dev libxsimd-dev libxtensor-blas-dev libxtensor-dev libxxhash-dev
   libyaml-cpp-dev python3 xtl-dev
+  "$@"
 )
 
 missing=()

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Fuzzes the readers of files from elsewhere, one target after the other:
+#   tests/fuzz/run.sh [SECONDS [TARGET...]]   60 seconds for each of all targets; 2880 is the full figure
+#   tests/fuzz/run.sh --merge [TARGET...]     adds to the repository's corpus what reaches new code
+# Exits with 1 if there is a finding. What the fuzzers find on the way is kept in .build/fuzz/corpus
+# and is where the next run starts.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+build=.build/fuzz
+corpus=tests/fuzz/corpus
+work=$build/corpus
+findings=$build/findings
+targets=(checkpoint config metrics text vocabulary)
+
+seconds=${1:-60}
+[ $# -eq 0 ] || shift
+[ $# -eq 0 ] || targets=("$@")
+
+.ci/packages.sh clang
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}"
+
+# fuzz TARGET ARGUMENT...: an input is of some kilobytes, so that 512 MB in all or 128 MB at once are
+# a finding. So are 5 s of processor time, which the target itself checks; -timeout is for hangs.
+fuzz() {
+  local target=$1
+  shift
+  ASAN_OPTIONS=quarantine_size_mb=16:${ASAN_OPTIONS:-} "$build/tests/fuzz/fuzz_$target" \
+    -rss_limit_mb=512 -malloc_limit_mb=128 -timeout=300 -max_len=8192 "$@"
+}
+
+# Edges alone, not how often each is taken, decide: the corpus stays small.
+if [ "$seconds" = --merge ]; then
+  for target in "${targets[@]}"; do
+    fuzz "$target" -merge=1 -use_counters=0 "$corpus/$target" "$work/$target" 2>&1 |
+      sed -n "s/^MERGE-OUTER: \(.* new files.*\)/$target: \1/p"
+  done
+  exit
+fi
+
+number() { sed -n "s/^$1 *\([0-9]*\).*/\1/p" "$2" | tail -1; }
+
+failed=0
+printf '%-12s %14s %10s %10s %9s\n' target executions edges features findings
+for target in "${targets[@]}"; do
+  mkdir -p "$work/$target" "$findings/$target"
+  log=$build/$target.log
+  dictionary=()
+  [ ! -f "tests/fuzz/$target.dict" ] || dictionary=(-dict="tests/fuzz/$target.dict")
+  status=0
+  fuzz "$target" -max_total_time="$seconds" -print_final_stats=1 "${dictionary[@]}" \
+    -artifact_prefix="$findings/$target/" "$work/$target" "$corpus/$target" >"$log" 2>&1 ||
+    status=$?
+  printf '%-12s %14s %10s %10s %9s\n' "$target" "$(number stat::number_of_executed_units: "$log")" \
+    "$(number '#[0-9]*.* cov:' "$log")" "$(number '#[0-9]*.* ft:' "$log")" \
+    "$([ $status -eq 0 ] && echo 0 || echo 1)"
+  if [ $status -ne 0 ]; then
+    failed=1
+    grep -aE 'what\(\)|ERROR|SUMMARY|runtime error|Test unit written' "$log" || tail -5 "$log"
+    echo "$target: exit code $status; all that was said is in $log"
+  fi
+done
+exit $failed

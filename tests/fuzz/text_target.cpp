@@ -1,0 +1,117 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "data/characters.h"
+#include "data/codec.h"
+#include "data/error.h"
+#include "data/text_file.h"
+#include "data/utf8.h"
+#include "data/word_counter.h"
+#include "tests/fuzz/fuzz_target.h"
+
+using namespace tapestry;
+
+namespace {
+
+/// A file that exists in memory only, under a path of its own.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view bytes) : fd_(::memfd_create("text", MFD_CLOEXEC)) {
+    if (::write(fd_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
+      throw std::runtime_error("could not make a file in memory");
+    }
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  ~MemoryFile() { ::close(fd_); }
+
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
+};
+
+std::string without_white_space(std::string_view text) {
+  std::string result;
+  for (std::size_t position = 0; position < text.size();) {
+    const Utf8Character character = character_at(text, position);
+    if (kind_of(character.code_point) != CharacterKind::space) result += character.bytes;
+    position += character.bytes.size();
+  }
+  return result;
+}
+
+std::string concatenated(const Tokens& tokens) {
+  std::string text;
+  for (const std::string& token : tokens) text += token;
+  return text;
+}
+
+void require_lines(std::string_view bytes, const std::vector<std::string>& lines) {
+  const auto breaks = static_cast<std::size_t>(std::ranges::count(bytes, '\n'));
+  fuzz::require(lines.size() == breaks + (bytes.ends_with('\n') ? 0 : 1), "no line is lost");
+  std::size_t total = breaks;
+  for (const std::string& line : lines) {
+    total += line.size();
+    fuzz::require(!find_invalid_utf8(line), "a line is UTF-8");
+    fuzz::require(line.find_first_of(std::string_view("\0\n", 2)) == line.npos,
+                  "a line holds neither NUL nor line feed");
+  }
+  const auto returns = static_cast<std::size_t>(std::ranges::count(bytes, '\r'));
+  fuzz::require(total <= bytes.size() && bytes.size() <= total + returns + 3,
+                "nothing but line ends and a byte order mark is lost");
+}
+
+void require_tokens(const std::string& line) {
+  const Tokens words = WordTokenizer().split(line);
+  fuzz::require(concatenated(words) == without_white_space(line),
+                "tokens hold all characters that are not white space");
+  const Tokens small = WordTokenizer(true).split(line);
+  fuzz::require(small.size() == words.size(), "lowering the case moves no token");
+  for (const Tokens& tokens : {words, small, SpaceTokenizer().split(line)}) {
+    fuzz::require(std::ranges::none_of(tokens, &std::string::empty), "no token is empty");
+  }
+  for (const std::string& token : small) {
+    fuzz::require(!find_invalid_utf8(token), "a token in lower case is UTF-8");
+  }
+}
+
+/// Through a codec whose vocabulary has every word of the text.
+void require_codec(const std::vector<std::string>& lines) {
+  DataOptions options;
+  options.task = TaskKind::parallel_text;
+  options.lowercase = true;
+  WordCounter counter;
+  for (const std::string& line : lines) counter.add(WordTokenizer(true).split(line));
+  const TextCodec codec(options, counter.vocabulary(), Vocabulary());
+  for (const std::string& line : lines) {
+    const std::vector<std::int32_t> ids = codec.encode_source(line);
+    fuzz::require(std::ranges::none_of(ids, [](std::int32_t id) { return id < first_word_id; }),
+                  "each word of the text is in its vocabulary");
+    fuzz::require(without_white_space(codec.decode_source(ids)) ==
+                      concatenated(WordTokenizer(true).split(line)),
+                  "decoding gives the words back");
+    const auto unknown = codec.encode_target(line);
+    fuzz::require(std::ranges::all_of(unknown, [](std::int32_t id) { return id == unk_id; }),
+                  "a word that is not in the vocabulary is unknown");
+  }
+}
+
+}  // namespace
+
+/// Input: a file of sentences, one a line.
+void tapestry::fuzz::feed(std::string_view bytes) try {
+  const std::vector<std::string> lines = read_text_lines(MemoryFile(bytes).path());
+  require_lines(bytes, lines);
+  for (const std::string& line : lines) require_tokens(line);
+  require_codec(lines);
+} catch (const DataError& error) {
+  fuzz::require_presentable(error.what());
+  fuzz::require_presentable(error.hint());
+}
