@@ -1,0 +1,108 @@
+#!/usr/bin/env -S python3 -B
+"""Kills runs at random moments, goes on with them, again and again to their end: nothing is lost."""
+
+import random
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+
+import runs
+from runs import Reference, require
+
+STEPS = 24
+LONGEST_WAIT = 0.06  # seconds from the start of a process to a kill that aims at nothing
+SAVE_SECONDS = 0.006  # about what a save takes from the temporary file's creation to its rename
+
+
+@dataclass
+class Tally:
+    kills: int = 0
+    in_save: int = 0
+    before_first: int = 0
+    ended: int = 0
+
+
+def wait_for_save(run, process):
+    """Returns as soon as a save of the process has created its temporary file, or the process has
+    ended."""
+    mark = f".h5.tmp-{process.pid}-"
+    while process.poll() is None:
+        try:
+            if any(mark in path.name for path in run.checkpoints.iterdir()):
+                return
+        except FileNotFoundError:
+            pass
+
+
+def wait_for_moment(run, process, rng):
+    """Half of the kills come at any moment in the life of a process, half in a save or near it."""
+    if rng.random() < 0.5:
+        time.sleep(rng.uniform(0, LONGEST_WAIT))
+        return
+    for _ in range(rng.randint(1, 3)):
+        time.sleep(rng.uniform(0, LONGEST_WAIT / 10))
+        wait_for_save(run, process)
+    time.sleep(rng.uniform(0, SAVE_SECONDS))
+
+
+def was_in_save(run, pid):
+    """Whether a process that is dead left the temporary file of a checkpoint: the proof that it died
+    between creating and renaming it."""
+    return any(f".h5.tmp-{pid}-" in path.name for path in run.temporaries())
+
+
+def check_resume_refused(run):
+    """Without a checkpoint there is nothing to resume; the program says what to do instead."""
+    outcome = run.execute(run.resume())
+    require(outcome.code == 4 and "start a run: tapestry train CONFIG" in outcome.err,
+            f"{run.directory}: resuming before the first checkpoint: {outcome}")
+
+
+def kill_once(run, reference, rng, tally):
+    """Goes on with a run and kills it. Returns whether it came to its end first."""
+    before = run.steps()
+    with open(run.folder / "output", "w+b") as output:
+        process = run.start(run.next_command(), output)
+        wait_for_moment(run, process, rng)
+        saved = max(run.steps(), default=0)
+        process.kill()
+        code = process.wait()
+        output.seek(0)
+        said = output.read().decode()
+    require(code in (0, -9), f"{run.directory}: exit code {code}\n{said}")
+    newest = reference.check(run, saved)
+    if before and (resumed := runs.resumed_step(said)) is not None:
+        require(resumed == before[-1], f"resumed at step {resumed}, expected {before[-1]}")
+    if code == 0:
+        return True
+    tally.kills += 1
+    tally.in_save += was_in_save(run, process.pid)
+    if newest == 0:
+        tally.before_first += 1
+        check_resume_refused(run)
+    return False
+
+
+def test(options, folder):
+    kills, in_save = (2000, 400) if options.full else (60, 12)
+    rng = random.Random(options.seed)
+    reference = Reference(options.program, folder, STEPS)
+    tally = Tally()
+    begin = time.monotonic()
+    while tally.kills < kills or tally.in_save < in_save:
+        run = reference.run(options.program, folder / f"run-{tally.ended}")
+        while not kill_once(run, reference, rng, tally):
+            pass
+        reference.check_finished(run)
+        shutil.rmtree(run.folder)
+        tally.ended += 1
+    print(f"{tally.kills:,} kills in {tally.ended:,} runs of {STEPS} steps, "
+          f"{time.monotonic() - begin:.0f} s (seed {options.seed})\n"
+          f"  inside a save, as the file they left proves: {tally.in_save:,}\n"
+          f"  before the first checkpoint: {tally.before_first:,}\n"
+          f"  lost checkpoints: 0; differing bytes: 0")
+
+
+if __name__ == "__main__":
+    sys.exit(runs.main(test, runs.parse_arguments(__doc__)))

@@ -1,0 +1,244 @@
+"""Runs of the program in folders of their own, and what has to hold of a run directory at any time."""
+
+import argparse
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SKIPPED = 77  # the exit code by which CTest knows a test that could not be made here
+
+# Every step is saved. A checkpoint takes 1.5 MB, so that writing it takes some milliseconds and
+# reading it back two calls.
+CONFIG = """\
+data:
+  task: copy
+  num_symbols: 5
+  max_length: 4
+  train_size: 22
+  validation_size: 6
+  test_size: 4
+model:
+  d_model: 64
+  num_heads: 2
+  num_encoder_layers: 1
+  num_decoder_layers: 1
+  d_ff: 256
+  dropout: 0.2
+  max_length: 8
+schedule:
+  kind: inverse_sqrt
+  learning_rate: 0.01
+  warmup_steps: 4
+train:
+  batch_size: 4
+  log_every: 4
+  validate_every: 3
+  save_every: 1
+  keep_last: 2
+"""
+THREADS = "train.threads=1"  # belongs to the process: a resumed run has to be told again
+
+
+class Failure(Exception):
+    """Something that was promised does not hold."""
+
+
+class Skipped(Exception):
+    """This machine does not allow the test."""
+
+
+def require(holds, message):
+    if not holds:
+        raise Failure(message)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a process ended, and what it said."""
+    code: int  # -n if signal n killed it
+    out: str
+    err: str
+
+    def __str__(self):
+        return f"exit code {self.code}\n{self.out}{self.err}"
+
+
+class Run:
+    """A run of the program in a folder that holds nothing else."""
+
+    def __init__(self, program, folder, settings=(), config=CONFIG):
+        self.program = program
+        self.folder = folder
+        self.settings = list(settings)
+        folder.mkdir(parents=True)
+        (folder / "run.yaml").write_text(config)
+
+    @property
+    def directory(self):
+        return self.folder / "runs" / "run"
+
+    @property
+    def checkpoints(self):
+        return self.directory / "checkpoints"
+
+    def checkpoint(self, step):
+        return self.checkpoints / f"step-{step:08}.h5"
+
+    def steps(self):
+        """Steps that have a checkpoint file, whole or not, in ascending order."""
+        return steps_in(self.checkpoints)
+
+    def temporaries(self):
+        """Files that saves have begun and not put into place, wherever they are in the directory."""
+        return sorted(self.directory.rglob(".*.tmp-*"))
+
+    def train(self):
+        """The command that begins the run."""
+        return [self.program, "train", "run.yaml", THREADS, *self.settings]
+
+    def resume(self, *settings):
+        return [self.program, "train", "--resume", "runs/run", THREADS, *settings]
+
+    def next_command(self):
+        """What a user does who finds the directory as it is."""
+        return self.resume() if self.steps() else self.train()
+
+    def execute(self, command, **options):
+        """Runs a command in the folder to its end."""
+        done = subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, errors="replace", check=False,
+                              **options)
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def start(self, command, output):
+        """Starts a command in the folder; what it says goes to the file `output`."""
+        return subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output,
+                                stderr=subprocess.STDOUT)
+
+
+def steps_in(checkpoints):
+    """As Run.steps, of a folder that need not be there."""
+    try:
+        names = [path.name for path in checkpoints.iterdir()]
+    except FileNotFoundError:
+        return []
+    return sorted(int(found[1]) for name in names if (found := re.fullmatch(r"step-(\d+)\.h5", name)))
+
+
+def resumed_step(output):
+    """The step at which a process said that it resumes; None if it said nothing of the kind."""
+    found = re.search(r"^resuming \S+ at step ([\d,]+) of ", output, re.MULTILINE)
+    return int(found[1].replace(",", "")) if found else None
+
+
+class Reference:
+    """The checkpoints of a run that nothing interrupts, all of them: what any other run of the same
+    settings has to end with, and what each of its checkpoints has to be."""
+
+    def __init__(self, program, folder, steps, settings=(), config=CONFIG):
+        self.settings = [f"train.steps={steps}", *settings]
+        self.last = steps
+        self.config = config
+        self.kept = folder / "reference"
+        self.kept.mkdir()
+        for attempt in range(100):
+            run = Run(program, folder / f"reference-{attempt}", self.settings, config)
+            self._keep_all_of(run)
+            shutil.rmtree(run.folder)
+            if steps_in(self.kept) == list(range(1, steps + 1)):
+                return
+        raise Failure(f"of the reference only {steps_in(self.kept)} could be kept")
+
+    def _keep_all_of(self, run):
+        """Links to checkpoints as they appear. One may be deleted before it is seen: hence the
+        further attempts."""
+        with open(run.folder / "output", "w+b") as output:
+            process = run.start(run.train(), output)
+            ended = False
+            while not ended:
+                ended = process.poll() is not None
+                for step in run.steps():
+                    with contextlib.suppress(FileExistsError, FileNotFoundError):
+                        (self.kept / run.checkpoint(step).name).hardlink_to(run.checkpoint(step))
+            output.seek(0)
+            require(process.returncode == 0, f"the reference: {output.read().decode()}")
+        self.metrics = (run.directory / "metrics.csv").read_bytes()
+
+    def run(self, program, folder):
+        """A run that has to become as this one."""
+        return Run(program, folder, self.settings, self.config)
+
+    def check(self, run, at_least=0):
+        """All checkpoints of a run are the reference's, byte for byte, and the newest is of step
+        `at_least` or later. Returns its step; 0 if there is none."""
+        steps = run.steps()
+        for step in steps:
+            same = run.checkpoint(step).read_bytes() == (self.kept / run.checkpoint(step).name).read_bytes()
+            require(same, f"{run.checkpoint(step)}: not the bytes of an uninterrupted run")
+        newest = max(steps, default=0)
+        require(newest >= at_least, f"{run.directory}: step {at_least} was saved, now the newest "
+                                    f"checkpoint is of step {newest}")
+        require(newest < 2 or len(steps) >= 2,
+                f"{run.directory}: only step {newest} is left, expected two checkpoints at least")
+        return newest
+
+    def check_finished(self, run):
+        """The run has ended as the reference did and left nothing behind."""
+        self.check(run, self.last)
+        metrics = (run.directory / "metrics.csv").read_bytes()
+        require(metrics == self.metrics, f"{run.directory}: metrics.csv differs from the reference's")
+        self.check_clean(run)
+
+    @staticmethod
+    def check_clean(run):
+        require(not run.temporaries(), f"left behind: {[str(path) for path in run.temporaries()]}")
+
+    def finish(self, run):
+        """Takes a run to its end, as a user would, without faults; the end is the reference's."""
+        before = run.steps()
+        outcome = run.execute(run.next_command())
+        require(outcome.code == 0, f"{run.directory}: going on after the fault: {outcome}")
+        if before:
+            require(resumed_step(outcome.out) in (before[-1], None) and
+                    ("is finished" in outcome.out or resumed_step(outcome.out) is not None),
+                    f"{run.directory}: expected it to resume at step {before[-1]}: {outcome}")
+        self.check_finished(run)
+
+
+def parse_arguments(description, add_more=None):
+    """The arguments that all tests have: the program, --full and --seed."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("program", nargs="?", metavar="PROGRAM", type=Path,
+                        default=ROOT / ".build" / "release" / "tapestry",
+                        help="default .build/release/tapestry")
+    parser.add_argument("--full", action="store_true", help="the full figure instead of CI's")
+    parser.add_argument("--seed", type=int, default=1, help="of what is random; default 1")
+    if add_more:
+        add_more(parser)
+    options = parser.parse_args()
+    options.program = options.program.resolve()
+    if not options.program.is_file():
+        parser.error(f"{options.program}: no such program; build it, or name it")
+    return options
+
+
+def main(test, options):
+    """Runs test(options, folder) in a folder that stays if the test fails; returns its exit code."""
+    folder = Path(tempfile.mkdtemp(prefix="tapestry-durability-"))
+    try:
+        test(options, folder)
+    except Skipped as skipped:
+        print(f"skipped: {skipped}")
+        shutil.rmtree(folder)
+        return SKIPPED
+    except Failure as failure:
+        print(f"FAILED: {failure}\nthe files are in {folder}", file=sys.stderr)
+        return 1
+    shutil.rmtree(folder)
+    return 0
