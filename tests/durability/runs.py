@@ -1,6 +1,7 @@
 """Runs of the program in folders of their own, and what has to hold of a run directory at any time."""
 
 import argparse
+import concurrent.futures
 import contextlib
 import re
 import shutil
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+MOST_SHOWN = 20  # failures of one test
+HANGS = 60  # seconds, after which a run of some steps never ends
 SKIPPED = 77  # the exit code by which CTest knows a test that could not be made here
 
 # Every step is saved. A checkpoint takes 1.5 MB, so that writing it takes some milliseconds and
@@ -111,9 +114,12 @@ class Run:
 
     def execute(self, command, **options):
         """Runs a command in the folder to its end."""
-        done = subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, errors="replace", check=False,
-                              **options)
+        try:
+            done = subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, errors="replace", check=False,
+                                  timeout=HANGS, **options)
+        except subprocess.TimeoutExpired as expired:
+            raise Failure(f"still running after {HANGS} s: {' '.join(map(str, command))}") from expired
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     def start(self, command, output):
@@ -218,6 +224,7 @@ def parse_arguments(description, add_more=None):
                         default=ROOT / ".build" / "release" / "tapestry",
                         help="default .build/release/tapestry")
     parser.add_argument("--full", action="store_true", help="the full figure instead of CI's")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time; default 2")
     parser.add_argument("--seed", type=int, default=1, help="of what is random; default 1")
     if add_more:
         add_more(parser)
@@ -228,9 +235,26 @@ def parse_arguments(description, add_more=None):
     return options
 
 
+def each(function, items, jobs):
+    """Calls function(item) for all items, `jobs` at a time, and returns the results in their order.
+    throws Failure with all that failed."""
+    def attempt(item):
+        try:
+            return function(item)
+        except Failure as failure:
+            return failure
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        results = list(pool.map(attempt, items))
+    failures = [result for result in results if isinstance(result, Failure)]
+    shown = "\n\n".join(str(failure).rstrip() for failure in failures[:MOST_SHOWN])
+    require(not failures, f"{len(failures)} of {len(results)}:\n\n{shown}")
+    return results
+
+
 def main(test, options):
     """Runs test(options, folder) in a folder that stays if the test fails; returns its exit code."""
-    folder = Path(tempfile.mkdtemp(prefix="tapestry-durability-"))
+    folder = Path(tempfile.mkdtemp(prefix="tapestry-durability-")).resolve()
     try:
         test(options, folder)
     except Skipped as skipped:

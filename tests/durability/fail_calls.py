@@ -1,0 +1,195 @@
+#!/usr/bin/env -S python3 -B
+"""Lets every system call on files fail, once and from then on: nothing is lost, nothing left over."""
+
+import errno
+import itertools
+import os
+import re
+import resource
+import shutil
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+import runs
+import strace
+from runs import Failure, Reference, require
+
+STEPS = 5
+ERRORS = ["ENOSPC", "EIO", "EDQUOT", "EMFILE", "EACCES", "EROFS", "EINTR"]
+# A save cannot do without these, on these files.
+VITAL_CALLS = ("openat", "fallocate", "write", "fsync", "pread64", "close", "rename")
+VITAL_FILES = (".h5.tmp-", ".metrics.csv.tmp-")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One thing that goes wrong."""
+    call: strace.Call
+    fault: str     # as strace has it: error=ENOSPC, retval=100
+    onwards: bool  # and with all later calls of that name
+    save: int      # the first save that can suffer, from 1; 0 before the first begins
+
+    def __str__(self):
+        return f"{self.call}: {self.fault}{' from then on' if self.onwards else ''}"
+
+    @property
+    def is_vital(self):
+        """Whether a save must fail that meets this. One that a signal interrupted may be repeated."""
+        return (self.call.name in VITAL_CALLS and "EINTR" not in self.fault and
+                any(file in self.call.what for file in VITAL_FILES))
+
+    @property
+    def reason(self):
+        """What the program has to say of it."""
+        if self.fault.startswith("retval"):
+            return "the disk gave back other bytes"
+        return os.strerror(getattr(errno, self.fault.removeprefix("error=")))
+
+
+def faults_of(call, errors):
+    """What may go wrong with a call, once; and from then on. A call that is interrupted for ever is
+    repeated for ever, and no disk does that."""
+    for error in errors:
+        yield f"error={error}", False
+        if error != "EINTR":
+            yield f"error={error}", True
+    if call.name in ("write", "pread64") and any(file in call.what for file in VITAL_FILES):
+        yield "retval=100", False  # a disk that lies: no byte has been moved
+
+
+def trials_of(calls, full):
+    """All calls with all errors; or those of one save in the middle and of the last, with one error
+    each in turn."""
+    turn = itertools.cycle(ERRORS)
+    for call in calls:
+        save = strace.save_of(calls, call)
+        if full or save in (3, STEPS):
+            for fault, onwards in faults_of(call, ERRORS if full else [next(turn)]):
+                yield Trial(call, fault, onwards, save)
+
+
+def check_outcome(trial, outcome, log):
+    """The exit code is a documented one and what was said names the reason."""
+    require(outcome.code in (0, 4, 5), f"{trial}: {outcome}")
+    if outcome.code != 0 and trial.call.name != "write":  # else nothing can be said
+        require(outcome.err.startswith("tapestry: error: ") and "\nhint: " in outcome.err,
+                f"{trial}: {outcome}")
+    # Only before there is anything to save can it be that a folder could not be read.
+    require(outcome.code != 4 or trial.save == 0, f"{trial}: {outcome}")
+    ends = trial.onwards or trial.save == STEPS
+    require(outcome.code == 0 or ends or trial.save == 0,
+            f"{trial}: expected the run to go on: {outcome}")
+    if trial.is_vital and ends:
+        require(outcome.code == 5, f"{trial}: expected exit code 5: {outcome}")
+    elif trial.is_vital:
+        check_warning(trial, outcome.out, log)
+
+
+def check_warning(trial, out, log):
+    """One save failed, and the run said so."""
+    for text in (out, log):
+        said = [line for line in text.splitlines()
+                if re.search(r"\bwarning: .*" + re.escape(trial.reason), line)]
+        require(len(said) == 1, f"{trial}: expected one warning of it in:\n{text}")
+        require("other bytes" in said[0] or re.search(r"\d+ bytes needed, \d+ free", said[0]),
+                f"{trial}: expected the bytes needed and free in: {said[0]}")
+
+
+class Trials:
+    """Runs in which something goes wrong, each from its beginning."""
+
+    def __init__(self, options, folder):
+        self.program, self.folder = options.program, folder
+        self.reference = Reference(options.program, folder, STEPS)
+        self.numbers = itertools.count()
+        run = self.make_run()
+        self.calls, outcome = strace.calls_of(run, run.train())
+        require(outcome.code == 0, f"{outcome}")
+        self.reference.check_finished(run)
+
+    def make_run(self):
+        return self.reference.run(self.program, self.folder / f"run-{next(self.numbers)}")
+
+    def make(self, trial):
+        """Returns the exit code."""
+        return strace.at_its_aim(self.make_run, lambda run: self._make(run, trial))
+
+    def _make(self, run, trial):
+        outcome = strace.fail_at(run, run.train(), trial.call, trial.fault, trial.onwards)
+        log = run.directory / "train.log"
+        check_outcome(trial, outcome, log.read_text() if log.exists() else "")
+        self.check_run(run, outcome, trial, max(trial.save - 1, 0))
+        return outcome.code
+
+    def check_run(self, run, outcome, trial, saved):
+        """What was saved before is there still, nothing is left over, and the run can go on."""
+        try:
+            self.reference.check(run, saved)
+            self.reference.check_clean(run)
+            if outcome.code == 0:
+                self.reference.check_finished(run)
+            self.reference.finish(run)
+        except Failure as failure:
+            raise Failure(f"{trial}: {failure}\n{outcome}") from failure
+        shutil.rmtree(run.folder)
+
+
+def check_file_size_limit(trials):
+    """A write that stops short, for a limit on the size of files: told at once, or, on a disk that
+    cannot reserve space, by the write after."""
+    for reserve in ([], ["strace", "-f", "-o", "reserve", "-e", "trace=fallocate",
+                         "-e", "inject=fallocate:error=EOPNOTSUPP"]):
+        run = trials.make_run()
+        limit = (1 << 20, 1 << 20)
+        outcome = run.execute([*reserve, *run.train()],
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))
+        require(outcome.code == 5 and os.strerror(errno.EFBIG) in outcome.err,
+                f"a limit on file sizes: {outcome}")
+        if reserve:
+            require("(INJECTED)" in (run.folder / "reserve").read_text(), "nothing was injected")
+        trials.check_run(run, outcome, "a limit on file sizes", 0)
+
+
+def check_failures_in_a_row(trials):
+    """Two saves that fail do not end a run; three do."""
+    vital = next(call for call in trials.calls
+                 if call.name == "openat" and ".step-00000002.h5.tmp-" in call.what)
+    for times, code, warnings in ((1, 0, 1), (2, 0, 2), (3, 5, 2)):
+        run = trials.make_run()
+        full = ["strace", "-f", "-o", "trace", "-e", "trace=fallocate", "-e",
+                f"inject=fallocate:error=ENOSPC:when={first_fallocate(trials, vital)}.."
+                f"{first_fallocate(trials, vital) + times - 1}"]
+        outcome = run.execute([*full, *run.train()])
+        injected = (run.folder / "trace").read_text().count("(INJECTED)")
+        said = len(re.findall(r"^warning: .*No space left", outcome.out, re.MULTILINE))
+        require((injected, outcome.code, said) == (times, code, warnings),
+                f"{times} saves that fail in a row: {injected} failed, {said} warnings: {outcome}")
+        trials.check_run(run, outcome, f"{times} saves that fail in a row", 1)
+
+
+def first_fallocate(trials, call):
+    """The number of the first call of fallocate after a call."""
+    after = itertools.dropwhile(lambda other: other != call, trials.calls)
+    return next(other.nth for other in after if other.name == "fallocate")
+
+
+def test(options, folder):
+    strace.require_strace()
+    begin = time.monotonic()
+    trials = Trials(options, folder)
+    check_file_size_limit(trials)
+    check_failures_in_a_row(trials)
+    every = list(trials_of(trials.calls, options.full))
+    codes = Counter(runs.each(trials.make, every, options.jobs))
+    print(f"{len(every):,} faults in {len({trial.call for trial in every})} system calls of "
+          f"{len(trials.calls)} of a run with {STEPS} saves, {time.monotonic() - begin:.0f} s: "
+          f"{codes[0]:,} runs went on to their end, {codes[5]:,} ended with exit code 5, "
+          f"{codes[4]:,} with 4")
+    print("nothing that was saved was lost, nothing was left over, and every run could be taken to "
+          "the same bytes afterwards")
+
+
+if __name__ == "__main__":
+    sys.exit(runs.main(test, runs.parse_arguments(__doc__)))

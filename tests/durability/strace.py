@@ -1,0 +1,137 @@
+"""The system calls that a command makes on files, and commands that die at one of them or see it fail."""
+
+import itertools
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from runs import Failure, Outcome, Skipped
+
+TRACED = "%file,%desc"  # every call that takes a path or a descriptor
+DATA_CALLS = ("write", "pwrite64", "read", "pread64")
+# Where an injection may land beside its aim: a run that finds other programs at work says so, which
+# takes two more writes than the run that was traced first, or two less.
+OFFSETS = [0, 2, -2, 1, -1]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A system call of a command's main thread."""
+    name: str
+    nth: int   # among those of its name, from 1
+    what: str  # the call with the paths it is about, the same in every run
+
+    def __str__(self):
+        return f"{self.what} (number {self.nth} of its name)"
+
+
+class Elsewhere(Failure):
+    """The injection hit another call than it was meant for."""
+
+
+def require_strace():
+    """throws Skipped unless this machine lets strace trace processes and inject into them."""
+    if not shutil.which("strace"):
+        raise Skipped("strace was not found; apt-get install strace")
+    tried = subprocess.run(["strace", "-f", "-o", "/dev/null", "-e", "inject=close:signal=KILL:when=1", "true"],
+                           capture_output=True, text=True, check=False)
+    if tried.returncode != -9:
+        raise Skipped(f"strace may not trace processes here: {tried.stderr.strip()}")
+
+
+def _paths(arguments, folder):
+    """The paths among a call's arguments, relative to the folder, without process ids."""
+    paths = re.findall(r'\d<(/[^>]*)>|(?:^|, )"([^"]*)"', arguments)
+    return [re.sub(r"\.tmp-\d+-", ".tmp-", (path or name).removeprefix(f"{folder}/"))
+            for path, name in paths]
+
+
+def _parse(trace, folder):
+    """The calls of the main thread in a trace, each with its line. The first line is its execve."""
+    lines = trace.read_text(errors="replace").splitlines()
+    main = lines[0].split()[0]
+    counts, calls = {}, []
+    for line in lines:
+        found = re.match(rf"{main} +(\w+)\((.*)", line)
+        if not found:
+            continue
+        name, rest = found.groups()
+        counts[name] = counts.get(name, 0) + 1
+        # Neither what is read and written is a path, nor what is returned.
+        arguments = rest.split(', "')[0] if name in DATA_CALLS else rest.rsplit(" = ", 1)[0]
+        what = " ".join([name, *_paths(arguments, folder)])
+        calls.append((Call(name, counts[name], what), line))
+    return calls
+
+
+def _execute(run, command, options, **limits):
+    trace = run.folder / "trace"
+    outcome = run.execute(["strace", "-f", "-y", "-o", trace, *options, *command], **limits)
+    return outcome, _parse(trace, run.folder)
+
+
+def calls_of(run, command):
+    """Runs a command and returns its calls on files, from the first that is about the run directory
+    on, with how it ended. Memory that is mapped is no file work."""
+    outcome, calls = _execute(run, command, ["-e", f"trace={TRACED}"])
+    calls = [call for call, _ in calls]
+    first = next(i for i, call in enumerate(calls)
+                 if "runs/run" in call.what and call.name != "execve")
+    return [call for call in calls[first:] if call.name != "mmap"], outcome
+
+
+def _inject(run, command, call, fault, onwards, offset):
+    nth = call.nth + offset
+    options = ["-e", f"trace=execve,{call.name}",
+               "-e", f"inject={call.name}:{fault}:when={nth}{'+' if onwards else ''}"]
+    outcome, calls = _execute(run, command, options)
+    hit = next(((hit, line) for hit, line in calls if (hit.name, hit.nth) == (call.name, nth)), None)
+    if hit is None or hit[0].what != call.what:
+        raise Elsewhere(f"meant {call}, hit {hit[0] if hit else 'nothing'}: {outcome}")
+    return outcome, calls, hit[1]
+
+
+def kill_at(run, command, call):
+    """The process of the command is killed as it enters the call, which is not carried out.
+    throws Elsewhere, after which the run is to be made anew."""
+    outcome, calls, line = _inject(run, command, call, "signal=KILL", False, run.offset)
+    if outcome.code != -9 or calls[-1][1] != line:
+        raise Failure(f"{call}: the process was not killed there: {line}: {outcome}")
+
+
+def fail_at(run, command, call, fault, onwards) -> Outcome:
+    """The call is not carried out and returns what `fault` says; so do all later ones of its name if
+    `onwards`. throws Elsewhere."""
+    outcome, _, line = _inject(run, command, call, fault, onwards, run.offset)
+    if "(INJECTED)" not in line:
+        raise Failure(f"{call}: strace injected nothing: {line}")
+    return outcome
+
+
+def saved_before(calls, call):
+    """How many checkpoints had been put in place when the call was made."""
+    before = itertools.takewhile(lambda other: other != call, calls)
+    return sum(other.name == "rename" and other.what.endswith(".h5") for other in before)
+
+
+def save_of(calls, call):
+    """The number of the save that a call belongs to, or that comes next; 0 before the first has
+    begun to write."""
+    writes = (i for i, other in enumerate(calls)
+              if other.name == "openat" and (".metrics.csv.tmp-" in other.what or ".h5.tmp-" in other.what))
+    begun = calls.index(call) >= next(writes) - 1  # before the file its folder is opened
+    return saved_before(calls, call) + 1 if begun else 0
+
+
+def at_its_aim(make_run, trial):
+    """Calls trial(run) with new runs until the injection hits the call that it was meant for."""
+    for offset in OFFSETS * 3:
+        run = make_run()
+        run.offset = offset
+        try:
+            return trial(run)
+        except Elsewhere as elsewhere:
+            missed = elsewhere
+            shutil.rmtree(run.folder)
+    raise missed
