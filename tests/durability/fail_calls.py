@@ -60,13 +60,15 @@ def faults_of(call, errors):
 
 
 def trials_of(calls, full):
-    """All calls with all errors; or those of one save in the middle and of the last, with one error
-    each in turn."""
+    """All calls with all errors; or, with one error each in turn, those of a save in the middle, and
+    once those of the last."""
     turn = itertools.cycle(ERRORS)
     for call in calls:
         save = strace.save_of(calls, call)
-        if full or save in (3, STEPS):
-            for fault, onwards in faults_of(call, ERRORS if full else [next(turn)]):
+        if not full and save not in (3, STEPS):
+            continue
+        for fault, onwards in faults_of(call, ERRORS if full else [next(turn)]):
+            if full or save == 3 or not onwards:
                 yield Trial(call, fault, onwards, save)
 
 

@@ -45,6 +45,7 @@ train:
   save_every: 1
   keep_last: 2
 """
+SMALL_MODEL = CONFIG.replace("d_model: 64", "d_model: 16").replace("d_ff: 256", "d_ff: 32")
 THREADS = "train.threads=1"  # belongs to the process: a resumed run has to be told again
 
 

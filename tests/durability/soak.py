@@ -1,0 +1,167 @@
+#!/usr/bin/env -S python3 -B
+"""Trains and saves in one process without an end, and beside it stops and resumes the same run again
+and again: memory does not grow, descriptors do not leak, both have the same bytes."""
+
+import hashlib
+import os
+import random
+import signal
+import statistics
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+import runs
+from runs import SMALL_MODEL, Run, require
+
+MIB = 1 << 20
+MOST_MIB_PER_HOUR = 1.0   # of the full figure
+MOST_MIB_IN_ALL = 1.0     # of the short one, from which no slope can be told
+WARM_UP = 0.1             # of the time; memory may still grow in it
+WINDOWS = 10              # in each of which there are moments without a save
+FILES_OF_A_SAVE = 3
+# No end in sight. The table of metrics grows with every row, in memory as in the checkpoints, which
+# is no leak: so it gets few rows.
+ENDLESS = ["train.steps=1000000000", "train.log_every=1000000", "train.validate_every=1000000"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    seconds: float
+    resident: int     # bytes
+    descriptors: int
+
+
+def sample_of(process, begin):
+    status = f"/proc/{process.pid}"
+    with open(f"{status}/statm", encoding="ascii") as statm:
+        resident = int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return Sample(time.monotonic() - begin, resident, len(os.listdir(f"{status}/fd")))
+
+
+class Watch:
+    """Looks at runs from a thread of its own: digests of their checkpoints as they come, and samples
+    of one process that trains all the time."""
+
+    def __init__(self, watched, process, seconds_apart):
+        self.digests = {run: {} for run in watched}
+        self.samples = []
+        self._process = process
+        self._seconds_apart = seconds_apart
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def end(self):
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self):
+        begin = time.monotonic()
+        while not self._ended.wait(self._seconds_apart) and self._process.poll() is None:
+            self.samples.append(sample_of(self._process, begin))
+            for run, digests in self.digests.items():
+                for step in set(run.steps()) - digests.keys():
+                    try:
+                        digests[step] = hashlib.sha256(run.checkpoint(step).read_bytes()).digest()
+                    except FileNotFoundError:
+                        pass  # an old one, deleted in the meantime
+
+
+def stop(process):
+    """As a cluster does; the run saves and ends."""
+    process.send_signal(signal.SIGTERM)
+    code = process.wait(runs.HANGS)
+    require(code == 128 + signal.SIGTERM, f"told to stop, a run ended with exit code {code}")
+
+
+def live(run, seconds):
+    """A process trains for so long, at least until it has saved, and is stopped."""
+    before = run.steps()
+    with open(run.folder / "output", "w+b") as output:
+        process = run.start(run.next_command(), output)
+        time.sleep(seconds)
+        while run.steps() == before and process.poll() is None:
+            time.sleep(0.01)
+        stop(process)
+        output.seek(0)
+        said = output.read().decode()
+    require(not before or runs.resumed_step(said) == before[-1],
+            f"expected it to resume at step {before[-1:]}:\n{said}")
+    require(run.steps()[-1] > max(before, default=0), f"no step was made:\n{said}")
+
+
+def mib_per_hour(samples):
+    line = statistics.linear_regression([sample.seconds for sample in samples],
+                                        [sample.resident for sample in samples])
+    return line.slope * 3600 / MIB
+
+
+def check_memory(samples, full):
+    """Returns a description of what was found."""
+    slope = mib_per_hour(samples)
+    sizes = [sample.resident / MIB for sample in samples]
+    found = (f"{statistics.mean(sizes):.2f} MiB resident, from {min(sizes):.2f} to {max(sizes):.2f}, "
+             f"slope {slope:+.3f} MiB an hour")
+    tenth = max(1, len(sizes) // 10)
+    growth = statistics.median(sizes[-tenth:]) - statistics.median(sizes[:tenth])
+    require(slope < MOST_MIB_PER_HOUR if full else growth < MOST_MIB_IN_ALL, f"memory grows: {found}")
+    return found
+
+
+def check_descriptors(samples):
+    """A save has files open; between saves their number is always the same."""
+    length = len(samples) // WINDOWS
+    fewest = {min(sample.descriptors for sample in samples[i * length:(i + 1) * length])
+              for i in range(WINDOWS)}
+    most = max(sample.descriptors for sample in samples)
+    require(len(fewest) == 1, f"descriptors open between saves: {sorted(fewest)}, expected one number")
+    require(most <= min(fewest) + FILES_OF_A_SAVE, f"up to {most} descriptors, {fewest} between saves")
+    return f"{min(fewest)} between saves, at most {most}"
+
+
+def check_same_bytes(digests, other):
+    common = digests.keys() & other.keys()
+    differing = sorted(step for step in common if digests[step] != other[step])
+    require(common, "the two runs have no step in common")
+    require(not differing, f"the stopped and the steady run differ at the steps {differing}")
+    return len(common)
+
+
+def test(options, folder):
+    seconds, lives, save_every = (options.seconds, options.lives, 500) if options.full else (12, 12, 50)
+    rng = random.Random(options.seed)
+    settings = [*ENDLESS, f"train.save_every={save_every}"]
+    steady = Run(options.program, folder / "steady", settings, SMALL_MODEL)
+    stopped = Run(options.program, folder / "stopped", settings, SMALL_MODEL)
+    with open(folder / "output", "wb") as output:
+        process = steady.start(steady.train(), output)
+    watch = Watch([steady, stopped], process, 0.1 if options.full else 0.02)
+    begin = time.monotonic()
+    for number in range(lives):
+        left = seconds - (time.monotonic() - begin)
+        live(stopped, max(0, left) / (lives - number) * rng.uniform(0.5, 1.5))
+    watch.end()
+    stop(process)
+    warm = [sample for sample in watch.samples if sample.seconds > WARM_UP * seconds]
+    print(f"{time.monotonic() - begin:.0f} s (seed {options.seed})\n"
+          f"  one process, {steady.steps()[-1]:,} steps, {steady.steps()[-1] // save_every:,} saves, "
+          f"{len(warm):,} samples after warming up:\n"
+          f"    memory: {check_memory(warm, options.full)}\n"
+          f"    descriptors: {check_descriptors(warm)}")
+    common = check_same_bytes(watch.digests[steady], watch.digests[stopped])
+    print(f"  the same run stopped and resumed {lives:,} times, {stopped.steps()[-1]:,} steps: "
+          f"{common:,} checkpoints of equal steps have equal bytes")
+    for run in (steady, stopped):
+        require(not run.temporaries(), f"left behind: {run.temporaries()}")
+
+
+def add_arguments(parser):
+    parser.add_argument("--seconds", type=float, default=7200, help="of --full; default 7200")
+    parser.add_argument("--lives", type=int, default=1000,
+                        help="processes of the stopped run, with --full; default 1000")
+
+
+if __name__ == "__main__":
+    sys.exit(runs.main(test, runs.parse_arguments(__doc__, add_arguments)))
