@@ -125,9 +125,11 @@ class TemporaryFile {
     while (!rest.empty()) {
       const ssize_t written = retry_interrupted(
           [&] { return files_.write(descriptor_.get(), rest.data(), rest.size()); });
-      if (written == 0) errno = EIO;
-      if (written <= 0) fail("write");
-      rest = rest.subspan(static_cast<std::size_t>(written));
+      // Neither nothing nor more than was given can have been written.
+      const auto count = static_cast<std::size_t>(written);
+      if (written == 0 || (written > 0 && count > rest.size())) errno = EIO;
+      if (written <= 0 || count > rest.size()) fail("write");
+      rest = rest.subspan(count);
     }
   }
 

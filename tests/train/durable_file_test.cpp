@@ -135,6 +135,17 @@ TEST_CASE("a disk that loses bytes and reports success is found out") {
   CHECK(files_in(folder.path()) == 1);
 }
 
+TEST_CASE("a disk that reports more bytes written than it was given is not believed") {
+  const TemporaryFolder folder;
+  write(folder / "x", "old");
+  FaultyFileSystem files;
+  files.excess_claimed = 100;
+  const std::string error = output_error([&] { write(folder / "x", "new", files); });
+  CHECK(error.find("could not write: Input/output error") != error.npos);
+  CHECK(content(folder / "x") == "old");
+  CHECK(files_in(folder.path()) == 1);
+}
+
 TEST_CASE("a temporary file left by a crashed process with the same number is no obstacle") {
   const TemporaryFolder folder;
   const std::string stray = ".x.tmp-" + std::to_string(::getpid()) + "-0";
