@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "data/escaped.h"
+#include "data/escape.h"
 #include "train/error.h"
 
 namespace tapestry {
@@ -98,7 +98,7 @@ class MetricsReader {
   void check_heading() {
     constexpr std::string_view heading = metrics_heading.substr(0, metrics_heading.size() - 1);
     const std::string_view found = next_line();
-    if (found != heading) refuse(fmt::format("'{}'", escaped(found)), heading);
+    if (found != heading) refuse(fmt::format("'{}'", excerpt(found)), heading);
   }
 
   void check_row(std::string_view line) const {
@@ -106,12 +106,12 @@ class MetricsReader {
     const std::string_view split = fields[split_column];
     const bool training = split == "train";
     if (!training && split != "validation") {
-      refuse(fmt::format("split '{}'", escaped(split)), "train or validation");
+      refuse(fmt::format("split '{}'", excerpt(split)), "train or validation");
     }
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const Content content = training ? columns[i].in_training : columns[i].in_validation;
       if (i == split_column || fits(fields[i], content)) continue;
-      refuse(fmt::format("{} '{}' in a row of {}", columns[i].name, escaped(fields[i]), split),
+      refuse(fmt::format("{} '{}' in a row of {}", columns[i].name, excerpt(fields[i]), split),
              describe(content));
     }
   }
@@ -134,7 +134,7 @@ class MetricsReader {
     ++line_number_;
     const std::size_t end = rest_.find('\n');
     if (end == rest_.npos) {
-      refuse(fmt::format("the end of the table after '{}'", escaped(rest_)), "a line end");
+      refuse(fmt::format("the end of the table after '{}'", excerpt(rest_)), "a line end");
     }
     const std::string_view line = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);

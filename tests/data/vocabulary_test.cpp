@@ -86,15 +86,6 @@ TEST_CASE("reading a vocabulary refuses what is wrong and names the line") {
   CHECK(contains(message(head + "a\nb"), "line 6: found the end of the text after 'b'"));
 }
 
-TEST_CASE("reading a vocabulary shows no more of a hostile text than a terminal can bear") {
-  const auto message = [](const std::string& text) {
-    return refusal([&] { Vocabulary::from_text(text); });
-  };
-  CHECK(message("\x1b[2J\xff\n") == "vocabulary: line 1: found '\\x1B[2J\\xFF', expected <pad>");
-  CHECK(contains(message("\x1b"), "found the end of the text after '\\x1B'"));
-  CHECK(message(std::string(1 << 20, 'x')).size() < 300);
-}
-
 TEST_CASE("a vocabulary made of words is as strict as one that is read") {
   CHECK(contains(refusal([] { Vocabulary({"a", "a"}); }), "line 6: found 'a'"));
   CHECK(contains(refusal([] { Vocabulary({""}); }), "line 5: found an empty token"));
@@ -104,11 +95,13 @@ TEST_CASE("a vocabulary made of words is as strict as one that is read") {
 TEST_CASE("a message about a token is short and has no control characters") {
   const std::string specials = "<pad>\n<unk>\n<bos>\n<eos>\n";
   const std::string token = "a\x1B[31m" + std::string(1'000'000, 'x');
-  const std::string start = "'a\\x1B[31m" + std::string(54, 'x') + "...'";
+  const std::string start = "'a\\x1B[31m" + std::string(94, 'x') + "...'";
   CHECK(refusal([&] { Vocabulary::from_text(specials + token); })
             .starts_with("vocabulary: line 5: found the end of the text after " + start + ", "));
   CHECK(refusal([&] { Vocabulary::from_text(specials + token + "\n" + token + "\n"); }) ==
         "vocabulary: line 6: found " + start + ", which line 5 has already");
   CHECK(refusal([&] { Vocabulary::from_text(token + "\n"); }) ==
         "vocabulary: line 1: found " + start + ", expected <pad>");
+  CHECK(refusal([&] { Vocabulary::from_text("\xff\n"); }) ==
+        "vocabulary: line 1: found '\\xFF', expected <pad>");
 }
