@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <mutex>
@@ -22,6 +23,14 @@
 #endif
 
 namespace tapestry::kernels {
+
+OutOfMemory::OutOfMemory(std::size_t bytes_wanted, std::size_t bytes_in_use) noexcept
+    : bytes_wanted_(bytes_wanted), bytes_in_use_(bytes_in_use) {
+  const auto megabytes = [](std::size_t bytes) { return 1e-6 * static_cast<double>(bytes); };
+  std::snprintf(message_.data(), message_.size(), "%.1f MB more were asked for, %.1f MB are in use",
+                megabytes(bytes_wanted), megabytes(bytes_in_use));
+}
+
 namespace detail {
 
 inline constexpr std::size_t alignment = 64;
@@ -29,6 +38,7 @@ inline constexpr std::size_t alignment = 64;
 /// they stand apart.
 inline constexpr std::size_t smallest_in_region =
     TAPESTRY_BLOCKS_STAND_APART ? std::numeric_limits<std::size_t>::max() : std::size_t{1} << 16;
+inline constexpr std::size_t most_bytes = std::numeric_limits<std::size_t>::max() / 4;
 /// Blocks from this size on are given back to the system when it is asked for.
 inline constexpr std::size_t smallest_released = std::size_t{1} << 16;
 
@@ -46,6 +56,8 @@ struct alignas(alignment) Block {
 };
 
 namespace {
+
+constexpr std::uint32_t classes_per_power_of_two = 4;
 
 /// Four classes for each power of two: beyond 256 bytes, a request wastes less than a fifth of its
 /// block.
@@ -70,14 +82,10 @@ std::size_t class_bytes(std::uint32_t size_class) {
 class Pool {
  public:
   Block* take(std::size_t bytes) {
-    if (bytes > std::numeric_limits<std::size_t>::max() / 4) throw std::bad_alloc();
-    const std::uint32_t size_class = class_of(bytes);
     const std::lock_guard lock(mutex_);
-    if (free_[size_class] == nullptr) free_[size_class] = take_from_system(size_class);
-    Block* const block = free_[size_class];
-    free_[size_class] = block->next_free;
+    Block* const block = take_free_or_new(bytes);
     if (block->region != nullptr) ++block->region->blocks_in_use;
-    statistics_.bytes_in_use += class_bytes(size_class);
+    statistics_.bytes_in_use += class_bytes(block->size_class);
     statistics_.peak_bytes_in_use =
         std::max(statistics_.peak_bytes_in_use, statistics_.bytes_in_use);
     block->owners.store(1, std::memory_order_relaxed);
@@ -107,6 +115,27 @@ class Pool {
  private:
   static std::size_t whole_size(std::uint32_t size_class) {
     return sizeof(Block) + class_bytes(size_class);
+  }
+
+  /// Of its class, or a larger one before the system is asked: batches of many lengths would
+  /// otherwise keep blocks of every length at once, several times what any of them needs.
+  Block* take_free_or_new(std::size_t bytes) {
+    if (bytes > most_bytes) throw OutOfMemory(bytes, statistics_.bytes_in_use);
+    const std::uint32_t size_class = class_of(bytes);
+    const std::uint32_t last = class_bytes(size_class) < smallest_released
+                                   ? size_class
+                                   : size_class + classes_per_power_of_two;
+    for (std::uint32_t candidate = size_class; candidate <= last; ++candidate) {
+      if (Block* const block = free_[candidate]; block != nullptr) {
+        free_[candidate] = block->next_free;
+        return block;
+      }
+    }
+    try {
+      return take_from_system(size_class);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory(bytes, statistics_.bytes_in_use);
+    }
   }
 
   Block* take_from_system(std::uint32_t size_class) try {

@@ -1,10 +1,27 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 
 namespace tapestry::kernels {
+
+/// The system has not the memory for a block. Takes none itself, and so can be thrown then.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  OutOfMemory(std::size_t bytes_wanted, std::size_t bytes_in_use) noexcept;
+
+  std::size_t bytes_wanted() const { return bytes_wanted_; }
+  std::size_t bytes_in_use() const { return bytes_in_use_; }  ///< of the pool
+  /// "1.5 MB more were asked for, 20.0 MB are in use"
+  const char* what() const noexcept override { return message_.data(); }
+
+ private:
+  std::size_t bytes_wanted_, bytes_in_use_;
+  std::array<char, 96> message_{};
+};
 
 namespace detail {
 struct Block;
@@ -13,13 +30,14 @@ struct Block;
 /// Shared ownership of a block of memory that starts on a 64-byte boundary.
 ///
 /// Blocks come from one pool for the whole process. A released block stays in the pool and is
-/// handed out again to the next request of its size class, so that work on sizes seen before takes
-/// nothing from the system: first-touch page faults cost more than most kernels. The contents of a
+/// handed out again to the next request of its size class, or of a class up to half as large, so
+/// that work on sizes seen before takes nothing from the system: first-touch page faults cost more
+/// than most kernels. The contents of a
 /// new block are undefined. Handles may be copied and released on any thread.
 class Memory {
  public:
   Memory() = default;
-  /// At least `bytes` bytes; throws std::bad_alloc if the system has no more.
+  /// At least `bytes` bytes; throws OutOfMemory if the system has no more.
   explicit Memory(std::size_t bytes);
   Memory(const Memory& other) noexcept;
   Memory(Memory&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
@@ -40,7 +58,7 @@ class Memory {
 
 /// Gives blocks of 64 KiB or more that nobody uses back to the system, as far as no block in use
 /// lies in the same region (memory_region.h): for when much has been released that is not going to
-/// be taken again. Happens by itself before std::bad_alloc.
+/// be taken again. Happens by itself before OutOfMemory.
 void release_unused_memory();
 
 /// What the pool holds; a step that only reuses memory leaves `system_allocations` as it was.

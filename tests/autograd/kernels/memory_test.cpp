@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -40,7 +41,7 @@ TEST_CASE("size classes are 64 bytes apart up to 512 and four to each power of t
       {0, 64},      {1, 64},        {64, 64},       {65, 128},     {128, 128}, {129, 192},
       {192, 192},   {193, 256},     {256, 256},     {257, 320},    {448, 448}, {449, 512},
       {512, 512},   {513, 640},     {640, 640},     {641, 768},    {896, 896}, {897, 1024},
-      {1025, 1280}, {65536, 65536}, {65537, 81920}, {81921, 98304}};
+      {1025, 1280}, {40960, 40960}, {40961, 49152}, {49153, 57344}};
   for (const auto& [bytes, block] : classes) {
     CAPTURE(bytes);
     CHECK(taken_by(bytes) == block);
@@ -62,6 +63,28 @@ TEST_CASE("a released block is handed out again to the next request of its size 
   const Memory again(1020);
   CHECK(again.data() == first);
   CHECK(memory_statistics().system_allocations == allocations);
+}
+
+/// Larger than any block of another test, and never touched.
+constexpr std::size_t huge = std::size_t{1} << 28;
+
+TEST_CASE("a free block up to twice as large serves before the system is asked") {
+  const std::byte* const larger = Memory(2 * huge).data();
+  const auto before = memory_statistics();
+  const Memory half(huge);
+  CHECK(half.data() == larger);
+  CHECK(memory_statistics().system_allocations == before.system_allocations);
+  CHECK(memory_statistics().bytes_in_use - before.bytes_in_use == 2 * huge);
+}
+
+TEST_CASE("a block more than twice as large stays free, and any larger one for a small request") {
+  release_unused_memory();
+  const std::byte* const large = Memory(4 * huge).data();
+  CHECK(Memory(huge).data() != large);
+  release_unused_memory();
+  const std::byte* const small = Memory(5000).data();
+  const Memory smaller(3000);
+  CHECK(smaller.data() != small);
 }
 
 TEST_CASE("sizes seen before take nothing from the system, in any order") {
@@ -149,8 +172,17 @@ TEST_CASE("the peak counts what was in use at once") {
 }
 
 TEST_CASE("an impossible request throws bad_alloc and leaves the pool as it was") {
+  const Memory held(1'000'000);
   const MemoryStatistics before = memory_statistics();
   CHECK_THROWS_AS(Memory(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
+  try {
+    const Memory impossible(std::size_t{1} << 60);
+    FAIL("there was memory");
+  } catch (const OutOfMemory& error) {
+    CHECK(error.bytes_wanted() == std::size_t{1} << 60);
+    CHECK(error.bytes_in_use() >= 1'000'000);
+    CHECK(std::string(error.what()).starts_with("1152921504606.8 MB more were asked for, "));
+  }
   const MemoryStatistics after = memory_statistics();
   CHECK(after.bytes_in_use == before.bytes_in_use);
   CHECK(after.system_allocations == before.system_allocations);
