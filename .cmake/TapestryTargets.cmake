@@ -10,6 +10,9 @@ target_compile_options(tapestry_compile_options INTERFACE
   # Neither changes a result: errno is never read and floating point traps are never enabled.
   -fno-math-errno -fno-trapping-math -ffp-contract=fast
   $<$<BOOL:${TAPESTRY_NATIVE}>:-march=native>)
+# Loading OpenBLAS starts its threads, which spin for ever where address space is short: programs
+# that leave nothing to it must not be linked to it.
+target_link_options(tapestry_compile_options INTERFACE LINKER:--as-needed)
 if(TAPESTRY_SANITIZE)
   target_compile_options(tapestry_compile_options INTERFACE
     -fsanitize=${TAPESTRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -1,8 +1,11 @@
 #include "autograd/kernels/blas.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <xtensor-blas/xblas.hpp>
 
+#include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 
 // xtensor-blas declares BLAS itself and cannot stand beside cblas.h.
@@ -15,6 +18,21 @@ namespace {
 void keep_blas_single_threaded() {
   static const bool done = [] {
     openblas_set_num_threads(1);
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+/// OpenBLAS takes a buffer for each of our threads when they multiply first, and where it gets none
+/// it tries again for ever.
+void require_room_for_buffers() {
+  constexpr std::size_t buffer = std::size_t{128} << 20;  // of its kernels for x86-64
+  static const bool done = [] {
+    const std::size_t bytes = num_threads() * buffer;
+    void* const room =
+        ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) throw OutOfMemory(bytes, memory_statistics().bytes_in_use);
+    ::munmap(room, bytes);
     return true;
   }();
   static_cast<void>(done);
@@ -66,6 +84,7 @@ void blas_gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operan
     return;
   }
   keep_blas_single_threaded();
+  require_room_for_buffers();
   const auto transposition = [](bool t) { return t ? cxxblas::Trans : cxxblas::NoTrans; };
   const auto index = [](std::size_t i) { return static_cast<int>(i); };
   cxxblas::gemm<int>(cxxblas::RowMajor, transposition(a.transposed), transposition(b.transposed),

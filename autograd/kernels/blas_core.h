@@ -2,7 +2,8 @@
 
 namespace tapestry::kernels {
 
-/// The kind of processor that OpenBLAS has chosen its kernels for, such as "SkylakeX".
+/// The kind of processor that OpenBLAS has chosen its kernels for, such as "SkylakeX";
+/// "none" for a build that leaves no products to it.
 const char* blas_core();
 
 }  // namespace tapestry::kernels

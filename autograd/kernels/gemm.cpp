@@ -15,9 +15,6 @@
 namespace tapestry::kernels {
 namespace {
 
-/// Without wide vectors BLAS, which is not bound to what this file was compiled for, does better.
-constexpr bool has_wide_vectors = sizeof(Vec<float>) >= 32 || tile_height == 12;
-
 /// Rows of a that are packed at a time, to stay in the second cache.
 constexpr std::size_t row_block = 16 * tile_height;
 

@@ -20,6 +20,9 @@ inline constexpr std::size_t tile_height = 12;
 #else
 inline constexpr std::size_t tile_height = 6;
 #endif
+
+/// Without wide vectors BLAS, which is not bound to what this was compiled for, does better.
+inline constexpr bool has_wide_vectors = sizeof(Vec<float>) >= 32 || tile_height == 12;
 inline constexpr std::size_t tile_vectors = 2;
 template <class T>
 inline constexpr std::size_t tile_width = tile_vectors* lanes<T>;

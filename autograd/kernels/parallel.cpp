@@ -9,6 +9,7 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -74,6 +75,12 @@ class Workers {
  public:
   using Body = void (*)(void*, std::size_t);
 
+  /// Most threads that take part in a job.
+  std::size_t most() const {
+    return refused_.load(std::memory_order_relaxed) ? started_.load(std::memory_order_relaxed) + 1
+                                                    : most_threads;
+  }
+
   /// False, without having done anything, if another thread's job is running.
   bool run(std::size_t pieces, std::size_t threads, Body body, void* context) {
     const std::unique_lock lock(busy_, std::try_to_lock);
@@ -136,13 +143,19 @@ class Workers {
     }
   }
 
+  /// As many as the system gives: the work of those it refuses falls to the others. It is not asked
+  /// again, for every operation, once it has refused one.
   void start_workers(std::size_t wanted) {
+    if (refused_.load(std::memory_order_relaxed)) return;
     try {
       for (; started_ < wanted; ++started_) {
-        std::thread([this, thread = started_ + 1] { serve(thread); }).detach();
+        const std::size_t thread = started_.load(std::memory_order_relaxed) + 1;
+        std::thread([this, thread] { serve(thread); }).detach();
       }
     } catch (const std::system_error&) {
-      // The system gives no more threads: those there are do the work.
+      refused_.store(true, std::memory_order_relaxed);
+    } catch (const std::bad_alloc&) {
+      refused_.store(true, std::memory_order_relaxed);
     }
   }
 
@@ -180,7 +193,8 @@ class Workers {
   }
 
   std::mutex busy_;
-  std::size_t started_ = 0;
+  std::atomic<std::size_t> started_{0};
+  std::atomic<bool> refused_{false};  // the system has no more threads
 
   Body body_ = nullptr;
   void* context_ = nullptr;
@@ -212,6 +226,8 @@ void set_num_threads(std::size_t threads) {
 }
 
 std::size_t num_threads() { return threads_setting(); }
+
+std::size_t threads_at_work() { return std::min(num_threads(), workers().most()); }
 
 namespace detail {
 

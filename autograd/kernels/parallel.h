@@ -11,6 +11,9 @@ namespace tapestry::kernels {
 /// run on. The number never changes a result, only the time it takes.
 void set_num_threads(std::size_t threads);
 std::size_t num_threads();
+/// The same, or fewer if the system has refused some when they were to start: then those there are
+/// do all the work.
+std::size_t threads_at_work();
 
 namespace detail {
 void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* context);
