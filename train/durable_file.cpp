@@ -26,11 +26,6 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-bool is_folder(const std::filesystem::path& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 std::string output_hint(int code, const std::filesystem::path& folder) {
   switch (code) {
     case ENOSPC:
@@ -57,6 +52,17 @@ std::string output_hint(int code, const std::filesystem::path& folder) {
   const int code = errno;
   throw OutputError(fmt::format("{}: could not {}: {}", path.string(), action, error_text(code)),
                     output_hint(code, folder_of(path)));
+}
+
+/// throws  OutputError if that cannot be told, such as for want of descriptors.
+bool is_folder(FileSystem& files, const std::filesystem::path& path) {
+  const FileDescriptor folder(files, retry_interrupted([&] {
+                                return files.open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+                              }));
+  if (!folder.is_open() && errno != ENOENT && errno != ENOTDIR) {
+    output_failure(path, "look at the folder");
+  }
+  return folder.is_open();
 }
 
 FileDescriptor open_folder(FileSystem& files, const std::filesystem::path& folder) {
@@ -209,11 +215,14 @@ bool is_temporary_name(std::string_view name) {
 }
 
 void create_folder_durably(const std::filesystem::path& folder, FileSystem& files) {
-  if (is_folder(folder)) return;
+  if (is_folder(files, folder)) return;
   const auto parent = folder_of(folder);
   create_folder_durably(parent, files);
-  if (files.mkdir(folder.c_str(), 0777) != 0 && !(errno == EEXIST && is_folder(folder))) {
-    output_failure(folder, "create the folder");
+  if (files.mkdir(folder.c_str(), 0777) != 0) {
+    const int code = errno;
+    const bool made_by_another = code == EEXIST && is_folder(files, folder);
+    errno = code;
+    if (!made_by_another) output_failure(folder, "create the folder");
   }
   const FileDescriptor above = open_folder(files, parent);
   if (!above.is_open() || !flush_folder(files, above)) {

@@ -1,11 +1,14 @@
 #include "train/file_system.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <memory>
+#include <string_view>
 #include <utility>
 
 namespace tapestry {
@@ -41,6 +44,20 @@ int FileSystem::rename(const char* from, const char* to) { return ::rename(from,
 int FileSystem::unlink(const char* path) { return ::unlink(path); }
 
 int FileSystem::mkdir(const char* path, mode_t mode) { return ::mkdir(path, mode); }
+
+int FileSystem::list(const char* folder, std::vector<std::string>& names) {
+  const auto close = [](DIR* open) { ::closedir(open); };
+  const std::unique_ptr<DIR, decltype(close)> stream(::opendir(folder), close);
+  if (stream == nullptr) return -1;
+  // Only errno tells the end of the folder from a failure.
+  errno = 0;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
+  }
+  return errno == 0 ? 0 : -1;
+}
 
 int FileSystem::free_bytes(const char* path, std::uint64_t& bytes) {
   struct statvfs status {};

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace tapestry {
 
@@ -28,6 +30,8 @@ class FileSystem {
   virtual int rename(const char* from, const char* to);
   virtual int unlink(const char* path);
   virtual int mkdir(const char* path, mode_t mode);
+  /// Appends the names of all that is in a folder, in any order, without "." and "..".
+  virtual int list(const char* folder, std::vector<std::string>& names);
   /// Bytes an ordinary user may still write on the disk that holds `path`.
   virtual int free_bytes(const char* path, std::uint64_t& bytes);
 };

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <new>
 #include <ranges>
 #include <stdexcept>
 #include <string_view>
@@ -98,16 +100,13 @@ std::vector<std::filesystem::path> RunDirectory::remove_stray_temporaries() {
 
 std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& folder) const {
   std::vector<std::string> names;
-  std::error_code error;
-  auto entry = std::filesystem::directory_iterator(folder, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
+  const int result = files_.list(folder.c_str(), names);
+  if (result != 0 && errno == ENOMEM) throw std::bad_alloc();
   // Where a file stands in the way of a folder there are no checkpoints either.
-  if (error && error != std::errc::no_such_file_or_directory &&
-      error != std::errc::not_a_directory) {
+  if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
     throw CheckpointError(
-        fmt::format("{}: could not list the checkpoints: {}", folder.string(), error.message()),
+        fmt::format("{}: could not list the checkpoints: {}", folder.string(),
+                    std::generic_category().message(errno)),
         "give a run directory that this user can read");
   }
   std::ranges::sort(names);

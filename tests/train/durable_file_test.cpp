@@ -185,6 +185,16 @@ TEST_CASE("a folder cannot be created where a file is") {
   CHECK_THROWS_AS(create_folder_durably(folder / "x/y"), OutputError);
 }
 
+TEST_CASE("a folder that cannot be looked at is neither missing nor there") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  files.failing_name = "open";
+  files.error = EMFILE;
+  const std::string error = output_error([&] { create_folder_durably(folder / "a", files); });
+  CHECK(error.find("a: could not look at the folder: Too many open files") != error.npos);
+  CHECK(files_in(folder.path()) == 0);
+}
+
 TEST_CASE("a file is deleted, and one that is gone already is fine") {
   const TemporaryFolder folder;
   write(folder / "x", "text");

@@ -78,6 +78,11 @@ class FaultyFileSystem : public FileSystem {
   int mkdir(const char* path, mode_t mode) override {
     return fails("mkdir") ? -1 : FileSystem::mkdir(path, mode);
   }
+  /// Not among the calls: it comes before the work of any of them.
+  int list(const char* folder, std::vector<std::string>& names) override {
+    errno = error;
+    return failing_name == "list" ? -1 : FileSystem::list(folder, names);
+  }
   int free_bytes(const char* /*path*/, std::uint64_t& bytes) override {
     bytes = free_space;
     return 0;

@@ -107,6 +107,19 @@ TEST_CASE("a newest checkpoint that may not be opened is not replaced by an olde
   CHECK_THROWS_AS(directory.read_newest(), CheckpointError);
 }
 
+TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = EACCES;
+  const RunDirectory directory(run.directory.path(), files);
+  CHECK_THROWS_WITH_AS(directory.read_newest(),
+                       ((run.directory.path() / "checkpoints").string() +
+                        ": could not list the checkpoints: Permission denied")
+                           .c_str(),
+                       CheckpointError);
+}
+
 TEST_CASE("saving keeps the newest few and the best one") {
   Run run;
   for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
