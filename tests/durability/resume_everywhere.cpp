@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <clocale>
+#include <cstddef>
+#include <filesystem>
+#include <locale>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "tests/train/tiny_run.h"
+
+/// Stops a run of 40 steps after every step, and after every two steps, and resumes it: the last
+/// checkpoint and the metrics must be the bytes of the run that was never stopped. Stops fall into
+/// the middle of epochs, between validation and the next save, and between two logged steps. The
+/// parts of a run take turns on one and two threads, and with decimal points and decimal commas.
+///
+///     resume_everywhere [--full]      all 780 pairs of steps, and not one in five
+namespace tapestry {
+namespace {
+
+using test::TinyRun;
+
+constexpr std::size_t all_steps = 40;
+
+/// Three epochs of 27 batches, of which two make a step: one step spans the end of an epoch.
+Config config_of_run(std::size_t steps) {
+  Config config = test::tiny_config();
+  config.data.train_size = 106;
+  config.schedule.warmup_steps = 10;
+  config.train.validate_every = 6;
+  config.train.save_every = 11;
+  config.train.exact_match_sequences = 1;
+  config.train.steps = steps;
+  return config;
+}
+
+/// A German's numbers: 1.234,5.
+struct DecimalComma : std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\3"; }
+};
+
+/// Numbers are printed and read by another locale's rules for as long as it lives.
+class ForeignLocale {
+ public:
+  ForeignLocale() : previous_(std::locale::global(std::locale({}, new DecimalComma))) {
+    for (const char* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"}) {
+      if (std::setlocale(LC_ALL, name) != nullptr) break;
+    }
+  }
+  ForeignLocale(const ForeignLocale&) = delete;
+  ForeignLocale& operator=(const ForeignLocale&) = delete;
+  ~ForeignLocale() {
+    std::locale::global(previous_);
+    std::setlocale(LC_ALL, "C");
+  }
+
+ private:
+  std::locale previous_;
+};
+
+void train_part(TinyRun& run, std::size_t steps, std::size_t part) {
+  kernels::set_num_threads(1 + part % 2);
+  if (part % 4 < 2) {
+    run.train(config_of_run(steps));
+  } else {
+    const ForeignLocale locale;
+    run.train(config_of_run(steps));
+  }
+}
+
+/// The bytes that a run leaves at its end.
+struct End {
+  std::vector<std::byte> checkpoint, metrics;
+
+  explicit End(const TinyRun& run)
+      : checkpoint(run.checkpoint_bytes(all_steps)), metrics(run.metrics()) {}
+  bool operator==(const End&) const = default;
+};
+
+End uninterrupted() {
+  TinyRun run;
+  run.train(config_of_run(all_steps));
+  return End(run);
+}
+
+/// Trains to each of the stops in turn, in a process that would know nothing of the part before.
+/// `first_part` chooses the threads and locales.
+End stopped_at(const std::vector<std::size_t>& stops, std::size_t first_part) {
+  TinyRun run;
+  std::size_t part = first_part;
+  for (const std::size_t stop : stops) train_part(run, stop, part++);
+  train_part(run, all_steps, part);
+  return End(run);
+}
+
+/// The process dies after the step, before anything of it is saved.
+End killed_after(std::size_t step) {
+  TinyRun run;
+  run.train(config_of_run(step));
+  const auto steps = run.directory().steps();
+  if (steps.size() > 1) std::filesystem::remove(run.directory().checkpoint_path(step));
+  run.train(config_of_run(all_steps));
+  return End(run);
+}
+
+/// Counts runs whose end is the right one, and names the others.
+class Comparison {
+ public:
+  Comparison(const char* name, const End& expected) : name_(name), expected_(expected) {}
+
+  void add(const End& end, const std::string& run) {
+    ++runs_;
+    if (end == expected_) {
+      ++equal_;
+    } else {
+      fmt::print("{}: {} ends differently\n", name_, run);
+    }
+  }
+
+  bool report() const {
+    fmt::print("{}: {} of {} final checkpoints byte-equal\n", name_, equal_, runs_);
+    return equal_ == runs_;
+  }
+
+ private:
+  const char* name_;
+  const End& expected_;
+  std::size_t runs_ = 0, equal_ = 0;
+};
+
+bool single_resumes(const End& expected) {
+  Comparison comparison("single resumes", expected);
+  for (std::size_t i = 0; i < all_steps; ++i) {
+    comparison.add(stopped_at({i}, i), fmt::format("stopped after {}", i));
+  }
+  return comparison.report();
+}
+
+bool double_resumes(const End& expected, std::size_t stride) {
+  Comparison comparison("double resumes", expected);
+  std::size_t pair = 0;
+  for (std::size_t i = 0; i < all_steps; ++i) {
+    for (std::size_t j = i + 1; j < all_steps; ++j) {
+      if (pair++ % stride != 0) continue;
+      comparison.add(stopped_at({i, j}, i + j), fmt::format("stopped after {} and {}", i, j));
+    }
+  }
+  return comparison.report();
+}
+
+bool kills(const End& expected) {
+  Comparison comparison("kills before a save", expected);
+  for (std::size_t i = 1; i <= all_steps; ++i) {
+    comparison.add(killed_after(i), fmt::format("killed after {}", i));
+  }
+  return comparison.report();
+}
+
+}  // namespace
+}  // namespace tapestry
+
+int main(int argc, char** argv) {
+  const bool full = argc > 1 && std::string_view(argv[1]) == "--full";
+  const auto expected = tapestry::uninterrupted();
+  const bool single = tapestry::single_resumes(expected);
+  const bool killed = tapestry::kills(expected);
+  const bool twice = tapestry::double_resumes(expected, full ? 1 : 5);
+  return single && killed && twice ? 0 : 1;
+}
