@@ -107,6 +107,16 @@ std::string locate_damage(std::vector<std::byte> bytes, const Envelope& envelope
   return "its table of contents";
 }
 
+/// A program that altered arrays and sealed the file again may have forgotten them.
+void require_told_digests(const WholeFile& file, const std::filesystem::path& path) {
+  const auto damaged = damaged_arrays(file);
+  if (damaged.empty()) return;
+  throw DamagedCheckpoint(
+      fmt::format("{}: {}: found another digest than the table of contents tells", path.string(),
+                  damaged.front()),
+      "use a checkpoint that this program wrote");
+}
+
 /// Checks the envelope before memory is taken for the rest.
 WholeFile read_whole(InputFile file, const std::filesystem::path& path) try {
   std::vector<std::byte> bytes(std::min<std::uint64_t>(envelope_size, file.size()));
@@ -121,7 +131,9 @@ WholeFile read_whole(InputFile file, const std::filesystem::path& path) try {
                     path.string(), locate_damage(std::move(bytes), envelope, path)),
         "copy the file again, or use an older checkpoint");
   }
-  return with_entries(std::move(bytes), envelope, path);
+  WholeFile whole = with_entries(std::move(bytes), envelope, path);
+  require_told_digests(whole, path);
+  return whole;
 } catch (const InputError& error) {
   throw DamagedCheckpoint(error.what(), error.hint());
 }
@@ -159,7 +171,7 @@ Snapshot read_checkpoint(const std::filesystem::path& path, std::uint64_t max_si
 void verify_checkpoint(const std::filesystem::path& path, std::uint64_t max_size,
                        FileSystem& files) try {
   const WholeFile file = read_whole(open_checkpoint(path, max_size, files), path);
-  if (hdf5::list_arrays(file.bytes) != file.entries || !damaged_arrays(file).empty()) {
+  if (hdf5::list_arrays(file.bytes) != file.entries) {
     throw hdf5::Error("HDF5 finds other arrays than the table of contents");
   }
 } catch (const hdf5::Error& error) {

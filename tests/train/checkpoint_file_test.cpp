@@ -252,6 +252,16 @@ TEST_CASE("paths that no snapshot can have are refused as damage") {
   }
 }
 
+TEST_CASE("an array whose digest is not that of the table is refused, also in a file sealed anew") {
+  const CheckpointInFolder checkpoint;
+  Bytes altered = checkpoint.original;
+  std::uint64_t offset_of_t = 0;
+  std::memcpy(&offset_of_t, altered.data() + envelope_size + 8, sizeof offset_of_t);
+  altered[offset_of_t] ^= std::byte{1};
+  reseal(altered);
+  CHECK(checkpoint.damage(altered) == ": t: found another digest than the table of contents tells");
+}
+
 TEST_CASE("verifying finds a table of contents that HDF5 does not confirm") {
   const CheckpointInFolder checkpoint;
   Bytes altered = checkpoint.original;
