@@ -126,9 +126,7 @@ class Target {
 
   RunParts parts() {
     return {.config = config_,
-            .source_vocabulary = corpus_.source_vocabulary,
-            .target_vocabulary = corpus_.target_vocabulary,
-            .data_fingerprint = corpus_.fingerprint,
+            .corpus = corpus_,
             .model = model_,
             .optimizer = *optimizer_,
             .state = state_};
