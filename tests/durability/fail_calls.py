@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""Lets every system call on files fail, once and from then on: nothing is lost, nothing left over."""
+"""Lets every system call on files fail, once and from then on: nothing is lost or left over."""
 
 import errno
 import itertools
@@ -36,7 +36,7 @@ class Trial:
 
     @property
     def is_vital(self):
-        """Whether a save must fail that meets this. One that a signal interrupted may be repeated."""
+        """Whether a save that meets this must fail. An interrupted call may be made again."""
         return (self.call.name in VITAL_CALLS and "EINTR" not in self.fault and
                 any(file in self.call.what for file in VITAL_FILES))
 
@@ -60,8 +60,8 @@ def faults_of(call, errors):
 
 
 def trials_of(calls, full):
-    """All calls with all errors; or, with one error each in turn, those of a save in the middle, and
-    once those of the last."""
+    """All calls with all errors; or, with one error each in turn, those of a save in the middle,
+    and once those of the last."""
     turn = itertools.cycle(ERRORS)
     for call in calls:
         save = strace.save_of(calls, call)

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""Kills runs at random moments, goes on with them, again and again to their end: nothing is lost."""
+"""Kills runs at random moments, resumes them, again and again to their end: nothing is lost."""
 
 import random
 import shutil
@@ -47,8 +47,8 @@ def wait_for_moment(run, process, rng):
 
 
 def was_in_save(run, pid):
-    """Whether a process that is dead left the temporary file of a checkpoint: the proof that it died
-    between creating and renaming it."""
+    """Whether a process that is dead left the temporary file of a checkpoint: the proof that it
+    died between creating and renaming it."""
     return any(f".h5.tmp-{pid}-" in path.name for path in run.temporaries())
 
 
@@ -91,6 +91,7 @@ def test(options, folder):
     tally = Tally()
     begin = time.monotonic()
     while tally.kills < kills or tally.in_save < in_save:
+        require(tally.kills < 5 * kills, f"of {tally.kills} kills only {tally.in_save} hit a save")
         run = reference.run(options.program, folder / f"run-{tally.ended}")
         while not kill_once(run, reference, rng, tally):
             pass

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""Kills runs at every single system call on files: the old or the new checkpoint is always there."""
+"""Kills runs at every system call on files: the old or the new checkpoint is always there."""
 
 import itertools
 import shutil

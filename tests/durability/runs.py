@@ -1,4 +1,4 @@
-"""Runs of the program in folders of their own, and what has to hold of a run directory at any time."""
+"""Runs of the program in folders of their own, and what has to hold of their files at any time."""
 
 import argparse
 import concurrent.futures
@@ -99,7 +99,7 @@ class Run:
         return steps_in(self.checkpoints)
 
     def temporaries(self):
-        """Files that saves have begun and not put into place, wherever they are in the directory."""
+        """Files that were begun and not put into place, wherever they are in the directory."""
         return sorted(self.directory.rglob(".*.tmp-*"))
 
     def train(self):
@@ -120,7 +120,8 @@ class Run:
                                   capture_output=True, text=True, errors="replace", check=False,
                                   timeout=HANGS, **options)
         except subprocess.TimeoutExpired as expired:
-            raise Failure(f"still running after {HANGS} s: {' '.join(map(str, command))}") from expired
+            command = " ".join(map(str, command))
+            raise Failure(f"still running after {HANGS} s: {command}") from expired
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     def start(self, command, output):
@@ -135,7 +136,8 @@ def steps_in(checkpoints):
         names = [path.name for path in checkpoints.iterdir()]
     except FileNotFoundError:
         return []
-    return sorted(int(found[1]) for name in names if (found := re.fullmatch(r"step-(\d+)\.h5", name)))
+    found = (re.fullmatch(r"step-(\d+)\.h5", name) for name in names)
+    return sorted(int(match[1]) for match in found if match)
 
 
 def resumed_step(output):
@@ -186,8 +188,7 @@ class Reference:
         `at_least` or later. Returns its step; 0 if there is none."""
         steps = run.steps()
         for step in steps:
-            same = run.checkpoint(step).read_bytes() == (self.kept / run.checkpoint(step).name).read_bytes()
-            require(same, f"{run.checkpoint(step)}: not the bytes of an uninterrupted run")
+            self.check_bytes(run, step)
         newest = max(steps, default=0)
         require(newest >= at_least, f"{run.directory}: step {at_least} was saved, now the newest "
                                     f"checkpoint is of step {newest}")
@@ -195,11 +196,16 @@ class Reference:
                 f"{run.directory}: only step {newest} is left, expected two checkpoints at least")
         return newest
 
+    def check_bytes(self, run, step):
+        path = run.checkpoint(step)
+        require(path.read_bytes() == (self.kept / path.name).read_bytes(),
+                f"{path}: not the bytes of an uninterrupted run")
+
     def check_finished(self, run):
         """The run has ended as the reference did and left nothing behind."""
         self.check(run, self.last)
         metrics = (run.directory / "metrics.csv").read_bytes()
-        require(metrics == self.metrics, f"{run.directory}: metrics.csv differs from the reference's")
+        require(metrics == self.metrics, f"{run.directory}: not the reference's metrics.csv")
         self.check_clean(run)
 
     @staticmethod
@@ -254,7 +260,7 @@ def each(function, items, jobs):
 
 
 def main(test, options):
-    """Runs test(options, folder) in a folder that stays if the test fails; returns its exit code."""
+    """Runs test(options, folder) in a folder that stays if it fails; returns the exit code."""
     folder = Path(tempfile.mkdtemp(prefix="tapestry-durability-")).resolve()
     try:
         test(options, folder)

@@ -24,8 +24,8 @@ MS_REMOUNT = 32
 
 
 def enter_namespace(folder):
-    """Begins the test again where mounts are this process's own, without the folder of this attempt.
-    throws Skipped where that is not allowed."""
+    """Begins the test again where mounts are this process's own; removes the folder of this
+    attempt. throws Skipped where that is not allowed."""
     if NAMESPACE in os.environ:
         return
     flags = ["-m"] if os.geteuid() == 0 else ["-rm"]
@@ -83,7 +83,7 @@ class Disks:
         return run, run.folder / "runs"
 
     def enough_pages(self):
-        """Pages that a run needs at the most: those of all that it keeps and one checkpoint more."""
+        """Pages that a run needs at most: those of all that it keeps and one checkpoint more."""
         run, place = self.make_run("enough")
         disk = Disk(place, 1 << 20)
         require(run.execute(run.train()).code == 0, "a run on a large disk failed")
@@ -103,8 +103,8 @@ class Disks:
             disk.grow()
             self.reference.finish(run)
         except Failure as failure:
-            raise Failure(f"a disk of {pages} pages and {inodes or 'any number of'} files: {failure}\n"
-                          f"{outcome}") from failure
+            disk_text = f"a disk of {pages} pages, for {inodes or 'any number of'} files"
+            raise Failure(f"{disk_text}: {failure}\n{outcome}") from failure
         finally:
             disk.remove()
         shutil.rmtree(run.folder)
@@ -117,8 +117,7 @@ class Disks:
             self.reference.check_finished(run)
             return
         for step in run.steps():
-            kept = self.reference.kept / run.checkpoint(step).name
-            require(run.checkpoint(step).read_bytes() == kept.read_bytes(), f"step {step} is damaged")
+            self.reference.check_bytes(run, step)
         require(os.strerror(errno.ENOSPC) in outcome.err and "\nhint: " in outcome.err,
                 "expected it to say that space is missing")
 
@@ -135,11 +134,12 @@ def test(options, folder):
     require(codes[-1] == 0 and by_files[-1] == 0, "a disk that is large enough was not enough")
     require(codes[0] == 5 and by_files[0] == 5, "a full disk was enough")
     count = Counter(codes)
+    first_enough = sizes[codes.index(0)]
     print(f"{len(codes):,} disks from 0 to {sizes[-1]:,} pages of {PAGE} bytes, "
-          f"{time.monotonic() - begin:.0f} s: {count[0]:,} were enough (from {sizes[codes.index(0)]:,} "
+          f"{time.monotonic() - begin:.0f} s: {count[0]:,} were enough (from {first_enough:,} "
           f"pages on), on {count[5]:,} the run ended with exit code 5")
     print(f"{len(by_files)} disks for 2 to {INODES} files: {Counter(by_files)[5]} ended with 5")
-    print("nothing was left over or damaged, and with more space every run went on to the same bytes")
+    print("nothing was left over or damaged; with more space every run went on to the same bytes")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
-"""Trains and saves in one process without an end, and beside it stops and resumes the same run again
-and again: memory does not grow, descriptors do not leak, both have the same bytes."""
+"""Trains and saves in one process without an end, and beside it stops and resumes the same run
+again and again: memory does not grow, descriptors do not leak, both have the same bytes."""
 
 import hashlib
 import os
@@ -41,8 +41,8 @@ def sample_of(process, begin):
 
 
 class Watch:
-    """Looks at runs from a thread of its own: digests of their checkpoints as they come, and samples
-    of one process that trains all the time."""
+    """Looks at runs from a thread of its own: digests of their checkpoints as they come, and
+    samples of one process that trains all the time."""
 
     def __init__(self, watched, process, seconds_apart):
         self.digests = {run: {} for run in watched}
@@ -102,11 +102,12 @@ def check_memory(samples, full):
     """Returns a description of what was found."""
     slope = mib_per_hour(samples)
     sizes = [sample.resident / MIB for sample in samples]
-    found = (f"{statistics.mean(sizes):.2f} MiB resident, from {min(sizes):.2f} to {max(sizes):.2f}, "
-             f"slope {slope:+.3f} MiB an hour")
+    found = (f"{statistics.mean(sizes):.2f} MiB resident, from {min(sizes):.2f} to "
+             f"{max(sizes):.2f}, slope {slope:+.3f} MiB an hour")
     tenth = max(1, len(sizes) // 10)
     growth = statistics.median(sizes[-tenth:]) - statistics.median(sizes[:tenth])
-    require(slope < MOST_MIB_PER_HOUR if full else growth < MOST_MIB_IN_ALL, f"memory grows: {found}")
+    bounded = slope < MOST_MIB_PER_HOUR if full else growth < MOST_MIB_IN_ALL
+    require(bounded, f"memory grows: {found}")
     return found
 
 
@@ -116,8 +117,8 @@ def check_descriptors(samples):
     fewest = {min(sample.descriptors for sample in samples[i * length:(i + 1) * length])
               for i in range(WINDOWS)}
     most = max(sample.descriptors for sample in samples)
-    require(len(fewest) == 1, f"descriptors open between saves: {sorted(fewest)}, expected one number")
-    require(most <= min(fewest) + FILES_OF_A_SAVE, f"up to {most} descriptors, {fewest} between saves")
+    require(len(fewest) == 1, f"{sorted(fewest)} descriptors between saves, expected one number")
+    require(most <= min(fewest) + FILES_OF_A_SAVE, f"{most} descriptors, {fewest} between saves")
     return f"{min(fewest)} between saves, at most {most}"
 
 
@@ -129,32 +130,44 @@ def check_same_bytes(digests, other):
     return len(common)
 
 
+def stop_again_and_again(run, seconds, lives, rng):
+    begin = time.monotonic()
+    for number in range(lives):
+        left = max(0, seconds - (time.monotonic() - begin))
+        live(run, left / (lives - number) * rng.uniform(0.5, 1.5))
+
+
+def report(watch, steady, stopped, lives, options):
+    """Prints the figures and checks them."""
+    warm = [sample for sample in watch.samples
+            if sample.seconds > WARM_UP * watch.samples[-1].seconds]
+    print(f"one process, {watch.samples[-1].seconds:.0f} s, {steady.steps()[-1]:,} steps, "
+          f"{len(watch.digests[steady]):,} saves seen (seed {options.seed})\n"
+          f"  memory: {check_memory(warm, options.full)}\n"
+          f"  descriptors: {check_descriptors(warm)}")
+    common = check_same_bytes(watch.digests[steady], watch.digests[stopped])
+    print(f"the same run in {lives:,} processes, {stopped.steps()[-1]:,} steps: {common:,} "
+          "checkpoints of the same steps have the same bytes")
+    for run in (steady, stopped):
+        require(not run.temporaries(), f"left behind: {run.temporaries()}")
+
+
 def test(options, folder):
-    seconds, lives, save_every = (options.seconds, options.lives, 500) if options.full else (12, 12, 50)
-    rng = random.Random(options.seed)
+    full = options.seconds, options.lives, 500, 0.1
+    seconds, lives, save_every, seconds_apart = full if options.full else (12, 12, 50, 0.02)
     settings = [*ENDLESS, f"train.save_every={save_every}"]
     steady = Run(options.program, folder / "steady", settings, SMALL_MODEL)
     stopped = Run(options.program, folder / "stopped", settings, SMALL_MODEL)
     with open(folder / "output", "wb") as output:
         process = steady.start(steady.train(), output)
-    watch = Watch([steady, stopped], process, 0.1 if options.full else 0.02)
-    begin = time.monotonic()
-    for number in range(lives):
-        left = seconds - (time.monotonic() - begin)
-        live(stopped, max(0, left) / (lives - number) * rng.uniform(0.5, 1.5))
-    watch.end()
-    stop(process)
-    warm = [sample for sample in watch.samples if sample.seconds > WARM_UP * seconds]
-    print(f"{time.monotonic() - begin:.0f} s (seed {options.seed})\n"
-          f"  one process, {steady.steps()[-1]:,} steps, {steady.steps()[-1] // save_every:,} saves, "
-          f"{len(warm):,} samples after warming up:\n"
-          f"    memory: {check_memory(warm, options.full)}\n"
-          f"    descriptors: {check_descriptors(warm)}")
-    common = check_same_bytes(watch.digests[steady], watch.digests[stopped])
-    print(f"  the same run stopped and resumed {lives:,} times, {stopped.steps()[-1]:,} steps: "
-          f"{common:,} checkpoints of equal steps have equal bytes")
-    for run in (steady, stopped):
-        require(not run.temporaries(), f"left behind: {run.temporaries()}")
+    watch = Watch([steady, stopped], process, seconds_apart)
+    try:
+        stop_again_and_again(stopped, seconds, lives, random.Random(options.seed))
+        watch.end()
+        stop(process)
+    finally:
+        process.kill()
+    report(watch, steady, stopped, lives, options)
 
 
 def add_arguments(parser):

@@ -1,4 +1,4 @@
-"""The system calls that a command makes on files, and commands that die at one of them or see it fail."""
+"""The system calls of a command on files, and commands that die at one of them or see it fail."""
 
 import itertools
 import re
@@ -34,17 +34,18 @@ def require_strace():
     """throws Skipped unless this machine lets strace trace processes and inject into them."""
     if not shutil.which("strace"):
         raise Skipped("strace was not found; apt-get install strace")
-    tried = subprocess.run(["strace", "-f", "-o", "/dev/null", "-e", "inject=close:signal=KILL:when=1", "true"],
-                           capture_output=True, text=True, check=False)
+    kill = ["strace", "-f", "-o", "/dev/null", "-e", "inject=close:signal=KILL:when=1", "true"]
+    tried = subprocess.run(kill, capture_output=True, text=True, check=False)
     if tried.returncode != -9:
         raise Skipped(f"strace may not trace processes here: {tried.stderr.strip()}")
 
 
 def _paths(arguments, folder):
     """The paths among a call's arguments, relative to the folder, without process ids."""
-    paths = re.findall(r'\d<(/[^>]*)>|(?:^|, )"([^"]*)"', arguments)
-    return [re.sub(r"\.tmp-\d+-", ".tmp-", (path or name).removeprefix(f"{folder}/"))
-            for path, name in paths]
+    found = re.findall(r'\d<(/[^>]*)>|(?:^|, )"([^"]*)"', arguments)
+    paths = [(opened or named).replace(str(folder), ".", 1) for opened, named in found]
+    return [re.sub(r"(?<=\.tmp-)\d+-|(?<=^/proc/)\d+", "", path.removeprefix("./"))
+            for path in paths]
 
 
 def _parse(trace, folder):
@@ -82,11 +83,12 @@ def calls_of(run, command):
 
 
 def _inject(run, command, call, fault, onwards, offset):
-    nth = call.nth + offset
+    nth = max(call.nth + offset, 1)
     options = ["-e", f"trace=execve,{call.name}",
                "-e", f"inject={call.name}:{fault}:when={nth}{'+' if onwards else ''}"]
     outcome, calls = _execute(run, command, options)
-    hit = next(((hit, line) for hit, line in calls if (hit.name, hit.nth) == (call.name, nth)), None)
+    aim = (call.name, nth)
+    hit = next((found for found in calls if (found[0].name, found[0].nth) == aim), None)
     if hit is None or hit[0].what != call.what:
         raise Elsewhere(f"meant {call}, hit {hit[0] if hit else 'nothing'}: {outcome}")
     return outcome, calls, hit[1]
@@ -101,8 +103,8 @@ def kill_at(run, command, call):
 
 
 def fail_at(run, command, call, fault, onwards) -> Outcome:
-    """The call is not carried out and returns what `fault` says; so do all later ones of its name if
-    `onwards`. throws Elsewhere."""
+    """The call is not carried out and returns what `fault` says; so do all later ones of its name
+    if `onwards`. throws Elsewhere."""
     outcome, _, line = _inject(run, command, call, fault, onwards, run.offset)
     if "(INJECTED)" not in line:
         raise Failure(f"{call}: strace injected nothing: {line}")
@@ -118,9 +120,9 @@ def saved_before(calls, call):
 def save_of(calls, call):
     """The number of the save that a call belongs to, or that comes next; 0 before the first has
     begun to write."""
-    writes = (i for i, other in enumerate(calls)
-              if other.name == "openat" and (".metrics.csv.tmp-" in other.what or ".h5.tmp-" in other.what))
-    begun = calls.index(call) >= next(writes) - 1  # before the file its folder is opened
+    first = next(i for i, other in enumerate(calls) if other.name == "openat" and
+                 (".metrics.csv.tmp-" in other.what or ".h5.tmp-" in other.what))
+    begun = calls.index(call) >= first - 1  # before the file its folder is opened
     return saved_before(calls, call) + 1 if begun else 0
 
 
