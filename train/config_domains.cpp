@@ -60,11 +60,17 @@ std::string hint_for_whole_number(std::string_view text) {
   return guess ? fmt::format("write `{}`, in decimal digits alone", *guess) : "";
 }
 
-/// The number that a user may have meant by 0,1 or 1_000.5 or +0.1.
+/// 010 or 00.5, of which YAML 1.1 makes another number, and others do not.
+bool has_leading_zero(std::string_view text) {
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
+/// The number that a user may have meant by 0,1 or 1_000.5 or +0.1 or 010.
 std::string hint_for_real_number(std::string_view text) {
   std::string plain = without_separators(text);
   std::replace(plain.begin(), plain.end(), ',', '.');
   if (plain.starts_with('+')) plain.erase(0, 1);
+  while (has_leading_zero(plain)) plain.erase(0, 1);
   const auto guess = scan<double>(plain, std::chars_format::general);
   const bool usable = guess.error == std::errc() && std::isfinite(guess.value);
   return usable && plain != text ? fmt::format("write `{}`", guess.value) : "";
@@ -130,7 +136,8 @@ Parsed<double> RealNumber::parse(std::string_view text) const {
   if (number.error == std::errc::result_out_of_range) {
     return mistake(expected(), text, "write a number that a double can hold");
   }
-  if (number.error != std::errc() || !std::isfinite(number.value)) {
+  const bool clear = !has_leading_zero(text.starts_with('-') ? text.substr(1) : text);
+  if (number.error != std::errc() || !std::isfinite(number.value) || !clear) {
     return mistake(expected(), text, hint_for_real_number(text));
   }
   const bool above = has_low ? number.value >= low : number.value > low;

@@ -42,19 +42,21 @@ class FileDescriptor {
          "check that this file is meant to be a config");
 }
 
-void check_kind(const std::string& path, mode_t mode) {
-  if (S_ISREG(mode)) return;
-  const std::string_view kind = S_ISDIR(mode)    ? "a folder"
-                                : S_ISFIFO(mode) ? "a pipe"
-                                                 : "a device or socket";
+[[noreturn]] void refuse_kind(const std::string& path, std::string_view kind) {
   refuse(path, fmt::format("expected a file, found {}", kind),
          "give the path of a YAML file, such as configs/copy.yaml");
+}
+
+void check_kind(const std::string& path, mode_t mode) {
+  if (S_ISREG(mode)) return;
+  refuse_kind(path, S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : "a device or socket");
 }
 
 }  // namespace
 
 std::string read_config_file(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() < 0 && errno == ENXIO) refuse_kind(path, "a device or socket");
   if (file.get() < 0) refuse_for_errno(path, errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) refuse_for_errno(path, errno);

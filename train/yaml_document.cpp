@@ -40,6 +40,35 @@ std::optional<std::size_t> tab_in_indentation(std::string_view line) {
   return found && !is_blank_or_comment(line) ? std::optional(tab) : std::nullopt;
 }
 
+/// What a line must not hold, whatever it means.
+struct BadStretch {
+  std::size_t column;  ///< in bytes, from 0
+  std::string message;
+  std::string hint;
+};
+
+std::optional<BadStretch> bad_stretch_of(std::string_view line) {
+  constexpr std::size_t longest = YamlDocument::kLongestLine;
+  if (line.size() > longest) {
+    return BadStretch{longest,
+                      fmt::format("line of {} bytes, expected at most {}", line.size(), longest),
+                      "check that this file is meant to be a config"};
+  }
+  if (const std::size_t at = line.find('\r'); at != std::string_view::npos) {
+    return BadStretch{at, "found a carriage return without a line feed after it",
+                      "make it end the line, with: tr '\\r' '\\n'"};
+  }
+  if (const std::size_t at = line.find(byte_order_mark); at != std::string_view::npos) {
+    return BadStretch{at, "found a byte order mark, which belongs at the front of a file",
+                      "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'"};
+  }
+  if (const auto tab = tab_in_indentation(line)) {
+    return BadStretch{*tab, "found a tab in the indentation, expected spaces",
+                      "indent with spaces; YAML does not allow tabs"};
+  }
+  return std::nullopt;
+}
+
 std::string hint_for(const YAML::Exception& error) {
   const bool starts_with_a_symbol =
       error.msg == YAML::ErrorMsg::UNKNOWN_TOKEN || error.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR;
@@ -114,17 +143,10 @@ bool YamlDocument::check_characters(std::string_view text, ProblemList& problems
 bool YamlDocument::check_lines(ProblemList& problems) const {
   bool good = true;
   for (std::size_t i = 0; i < lines_.size(); ++i) {
-    if (lines_[i].size() > kLongestLine) {
-      problems.add(
-          place({i, kLongestLine, 1}),
-          fmt::format("line of {} bytes, expected at most {}", lines_[i].size(), kLongestLine),
-          "check that this file is meant to be a config");
-      good = false;
-    } else if (const auto tab = tab_in_indentation(lines_[i])) {
-      problems.add(place({i, *tab, 1}), "found a tab in the indentation, expected spaces",
-                   "indent with spaces; YAML does not allow tabs");
-      good = false;
-    }
+    auto bad = bad_stretch_of(lines_[i]);
+    if (!bad) continue;
+    problems.add(place({i, bad->column, 1}), std::move(bad->message), std::move(bad->hint));
+    good = false;
   }
   return good;
 }

@@ -5,16 +5,16 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include <atomic>
-#include <functional>
-#include <thread>
+#include <fstream>
 
 #include "tests/data/refusal.h"
 #include "tests/data/temporary_folder.h"
+#include "tests/support/meanwhile.h"
 
 using namespace tapestry;
 using namespace std::string_view_literals;
 using tapestry::testing::contains;
+using tapestry::testing::Meanwhile;
 using tapestry::testing::refusal;
 using tapestry::testing::TemporaryFolder;
 using Lines = std::vector<std::string>;
@@ -29,23 +29,6 @@ Lines lines_of(std::string_view text) {
 std::string message_for(std::string_view text) {
   return refusal([&] { lines_of(text); });
 }
-
-/// Does something again and again in a thread of its own.
-class Meanwhile {
- public:
-  explicit Meanwhile(std::function<void(long)> action)
-      : thread_([this, action = std::move(action)] {
-          for (long n = 0; !done_; ++n) action(n);
-        }) {}
-  ~Meanwhile() {
-    done_ = true;
-    thread_.join();
-  }
-
- private:
-  std::atomic<bool> done_ = false;
-  std::thread thread_;
-};
 
 /// The refusal of a file that another thread changes, which may not get its turn at once.
 std::string refusal_in_time(const std::filesystem::path& path) {

@@ -112,6 +112,8 @@ TEST_CASE("what is not a finite number is refused") {
 TEST_CASE("other notations of a number are refused with the right one") {
   CHECK(refusal(positive(), "0,1") == "expected a number > 0, found \"0,1\" | write `0.1`");
   CHECK(refusal(positive(), "+0.1") == "expected a number > 0, found \"+0.1\" | write `0.1`");
+  CHECK(refusal(positive(), "010") == "expected a number > 0, found \"010\" | write `10`");
+  CHECK(refusal(positive(), "00.5") == "expected a number > 0, found \"00.5\" | write `0.5`");
   CHECK(refusal(positive(), "1_000.5") ==
         "expected a number > 0, found \"1_000.5\" | write `1000.5`");
 }

@@ -127,14 +127,15 @@ class Workplace {
   /// A file for the output of a process, apart from the user's files.
   std::filesystem::path stream(const std::string& name) const { return streams_ / name; }
 
-  /// What all files of the workplace hold, by their paths in it. A lock file only says who held the
-  /// lock last, and is left out.
+  /// What all files of the workplace hold, by their paths in it; links are not followed. A lock
+  /// file only says who held the lock last, and is left out.
   std::map<std::string, std::string> contents() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(work_.path())) {
       const auto path = entry.path().lexically_relative(work_.path());
       if (path.filename() == ".lock") continue;
-      files[path.string()] = entry.is_regular_file() ? read_text(entry.path()) : "a folder";
+      const bool readable = std::filesystem::is_regular_file(entry.symlink_status());
+      files[path.string()] = readable ? read_text(entry.path()) : "no file";
     }
     return files;
   }

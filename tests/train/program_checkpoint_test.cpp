@@ -162,22 +162,5 @@ TEST_CASE("input that cannot be read is a data error") {
         "hint: give it text, one sentence a line, such as `< FILE`\n");
 }
 
-TEST_CASE("output that cannot be written is an output error") {
-  const TrainedWorkplace work;
-  work.write("input", "a\n");
-  for (const Arguments& arguments :
-       {Arguments{"translate", "runs/tiny"}, Arguments{"evaluate", "runs/tiny"},
-        Arguments{"inspect", "runs/tiny"}, Arguments{"gradcheck", "tiny.yaml"},
-        Arguments{"--help"}}) {
-    CAPTURE(arguments.front());
-    const Outcome refused =
-        work.run(arguments, test::Streams{.in = work / "input", .out = "/dev/full"});
-    CHECK(refused.code == 5);
-    CHECK(refused.err.starts_with("tapestry: error: standard output: could not be written"));
-    CHECK(refused.err.ends_with(
-        "\nhint: send it to a disk with free space, or to a program that reads all of it\n"));
-  }
-}
-
 }  // namespace
 }  // namespace tapestry

@@ -282,6 +282,21 @@ TEST_CASE("bytes that are not text are refused with their place") {
   CHECK(problems_of("a: \x1b[31m\n").starts_with("x:1:4: found control character U+001B"));
 }
 
+TEST_CASE("a carriage return and a byte order mark inside a line are refused") {
+  CHECK(problems_of("a:\n  b: 1\r  c: 2\n") ==
+        "x:2:7: found a carriage return without a line feed after it\n"
+        "    b: 1\r  c: 2\n"
+        "        ^\n"
+        "hint: make it end the line, with: tr '\\r' '\\n'");
+  CHECK(problems_of("a:\n  \xEF\xBB\xBF"
+                    "b: 1\n") ==
+        "x:2:3: found a byte order mark, which belongs at the front of a file\n"
+        "    \xEF\xBB\xBF"
+        "b: 1\n"
+        "    ^\n"
+        "hint: remove it, with: sed 's/\\xEF\\xBB\\xBF//g'");
+}
+
 TEST_CASE("UTF-16 is refused by its name") {
   CHECK(problems_of("\xff\xfe"
                     "a\0:\0"s) ==

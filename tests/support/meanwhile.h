@@ -1,0 +1,30 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <utility>
+
+namespace tapestry::testing {
+
+/// Does something again and again, in a thread of its own, while it is alive.
+class Meanwhile {
+ public:
+  /// `action` is told how often it was called before.
+  explicit Meanwhile(std::function<void(long)> action)
+      : thread_([this, action = std::move(action)] {
+          for (long n = 0; !done_; ++n) action(n);
+        }) {}
+  Meanwhile(const Meanwhile&) = delete;
+  Meanwhile& operator=(const Meanwhile&) = delete;
+  ~Meanwhile() {
+    done_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tapestry::testing

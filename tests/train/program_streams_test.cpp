@@ -1,0 +1,103 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/train/refusal.h"
+
+/// What the program does where a standard stream is closed, broken or on a full disk.
+namespace tapestry {
+namespace {
+
+using test::Arguments;
+using test::Outcome;
+using test::Streams;
+using test::TrainedWorkplace;
+using test::Workplace;
+
+/// Every command that is there for what it prints.
+const std::vector<Arguments> printing_commands = {
+    {"--help"},
+    {"--version"},
+    {"train", "--help"},
+    {"translate", "--help"},
+    {"evaluate", "runs/tiny"},
+    {"translate", "runs/tiny"},
+    {"inspect", "runs/tiny"},
+    {"gradcheck", "tiny.yaml", "--coordinates", "2"},
+    {"gradcheck", "tiny.yaml", "--coordinates", "2", "--json"},
+    {"check", "tiny.yaml"},
+};
+
+/// A pipe whose reader is gone.
+class BrokenPipe {
+ public:
+  BrokenPipe() {
+    REQUIRE(::pipe2(ends_.data(), O_CLOEXEC) == 0);
+    ::close(ends_[0]);
+  }
+  ~BrokenPipe() { ::close(ends_[1]); }
+  BrokenPipe(const BrokenPipe&) = delete;
+  BrokenPipe& operator=(const BrokenPipe&) = delete;
+
+  int descriptor() const { return ends_[1]; }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+void check_output_error(const TrainedWorkplace& work, const Streams& streams) {
+  const auto before = work.contents();
+  for (const Arguments& arguments : printing_commands) {
+    CAPTURE(arguments);
+    const Outcome refused = work.run(arguments, streams);
+    CHECK(refused.code == 5);
+    CHECK(refused.err.starts_with("tapestry: error: standard output: could not be written"));
+    CHECK(refused.err.ends_with(
+        "\nhint: send it to a disk with free space, or to a program that reads all of it\n"));
+  }
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("every command that prints notices a full disk, a reader that left, a closed output") {
+  const TrainedWorkplace work;
+  work.write("input", "a\n");
+  const std::string input = work / "input";
+  const BrokenPipe pipe;
+  check_output_error(work, {.in = input, .out = "/dev/full"});
+  check_output_error(work, {.in = input, .out_descriptor = pipe.descriptor()});
+  check_output_error(work, {.in = input, .out = ""});
+}
+
+TEST_CASE("a run goes on to the same bytes without its reader, or with all its streams closed") {
+  const TrainedWorkplace work;
+  const std::string expected = test::read_text(work / work.checkpoint(12));
+  const BrokenPipe pipe;
+  for (const Streams& streams :
+       {Streams{.out = "/dev/full", .err = "/dev/full"},
+        Streams{.out_descriptor = pipe.descriptor()}, Streams{.in = "", .out = "", .err = ""}}) {
+    REQUIRE(work.run({"train", "tiny.yaml", "--fresh"}, streams).code == 0);
+    CHECK(test::read_text(work / work.checkpoint(12)) == expected);
+  }
+}
+
+TEST_CASE("the exit code tells of a refusal that nobody can read") {
+  const Workplace work;
+  for (const char* err : {"/dev/full", ""}) {
+    CHECK(work.run({"train", "nowhere.yaml"}, Streams{.err = err}).code == 2);
+    CHECK(work.run({"evaluate", "nowhere"}, Streams{.err = err}).code == 4);
+  }
+}
+
+TEST_CASE("a warning that nobody can read is no error") {
+  const TrainedWorkplace work;
+  std::filesystem::resize_file(work / work.checkpoint(12), 1000);
+  CHECK(work.run({"inspect", "runs/tiny"}, Streams{.err = "/dev/full"}).code == 0);
+}
+
+}  // namespace
+}  // namespace tapestry
