@@ -7,25 +7,12 @@
 #include <functional>
 #include <string>
 
-#include "train/hdf5_handle.h"
+#include "tests/train/hdf5_files.h"
 
 namespace tapestry::hdf5 {
 namespace {
 
 constexpr std::size_t user_block = 512;
-
-/// The bytes of a file in memory that `fill` makes with plain HDF5 calls.
-std::vector<std::byte> file_with(const std::function<void(hid_t file)>& fill) {
-  H5close();  // brings back what a Session turned off
-  const PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "create");
-  H5Pset_fapl_core(access.get(), 4096, 0);
-  File file(H5Fcreate(name_in_memory, H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), "create");
-  fill(file.get());
-  H5Fflush(file.get(), H5F_SCOPE_GLOBAL);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(H5Fget_file_image(file.get(), nullptr, 0)));
-  REQUIRE(H5Fget_file_image(file.get(), bytes.data(), bytes.size()) > 0);
-  return bytes;
-}
 
 /// What list_arrays says about such a file.
 std::string refusal(const std::function<void(hid_t file)>& fill) {
@@ -35,31 +22,6 @@ std::string refusal(const std::function<void(hid_t file)>& fill) {
     return error.what();
   }
   return "accepted";
-}
-
-PropertyList dataset_options() { return {H5Pcreate(H5P_DATASET_CREATE), "create"}; }
-
-Dataset create(hid_t file, const char* name, hid_t type, const std::vector<hsize_t>& shape,
-               const PropertyList& options = dataset_options()) {
-  const Dataspace space(
-      H5Screate_simple(static_cast<int>(shape.size()), shape.data(), shape.data()), "create");
-  return {H5Dcreate2(file, name, type, space.get(), H5P_DEFAULT, options.get(), H5P_DEFAULT),
-          "create"};
-}
-
-void add_digest(const Dataset& dataset, hid_t type = H5T_STD_U64LE) {
-  const Dataspace scalar(H5Screate(H5S_SCALAR), "create");
-  const Attribute attribute(
-      H5Acreate2(dataset.get(), digest_attribute, type, scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
-      "create");
-  const std::uint64_t digest = 7;
-  H5Awrite(attribute.get(), H5T_STD_U64LE, &digest);
-}
-
-void add_good_array(hid_t file, const char* name) {
-  const PropertyList options = dataset_options();
-  H5Pset_alloc_time(options.get(), H5D_ALLOC_TIME_EARLY);
-  add_digest(create(file, name, H5T_IEEE_F32LE, {2, 3}, options));
 }
 
 TEST_CASE("an image lists what was put in, in byte order of the paths") {
