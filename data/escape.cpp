@@ -13,7 +13,7 @@ namespace tapestry {
 
 namespace {
 
-constexpr std::size_t longest_excerpt = 100;  // characters
+constexpr std::size_t longest_excerpt = 60;  // characters
 
 void append_escaped(std::string& text, std::string_view bytes) {
   for (const char byte : bytes) {

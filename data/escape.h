@@ -10,7 +10,7 @@ namespace tapestry {
 /// or \x1B; ordinary text as it is.
 std::string escaped(std::string_view text);
 
-/// The same of the first 100 characters, followed by "..." if there are more: what a file holds may
+/// The same of the first 60 characters, followed by "..." if there are more: what a file holds may
 /// be as long as the file.
 std::string excerpt(std::string_view text);
 

@@ -32,6 +32,12 @@ std::size_t offset_of(std::string_view text, std::size_t index) {
   return offset;
 }
 
+BadCharacter stray_carriage_return(std::size_t offset) {
+  return {.offset = offset,
+          .name = "a carriage return without a line feed after it",
+          .hint = "make it end the line, with: tr '\\r' '\\n'"};
+}
+
 }  // namespace
 
 std::optional<BadCharacter> find_bad_character(std::string_view text, bool several_lines) {
@@ -40,6 +46,7 @@ std::optional<BadCharacter> find_bad_character(std::string_view text, bool sever
   for (std::size_t offset = 0; offset < valid.size();) {
     const Utf8Character c = character_at(valid, offset);
     if (is_control(c.code_point) && !(several_lines && is_layout(text, offset))) {
+      if (several_lines && c.code_point == '\r') return stray_carriage_return(offset);
       const auto number = static_cast<std::uint32_t>(c.code_point);
       return BadCharacter{offset, fmt::format("control character U+{:04X}", number)};
     }

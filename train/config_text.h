@@ -11,6 +11,7 @@ namespace tapestry {
 struct BadCharacter {
   std::size_t offset;  ///< in bytes
   std::string name;    ///< `byte 0xff, which is not UTF-8` or `control character U+0000`
+  std::string hint = "save the file as UTF-8 text";
 };
 
 /// The first byte of `text` that is not UTF-8 or begins a control character (C0, DEL, C1). Tab,

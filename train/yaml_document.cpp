@@ -54,10 +54,6 @@ std::optional<BadStretch> bad_stretch_of(std::string_view line) {
                       fmt::format("line of {} bytes, expected at most {}", line.size(), longest),
                       "check that this file is meant to be a config"};
   }
-  if (const std::size_t at = line.find('\r'); at != std::string_view::npos) {
-    return BadStretch{at, "found a carriage return without a line feed after it",
-                      "make it end the line, with: tr '\\r' '\\n'"};
-  }
   if (const std::size_t at = line.find(byte_order_mark); at != std::string_view::npos) {
     return BadStretch{at, "found a byte order mark, which belongs at the front of a file",
                       "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'"};
@@ -136,7 +132,7 @@ bool YamlDocument::check_characters(std::string_view text, ProblemList& problems
                 .line = breaks + 1,
                 .column = count_characters(line) + 1,
                 .source_line = fmt::format("{}?", line)},
-               fmt::format("found {}", bad->name), "save the file as UTF-8 text");
+               fmt::format("found {}", bad->name), bad->hint);
   return false;
 }
 

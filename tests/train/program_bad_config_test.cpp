@@ -72,7 +72,7 @@ const BadConfig bad_encodings[] = {
      "train: {}\n    ^\nhint: remove it, with: sed 's/\\xEF\\xBB\\xBF//g'"},
     {"line ends of an old Macintosh", "model:\r  d_model: 16\r",
      ":1:7: found a carriage return without a line feed after it\n"
-     "    model:\\r  d_model: 16\n          ^\n"
+     "    model:?\n          ^\n"
      "hint: make it end the line, with: tr '\\r' '\\n'"},
     {"a tab in the indentation", "model:\n\td_model: 16\n",
      ":2:1: found a tab in the indentation, expected spaces\n    \td_model: 16\n    ^\n"
@@ -372,7 +372,7 @@ TEST_CASE("a checkpoint is no config") {
   const TrainedWorkplace work;
   fs::copy(work / work.checkpoint(12), work / "bad.yaml");
   check_all_readers(work,
-                    ":1:9: found control character U+0001\n    TAPESTRY?\n            ^\n"
+                    ":1:9: found control character U+0002\n    TAPESTRY?\n            ^\n"
                     "hint: save the file as UTF-8 text");
 }
 

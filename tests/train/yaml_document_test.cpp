@@ -285,7 +285,7 @@ TEST_CASE("bytes that are not text are refused with their place") {
 TEST_CASE("a carriage return and a byte order mark inside a line are refused") {
   CHECK(problems_of("a:\n  b: 1\r  c: 2\n") ==
         "x:2:7: found a carriage return without a line feed after it\n"
-        "    b: 1\r  c: 2\n"
+        "    b: 1?\n"
         "        ^\n"
         "hint: make it end the line, with: tr '\\r' '\\n'");
   CHECK(problems_of("a:\n  \xEF\xBB\xBF"
