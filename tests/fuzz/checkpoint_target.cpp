@@ -63,24 +63,35 @@ void require_bounded(const Snapshot& snapshot, std::size_t file_size) {
   }
 }
 
-/// Whether a file of these bytes is accepted.
-bool read(const Bytes& file) try {
+/// Reads a file of these bytes, or has it refused.
+void read(const Bytes& file) try {
   OneFile files(file);
   require_bounded(read_checkpoint("x.h5", file.size() + 1, files), file.size());
-  return true;
 } catch (const CheckpointError& error) {
   constexpr std::size_t two_longest_paths = 2 * 256 * max_path_depth;
   fuzz::require_presentable(error.what(), 1000 + two_longest_paths);
   fuzz::require_presentable(error.hint());
-  return false;
 }
 
-void require_table_reads_back(const Bytes& file) try {
+void require_disjoint(const std::vector<ArrayEntry>& entries, const Envelope& envelope) {
+  std::vector<bool> taken(envelope.file_size);
+  for (const ArrayEntry& entry : entries) {
+    fuzz::require(entry.size == 0 || entry.offset >= envelope.hdf5_offset,
+                  "arrays lie behind the table");
+    for (std::uint64_t i = entry.offset; i < entry.offset + entry.size; ++i) {
+      fuzz::require(i < taken.size() && !taken[i], "arrays lie in the file and share no bytes");
+      taken[i] = true;
+    }
+  }
+}
+
+void require_good_table(const Bytes& file) try {
   const Envelope envelope = open_envelope(file, file.size(), "x.h5");
   const auto table = std::span(file).subspan(envelope_size, envelope.table_size);
   const auto entries = decode_table(table, {envelope.hdf5_offset, envelope.file_size}, "x.h5");
   fuzz::require(std::ranges::equal(encode_table(entries), table),
                 "only a table that encode_table() writes is read");
+  require_disjoint(entries, envelope);
 } catch (const CheckpointError&) {
   // read() has looked at it.
 }
@@ -129,5 +140,5 @@ void tapestry::fuzz::feed(std::string_view input) {
   set(file, &EnvelopeFields::digest_high, std::uint64_t{digest.high64});
   renew_checksum(file);
   read(file);
-  require_table_reads_back(file);
+  require_good_table(file);
 }

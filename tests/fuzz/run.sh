@@ -14,6 +14,10 @@ findings=$build/findings
 targets=(checkpoint config metrics text vocabulary)
 
 seconds=${1:-60}
+if [[ ! $seconds =~ ^([1-9][0-9]*|--merge)$ ]]; then
+  echo "run.sh: found '$seconds', expected a number of seconds or --merge" >&2
+  exit 2
+fi
 [ $# -eq 0 ] || shift
 [ $# -eq 0 ] || targets=("$@")
 
@@ -39,22 +43,25 @@ if [ "$seconds" = --merge ]; then
   exit
 fi
 
+# number PREFIX LOG: what follows the prefix at the start of a line, the last time it is said.
 number() { sed -n "s/^$1 *\([0-9]*\).*/\1/p" "$2" | tail -1; }
 
 failed=0
-printf '%-12s %14s %10s %10s %9s\n' target executions edges features findings
+TIMEFORMAT='%U %S'
+row='%-12s %14s %8s %8s %8s %9s\n'
+printf "$row" target executions cpu-s edges features findings
 for target in "${targets[@]}"; do
   mkdir -p "$work/$target" "$findings/$target"
   log=$build/$target.log
   dictionary=()
   [ ! -f "tests/fuzz/$target.dict" ] || dictionary=(-dict="tests/fuzz/$target.dict")
   status=0
-  fuzz "$target" -max_total_time="$seconds" -print_final_stats=1 "${dictionary[@]}" \
-    -artifact_prefix="$findings/$target/" "$work/$target" "$corpus/$target" >"$log" 2>&1 ||
-    status=$?
-  printf '%-12s %14s %10s %10s %9s\n' "$target" "$(number stat::number_of_executed_units: "$log")" \
-    "$(number '#[0-9]*.* cov:' "$log")" "$(number '#[0-9]*.* ft:' "$log")" \
-    "$([ $status -eq 0 ] && echo 0 || echo 1)"
+  cpu=$({ time fuzz "$target" -max_total_time="$seconds" -print_final_stats=1 \
+    "${dictionary[@]}" -artifact_prefix="$findings/$target/" "$work/$target" "$corpus/$target" \
+    >"$log" 2>&1; } 2>&1) || status=$?
+  printf "$row" "$target" "$(number stat::number_of_executed_units: "$log")" \
+    "$(awk '{printf "%.0f", $1 + $2}' <<<"$cpu")" "$(number '#[0-9]*.* cov:' "$log")" \
+    "$(number '#[0-9]*.* ft:' "$log")" "$([ $status -eq 0 ] && echo 0 || echo 1)"
   if [ $status -ne 0 ]; then
     failed=1
     grep -aE 'what\(\)|ERROR|SUMMARY|runtime error|Test unit written' "$log" || tail -5 "$log"
