@@ -107,7 +107,7 @@ void require_codec(const std::vector<std::string>& lines) {
 
 /// Input: a file of sentences, one a line.
 void tapestry::fuzz::feed(std::string_view bytes) try {
-  const std::vector<std::string> lines = read_text_lines(MemoryFile(bytes).path());
+  const std::vector<std::string> lines = read_text_file(MemoryFile(bytes).path()).lines;
   require_lines(bytes, lines);
   for (const std::string& line : lines) require_tokens(line);
   require_codec(lines);
