@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "data/error.h"
+#include "data/escape.h"
 #include "train/config_error.h"
 #include "train/config_listing.h"
 #include "train/error.h"
@@ -114,7 +115,7 @@ std::map<std::string, FileDigest> files_of(const Snapshot& snapshot) {
     FileDigest file;
     if (!(words >> key >> file.bytes >> std::hex >> file.digest) || words >> std::ws) {
       throw CheckpointError(fmt::format("{}: data/files: found `{}`, expected key, size and digest",
-                                        snapshot.origin(), line),
+                                        snapshot.origin(), excerpt(line)),
                             "use an earlier checkpoint of the run");
     }
     files[key] = file;

@@ -113,7 +113,7 @@ void require_told_digests(const WholeFile& file, const std::filesystem::path& pa
   if (damaged.empty()) return;
   throw DamagedCheckpoint(
       fmt::format("{}: {}: found another digest than the table of contents tells", path.string(),
-                  damaged.front()),
+                  excerpt(damaged.front())),
       "use a checkpoint that this program wrote");
 }
 

@@ -81,7 +81,11 @@ void RunDirectory::save(std::uint64_t step, const Snapshot& snapshot, const Rete
     throw std::invalid_argument("RunDirectory::save: keep_last is 0, expected at least 1");
   }
   write_checkpoint(checkpoint_path(step), snapshot, files_);
-  prune(step, retention);
+  try {
+    prune(step, retention);
+  } catch (const CheckpointError& error) {  // the folder could not be listed
+    throw OutputError(error.what(), error.hint());
+  }
 }
 
 void RunDirectory::probe(std::uint64_t bytes) const { probe_folder(checkpoints_, bytes, files_); }
@@ -100,14 +104,16 @@ std::vector<std::filesystem::path> RunDirectory::remove_stray_temporaries() {
 
 std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& folder) const {
   std::vector<std::string> names;
-  const int result = files_.list(folder.c_str(), names);
+  const int result = retry_interrupted([&] {
+    names.clear();
+    return files_.list(folder.c_str(), names);
+  });
   if (result != 0 && errno == ENOMEM) throw std::bad_alloc();
   // Where a file stands in the way of a folder there are no checkpoints either.
   if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
-    throw CheckpointError(
-        fmt::format("{}: could not list the checkpoints: {}", folder.string(),
-                    std::generic_category().message(errno)),
-        "give a run directory that this user can read");
+    throw CheckpointError(fmt::format("{}: could not list the checkpoints: {}", folder.string(),
+                                      std::generic_category().message(errno)),
+                          "give a run directory that this user can read");
   }
   std::ranges::sort(names);
   return names;
