@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <new>
+
 namespace tapestry::hdf5 {
 namespace {
 
@@ -9,6 +11,11 @@ std::mutex& library_mutex() {
   static std::mutex mutex;
   return mutex;
 }
+
+/// What the library takes for itself: its tables and caches.
+constexpr std::size_t library_bytes = std::size_t{4} << 20;
+
+void require_memory(std::size_t bytes) { ::operator delete(::operator new(bytes)); }
 
 /// Called for each entry of HDF5's error stack, innermost first; a result of 1 ends the walk.
 herr_t keep_first_reason(unsigned /*level*/, const H5E_error2_t* entry, void* reason) {
@@ -42,7 +49,8 @@ hid_t file_type(ElementType type) {
   throw Error("not an element type");
 }
 
-Session::Session() : lock_(library_mutex()) {
+Session::Session(std::size_t bytes) : lock_(library_mutex()) {
+  require_memory(library_bytes + bytes);
   require(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "silence its error messages");
   require(H5PLset_loading_state(0), "turn its plugins off");
   if (require(H5Lis_registered(H5L_TYPE_EXTERNAL), "look for external links") > 0) {

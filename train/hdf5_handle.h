@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <cstddef>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -41,7 +42,12 @@ inline constexpr const char* name_in_memory = "/dev/null/tapestry-checkpoint";
 /// errors, no plugins are loaded, external links are not followed.
 class Session {
  public:
-  Session();
+  /// Where malloc fails, libhdf5 1.10 crashes, corrupts the heap or fails ever after; so it is not
+  /// entered without the memory it will need.
+  ///
+  /// bytes   of memory that the work will take, besides what the library takes for itself
+  /// throws  std::bad_alloc if there is not so much; Error
+  explicit Session(std::size_t bytes = 0);
 
  private:
   std::lock_guard<std::mutex> lock_;

@@ -9,11 +9,13 @@ namespace {
 /// an eighth of its data.
 constexpr std::size_t smallest_growth = 64 * 1024;
 
+std::size_t growth(std::uint64_t data_size) { return smallest_growth + data_size / 8; }
+
 /// A new file without timestamps, which would make the bytes of equal files differ.
 File create_file(std::uint64_t data_size, std::size_t user_block_size) {
   const PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "prepare a file in memory");
   const PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "prepare a file in memory");
-  require(H5Pset_fapl_core(access.get(), smallest_growth + data_size / 8, 0), "keep off the disk");
+  require(H5Pset_fapl_core(access.get(), growth(data_size), 0), "keep off the disk");
   require(H5Pset_userblock(creation.get(), user_block_size), "set the user block");
   require(H5Pset_obj_track_times(creation.get(), false), "leave out timestamps");
   return {H5Fcreate(name_in_memory, H5F_ACC_TRUNC, creation.get(), access.get()),
@@ -78,8 +80,9 @@ std::vector<std::byte> image_of(const File& file, std::size_t user_block_size) {
 }  // namespace
 
 std::vector<std::byte> write_image(const Snapshot& snapshot, std::size_t user_block_size) {
-  const Session session;
-  File file = create_file(snapshot.byte_size(), user_block_size);
+  const std::uint64_t data_size = snapshot.byte_size();
+  const Session session(2 * data_size + growth(data_size));  // the file in memory and its copy
+  File file = create_file(data_size, user_block_size);
   for (const auto& [path, array] : snapshot) write_array(file, path, array);
   require(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), "flush the file in memory");
   std::vector<std::byte> image = image_of(file, user_block_size);
