@@ -1,0 +1,340 @@
+#include <fmt/format.h>
+#include <hdf5.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "tests/durability/memory_shortage.h"
+#include "tests/train/tiny_run.h"
+#include "train/checkpoint.h"
+#include "train/error.h"
+
+/// Lets the n-th allocation fail, alone or with all after it, while a checkpoint is loaded, a run
+/// is resumed, and a step is trained, validated and saved; then does the last under every limit on
+/// the address space from too little to enough.
+///
+/// Each failure has a process of its own. It must end with std::bad_alloc, OutputError or success,
+/// with the weights of a whole step, the old checkpoints whole, no file left over, and the run
+/// going on to the bytes that it would have had. After a failed allocation of its own libhdf5 may
+/// crash: then files are all that counts, and another process goes on with the run. Under a limit
+/// on the address space that must not happen.
+///
+///     failing_allocations [--full]      every n, and not about a hundred
+namespace tapestry {
+namespace {
+
+using test::Shortage;
+using Bytes = std::vector<std::byte>;
+
+constexpr unsigned max_seconds = 20;
+
+/// What is left of the run at the end of three steps, of which an attempt has the first two.
+struct Scene {
+  Config config;
+  ParallelCorpus corpus;
+  test::TinyRun start;
+  std::filesystem::path run_path = start.directory().path();
+  Bytes second, third;
+
+  Scene() : config(config_of_run()), corpus(load_corpus(config.data, ".")) {
+    start.train(config);
+    third = start.checkpoint_bytes(3);
+    second = start.checkpoint_bytes(2);
+    std::filesystem::remove(start.directory().checkpoint_path(3));
+  }
+
+  static Config config_of_run() {
+    Config config = test::tiny_config();
+    config.model.d_model = config.model.d_ff = 8;
+    config.train.steps = 3;
+    config.train.log_every = config.train.validate_every = config.train.save_every = 1;
+    config.train.keep_last = 3;
+    return config;
+  }
+};
+
+Bytes bytes_of(const Seq2SeqModel& model) {
+  Bytes bytes;
+  for (const NamedTensor& parameter : model.parameters) {
+    const auto values = std::as_bytes(parameter.tensor.values<float>());
+    bytes.insert(bytes.end(), values.begin(), values.end());
+  }
+  return bytes;
+}
+
+/// Takes up the run where its files have it.
+class GoingOn {
+ public:
+  GoingOn(const Scene& scene, const std::filesystem::path& folder)
+      : scene_(scene), directory_(folder), progress_(nullptr, 0, 3) {}
+
+  /// What was lost of the run: empty if it goes on and ends with the right bytes.
+  std::string loss() {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_.path())) {
+      if (is_temporary_name(entry.path().filename().string())) return "a file is left over";
+    }
+    if (read_file(directory_.checkpoint_path(2), 1 << 24) != scene_.second) return "step 2 is lost";
+    Trainer trainer(scene_.config, scene_.corpus, directory_, progress_);
+    trainer.resume(directory_.read_newest()->snapshot);
+    trainer.run();
+    const Bytes end = read_file(directory_.checkpoint_path(3), 1 << 24);
+    return end == scene_.third ? "" : "the run ends with other bytes";
+  }
+
+ private:
+  const Scene& scene_;
+  RunDirectory directory_;
+  Progress progress_;
+};
+
+/// A copy of the run, in which one action will run short of memory.
+class Attempt {
+ public:
+  explicit Attempt(const Scene& scene, const std::filesystem::path& folder)
+      : scene_(scene),
+        directory_(folder),
+        progress_(nullptr, 0, 3),
+        trainer_(scene.config, scene.corpus, directory_, progress_),
+        before_(bytes_of(trainer_.model())) {}
+  virtual ~Attempt() = default;
+
+  virtual void act() = 0;
+  /// What was lost, empty if nothing; memory is plentiful again.
+  virtual std::string loss(bool done) = 0;
+
+ protected:
+  void resume(Trainer& trainer) { trainer.resume(directory_.read_newest()->snapshot); }
+
+  std::string loss_of_going_on() { return GoingOn(scene_, directory_.path()).loss(); }
+
+  const Scene& scene_;
+  RunDirectory directory_;
+  Progress progress_;
+  Trainer trainer_;
+  Bytes before_;
+};
+
+struct Loading : Attempt {
+  using Attempt::Attempt;
+  void act() override { model_ = load_model(read_checkpoint(directory_.checkpoint_path(2))).model; }
+  std::string loss(bool done) override {
+    if (done != (model_ != nullptr)) return "half a model is loaded";
+    if (!done) return loss_of_going_on();
+    resume(trainer_);
+    return bytes_of(*model_) == bytes_of(trainer_.model()) ? "" : "another model is loaded";
+  }
+
+ private:
+  std::unique_ptr<Seq2SeqModel> model_;
+};
+
+struct Resuming : Attempt {
+  using Attempt::Attempt;
+  void act() override { resume(trainer_); }
+  std::string loss(bool done) override {
+    if (!done && bytes_of(trainer_.model()) != before_) return "the weights have changed";
+    return loss_of_going_on();
+  }
+};
+
+struct Training : Attempt {
+  Training(const Scene& scene, const std::filesystem::path& folder) : Attempt(scene, folder) {
+    resume(trainer_);
+    before_ = bytes_of(trainer_.model());
+    H5close();  // the first save of a process also sets HDF5 up
+  }
+  void act() override { trainer_.run(); }
+  std::string loss(bool /*done*/) override {
+    const Bytes after = bytes_of(trainer_.model());
+    const std::string lost = loss_of_going_on();
+    if (!lost.empty()) return lost;
+    const auto third = load_model(read_checkpoint(directory_.checkpoint_path(3)));
+    return after == before_ || after == bytes_of(*third.model) ? "" : "half a step is done";
+  }
+};
+
+enum class End { success, no_memory, no_output, other, crash };
+
+/// What a process tells of its attempt, in memory that it shares.
+struct Report {
+  End end = End::crash;
+  std::uint64_t allocations = 0;
+  bool hdf5_failed = false;  ///< libhdf5 was refused memory
+  std::array<char, 200> loss{};
+
+  bool has_loss() const { return loss[0] != '\0'; }
+  void tell(std::string_view text) {
+    text = text.substr(0, loss.size() - 1);
+    std::ranges::copy(text, loss.begin());
+    loss[text.size()] = '\0';
+  }
+};
+
+Report& shared_report() {
+  static auto* const report = static_cast<Report*>(
+      ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  return *report;
+}
+
+/// One way of running short of memory.
+struct Trial {
+  std::string what;
+  std::function<void()> begin;
+};
+
+Trial failing_allocation(std::uint64_t n, Shortage shortage) {
+  return {fmt::format("allocation {}{}", n, shortage == Shortage::lasting ? " and all later" : ""),
+          [=] { test::fail_allocation(n, shortage); }};
+}
+
+Trial limited_memory(std::uint64_t bytes) {
+  return {fmt::format("{} more bytes of memory", bytes), [=] { test::limit_memory(bytes); }};
+}
+
+End end_of(const std::function<void()>& action) try {
+  action();
+  return End::success;
+} catch (const std::bad_alloc&) {
+  return End::no_memory;
+} catch (const OutputError&) {
+  return End::no_output;
+}
+
+template <class Action>
+void attempt(const Scene& scene, const std::filesystem::path& folder, const Trial& trial) {
+  Report& report = shared_report();
+  Action action(scene, folder);
+  trial.begin();
+  const End end = end_of([&] { action.act(); });
+  report.allocations = test::end_shortage();
+  if (!test::failed_in_hdf5()) report.tell(action.loss(end == End::success));
+  report.end = end;
+}
+
+/// Runs `body` in a process of its own, which reports its exception itself; its death leaves the
+/// report as it is.
+void in_another_process(const std::function<void()>& body) {
+  const pid_t process = ::fork();
+  if (process != 0) {
+    ::waitpid(process, nullptr, 0);
+    return;
+  }
+  ::alarm(max_seconds);
+  try {
+    body();
+  } catch (const std::exception& error) {
+    test::end_shortage();
+    shared_report().end = End::other;
+    shared_report().tell(error.what());
+  }
+  ::_exit(0);
+}
+
+template <class Action>
+Report attempt_apart(const Scene& scene, const Trial& trial) {
+  const test::TemporaryFolder folder;
+  std::filesystem::copy(scene.run_path, folder / "run", std::filesystem::copy_options::recursive);
+  shared_report() = {};
+  in_another_process([&] { attempt<Action>(scene, folder / "run", trial); });
+  shared_report().hdf5_failed = test::failed_in_hdf5();
+  const Report report = shared_report();
+  if (!report.hdf5_failed) return report;
+  shared_report().tell("the run does not go on after libhdf5 failed");
+  in_another_process([&] {
+    shared_report().tell(GoingOn(scene, folder / "run").loss());
+    shared_report().end = report.end;
+  });
+  return shared_report();
+}
+
+/// How often an action ended in each way.
+class Tally {
+ public:
+  explicit Tally(const char* action) : action_(action) {}
+
+  void add(const Report& report, const Trial& trial) {
+    ++ends_[static_cast<std::size_t>(report.end)];
+    hdf5_crashes_ += report.end == End::crash && report.hdf5_failed;
+    const bool crashed = report.end == End::crash && !report.hdf5_failed;
+    if (!report.has_loss() && !crashed) return;
+    if (++losses_ > 10) return;
+    fmt::print("{}: {}: {}\n", action_, trial.what, crashed ? "crash" : report.loss.data());
+  }
+
+  bool report() const {
+    fmt::print(
+        "{}: {} successes, {} bad_alloc, {} OutputError, {} other errors, {} crashes ({} of them "
+        "of libhdf5 for want of its own memory), {} losses\n",
+        action_, ends_[0], ends_[1], ends_[2], ends_[3], ends_[4], hdf5_crashes_, losses_);
+    return losses_ == 0;
+  }
+
+ private:
+  const char* action_;
+  std::array<std::size_t, 5> ends_{};
+  std::size_t hdf5_crashes_ = 0, losses_ = 0;
+};
+
+/// Tries every n, or about `most` of them, evenly spread.
+template <class Action>
+bool fail_allocations(const char* name, const Scene& scene, std::optional<std::uint64_t> most) {
+  Tally tally(name);
+  const Trial none = failing_allocation(0, Shortage::once);
+  const std::uint64_t allocations = attempt_apart<Action>(scene, none).allocations;
+  const std::uint64_t stride = most ? std::max<std::uint64_t>(1, allocations / *most) : 1;
+  for (const Shortage shortage : {Shortage::once, Shortage::lasting}) {
+    for (std::uint64_t n = 1; n <= allocations; n += stride) {
+      const Trial trial = failing_allocation(n, shortage);
+      tally.add(attempt_apart<Action>(scene, trial), trial);
+    }
+  }
+  return tally.report() && allocations > 1000;
+}
+
+/// Limits the memory more and more generously until there is enough.
+bool limit_memory(const Scene& scene, std::uint64_t stride) {
+  Tally tally("train under a limit on memory");
+  std::size_t enough = 0, short_of_it = 0, hdf5_failures = 0;
+  for (std::uint64_t bytes = 0; enough < 5 && bytes < std::uint64_t{1} << 30; bytes += stride) {
+    const Trial trial = limited_memory(bytes);
+    const Report report = attempt_apart<Training>(scene, trial);
+    tally.add(report, trial);
+    hdf5_failures += report.hdf5_failed;
+    ++(report.end == End::success ? enough : short_of_it);
+  }
+  fmt::print("allocations inside libhdf5 failed in {} of them\n", hdf5_failures);
+  return tally.report() && enough == 5 && short_of_it > 0 && hdf5_failures == 0;
+}
+
+int run(bool full) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  kernels::set_num_threads(1);
+  const Scene scene;
+  const auto most = full ? std::nullopt : std::optional<std::uint64_t>(100);
+  const bool loads = fail_allocations<Loading>("load a model", scene, most);
+  const bool resumes = fail_allocations<Resuming>("resume a run", scene, most);
+  const bool trains = fail_allocations<Training>("train, validate and save", scene, most);
+  const bool limits = limit_memory(scene, full ? 4096 : 65536);
+  return loads && resumes && trains && limits ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tapestry
+
+int main(int argc, char** argv) {
+  return tapestry::run(argc > 1 && std::string_view(argv[1]) == "--full");
+}
