@@ -64,17 +64,20 @@ class Assignments {
 
  private:
   void add(const std::string& path, const Tensor& tensor) {
+    const bool squares = path.starts_with(optimizer_group + "second_moment/");
     dispatch(tensor.dtype(), [&]<class T>() {
       for (const T value : snapshot_.get<T>(path, stored_shape(tensor))) {
-        if (!std::isfinite(value)) refuse_value(path, value);
+        if (!std::isfinite(value)) refuse_value(path, value, "finite numbers");
+        if (squares && value < 0) refuse_value(path, value, "a mean of squares");
       }
     });
     targets_.push_back({path, tensor});
   }
 
-  [[noreturn]] void refuse_value(const std::string& path, double value) const {
+  [[noreturn]] void refuse_value(const std::string& path, double value,
+                                 std::string_view expected) const {
     throw CheckpointError(
-        fmt::format("{}: {}: found {}, expected finite numbers", snapshot_.origin(), path, value),
+        fmt::format("{}: {}: found {}, expected {}", snapshot_.origin(), path, value, expected),
         "use an earlier checkpoint of the run");
   }
 
@@ -168,7 +171,8 @@ TrainingState state_of(const Snapshot& snapshot) {
                    .tokens = count("train/running_tokens")};
   state.best_loss = snapshot.get_scalar<double>("train/best_loss");
   if (std::isfinite(state.best_loss)) state.best_step = count("train/best_step");
-  state.metrics = MetricsTable(snapshot.get_text("train/metrics"));
+  state.metrics =
+      MetricsTable(snapshot.get_text("train/metrics"), snapshot.origin() + ": train/metrics");
   add_later_state(snapshot, state);
   return state;
 }

@@ -216,6 +216,16 @@ TEST_CASE("a parameter that is not finite is refused") {
         "hint: use an earlier checkpoint of the run");
 }
 
+TEST_CASE("a second moment below zero is refused, a first one is not") {
+  Run run(1), copy(2);
+  const Snapshot snapshot = run.snapshot();
+  CHECK(refusal(with(snapshot, "optimizer/second_moment/output.bias", floats({7}, 7, -1))) ==
+        "file.h5: optimizer/second_moment/output.bias: found -1, expected a mean of squares\n"
+        "hint: use an earlier checkpoint of the run");
+  CHECK_NOTHROW(restore(with(snapshot, "optimizer/first_moment/output.bias", floats({7}, 7, -1)),
+                        copy.parts()));
+}
+
 TEST_CASE("a config that cannot be used is refused with its own errors") {
   Run run(1);
   Snapshot text;
