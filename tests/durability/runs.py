@@ -201,11 +201,15 @@ class Reference:
         require(path.read_bytes() == (self.kept / path.name).read_bytes(),
                 f"{path}: not the bytes of an uninterrupted run")
 
-    def check_finished(self, run):
-        """The run has ended as the reference did and left nothing behind."""
+    def check_end(self, run):
+        """The run has ended as the reference did."""
         self.check(run, self.last)
         metrics = (run.directory / "metrics.csv").read_bytes()
         require(metrics == self.metrics, f"{run.directory}: not the reference's metrics.csv")
+
+    def check_finished(self, run):
+        """The run has ended as the reference did and left nothing behind."""
+        self.check_end(run)
         self.check_clean(run)
 
     @staticmethod
