@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <sstream>
 
@@ -27,9 +28,12 @@ constexpr std::array<std::string_view, 17> narrow_cores = {
     "Athlon",  "Opteron", "Nano",   "Bobcat",     "Opteron_SSE3",
 };
 
-std::string read_all(const std::filesystem::path& path) {
+/// Empty if the file cannot be read: nothing here is worth ending a run for.
+std::string read_all(const std::filesystem::path& path) try {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
+} catch (const std::ios_base::failure&) {  // thrown even by streams that are not to throw
+  return "";
 }
 
 /// The control group of this process in the hierarchy of version 2.

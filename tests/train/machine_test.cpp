@@ -79,6 +79,12 @@ TEST_CASE("the tightest quota of a control group and those above it counts") {
   CHECK(cpu_quota(root.path(), "/") == no_limit);
 }
 
+TEST_CASE("a quota that cannot be read is none") {
+  const TemporaryFolder root;
+  std::filesystem::create_directories(root / "cpu.max");  // opens, and fails when it is read
+  CHECK(cpu_quota(root.path(), "/") == no_limit);
+}
+
 /// A build that leaves products to an OpenBLAS that takes a new processor for an old one.
 Blas slow_blas() {
   return {.used = true, .core = "Prescott", .core_is_set = false, .wider_vectors_exist = true};
