@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/train/memory_limit.h"
 #include "tests/train/refusal.h"
 #include "train/config.h"
 #include "train/config_error.h"
@@ -256,14 +256,10 @@ TEST_CASE("a value of the wrong type is refused in the place of every key") {
 
 /// Runs the program where it may not take more than half a gigabyte, or much time.
 Outcome run_in_bounds(const Workplace& work, const Arguments& arguments) {
-  rlimit before{};
-  ::getrlimit(RLIMIT_AS, &before);
-  const rlimit tight{rlim_t{512} << 20, before.rlim_max};
-  ::setrlimit(RLIMIT_AS, &tight);  // what the program inherits
+  const test::MemoryLimit limit(std::size_t{512} << 20);
   const auto start = std::chrono::steady_clock::now();
   Outcome outcome = work.run(arguments);
   const auto time = std::chrono::steady_clock::now() - start;
-  ::setrlimit(RLIMIT_AS, &before);
   CHECK(time < std::chrono::seconds(10));
   return outcome;
 }

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/meanwhile.h"
+#include "tests/train/memory_limit.h"
 #include "tests/train/refusal.h"
 #include "train/checkpoint_file.h"
 
@@ -240,14 +240,10 @@ TEST_CASE("a gigabyte in one line costs neither time nor memory") {
   const TrainedTextWorkplace work;
   work.write("train.de", std::string(2 * mebibyte, 'x'));
   fs::resize_file(work / "train.de", 1024 * mebibyte);
-  rlimit before{};
-  ::getrlimit(RLIMIT_AS, &before);
-  const rlimit tight{768 * mebibyte, before.rlim_max};
-  ::setrlimit(RLIMIT_AS, &tight);  // what the program inherits
+  const test::MemoryLimit limit(768 * mebibyte);
   const auto start = std::chrono::steady_clock::now();
   const Outcome refused = work.run({"evaluate", "runs/text"});
   const auto time = std::chrono::steady_clock::now() - start;
-  ::setrlimit(RLIMIT_AS, &before);
   CHECK(refused.code == 3);
   CHECK(refused.err == "tapestry: error: " + work.at("train.de") + ":1:" + too_long + "\n");
   CHECK(time < std::chrono::seconds(5));
