@@ -80,7 +80,7 @@ TEST_CASE("the tightest quota of a control group and those above it counts") {
 }
 
 TEST_CASE("a quota that cannot be read is none") {
-  const TemporaryFolder root;
+  const test::TemporaryFolder root;
   std::filesystem::create_directories(root / "cpu.max");  // opens, and fails when it is read
   CHECK(cpu_quota(root.path(), "/") == no_limit);
 }
