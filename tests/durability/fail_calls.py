@@ -134,6 +134,8 @@ class Trials:
             if outcome.code == 0:
                 self.reference.check_end(run)
             self.reference.finish(run)
+            if deletes:  # else it may stay: a run that is finished touches nothing any more
+                self.reference.check_clean(run)
         except Failure as failure:
             raise Failure(f"{trial}: {failure}\n{outcome}") from failure
         shutil.rmtree(run.folder)

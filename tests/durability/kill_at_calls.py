@@ -52,6 +52,7 @@ class Scenario:
         inside = any(".h5.tmp-" in path.name and path.name != LEFT_BEFORE
                      for path in run.temporaries())
         self.reference.finish(run)
+        self.reference.check_clean(run)
         shutil.rmtree(run.folder)
         return inside
 

@@ -225,7 +225,7 @@ class Reference:
             require(resumed_step(outcome.out) in (before[-1], None) and
                     ("is finished" in outcome.out or resumed_step(outcome.out) is not None),
                     f"{run.directory}: expected it to resume at step {before[-1]}: {outcome}")
-        self.check_finished(run)
+        self.check_end(run)
 
 
 def parse_arguments(description, add_more=None):

@@ -102,6 +102,7 @@ class Disks:
             self._check(run, outcome)
             disk.grow()
             self.reference.finish(run)
+            self.reference.check_clean(run)
         except Failure as failure:
             disk_text = f"a disk of {pages} pages, for {inodes or 'any number of'} files"
             raise Failure(f"{disk_text}: {failure}\n{outcome}") from failure
