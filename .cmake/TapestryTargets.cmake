@@ -17,6 +17,11 @@ if(TAPESTRY_SANITIZE)
   target_compile_options(tapestry_compile_options INTERFACE
     -fsanitize=${TAPESTRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(tapestry_compile_options INTERFACE -fsanitize=${TAPESTRY_SANITIZE})
+  if(TAPESTRY_SANITIZE STREQUAL thread)
+    # The thread sanitizer does not know fences. The one there is decides when a worker of the thread
+    # pool may sleep, never which thread may touch what.
+    target_compile_options(tapestry_compile_options INTERFACE -Wno-tsan)
+  endif()
 endif()
 
 # Headers that take seconds to compile, compiled once for each target that uses them.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds Tapestry and runs all its tests, from nothing: tests/run.sh [PRESET]
-# PRESET is release (the default), debug or asan; see CMakePresets.json.
+# PRESET is release (the default), debug, asan or tsan; see CMakePresets.json.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
