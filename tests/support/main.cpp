@@ -3,6 +3,11 @@
 
 #include <csignal>
 
+#if defined(__SANITIZE_ADDRESS__)
+/// An allocation that is too large fails, as it does without the sanitizer, and does not abort.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+#endif
+
 int main(int argc, char** argv) {
   // Under nohup, or in the background of a script, these are ignored, and a program that is
   // ignoring a signal goes on doing so: tests that stop runs would wait for ever.
