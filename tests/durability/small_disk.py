@@ -21,6 +21,7 @@ NAMESPACE = "TAPESTRY_IN_NAMESPACE"  # set once the process has mounts of its ow
 
 libc = ctypes.CDLL(None, use_errno=True)
 MS_REMOUNT = 32
+MNT_DETACH = 2
 
 
 def enter_namespace(folder):
@@ -55,7 +56,8 @@ class Disk:
         self._mount(MS_REMOUNT, 0, 0)
 
     def remove(self):
-        if libc.umount2(os.fsencode(self.folder), 0) != 0:
+        # A process that another thread starts holds our open files for a moment.
+        if libc.umount2(os.fsencode(self.folder), MNT_DETACH) != 0:
             raise OSError(ctypes.get_errno(), f"umount {self.folder}")
         self.folder.rmdir()
 

@@ -21,6 +21,7 @@ class Call:
     name: str
     nth: int   # among those of its name, from 1
     what: str  # the call with the paths it is about, the same in every run
+    alike: int = 1  # which one this is of the calls of which `what` says the same
 
     def __str__(self):
         return f"{self.what} (number {self.nth} of its name)"
@@ -52,7 +53,7 @@ def _parse(trace, folder):
     """The calls of the main thread in a trace, each with its line. The first line is its execve."""
     lines = trace.read_text(errors="replace").splitlines()
     main = lines[0].split()[0]
-    counts, calls = {}, []
+    counts, alike, calls = {}, {}, []
     for line in lines:
         found = re.match(rf"{main} +(\w+)\((.*)", line)
         if not found:
@@ -62,7 +63,8 @@ def _parse(trace, folder):
         # Neither what is read and written is a path, nor what is returned.
         arguments = rest.split(', "')[0] if name in DATA_CALLS else rest.rsplit(" = ", 1)[0]
         what = " ".join([name, *_paths(arguments, folder)])
-        calls.append((Call(name, counts[name], what), line))
+        alike[what] = alike.get(what, 0) + 1
+        calls.append((Call(name, counts[name], what, alike[what]), line))
     return calls
 
 
@@ -89,7 +91,7 @@ def _inject(run, command, call, fault, onwards, offset):
     outcome, calls = _execute(run, command, options)
     aim = (call.name, nth)
     hit = next((found for found in calls if (found[0].name, found[0].nth) == aim), None)
-    if hit is None or hit[0].what != call.what:
+    if hit is None or (hit[0].what, hit[0].alike) != (call.what, call.alike):
         raise Elsewhere(f"meant {call}, hit {hit[0] if hit else 'nothing'}: {outcome}")
     return outcome, calls, hit[1]
 
