@@ -25,8 +25,9 @@ fi
 
 # What is left out, by the names of test cases, and why.
 declare -A left_out=(
-  # Minutes for one product of some gigaflops; the other tests of products take the same code.
-  [autograd]='products beyond the size of a split*'
+  # Minutes for one product of some gigaflops, which other tests of products cover. And a sum that
+  # is compared with one in 80 bits, of which valgrind makes 64.
+  [autograd]='products beyond the size of a split*,the sum of squares of float32 values*'
 )
 
 failed=0
