@@ -96,8 +96,9 @@ TEST_CASE("a message about a token is short and has no control characters") {
   const std::string specials = "<pad>\n<unk>\n<bos>\n<eos>\n";
   const std::string token = "a\x1B[31m" + std::string(1'000'000, 'x');
   const std::string start = "'a\\x1B[31m" + std::string(54, 'x') + "...'";
-  CHECK(refusal([&] { Vocabulary::from_text(specials + token); })
-            .starts_with("vocabulary: line 5: found the end of the text after " + start + ", "));
+  CHECK(refusal([&] {
+          Vocabulary::from_text(specials + token);
+        }).starts_with("vocabulary: line 5: found the end of the text after " + start + ", "));
   CHECK(refusal([&] { Vocabulary::from_text(specials + token + "\n" + token + "\n"); }) ==
         "vocabulary: line 6: found " + start + ", which line 5 has already");
   CHECK(refusal([&] { Vocabulary::from_text(token + "\n"); }) ==
