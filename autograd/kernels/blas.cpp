@@ -1,7 +1,5 @@
 #include "autograd/kernels/blas.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <xtensor-blas/xblas.hpp>
 
@@ -28,11 +26,7 @@ void keep_blas_single_threaded() {
 void require_room_for_buffers() {
   constexpr std::size_t buffer = std::size_t{128} << 20;  // of its kernels for x86-64
   static const bool done = [] {
-    const std::size_t bytes = num_threads() * buffer;
-    void* const room =
-        ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == MAP_FAILED) throw OutOfMemory(bytes, memory_statistics().bytes_in_use);
-    ::munmap(room, bytes);
+    require_address_space(num_threads() * buffer);
     return true;
   }();
   static_cast<void>(done);

@@ -1,5 +1,7 @@
 #include "autograd/kernels/memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -107,6 +109,11 @@ class Pool {
     release_unused_locked();
   }
 
+  std::size_t restart_peak() {
+    const std::lock_guard lock(mutex_);
+    return statistics_.peak_bytes_in_use = statistics_.bytes_in_use;
+  }
+
   MemoryStatistics statistics() {
     const std::lock_guard lock(mutex_);
     return statistics_;
@@ -117,25 +124,43 @@ class Pool {
     return sizeof(Block) + class_bytes(size_class);
   }
 
-  /// Of its class, or a larger one before the system is asked: batches of many lengths would
-  /// otherwise keep blocks of every length at once, several times what any of them needs.
+  /// Of its class; where the pool would grow beyond its bounds, a larger one, or a new one after it
+  /// has given back what it can.
   Block* take_free_or_new(std::size_t bytes) {
     if (bytes > most_bytes) throw OutOfMemory(bytes, statistics_.bytes_in_use);
     const std::uint32_t size_class = class_of(bytes);
-    const std::uint32_t last = class_bytes(size_class) < smallest_released
-                                   ? size_class
-                                   : size_class + classes_per_power_of_two;
-    for (std::uint32_t candidate = size_class; candidate <= last; ++candidate) {
-      if (Block* const block = free_[candidate]; block != nullptr) {
-        free_[candidate] = block->next_free;
-        return block;
-      }
+    if (Block* const block = take_free(size_class, size_class)) return block;
+    if (would_keep_too_much(whole_size(size_class))) {
+      const bool may_be_larger = class_bytes(size_class) >= smallest_released;
+      const std::uint32_t largest = size_class + (may_be_larger ? classes_per_power_of_two : 0);
+      if (Block* const block = take_free(size_class, largest)) return block;
+      release_unused_locked();
     }
     try {
       return take_from_system(size_class);
     } catch (const std::bad_alloc&) {
       throw OutOfMemory(bytes, statistics_.bytes_in_use);
     }
+  }
+
+  /// Of the smallest of these classes that has one, or null.
+  Block* take_free(std::uint32_t smallest, std::uint32_t largest) {
+    for (std::uint32_t size_class = smallest; size_class <= largest; ++size_class) {
+      Block* const block = free_[size_class];
+      if (block == nullptr) continue;
+      free_[size_class] = block->next_free;
+      return block;
+    }
+    return nullptr;
+  }
+
+  /// Work of ever new sizes must not add up to much more than was ever in use: a limit on memory
+  /// may be one that kills instead of refusing.
+  bool would_keep_too_much(std::size_t bytes) const {
+    constexpr std::size_t always_kept = Region::usual_bytes;
+    const std::size_t peak =
+        std::max(statistics_.peak_bytes_in_use, statistics_.bytes_in_use + bytes);
+    return statistics_.bytes_reserved + bytes > peak + peak / 4 + always_kept;
   }
 
   Block* take_from_system(std::uint32_t size_class) try {
@@ -235,6 +260,16 @@ bool Memory::unique() const {
 
 void release_unused_memory() { detail::pool().release_unused(); }
 
+void require_address_space(std::size_t bytes) {
+  // Not by operator new: the compiler may leave out what is deleted at once.
+  void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) throw OutOfMemory(bytes, memory_statistics().bytes_in_use);
+  ::munmap(room, bytes);
+}
+
 MemoryStatistics memory_statistics() { return detail::pool().statistics(); }
+
+std::size_t restart_memory_peak() { return detail::pool().restart_peak(); }
 
 }  // namespace tapestry::kernels

@@ -30,10 +30,11 @@ struct Block;
 /// Shared ownership of a block of memory that starts on a 64-byte boundary.
 ///
 /// Blocks come from one pool for the whole process. A released block stays in the pool and is
-/// handed out again to the next request of its size class, or of a class up to half as large, so
-/// that work on sizes seen before takes nothing from the system: first-touch page faults cost more
-/// than most kernels. The contents of a
-/// new block are undefined. Handles may be copied and released on any thread.
+/// handed out again to the next request of its size class, so that work on sizes seen before takes
+/// nothing from the system: first-touch page faults cost more than most kernels. Where the pool
+/// would come to hold over a quarter more than was ever in use at once, and 32 MiB, a free block up
+/// to twice as large serves too, and free blocks go back to the system before more is taken. The
+/// contents of a new block are undefined. Handles may be copied and released on any thread.
 class Memory {
  public:
   Memory() = default;
@@ -61,6 +62,10 @@ class Memory {
 /// be taken again. Happens by itself before OutOfMemory.
 void release_unused_memory();
 
+/// Throws OutOfMemory unless the system would give the process so many bytes more. For libraries
+/// that do not take a refusal well: ask before they do.
+void require_address_space(std::size_t bytes);
+
 /// What the pool holds; a step that only reuses memory leaves `system_allocations` as it was.
 struct MemoryStatistics {
   std::uint64_t system_allocations = 0;  ///< blocks ever made, from memory of the system
@@ -69,6 +74,9 @@ struct MemoryStatistics {
   std::size_t peak_bytes_in_use = 0;
 };
 MemoryStatistics memory_statistics();
+
+/// Makes the peak what is in use now, and returns that.
+std::size_t restart_memory_peak();
 
 namespace detail {
 void* pool_allocate(std::size_t bytes);

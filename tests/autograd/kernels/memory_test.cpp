@@ -68,7 +68,9 @@ TEST_CASE("a released block is handed out again to the next request of its size 
 /// Larger than any block of another test, and never touched.
 constexpr std::size_t huge = std::size_t{1} << 28;
 
-TEST_CASE("a free block up to twice as large serves before the system is asked") {
+TEST_CASE("a free block up to twice as large serves where the pool would hold too much") {
+  release_unused_memory();
+  restart_memory_peak();
   const std::byte* const larger = Memory(2 * huge).data();
   const auto before = memory_statistics();
   const Memory half(huge);
@@ -77,14 +79,25 @@ TEST_CASE("a free block up to twice as large serves before the system is asked")
   CHECK(memory_statistics().bytes_in_use - before.bytes_in_use == 2 * huge);
 }
 
-TEST_CASE("a block more than twice as large stays free, and any larger one for a small request") {
+TEST_CASE("as long as the pool holds little, every size has blocks of its own") {
   release_unused_memory();
-  const std::byte* const large = Memory(4 * huge).data();
-  CHECK(Memory(huge).data() != large);
+  restart_memory_peak();
+  const std::byte* const larger = Memory(1 << 20).data();
+  const Memory half(1 << 19);
+  CHECK(half.data() != larger);
+  CHECK(Memory(1 << 20).data() == larger);
+}
+
+TEST_CASE("blocks of ever new sizes do not add up") {
   release_unused_memory();
-  const std::byte* const small = Memory(5000).data();
-  const Memory smaller(3000);
-  CHECK(smaller.data() != small);
+  const std::size_t others = restart_memory_peak();
+  for (std::size_t bytes = huge / 8; bytes < 4 * huge; bytes += huge / 8) {
+    CAPTURE(bytes);
+    const Memory memory(bytes);
+    const auto statistics = memory_statistics();
+    CHECK(statistics.bytes_reserved < statistics.peak_bytes_in_use * 5 / 4 + others + (40 << 20));
+  }
+  release_unused_memory();
 }
 
 TEST_CASE("sizes seen before take nothing from the system, in any order") {
@@ -186,6 +199,11 @@ TEST_CASE("an impossible request throws bad_alloc and leaves the pool as it was"
   const MemoryStatistics after = memory_statistics();
   CHECK(after.bytes_in_use == before.bytes_in_use);
   CHECK(after.system_allocations == before.system_allocations);
+}
+
+TEST_CASE("address space is there for some bytes, and not for more than a machine has") {
+  CHECK_NOTHROW(require_address_space(1'000'000));
+  CHECK_THROWS_AS(require_address_space(std::size_t{1} << 60), OutOfMemory);
 }
 
 TEST_CASE("blocks held at once do not overlap") {
