@@ -52,6 +52,12 @@ class RunDirectoryInUse : public ProgramError {
   using ProgramError::ProgramError;
 };
 
+/// The process cannot have the memory that is needed.
+class MemoryError : public ProgramError {
+ public:
+  using ProgramError::ProgramError;
+};
+
 /// A loss or a gradient is NaN or infinite. The weights are those of the step before.
 class NumericError : public ProgramError {
  public:

@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <functional>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "autograd/kernels/memory.h"
 #include "data/error.h"
 #include "data/escape.h"
 #include "train/commands/commands.h"
@@ -49,8 +51,26 @@ int fail(ExitCode code, const std::string& message, const std::string& hint = ""
   return static_cast<int>(code);
 }
 
+/// What to do when a command finds no memory.
+std::string memory_hint(std::string_view command) {
+  if (command == "train") {
+    return "try a smaller train.batch_size with a larger train.accumulate, or a smaller model "
+           "(model.d_model, model.num_encoder_layers, model.num_decoder_layers)";
+  }
+  if (command == "translate") return "give it shorter lines, or more memory (see `ulimit -v`)";
+  if (command == "check" || command == "gradcheck") {
+    return "try a smaller model, such as model.d_model=32, or give it more memory (see `ulimit "
+           "-v`)";
+  }
+  return "end other programs or give it more memory (see `ulimit -v`)";
+}
+
+int out_of_memory(const std::string& detail, std::string_view command) {
+  return fail(ExitCode::memory, "the system has no more memory" + detail, memory_hint(command));
+}
+
 /// Runs a command and names the exit code of what it throws.
-int guarded(const std::function<int()>& command) {
+int guarded(std::string_view name, const std::function<int()>& command) {
   try {
     return command();
   } catch (const ConfigError& error) {
@@ -67,9 +87,14 @@ int guarded(const std::function<int()>& command) {
     return fail(ExitCode::numeric, error.what(), error.hint());
   } catch (const InputError& error) {
     return fail(ExitCode::data, error.what(), error.hint());
+  } catch (const MemoryError& error) {
+    return fail(ExitCode::memory, error.what(), error.hint());
+  } catch (const kernels::OutOfMemory& error) {
+    return out_of_memory(fmt::format(": {}", error.what()), name);
   } catch (const std::bad_alloc&) {
-    return fail(ExitCode::memory, "the system has no more memory",
-                "try a smaller train.batch_size with train.accumulate, or a smaller model");
+    return out_of_memory("", name);
+  } catch (const std::length_error&) {  // of a container: more than any memory could hold
+    return out_of_memory("", name);
   } catch (const std::exception& error) {
     return fail(ExitCode::bug, fmt::format("{} (this is a bug of tapestry)", error.what()),
                 "please report it with the command line and the config");
@@ -309,14 +334,14 @@ int CommandLine::run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return refuse_arguments(error.what());
   }
-  return guarded(action_);
+  return guarded(app_.get_subcommands().front()->get_name(), action_);
 }
 
 }  // namespace
 
 int run_program(int argc, char** argv) {
   prepare_standard_streams();
-  return guarded([&] { return CommandLine().run(argc, argv); });
+  return guarded("", [&] { return CommandLine().run(argc, argv); });
 }
 
 }  // namespace tapestry

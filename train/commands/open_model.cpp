@@ -12,6 +12,7 @@
 #include "train/commands/open_run.h"
 #include "train/config_error.h"
 #include "train/known_words.h"
+#include "train/memory_need.h"
 #include "train/sentence_limit.h"
 
 namespace tapestry {
@@ -22,14 +23,10 @@ bool is_run_or_checkpoint(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored) || path.extension() == ".h5";
 }
 
-VocabularySizes sizes_of(const ParallelCorpus& corpus) {
-  return {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()};
-}
-
 std::unique_ptr<Seq2SeqModel> copy_of(const Seq2SeqModel& model, const Config& config,
                                       const ParallelCorpus& corpus, DType dtype) {
-  auto copy =
-      std::make_unique<Seq2SeqModel>(config.model, sizes_of(corpus), dtype, config.train.seed);
+  auto copy = std::make_unique<Seq2SeqModel>(config.model, vocabulary_sizes(corpus), dtype,
+                                             config.train.seed);
   for (NamedTensor to : copy->parameters) {
     const Tensor from = model.parameters.find(to.name)->tensor.copied(dtype);
     dispatch(dtype, [&]<class T>() {
@@ -42,8 +39,9 @@ std::unique_ptr<Seq2SeqModel> copy_of(const Seq2SeqModel& model, const Config& c
 ConfiguredModel untrained(const std::string& path, const std::vector<std::string>& overrides) {
   Config config = load_config(path, overrides);
   ParallelCorpus corpus = load_corpus(config.data, ".");
-  auto model = std::make_unique<Seq2SeqModel>(config.model, sizes_of(corpus), DType::float64,
-                                              config.train.seed);
+  require_memory_for_model(config, corpus, read_available_memory());
+  auto model = std::make_unique<Seq2SeqModel>(config.model, vocabulary_sizes(corpus),
+                                              DType::float64, config.train.seed);
   return {.config = std::move(config),
           .corpus = std::move(corpus),
           .origin = fmt::format("{}, initial values", path),

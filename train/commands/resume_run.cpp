@@ -17,6 +17,7 @@
 #include "train/exit_code.h"
 #include "train/format.h"
 #include "train/machine.h"
+#include "train/memory_need.h"
 #include "train/resume_policy.h"
 #include "train/run_lock.h"
 
@@ -109,6 +110,8 @@ int go_on(const RunDirectory& listed, const TrainArguments& arguments, Plan plan
   kernels::set_num_threads(plan.config.train.threads);
   const ResumedCorpus data =
       load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
+  const AvailableMemory available = read_available_memory();
+  require_memory_for_model(plan.config, data.corpus, available);
   Progress progress(stdout, plan.checkpoint.step, plan.config.train.steps);
   Trainer trainer(plan.config, data.corpus, directory, progress);
   trainer.resume(plan.checkpoint.snapshot);
@@ -126,6 +129,7 @@ int go_on(const RunDirectory& listed, const TrainArguments& arguments, Plan plan
   tell_changes(plan, data, trainer, progress);
   plan.checkpoint.snapshot = Snapshot();  // as large as the model: not to be kept for the whole run
   describe(trainer, data.corpus, run, progress);
+  prepare_memory(trainer, data.corpus, available, progress);
   return run_to_the_end(trainer, run,
                         {.started = started, .signals = signals, .profiled = arguments.profile},
                         progress);

@@ -13,6 +13,7 @@
 #include "train/exit_code.h"
 #include "train/format.h"
 #include "train/machine.h"
+#include "train/memory_need.h"
 
 namespace tapestry {
 namespace {
@@ -65,6 +66,22 @@ void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::s
   for (const auto& warning : {warning_about_cores(read_cores(), kernels::num_threads()),
                               warning_about_blas(read_blas())}) {
     if (warning) progress.message(*warning);
+  }
+}
+
+void prepare_memory(const Trainer& trainer, const ParallelCorpus& corpus,
+                    const AvailableMemory& available, Progress& progress) {
+  const Config& config = trainer.config();
+  MemoryNeed need = need_of_model(config, corpus);
+  need.step = estimate_step(trainer.model(), corpus, config);
+  const Batch largest = largest_batch(corpus.train, config.train.batch_size);
+  progress.message(to_line(need, largest, available));
+  if (const auto warning = warning_about_memory(need, available)) progress.message(*warning);
+  warm_up(trainer.model(), largest, config);
+  if (const std::size_t threads = kernels::threads_at_work(); threads < kernels::num_threads()) {
+    progress.message(fmt::format(
+        "warning: threads: {} instead of {}, the system gives no more (ulimit -u, ulimit -v)",
+        threads, kernels::num_threads()));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "data/corpus.h"
+#include "train/available_memory.h"
 #include "train/config.h"
 #include "train/progress.h"
 #include "train/run_directory.h"
@@ -19,6 +20,12 @@ void write_config(const RunDirectory& directory, const Config& config);
 /// Tells the user of the data, the model and what may slow the run down.
 void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::string& run_dir,
               Progress& progress);
+
+/// Tells the user how much memory the run needs of what was available before its model was made,
+/// and takes what its largest step needs, so that a lack shows now rather than after hours.
+/// throws  kernels::OutOfMemory.
+void prepare_memory(const Trainer& trainer, const ParallelCorpus& corpus,
+                    const AvailableMemory& available, Progress& progress);
 
 /// A process at work for a run: from when, asked for what, and whether it is to be timed.
 struct RunProcess {

@@ -4,6 +4,7 @@
 #include "data/load_corpus.h"
 #include "train/commands/new_run.h"
 #include "train/commands/run_to_the_end.h"
+#include "train/memory_need.h"
 #include "train/run_lock.h"
 
 namespace tapestry {
@@ -16,6 +17,8 @@ int start_run(const TrainArguments& arguments, TimeLimit::Clock::time_point star
   refuse_to_replace_files(directory);
   if (!arguments.fresh) refuse_to_replace_run(directory);
   const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const AvailableMemory available = read_available_memory();
+  require_memory_for_model(config, corpus, available);
   Progress progress(stdout, 0, config.train.steps);
   Trainer trainer(config, corpus, directory, progress);
 
@@ -30,6 +33,7 @@ int start_run(const TrainArguments& arguments, TimeLimit::Clock::time_point star
   directory.probe(trainer.checkpoint_bytes());
   progress.log_to((directory.path() / "train.log").string());
   describe(trainer, corpus, run_dir, progress);
+  prepare_memory(trainer, corpus, available, progress);
   return run_to_the_end(trainer, run_dir,
                         {.started = started, .signals = signals, .profiled = arguments.profile},
                         progress);

@@ -1,0 +1,197 @@
+#include "train/memory_need.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/kernels/memory.h"
+#include "optim/make_optimizer.h"
+#include "tests/train/tiny_run.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using test::tiny_config;
+
+/// A run large enough for the sizes of single tensors not to matter.
+Config middling_config() {
+  Config config = tiny_config();
+  config.data.max_length = 12;
+  config.data.train_size = 300;
+  config.model.max_length = 16;
+  config.model.d_model = 64;
+  config.model.d_ff = 256;
+  config.train.batch_size = 64;
+  return config;
+}
+
+Seq2SeqModel model_of(const Config& config, const ParallelCorpus& corpus) {
+  return {config.model, vocabulary_sizes(corpus), config.train.dtype, config.train.seed};
+}
+
+TEST_CASE("parameters are counted as the model makes them, for every choice") {
+  using enum TiedEmbeddings;
+  for (const auto norm : {NormPlacement::pre, NormPlacement::post}) {
+    for (const auto positions : {PositionKind::sinusoidal, PositionKind::learned}) {
+      for (const auto tied : {none, target, all}) {
+        const TransformerOptions options{.d_model = 12,
+                                         .num_heads = 3,
+                                         .num_encoder_layers = 3,
+                                         .num_decoder_layers = 2,
+                                         .d_ff = 20,
+                                         .norm = norm,
+                                         .positions = positions,
+                                         .max_length = 17,
+                                         .tie_embeddings = tied};
+        const VocabularySizes sizes{.source = tied == all ? 41U : 37U, .target = 41};
+        CAPTURE(static_cast<int>(tied));
+        CHECK(count_parameters(options, sizes) ==
+              Seq2SeqModel(options, sizes, DType::float32, 1).parameters.num_values());
+      }
+    }
+  }
+}
+
+TEST_CASE("the state is what model and optimiser take, whatever the optimiser") {
+  Config config = middling_config();
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  for (const auto& [kind, momentum] :
+       {std::pair(OptimizerKind::adam, 0.0), std::pair(OptimizerKind::adamw, 0.0),
+        std::pair(OptimizerKind::sgd, 0.9)}) {
+    config.optimizer.kind = kind;
+    config.optimizer.momentum = momentum;
+    const std::size_t before = kernels::restart_memory_peak();
+    const Seq2SeqModel model = model_of(config, corpus);
+    const auto optimizer = make_optimizer(config.optimizer, model.parameters.list());
+    const auto taken = static_cast<double>(kernels::memory_statistics().peak_bytes_in_use - before);
+    const auto need = static_cast<double>(need_of_model(config, corpus).state);
+    CHECK(taken > 0.8 * need);
+    CHECK(taken < 1.25 * need);
+  }
+}
+
+TEST_CASE("the largest batch has the longest source, the longest target and the most tokens") {
+  std::vector<SentencePair> pairs(6);
+  const std::size_t sources[] = {1, 9, 2, 3, 4, 5}, targets[] = {7, 1, 1, 5, 5, 5};
+  for (std::size_t i = 0; i < 6; ++i) {
+    pairs[i].source.assign(sources[i], first_word_id);
+    pairs[i].target.assign(targets[i], first_word_id);
+  }
+  const Batch four = largest_batch(pairs, 4);
+  CHECK(four.rows == 4);
+  CHECK(four.source_length == 10);
+  CHECK(four.target_length == 8);
+  CHECK(four.examples == std::vector<std::size_t>{1, 0, 5, 4});
+  CHECK(largest_batch(pairs, 1).examples == std::vector<std::size_t>{1});
+  CHECK(largest_batch(pairs, 100).rows == 6);
+}
+
+TEST_CASE("no batch of an epoch is larger than the largest on any axis") {
+  const Config config = middling_config();
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Batch largest = largest_batch(corpus.train, 16);
+  BatchSchedule schedule(corpus.train, 16, 1);
+  for (const BatchIndices& indices : schedule.epoch(0)) {
+    const Batch batch = make_batch(corpus.train, indices);
+    CHECK(batch.rows <= largest.rows);
+    CHECK(batch.source_length <= largest.source_length);
+    CHECK(batch.target_length <= largest.target_length);
+  }
+}
+
+TEST_CASE("the largest step is estimated from some of its rows within a quarter") {
+  for (const double dropout : {0.0, 0.3}) {
+    Config config = middling_config();
+    config.model.dropout = dropout;
+    const ParallelCorpus corpus = load_corpus(config.data, ".");
+    const Seq2SeqModel model = model_of(config, corpus);
+    kernels::release_unused_memory();
+    const auto estimate = static_cast<double>(estimate_step(model, corpus, config));
+    kernels::release_unused_memory();
+    const auto measured = static_cast<double>(
+        warm_up(model, largest_batch(corpus.train, config.train.batch_size), config));
+    CHECK(estimate > 0.8 * measured);
+    CHECK(estimate < 1.25 * measured);
+  }
+}
+
+TEST_CASE("a corpus of fewer pairs than a batch has rows can be estimated") {
+  Config config = tiny_config();
+  config.data.train_size = 1;
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  CHECK(estimate_step(model_of(config, corpus), corpus, config) > 0);
+}
+
+TEST_CASE("warming up does not change a bit of the run") {
+  const auto checkpoint_of = [](bool warm) {
+    test::TinyRun run;
+    const Config config = tiny_config();
+    const ParallelCorpus corpus = load_corpus(config.data, ".");
+    Trainer trainer(config, corpus, run.directory(), run.progress());
+    if (warm) {
+      estimate_step(trainer.model(), corpus, config);
+      warm_up(trainer.model(), largest_batch(corpus.train, config.train.batch_size), config);
+      for (const NamedTensor& parameter : trainer.model().parameters) {
+        CHECK_FALSE(parameter.tensor.gradient());
+      }
+    }
+    trainer.run();
+    return run.checkpoint_bytes(test::tiny_steps);
+  };
+  CHECK(checkpoint_of(true) == checkpoint_of(false));
+}
+
+TEST_CASE("after warming up, a step of that size takes nothing from the system") {
+  const Config config = middling_config();
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Seq2SeqModel model = model_of(config, corpus);
+  const Batch largest = largest_batch(corpus.train, config.train.batch_size);
+  warm_up(model, largest, config);
+  const auto warm = kernels::memory_statistics();
+  warm_up(model, largest, config);
+  CHECK(kernels::memory_statistics().system_allocations == warm.system_allocations);
+}
+
+TEST_CASE("a model that no memory could hold is refused before it is made, with what to reduce") {
+  Config config = tiny_config();
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  config.model.d_model = 65536;
+  config.model.num_encoder_layers = 300;
+  try {
+    require_memory_for_model(config, corpus, {.free = 1, .total = 32'000'000'000});
+    FAIL("it was not refused");
+  } catch (const MemoryError& error) {
+    CHECK(std::string(error.what()) ==
+          "memory: 5,189,762,950,569 parameters need 83036.2 GB with their gradients and the "
+          "optimiser's moments, found 32.0 GB in this machine");
+    CHECK(error.hint().starts_with("try a smaller model: model.d_model, "));
+  }
+  CHECK_NOTHROW(require_memory_for_model(tiny_config(), corpus, {.free = 1, .total = 1'000'000}));
+}
+
+TEST_CASE("the line names each part, and the warning what to reduce") {
+  MemoryNeed need{.state = 900'000'000,
+                  .step = 300'000'000,
+                  .validation = 400'000'000,
+                  .saving = 200'000'000,
+                  .other = 100'000'000};
+  Batch largest;
+  largest.rows = 64, largest.source_length = 23, largest.target_length = 25;
+  CHECK(to_line(need, largest, {.free = 21'300'000'000}) ==
+        "memory: about 1.6 GB needed (model and optimiser 900 MB, the largest step of 64 x 23 x 25 "
+        "tokens 300 MB, validation 400 MB, saving 200 MB, other 100 MB), 21.3 GB free");
+  CHECK_FALSE(warning_about_memory(need, {.free = 1'600'000'000}));
+  CHECK(
+      warning_about_memory(need, {.free = 1'599'999'999, .bound = "ulimit -v"}).value_or("") ==
+      "warning: 1.6 GB of memory may be needed, 1.6 GB are free (ulimit -v); try a smaller model: "
+      "model.d_model, model.d_ff, model.num_encoder_layers, model.num_decoder_layers or "
+      "data.max_vocabulary");
+  need.step = 2'000'000'000;
+  CHECK(warning_about_memory(need, {.free = 1'000'000'000}).value_or("") ==
+        "warning: 3.2 GB of memory may be needed, 1.0 GB are free; try a smaller train.batch_size "
+        "with a larger train.accumulate");
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,182 @@
+#include "train/memory_need.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "autograd/kernels/memory.h"
+#include "autograd/random.h"
+#include "autograd/tape.h"
+#include "data/vocabulary.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/training_loss.h"
+
+namespace tapestry {
+namespace {
+
+constexpr const char* smaller_model_hint =
+    "try a smaller model: model.d_model, model.d_ff, model.num_encoder_layers, "
+    "model.num_decoder_layers or data.max_vocabulary";
+constexpr const char* smaller_batch_hint =
+    "try a smaller train.batch_size with a larger train.accumulate";
+
+/// Values of the optimiser for each parameter.
+std::uint64_t moments(const OptimizerOptions& options) {
+  if (options.kind == OptimizerKind::sgd) return options.momentum != 0.0 ? 1 : 0;
+  return 2;
+}
+
+/// Values in the fixed position tables of both sides.
+std::uint64_t position_values(const TransformerOptions& o) {
+  return o.positions == PositionKind::sinusoidal ? 2 * o.max_length * o.d_model : 0;
+}
+
+/// "1.4 GB", "35 MB", "0.3 MB"
+std::string format_bytes(std::uint64_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  if (bytes >= 1'000'000'000) return fmt::format("{:.1f} GB", 1e-9 * number);
+  return fmt::format("{:.{}f} MB", 1e-6 * number, bytes < 10'000'000 ? 1 : 0);
+}
+
+/// Of the pairs, the `count` with the most tokens, that with the longest source and that with the
+/// longest target in their places.
+std::vector<std::size_t> longest_pairs(const std::vector<SentencePair>& pairs, std::size_t count) {
+  std::vector<std::size_t> order(pairs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto move_to_front = [&](std::size_t place, const auto& length) {
+    const auto begin = order.begin() + static_cast<std::ptrdiff_t>(place);
+    std::iter_swap(begin, std::ranges::max_element(begin, order.end(), {}, [&](std::size_t i) {
+                     return length(pairs[i]);
+                   }));
+  };
+  move_to_front(0, [](const SentencePair& pair) { return pair.source.size(); });
+  if (count > 1) move_to_front(1, [](const SentencePair& pair) { return pair.target.size(); });
+  const auto rest = order.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(count, 2));
+  std::ranges::partial_sort(
+      rest, order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), std::ranges::greater(),
+      [&](std::size_t i) { return pairs[i].source.size() + pairs[i].target.size(); });
+  order.resize(count);
+  return order;
+}
+
+std::uint64_t largest_logits(const std::vector<SentencePair>& pairs, std::size_t batch_size,
+                             std::size_t vocabulary) {
+  std::size_t longest = 0;
+  for (const SentencePair& pair : pairs) longest = std::max(longest, pair.target.size() + 1);
+  return std::uint64_t{std::min(batch_size, pairs.size())} * longest * vocabulary;
+}
+
+}  // namespace
+
+VocabularySizes vocabulary_sizes(const ParallelCorpus& corpus) {
+  return {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()};
+}
+
+std::uint64_t count_parameters(const TransformerOptions& o, VocabularySizes vocabularies) {
+  const std::uint64_t d = o.d_model, d_ff = o.d_ff;
+  const std::uint64_t norm = 2 * d, attention = 4 * (d * d + d);
+  const std::uint64_t feed_forward = 2 * d * d_ff + d_ff + d;
+  const std::uint64_t encoder_layer = attention + feed_forward + 2 * norm;
+  const std::uint64_t decoder_layer = 2 * attention + feed_forward + 3 * norm;
+  const std::uint64_t last_norms = o.norm == NormPlacement::pre ? 2 * norm : 0;
+  const std::uint64_t positions =
+      o.positions == PositionKind::learned ? 2 * std::uint64_t{o.max_length} * d : 0;
+  const bool shared_source = o.tie_embeddings == TiedEmbeddings::all;
+  const bool own_output = o.tie_embeddings == TiedEmbeddings::none;
+  const std::uint64_t words = vocabularies.target + (shared_source ? 0 : vocabularies.source) +
+                              (own_output ? vocabularies.target : 0);
+  return o.num_encoder_layers * encoder_layer + o.num_decoder_layers * decoder_layer + last_norms +
+         positions + words * d + vocabularies.target;
+}
+
+MemoryNeed need_of_model(const Config& config, const ParallelCorpus& corpus) {
+  const VocabularySizes sizes = vocabulary_sizes(corpus);
+  const std::uint64_t number = bytes_per_element(config.train.dtype);
+  const std::uint64_t parameters = number * count_parameters(config.model, sizes);
+  const std::uint64_t with_moments = (1 + moments(config.optimizer)) * parameters;
+  // Values are made one by one and then moved beside the gradients: three times the parameters.
+  return {.state = std::max(parameters + with_moments, 3 * parameters) +
+                   number * position_values(config.model),
+          .validation =
+              number * largest_logits(corpus.validation, config.train.batch_size, sizes.target),
+          .saving = 3 * with_moments + with_moments / 8};
+}
+
+void require_memory_for_model(const Config& config, const ParallelCorpus& corpus,
+                              const AvailableMemory& available) {
+  const std::uint64_t need = need_of_model(config, corpus).state;
+  if (need <= available.total) return;
+  throw MemoryError(
+      fmt::format(
+          "memory: {} parameters need {} with their gradients and the optimiser's moments, "
+          "found {}{}",
+          format_count(count_parameters(config.model, vocabulary_sizes(corpus))),
+          format_bytes(need), format_bytes(available.total),
+          available.bound.empty() ? " in this machine" : fmt::format(" ({})", available.bound)),
+      smaller_model_hint);
+}
+
+Batch largest_batch(const std::vector<SentencePair>& pairs, std::size_t batch_size) {
+  return make_batch(pairs, longest_pairs(pairs, std::min(batch_size, pairs.size())));
+}
+
+std::uint64_t warm_up(const Seq2SeqModel& model, const Batch& batch, const Config& config) {
+  const std::size_t before = kernels::restart_memory_peak();
+  {
+    Tape tape;
+    tape.backward(training_loss(
+        model, batch, {.ignored_id = pad_id, .label_smoothing = config.train.label_smoothing},
+        RandomStream(config.train.seed)));
+  }
+  for (NamedTensor parameter : model.parameters) parameter.tensor.clear_gradient();
+  return kernels::memory_statistics().peak_bytes_in_use - before;
+}
+
+std::uint64_t estimate_step(const Seq2SeqModel& model, const ParallelCorpus& corpus,
+                            const Config& config) {
+  // So many that what is made chunk by chunk is made in whole ones; halved again and again, so that
+  // the pool rounds the sizes of blocks up as it does for all rows.
+  constexpr std::size_t enough_tokens = 128;
+  const std::size_t rows = std::min(config.train.batch_size, corpus.train.size());
+  const std::size_t length = largest_batch(corpus.train, 2).target_length;
+  std::size_t few = rows;
+  while (few / 2 >= 1 && few / 2 * length >= enough_tokens) few /= 2;
+  if (few == rows) few = std::max<std::size_t>(1, rows / 2);
+  const auto of = [&](std::size_t some) {
+    const std::uint64_t bytes = warm_up(model, largest_batch(corpus.train, some), config);
+    kernels::release_unused_memory();  // blocks of sizes that the run is not going to need
+    return bytes;
+  };
+  const std::uint64_t some = of(few);
+  if (rows < 2 * few) return some;
+  const std::uint64_t more = of(2 * few);
+  return more + (more - std::min(some, more)) * (rows - 2 * few) / few;
+}
+
+std::string to_line(const MemoryNeed& need, const Batch& largest,
+                    const AvailableMemory& available) {
+  return fmt::format(
+      "memory: about {} needed (model and optimiser {}, the largest step of {} x {} x {} tokens "
+      "{}, validation {}, saving {}, other {}), {} free{}",
+      format_bytes(need.total()), format_bytes(need.state), largest.rows, largest.source_length,
+      largest.target_length, format_bytes(need.step), format_bytes(need.validation),
+      format_bytes(need.saving), format_bytes(need.other), format_bytes(available.free),
+      available.bound.empty() ? "" : fmt::format(" ({})", available.bound));
+}
+
+std::optional<std::string> warning_about_memory(const MemoryNeed& need,
+                                                const AvailableMemory& available) {
+  if (need.total() <= available.free) return std::nullopt;
+  const bool by_batch = std::max(need.step, need.validation) > need.state + need.saving;
+  return fmt::format("warning: {} of memory may be needed, {} are free{}; {}",
+                     format_bytes(need.total()), format_bytes(available.free),
+                     available.bound.empty() ? "" : fmt::format(" ({})", available.bound),
+                     by_batch ? smaller_batch_hint : smaller_model_hint);
+}
+
+}  // namespace tapestry
