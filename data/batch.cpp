@@ -66,7 +66,7 @@ void fill_batch(const std::vector<SentencePair>& pairs, std::span<const std::siz
   measure(pairs, batch);
   batch.source.assign(batch.rows * batch.source_length, pad_id);
   batch.decoder_input.assign(batch.rows * batch.target_length, pad_id);
-  batch.labels.assign(batch.rows * batch.target_length, pad_id);
+  batch.labels.assign(batch.rows * batch.target_length, no_label);
   for (std::size_t row = 0; row < batch.rows; ++row) {
     copy_row(pairs[batch.examples[row]], row, batch);
   }

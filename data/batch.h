@@ -9,12 +9,16 @@
 
 namespace tapestry {
 
-/// Sentence pairs side by side, padded with <pad> to the longest. Arrays are row-major, one row for
-/// each pair. For the pair (a b -> x y z) in a batch with a row of four target tokens:
+/// The label of a position at which nothing is to be predicted.
+inline constexpr std::int32_t no_label = -1;
+
+/// Sentence pairs side by side, padded with <pad>, labels with no_label, to the longest. Arrays are
+/// row-major, one row for each pair. For the pair (a b -> x y z) in a batch with a row of four
+/// target tokens:
 ///
 ///   source         a     b     <eos>  <pad>
 ///   decoder_input  <bos> x     y      z      <pad>
-///   labels         x     y     z      <eos>  <pad>
+///   labels         x     y     z      <eos>  no_label
 struct Batch {
   std::size_t rows = 0;
   std::size_t source_length = 0;  ///< of every row of source, padding included
@@ -26,7 +30,7 @@ struct Batch {
 
   std::vector<std::size_t> source_lengths;  ///< (rows): without padding, <eos> included
   std::vector<std::size_t> target_lengths;  ///< (rows): without padding, <bos> or <eos> included
-  std::size_t target_tokens = 0;            ///< labels that are not padding
+  std::size_t target_tokens = 0;            ///< labels other than no_label
 
   std::vector<std::size_t> examples;  ///< (rows): which pairs these are
 };

@@ -1,7 +1,6 @@
 #include "layers/language_model.h"
 
 #include "autograd/attention_mask.h"
-#include "layers/token_batch.h"
 
 namespace tapestry {
 namespace {
@@ -25,9 +24,18 @@ LanguageModel::LanguageModel(Parameters& parameters, const TransformerOptions& o
       output_(Scope(parameters) / "output", o.tie_embeddings, embedding_) {}
 
 Tensor LanguageModel::decode(const TokenBatch& tokens, const RandomStream& random) const {
-  const Tensor embedded = dropout_(positions_(embedding_(tokens.ids)), random);
-  return decoder_(embedded, AttentionMask::causal() & AttentionMask::padding(tokens.lengths),
-                  random);
+  const NetworkInput input{.target = tokens};
+  return features(embed(input, random), input, random);
+}
+
+TokenVectors LanguageModel::embed(const NetworkInput& input, const RandomStream& random) const {
+  return {.target = dropout_(positions_(embedding_(input.target.ids)), random)};
+}
+
+Tensor LanguageModel::features(const TokenVectors& vectors, const NetworkInput& input,
+                               const RandomStream& random) const {
+  return decoder_(vectors.target,
+                  AttentionMask::causal() & AttentionMask::padding(input.target.lengths), random);
 }
 
 Tensor LanguageModel::operator()(const TokenBatch& tokens, const RandomStream& random) const {

@@ -3,21 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "autograd/ids.h"
-#include "autograd/ops/cross_entropy.h"
-#include "autograd/random.h"
-#include "autograd/tensor.h"
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
+#include "layers/network.h"
 #include "layers/output_projection.h"
 #include "layers/parameters.h"
 #include "layers/positions.h"
 #include "layers/transformer_options.h"
 
 namespace tapestry {
-
-struct TokenBatch;
 
 /// The decoder-only Transformer [1, 2]: ids to scores of each next token. A decoder without an
 /// encoder to attend to is a stack of encoder layers under a causal mask.
@@ -33,7 +28,7 @@ struct TokenBatch;
 ///
 /// [1] Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.3.
 /// [2] Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training".
-class LanguageModel {
+class LanguageModel : public Network {
  public:
   /// `num_encoder_layers` counts for nothing. `padding_id` fills up short sequences; its embedding
   /// gets no gradient.
@@ -42,15 +37,18 @@ class LanguageModel {
 
   /// What the output projection reads, (rows, length, d_model).
   Tensor decode(const TokenBatch& tokens, const RandomStream& random = {}) const;
-  /// Scores of the next token, (..., vocabulary), from what `decode` gives (..., d_model).
-  Tensor logits(const Tensor& decoded) const { return output_.logits(decoded); }
-  /// cross_entropy() of those scores, without making them all at once: what training minimises.
-  /// decoded (rows, length, d_model), labels (rows, length) -> a scalar.
+
+  TokenVectors embed(const NetworkInput& input, const RandomStream& random = {}) const override;
+  Tensor features(const TokenVectors& vectors, const NetworkInput& input,
+                  const RandomStream& random = {}) const override;
+  Tensor logits(const Tensor& decoded) const override { return output_.logits(decoded); }
   Tensor loss(const Tensor& decoded, const Ids& labels, const CrossEntropyOptions& loss_options,
-              double* nll_sum = nullptr) const {
+              double* nll_sum = nullptr) const override {
     return output_.loss(decoded, labels, loss_options, nll_sum);
   }
-  /// Both. A random stream turns dropout on.
+  bool causal() const override { return true; }
+
+  /// Scores of each next token.
   Tensor operator()(const TokenBatch& tokens, const RandomStream& random = {}) const;
 
   const TransformerOptions& options() const { return options_; }

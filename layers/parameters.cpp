@@ -9,8 +9,15 @@
 #include "autograd/slab.h"
 
 namespace tapestry {
+
 Parameters::Parameters(DType dtype, std::uint64_t seed)
     : dtype_(dtype), random_(RandomStream(seed).named("parameters")) {}
+
+Parameters Parameters::without_values(DType dtype) {
+  Parameters parameters(dtype, 0);
+  parameters.has_values_ = false;
+  return parameters;
+}
 
 Tensor Parameters::create(const std::string& name, const Shape& shape,
                           const Initializer& initializer) {
@@ -20,8 +27,9 @@ Tensor Parameters::create(const std::string& name, const Shape& shape,
   if (gathered_) {
     throw ValueError(fmt::format("parameters: `{}` comes after `gather`", name));
   }
-  Tensor tensor = Tensor::empty(shape, dtype_);
-  initialize(tensor, initializer, random_.named(name));
+  Tensor tensor = has_values_ ? Tensor::empty(shape, dtype_)
+                              : Tensor::over(shape, dtype_, kernels::Memory(), 0);
+  if (has_values_) initialize(tensor, initializer, random_.named(name));
   list_.push_back({name, tensor.require_gradient()});
   return tensor;
 }

@@ -20,6 +20,10 @@ class Parameters {
   /// Every parameter gets this element type, and initial values keyed by `seed` and its name.
   Parameters(DType dtype, std::uint64_t seed);
 
+  /// Names and shapes of parameters whose values are never made: to know how large a model would
+  /// be.
+  static Parameters without_values(DType dtype);
+
   /// Makes a parameter; throws ValueError if the name is taken. Not after `gather`.
   Tensor create(const std::string& name, const Shape& shape, const Initializer& initializer);
 
@@ -44,6 +48,7 @@ class Parameters {
   RandomStream random_;
   std::vector<NamedTensor> list_;
   bool gathered_ = false;
+  bool has_values_ = true;
 };
 
 /// A place in the tree of a model's layers: hands its parameters the prefix of their names.

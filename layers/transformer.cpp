@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "autograd/error.h"
-#include "layers/token_batch.h"
 
 namespace tapestry {
 namespace {
@@ -52,6 +51,11 @@ Tensor Transformer::embed_target(const TokenBatch& target, const RandomStream& r
   return target_dropout_(target_positions_(target_embedding_(target.ids)), random);
 }
 
+TokenVectors Transformer::embed(const NetworkInput& input, const RandomStream& random) const {
+  const Tensor source = embed_source(input.source, random);
+  return {.source = source, .target = embed_target(input.target, random)};
+}
+
 Tensor Transformer::encode(const TokenBatch& source, const RandomStream& random) const {
   return encode_embedded(embed_source(source, random), source, random);
 }
@@ -72,6 +76,12 @@ Tensor Transformer::decode_embedded(const Tensor& embedded, const TokenBatch& ta
   const DecoderMasks masks{.self = AttentionMask::causal() & AttentionMask::padding(target.lengths),
                            .cross = AttentionMask::padding(source.lengths)};
   return decoder_(embedded, memory, masks, random);
+}
+
+Tensor Transformer::features(const TokenVectors& vectors, const NetworkInput& input,
+                             const RandomStream& random) const {
+  const Tensor memory = encode_embedded(vectors.source, input.source, random);
+  return decode_embedded(vectors.target, input.target, memory, input.source, random);
 }
 
 Tensor Transformer::operator()(const TokenBatch& source, const TokenBatch& target,

@@ -4,21 +4,17 @@
 #include <cstdint>
 #include <optional>
 
-#include "autograd/ops/cross_entropy.h"
-#include "autograd/random.h"
-#include "autograd/tensor.h"
 #include "layers/decoder.h"
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
+#include "layers/network.h"
 #include "layers/output_projection.h"
 #include "layers/parameters.h"
 #include "layers/positions.h"
 #include "layers/transformer_options.h"
 
 namespace tapestry {
-
-struct TokenBatch;
 
 /// The encoder-decoder Transformer [1]: source ids to target logits.
 ///
@@ -29,7 +25,7 @@ struct TokenBatch;
 ///   throws      ShapeError for sequences longer than max_length, ValueError for unknown ids
 ///
 /// [1] Vaswani et al. 2017.
-class Transformer {
+class Transformer : public Network {
  public:
   /// `padding_id` fills up short sequences; its embedding gets no gradient.
   Transformer(Parameters& parameters, const TransformerOptions& options,
@@ -40,6 +36,7 @@ class Transformer {
   /// length, d_model).
   Tensor embed_source(const TokenBatch& source, const RandomStream& random = {}) const;
   Tensor embed_target(const TokenBatch& target, const RandomStream& random = {}) const;
+  TokenVectors embed(const NetworkInput& input, const RandomStream& random = {}) const override;
 
   /// The encoder's output, (rows, source length, d_model).
   Tensor encode(const TokenBatch& source, const RandomStream& random = {}) const;
@@ -55,17 +52,17 @@ class Transformer {
   Tensor decode_embedded(const Tensor& embedded, const TokenBatch& target, const Tensor& memory,
                          const TokenBatch& source, const RandomStream& random = {}) const;
 
-  /// Scores of the next token, (..., target vocabulary), from the decoder's output (..., d_model).
-  Tensor logits(const Tensor& decoded) const { return output_.logits(decoded); }
-
-  /// cross_entropy() of those scores, without making them all at once: what training minimises.
-  /// decoded (rows, length, d_model), labels (rows, length) -> a scalar.
+  /// The decoder's output.
+  Tensor features(const TokenVectors& vectors, const NetworkInput& input,
+                  const RandomStream& random = {}) const override;
+  Tensor logits(const Tensor& decoded) const override { return output_.logits(decoded); }
   Tensor loss(const Tensor& decoded, const Ids& labels, const CrossEntropyOptions& loss_options,
-              double* nll_sum = nullptr) const {
+              double* nll_sum = nullptr) const override {
     return output_.loss(decoded, labels, loss_options, nll_sum);
   }
+  bool causal() const override { return true; }
 
-  /// All three: (rows, target length, target vocabulary). A random stream turns dropout on.
+  /// Scores of each next token: (rows, target length, target vocabulary).
   Tensor operator()(const TokenBatch& source, const TokenBatch& target,
                     const RandomStream& random = {}) const;
 

@@ -24,8 +24,13 @@ enum class PositionKind { sinusoidal, learned };
 /// its first logits have variance 1.
 enum class TiedEmbeddings { none, target, all };
 
-/// Sizes and choices of an encoder-decoder Transformer. The member initialisers are the defaults.
+/// What a model is for: translating one sequence into another (encoder and decoder), or going on
+/// with a text (decoder only).
+enum class ModelKind { seq2seq, language_model };
+
+/// Sizes and choices of a model. The member initialisers are the defaults.
 struct TransformerOptions {
+  ModelKind kind = ModelKind::seq2seq;
   std::size_t d_model = 128;  ///< width of every token vector; a multiple of num_heads
   std::size_t num_heads = 4;
   std::size_t num_encoder_layers = 2;

@@ -18,12 +18,10 @@ TokenBatch tokens(std::size_t rows, std::size_t columns, const std::vector<std::
 
 }  // namespace
 
-TokenBatch source_tokens(const Batch& batch) {
-  return tokens(batch.rows, batch.source_length, batch.source, batch.source_lengths);
-}
-
-TokenBatch decoder_tokens(const Batch& batch) {
-  return tokens(batch.rows, batch.target_length, batch.decoder_input, batch.target_lengths);
+NetworkInput network_input(const Batch& batch) {
+  return {
+      .source = tokens(batch.rows, batch.source_length, batch.source, batch.source_lengths),
+      .target = tokens(batch.rows, batch.target_length, batch.decoder_input, batch.target_lengths)};
 }
 
 Ids label_ids(const Batch& batch) { return matrix(batch.rows, batch.target_length, batch.labels); }

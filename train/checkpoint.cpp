@@ -260,10 +260,9 @@ TrainedModel load_model(const Snapshot& snapshot) {
   Config config = config_of(snapshot);
   FixedVocabularies words = vocabularies_of(snapshot);
   TextCodec codec(config.data, std::move(words.source), std::move(words.target));
-  const VocabularySizes sizes{.source = codec.source_vocabulary().size(),
-                              .target = codec.target_vocabulary().size()};
-  auto model =
-      std::make_unique<Seq2SeqModel>(config.model, sizes, config.train.dtype, config.train.seed);
+  auto model = std::make_unique<Model>(
+      config.model, network_sizes(config, codec.source_vocabulary(), codec.target_vocabulary()),
+      config.train.dtype, config.train.seed);
   Assignments parameters(snapshot);
   parameters.add_group(parameters_group, model->parameters.list());
   parameters.carry_out();

@@ -9,7 +9,7 @@
 #include "data/corpus.h"
 #include "optim/optimizer.h"
 #include "train/config.h"
-#include "train/seq2seq_model.h"
+#include "train/model.h"
 #include "train/snapshot.h"
 #include "train/training_state.h"
 
@@ -21,7 +21,7 @@ namespace tapestry {
 struct RunParts {
   const Config& config;
   const ParallelCorpus& corpus;
-  Seq2SeqModel& model;
+  Model& model;
   Optimizer& optimizer;
   TrainingState& state;
 };
@@ -73,7 +73,7 @@ std::string arithmetic_of(const Snapshot& snapshot);
 struct TrainedModel {
   Config config;
   TextCodec codec;
-  std::unique_ptr<Seq2SeqModel> model;
+  std::unique_ptr<Model> model;
   std::uint64_t step;
 };
 

@@ -6,7 +6,7 @@
 #include "autograd/ops/cross_entropy.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"
-#include "data/vocabulary.h"
+#include "layers/transformer.h"
 #include "train/batch_tensors.h"
 #include "train/greedy_decoder.h"
 
@@ -20,7 +20,7 @@ std::size_t count_hits(const Tensor& logits, const std::vector<std::int32_t>& la
     const T* values = logits.values<T>().data();
     std::size_t hits = 0;
     for (std::size_t i = 0; i < labels.size(); ++i) {
-      if (labels[i] == pad_id) continue;
+      if (labels[i] == no_label) continue;
       const T* scores = values + i * n;
       hits += std::max_element(scores, scores + n) - scores == labels[i] ? 1 : 0;
     }
@@ -36,13 +36,13 @@ std::vector<SentencePair> spread(const std::vector<SentencePair>& pairs, std::si
   return some;
 }
 
-std::size_t count_exact_matches(const Seq2SeqModel& model, const std::vector<SentencePair>& pairs,
+std::size_t count_exact_matches(const Model& model, const std::vector<SentencePair>& pairs,
                                 const EvaluationOptions& options) {
   std::size_t matches = 0;
   for (const BatchIndices& indices : evaluation_batches(pairs, options.batch_size)) {
     std::vector<Sentence> sources;
     for (const std::size_t i : indices) sources.push_back(pairs[i].source);
-    const auto outputs = greedy_decode(model.transformer, sources, options.max_decode_length);
+    const auto outputs = greedy_decode(model.as<Transformer>(), sources, options.max_decode_length);
     for (std::size_t row = 0; row < indices.size(); ++row) {
       matches += outputs[row] == pairs[indices[row]].target ? 1 : 0;
     }
@@ -56,7 +56,7 @@ double share(std::size_t part, std::size_t whole) {
 
 }  // namespace
 
-Scores evaluate(const Seq2SeqModel& model, const std::vector<SentencePair>& pairs,
+Scores evaluate(const Model& model, const std::vector<SentencePair>& pairs,
                 const EvaluationOptions& options) {
   Scores scores{.sentences = pairs.size()};
   double nll_sum = 0.0;
@@ -64,9 +64,9 @@ Scores evaluate(const Seq2SeqModel& model, const std::vector<SentencePair>& pair
   Batch batch;
   for (const BatchIndices& indices : evaluation_batches(pairs, options.batch_size)) {
     fill_batch(pairs, indices, batch);
-    const Tensor logits = model.transformer(source_tokens(batch), decoder_tokens(batch));
+    const Tensor logits = (*model.network)(network_input(batch));
     double nll = 0.0;
-    cross_entropy(logits, label_ids(batch), {.ignored_id = pad_id}, &nll);
+    cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}, &nll);
     nll_sum += nll;
     hits += count_hits(logits, batch.labels);
     scores.tokens += batch.target_tokens;

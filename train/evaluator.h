@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "data/corpus.h"
-#include "train/seq2seq_model.h"
+#include "train/model.h"
 
 namespace tapestry {
 
@@ -27,7 +27,7 @@ struct EvaluationOptions {
 
 /// Scores of a model on `pairs`, dropout off. The result does not depend on the batch size beyond
 /// rounding.
-Scores evaluate(const Seq2SeqModel& model, const std::vector<SentencePair>& pairs,
+Scores evaluate(const Model& model, const std::vector<SentencePair>& pairs,
                 const EvaluationOptions& options);
 
 }  // namespace tapestry

@@ -16,7 +16,7 @@ TokenBatch batch_of(const std::vector<Sentence>& sources) {
   for (const Sentence& source : sources) pairs.push_back({source, {}});
   std::vector<std::size_t> all(pairs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  return source_tokens(make_batch(pairs, all));
+  return network_input(make_batch(pairs, all)).source;
 }
 
 /// <bos> and the outputs so far, all equally long.

@@ -31,9 +31,10 @@ std::uint64_t moments(const OptimizerOptions& options) {
   return 2;
 }
 
-/// Values in the fixed position tables of both sides.
+/// Values in the fixed position tables, one for each side.
 std::uint64_t position_values(const TransformerOptions& o) {
-  return o.positions == PositionKind::sinusoidal ? 2 * o.max_length * o.d_model : 0;
+  if (o.positions != PositionKind::sinusoidal) return 0;
+  return (o.kind == ModelKind::seq2seq ? 2 : 1) * o.max_length * o.d_model;
 }
 
 /// "1.4 GB", "35 MB", "0.3 MB"
@@ -64,6 +65,10 @@ std::vector<std::size_t> longest_pairs(const std::vector<SentencePair>& pairs, s
   return order;
 }
 
+NetworkSizes sizes_of(const Config& config, const ParallelCorpus& corpus) {
+  return network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary);
+}
+
 std::uint64_t largest_logits(const std::vector<SentencePair>& pairs, std::size_t batch_size,
                              std::size_t vocabulary) {
   std::size_t longest = 0;
@@ -73,29 +78,8 @@ std::uint64_t largest_logits(const std::vector<SentencePair>& pairs, std::size_t
 
 }  // namespace
 
-VocabularySizes vocabulary_sizes(const ParallelCorpus& corpus) {
-  return {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()};
-}
-
-std::uint64_t count_parameters(const TransformerOptions& o, VocabularySizes vocabularies) {
-  const std::uint64_t d = o.d_model, d_ff = o.d_ff;
-  const std::uint64_t norm = 2 * d, attention = 4 * (d * d + d);
-  const std::uint64_t feed_forward = 2 * d * d_ff + d_ff + d;
-  const std::uint64_t encoder_layer = attention + feed_forward + 2 * norm;
-  const std::uint64_t decoder_layer = 2 * attention + feed_forward + 3 * norm;
-  const std::uint64_t last_norms = o.norm == NormPlacement::pre ? 2 * norm : 0;
-  const std::uint64_t positions =
-      o.positions == PositionKind::learned ? 2 * std::uint64_t{o.max_length} * d : 0;
-  const bool shared_source = o.tie_embeddings == TiedEmbeddings::all;
-  const bool own_output = o.tie_embeddings == TiedEmbeddings::none;
-  const std::uint64_t words = vocabularies.target + (shared_source ? 0 : vocabularies.source) +
-                              (own_output ? vocabularies.target : 0);
-  return o.num_encoder_layers * encoder_layer + o.num_decoder_layers * decoder_layer + last_norms +
-         positions + words * d + vocabularies.target;
-}
-
 MemoryNeed need_of_model(const Config& config, const ParallelCorpus& corpus) {
-  const VocabularySizes sizes = vocabulary_sizes(corpus);
+  const NetworkSizes sizes = sizes_of(config, corpus);
   const std::uint64_t number = bytes_per_element(config.train.dtype);
   const std::uint64_t parameters = number * count_parameters(config.model, sizes);
   const std::uint64_t with_moments = (1 + moments(config.optimizer)) * parameters;
@@ -115,7 +99,7 @@ void require_memory_for_model(const Config& config, const ParallelCorpus& corpus
       fmt::format(
           "memory: {} parameters need {} with their gradients and the optimiser's moments, "
           "found {}{}",
-          format_count(count_parameters(config.model, vocabulary_sizes(corpus))),
+          format_count(count_parameters(config.model, sizes_of(config, corpus))),
           format_bytes(need), format_bytes(available.total),
           available.bound.empty() ? " in this machine" : fmt::format(" ({})", available.bound)),
       smaller_model_hint);
@@ -125,19 +109,19 @@ Batch largest_batch(const std::vector<SentencePair>& pairs, std::size_t batch_si
   return make_batch(pairs, longest_pairs(pairs, std::min(batch_size, pairs.size())));
 }
 
-std::uint64_t warm_up(const Seq2SeqModel& model, const Batch& batch, const Config& config) {
+std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config) {
   const std::size_t before = kernels::restart_memory_peak();
   {
     Tape tape;
     tape.backward(training_loss(
-        model, batch, {.ignored_id = pad_id, .label_smoothing = config.train.label_smoothing},
+        model, batch, {.ignored_id = no_label, .label_smoothing = config.train.label_smoothing},
         RandomStream(config.train.seed)));
   }
   for (NamedTensor parameter : model.parameters) parameter.tensor.clear_gradient();
   return kernels::memory_statistics().peak_bytes_in_use - before;
 }
 
-std::uint64_t estimate_step(const Seq2SeqModel& model, const ParallelCorpus& corpus,
+std::uint64_t estimate_step(const Model& model, const ParallelCorpus& corpus,
                             const Config& config) {
   // So many that what is made chunk by chunk is made in whole ones; halved again and again, so that
   // the pool rounds the sizes of blocks up as it does for all rows.

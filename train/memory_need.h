@@ -9,7 +9,7 @@
 #include "data/corpus.h"
 #include "train/available_memory.h"
 #include "train/config.h"
-#include "train/seq2seq_model.h"
+#include "train/model.h"
 
 /// How much memory a training run is going to take beside the corpus it has loaded.
 namespace tapestry {
@@ -25,11 +25,6 @@ struct MemoryNeed {
 
   std::uint64_t total() const { return state + std::max(step, validation) + saving + other; }
 };
-
-VocabularySizes vocabulary_sizes(const ParallelCorpus& corpus);
-
-/// Trainable values of a model, without making it.
-std::uint64_t count_parameters(const TransformerOptions& options, VocabularySizes vocabularies);
 
 /// All but the step, from shapes alone.
 MemoryNeed need_of_model(const Config& config, const ParallelCorpus& corpus);
@@ -49,13 +44,12 @@ Batch largest_batch(const std::vector<SentencePair>& pairs, std::size_t batch_si
 /// use now.
 ///
 /// throws  kernels::OutOfMemory
-std::uint64_t warm_up(const Seq2SeqModel& model, const Batch& batch, const Config& config);
+std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config);
 
 /// What warm_up() would return for the largest batch, from a few of its rows and twice as many: it
 /// knows nothing of the layers that would have to be kept in step with them.
 /// throws  kernels::OutOfMemory if there is not even memory for those
-std::uint64_t estimate_step(const Seq2SeqModel& model, const ParallelCorpus& corpus,
-                            const Config& config);
+std::uint64_t estimate_step(const Model& model, const ParallelCorpus& corpus, const Config& config);
 
 /// "memory: about 1.4 GB needed (model and optimiser 0.9, the largest step 0.4, ...), 21.3 GB free"
 std::string to_line(const MemoryNeed& need, const Batch& largest, const AvailableMemory& available);

@@ -66,7 +66,7 @@ Trainer::Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& dire
       directory_(directory),
       progress_(progress),
       model_(config_.model,
-             {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()},
+             network_sizes(config_, corpus.source_vocabulary, corpus.target_vocabulary),
              config_.train.dtype, config_.train.seed),
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())),
       schedule_(make_schedule(config_.schedule)),
@@ -191,7 +191,7 @@ Tensor Trainer::batch_loss(const Batch& batch, std::size_t index, std::size_t ta
                            double* nll_sum) const {
   const RandomStream random =
       RandomStream(config_.train.seed).named("dropout").at(state_.step + 1).at(index);
-  const CrossEntropyOptions options{.ignored_id = pad_id,
+  const CrossEntropyOptions options{.ignored_id = no_label,
                                     .label_smoothing = config_.train.label_smoothing,
                                     .normalizer = target_tokens};
   return training_loss(model_, batch, options, random, nll_sum);

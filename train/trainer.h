@@ -14,11 +14,11 @@
 #include "optim/schedule.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
+#include "train/model.h"
 #include "train/progress.h"
 #include "train/run_directory.h"
 #include "train/run_signals.h"
 #include "train/save_attempts.h"
-#include "train/seq2seq_model.h"
 #include "train/time_limit.h"
 #include "train/training_state.h"
 
@@ -65,7 +65,7 @@ class Trainer {
   bool finished() const;
   std::uint64_t step() const { return state_.step; }
   const Config& config() const { return config_; }
-  const Seq2SeqModel& model() const { return model_; }
+  const Model& model() const { return model_; }
   /// Scores on the validation set, decoding as many sequences as the config says.
   Scores validate() const;
   /// Bytes of the numbers that a checkpoint holds.
@@ -117,7 +117,7 @@ class Trainer {
   const ParallelCorpus& corpus_;
   RunDirectory& directory_;
   Progress& progress_;
-  Seq2SeqModel model_;
+  Model model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Schedule> schedule_;
   BatchSchedule batches_;

@@ -4,14 +4,12 @@
 
 namespace tapestry {
 
-Tensor training_loss(const Seq2SeqModel& model, const Batch& batch,
-                     const CrossEntropyOptions& options, const RandomStream& random,
-                     double* nll_sum) {
-  const Transformer& transformer = model.transformer;
-  const TokenBatch source = source_tokens(batch);
-  const Tensor memory = transformer.encode(source, random);
-  const Tensor decoded = transformer.decode(decoder_tokens(batch), memory, source, random);
-  return transformer.loss(decoded, label_ids(batch), options, nll_sum);
+Tensor training_loss(const Model& model, const Batch& batch, const CrossEntropyOptions& options,
+                     const RandomStream& random, double* nll_sum) {
+  const Network& network = *model.network;
+  const NetworkInput input = network_input(batch);
+  const Tensor features = network.features(network.embed(input, random), input, random);
+  return network.loss(features, label_ids(batch), options, nll_sum);
 }
 
 }  // namespace tapestry

@@ -3,7 +3,7 @@
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/random.h"
 #include "data/batch.h"
-#include "train/seq2seq_model.h"
+#include "train/model.h"
 
 namespace tapestry {
 
@@ -11,8 +11,7 @@ namespace tapestry {
 ///
 /// random   keys dropout
 /// nll_sum  if not null, gets the sum of -log p(label), without label smoothing
-Tensor training_loss(const Seq2SeqModel& model, const Batch& batch,
-                     const CrossEntropyOptions& options, const RandomStream& random,
-                     double* nll_sum = nullptr);
+Tensor training_loss(const Model& model, const Batch& batch, const CrossEntropyOptions& options,
+                     const RandomStream& random, double* nll_sum = nullptr);
 
 }  // namespace tapestry

@@ -28,7 +28,7 @@ TEST_CASE("a batch holds its sentences between <bos> and <eos>, padded to the lo
                             4, 5, eos_id});
   CHECK(batch.decoder_input == Ids{bos_id, 9, pad_id, pad_id,  //
                                    bos_id, 6, 7, 8});
-  CHECK(batch.labels == Ids{9, eos_id, pad_id, pad_id,  //
+  CHECK(batch.labels == Ids{9, eos_id, no_label, no_label,  //
                             6, 7, 8, eos_id});
   CHECK(batch.source_lengths == Sizes{2, 3});
   CHECK(batch.target_lengths == Sizes{2, 4});

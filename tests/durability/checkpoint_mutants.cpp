@@ -135,7 +135,7 @@ class Target {
   Bytes original_, other_;
   Config config_;
   ParallelCorpus corpus_;
-  Seq2SeqModel model_;
+  Model model_;
   std::unique_ptr<Optimizer> optimizer_;
   TrainingState state_;
   Snapshot before_;

@@ -67,7 +67,7 @@ struct Scene {
   }
 };
 
-Bytes bytes_of(const Seq2SeqModel& model) {
+Bytes bytes_of(const Model& model) {
   Bytes bytes;
   for (const NamedTensor& parameter : model.parameters) {
     const auto values = std::as_bytes(parameter.tensor.values<float>());
@@ -139,7 +139,7 @@ struct Loading : Attempt {
   }
 
  private:
-  std::unique_ptr<Seq2SeqModel> model_;
+  std::unique_ptr<Model> model_;
 };
 
 struct Resuming : Attempt {

@@ -92,7 +92,7 @@ struct Run {
   Config config;
   Vocabulary vocabulary = small_vocabulary();
   ParallelCorpus corpus = small_corpus();
-  Seq2SeqModel model;
+  Model model;
   std::unique_ptr<Optimizer> optimizer;
   TrainingState state;
 };
@@ -256,8 +256,8 @@ TEST_CASE("a loaded model needs nothing but the snapshot and decodes as the one 
   CHECK(loaded.codec.source_vocabulary() == run.vocabulary);
   CHECK(loaded.codec.encode_source("c a") == Sentence{6, 4});
   const std::vector<Sentence> sources{{4, 5, 6}, {6}, {5, 5}};
-  const auto outputs = greedy_decode(run.model.transformer, sources, 0);
-  CHECK(greedy_decode(loaded.model->transformer, sources, 0) == outputs);
+  const auto outputs = greedy_decode(run.model.as<Transformer>(), sources, 0);
+  CHECK(greedy_decode(loaded.model->as<Transformer>(), sources, 0) == outputs);
 }
 
 TEST_CASE("loading refuses a parameter that does not fit") {

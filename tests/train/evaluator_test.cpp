@@ -14,7 +14,7 @@ namespace {
 using doctest::Approx;
 
 /// Gives 4 the probability 1/2, <eos> 1/4, 5 and 6 1/8 each, wherever they stand.
-Seq2SeqModel model_with_known_odds() {
+Model model_with_known_odds() {
   std::vector<double> scores(7, -1000.0);
   scores[eos_id] = std::log(0.25);
   scores[4] = std::log(0.5);
@@ -68,14 +68,14 @@ TEST_CASE("more sentences to decode than there are means all") {
 
 TEST_CASE("outputs are cut at the length asked for") {
   const std::vector<SentencePair> pairs{{{6}, {4}}};
-  const Seq2SeqModel model = test::model_that_stops_at_9();
+  const Model model = test::model_that_stops_at_9();
   CHECK(evaluate(model, pairs, {.decoded_sentences = 1}).exact_match == 0.0);
   CHECK(evaluate(model, pairs, {.decoded_sentences = 1, .max_decode_length = 1}).exact_match ==
         1.0);
 }
 
 TEST_CASE("scores do not depend on the size of the batches") {
-  const Seq2SeqModel model(test::hand_made_options(16), {10, 10}, DType::float64, 5);
+  const Model model(test::hand_made_options(16), {10, 10}, DType::float64, 5);
   std::vector<SentencePair> pairs;
   for (std::int32_t i = 0; i < 11; ++i) {
     pairs.push_back({Sentence(1 + static_cast<std::size_t>(i % 4), 4 + i % 6),

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/vocabulary.h"
-#include "train/seq2seq_model.h"
+#include "train/model.h"
 
 /// Models whose parameters are set by hand, so that their outputs are known.
 namespace tapestry::test {
@@ -28,13 +28,13 @@ inline TransformerOptions hand_made_options(std::size_t max_length) {
           .tie_embeddings = TiedEmbeddings::none};
 }
 
-inline void set(Seq2SeqModel& model, std::string_view name, const std::vector<double>& values) {
+inline void set(Model& model, std::string_view name, const std::vector<double>& values) {
   Tensor tensor = model.parameters.find(name)->tensor;
   std::copy(values.begin(), values.end(), tensor.mutable_values<double>().begin());
 }
 
 /// Everything 0 but the weights of the norms: every token gets the same scores whatever was read.
-inline void silence(Seq2SeqModel& model) {
+inline void silence(Model& model) {
   for (const NamedTensor& parameter : model.parameters) {
     const bool is_norm = parameter.name.ends_with("norm.weight");
     set(model, parameter.name, std::vector<double>(parameter.tensor.size(), is_norm ? 1.0 : 0.0));
@@ -42,10 +42,9 @@ inline void silence(Seq2SeqModel& model) {
 }
 
 /// Gives these scores to the tokens at every position.
-inline Seq2SeqModel model_with_scores(const std::vector<double>& scores,
-                                      std::size_t max_length = 16) {
-  Seq2SeqModel model(hand_made_options(max_length), {hand_made_vocabulary, scores.size()},
-                     DType::float64, 1);
+inline Model model_with_scores(const std::vector<double>& scores, std::size_t max_length = 16) {
+  Model model(hand_made_options(max_length), {hand_made_vocabulary, scores.size()}, DType::float64,
+              1);
   silence(model);
   set(model, "output.bias", scores);
   return model;
@@ -56,9 +55,9 @@ inline Seq2SeqModel model_with_scores(const std::vector<double>& scores,
 /// Embeddings are one-hot and the decoder hands them on, so the score of a token is read off at the
 /// dimension of the one before it. Cross attention, which is even, adds the mean of the source: the
 /// difference between dimensions 9 and 8 is 0 unless the source has a 9.
-inline Seq2SeqModel model_that_stops_at_9() {
+inline Model model_that_stops_at_9() {
   constexpr std::size_t n = hand_made_vocabulary;
-  Seq2SeqModel model(hand_made_options(16), {n, n}, DType::float64, 1);
+  Model model(hand_made_options(16), {n, n}, DType::float64, 1);
   silence(model);
   std::vector<double> identity(n * n, 0.0);
   for (std::size_t i = 0; i < n; ++i) identity[i * n + i] = 1.0;

@@ -26,8 +26,9 @@ Config middling_config() {
   return config;
 }
 
-Seq2SeqModel model_of(const Config& config, const ParallelCorpus& corpus) {
-  return {config.model, vocabulary_sizes(corpus), config.train.dtype, config.train.seed};
+Model model_of(const Config& config, const ParallelCorpus& corpus) {
+  return {config.model, network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary),
+          config.train.dtype, config.train.seed};
 }
 
 TEST_CASE("parameters are counted as the model makes them, for every choice") {
@@ -44,10 +45,10 @@ TEST_CASE("parameters are counted as the model makes them, for every choice") {
                                          .positions = positions,
                                          .max_length = 17,
                                          .tie_embeddings = tied};
-        const VocabularySizes sizes{.source = tied == all ? 41U : 37U, .target = 41};
+        const NetworkSizes sizes{.source = tied == all ? 41U : 37U, .target = 41};
         CAPTURE(static_cast<int>(tied));
         CHECK(count_parameters(options, sizes) ==
-              Seq2SeqModel(options, sizes, DType::float32, 1).parameters.num_values());
+              Model(options, sizes, DType::float32, 1).parameters.num_values());
       }
     }
   }
@@ -62,7 +63,7 @@ TEST_CASE("the state is what model and optimiser take, whatever the optimiser") 
     config.optimizer.kind = kind;
     config.optimizer.momentum = momentum;
     const std::size_t before = kernels::restart_memory_peak();
-    const Seq2SeqModel model = model_of(config, corpus);
+    const Model model = model_of(config, corpus);
     const auto optimizer = make_optimizer(config.optimizer, model.parameters.list());
     const auto taken = static_cast<double>(kernels::memory_statistics().peak_bytes_in_use - before);
     const auto need = static_cast<double>(need_of_model(config, corpus).state);
@@ -105,7 +106,7 @@ TEST_CASE("the largest step is estimated from some of its rows within a quarter"
     Config config = middling_config();
     config.model.dropout = dropout;
     const ParallelCorpus corpus = load_corpus(config.data, ".");
-    const Seq2SeqModel model = model_of(config, corpus);
+    const Model model = model_of(config, corpus);
     kernels::release_unused_memory();
     const auto estimate = static_cast<double>(estimate_step(model, corpus, config));
     kernels::release_unused_memory();
@@ -145,7 +146,7 @@ TEST_CASE("warming up does not change a bit of the run") {
 TEST_CASE("after warming up, a step of that size takes nothing from the system") {
   const Config config = middling_config();
   const ParallelCorpus corpus = load_corpus(config.data, ".");
-  const Seq2SeqModel model = model_of(config, corpus);
+  const Model model = model_of(config, corpus);
   const Batch largest = largest_batch(corpus.train, config.train.batch_size);
   warm_up(model, largest, config);
   const auto warm = kernels::memory_statistics();

@@ -15,7 +15,7 @@
 #include "tests/support/values.h"
 #include "tests/train/tiny_run.h"
 #include "train/batch_tensors.h"
-#include "train/seq2seq_model.h"
+#include "train/model.h"
 
 namespace tapestry {
 namespace {
@@ -41,20 +41,20 @@ Config config_of_all() {
 }
 
 /// Adds to the gradients those of this batch's share in the mean loss of `tokens` target tokens.
-void add_gradients(const Seq2SeqModel& model, const Batch& batch, std::size_t tokens,
+void add_gradients(const Model& model, const Batch& batch, std::size_t tokens,
                    const RandomStream& random) {
   Tape tape;
-  const Tensor logits = model.transformer(source_tokens(batch), decoder_tokens(batch), random);
+  const Tensor logits = (*model.network)(network_input(batch), random);
   const Tensor mean =
-      cross_entropy(logits, label_ids(batch), {.ignored_id = pad_id, .label_smoothing = alpha});
+      cross_entropy(logits, label_ids(batch), {.ignored_id = no_label, .label_smoothing = alpha});
   tape.backward(
       scale(mean, static_cast<double>(batch.target_tokens) / static_cast<double>(tokens)));
 }
 
 /// Two batches each; the parameters afterwards.
-Seq2SeqModel trained_by_hand(const Config& config) {
+Model trained_by_hand(const Config& config) {
   const ParallelCorpus corpus = load_corpus(config.data, ".");
-  Seq2SeqModel model(
+  Model model(
       config.model,
       {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()},
       DType::float64, config.train.seed);
@@ -85,7 +85,7 @@ TEST_CASE("the trainer's steps are forward, mean loss, backward, clip and update
   test::TinyRun run;
   run.train(config);
   const Snapshot found = run.snapshot(steps);
-  const Seq2SeqModel expected = trained_by_hand(config);
+  const Model expected = trained_by_hand(config);
   double worst = 0.0;
   for (const auto& [name, tensor] : expected.parameters) {
     const auto a = found.get<double>("parameters/" + name);

@@ -31,8 +31,8 @@ void print_examples(const TrainedModel& trained, const std::vector<SentencePair>
   std::vector<Sentence> sources;
   for (std::size_t i = 0; i < std::min(count, pairs.size()); ++i)
     sources.push_back(pairs[i].source);
-  const auto outputs =
-      greedy_decode(trained.model->transformer, sources, trained.config.train.max_decode_length);
+  const auto outputs = greedy_decode(trained.model->as<Transformer>(), sources,
+                                     trained.config.train.max_decode_length);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     fmt::print("\ninput     {}\noutput    {}\n", trained.codec.decode_source(sources[i]),
                trained.codec.decode_target(outputs[i]));

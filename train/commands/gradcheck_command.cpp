@@ -3,7 +3,6 @@
 #include "autograd/gradcheck.h"
 #include "autograd/ops/add.h"
 #include "autograd/ops/mul.h"
-#include "data/vocabulary.h"
 #include "train/batch_tensors.h"
 #include "train/commands/commands.h"
 #include "train/commands/gradcheck_json.h"
@@ -15,13 +14,14 @@ namespace {
 
 constexpr std::size_t sentences = 3;
 
-/// (rows, target length, 1): 1 for a token, 0 for padding. What the model says behind the end of a
-/// sentence means nothing, and the embedding of padding, which it depends on, has no gradient.
+/// (rows, labels a row, 1): 1 where something is predicted, else 0. What the model says behind the
+/// end of a sentence means nothing, and the embedding of padding, which it depends on, has no
+/// gradient.
 Tensor token_weights(const Batch& batch) {
   Tensor weights = Tensor::zeros({batch.rows, batch.target_length, 1}, DType::float64);
   const auto values = weights.mutable_values<double>();
   for (std::size_t i = 0; i < batch.labels.size(); ++i) {
-    if (batch.labels[i] != pad_id) values[i] = 1.0;
+    if (batch.labels[i] != no_label) values[i] = 1.0;
   }
   return weights;
 }
@@ -43,51 +43,51 @@ void make_uneven(const Parameters& parameters) {
 class TrainingStep {
  public:
   explicit TrainingStep(const ConfiguredModel& configured)
-      : model_(*configured.model),
+      : network_(*configured.model->network),
+        parameters_(configured.model->parameters.list()),
         batch_(configured.first_batch(sentences)),
-        source_(source_tokens(batch_)),
-        target_(decoder_tokens(batch_)),
+        input_(network_input(batch_)),
         labels_(label_ids(batch_)),
         token_weights_(token_weights(batch_)),
-        loss_{.ignored_id = pad_id, .label_smoothing = configured.config.train.label_smoothing},
+        loss_{.ignored_id = no_label, .label_smoothing = configured.config.train.label_smoothing},
         random_(RandomStream(configured.config.train.seed).named("dropout").at(1)),
-        source_offset_(zeros_like(transformer().embed_source(source_))),
-        target_offset_(zeros_like(transformer().embed_target(target_))) {}
+        offsets_(zeros_like(network_.embed(input_))) {}
 
   /// All parameters, and offsets of the token vectors: their gradients are those of the inputs.
   std::vector<NamedTensor> tensors() const {
-    std::vector<NamedTensor> tensors = model_.parameters.list();
-    tensors.push_back({"source (token vectors)", source_offset_});
-    tensors.push_back({"target (token vectors)", target_offset_});
+    std::vector<NamedTensor> tensors = parameters_;
+    if (offsets_.source) tensors.push_back({"source (token vectors)", offsets_.source});
+    if (offsets_.target) tensors.push_back({"target (token vectors)", offsets_.target});
     return tensors;
   }
 
   std::vector<NamedTensor> outputs() const {
-    const Tensor memory = transformer().encode_embedded(
-        transformer().embed_source(source_, random_) + source_offset_, source_, random_);
-    const Tensor decoded =
-        transformer().decode_embedded(transformer().embed_target(target_, random_) + target_offset_,
-                                      target_, memory, source_, random_);
-    const Tensor logits = transformer().logits(decoded);
-    return {{"loss", transformer().loss(decoded, labels_, loss_)},
+    TokenVectors vectors = network_.embed(input_, random_);
+    if (offsets_.source) vectors.source = vectors.source + offsets_.source;
+    if (offsets_.target) vectors.target = vectors.target + offsets_.target;
+    const Tensor features = network_.features(vectors, input_, random_);
+    const Tensor logits = network_.logits(features);
+    return {{"loss", network_.loss(features, labels_, loss_)},
             {"logits", mul(logits, token_weights_)}};
   }
 
  private:
-  const Transformer& transformer() const { return model_.transformer; }
-
-  static Tensor zeros_like(const Tensor& x) {
-    return Tensor::zeros(x.shape(), DType::float64).require_gradient();
+  static TokenVectors zeros_like(const TokenVectors& vectors) {
+    const auto zeros = [](const Tensor& x) {
+      return x ? Tensor::zeros(x.shape(), DType::float64).require_gradient() : Tensor();
+    };
+    return {.source = zeros(vectors.source), .target = zeros(vectors.target)};
   }
 
-  const Seq2SeqModel& model_;
+  const Network& network_;
+  std::vector<NamedTensor> parameters_;
   Batch batch_;
-  TokenBatch source_, target_;
+  NetworkInput input_;
   Ids labels_;
   Tensor token_weights_;
   CrossEntropyOptions loss_;
   RandomStream random_;
-  Tensor source_offset_, target_offset_;
+  TokenVectors offsets_;  // of the token vectors: what these read has the gradient of these
 };
 
 }  // namespace

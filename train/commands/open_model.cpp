@@ -23,10 +23,11 @@ bool is_run_or_checkpoint(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored) || path.extension() == ".h5";
 }
 
-std::unique_ptr<Seq2SeqModel> copy_of(const Seq2SeqModel& model, const Config& config,
-                                      const ParallelCorpus& corpus, DType dtype) {
-  auto copy = std::make_unique<Seq2SeqModel>(config.model, vocabulary_sizes(corpus), dtype,
-                                             config.train.seed);
+std::unique_ptr<Model> copy_of(const Model& model, const Config& config,
+                               const ParallelCorpus& corpus, DType dtype) {
+  auto copy = std::make_unique<Model>(
+      config.model, network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary),
+      dtype, config.train.seed);
   for (NamedTensor to : copy->parameters) {
     const Tensor from = model.parameters.find(to.name)->tensor.copied(dtype);
     dispatch(dtype, [&]<class T>() {
@@ -40,8 +41,9 @@ ConfiguredModel untrained(const std::string& path, const std::vector<std::string
   Config config = load_config(path, overrides);
   ParallelCorpus corpus = load_corpus(config.data, ".");
   require_memory_for_model(config, corpus, read_available_memory());
-  auto model = std::make_unique<Seq2SeqModel>(config.model, vocabulary_sizes(corpus),
-                                              DType::float64, config.train.seed);
+  auto model = std::make_unique<Model>(
+      config.model, network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary),
+      DType::float64, config.train.seed);
   return {.config = std::move(config),
           .corpus = std::move(corpus),
           .origin = fmt::format("{}, initial values", path),
@@ -78,7 +80,7 @@ Batch ConfiguredModel::first_batch(std::size_t rows) const {
   return make_batch(corpus.train, indices);
 }
 
-std::unique_ptr<Seq2SeqModel> ConfiguredModel::with_dtype(DType dtype) const {
+std::unique_ptr<Model> ConfiguredModel::with_dtype(DType dtype) const {
   return copy_of(*model, config, corpus, dtype);
 }
 

@@ -7,7 +7,7 @@
 #include "data/batch.h"
 #include "data/corpus.h"
 #include "train/config.h"
-#include "train/seq2seq_model.h"
+#include "train/model.h"
 
 namespace tapestry {
 
@@ -15,14 +15,14 @@ namespace tapestry {
 struct ConfiguredModel {
   Config config;
   ParallelCorpus corpus;
-  std::string origin;                   ///< where its values are from, for the reader
-  bool trained;                         ///< false for the initial values of a config
-  std::unique_ptr<Seq2SeqModel> model;  ///< float64
+  std::string origin;            ///< where its values are from, for the reader
+  bool trained;                  ///< false for the initial values of a config
+  std::unique_ptr<Model> model;  ///< float64
 
   /// The first pairs of the training set, at most `rows` of them; for copies of the model in
   /// another element type, see `with_dtype`.
   Batch first_batch(std::size_t rows) const;
-  std::unique_ptr<Seq2SeqModel> with_dtype(DType dtype) const;
+  std::unique_ptr<Model> with_dtype(DType dtype) const;
 };
 
 /// The model that `path` stands for, in float64. A config file, with `overrides`: as training would

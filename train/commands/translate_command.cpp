@@ -46,8 +46,8 @@ class Translator {
     for (const Sentence& source : sources_) {
       if (!source.empty()) filled.push_back(source);
     }
-    const auto outputs =
-        greedy_decode(trained_.model->transformer, filled, trained_.config.train.max_decode_length);
+    const auto outputs = greedy_decode(trained_.model->as<Transformer>(), filled,
+                                       trained_.config.train.max_decode_length);
     auto output = outputs.begin();
     for (const Sentence& source : sources_) {
       fmt::print("{}\n", source.empty() ? "" : trained_.codec.decode_target(*output++));

@@ -11,11 +11,11 @@ namespace {
 
 /// Moves row `from` of a matrix to the end of another, with its first `tokens` values.
 void append_row(std::vector<std::int32_t>& to, const std::vector<std::int32_t>& matrix,
-                std::size_t columns, std::size_t from, std::size_t tokens,
-                std::size_t new_columns) {
+                std::size_t columns, std::size_t from, std::size_t tokens, std::size_t new_columns,
+                std::int32_t padding = pad_id) {
   const auto begin = matrix.begin() + static_cast<std::ptrdiff_t>(from * columns);
   to.insert(to.end(), begin, begin + static_cast<std::ptrdiff_t>(tokens));
-  to.insert(to.end(), new_columns - tokens, pad_id);
+  to.insert(to.end(), new_columns - tokens, padding);
 }
 
 Batch arranged(const Batch& batch, std::span<const std::size_t> rows, std::size_t source_length,
@@ -30,7 +30,8 @@ Batch arranged(const Batch& batch, std::span<const std::size_t> rows, std::size_
     append_row(result.source, batch.source, batch.source_length, row, source, source_length);
     append_row(result.decoder_input, batch.decoder_input, batch.target_length, row, target,
                target_length);
-    append_row(result.labels, batch.labels, batch.target_length, row, target, target_length);
+    append_row(result.labels, batch.labels, batch.target_length, row, target, target_length,
+               no_label);
     result.source_lengths.push_back(source);
     result.target_lengths.push_back(target);
     result.target_tokens += target;

@@ -33,7 +33,7 @@ Tensor weights_at(std::size_t t, const Shape& logits, DType dtype) {
 }
 
 /// d(weighted logits of one position) / d(token vectors), the largest magnitude in each: (rows,
-/// length).
+/// length); empty for a side that the model does not have.
 struct Influence {
   std::vector<double> source, target;
 };
@@ -50,16 +50,17 @@ std::vector<double> largest_of_each(const Tensor& gradient) {
 }
 
 Influence influence_on(std::size_t t, const ExaminedModel& model, const Batch& batch) {
-  const TokenBatch source = source_tokens(batch);
-  const TokenBatch target = decoder_tokens(batch);
-  TokenVectors read = model.embed(source, target, {});
-  read = {.source = read.source.copied(model.dtype()), .target = read.target.copied(model.dtype())};
-  read.source.require_gradient();
-  read.target.require_gradient();
+  const NetworkInput input = network_input(batch);
+  const TokenVectors vectors = model.embed(input, {});
+  const auto leaf = [&](const Tensor& x) {
+    return x ? x.copied(model.dtype()).require_gradient() : Tensor();
+  };
+  const TokenVectors read{.source = leaf(vectors.source), .target = leaf(vectors.target)};
   Tape tape;
-  const Tensor logits = model.logits(read, source, target, {});
+  const Tensor logits = model.logits(read, input, {});
   tape.backward(logits, weights_at(t, logits.shape(), model.dtype()));
-  const auto of = [](const Tensor& x) {
+  const auto of = [](const Tensor& x) -> std::vector<double> {
+    if (!x) return {};
     const Tensor gradient = x.gradient();
     return largest_of_each(gradient ? gradient : Tensor::zeros(x.shape(), x.dtype()));
   };
@@ -80,17 +81,19 @@ std::string mistake(std::span<const double> influence, std::size_t allowed, cons
   return fmt::format("depend on no {} up to {}", input, allowed);
 }
 
-std::string mistake_at(std::size_t t, const Influence& influence, const Batch& batch) {
+std::string mistake_at(std::size_t t, const Influence& influence, const Batch& batch, bool causal) {
   for (std::size_t row = 0; row < batch.rows; ++row) {
     if (t >= batch.target_lengths[row]) continue;
-    const auto row_of = [row](const std::vector<double>& all, std::size_t length) {
-      return std::span(all).subspan(row * length, length);
+    const auto mistake_in = [&](const std::vector<double>& all, std::size_t allowed,
+                                const char* input) {
+      const std::size_t length = all.size() / batch.rows;
+      return all.empty() ? ""
+                         : mistake(std::span(all).subspan(row * length, length), allowed, input);
     };
     std::string found =
-        mistake(row_of(influence.target, batch.target_length), t + 1, "decoder input");
+        mistake_in(influence.target, causal ? t + 1 : batch.target_lengths[row], "target input");
     if (found.empty()) {
-      found = mistake(row_of(influence.source, batch.source_length), batch.source_lengths[row],
-                      "source input");
+      found = mistake_in(influence.source, batch.source_lengths[row], "source input");
     }
     if (!found.empty()) {
       return fmt::format("logits of sentence {} at token {} {}", row + 1, t + 1, found);
@@ -99,21 +102,30 @@ std::string mistake_at(std::size_t t, const Influence& influence, const Batch& b
   return "";
 }
 
+/// Padding behind every sentence, as far as there are places for it.
+Batch with_some_padding(const Batch& batch, const Subject& subject) {
+  const auto columns = [](std::size_t length, std::size_t places) {
+    return std::min(columns_of_padding, places - std::min(places, length));
+  };
+  return widened(batch, columns(batch.source_length, subject.max_source_length),
+                 columns(batch.target_length, subject.max_target_length));
+}
+
 }  // namespace
 
 PropertyResult causality(const Subject& subject) {
   const Batch few = rows_of(subject.batch, 0, std::min(sentences, subject.batch.rows));
-  const std::size_t room = subject.max_length - std::min(subject.max_length, few.source_length);
-  const Batch batch = widened(few, std::min(columns_of_padding, room), 0);
+  const Batch batch = with_some_padding(few, subject);
   const ExaminedModel model = subject.copy(DType::float64);
   for (std::size_t t = 0; t < batch.target_length; ++t) {
-    const std::string found = mistake_at(t, influence_on(t, model, batch), batch);
+    const std::string found = mistake_at(t, influence_on(t, model, batch), batch, subject.causal);
     if (!found.empty()) return fails(found);
   }
-  return holds(fmt::format(
-      "d(logits at t)/d(decoder input after t) is exactly 0, so is that of source padding "
-      "({} sentences, {} positions)",
-      batch.rows, batch.target_length));
+  return holds(fmt::format("{} is exactly 0 ({} sentences, {} positions)",
+                           subject.causal
+                               ? "d(logits at t)/d(target input after t), like that of padding,"
+                               : "d(logits)/d(padding)",
+                           batch.rows, batch.target_length));
 }
 
 }  // namespace tapestry

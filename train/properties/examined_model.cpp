@@ -6,18 +6,13 @@ void ExaminedModel::clear_gradients() {
   for (NamedTensor& parameter : parameters) parameter.tensor.clear_gradient();
 }
 
-ExaminedModel examined(std::shared_ptr<const Seq2SeqModel> model) {
-  const auto embed = [model](const TokenBatch& source, const TokenBatch& target,
-                             const RandomStream& random) -> TokenVectors {
-    return {.source = model->transformer.embed_source(source, random),
-            .target = model->transformer.embed_target(target, random)};
+ExaminedModel examined(std::shared_ptr<const Model> model) {
+  const auto embed = [model](const NetworkInput& input, const RandomStream& random) {
+    return model->network->embed(input, random);
   };
-  const auto logits = [model](const TokenVectors& vectors, const TokenBatch& source,
-                              const TokenBatch& target, const RandomStream& random) {
-    const Transformer& transformer = model->transformer;
-    const Tensor memory = transformer.encode_embedded(vectors.source, source, random);
-    return transformer.logits(
-        transformer.decode_embedded(vectors.target, target, memory, source, random));
+  const auto logits = [model](const TokenVectors& vectors, const NetworkInput& input,
+                              const RandomStream& random) {
+    return model->network->logits(model->network->features(vectors, input, random));
   };
   const auto loss = [](const Tensor& scores, const Ids& labels,
                        const CrossEntropyOptions& options) {

@@ -9,16 +9,10 @@
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/random.h"
 #include "autograd/tensor.h"
-#include "layers/token_batch.h"
-#include "train/seq2seq_model.h"
+#include "layers/network.h"
+#include "train/model.h"
 
 namespace tapestry {
-
-/// What encoder and decoder read: (rows, source length, d_model) and (rows, target length,
-/// d_model).
-struct TokenVectors {
-  Tensor source, target;
-};
 
 /// A model as the properties see it, cut where they look in. The functions are apart from each
 /// other so that a test can put a broken one in the place of any of them.
@@ -26,12 +20,10 @@ struct ExaminedModel {
   std::vector<NamedTensor> parameters;
 
   /// A random stream turns dropout on.
-  std::function<TokenVectors(const TokenBatch& source, const TokenBatch& target,
-                             const RandomStream& random)>
-      embed;
-  /// (rows, target length, target vocabulary); of `source` and `target` the lengths alone count.
-  std::function<Tensor(const TokenVectors& vectors, const TokenBatch& source,
-                       const TokenBatch& target, const RandomStream& random)>
+  std::function<TokenVectors(const NetworkInput& input, const RandomStream& random)> embed;
+  /// (rows, labels a row, vocabulary or classes); of the tokens in `input` the lengths alone count.
+  std::function<Tensor(const TokenVectors& vectors, const NetworkInput& input,
+                       const RandomStream& random)>
       logits;
   /// A scalar, as cross_entropy().
   std::function<Tensor(const Tensor& logits, const Ids& labels, const CrossEntropyOptions& options)>
@@ -42,6 +34,6 @@ struct ExaminedModel {
 };
 
 /// The functions of `model`, which they keep alive.
-ExaminedModel examined(std::shared_ptr<const Seq2SeqModel> model);
+ExaminedModel examined(std::shared_ptr<const Model> model);
 
 }  // namespace tapestry

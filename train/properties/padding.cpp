@@ -15,8 +15,9 @@ namespace {
 constexpr std::size_t most_columns = 3;
 constexpr double offset = 7.0;  ///< of what stands in the padding
 
-/// The vectors with other values behind the end of each sentence.
+/// The vectors with other values behind the end of each sentence; none if there are none.
 Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>& lengths) {
+  if (!vectors) return {};
   Tensor other = vectors.copied(DType::float64);
   const std::size_t columns = vectors.shape()[1], width = vectors.shape()[2];
   const auto values = other.mutable_values<double>();
@@ -28,12 +29,11 @@ Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>&
 }
 
 Tensor logits_with_other_padding(const ExaminedModel& model, const Batch& batch) {
-  const TokenBatch source = source_tokens(batch);
-  const TokenBatch target = decoder_tokens(batch);
-  const TokenVectors read = model.embed(source, target, {});
+  const NetworkInput input = network_input(batch);
+  const TokenVectors read = model.embed(input, {});
   return model.logits({.source = with_other_padding(read.source, batch.source_lengths),
                        .target = with_other_padding(read.target, batch.target_lengths)},
-                      source, target, {});
+                      input, {});
 }
 
 std::size_t room_for_columns(std::size_t length, std::size_t max_length) {
@@ -44,8 +44,8 @@ std::size_t room_for_columns(std::size_t length, std::size_t max_length) {
 
 PropertyResult padding(const Subject& subject) {
   const Batch& batch = subject.batch;
-  const std::size_t source = room_for_columns(batch.source_length, subject.max_length);
-  const std::size_t target = room_for_columns(batch.target_length, subject.max_length);
+  const std::size_t source = room_for_columns(batch.source_length, subject.max_source_length);
+  const std::size_t target = room_for_columns(batch.target_length, subject.max_target_length);
   const Batch wide = widened(batch, source, target);
   const ExaminedModel model = subject.copy(DType::float64);
   const Tensor logits = logits_of(model, batch), wide_logits = logits_of(model, wide);

@@ -8,8 +8,8 @@
 /// allowed for; every other allowance stands beside its property and in its result.
 namespace tapestry {
 
-/// dlogits[t] / d(decoder input after t) is exactly 0, and not all of it is 0 up to t; the same for
-/// source inputs behind and within the sentence.
+/// dlogits[t] / d(target input after t) is exactly 0, and not all of it is 0 up to t; the same for
+/// inputs behind and within a sentence that is read as a whole.
 PropertyResult causality(const Subject& subject);
 
 /// What stands in the padding changes no bit of any token's logits, nor do more columns of it, nor

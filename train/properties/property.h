@@ -16,7 +16,9 @@ struct Subject {
   DType dtype;                               ///< in which it is trained
   bool trained;                              ///< false for initial values
   std::size_t vocabulary;                    ///< target entries
-  std::size_t max_length;                    ///< tokens of a sentence that the model has places for
+  bool causal;                               ///< no logits depend on target tokens behind theirs
+  std::size_t max_source_length;             ///< tokens that the model has places for
+  std::size_t max_target_length;
   double label_smoothing;
   std::uint64_t seed;      ///< of dropout
   std::size_t tied_width;  ///< d_model if the output projection is an embedding's matrix, else 0

@@ -5,22 +5,20 @@
 #include <algorithm>
 
 #include "autograd/tape.h"
-#include "data/vocabulary.h"
 #include "train/batch_tensors.h"
 
 namespace tapestry {
 namespace {
 
 Tensor forward(const ExaminedModel& model, const Batch& batch, const RandomStream& random) {
-  const TokenBatch source = source_tokens(batch);
-  const TokenBatch target = decoder_tokens(batch);
-  return model.logits(model.embed(source, target, random), source, target, random);
+  const NetworkInput input = network_input(batch);
+  return model.logits(model.embed(input, random), input, random);
 }
 
 Tensor loss_of_logits(const ExaminedModel& model, const Tensor& logits, const Batch& batch,
                       const StepOptions& options) {
   return model.loss(logits, label_ids(batch),
-                    {.ignored_id = pad_id,
+                    {.ignored_id = no_label,
                      .label_smoothing = options.label_smoothing,
                      .normalizer = options.normalizer});
 }

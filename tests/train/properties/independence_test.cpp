@@ -28,7 +28,7 @@ const test::Change sees_all_of_source =
 TEST_CASE("causality fails for a model that sees what comes later") {
   const PropertyResult result = causality(tiny_subject(sees_all_of_target));
   CHECK(result.verdict == PropertyVerdict::fails);
-  CHECK(result.text.starts_with("logits of sentence 1 at token 1 depend on decoder input 2 by "));
+  CHECK(result.text.starts_with("logits of sentence 1 at token 1 depend on target input 2 by "));
   CHECK(result.text.ends_with(", expected exactly 0"));
 }
 
@@ -41,17 +41,17 @@ TEST_CASE("causality fails for a model that sees the padding of its source") {
 TEST_CASE("causality fails for a model that reads nothing, which proves no mask") {
   const auto deaf_to = [](bool to_target) {
     return causality(tiny_subject([to_target](ExaminedModel& model) {
-      model.logits = [to_target, whole = model.logits](
-                         const TokenVectors& read, const TokenBatch& source,
-                         const TokenBatch& target, const RandomStream& random) {
+      model.logits = [to_target, whole = model.logits](const TokenVectors& read,
+                                                       const NetworkInput& input,
+                                                       const RandomStream& random) {
         TokenVectors kept = read;
         Tensor& lost = to_target ? kept.target : kept.source;
         lost = lost.copied(lost.dtype());
-        return whole(kept, source, target, random);
+        return whole(kept, input, random);
       };
     }));
   };
-  CHECK(deaf_to(true).text == "logits of sentence 1 at token 1 depend on no decoder input up to 1");
+  CHECK(deaf_to(true).text == "logits of sentence 1 at token 1 depend on no target input up to 1");
   CHECK(deaf_to(true).verdict == PropertyVerdict::fails);
   CHECK(contains(deaf_to(false).text, "at token 1 depend on no source input up to "));
   CHECK(deaf_to(false).verdict == PropertyVerdict::fails);
@@ -78,7 +78,9 @@ TEST_CASE("padding fails for a model that counts its columns") {
 TEST_CASE("padding fails for a loss that counts it") {
   const PropertyResult result = padding(tiny_subject([](ExaminedModel& model) {
     model.loss = [](const Tensor& logits, const Ids& labels, const CrossEntropyOptions&) {
-      return cross_entropy(logits, labels);
+      Ids counted = labels;
+      for (std::int32_t& id : counted) id = std::max(id, 0);
+      return cross_entropy(logits, counted);
     };
   }));
   CHECK(result.verdict == PropertyVerdict::fails);
@@ -87,7 +89,7 @@ TEST_CASE("padding fails for a loss that counts it") {
 
 TEST_CASE("padding adds no more columns than the model has positions for") {
   Subject subject = tiny_subject();
-  subject.max_length = subject.batch.source_length;
+  subject.max_source_length = subject.max_target_length = subject.batch.source_length;
   const PropertyResult result = padding(subject);
   CHECK(result.verdict == PropertyVerdict::holds);
   CHECK(contains(result.text, "0 + 0 more columns change them by 0"));

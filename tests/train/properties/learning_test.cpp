@@ -29,9 +29,9 @@ TEST_CASE("precision fails for float32 that computes something else") {
 TEST_CASE("precision fails for float32 whose gradients alone are wrong") {
   const PropertyResult result = precision(tiny_subject([](ExaminedModel& model) {
     if (model.dtype() == DType::float64) return;
-    model.embed = [whole = model.embed](const TokenBatch& source, const TokenBatch& target,
+    model.embed = [whole = model.embed](const NetworkInput& input,
                                         const RandomStream& random) -> TokenVectors {
-      const TokenVectors read = whole(source, target, random);
+      const TokenVectors read = whole(input, random);
       return {.source = read.source.copied(DType::float32), .target = read.target};
     };
   }));
@@ -65,9 +65,9 @@ TEST_CASE("first loss is not asked of a trained model, whose loss is told") {
 
 TEST_CASE("by heart fails for a model that cannot tell its inputs apart") {
   const PropertyResult result = by_heart(tiny_subject([](ExaminedModel& model) {
-    model.embed = [whole = model.embed](const TokenBatch& source, const TokenBatch& target,
+    model.embed = [whole = model.embed](const NetworkInput& input,
                                         const RandomStream& random) -> TokenVectors {
-      const TokenVectors read = whole(source, target, random);
+      const TokenVectors read = whole(input, random);
       return {.source = scale(read.source, 0.0), .target = scale(read.target, 0.0)};
     };
   }));

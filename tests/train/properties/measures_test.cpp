@@ -34,7 +34,7 @@ TEST_CASE("a wider batch has more padding and nothing else") {
   const Batch wide = widened(two_sentences(), 1, 2);
   CHECK(wide.source == std::vector<std::int32_t>{4, 5, eos_id, pad_id, 7, eos_id, pad_id, pad_id});
   CHECK(wide.target_length == 5);
-  CHECK(wide.labels == std::vector<std::int32_t>{6, eos_id, 0, 0, 0, 8, 9, eos_id, 0, 0});
+  CHECK(wide.labels == std::vector<std::int32_t>{6, eos_id, -1, -1, -1, 8, 9, eos_id, -1, -1});
   CHECK(wide.target_lengths == two_sentences().target_lengths);
   CHECK(wide.target_tokens == 5);
 }

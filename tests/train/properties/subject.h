@@ -16,11 +16,11 @@ using Change = std::function<void(ExaminedModel&)>;
 /// Six sentences of up to five tokens and the model of `config`, each copy of which is changed.
 inline Subject tiny_subject(const Change& change = {}, const Config& config = tiny_config()) {
   const ParallelCorpus corpus = load_corpus(config.data, ".");
-  const VocabularySizes sizes{.source = corpus.source_vocabulary.size(),
-                              .target = corpus.target_vocabulary.size()};
+  const NetworkSizes sizes{.source = corpus.source_vocabulary.size(),
+                           .target = corpus.target_vocabulary.size()};
   const auto copy = [=](DType dtype) {
     ExaminedModel model =
-        examined(std::make_shared<Seq2SeqModel>(config.model, sizes, dtype, config.train.seed));
+        examined(std::make_shared<Model>(config.model, sizes, dtype, config.train.seed));
     if (change) change(model);
     return model;
   };
@@ -30,7 +30,9 @@ inline Subject tiny_subject(const Change& change = {}, const Config& config = ti
           .dtype = config.train.dtype,
           .trained = false,
           .vocabulary = sizes.target,
-          .max_length = config.model.max_length,
+          .causal = true,
+          .max_source_length = config.model.max_length,
+          .max_target_length = config.model.max_length,
           .label_smoothing = config.train.label_smoothing,
           .seed = config.train.seed,
           .tied_width = 0,
@@ -43,9 +45,9 @@ using ChangeLogits = std::function<Tensor(const Tensor& logits, const TokenVecto
 /// A change of what a model answers.
 inline Change logits_changed(const ChangeLogits& f) {
   return [f](ExaminedModel& model) {
-    model.logits = [f, whole = model.logits](const TokenVectors& read, const TokenBatch& source,
-                                             const TokenBatch& target, const RandomStream& random) {
-      return f(whole(read, source, target, random), read);
+    model.logits = [f, whole = model.logits](const TokenVectors& read, const NetworkInput& input,
+                                             const RandomStream& random) {
+      return f(whole(read, input, random), read);
     };
   };
 }

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "data/vocabulary.h"
+#include "layers/make_network.h"
+#include "layers/parameters.h"
+#include "layers/transformer_options.h"
+#include "train/config.h"
+
+namespace tapestry {
+
+/// What the words and classes of the data make of a model's sizes.
+NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
+                           const Vocabulary& target);
+
+/// Trainable values of a model, without making it.
+std::uint64_t count_parameters(const TransformerOptions& options, const NetworkSizes& sizes);
+
+/// A network together with its parameters, gathered for the optimiser. Initial values are keyed by
+/// `seed`.
+struct Model {
+  Model(const TransformerOptions& options, const NetworkSizes& sizes, DType dtype,
+        std::uint64_t seed);
+
+  /// The network as the kind that it is. throws std::bad_cast if it is another.
+  template <class Kind>
+  const Kind& as() const {
+    return dynamic_cast<const Kind&>(*network);
+  }
+
+  Parameters parameters;
+  std::unique_ptr<Network> network;
+};
+
+}  // namespace tapestry
