@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "data/masking.h"
+
 namespace tapestry {
 
 namespace {
@@ -21,55 +23,111 @@ void check_indices(std::size_t number_of_pairs, std::span<const std::size_t> ind
   }
 }
 
+/// Tokens that the batch holds of an example's source, <eos> included.
+std::size_t source_tokens(const SentencePair& pair, Objective objective) {
+  const bool reads_source = objective == Objective::translation || objective == Objective::label;
+  return reads_source && pair.pixels.empty() ? pair.source.size() + 1 : 0;
+}
+
+/// Labels that the batch has for an example, some of which may be no_label.
+std::size_t target_tokens(const SentencePair& pair, Objective objective) {
+  switch (objective) {
+    case Objective::translation:
+      return pair.target.size() + 1;
+    case Objective::next_token:
+      return pair.target.size() - 1;
+    case Objective::masked_tokens:
+      return pair.target.size();
+    case Objective::label:
+      break;
+  }
+  return 1;
+}
+
 /// Sets everything that says how large the batch is.
-void measure(const std::vector<SentencePair>& pairs, Batch& batch) {
+void measure(const std::vector<SentencePair>& pairs, Objective objective, Batch& batch) {
   batch.rows = batch.examples.size();
   batch.source_lengths.clear();
   batch.target_lengths.clear();
-  batch.target_tokens = 0;
   for (const std::size_t example : batch.examples) {
-    batch.source_lengths.push_back(pairs[example].source.size() + 1);
-    batch.target_lengths.push_back(pairs[example].target.size() + 1);
-    batch.target_tokens += batch.target_lengths.back();
+    batch.source_lengths.push_back(source_tokens(pairs[example], objective));
+    batch.target_lengths.push_back(target_tokens(pairs[example], objective));
   }
   batch.source_length = *std::max_element(batch.source_lengths.begin(), batch.source_lengths.end());
   batch.target_length = *std::max_element(batch.target_lengths.begin(), batch.target_lengths.end());
 }
 
-void copy_row(const SentencePair& pair, std::size_t row, Batch& batch) {
-  const auto offset = [row](std::size_t length) {
-    return static_cast<std::ptrdiff_t>(row * length);
-  };
-  const auto source = batch.source.begin() + offset(batch.source_length);
-  *std::copy(pair.source.begin(), pair.source.end(), source) = eos_id;
+/// Where the parts of one row of a batch go.
+struct Row {
+  std::int32_t *source, *input, *labels;
+};
 
-  const auto decoder_input = batch.decoder_input.begin() + offset(batch.target_length);
-  *decoder_input = bos_id;
-  std::copy(pair.target.begin(), pair.target.end(), decoder_input + 1);
+Row row_of(Batch& batch, std::size_t row) {
+  return {.source = batch.source.data() + row * batch.source_length,
+          .input = batch.decoder_input.data() + row * batch.target_length,
+          .labels = batch.labels.data() + row * batch.target_length};
+}
 
-  const auto labels = batch.labels.begin() + offset(batch.target_length);
-  *std::copy(pair.target.begin(), pair.target.end(), labels) = eos_id;
+void copy_pair(const SentencePair& pair, const Row& row) {
+  *std::ranges::copy(pair.source, row.source).out = eos_id;
+  *row.input = bos_id;
+  std::ranges::copy(pair.target, row.input + 1);
+  *std::ranges::copy(pair.target, row.labels).out = eos_id;
+}
+
+void copy_stretch(const SentencePair& stretch, const Row& row) {
+  std::copy(stretch.target.begin(), stretch.target.end() - 1, row.input);
+  std::copy(stretch.target.begin() + 1, stretch.target.end(), row.labels);
+}
+
+void copy_labelled(const SentencePair& example, const Row& row) {
+  if (example.pixels.empty()) *std::ranges::copy(example.source, row.source).out = eos_id;
+  *row.labels = example.target.front() - first_word_id;
+}
+
+void copy_row(const SentencePair& pair, std::size_t example, const BatchRules& rules,
+              const Row& row) {
+  switch (rules.objective) {
+    case Objective::translation:
+      return copy_pair(pair, row);
+    case Objective::next_token:
+      return copy_stretch(pair, row);
+    case Objective::masked_tokens:
+      return mask_tokens(pair.target, rules, example, row.input, row.labels);
+    case Objective::label:
+      return copy_labelled(pair, row);
+  }
 }
 
 }  // namespace
 
-Batch make_batch(const std::vector<SentencePair>& pairs, std::span<const std::size_t> indices) {
+Batch make_batch(const std::vector<SentencePair>& pairs, std::span<const std::size_t> indices,
+                 const BatchRules& rules) {
   Batch batch;
-  fill_batch(pairs, indices, batch);
+  fill_batch(pairs, indices, batch, rules);
   return batch;
 }
 
 void fill_batch(const std::vector<SentencePair>& pairs, std::span<const std::size_t> indices,
-                Batch& batch) {
+                Batch& batch, const BatchRules& rules) {
   check_indices(pairs.size(), indices);
   batch.examples.assign(indices.begin(), indices.end());
-  measure(pairs, batch);
+  measure(pairs, rules.objective, batch);
   batch.source.assign(batch.rows * batch.source_length, pad_id);
   batch.decoder_input.assign(batch.rows * batch.target_length, pad_id);
   batch.labels.assign(batch.rows * batch.target_length, no_label);
+  batch.pixels.clear();
   for (std::size_t row = 0; row < batch.rows; ++row) {
-    copy_row(pairs[batch.examples[row]], row, batch);
+    const SentencePair& pair = pairs[batch.examples[row]];
+    copy_row(pair, batch.examples[row], rules, row_of(batch, row));
+    batch.pixels.insert(batch.pixels.end(), pair.pixels.begin(), pair.pixels.end());
   }
+  batch.target_tokens =
+      batch.labels.size() - static_cast<std::size_t>(std::ranges::count(batch.labels, no_label));
+}
+
+std::size_t longest_side(const SentencePair& pair, Objective objective) {
+  return std::max(source_tokens(pair, objective), target_tokens(pair, objective));
 }
 
 }  // namespace tapestry

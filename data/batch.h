@@ -12,7 +12,27 @@ namespace tapestry {
 /// The label of a position at which nothing is to be predicted.
 inline constexpr std::int32_t no_label = -1;
 
-/// Sentence pairs side by side, padded with <pad>, labels with no_label, to the longest. Arrays are
+/// What is predicted of an example.
+enum class Objective {
+  translation,    ///< the target of a pair, token by token, given the source
+  next_token,     ///< each token of the target but the first, given those before
+  masked_tokens,  ///< tokens of the target that are hidden, given the others [1]
+  label           ///< the class that is the target, given source or pixels
+};
+
+/// How examples become batches.
+///
+/// [1] Devlin et al. 2019, "BERT": of 15 % of the tokens, 80 % become <unk>, which stands for the
+/// mask, 10 % another word and 10 % stay as they are. Which ones depends on seed, epoch and example
+/// alone.
+struct BatchRules {
+  Objective objective = Objective::translation;
+  std::size_t vocabulary = 0;  ///< of the target; masked_tokens draws from it
+  std::uint64_t seed = 0;      ///< of what is hidden
+  std::uint64_t epoch = 0;     ///< the same
+};
+
+/// Examples side by side, padded with <pad>, labels with no_label, to the longest. Arrays are
 /// row-major, one row for each pair. For the pair (a b -> x y z) in a batch with a row of four
 /// target tokens:
 ///
@@ -32,18 +52,24 @@ struct Batch {
   std::vector<std::size_t> target_lengths;  ///< (rows): without padding, <bos> or <eos> included
   std::size_t target_tokens = 0;            ///< labels other than no_label
 
-  std::vector<std::size_t> examples;  ///< (rows): which pairs these are
+  std::vector<float> pixels;  ///< (rows, values of an image); empty without images
+
+  std::vector<std::size_t> examples;  ///< (rows): which examples these are
 };
 
-/// The batch of the pairs with these indices, in this order. Sentences may be empty, as targets are
-/// when only the source of a batch is wanted.
+/// The batch of the examples with these indices, in this order. Sentences of pairs may be empty, as
+/// targets are when only the source of a batch is wanted.
 ///
 /// throws  std::invalid_argument if there are no indices, std::out_of_range if an index is too
 ///         large.
-Batch make_batch(const std::vector<SentencePair>& pairs, std::span<const std::size_t> indices);
+Batch make_batch(const std::vector<SentencePair>& pairs, std::span<const std::size_t> indices,
+                 const BatchRules& rules = {});
 
 /// The same into a batch that is used again: takes memory only for a batch larger than all before.
 void fill_batch(const std::vector<SentencePair>& pairs, std::span<const std::size_t> indices,
-                Batch& batch);
+                Batch& batch, const BatchRules& rules = {});
+
+/// Tokens of an example that the model must have places for on its longer side.
+std::size_t longest_side(const SentencePair& pair, Objective objective);
 
 }  // namespace tapestry

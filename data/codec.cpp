@@ -4,35 +4,40 @@
 
 namespace tapestry {
 
-namespace {
-
-Tokens split(const Tokenizer& tokenizer, std::string_view line) {
-  return std::visit([line](const auto& chosen) { return chosen.split(line); }, tokenizer);
+TextUnit text_unit(const DataOptions& options) {
+  return options.task == TaskKind::text ? options.unit : TextUnit::word;
 }
-
-std::string join(const Tokenizer& tokenizer, const Tokens& tokens) {
-  return std::visit([&tokens](const auto& chosen) { return chosen.join(tokens); }, tokenizer);
-}
-
-}  // namespace
 
 Tokenizer tokenizer_for(const DataOptions& options) {
-  if (options.task == TaskKind::parallel_text) return WordTokenizer(options.lowercase);
-  return SpaceTokenizer();
+  switch (options.task) {
+    case TaskKind::parallel_text:
+    case TaskKind::labelled_text:
+      return WordTokenizer(options.lowercase);
+    case TaskKind::text:
+      if (text_unit(options) == TextUnit::word) return WordTokenizer(options.lowercase);
+      return CharacterTokenizer(options.lowercase);
+    default:
+      return SpaceTokenizer();
+  }
 }
 
 TextCodec::TextCodec(const DataOptions& options, Vocabulary source_vocabulary,
                      Vocabulary target_vocabulary)
     : tokenizer_(tokenizer_for(options)),
+      has_lines_(options.task == TaskKind::text),
       source_vocabulary_(std::move(source_vocabulary)),
       target_vocabulary_(std::move(target_vocabulary)) {}
 
+Tokens TextCodec::tokens_of(std::string_view text) const {
+  return has_lines_ ? split_lines(tokenizer_, text) : split(tokenizer_, text);
+}
+
 std::vector<std::int32_t> TextCodec::encode_source(std::string_view line) const {
-  return source_vocabulary_.encode(split(tokenizer_, line));
+  return source_vocabulary_.encode(tokens_of(line));
 }
 
 std::vector<std::int32_t> TextCodec::encode_target(std::string_view line) const {
-  return target_vocabulary_.encode(split(tokenizer_, line));
+  return target_vocabulary_.encode(tokens_of(line));
 }
 
 std::string TextCodec::decode_source(std::span<const std::int32_t> ids) const {

@@ -20,7 +20,7 @@ class TextCodec {
   TextCodec(const DataOptions& options, Vocabulary source_vocabulary, Vocabulary target_vocabulary);
 
   /// The ids of a line, with neither <bos> nor <eos>; empty for a blank line.
-  /// throws  DataError for parallel_text if the line is not valid UTF-8.
+  /// throws  DataError for text if the line is not valid UTF-8.
   std::vector<std::int32_t> encode_source(std::string_view line) const;
   std::vector<std::int32_t> encode_target(std::string_view line) const;
 
@@ -32,12 +32,19 @@ class TextCodec {
   const Vocabulary& target_vocabulary() const { return target_vocabulary_; }
 
  private:
+  Tokens tokens_of(std::string_view text) const;
+
   Tokenizer tokenizer_;
+  bool has_lines_;  // text is one sequence over the ends of lines
   Vocabulary source_vocabulary_;
   Vocabulary target_vocabulary_;
 };
 
-/// The tokenizer of a task: words and punctuation for parallel_text, white space otherwise.
+/// What a token of the task is.
+TextUnit text_unit(const DataOptions& options);
+
+/// The tokenizer of a task: words and punctuation or characters for text, white space for what is
+/// generated.
 Tokenizer tokenizer_for(const DataOptions& options);
 
 }  // namespace tapestry

@@ -27,6 +27,7 @@ class Fingerprint {
     for (const SentencePair& pair : pairs) {
       add(pair.source);
       add(pair.target);
+      if (!pair.pixels.empty()) hash_.add(pair.pixels.data(), pair.pixels.size() * sizeof(float));
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,10 +10,16 @@
 
 namespace tapestry {
 
-/// A sentence and its translation as ids, with neither <bos> nor <eos>.
+/// One example to learn from. What its parts are depends on the task:
+///
+///   pairs        a sentence and its translation, with neither <bos> nor <eos>
+///   text         target: a stretch of the text, or a sentence with <bos> and <eos>
+///   labels       source: <bos> and a sentence; target: the id of its class
+///   images       pixels; target: the id of its class
 struct SentencePair {
-  std::vector<std::int32_t> source;
-  std::vector<std::int32_t> target;
+  std::vector<std::int32_t> source{};
+  std::vector<std::int32_t> target{};
+  std::vector<float> pixels{};  ///< (height, width, channels), as a rule in [0, 1]
 
   friend bool operator==(const SentencePair&, const SentencePair&) = default;
 };
@@ -42,7 +49,7 @@ struct ParallelCorpus {
 /// The words that a model knows already, for data that it is to learn from as well.
 struct FixedVocabularies {
   Vocabulary source;
-  Vocabulary target;
+  std::optional<Vocabulary> target;  ///< none: as the data have it
 };
 
 /// XXH3 (64 bits) of all pairs and both vocabularies: equal for equal data, and in practice for no

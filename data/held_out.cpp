@@ -28,12 +28,17 @@ constexpr std::size_t max_fruitless_draws = 100'000;
                   option));
 }
 
+/// What tells examples apart: the source, or the target of what has none.
+const std::vector<std::int32_t>& sentence_of(const SentencePair& pair) {
+  return pair.source.empty() ? pair.target : pair.source;
+}
+
 SentencePair draw_training_pair(const DataOptions& options, const DrawPair& draw_pair,
                                 std::size_t index) {
   RandomDraws random(options.seed, DrawPurpose::training_example, index);
   for (std::size_t draw = 0; draw < max_fruitless_draws; ++draw) {
     SentencePair pair = draw_pair(random);
-    if (split_of(pair.source, options.seed) == Split::train) return pair;
+    if (split_of(sentence_of(pair), options.seed) == Split::train) return pair;
   }
   refuse_size("train_size", options.train_size, 0);
 }
@@ -50,7 +55,7 @@ class HeldOutPart {
 
   /// Takes a pair that belongs here and is new; returns whether it did.
   bool take(SentencePair& pair, Split split) {
-    if (split != split_ || full() || !seen_.insert(pair.source).second) return false;
+    if (split != split_ || full() || !seen_.insert(sentence_of(pair)).second) return false;
     pairs_.push_back(std::move(pair));
     return true;
   }
@@ -71,7 +76,7 @@ void draw_held_out_pairs(const DataOptions& options, const DrawPair& draw_pair,
   for (std::uint64_t index = 0; !validation.full() || !test.full(); ++index) {
     RandomDraws random(options.seed, DrawPurpose::held_out_example, index);
     SentencePair pair = draw_pair(random);
-    const Split split = split_of(pair.source, options.seed);
+    const Split split = split_of(sentence_of(pair), options.seed);
     const bool taken = validation.take(pair, split) || test.take(pair, split);
     fruitless_draws = taken ? 0 : fruitless_draws + 1;
     if (fruitless_draws == max_fruitless_draws) break;

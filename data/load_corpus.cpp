@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include "data/error.h"
+#include "data/image_table.h"
+#include "data/labelled_text.h"
 #include "data/parallel_text.h"
+#include "data/text_stream.h"
+#include "data/toy_sentences.h"
 #include "data/toy_tasks.h"
 #include "data/toy_translation.h"
 
@@ -18,6 +22,16 @@ ParallelCorpus make_corpus(const DataOptions& options, const std::filesystem::pa
       return make_toy_translation(options);
     case TaskKind::parallel_text:
       return load_parallel_text(options, base, fixed);
+    case TaskKind::text:
+      return load_text_stream(options, base, fixed);
+    case TaskKind::toy_sentences:
+      return make_toy_sentences(options);
+    case TaskKind::labelled_text:
+      return load_labelled_text(options, base, fixed);
+    case TaskKind::toy_agreement:
+      return make_toy_agreement(options);
+    case TaskKind::images:
+      return load_image_tables(options, base);
     case TaskKind::copy:
     case TaskKind::reverse:
     case TaskKind::sort:
@@ -27,13 +41,14 @@ ParallelCorpus make_corpus(const DataOptions& options, const std::filesystem::pa
 }
 
 void check_vocabularies(const ParallelCorpus& corpus, const FixedVocabularies& fixed) {
-  if (corpus.source_vocabulary == fixed.source && corpus.target_vocabulary == fixed.target) return;
+  const Vocabulary& target = fixed.target ? *fixed.target : corpus.target_vocabulary;
+  if (corpus.source_vocabulary == fixed.source && corpus.target_vocabulary == target) return;
   throw DataError(
       fmt::format(
           "data.task: the task has vocabularies of {} and {} entries, expected the {} and {} "
           "that the model knows",
           corpus.source_vocabulary.size(), corpus.target_vocabulary.size(), fixed.source.size(),
-          fixed.target.size()),
+          target.size()),
       "set data.task and data.num_symbols to what they were");
 }
 

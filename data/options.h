@@ -6,9 +6,22 @@
 
 namespace tapestry {
 
-/// Where sentence pairs come from: generated (copy, reverse, sort, toy_translation) or two text
-/// files with one sentence a line (parallel_text).
-enum class TaskKind { copy, reverse, sort, toy_translation, parallel_text };
+/// What examples are and where they come from.
+enum class TaskKind {
+  copy,  // generated pairs of sequences
+  reverse,
+  sort,
+  toy_translation,
+  parallel_text,  // two files, a sentence and its translation a line
+  text,           // a file as one stream of characters or words
+  toy_sentences,  // generated sentences of the toy language
+  labelled_text,  // a file with a label and a sentence a line
+  toy_agreement,  // generated sentences: is the toy grammar right in them?
+  images,         // a table with the pixels and the label of an image a line
+};
+
+/// What a token of a text is.
+enum class TextUnit { character, word };
 
 /// What a run learns from. The member initialisers are the defaults.
 struct DataOptions {
@@ -32,6 +45,17 @@ struct DataOptions {
   std::size_t max_vocabulary = 0;  ///< most frequent words to keep on each side; 0 keeps all
   bool shared_vocabulary = false;  ///< one vocabulary for both sides
   std::size_t max_tokens = 0;      ///< training pairs with a longer side are left out; 0 keeps all
+
+  // text, labelled_text.
+  std::string train_text, validation_text, test_text;  ///< the last two may be empty
+  TextUnit unit = TextUnit::character;
+  std::size_t context = 64;       ///< text: tokens that are read at once, >= 1
+  double validation_share = 0.1;  ///< text: end of train_text that is held out, if no file is
+
+  // images.
+  std::string train_images, validation_images, test_images;  ///< the last two may be empty
+  std::size_t image_height = 8, image_width = 8, image_channels = 1;
+  double pixel_maximum = 255.0;  ///< the value of a pixel that becomes 1, > 0
 };
 
 }  // namespace tapestry

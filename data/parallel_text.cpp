@@ -203,7 +203,7 @@ ParallelCorpus load_parallel_text(const DataOptions& options, const fs::path& ba
                           options, tokenizer, corpus);
   if (fixed != nullptr) {
     corpus.source_vocabulary = fixed->source;
-    corpus.target_vocabulary = fixed->target;
+    corpus.target_vocabulary = fixed->target.value();
   } else {
     build_vocabularies(training, options, tokenizer, corpus);
   }

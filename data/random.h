@@ -13,6 +13,7 @@ enum class DrawPurpose : std::uint32_t {
   training_example = 1,
   held_out_example = 2,
   batch_order = 3,
+  masking = 4,
 };
 
 /// Random numbers that are a pure function of (seed, purpose, index): nothing but these three

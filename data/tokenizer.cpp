@@ -16,6 +16,8 @@ namespace tapestry {
 
 namespace {
 
+constexpr std::string_view space_token = "<space>";
+
 std::vector<Utf8Character> characters_of(std::string_view sentence) {
   if (const auto position = find_invalid_utf8(sentence)) {
     throw DataError(
@@ -163,6 +165,65 @@ std::string WordTokenizer::join(const Tokens& tokens) const {
     touches_next = attachment.right;
   }
   return sentence;
+}
+
+Tokens CharacterTokenizer::split(std::string_view sentence) const {
+  Tokens tokens;
+  for (const Utf8Character& character : characters_of(sentence)) {
+    const char32_t code_point = character.code_point;
+    if (code_point == U' ') {
+      tokens.emplace_back(space_token);
+    } else if (is_control(code_point) || kind_of(code_point) == CharacterKind::space) {
+      tokens.push_back(fmt::format("<U+{:04X}>", static_cast<std::uint32_t>(code_point)));
+    } else {
+      tokens.push_back(lowercase_ ? to_lowercase(character.bytes) : std::string(character.bytes));
+    }
+  }
+  return tokens;
+}
+
+std::string CharacterTokenizer::join(const Tokens& tokens) const {
+  std::string text;
+  for (const std::string& token : tokens) {
+    if (token == space_token) {
+      text += ' ';
+    } else if (token.starts_with("<U+")) {
+      append_utf8(text, static_cast<char32_t>(std::stoul(token.substr(3), nullptr, 16)));
+    } else {
+      text += is_special_symbol(token) ? "\uFFFD" : token;
+    }
+  }
+  return text;
+}
+
+Tokens split(const Tokenizer& tokenizer, std::string_view line) {
+  return std::visit([line](const auto& chosen) { return chosen.split(line); }, tokenizer);
+}
+
+Tokens split_lines(const Tokenizer& tokenizer, std::string_view text) {
+  Tokens tokens;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    const Tokens of_line = split(tokenizer, text.substr(0, end));
+    tokens.insert(tokens.end(), of_line.begin(), of_line.end());
+    if (end == std::string_view::npos) return tokens;
+    tokens.emplace_back(newline_token);
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string join(const Tokenizer& tokenizer, const Tokens& tokens) {
+  const auto of_line = [&](auto begin, auto end) {
+    return std::visit([&](const auto& chosen) { return chosen.join(Tokens(begin, end)); },
+                      tokenizer);
+  };
+  std::string text;
+  auto begin = tokens.begin();
+  for (auto end = begin; (end = std::find(begin, tokens.end(), newline_token)) != tokens.end();
+       begin = end + 1) {
+    text += of_line(begin, end) + '\n';
+  }
+  return text + of_line(begin, tokens.end());
 }
 
 }  // namespace tapestry

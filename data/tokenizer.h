@@ -43,6 +43,34 @@ class WordTokenizer {
   bool lowercase_;
 };
 
-using Tokenizer = std::variant<SpaceTokenizer, WordTokenizer>;
+/// Each character is a token. White space and control characters, which no vocabulary holds, are
+/// named: <space>, and <U+0009> and the like.
+class CharacterTokenizer {
+ public:
+  explicit CharacterTokenizer(bool lowercase = false) : lowercase_(lowercase) {}
+
+  /// throws  DataError if the sentence is not valid UTF-8, naming the byte.
+  Tokens split(std::string_view sentence) const;
+
+  /// The characters one after the other; <unk> becomes U+FFFD.
+  std::string join(const Tokens& tokens) const;
+
+ private:
+  bool lowercase_;
+};
+
+using Tokenizer = std::variant<SpaceTokenizer, WordTokenizer, CharacterTokenizer>;
+
+/// The end of a line, where a text of many lines is one sequence.
+inline constexpr std::string_view newline_token = "<newline>";
+
+/// The tokens of a line.
+Tokens split(const Tokenizer& tokenizer, std::string_view line);
+
+/// The tokens of a text, each line ended by newline_token but the last, which may be empty.
+Tokens split_lines(const Tokenizer& tokenizer, std::string_view text);
+
+/// The text of tokens, with a line end for each newline_token.
+std::string join(const Tokenizer& tokenizer, const Tokens& tokens);
 
 }  // namespace tapestry

@@ -43,8 +43,7 @@ std::vector<std::int32_t> answer(TaskKind task, std::vector<std::int32_t> sequen
     case TaskKind::sort:
       std::sort(sequence.begin(), sequence.end());
       return sequence;
-    case TaskKind::toy_translation:
-    case TaskKind::parallel_text:
+    default:
       break;
   }
   throw std::invalid_argument("make_toy_corpus: expected the task copy, reverse or sort");

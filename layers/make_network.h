@@ -6,6 +6,7 @@
 
 #include "layers/network.h"
 #include "layers/parameters.h"
+#include "layers/patch_embedding.h"
 #include "layers/transformer_options.h"
 
 namespace tapestry {
@@ -14,6 +15,7 @@ namespace tapestry {
 struct NetworkSizes {
   std::size_t source = 0;  ///< entries of the vocabulary that is read
   std::size_t target = 0;  ///< entries of the vocabulary, or classes, that scores are for
+  ImageShape image{};
 };
 
 /// The network of `options.kind`; its parameters go into `parameters`, which must outlive it.

@@ -15,7 +15,7 @@ namespace tapestry {
 struct NetworkInput {
   TokenBatch source{};  ///< sentences to read as a whole
   TokenBatch target{};  ///< the tokens whose labels are predicted, one label a token
-  Tensor images{};      ///< (rows, height, width, channels)
+  Tensor images{};      ///< (rows, height * width * channels)
 };
 
 /// The vectors that the stacks of a network read, (rows, tokens, d_model) each; null where it has

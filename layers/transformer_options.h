@@ -24,9 +24,17 @@ enum class PositionKind { sinusoidal, learned };
 /// its first logits have variance 1.
 enum class TiedEmbeddings { none, target, all };
 
-/// What a model is for: translating one sequence into another (encoder and decoder), or going on
-/// with a text (decoder only).
-enum class ModelKind { seq2seq, language_model };
+/// What a model is for.
+enum class ModelKind {
+  seq2seq,                ///< one sequence into another: encoder and decoder
+  language_model,         ///< to go on with a text: decoder only
+  masked_language_model,  ///< to guess hidden words: encoder only
+  classifier,             ///< the class of a sentence: encoder only
+  vision_transformer      ///< the class of an image: encoder only
+};
+
+/// What stands for a whole sequence: its first token, or the mean of all.
+enum class PoolingKind { class_token, mean };
 
 /// Sizes and choices of a model. The member initialisers are the defaults.
 struct TransformerOptions {
@@ -42,6 +50,8 @@ struct TransformerOptions {
   PositionKind positions = PositionKind::sinusoidal;
   std::size_t max_length = 256;  ///< longest sequence in tokens, <bos> and <eos> included
   TiedEmbeddings tie_embeddings = TiedEmbeddings::none;
+  PoolingKind pooling = PoolingKind::class_token;  ///< classifier, vision_transformer
+  std::size_t patch_size = 2;        ///< vision_transformer: pixels on a side of a patch
   double layer_norm_epsilon = 1e-5;  ///< added to the variance, > 0
 };
 

@@ -259,7 +259,7 @@ std::uint64_t step_of(const Snapshot& snapshot) {
 TrainedModel load_model(const Snapshot& snapshot) {
   Config config = config_of(snapshot);
   FixedVocabularies words = vocabularies_of(snapshot);
-  TextCodec codec(config.data, std::move(words.source), std::move(words.target));
+  TextCodec codec(config.data, std::move(words.source), *std::move(words.target));
   auto model = std::make_unique<Model>(
       config.model, network_sizes(config, codec.source_vocabulary(), codec.target_vocabulary()),
       config.train.dtype, config.train.seed);

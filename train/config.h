@@ -39,6 +39,7 @@ struct TrainOptions {
   std::size_t max_decode_length = 0;         ///< tokens; 0: source length + 50, within positions
   std::size_t exact_match_sequences = 1000;  ///< held-out sequences decoded per validation
   bool detect_anomaly = false;               ///< look for NaN and infinity after every operation
+  std::string initialize_from;               ///< a run or checkpoint to begin with; may be empty
   std::string run_dir;                       ///< empty: runs/<config file name, no extension>
   DType dtype = DType::float32;
 };

@@ -75,10 +75,19 @@ template <class V, MaybeConst<DataOptions> O>
 void visit(V field, O& o) {
   using enum TaskKind;
   const Use symbols = only_for("data.task", o.task, {copy, reverse, sort});
-  const Use generated = only_for("data.task", o.task, {copy, reverse, sort, toy_translation});
-  const Use text = only_for("data.task", o.task, {parallel_text});
+  const Use generated = only_for(
+      "data.task", o.task, {copy, reverse, sort, toy_translation, toy_sentences, toy_agreement});
+  const Use held_out =
+      only_for("data.task", o.task,
+               {copy, reverse, sort, toy_translation, toy_sentences, toy_agreement, images});
+  const Use pairs = only_for("data.task", o.task, {parallel_text});
+  const Use file = only_for("data.task", o.task, {text, labelled_text});
+  const Use stream = only_for("data.task", o.task, {text});
+  const Use words = only_for("data.task", o.task, {parallel_text, text, labelled_text});
+  const Use table = only_for("data.task", o.task, {images});
 
-  field("task", o.task, Choice<TaskKind>(), "what is learnt: a generated task, or two text files");
+  field("task", o.task, Choice<TaskKind>(),
+        "what is learnt, and whether it is generated or read from files");
   field("num_symbols", o.num_symbols, between(2, 1'000'000), "different symbols", symbols);
   field("min_length", o.min_length, between(1, kLongestSequence), "shortest sequence, in symbols",
         symbols);
@@ -86,34 +95,66 @@ void visit(V field, O& o) {
         symbols);
   field("train_size", o.train_size, between(1, kMostExamples), "sequences to train on", generated);
   field("validation_size", o.validation_size, between(0, kMostExamples),
-        "different held-out sequences to validate on", generated);
-  field("test_size", o.test_size, between(0, kMostExamples),
-        "different held-out sequences for the final test", generated);
+        "different held-out sequences to validate on; images: held out of `train_images`, if there "
+        "is no file",
+        held_out);
+  field("test_size", o.test_size, between(0, kMostExamples), "the same for the final test",
+        held_out);
   field("seed", o.seed, at_least(0), "of the generated sequences", generated);
-  field("train_source", o.train_source, FilePath(), "text to train on, one sentence a line", text);
-  field("train_target", o.train_target, FilePath(), "its translation, line by line", text);
-  field("validation_source", o.validation_source, FilePath(), "held-out text to validate on", text);
-  field("validation_target", o.validation_target, FilePath(), "its translation", text);
+  field("train_source", o.train_source, FilePath(), "text to train on, one sentence a line", pairs);
+  field("train_target", o.train_target, FilePath(), "its translation, line by line", pairs);
+  field("validation_source", o.validation_source, FilePath(), "held-out text to validate on",
+        pairs);
+  field("validation_target", o.validation_target, FilePath(), "its translation", pairs);
   field("test_source", o.test_source, FilePath(), "held-out text for the final test; may be empty",
-        text);
-  field("test_target", o.test_target, FilePath(), "its translation; may be empty", text);
-  field("lowercase", o.lowercase, Flag(), "lowers the case of all text", text);
+        pairs);
+  field("test_target", o.test_target, FilePath(), "its translation; may be empty", pairs);
+  field("lowercase", o.lowercase, Flag(), "lowers the case of all text", words);
   field("min_frequency", o.min_frequency, at_least(1),
-        "words seen less often in training become `<unk>`", text);
+        "words seen less often in training become `<unk>`", words);
   field("max_vocabulary", o.max_vocabulary, at_least(0),
-        "most frequent words to keep on each side; 0 keeps all", text);
-  field("shared_vocabulary", o.shared_vocabulary, Flag(), "one vocabulary for both sides", text);
+        "most frequent words to keep on each side; 0 keeps all", words);
+  field("shared_vocabulary", o.shared_vocabulary, Flag(), "one vocabulary for both sides", pairs);
   field("max_tokens", o.max_tokens, at_least(0),
-        "training pairs with a longer side, in tokens, are left out; 0 keeps all", text);
+        "training pairs with a longer side, in tokens, are left out; 0 keeps all", pairs);
+  field("train_text", o.train_text, FilePath(),
+        "text to learn; labelled_text: a label, a tab and a sentence a line", file);
+  field("validation_text", o.validation_text, FilePath(), "held-out text; may be empty", file);
+  field("test_text", o.test_text, FilePath(), "held-out text for the final test; may be empty",
+        file);
+  field("unit", o.unit, Choice<TextUnit>(), "what a token is", stream);
+  field("context", o.context, between(1, kLongestSequence), "tokens that are read at once", stream);
+  field("validation_share", o.validation_share, from_0_below_1(),
+        "end of `train_text` that is held out, if `validation_text` is empty", stream);
+  field("train_images", o.train_images, FilePath(),
+        "CSV file: the pixels of an image and its label a line", table);
+  field("validation_images", o.validation_images, FilePath(), "held-out images; may be empty",
+        table);
+  field("test_images", o.test_images, FilePath(), "images for the final test; may be empty", table);
+  field("image_height", o.image_height, between(1, 4096), "pixels from top to bottom", table);
+  field("image_width", o.image_width, between(1, 4096), "pixels from left to right", table);
+  field("image_channels", o.image_channels, between(1, 64), "values of a pixel", table);
+  field("pixel_maximum", o.pixel_maximum, positive(), "the value of a pixel that becomes 1", table);
 }
 
 template <class V, MaybeConst<TransformerOptions> O>
 void visit(V field, O& o) {
+  using enum ModelKind;
+  const Use encoding = only_for("model.kind", o.kind,
+                                {seq2seq, masked_language_model, classifier, vision_transformer});
+  const Use decoding = only_for("model.kind", o.kind, {seq2seq, language_model});
+  const Use scoring_tokens =
+      only_for("model.kind", o.kind, {seq2seq, language_model, masked_language_model});
+  const Use classifying = only_for("model.kind", o.kind, {classifier, vision_transformer});
+  const Use seeing = only_for("model.kind", o.kind, {vision_transformer});
+
+  field("kind", o.kind, Choice<ModelKind>(), "what the model is for");
   field("d_model", o.d_model, between(1, 65536),
         "width of every token vector; a multiple of `num_heads`");
   field("num_heads", o.num_heads, between(1, 1024), "attention heads");
-  field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), "layers that read");
-  field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), "layers that write");
+  field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), "layers that read", encoding);
+  field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), "layers that write",
+        decoding);
   field("d_ff", o.d_ff, between(1, 1'000'000), "width inside a feed-forward block");
   field("dropout", o.dropout, from_0_below_1(),
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
@@ -124,7 +165,10 @@ void visit(V field, O& o) {
   field("max_length", o.max_length, between(2, kLongestSequence),
         "longest sequence in tokens, `<bos>` and `<eos>` included");
   field("tie_embeddings", o.tie_embeddings, Choice<TiedEmbeddings>(),
-        "embeddings that share the matrix of the output projection");
+        "embeddings that share the matrix of the output projection", scoring_tokens);
+  field("pooling", o.pooling, Choice<PoolingKind>(), "what stands for the whole sequence",
+        classifying);
+  field("patch_size", o.patch_size, between(1, 4096), "pixels on a side of a patch", seeing);
   field("layer_norm_epsilon", o.layer_norm_epsilon, positive(),
         "added to the variance in a layer norm");
 }
@@ -196,6 +240,9 @@ void visit(V field, O& o) {
   field("detect_anomaly", o.detect_anomaly, Flag(),
         "looks for NaN and infinity after every operation and stops at the first, which it names; "
         "slow");
+  field("initialize_from", o.initialize_from, FilePath(),
+        "run or checkpoint whose parameters of the same name and shape a new run begins with, and "
+        "whose words it keeps; empty: none");
   field("run_dir", o.run_dir, Text(),
         "folder of the run, from the working folder; empty: `runs/` and the name of the config");
   field("dtype", o.dtype, Choice<DType>(), "precision of all numbers");

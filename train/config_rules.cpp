@@ -21,10 +21,12 @@ class Rules {
 
   void check() const {
     check_unused_keys();
+    check_kind();
     check_lengths_of_symbols();
     check_files();
     check_heads();
     check_positions();
+    check_patches();
     check_tied_embeddings();
     check_betas();
     check_warmup();
@@ -35,10 +37,13 @@ class Rules {
   using Keys = std::initializer_list<std::string_view>;
 
   void check_unused_keys() const;
+  void check_kind() const;
   void check_lengths_of_symbols() const;
   void check_files() const;
+  void check_pairs() const;
   void check_heads() const;
   void check_positions() const;
+  void check_patches() const;
   void check_tied_embeddings() const;
   void check_betas() const;
   void check_warmup() const;
@@ -91,6 +96,34 @@ void Rules::check_unused_keys() const {
   });
 }
 
+/// Which tasks give the examples that each kind of model learns from.
+std::vector<TaskKind> tasks_for(ModelKind kind) {
+  using enum TaskKind;
+  switch (kind) {
+    case ModelKind::seq2seq:
+      return {copy, reverse, sort, toy_translation, parallel_text};
+    case ModelKind::language_model:
+    case ModelKind::masked_language_model:
+      return {text, toy_sentences};
+    case ModelKind::classifier:
+      return {labelled_text, toy_agreement};
+    case ModelKind::vision_transformer:
+      break;
+  }
+  return {images};
+}
+
+void Rules::check_kind() const {
+  const std::vector<TaskKind> tasks = tasks_for(config_.model.kind);
+  if (std::ranges::find(tasks, config_.data.task) != tasks.end()) return;
+  std::vector<std::string> names;
+  for (const TaskKind task : tasks) names.emplace_back(choice_name(task));
+  refuse({"model.kind", "data.task"},
+         fmt::format("`kind: {}` cannot learn the task {}", choice_name(config_.model.kind),
+                     choice_name(config_.data.task)),
+         fmt::format("set `data.task` to {}, or `model.kind` to another", list_in_words(names)));
+}
+
 void Rules::check_lengths_of_symbols() const {
   const DataOptions& data = config_.data;
   if (!learns_symbols() || data.min_length <= data.max_length) return;
@@ -102,7 +135,20 @@ void Rules::check_lengths_of_symbols() const {
 
 void Rules::check_files() const {
   const DataOptions& data = config_.data;
-  if (data.task != TaskKind::parallel_text) return;
+  const auto need = [&](const char* key, const std::string& file) {
+    if (!file.empty()) return;
+    refuse({"data.task", key}, fmt::format("task {} needs {}", choice_name(data.task), key),
+           fmt::format("name the file here or on the command line: {}=FILE", key));
+  };
+  if (data.task == TaskKind::parallel_text) return check_pairs();
+  if (data.task == TaskKind::text || data.task == TaskKind::labelled_text) {
+    need("data.train_text", data.train_text);
+  }
+  if (data.task == TaskKind::images) need("data.train_images", data.train_images);
+}
+
+void Rules::check_pairs() const {
+  const DataOptions& data = config_.data;
   std::vector<std::string> missing;
   if (data.train_source.empty()) missing.push_back("data.train_source");
   if (data.train_target.empty()) missing.push_back("data.train_target");
@@ -148,12 +194,41 @@ void Rules::check_positions() const {
   const bool text = data.task == TaskKind::parallel_text;
   if (learns_symbols() && data.max_length >= positions) needs("max_length", data.max_length);
   if (text && data.max_tokens >= positions) needs("max_tokens", data.max_tokens);
+  // A language model reads all tokens of a stretch but the last, which is a label alone.
+  const bool predicts_next = config_.model.kind == ModelKind::language_model;
+  const std::size_t tokens_read = data.context + (predicts_next ? 0 : 1);
+  if (data.task == TaskKind::text && tokens_read > positions) {
+    refuse({"data.context", "model.max_length", "data.task"},
+           fmt::format("`context` is {}, and {} tokens are read at once; `model.max_length` is {}",
+                       data.context, tokens_read, positions),
+           fmt::format("set `model.max_length` to {} or more", tokens_read));
+  }
   if (config_.train.max_decode_length > positions) {
     refuse({"train.max_decode_length", "model.max_length"},
            fmt::format("`max_decode_length` is {}, more than `model.max_length` ({})",
                        config_.train.max_decode_length, positions),
            fmt::format("set `model.max_length` to {} or more", config_.train.max_decode_length));
   }
+}
+
+void Rules::check_patches() const {
+  if (config_.model.kind != ModelKind::vision_transformer) return;
+  const DataOptions& data = config_.data;
+  const std::size_t side = config_.model.patch_size;
+  if (data.image_height % side != 0 || data.image_width % side != 0) {
+    return refuse({"model.patch_size", "data.image_height", "data.image_width", "model.kind"},
+                  fmt::format("`patch_size` is {}, which does not divide images of {} x {}", side,
+                              data.image_height, data.image_width),
+                  "set `patch_size` to a number that divides height and width");
+  }
+  const std::size_t tokens = (data.image_height / side) * (data.image_width / side) + 1;
+  if (tokens <= config_.model.max_length) return;
+  refuse({"model.max_length", "model.patch_size", "data.image_height", "data.image_width",
+          "model.kind"},
+         fmt::format("an image has {} patches, and with the class token {} tokens; "
+                     "`model.max_length` is {}",
+                     tokens - 1, tokens, config_.model.max_length),
+         fmt::format("set `model.max_length` to {} or more", tokens));
 }
 
 void Rules::check_tied_embeddings() const {

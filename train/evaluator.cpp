@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "autograd/ops/cross_entropy.h"
 #include "data/batch.h"
@@ -15,17 +16,12 @@ namespace {
 
 /// Labels that are the highest score of their row of logits.
 std::size_t count_hits(const Tensor& logits, const std::vector<std::int32_t>& labels) {
-  const std::size_t n = logits.shape().back();
-  return dispatch(logits.dtype(), [&]<class T>() {
-    const T* values = logits.values<T>().data();
-    std::size_t hits = 0;
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      if (labels[i] == no_label) continue;
-      const T* scores = values + i * n;
-      hits += std::max_element(scores, scores + n) - scores == labels[i] ? 1 : 0;
-    }
-    return hits;
-  });
+  const std::vector<std::int32_t> best = largest_of_rows(logits);
+  std::size_t hits = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    hits += labels[i] != no_label && best[i] == labels[i] ? 1 : 0;
+  }
+  return hits;
 }
 
 /// `count` pairs spread evenly over the set, or all of them.
@@ -58,13 +54,14 @@ double share(std::size_t part, std::size_t whole) {
 
 Scores evaluate(const Model& model, const std::vector<SentencePair>& pairs,
                 const EvaluationOptions& options) {
-  Scores scores{.sentences = pairs.size()};
+  Scores scores{
+      .objective = options.rules.objective, .unit = options.unit, .sentences = pairs.size()};
   double nll_sum = 0.0;
   std::size_t hits = 0;
   Batch batch;
   for (const BatchIndices& indices : evaluation_batches(pairs, options.batch_size)) {
-    fill_batch(pairs, indices, batch);
-    const Tensor logits = (*model.network)(network_input(batch));
+    fill_batch(pairs, indices, batch, options.rules);
+    const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()));
     double nll = 0.0;
     cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}, &nll);
     nll_sum += nll;
@@ -75,10 +72,22 @@ Scores evaluate(const Model& model, const std::vector<SentencePair>& pairs,
   scores.perplexity = std::exp(scores.loss);
   scores.token_accuracy = share(hits, scores.tokens);
 
+  if (options.rules.objective != Objective::translation) return scores;
   const std::vector<SentencePair> to_decode = spread(pairs, options.decoded_sentences);
   scores.decoded = to_decode.size();
   scores.exact_match = share(count_exact_matches(model, to_decode, options), scores.decoded);
   return scores;
+}
+
+std::vector<std::int32_t> most_likely_classes(const Model& model,
+                                              const std::vector<SentencePair>& examples) {
+  std::vector<std::size_t> all(examples.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const Batch batch = make_batch(examples, all, {.objective = Objective::label});
+  std::vector<std::int32_t> classes =
+      largest_of_rows((*model.network)(network_input(batch, model.parameters.dtype())));
+  for (std::int32_t& id : classes) id += first_word_id;
+  return classes;
 }
 
 }  // namespace tapestry

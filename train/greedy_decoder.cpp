@@ -16,7 +16,7 @@ TokenBatch batch_of(const std::vector<Sentence>& sources) {
   for (const Sentence& source : sources) pairs.push_back({source, {}});
   std::vector<std::size_t> all(pairs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  return network_input(make_batch(pairs, all)).source;
+  return network_input(make_batch(pairs, all), DType::float32).source;
 }
 
 /// <bos> and the outputs so far, all equally long.
@@ -31,20 +31,6 @@ TokenBatch prefixes(const std::vector<Sentence>& outputs, std::size_t length) {
     }
   }
   return batch;
-}
-
-/// For each row of logits (rows, 1, vocabulary), the id with the highest score.
-std::vector<std::int32_t> best_ids(const Tensor& logits) {
-  const std::size_t n = logits.shape().back();
-  std::vector<std::int32_t> ids;
-  dispatch(logits.dtype(), [&]<class T>() {
-    const T* values = logits.values<T>().data();
-    for (std::size_t row = 0; row < logits.size() / n; ++row) {
-      const T* scores = values + row * n;
-      ids.push_back(static_cast<std::int32_t>(std::max_element(scores, scores + n) - scores));
-    }
-  });
-  return ids;
 }
 
 /// Most tokens of the output for a source, whatever stands beside it in the batch.
@@ -72,7 +58,8 @@ std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<
   std::vector<bool> ended(sources.size(), false);
   for (std::size_t t = 0; std::ranges::find(ended, false) != ended.end(); ++t) {
     const Tensor decoded = model.decode(prefixes(outputs, t), memory, source);
-    const std::vector<std::int32_t> next = best_ids(model.logits(slice(decoded, 1, t, t + 1)));
+    const std::vector<std::int32_t> next =
+        largest_of_rows(model.logits(slice(decoded, 1, t, t + 1)));
     for (std::size_t row = 0; row < outputs.size(); ++row) {
       if (ended[row]) continue;
       ended[row] = extend(outputs[row], next[row],

@@ -14,6 +14,7 @@
 #include "data/vocabulary.h"
 #include "train/error.h"
 #include "train/format.h"
+#include "train/objective.h"
 #include "train/training_loss.h"
 
 namespace tapestry {
@@ -105,8 +106,9 @@ void require_memory_for_model(const Config& config, const ParallelCorpus& corpus
       smaller_model_hint);
 }
 
-Batch largest_batch(const std::vector<SentencePair>& pairs, std::size_t batch_size) {
-  return make_batch(pairs, longest_pairs(pairs, std::min(batch_size, pairs.size())));
+Batch largest_batch(const std::vector<SentencePair>& pairs, std::size_t batch_size,
+                    const BatchRules& rules) {
+  return make_batch(pairs, longest_pairs(pairs, std::min(batch_size, pairs.size())), rules);
 }
 
 std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config) {
@@ -127,12 +129,14 @@ std::uint64_t estimate_step(const Model& model, const ParallelCorpus& corpus,
   // the pool rounds the sizes of blocks up as it does for all rows.
   constexpr std::size_t enough_tokens = 128;
   const std::size_t rows = std::min(config.train.batch_size, corpus.train.size());
-  const std::size_t length = largest_batch(corpus.train, 2).target_length;
+  const BatchRules rules = batch_rules(config, corpus.target_vocabulary.size());
+  const Batch two = largest_batch(corpus.train, 2, rules);
+  const std::size_t length = std::max(two.source_length, two.target_length);
   std::size_t few = rows;
   while (few / 2 >= 1 && few / 2 * length >= enough_tokens) few /= 2;
   if (few == rows) few = std::max<std::size_t>(1, rows / 2);
   const auto of = [&](std::size_t some) {
-    const std::uint64_t bytes = warm_up(model, largest_batch(corpus.train, some), config);
+    const std::uint64_t bytes = warm_up(model, largest_batch(corpus.train, some, rules), config);
     kernels::release_unused_memory();  // blocks of sizes that the run is not going to need
     return bytes;
   };

@@ -36,7 +36,8 @@ void require_memory_for_model(const Config& config, const ParallelCorpus& corpus
 
 /// As many rows as a batch may have, and in both languages the longest sentences of the training
 /// set: no batch of the run is larger on any axis.
-Batch largest_batch(const std::vector<SentencePair>& pairs, std::size_t batch_size);
+Batch largest_batch(const std::vector<SentencePair>& pairs, std::size_t batch_size,
+                    const BatchRules& rules = {});
 
 /// Forward and backward on a batch, dropout on: what the pool, the threads and BLAS take for a step
 /// of that size they take here. The run is as it was: neither weights nor counters change, and the

@@ -17,8 +17,9 @@ constexpr std::size_t most_named_pairs = 8;
 
 class Search {
  public:
-  Search(const BatchLoss& loss, const std::vector<SentencePair>& pairs, Parameters& parameters)
-      : loss_(loss), pairs_(pairs), parameters_(parameters) {}
+  Search(const BatchLoss& loss, const std::vector<SentencePair>& pairs, const BatchRules& rules,
+         Parameters& parameters)
+      : loss_(loss), pairs_(pairs), rules_(rules), parameters_(parameters) {}
 
   /// The anomaly that the detector finds in a batch; empty if none.
   std::string anomaly_in(const Batch& batch, std::size_t index) const {
@@ -44,7 +45,7 @@ class Search {
   std::vector<std::size_t> pairs_at_fault(const Batch& batch, std::size_t index) const {
     std::vector<std::size_t> found;
     for (const std::size_t pair : batch.examples) {
-      if (!is_finite(make_batch(pairs_, std::array{pair}), index)) found.push_back(pair);
+      if (!is_finite(make_batch(pairs_, std::array{pair}, rules_), index)) found.push_back(pair);
     }
     return found;
   }
@@ -52,6 +53,7 @@ class Search {
  private:
   const BatchLoss& loss_;
   const std::vector<SentencePair>& pairs_;
+  BatchRules rules_;
   Parameters& parameters_;
 };
 
@@ -72,8 +74,9 @@ std::string name_pairs(const std::vector<std::size_t>& pairs) {
 
 NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss,
                                        const std::vector<SentencePair>& pairs,
-                                       const std::vector<Batch>& batches, Parameters& parameters) {
-  const Search search(loss, pairs, parameters);
+                                       const BatchRules& rules, const std::vector<Batch>& batches,
+                                       Parameters& parameters) {
+  const Search search(loss, pairs, rules, parameters);
   NonFiniteOrigin origin;
   for (std::size_t i = 0; i < batches.size() && origin.pairs.empty(); ++i) {
     origin.operation = search.anomaly_in(batches[i], i);

@@ -32,7 +32,8 @@ struct NonFiniteOrigin {
 /// at fault one by one. Weights stay as they are, gradients are cleared.
 NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss,
                                        const std::vector<SentencePair>& pairs,
-                                       const std::vector<Batch>& batches, Parameters& parameters);
+                                       const BatchRules& rules, const std::vector<Batch>& batches,
+                                       Parameters& parameters);
 
 /// As the end of a sentence: "; first in ...; training pairs 3, 17 and 20 give it by themselves".
 /// Pairs are counted from 1; at most eight are named.

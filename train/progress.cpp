@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numbers>
 
 #include "train/error.h"
 #include "train/format.h"
@@ -21,8 +22,16 @@ double seconds_between(std::chrono::steady_clock::time_point from,
 }  // namespace
 
 std::string format_scores(const Scores& scores) {
+  if (scores.objective == Objective::label) {
+    return fmt::format("loss {:.4f}  accuracy {:.2f} %", scores.loss, 100 * scores.token_accuracy);
+  }
   std::string text = fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %", scores.loss,
                                  scores.perplexity, 100 * scores.token_accuracy);
+  if (scores.objective == Objective::next_token) {
+    text += fmt::format("  bits per {} {:.4f}",
+                        scores.unit == TextUnit::character ? "character" : "word",
+                        scores.loss / std::numbers::ln2);
+  }
   if (scores.decoded > 0) text += fmt::format("  exact match {:.2f} %", 100 * scores.exact_match);
   return text;
 }

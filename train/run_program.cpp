@@ -126,6 +126,7 @@ class CommandLine {
   void add_train();
   void add_evaluate();
   void add_translate();
+  void add_generate();
   void add_gradcheck();
   void add_check();
   void add_inspect();
@@ -141,6 +142,7 @@ class CommandLine {
   std::function<int()> action_;
   TrainArguments train_;
   EvaluateArguments evaluate_;
+  GenerateArguments generate_;
   GradcheckArguments gradcheck_;
   CheckArguments check_;
   std::string run_;
@@ -153,6 +155,7 @@ CommandLine::CommandLine() {
   add_train();
   add_evaluate();
   add_translate();
+  add_generate();
   add_gradcheck();
   add_check();
   add_inspect();
@@ -254,6 +257,32 @@ void CommandLine::add_translate() {
       add_command("translate", "Translate standard input to standard output, line by line",
                   [this] { return printing([this] { return translate_command(run_); }); });
   add_run(command, run_);
+}
+
+void CommandLine::add_generate() {
+  CLI::App& command =
+      add_command("generate", "Go on with a text, by a trained language model",
+                  [this] { return printing([this] { return generate_command(generate_); }); });
+  add_run(command, generate_.run);
+  SamplingOptions& sampling = generate_.sampling;
+  command.add_option("PROMPT", generate_.prompt, "What the text begins with");
+  command.add_option("--tokens", generate_.tokens, "Characters or words to add")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--temperature", sampling.temperature,
+                  "Divides the scores: below 1 likely tokens become likelier; 0 takes the best")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command.add_option("--top-k", sampling.top_k, "Draws from the K most likely tokens; 0: from all")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--top-p", sampling.top_p,
+                  "Draws from the fewest tokens that have this probability together")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command.add_option("--seed", sampling.seed, "Of the draws")->capture_default_str();
 }
 
 void CommandLine::add_gradcheck() {

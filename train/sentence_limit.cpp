@@ -6,19 +6,21 @@
 #include <vector>
 
 #include "data/error.h"
+#include "train/objective.h"
 
 namespace tapestry {
 namespace {
 
 void require_fitting(const std::vector<SentencePair>& pairs, const char* part,
-                     std::size_t max_length) {
+                     const TransformerOptions& model) {
+  const Objective objective = objective_of(model.kind);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const std::size_t longest = std::max(pairs[i].source.size(), pairs[i].target.size()) + 1;
-    if (longest <= max_length) continue;
+    const std::size_t longest = longest_side(pairs[i], objective);
+    if (longest <= model.max_length) continue;
     throw DataError(
         fmt::format("{} pair {}: found {} tokens with <eos>, expected at most {} "
                     "(model.max_length)",
-                    part, i + 1, longest, max_length),
+                    part, i + 1, longest, model.max_length),
         fmt::format("set model.max_length to {} or more; data.max_tokens leaves long training "
                     "pairs out",
                     longest));
@@ -27,10 +29,10 @@ void require_fitting(const std::vector<SentencePair>& pairs, const char* part,
 
 }  // namespace
 
-void require_fitting_sentences(const ParallelCorpus& corpus, std::size_t max_length) {
-  require_fitting(corpus.train, "training", max_length);
-  require_fitting(corpus.validation, "validation", max_length);
-  require_fitting(corpus.test, "test", max_length);
+void require_fitting_sentences(const ParallelCorpus& corpus, const TransformerOptions& model) {
+  require_fitting(corpus.train, "training", model);
+  require_fitting(corpus.validation, "validation", model);
+  require_fitting(corpus.test, "test", model);
 }
 
 }  // namespace tapestry

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "data/corpus.h"
+#include "layers/transformer_options.h"
 
 namespace tapestry {
 
@@ -10,6 +11,6 @@ namespace tapestry {
 /// becomes a sequence of one token more, for which `max_length` positions must do.
 ///
 /// throws  DataError that names the first pair that is too long.
-void require_fitting_sentences(const ParallelCorpus& corpus, std::size_t max_length);
+void require_fitting_sentences(const ParallelCorpus& corpus, const TransformerOptions& model);
 
 }  // namespace tapestry

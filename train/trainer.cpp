@@ -18,7 +18,9 @@
 #include "train/durable_file.h"
 #include "train/error.h"
 #include "train/format.h"
+#include "train/initialization.h"
 #include "train/non_finite.h"
+#include "train/objective.h"
 #include "train/sentence_limit.h"
 #include "train/training_loss.h"
 
@@ -72,7 +74,7 @@ Trainer::Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& dire
       schedule_(make_schedule(config_.schedule)),
       batches_(corpus.train, config_.train.batch_size, config_.train.seed),
       saves_(progress) {
-  require_fitting_sentences(corpus, config_.model.max_length);
+  require_fitting_sentences(corpus, config_.model);
 }
 
 RunParts Trainer::parts() {
@@ -90,6 +92,10 @@ void Trainer::resume(const Snapshot& snapshot) {
   if (state_.position.batch >= batches_.batches_per_epoch()) {
     state_.position = {.epoch = state_.position.epoch + 1, .batch = 0};
   }
+}
+
+std::vector<std::string> Trainer::initialize(const TrainedModel& from) {
+  return take_over(from, config_.train.initialize_from, model_);
 }
 
 void Trainer::note(const std::string& event) {
@@ -164,10 +170,15 @@ std::vector<Batch> Trainer::next_batches() {
   const ProfileScope scope("batch preparation", Phase::other);
   std::vector<Batch> batches;
   for (std::size_t i = 0; i < config_.train.accumulate; ++i) {
-    batches.push_back(make_batch(corpus_.train, batches_.at(state_.position)));
+    batches.push_back(
+        make_batch(corpus_.train, batches_.at(state_.position), rules(state_.position.epoch)));
     state_.position = batches_.after(state_.position);
   }
   return batches;
+}
+
+BatchRules Trainer::rules(std::uint64_t epoch) const {
+  return batch_rules(config_, corpus_.target_vocabulary.size(), epoch);
 }
 
 /// Adds up the gradients of the mean loss over all target tokens of all batches.
@@ -215,7 +226,8 @@ void Trainer::finish_step(const StepLoss& loss, StepReport report) {
   state_.running.nll_sum += loss.nll_sum;
   state_.running.tokens += loss.target_tokens;
   progress_.step(state_.step, loss.target_tokens, loss.mean);
-  const double guessing = std::log(static_cast<double>(corpus_.target_vocabulary.size()));
+  const double guessing = std::log(static_cast<double>(
+      network_sizes(config_, corpus_.source_vocabulary, corpus_.target_vocabulary).target));
   if (state_.divergence.add(loss.mean, guessing, config_.train.divergence_window)) {
     refuse_divergence();
   }
@@ -273,7 +285,7 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
     return batch_loss(batch, index, count_target_tokens(batches), nullptr);
   };
   const NonFiniteOrigin origin =
-      find_non_finite_origin(loss, corpus_.train, batches, model_.parameters);
+      find_non_finite_origin(loss, corpus_.train, rules(epoch_ - 1), batches, model_.parameters);
   const auto path = directory_.path() / fmt::format("non-finite-step-{:08}.txt", state_.step + 1);
   const TextCodec codec(config_.data, corpus_.source_vocabulary, corpus_.target_vocabulary);
   const std::string report =
@@ -321,6 +333,8 @@ Scores Trainer::validate() const {
   const ProfileScope scope("validation and decoding", Phase::other);
   return evaluate(model_, corpus_.validation,
                   {.batch_size = config_.train.batch_size,
+                   .rules = rules(0),
+                   .unit = text_unit(config_.data),
                    .decoded_sentences = config_.train.exact_match_sequences,
                    .max_decode_length = config_.train.max_decode_length});
 }

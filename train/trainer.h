@@ -30,7 +30,7 @@ struct Interruptions {
   TimeLimit time{};
 };
 
-/// Fits an encoder-decoder Transformer to a corpus and keeps its run directory: checkpoints,
+/// Fits a model to a corpus and keeps its run directory: checkpoints,
 /// metrics.csv.
 ///
 /// A run that is stopped after any step and goes on from its checkpoint ends with the very bytes it
@@ -40,11 +40,14 @@ class Trainer {
   enum class End { finished, signal, time };
 
   /// The corpus must outlive the trainer; so must `directory` and `progress`.
-  /// throws  DataError if a sentence of the corpus is longer than the model's positions.
+  /// throws  DataError if an example of the corpus is longer than the model's positions.
   Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& directory, Progress& progress);
 
   /// Takes up the run where `snapshot` left it. throws CheckpointError; nothing has changed then.
   void resume(const Snapshot& snapshot);
+
+  /// Begins with the parameters of another model, see take_over(); returns its lines.
+  std::vector<std::string> initialize(const TrainedModel& from);
 
   /// Adds a line to the history that checkpoints keep.
   void note(const std::string& event);
@@ -91,6 +94,7 @@ class Trainer {
 
   StepEnd train_step();
   std::vector<Batch> next_batches();
+  BatchRules rules(std::uint64_t epoch) const;
   StepLoss gradients_of(const std::vector<Batch>& batches);
   Tensor batch_loss(const Batch& batch, std::size_t index, std::size_t target_tokens,
                     double* nll_sum) const;

@@ -131,8 +131,9 @@ TEST_CASE("keys that the task does not use are refused") {
         "    ^~~~~~~~~~~\n"
         "hint: remove `num_symbols`, or set `data.task` to copy, reverse or sort");
   CHECK(problems_of("data:\n  task: parallel_text\n  seed: 2\n" + kFiles)
-            .starts_with("c:3:3: `seed` is used with `data.task: copy, reverse, sort or "
-                         "toy_translation` only, found `parallel_text`\n"));
+            .starts_with("c:3:3: `seed` is used with `data.task: copy, reverse, sort, "
+                         "toy_translation, toy_sentences or toy_agreement` only, found "
+                         "`parallel_text`\n"));
 }
 
 TEST_CASE("keys that the optimiser or the schedule does not use are refused") {

@@ -124,12 +124,12 @@ TEST_CASE("a section without keys is refused") {
         "c.yaml:1:1: expected keys indented below `model`, found nothing\n"
         "    model:\n"
         "    ^~~~~\n"
-        "hint: write `d_model: ...` below it, or remove the section");
+        "hint: write `kind: ...` below it, or remove the section");
   CHECK(problems_of("model: 3\n") ==
         "c.yaml:1:1: expected keys indented below `model`, found a value\n"
         "    model: 3\n"
         "    ^~~~~\n"
-        "hint: write `d_model: ...` below it, or remove the section");
+        "hint: write `kind: ...` below it, or remove the section");
   CHECK(problems_of("model: [d_model]\n")
             .starts_with("c.yaml:1:1: expected keys indented below `model`, found a list\n"));
 }

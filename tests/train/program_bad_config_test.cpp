@@ -90,13 +90,13 @@ const BadConfig bad_structures[] = {
      "hint: write `model:` and, indented below it, `d_model: 64`"},
     {"a section that is a value", "model: 16\n",
      ":1:1: expected keys indented below `model`, found a value\n    model: 16\n    ^~~~~\n"
-     "hint: write `d_model: ...` below it, or remove the section"},
+     "hint: write `kind: ...` below it, or remove the section"},
     {"a section that is a list", "model: [16]\n",
      ":1:1: expected keys indented below `model`, found a list\n    model: [16]\n    ^~~~~\n"
-     "hint: write `d_model: ...` below it, or remove the section"},
+     "hint: write `kind: ...` below it, or remove the section"},
     {"a section that is nothing", "model:\n",
      ":1:1: expected keys indented below `model`, found nothing\n    model:\n    ^~~~~\n"
-     "hint: write `d_model: ...` below it, or remove the section"},
+     "hint: write `kind: ...` below it, or remove the section"},
     {"a repeated key", "model:\n  d_ff: 8\n  d_ff: 16\n",
      ":3:3: repeated key `d_ff` in `model`, which is on line 2 already\n    d_ff: 16\n    ^~~~\n"
      "hint: keep one of the two"},

@@ -26,7 +26,7 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   check({"trian", "tiny.yaml"}, "unknown command `trian`\nhint: did you mean `train`?");
   check(
       {"help"},
-      "unknown command `help`\nhint: use train, evaluate, translate, gradcheck, check or inspect");
+      "unknown command `help`\nhint: use train, evaluate, translate, generate, gradcheck, check or inspect");
   check({"train"}, "CONFIG or --resume RUN is required\nhint: see `tapestry train --help`");
   check({"evaluate"}, "RUN is required\nhint: see `tapestry evaluate --help`");
   check({"train", "tiny.yaml", "--frsh"},

@@ -44,7 +44,7 @@ Config config_of_all() {
 void add_gradients(const Model& model, const Batch& batch, std::size_t tokens,
                    const RandomStream& random) {
   Tape tape;
-  const Tensor logits = (*model.network)(network_input(batch), random);
+  const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()), random);
   const Tensor mean =
       cross_entropy(logits, label_ids(batch), {.ignored_id = no_label, .label_smoothing = alpha});
   tape.backward(

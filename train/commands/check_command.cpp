@@ -6,6 +6,7 @@
 #include "train/commands/commands.h"
 #include "train/commands/open_model.h"
 #include "train/exit_code.h"
+#include "train/objective.h"
 #include "train/properties/properties.h"
 
 namespace tapestry {
@@ -16,13 +17,18 @@ constexpr std::size_t sentences_for_threads = 32;
 
 Subject subject_of(const ConfiguredModel& configured) {
   const TransformerOptions& model = configured.config.model;
+  const ParallelCorpus& corpus = configured.corpus;
+  const NetworkSizes sizes =
+      network_sizes(configured.config, corpus.source_vocabulary, corpus.target_vocabulary);
+  const bool predicts_tokens = objective_of(model.kind) != Objective::label;
+  const bool reads_source = model.kind == ModelKind::seq2seq || model.kind == ModelKind::classifier;
   return {.copy = [&](DType dtype) { return examined(configured.with_dtype(dtype)); },
           .dtype = configured.config.train.dtype,
           .trained = configured.trained,
-          .vocabulary = configured.corpus.target_vocabulary.size(),
+          .vocabulary = sizes.target,
           .causal = configured.model->network->causal(),
-          .max_source_length = model.max_length,
-          .max_target_length = model.max_length,
+          .max_source_length = reads_source ? model.max_length : 0,
+          .max_target_length = predicts_tokens ? model.max_length : 1,
           .label_smoothing = configured.config.train.label_smoothing,
           .seed = configured.config.train.seed,
           .tied_width = model.tie_embeddings == TiedEmbeddings::none ? 0 : model.d_model,

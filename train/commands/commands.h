@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "train/sampler.h"
+
 /// The commands of the program. Each returns the exit code of a good end and throws what
 /// run_program turns into the others.
 namespace tapestry {
@@ -28,6 +30,15 @@ int evaluate_command(const EvaluateArguments& arguments);
 
 /// Standard input to standard output, one sentence a line.
 int translate_command(const std::string& run);
+
+struct GenerateArguments {
+  std::string run;     ///< a run directory or a checkpoint
+  std::string prompt;  ///< what the text begins with
+  std::size_t tokens = 500;
+  SamplingOptions sampling;
+};
+/// Goes on with a text, to standard output.
+int generate_command(const GenerateArguments& arguments);
 
 struct GradcheckArguments {
   std::string model;                   ///< a config file, run directory or checkpoint

@@ -1,15 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
-#include "data/load_corpus.h"
 #include "train/checkpoint.h"
+#include "train/commands/beginning.h"
 #include "train/commands/commands.h"
 #include "train/commands/open_run.h"
 #include "train/evaluator.h"
 #include "train/exit_code.h"
 #include "train/greedy_decoder.h"
 #include "train/known_words.h"
+#include "train/objective.h"
 #include "train/progress.h"
 #include "train/sentence_limit.h"
 
@@ -17,29 +19,57 @@ namespace tapestry {
 namespace {
 
 void print_scores(const TrainedModel& trained, const char* which,
-                  const std::vector<SentencePair>& pairs) {
-  if (pairs.empty()) return;
-  const Scores scores = evaluate(*trained.model, pairs,
-                                 {.batch_size = trained.config.train.batch_size,
-                                  .decoded_sentences = pairs.size(),
-                                  .max_decode_length = trained.config.train.max_decode_length});
-  fmt::print("{:<10}  {} held-out sentences: {}\n", which, scores.sentences, format_scores(scores));
+                  const std::vector<SentencePair>& examples) {
+  if (examples.empty()) return;
+  const Config& config = trained.config;
+  const Scores scores =
+      evaluate(*trained.model, examples,
+               {.batch_size = config.train.batch_size,
+                .rules = batch_rules(config, trained.codec.target_vocabulary().size()),
+                .unit = text_unit(config.data),
+                .decoded_sentences = examples.size(),
+                .max_decode_length = config.train.max_decode_length});
+  fmt::print("{:<10}  {} held-out {}: {}\n", which, scores.sentences,
+             config.model.kind == ModelKind::seq2seq ? "sentences" : words_for_examples(config),
+             format_scores(scores));
 }
 
-void print_examples(const TrainedModel& trained, const std::vector<SentencePair>& pairs,
-                    std::size_t count) {
+void print_example(const std::string& input, const std::string& output,
+                   const std::string& expected) {
+  fmt::print("\ninput     {}\noutput    {}\n", input, output);
+  if (output != expected) fmt::print("expected  {}\n", expected);
+}
+
+void print_translations(const TrainedModel& trained, const std::vector<SentencePair>& pairs) {
   std::vector<Sentence> sources;
-  for (std::size_t i = 0; i < std::min(count, pairs.size()); ++i)
-    sources.push_back(pairs[i].source);
+  for (const SentencePair& pair : pairs) sources.push_back(pair.source);
   const auto outputs = greedy_decode(trained.model->as<Transformer>(), sources,
                                      trained.config.train.max_decode_length);
+  const TextCodec& codec = trained.codec;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    fmt::print("\ninput     {}\noutput    {}\n", trained.codec.decode_source(sources[i]),
-               trained.codec.decode_target(outputs[i]));
-    if (outputs[i] != pairs[i].target) {
-      fmt::print("expected  {}\n", trained.codec.decode_target(pairs[i].target));
-    }
+    print_example(codec.decode_source(sources[i]), codec.decode_target(outputs[i]),
+                  codec.decode_target(pairs[i].target));
   }
+}
+
+void print_classes(const TrainedModel& trained, const std::vector<SentencePair>& examples) {
+  const TextCodec& codec = trained.codec;
+  const auto classes = most_likely_classes(*trained.model, examples);
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const bool image = !examples[i].pixels.empty();
+    print_example(image ? fmt::format("image {}", i + 1) : codec.decode_source(examples[i].source),
+                  codec.decode_target(std::array{classes[i]}),
+                  codec.decode_target(examples[i].target));
+  }
+}
+
+void print_examples(const TrainedModel& trained, std::vector<SentencePair> examples,
+                    std::size_t count) {
+  examples.resize(std::min(count, examples.size()));
+  if (examples.empty()) return;
+  const Objective objective = objective_of(trained.config.model.kind);
+  if (objective == Objective::translation) print_translations(trained, examples);
+  if (objective == Objective::label) print_classes(trained, examples);
 }
 
 }  // namespace
@@ -47,9 +77,9 @@ void print_examples(const TrainedModel& trained, const std::vector<SentencePair>
 int evaluate_command(const EvaluateArguments& arguments) {
   const auto [path, snapshot] = open_run(arguments.run);
   const TrainedModel trained = load_model(snapshot);
-  const ParallelCorpus corpus = load_corpus(trained.config.data, ".");
+  const ParallelCorpus corpus = load_corpus_of(trained);
   require_known_words(trained.codec, corpus, arguments.run);
-  require_fitting_sentences(corpus, trained.config.model.max_length);
+  require_fitting_sentences(corpus, trained.config.model);
   fmt::print("{}, step {}\n", path.string(), trained.step);
   print_scores(trained, "validation", corpus.validation);
   print_scores(trained, "test", corpus.test);

@@ -46,7 +46,7 @@ class TrainingStep {
       : network_(*configured.model->network),
         parameters_(configured.model->parameters.list()),
         batch_(configured.first_batch(sentences)),
-        input_(network_input(batch_)),
+        input_(network_input(batch_, DType::float64)),
         labels_(label_ids(batch_)),
         token_weights_(token_weights(batch_)),
         loss_{.ignored_id = no_label, .label_smoothing = configured.config.train.label_smoothing},

@@ -7,12 +7,14 @@
 #include <numeric>
 #include <system_error>
 
-#include "data/load_corpus.h"
 #include "train/checkpoint.h"
+#include "train/commands/beginning.h"
 #include "train/commands/open_run.h"
 #include "train/config_error.h"
+#include "train/initialization.h"
 #include "train/known_words.h"
 #include "train/memory_need.h"
+#include "train/objective.h"
 #include "train/sentence_limit.h"
 
 namespace tapestry {
@@ -39,11 +41,12 @@ std::unique_ptr<Model> copy_of(const Model& model, const Config& config,
 
 ConfiguredModel untrained(const std::string& path, const std::vector<std::string>& overrides) {
   Config config = load_config(path, overrides);
-  ParallelCorpus corpus = load_corpus(config.data, ".");
+  auto [from, corpus] = begin_with(config);
   require_memory_for_model(config, corpus, read_available_memory());
   auto model = std::make_unique<Model>(
       config.model, network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary),
       DType::float64, config.train.seed);
+  if (from) take_over(*from, config.train.initialize_from, *model);
   return {.config = std::move(config),
           .corpus = std::move(corpus),
           .origin = fmt::format("{}, initial values", path),
@@ -62,7 +65,7 @@ ConfiguredModel trained(const std::string& path, const std::vector<std::string>&
   }
   const auto [file, snapshot] = open_run(path);
   const TrainedModel found = load_model(snapshot);
-  ParallelCorpus corpus = load_corpus(found.config.data, ".");
+  ParallelCorpus corpus = load_corpus_of(found);
   require_known_words(found.codec, corpus, path);
   auto model = copy_of(*found.model, found.config, corpus, DType::float64);
   return {.config = found.config,
@@ -77,7 +80,7 @@ ConfiguredModel trained(const std::string& path, const std::vector<std::string>&
 Batch ConfiguredModel::first_batch(std::size_t rows) const {
   std::vector<std::size_t> indices(std::min(rows, corpus.train.size()));
   std::iota(indices.begin(), indices.end(), std::size_t{0});
-  return make_batch(corpus.train, indices);
+  return make_batch(corpus.train, indices, batch_rules(config, corpus.target_vocabulary.size()));
 }
 
 std::unique_ptr<Model> ConfiguredModel::with_dtype(DType dtype) const {
@@ -87,7 +90,7 @@ std::unique_ptr<Model> ConfiguredModel::with_dtype(DType dtype) const {
 ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides) {
   ConfiguredModel opened =
       is_run_or_checkpoint(path) ? trained(path, overrides) : untrained(path, overrides);
-  require_fitting_sentences(opened.corpus, opened.config.model.max_length);
+  require_fitting_sentences(opened.corpus, opened.config.model);
   return opened;
 }
 

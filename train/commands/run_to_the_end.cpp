@@ -14,6 +14,7 @@
 #include "train/format.h"
 #include "train/machine.h"
 #include "train/memory_need.h"
+#include "train/objective.h"
 
 namespace tapestry {
 namespace {
@@ -43,6 +44,22 @@ int stopped(const Trainer& trainer, const std::string& by, const std::string& ru
   return code;
 }
 
+std::string describe_vocabularies(const Config& config, const ParallelCorpus& corpus) {
+  const NetworkSizes sizes =
+      network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary);
+  const std::string source = format_count(sizes.source), target = format_count(sizes.target);
+  switch (config.model.kind) {
+    case ModelKind::seq2seq:
+      return fmt::format("vocabularies of {} and {}", source, target);
+    case ModelKind::classifier:
+      return fmt::format("vocabulary of {}, {} classes", source, target);
+    case ModelKind::vision_transformer:
+      return fmt::format("{} classes", target);
+    default:
+      return fmt::format("vocabulary of {}", target);
+  }
+}
+
 }  // namespace
 
 void write_config(const RunDirectory& directory, const Config& config) {
@@ -53,12 +70,10 @@ void write_config(const RunDirectory& directory, const Config& config) {
 void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::string& run_dir,
               Progress& progress) {
   for (const std::string& note : corpus.notes) progress.message(note);
-  progress.message(
-      fmt::format("data: {} training pairs, {} validation, {} test; vocabularies of "
-                  "{} and {}",
-                  format_count(corpus.train.size()), format_count(corpus.validation.size()),
-                  format_count(corpus.test.size()), format_count(corpus.source_vocabulary.size()),
-                  format_count(corpus.target_vocabulary.size())));
+  progress.message(fmt::format(
+      "data: {} training {}, {} validation, {} test; {}", format_count(corpus.train.size()),
+      words_for_examples(trainer.config()), format_count(corpus.validation.size()),
+      format_count(corpus.test.size()), describe_vocabularies(trainer.config(), corpus)));
   progress.message(fmt::format("model: {} parameters in {} tensors; threads: {}; run directory {}",
                                format_count(trainer.model().parameters.num_values()),
                                trainer.model().parameters.list().size(), kernels::num_threads(),
@@ -74,7 +89,8 @@ void prepare_memory(const Trainer& trainer, const ParallelCorpus& corpus,
   const Config& config = trainer.config();
   MemoryNeed need = need_of_model(config, corpus);
   need.step = estimate_step(trainer.model(), corpus, config);
-  const Batch largest = largest_batch(corpus.train, config.train.batch_size);
+  const Batch largest = largest_batch(corpus.train, config.train.batch_size,
+                                      batch_rules(config, corpus.target_vocabulary.size()));
   progress.message(to_line(need, largest, available));
   if (const auto warning = warning_about_memory(need, available)) progress.message(*warning);
   warm_up(trainer.model(), largest, config);

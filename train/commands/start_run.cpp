@@ -1,7 +1,7 @@
 #include "train/commands/start_run.h"
 
 #include "autograd/kernels/parallel.h"
-#include "data/load_corpus.h"
+#include "train/commands/beginning.h"
 #include "train/commands/new_run.h"
 #include "train/commands/run_to_the_end.h"
 #include "train/memory_need.h"
@@ -16,11 +16,14 @@ int start_run(const TrainArguments& arguments, TimeLimit::Clock::time_point star
   RunDirectory directory(run_dir);
   refuse_to_replace_files(directory);
   if (!arguments.fresh) refuse_to_replace_run(directory);
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Beginning beginning = begin_with(config);
+  const ParallelCorpus& corpus = beginning.corpus;
   const AvailableMemory available = read_available_memory();
   require_memory_for_model(config, corpus, available);
   Progress progress(stdout, 0, config.train.steps);
   Trainer trainer(config, corpus, directory, progress);
+  std::vector<std::string> initialized;
+  if (beginning.model) initialized = trainer.initialize(*beginning.model);
 
   RunSignals signals;
   // Nothing is left that the user would have to correct: only now is anything written.
@@ -33,6 +36,7 @@ int start_run(const TrainArguments& arguments, TimeLimit::Clock::time_point star
   directory.probe(trainer.checkpoint_bytes());
   progress.log_to((directory.path() / "train.log").string());
   describe(trainer, corpus, run_dir, progress);
+  for (const std::string& line : initialized) progress.message(line);
   prepare_memory(trainer, corpus, available, progress);
   return run_to_the_end(trainer, run_dir,
                         {.started = started, .signals = signals, .profiled = arguments.profile},

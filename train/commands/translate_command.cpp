@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/commands/commands.h"
 #include "train/commands/open_run.h"
+#include "train/commands/require_kind.h"
 #include "train/exit_code.h"
 #include "train/greedy_decoder.h"
 #include "train/standard_output.h"
@@ -65,6 +66,7 @@ class Translator {
 
 int translate_command(const std::string& run) {
   const TrainedModel trained = load_model(open_run(run).snapshot);
+  require_kind(trained, {ModelKind::seq2seq}, "translate");
   Translator translator(trained);
   LineReader lines(STDIN_FILENO, input_name, "give it text, one sentence a line, such as `< FILE`");
   const std::size_t at_once = isatty(STDIN_FILENO) != 0 ? 1 : lines_at_once;

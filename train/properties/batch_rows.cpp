@@ -36,6 +36,9 @@ Batch arranged(const Batch& batch, std::span<const std::size_t> rows, std::size_
     result.target_lengths.push_back(target);
     result.target_tokens += target;
     result.examples.push_back(batch.examples[row]);
+    const std::size_t pixels = batch.pixels.size() / batch.rows;
+    const auto image = batch.pixels.begin() + static_cast<std::ptrdiff_t>(row * pixels);
+    result.pixels.insert(result.pixels.end(), image, image + static_cast<std::ptrdiff_t>(pixels));
   }
   return result;
 }

@@ -50,7 +50,7 @@ std::vector<double> largest_of_each(const Tensor& gradient) {
 }
 
 Influence influence_on(std::size_t t, const ExaminedModel& model, const Batch& batch) {
-  const NetworkInput input = network_input(batch);
+  const NetworkInput input = network_input(batch, model.dtype());
   const TokenVectors vectors = model.embed(input, {});
   const auto leaf = [&](const Tensor& x) {
     return x ? x.copied(model.dtype()).require_gradient() : Tensor();
@@ -87,6 +87,7 @@ std::string mistake_at(std::size_t t, const Influence& influence, const Batch& b
     const auto mistake_in = [&](const std::vector<double>& all, std::size_t allowed,
                                 const char* input) {
       const std::size_t length = all.size() / batch.rows;
+      if (allowed == 0) allowed = length;  // images have no padding
       return all.empty() ? ""
                          : mistake(std::span(all).subspan(row * length, length), allowed, input);
     };

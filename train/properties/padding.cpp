@@ -15,9 +15,10 @@ namespace {
 constexpr std::size_t most_columns = 3;
 constexpr double offset = 7.0;  ///< of what stands in the padding
 
-/// The vectors with other values behind the end of each sentence; none if there are none.
+/// The vectors with other values behind the end of each sentence; as they are if they are none, or
+/// those of images.
 Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>& lengths) {
-  if (!vectors) return {};
+  if (!vectors || lengths.front() == 0) return vectors;
   Tensor other = vectors.copied(DType::float64);
   const std::size_t columns = vectors.shape()[1], width = vectors.shape()[2];
   const auto values = other.mutable_values<double>();
@@ -29,7 +30,7 @@ Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>&
 }
 
 Tensor logits_with_other_padding(const ExaminedModel& model, const Batch& batch) {
-  const NetworkInput input = network_input(batch);
+  const NetworkInput input = network_input(batch, DType::float64);
   const TokenVectors read = model.embed(input, {});
   return model.logits({.source = with_other_padding(read.source, batch.source_lengths),
                        .target = with_other_padding(read.target, batch.target_lengths)},

@@ -11,7 +11,7 @@ namespace tapestry {
 namespace {
 
 Tensor forward(const ExaminedModel& model, const Batch& batch, const RandomStream& random) {
-  const NetworkInput input = network_input(batch);
+  const NetworkInput input = network_input(batch, model.dtype());
   return model.logits(model.embed(input, random), input, random);
 }
 

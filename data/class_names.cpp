@@ -1,0 +1,44 @@
+#include "data/class_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <tuple>
+
+#include "data/error.h"
+
+namespace tapestry {
+
+namespace {
+
+std::optional<long long> whole_number(const std::string& text) {
+  long long number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  return number;
+}
+
+bool comes_before(const std::string& a, const std::string& b) {
+  const auto key = [](const std::string& label) {
+    const auto number = whole_number(label);
+    return std::tuple(!number.has_value(), number.value_or(0), std::string_view(label));
+  };
+  return key(a) < key(b);
+}
+
+}  // namespace
+
+Vocabulary class_names(const std::vector<std::string>& labels, std::string_view name) {
+  std::vector<std::string> different = labels;
+  std::ranges::sort(different, comes_before);
+  different.erase(std::ranges::unique(different).begin(), different.end());
+  if (different.size() >= 2) return Vocabulary(different);
+  throw DataError(fmt::format("{}: every example has the label {}, expected two or more classes",
+                              name, different.empty() ? "" : different.front()),
+                  "name a file with examples of every class");
+}
+
+}  // namespace tapestry

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/vocabulary.h"
+
+namespace tapestry {
+
+/// The vocabulary of the labels in a training set: every different one, whole numbers by size and
+/// before all others, the others in the order of their bytes.
+///
+/// throws  DataError, naming the training set by `name`, if there are fewer than two classes.
+Vocabulary class_names(const std::vector<std::string>& labels, std::string_view name);
+
+}  // namespace tapestry

@@ -1,0 +1,127 @@
+#include "data/labelled_text.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/class_names.h"
+#include "data/codec.h"
+#include "data/error.h"
+#include "data/escape.h"
+#include "data/text_file.h"
+#include "data/tokenizer.h"
+#include "data/word_counter.h"
+
+namespace tapestry {
+
+namespace {
+
+constexpr const char* format_hint = "write a label, a tab and a sentence on each line";
+
+struct LabelledLine {
+  std::size_t number;  ///< in its file, from 1
+  std::string label, sentence;
+};
+
+struct LabelledFile {
+  std::string name;
+  std::vector<LabelledLine> lines;
+};
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t") == std::string_view::npos;
+}
+
+LabelledLine parse(const std::string& name, std::size_t number, const std::string& line) {
+  const std::size_t tab = line.find('\t');
+  const auto refuse = [&](const char* found) {
+    throw DataError(
+        fmt::format("{}:{}: found {}, expected a label, a tab and a sentence", name, number, found),
+        format_hint);
+  };
+  if (tab == std::string::npos) refuse("no tab");
+  LabelledLine labelled{
+      .number = number, .label = line.substr(0, tab), .sentence = line.substr(tab + 1)};
+  if (is_blank(labelled.label)) refuse("no label before the tab");
+  if (labelled.label.find(' ') != std::string::npos) refuse("a label with a space in it");
+  if (is_blank(labelled.sentence)) refuse("no sentence behind the tab");
+  return labelled;
+}
+
+LabelledFile read(const char* key, const std::string& file, const std::filesystem::path& base,
+                  ParallelCorpus& corpus) {
+  const std::filesystem::path path = base / file;
+  const TextFile text = read_text_file(path);
+  corpus.files.push_back({key, path, text.bytes, text.digest});
+  LabelledFile labelled{.name = escaped(path.native()), .lines = {}};
+  for (std::size_t i = 0; i < text.lines.size(); ++i) {
+    if (!is_blank(text.lines[i])) {
+      labelled.lines.push_back(parse(labelled.name, i + 1, text.lines[i]));
+    }
+  }
+  if (!labelled.lines.empty()) return labelled;
+  throw DataError(
+      fmt::format("{}: found blank lines alone, expected labels and sentences", labelled.name),
+      format_hint);
+}
+
+Vocabulary words_of(const LabelledFile& file, const Tokenizer& tokenizer,
+                    const DataOptions& options) {
+  WordCounter counter;
+  for (const LabelledLine& line : file.lines) counter.add(split(tokenizer, line.sentence));
+  return counter.vocabulary(options.min_frequency, options.max_vocabulary);
+}
+
+Vocabulary classes_of(const LabelledFile& file) {
+  std::vector<std::string> labels;
+  for (const LabelledLine& line : file.lines) labels.push_back(line.label);
+  return class_names(labels, file.name);
+}
+
+SentencePair encode(const LabelledLine& line, const std::string& name, const Tokenizer& tokenizer,
+                    const ParallelCorpus& corpus) {
+  const std::int32_t label = corpus.target_vocabulary.id(line.label);
+  if (label == unk_id) {
+    throw DataError(fmt::format("{}:{}: found the label {}, which no training example has", name,
+                                line.number, excerpt(line.label)),
+                    "add examples of it to data.train_text, or leave the line out");
+  }
+  SentencePair example{.source = {bos_id}, .target = {label}};
+  const auto words = corpus.source_vocabulary.encode(split(tokenizer, line.sentence));
+  example.source.insert(example.source.end(), words.begin(), words.end());
+  return example;
+}
+
+std::vector<SentencePair> encode(const LabelledFile& file, const Tokenizer& tokenizer,
+                                 const ParallelCorpus& corpus) {
+  std::vector<SentencePair> examples;
+  for (const LabelledLine& line : file.lines) {
+    examples.push_back(encode(line, file.name, tokenizer, corpus));
+  }
+  return examples;
+}
+
+}  // namespace
+
+ParallelCorpus load_labelled_text(const DataOptions& options, const std::filesystem::path& base,
+                                  const FixedVocabularies* fixed) {
+  const Tokenizer tokenizer = tokenizer_for(options);
+  ParallelCorpus corpus;
+  const LabelledFile training = read("data.train_text", options.train_text, base, corpus);
+  corpus.source_vocabulary =
+      fixed != nullptr ? fixed->source : words_of(training, tokenizer, options);
+  corpus.target_vocabulary = classes_of(training);
+  corpus.train = encode(training, tokenizer, corpus);
+  const auto load = [&](const char* key, const std::string& file) {
+    return file.empty() ? std::vector<SentencePair>{}
+                        : encode(read(key, file, base, corpus), tokenizer, corpus);
+  };
+  corpus.validation = load("data.validation_text", options.validation_text);
+  corpus.test = load("data.test_text", options.test_text);
+  return corpus;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,53 @@
+#include "data/masking.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "data/random.h"
+
+namespace tapestry {
+
+namespace {
+
+constexpr std::uint64_t chosen_of_100 = 15;
+constexpr std::uint64_t hidden_of_10 = 8, replaced_of_10 = 1;
+
+RandomDraws draws_for(const BatchRules& rules, std::size_t example) {
+  // Seed and epoch make the key: epochs are far fewer than 2^32.
+  return {rules.seed + (rules.epoch << 32U), DrawPurpose::masking, example};
+}
+
+/// Positions of words that are to be predicted.
+std::vector<std::size_t> choose(std::span<const std::int32_t> tokens, RandomDraws& random) {
+  std::vector<std::size_t> words, chosen;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= first_word_id) words.push_back(i);
+  }
+  for (const std::size_t i : words) {
+    if (random.below(100) < chosen_of_100) chosen.push_back(i);
+  }
+  if (chosen.empty() && !words.empty()) chosen.push_back(words[random.below(words.size())]);
+  return chosen;
+}
+
+std::int32_t shown_for(std::int32_t word, const BatchRules& rules, RandomDraws& random) {
+  const std::uint64_t fate = random.below(10);
+  if (fate < hidden_of_10) return unk_id;
+  if (fate >= hidden_of_10 + replaced_of_10) return word;
+  return first_word_id + static_cast<std::int32_t>(random.below(rules.vocabulary - first_word_id));
+}
+
+}  // namespace
+
+void mask_tokens(std::span<const std::int32_t> tokens, const BatchRules& rules, std::size_t example,
+                 std::int32_t* input, std::int32_t* labels) {
+  std::ranges::copy(tokens, input);
+  std::fill_n(labels, tokens.size(), no_label);
+  RandomDraws random = draws_for(rules, example);
+  for (const std::size_t i : choose(tokens, random)) {
+    labels[i] = tokens[i];
+    input[i] = shown_for(tokens[i], rules, random);
+  }
+}
+
+}  // namespace tapestry

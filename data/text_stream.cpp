@@ -1,0 +1,123 @@
+#include "data/text_stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/codec.h"
+#include "data/error.h"
+#include "data/escape.h"
+#include "data/text_file.h"
+#include "data/tokenizer.h"
+#include "data/word_counter.h"
+
+namespace tapestry {
+
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+/// The lines of a file, with what a message about it needs.
+struct Text {
+  std::string name;
+  std::vector<std::string> lines;
+};
+
+Text read(const char* key, const std::string& file, const std::filesystem::path& base,
+          ParallelCorpus& corpus) {
+  const std::filesystem::path path = base / file;
+  TextFile text = read_text_file(path);
+  corpus.files.push_back({key, path, text.bytes, text.digest});
+  return {.name = escaped(path.native()), .lines = std::move(text.lines)};
+}
+
+/// The tokens of a line and of its end.
+Tokens tokens_of(const std::string& line, const Tokenizer& tokenizer) {
+  Tokens tokens = split(tokenizer, line);
+  tokens.emplace_back(newline_token);
+  return tokens;
+}
+
+Vocabulary vocabulary_of(std::span<const std::string> lines, const Tokenizer& tokenizer,
+                         const DataOptions& options) {
+  WordCounter counter;
+  for (const std::string& line : lines) counter.add(tokens_of(line, tokenizer));
+  return counter.vocabulary(options.min_frequency, options.max_vocabulary);
+}
+
+Ids encode(std::span<const std::string> lines, const Tokenizer& tokenizer,
+           const Vocabulary& vocabulary) {
+  Ids ids;
+  for (const std::string& line : lines) {
+    const Ids of_line = vocabulary.encode(tokens_of(line, tokenizer));
+    ids.insert(ids.end(), of_line.begin(), of_line.end());
+  }
+  return ids;
+}
+
+std::vector<SentencePair> stretches(std::span<const std::int32_t> ids, std::size_t context) {
+  std::vector<SentencePair> cut;
+  for (std::size_t begin = 0; begin + 1 < ids.size(); begin += context) {
+    const auto stretch = ids.subspan(begin, std::min(context + 1, ids.size() - begin));
+    cut.push_back({.target = {stretch.begin(), stretch.end()}});
+  }
+  return cut;
+}
+
+std::vector<SentencePair> require_some(std::vector<SentencePair> cut, const std::string& part,
+                                       const std::string& name) {
+  if (!cut.empty()) return cut;
+  throw DataError(fmt::format("{}: found fewer than 2 tokens for {}, expected something to predict",
+                              name, part),
+                  "name a file with more text");
+}
+
+/// Line from which on the text is held out: where `share` of the lines' bytes are left.
+std::size_t first_held_out(const std::vector<std::string>& lines, double share) {
+  std::size_t bytes = 0;
+  for (const std::string& line : lines) bytes += line.size() + 1;
+  const auto kept =
+      static_cast<std::size_t>(std::llround((1.0 - share) * static_cast<double>(bytes)));
+  std::size_t before = 0, line = 0;
+  while (line < lines.size() && before < kept) before += lines[line++].size() + 1;
+  return line;
+}
+
+}  // namespace
+
+ParallelCorpus load_text_stream(const DataOptions& options, const std::filesystem::path& base,
+                                const FixedVocabularies* fixed) {
+  const Tokenizer tokenizer = tokenizer_for(options);
+  ParallelCorpus corpus;
+  const Text text = read("data.train_text", options.train_text, base, corpus);
+  const bool has_own = !options.validation_text.empty();
+  const auto all = std::span(text.lines);
+  const std::size_t end =
+      has_own ? all.size() : first_held_out(text.lines, options.validation_share);
+  const Vocabulary vocabulary =
+      fixed != nullptr ? fixed->source : vocabulary_of(all.first(end), tokenizer, options);
+  corpus.source_vocabulary = corpus.target_vocabulary = vocabulary;
+
+  const auto cut = [&](std::span<const std::string> lines) {
+    return stretches(encode(lines, tokenizer, vocabulary), options.context);
+  };
+  corpus.train = require_some(cut(all.first(end)), "training", text.name);
+  corpus.validation = cut(all.subspan(end));
+  const auto load = [&](const char* key, const std::string& file, const std::string& part) {
+    const Text own = read(key, file, base, corpus);
+    return require_some(cut(own.lines), part, own.name);
+  };
+  if (has_own) {
+    corpus.validation = load("data.validation_text", options.validation_text, "validation");
+  }
+  if (!options.test_text.empty()) {
+    corpus.test = load("data.test_text", options.test_text, "testing");
+  }
+  return corpus;
+}
+
+}  // namespace tapestry

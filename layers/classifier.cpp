@@ -1,0 +1,28 @@
+#include "layers/classifier.h"
+
+#include "autograd/attention_mask.h"
+#include "layers/pooling.h"
+
+namespace tapestry {
+
+Classifier::Classifier(Parameters& parameters, const TransformerOptions& o, std::size_t vocabulary,
+                       std::size_t classes, std::int32_t padding_id)
+    : pooling_(o.pooling),
+      embedding_(Scope(parameters) / "embedding", vocabulary, o.d_model, padding_id),
+      positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model,
+                 parameters.dtype()),
+      dropout_(Scope(parameters) / "dropout", o.dropout),
+      encoder_(Scope(parameters) / "encoder", o),
+      head_(Scope(parameters) / "head", o.d_model, classes) {}
+
+TokenVectors Classifier::embed(const NetworkInput& input, const RandomStream& random) const {
+  return {.source = dropout_(positions_(embedding_(input.source.ids)), random)};
+}
+
+Tensor Classifier::features(const TokenVectors& vectors, const NetworkInput& input,
+                            const RandomStream& random) const {
+  const auto& lengths = input.source.lengths;
+  return pool(pooling_, encoder_(vectors.source, AttentionMask::padding(lengths), random), lengths);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,39 @@
+#include "layers/pooling.h"
+
+#include <fmt/format.h>
+
+#include "autograd/error.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/slice.h"
+
+namespace tapestry {
+namespace {
+
+/// (rows, 1, length): 1 / n for the n tokens of a row, 0 for its padding.
+Tensor shares(const Tensor& x, std::span<const std::int32_t> lengths) {
+  const std::size_t rows = x.shape()[0], length = x.shape()[1];
+  if (!lengths.empty() && lengths.size() != rows) {
+    throw ShapeError(fmt::format("pooling: {} lengths for x of shape {}, expected {}",
+                                 lengths.size(), to_string(x.shape()), rows));
+  }
+  Tensor weights = Tensor::zeros({rows, 1, length}, x.dtype());
+  dispatch(x.dtype(), [&]<class T>() {
+    const auto values = weights.mutable_values<T>();
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t tokens = lengths.empty() ? length : static_cast<std::size_t>(lengths[row]);
+      for (std::size_t i = 0; i < tokens; ++i) {
+        values[row * length + i] = static_cast<T>(1.0 / static_cast<double>(tokens));
+      }
+    }
+  });
+  return weights;
+}
+
+}  // namespace
+
+Tensor pool(PoolingKind kind, const Tensor& x, std::span<const std::int32_t> lengths) {
+  if (kind == PoolingKind::class_token) return slice(x, 1, 0, 1);
+  return matmul(shares(x, lengths), x);
+}
+
+}  // namespace tapestry

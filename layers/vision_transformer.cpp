@@ -1,0 +1,26 @@
+#include "layers/vision_transformer.h"
+
+#include "layers/pooling.h"
+
+namespace tapestry {
+
+VisionTransformer::VisionTransformer(Parameters& parameters, const TransformerOptions& o,
+                                     const ImageShape& image, std::size_t classes)
+    : pooling_(o.pooling),
+      patches_(Scope(parameters) / "patches", image, o.patch_size, o.d_model),
+      positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model,
+                 parameters.dtype()),
+      dropout_(Scope(parameters) / "dropout", o.dropout),
+      encoder_(Scope(parameters) / "encoder", o),
+      head_(Scope(parameters) / "head", o.d_model, classes) {}
+
+TokenVectors VisionTransformer::embed(const NetworkInput& input, const RandomStream& random) const {
+  return {.source = dropout_(positions_(patches_(input.images)), random)};
+}
+
+Tensor VisionTransformer::features(const TokenVectors& vectors, const NetworkInput& /*input*/,
+                                   const RandomStream& random) const {
+  return pool(pooling_, encoder_(vectors.source, {}, random), {});
+}
+
+}  // namespace tapestry

@@ -1,0 +1,61 @@
+#include "train/initialization.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+void copy_values(const Tensor& from, Tensor to) {
+  const Tensor converted = from.copied(to.dtype());
+  dispatch(to.dtype(), [&]<class T>() {
+    std::ranges::copy(converted.values<T>(), to.mutable_values<T>().begin());
+  });
+}
+
+/// "encoder.norm.weight (64)"
+std::string described(const NamedTensor& parameter) {
+  return fmt::format("{} {}", parameter.name, to_string(parameter.tensor.shape()));
+}
+
+/// "new: 2 tensors: head.bias (2), head.weight (2, 64)"
+std::string listed(const char* what, const std::vector<std::string>& tensors) {
+  return fmt::format("{}: {} {}{}{}", what, tensors.size(),
+                     tensors.size() == 1 ? "tensor" : "tensors", tensors.empty() ? "" : ": ",
+                     fmt::join(tensors, ", "));
+}
+
+}  // namespace
+
+std::vector<std::string> take_over(const TrainedModel& from, const std::string& origin, Model& to) {
+  std::vector<std::string> made, left;
+  std::size_t loaded = 0;
+  for (const NamedTensor& parameter : to.parameters) {
+    const NamedTensor* found = from.model->parameters.find(parameter.name);
+    if (found == nullptr || found->tensor.shape() != parameter.tensor.shape()) {
+      made.push_back(described(parameter));
+      continue;
+    }
+    copy_values(found->tensor, parameter.tensor);
+    ++loaded;
+  }
+  for (const NamedTensor& parameter : from.model->parameters) {
+    const NamedTensor* wanted = to.parameters.find(parameter.name);
+    if (wanted == nullptr || wanted->tensor.shape() != parameter.tensor.shape()) {
+      left.push_back(described(parameter));
+    }
+  }
+  if (loaded == 0) {
+    throw CheckpointError(
+        fmt::format("{}: found no tensor with the name and shape of one of the model", origin),
+        "give the model the sizes of that one: d_model, d_ff, layers");
+  }
+  return {fmt::format("initialized from {}, step {}: {} tensors loaded", origin, from.step, loaded),
+          listed("  new", made), listed("  left", left)};
+}
+
+}  // namespace tapestry

@@ -1,0 +1,40 @@
+#include "train/objective.h"
+
+namespace tapestry {
+
+Objective objective_of(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::language_model:
+      return Objective::next_token;
+    case ModelKind::masked_language_model:
+      return Objective::masked_tokens;
+    case ModelKind::classifier:
+    case ModelKind::vision_transformer:
+      return Objective::label;
+    case ModelKind::seq2seq:
+      break;
+  }
+  return Objective::translation;
+}
+
+BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch) {
+  return {.objective = objective_of(config.model.kind),
+          .vocabulary = vocabulary,
+          .seed = config.train.seed,
+          .epoch = epoch};
+}
+
+const char* words_for_examples(const Config& config) {
+  switch (config.model.kind) {
+    case ModelKind::seq2seq:
+      return "pairs";
+    case ModelKind::vision_transformer:
+      return "images";
+    case ModelKind::classifier:
+      return "sentences";
+    default:
+      return config.data.task == TaskKind::text ? "stretches" : "sentences";
+  }
+}
+
+}  // namespace tapestry
