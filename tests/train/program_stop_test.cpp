@@ -111,6 +111,24 @@ TEST_CASE("a run stopped by a signal and resumed ends with the bytes of one neve
         test::read_text(work / "at-once/metrics.csv"));
 }
 
+TEST_CASE("a second signal ends a run at once, without a save") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  LiveOutput output(work.stream("live"));
+  Process training(work.path(),
+                   {"train", "tiny.yaml", "train.steps=1000000000", "train.save_every=1000000"},
+                   {.out = work.stream("live"), .err = work.stream("err")});
+  std::ifstream progress = output.lines();
+  std::string line;
+  while (std::getline(progress, line) && !line.starts_with("step ")) continue;
+  // Stopped, the process cannot end its step between the two.
+  for (const int signal : {SIGSTOP, SIGTERM, SIGINT, SIGCONT}) training.send(signal);
+  const int code = training.wait();
+  const bool ended_by_signal = code == -SIGTERM || code == -SIGINT;
+  CHECK_MESSAGE(ended_by_signal, code);
+  CHECK(RunDirectory(work / "runs/tiny").steps().empty());
+}
+
 TEST_CASE("a run that is asked to save does so and goes on") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
