@@ -25,10 +25,11 @@ herr_t keep_first_reason(unsigned /*level*/, const H5E_error2_t* entry, void* re
 
 }  // namespace
 
-void fail(std::string_view action) {
+void fail(std::string_view action, std::string_view object) {
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first_reason, &reason);
-  throw Error(fmt::format("HDF5 could not {}: {}", action, reason));
+  const std::string_view space = object.empty() ? "" : " ";
+  throw Error(fmt::format("HDF5 could not {}{}{}: {}", action, space, object, reason));
 }
 
 hid_t file_type(ElementType type) {

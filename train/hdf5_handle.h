@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <concepts>
 #include <cstddef>
 #include <mutex>
 #include <stdexcept>
@@ -20,13 +21,13 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws Error with HDF5's own innermost reason: "could not `action`: reason".
-[[noreturn]] void fail(std::string_view action);
+/// Throws Error with HDF5's own innermost reason: "could not `action` `object`: reason".
+[[noreturn]] void fail(std::string_view action, std::string_view object = {});
 
 /// Passes on the result of a call that returns a negative number on failure.
 template <typename Result>
-Result require(Result result, std::string_view action) {
-  if (result < 0) fail(action);
+Result require(Result result, std::string_view action, std::string_view object = {}) {
+  if (result < 0) fail(action, object);
   return result;
 }
 
@@ -58,7 +59,12 @@ template <herr_t (*Close)(hid_t)>
 class Handle {
  public:
   /// `id` is the result of the call that made it; a negative one throws Error with the action.
-  Handle(hid_t id, std::string_view action) : id_(require(id, action)) {}
+  Handle(hid_t id, std::string_view action, std::string_view object = {})
+      : id_(require(id, action, object)) {}
+  /// Where a text cannot be made for want of memory, an id made before it would stay open, and with
+  /// it the file.
+  template <std::same_as<std::string> Text>
+  Handle(hid_t id, Text&& action) = delete;
   Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
   Handle& operator=(Handle&&) = delete;
   ~Handle() {

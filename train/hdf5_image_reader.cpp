@@ -97,8 +97,8 @@ class Inventory {
   /// Also refuses an object that is reached a second time, so the walk cannot run in circles.
   H5O_info_t describe(const Object& object, const std::string& path) {
     H5O_info_t info{};
-    require(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS),
-            fmt::format("look at {}", path));
+    require(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS), "look at",
+            path);
     if (!seen_.insert(info.addr).second || info.rc > 1) refuse(path, "several links", "one");
     if (seen_.size() > max_objects) refuse(path, "more objects", fmt::to_string(max_objects));
     return info;
@@ -114,8 +114,7 @@ class Inventory {
       if (!is_path_component(name)) refuse(path, fmt::format("the name '{}'", name), "plain ASCII");
       const std::string inside = path.empty() ? name : path + '/' + name;
       if (type != H5L_TYPE_HARD) refuse(inside, "a soft or external link", "a hard link");
-      const Object object(H5Oopen(group.get(), name.c_str(), H5P_DEFAULT),
-                          fmt::format("open {}", inside));
+      const Object object(H5Oopen(group.get(), name.c_str(), H5P_DEFAULT), "open", inside);
       visit_object(object, inside, depth + 1);
     }
   }
@@ -130,7 +129,7 @@ class Inventory {
 
 /// Must come first: asking a virtual dataset for its shape already opens other files.
 void require_plain_storage(const Object& dataset, const std::string& path) {
-  const PropertyList creation(H5Dget_create_plist(dataset.get()), fmt::format("look at {}", path));
+  const PropertyList creation(H5Dget_create_plist(dataset.get()), "look at", path);
   if (H5Pget_layout(creation.get()) != H5D_CONTIGUOUS) {
     refuse(path, "chunked, compact or virtual storage", "contiguous storage");
   }
@@ -150,7 +149,7 @@ std::optional<ElementType> element_type_in(const Datatype& type) {
 }
 
 ElementType read_type(const Object& dataset, const std::string& path) {
-  const Datatype type(H5Dget_type(dataset.get()), fmt::format("look at {}", path));
+  const Datatype type(H5Dget_type(dataset.get()), "look at", path);
   const auto element_type = element_type_in(type);
   if (!element_type)
     refuse(path, "another type", "float32, float64, int32, int64, uint64 or uint8");
@@ -175,7 +174,7 @@ std::uint64_t read_digest(const Object& dataset, const H5O_info_t& info, const s
     refuse(path, fmt::format("{} attributes", info.num_attrs), "one, the digest");
   }
   const Attribute attribute(H5Aopen(dataset.get(), digest_attribute, H5P_DEFAULT),
-                            fmt::format("open the digest of {}", path));
+                            "open the digest of", path);
   const Datatype type(H5Aget_type(attribute.get()), "look at a digest");
   const Dataspace space(H5Aget_space(attribute.get()), "look at a digest");
   if (element_type_in(type) != ElementType::uint64 ||
@@ -190,7 +189,7 @@ std::uint64_t read_digest(const Object& dataset, const H5O_info_t& info, const s
 void Inventory::visit_dataset(const Object& dataset, const H5O_info_t& info,
                               const std::string& path) {
   require_plain_storage(dataset, path);
-  const Dataspace space(H5Dget_space(dataset.get()), fmt::format("look at {}", path));
+  const Dataspace space(H5Dget_space(dataset.get()), "look at", path);
   ArrayEntry entry{.path = path,
                    .type = read_type(dataset, path),
                    .shape = read_shape(space, path),

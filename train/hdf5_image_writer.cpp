@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include "train/hdf5_handle.h"
 #include "train/hdf5_image.h"
 
@@ -40,7 +39,7 @@ Dataset create_dataset(const File& file, const std::string& path, const StoredAr
   const Dataspace space = create_dataspace(array.shape);
   return {H5Dcreate2(file.get(), path.c_str(), file_type(array.type), space.get(), link.get(),
                      creation.get(), H5P_DEFAULT),
-          fmt::format("create {}", path)};
+          "create", path};
 }
 
 void write_digest(const Dataset& dataset, const StoredArray& array) {
@@ -58,10 +57,10 @@ void write_array(const File& file, const std::string& path, const StoredArray& a
   if (!array.bytes.empty()) {
     require(H5Dwrite(dataset.get(), file_type(array.type), H5S_ALL, H5S_ALL, H5P_DEFAULT,
                      array.bytes.data()),
-            fmt::format("write {}", path));
+            "write", path);
   }
   write_digest(dataset, array);
-  dataset.close(fmt::format("close {}", path));
+  dataset.close("close a dataset");
 }
 
 /// HDF5 gives the file without its user block, but with addresses that allow for it.
@@ -71,9 +70,7 @@ std::vector<std::byte> image_of(const File& file, std::size_t user_block_size) {
   std::vector<std::byte> image(user_block_size + size);
   const auto copied = static_cast<std::size_t>(require(
       H5Fget_file_image(file.get(), image.data() + user_block_size, size), "copy the file"));
-  if (copied != size) {
-    throw Error(fmt::format("HDF5 copied {} bytes of a file of {}", copied, size));
-  }
+  if (copied != size) throw Error("HDF5 copied a part of the file in memory");
   return image;
 }
 
