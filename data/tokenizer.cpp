@@ -38,13 +38,13 @@ bool is_word_part(CharacterKind kind) {
   return kind == CharacterKind::word || kind == CharacterKind::digit;
 }
 
-/// Whether the mark at `i` stays inside the word or number around it.
+/// Whether the mark at `i`, behind a part of a word, stays inside the word or number around it.
 bool is_inside_word(std::span<const Utf8Character> characters, std::size_t i) {
-  if (i == 0 || i + 1 == characters.size()) return false;
+  if (i + 1 == characters.size()) return false;
   const CharacterKind before = kind_of(characters[i - 1].code_point);
   const CharacterKind after = kind_of(characters[i + 1].code_point);
   const char32_t mark = characters[i].code_point;
-  if (joins_words(mark)) return is_word_part(before) && is_word_part(after);
+  if (joins_words(mark)) return is_word_part(after);
   if (!joins_digits(mark)) return false;
   return before == CharacterKind::digit && after == CharacterKind::digit;
 }

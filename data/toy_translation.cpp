@@ -105,8 +105,10 @@ ParallelCorpus make_toy_translation(const DataOptions& options) {
       options,
       [&corpus](RandomDraws& random) {
         const Sentence sentence = draw_sentence(random);
-        return SentencePair{corpus.source_vocabulary.encode(french(sentence)),
-                            corpus.target_vocabulary.encode(english(sentence))};
+        SentencePair pair;
+        pair.source = corpus.source_vocabulary.encode(french(sentence));
+        pair.target = corpus.target_vocabulary.encode(english(sentence));
+        return pair;
       },
       corpus);
   return corpus;

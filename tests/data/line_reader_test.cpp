@@ -2,7 +2,13 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <thread>
 
 #include "tests/data/refusal.h"
 #include "tests/data/temporary_folder.h"
@@ -22,6 +28,22 @@ struct OpenText {
   TemporaryFolder folder;
   int descriptor;
   LineReader reader{descriptor, "the text", "try again"};
+};
+
+volatile std::sig_atomic_t interruptions = 0;
+
+/// Lets SIGUSR1 interrupt what a thread waits for, while one is alive.
+class Interruptible {
+ public:
+  Interruptible() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interruptions = interruptions + 1; };
+    ::sigaction(SIGUSR1, &action, &before_);
+  }
+  ~Interruptible() { ::sigaction(SIGUSR1, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ {};
 };
 
 }  // namespace
@@ -76,4 +98,24 @@ TEST_CASE("a long line that is none of a text is refused for what it is") {
 TEST_CASE("a descriptor that cannot be read is refused with the reason") {
   LineReader reader(-1, "the text", "try again");
   CHECK(refusal([&] { reader.next(); }) == "the text: cannot be read: Bad file descriptor");
+}
+
+TEST_CASE("a read that a signal interrupts is carried on") {
+  const Interruptible interruptible;
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  std::thread writer([&, reading = ::pthread_self()] {
+    for (int i = 0; i < 20; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ::pthread_kill(reading, SIGUSR1);
+    }
+    CHECK(::write(pipe[1], "one\n", 4) == 4);
+    ::close(pipe[1]);
+  });
+  LineReader reader(pipe[0], "the text", "try again");
+  CHECK(reader.next() == "one");
+  CHECK_FALSE(reader.next());
+  writer.join();
+  CHECK(interruptions > 0);
+  ::close(pipe[0]);
 }

@@ -62,6 +62,12 @@ TEST_CASE("a generated task has the vocabularies that are given, or is refused")
   CHECK(tapestry::testing::refusal([&] { load_corpus(options, ".", &fixed); }) ==
         "data.task: the task has vocabularies of 25 and 25 entries, expected the 24 and 24 that "
         "the model knows");
+  options = small(TaskKind::toy_translation);
+  const ParallelCorpus translation = load_corpus(options, ".");
+  const FixedVocabularies half = {translation.source_vocabulary, corpus.target_vocabulary};
+  CHECK(tapestry::testing::contains(
+      tapestry::testing::refusal([&] { load_corpus(options, ".", &half); }),
+      "and 24 that the model knows"));
 }
 
 TEST_CASE("a codec brings the lines of a generated corpus back to the same ids") {

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <xxhash.h>
 
+#include <utility>
+
 #include "tests/data/refusal.h"
 #include "tests/data/temporary_folder.h"
 
@@ -165,6 +167,9 @@ TEST_CASE("a file that is missing, or is not named, is refused") {
   TextFolder text;
   text.options.test_source = "test.de";
   CHECK(text.message() == "data.test_target: found no file name");
+  std::swap(text.options.test_source, text.options.test_target);
+  CHECK(text.message() == "data.test_source: found no file name");
+  text.options.test_source = "test.de";
   text.options.test_target = "test.en";
   CHECK(contains(text.message(), text.name("test.de") + ": cannot be read"));
   text.options.train_source.clear();
