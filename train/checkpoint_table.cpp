@@ -164,6 +164,18 @@ std::vector<std::byte> encode_table(const std::vector<ArrayEntry>& entries) {
   return encoder.take();
 }
 
+bool holds(std::span<const std::byte> file, const std::vector<ArrayEntry>& entries,
+           const Snapshot& snapshot) {
+  const auto is_same = [&](const ArrayEntry& entry, const Snapshot::Arrays::value_type& wanted) {
+    const auto& [path, array] = wanted;
+    return entry.path == path && entry.type == array.type && entry.shape == array.shape &&
+           entry.digest == array_digest(array.bytes) && entry.offset <= file.size() &&
+           entry.size <= file.size() - entry.offset &&
+           std::ranges::equal(file.subspan(entry.offset, entry.size), array.bytes);
+  };
+  return std::ranges::equal(entries, snapshot, is_same);
+}
+
 std::vector<ArrayEntry> decode_table(std::span<const std::byte> table, DataRange data,
                                      const std::filesystem::path& path) {
   Decoder decoder(table, path);

@@ -33,6 +33,10 @@ std::size_t table_size(const Snapshot& snapshot);
 /// checkpoint is read without HDF5, which does not survive every file made to harm it.
 std::vector<std::byte> encode_table(const std::vector<ArrayEntry>& entries);
 
+/// Whether the entries of a file are the arrays of the snapshot, in its order and byte for byte.
+bool holds(std::span<const std::byte> file, const std::vector<ArrayEntry>& entries,
+           const Snapshot& snapshot);
+
 /// The bytes of a file from `begin` up to, but not including, `end`.
 struct DataRange {
   std::uint64_t begin = 0;

@@ -28,8 +28,11 @@ std::vector<std::byte> write_image(const Snapshot& snapshot, std::size_t user_bl
 /// libhdf5 1.10 crashes on about one in ten thousand files altered at random, so this is for files
 /// that were just written and for a process that may die.
 ///
-/// file    whole, user block included
-/// throws  Error with the path, what was found and what was expected; std::bad_alloc
-std::vector<ArrayEntry> list_arrays(std::span<const std::byte> file);
+/// file         whole, user block included
+/// max_objects  groups and arrays; by default more than any checkpoint has. Ends the walk of a file
+///              that is made to have no end.
+/// throws       Error with the path, what was found and what was expected; std::bad_alloc
+std::vector<ArrayEntry> list_arrays(std::span<const std::byte> file,
+                                    std::size_t max_objects = 1'000'000);
 
 }  // namespace tapestry::hdf5

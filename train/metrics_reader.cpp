@@ -65,9 +65,9 @@ bool fits(std::string_view text, Content content) {
     case Content::number_or_nothing:
       return text.empty() || is_number(text);
     case Content::nothing:
-      return text.empty();
+      break;
   }
-  return false;
+  return text.empty();
 }
 
 std::string_view describe(Content content) {
@@ -79,9 +79,9 @@ std::string_view describe(Content content) {
     case Content::number_or_nothing:
       return "a number or nothing";
     case Content::nothing:
-      return "nothing";
+      break;
   }
-  return "";
+  return "nothing";
 }
 
 /// Reads a table from its first line to its last.

@@ -83,9 +83,9 @@ std::string_view describe(YamlKind kind) {
     case YamlKind::list:
       return "a list";
     case YamlKind::map:
-      return "a map";
+      break;
   }
-  return "";
+  return "a map";
 }
 
 YamlDocument::YamlDocument(std::string name, std::string_view text, ProblemList& problems)

@@ -214,6 +214,31 @@ TEST_CASE("a checkpoint of a newer format is no damage but asks for a newer prog
   }
 }
 
+TEST_CASE("a checkpoint of a format that never was is refused") {
+  const CheckpointInFolder checkpoint;
+  Bytes unknown = checkpoint.original;
+  unknown[8] = std::byte{0};
+  renew_envelope_checksum(unknown);
+  checkpoint.replace(unknown);
+  CHECK_THROWS_WITH_AS(
+      read_checkpoint(checkpoint.path),
+      (checkpoint.path.string() +
+       ": written by an unknown version of Tapestry: found format 0, expected 1 to 2")
+          .c_str(),
+      CheckpointError);
+}
+
+TEST_CASE("each half of the digest counts") {
+  const CheckpointInFolder checkpoint;
+  for (const std::size_t half : {40, 48}) {
+    CAPTURE(half);
+    Bytes altered = checkpoint.original;
+    altered[half] ^= std::byte{1};
+    renew_envelope_checksum(altered);
+    CHECK(checkpoint.damage(altered).starts_with(": the checkpoint is damaged: "));
+  }
+}
+
 TEST_CASE("an envelope with impossible positions is refused before memory is taken") {
   const CheckpointInFolder checkpoint;
   for (const std::size_t field : {16, 24, 32}) {  // sizes of file and table, start of HDF5
@@ -223,6 +248,10 @@ TEST_CASE("an envelope with impossible positions is refused before memory is tak
     renew_envelope_checksum(altered);
     CHECK(checkpoint.damage(altered) != "accepted");
   }
+  Bytes inside_itself = checkpoint.original;
+  std::memset(inside_itself.data() + 32, 0, 8);
+  renew_envelope_checksum(inside_itself);
+  CHECK(checkpoint.damage(inside_itself).starts_with(": the envelope makes no sense: "));
 }
 
 TEST_CASE("a table altered on purpose gives damage or other arrays, never a crash") {
@@ -294,6 +323,20 @@ TEST_CASE("a checkpoint that the disk cannot read counts as damaged") {
   FaultyFileSystem files;
   files.failing_name = "pread";
   CHECK_THROWS_AS(read_checkpoint(checkpoint.path, 1 << 20, files), DamagedCheckpoint);
+}
+
+TEST_CASE("what HDF5 cannot build is an output error, and no file") {
+  const TemporaryFolder folder;
+  Snapshot endless;
+  endless.put<float>("x", {}, {0, ~std::uint64_t{0}});  // which HDF5 takes for no length at all
+  CHECK_THROWS_WITH_AS(
+      write_checkpoint(folder / "step.h5", endless),
+      ((folder / "step.h5").string() +
+       ": the checkpoint could not be built in memory: HDF5 could not describe a shape: current "
+       "dimension must have a specific size, not H5S_UNLIMITED")
+          .c_str(),
+      OutputError);
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("a save that fails leaves the old checkpoint readable") {

@@ -240,6 +240,19 @@ TEST_CASE("a config that cannot be used is refused with its own errors") {
         "hint: use the version of the program that wrote the checkpoint");
 }
 
+TEST_CASE("a list of training files that cannot be read is refused with its line") {
+  Run run(1);
+  for (const std::string line : {"data.train_source", "data.train_source 12", "key 12 xyz",
+                                 "key 12 0123456789abcdef more"}) {
+    Snapshot text;
+    text.put_text("x", line + "\n");
+    const Snapshot snapshot = with(run.snapshot(), "data/files", text.at("x"));
+    CHECK(error_text<CheckpointError>([&] { data_identity_of(snapshot); }) ==
+          "file.h5: data/files: found `" + line +
+              "`, expected key, size and digest\nhint: use an earlier checkpoint of the run");
+  }
+}
+
 TEST_CASE("a vocabulary that cannot be used is refused with its line") {
   Run run(1);
   Snapshot text;

@@ -69,7 +69,13 @@ TEST_CASE("a time is numbers with units, each unit once and the larger ones firs
     CAPTURE(text);
     CHECK(refusal(Duration(), text).starts_with("expected a time such as 3h50m, 90s or 1d12h, "));
   }
+  CHECK(refusal(Duration(), "9999d25h").ends_with(" | write 10000d or less"));
   CHECK(refusal(Duration(), "3600").ends_with(" | write `3600s` for seconds"));
+}
+
+TEST_CASE("a number that stands for no choice has no name") {
+  CHECK(choice_name(OnNan::skip) == "skip");
+  CHECK(choice_name(static_cast<OnNan>(9)) == "?");
 }
 
 TEST_CASE("a time is printed in the largest units") {

@@ -70,6 +70,17 @@ TEST_CASE("what is not a readable file is refused") {
   CHECK(refusal("/dev/null") ==
         "/dev/null: expected a file, found a device or socket\n"
         "hint: give the path of a YAML file, such as configs/copy.yaml");
+  const std::string socket = folder.path() / "socket";
+  REQUIRE(::mknod(socket.c_str(), S_IFSOCK | 0600, 0) == 0);
+  CHECK(refusal(socket) == socket +
+                               ": expected a file, found a device or socket\n"
+                               "hint: give the path of a YAML file, such as configs/copy.yaml");
+}
+
+TEST_CASE("a read that fails is refused with the reason") {
+  CHECK(refusal("/proc/self/mem") ==
+        "/proc/self/mem: cannot be read: Input/output error\n"
+        "hint: check the path and its permissions");
 }
 
 TEST_CASE("a pipe is refused at once, with nobody at its other end") {

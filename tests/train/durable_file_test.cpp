@@ -1,14 +1,17 @@
 #include "train/durable_file.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/train/faulty_file_system.h"
@@ -115,13 +118,45 @@ TEST_CASE("a full disk is reported with the bytes needed and free") {
             folder.path().string() + " or write to another one");
 }
 
+TEST_CASE("each failure comes with what to do about it") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path().string();
+  const std::vector<std::pair<int, std::string>> hints = {
+      {EDQUOT, "free space on the disk of " + path + " or write to another one"},
+      {EACCES, "make " + path + " writable or write elsewhere"},
+      {EPERM, "make " + path + " writable or write elsewhere"},
+      {EROFS, "make " + path + " writable or write elsewhere"},
+      {ENOTDIR, "create the folder " + path},
+      {EEXIST, "move the file of that name away or write elsewhere"},
+      {EFBIG, "raise the limit on file sizes (ulimit -f)"},
+      {EIO, "check the disk"}};
+  for (const auto& [error, hint] : hints) {
+    CAPTURE(hint);
+    FaultyFileSystem files;
+    files.failing_name = "write";
+    files.error = error;
+    CHECK(output_error([&] { write(folder / "x", "text", files); }).ends_with(" | " + hint));
+  }
+}
+
 TEST_CASE("a file system that cannot reserve space is written to all the same") {
   const TemporaryFolder folder;
+  for (const int error : {EOPNOTSUPP, ENOSYS}) {
+    FaultyFileSystem files;
+    files.failing_name = "fallocate";
+    files.error = error;
+    write(folder / "x", std::to_string(error), files);
+    CHECK(content(folder / "x") == std::to_string(error));
+  }
+}
+
+TEST_CASE("a file system that cannot flush folders is written to all the same") {
+  const TemporaryFolder folder;
   FaultyFileSystem files;
-  files.failing_name = "fallocate";
-  files.error = EOPNOTSUPP;
-  write(folder / "x", "text", files);
-  CHECK(content(folder / "x") == "text");
+  files.failing_call = 8;
+  files.error = EINVAL;
+  CHECK_NOTHROW(write(folder / "x", "text", files));
+  REQUIRE(files.calls.at(8) == "fsync");
 }
 
 TEST_CASE("a disk that loses bytes and reports success is found out") {
@@ -144,6 +179,50 @@ TEST_CASE("a disk that reports more bytes written than it was given is not belie
   CHECK(error.find("could not write: Input/output error") != error.npos);
   CHECK(content(folder / "x") == "old");
   CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("a disk that writes nothing and reports no error is a failing one") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  files.excess_claimed = -4;
+  const std::string error = output_error([&] { write(folder / "x", "text", files); });
+  CHECK(error.find("could not write: Input/output error") != error.npos);
+  CHECK(files_in(folder.path()) == 0);
+}
+
+TEST_CASE("a file that has ended when it is read back is not the one that was written") {
+  struct Forgetful : FileSystem {
+    ssize_t pread(int, void*, std::size_t, std::uint64_t) override { return 0; }
+  } files;
+  const TemporaryFolder folder;
+  const std::string error = output_error([&] { write(folder / "x", "text", files); });
+  CHECK(error.find("gave back other bytes than were written, from byte 0 on of 4") != error.npos);
+  CHECK(files_in(folder.path()) == 0);
+}
+
+TEST_CASE("where nobody knows how much is free the message says so") {
+  struct Unknown : FileSystem {
+    int fallocate(int, std::uint64_t) override { return errno = ENOSPC, -1; }
+    int free_bytes(const char*, std::uint64_t&) override { return -1; }
+  } files;
+  const TemporaryFolder folder;
+  const std::string error = output_error([&] { write(folder / "x", "text", files); });
+  CHECK(error.find("(4 bytes needed, unknown free)") != error.npos);
+}
+
+TEST_CASE("where every temporary name is taken the file is not written") {
+  struct Crowded : FileSystem {
+    int attempts = 0;
+    int open(const char* path, int flags, mode_t mode) override {
+      if ((flags & O_EXCL) == 0) return FileSystem::open(path, flags, mode);
+      ++attempts;
+      return errno = EEXIST, -1;
+    }
+  } files;
+  const TemporaryFolder folder;
+  const std::string error = output_error([&] { write(folder / "x", "text", files); });
+  CHECK(error.find("could not create a temporary file: File exists") != error.npos);
+  CHECK(files.attempts == 100);
 }
 
 TEST_CASE("a temporary file left by a crashed process with the same number is no obstacle") {
@@ -195,6 +274,34 @@ TEST_CASE("a folder that cannot be looked at is neither missing nor there") {
   CHECK(files_in(folder.path()) == 0);
 }
 
+TEST_CASE("a folder that another process has just created is as good as one's own") {
+  struct Late : FileSystem {
+    int mkdir(const char* path, mode_t mode) override {
+      FileSystem::mkdir(path, mode);
+      return errno = EEXIST, -1;
+    }
+  } files;
+  const TemporaryFolder folder;
+  CHECK_NOTHROW(create_folder_durably(folder / "a", files));
+  CHECK(std::filesystem::is_directory(folder / "a"));
+}
+
+TEST_CASE("a folder that cannot be created, or not be flushed, is reported") {
+  const TemporaryFolder folder;
+  const auto failing = [&](std::size_t call, const char* name) {
+    std::filesystem::remove(folder / "a");
+    FaultyFileSystem files;
+    files.failing_call = call;
+    const std::string error = output_error([&] { create_folder_durably(folder / "a", files); });
+    REQUIRE(files.calls.at(call) == name);
+    return error;
+  };
+  CHECK(failing(3, "mkdir").find("could not create the folder: Input/output") != std::string::npos);
+  for (const auto& error : {failing(4, "open"), failing(5, "fsync")}) {
+    CHECK(error.find("could not flush the folder above it: Input/output") != error.npos);
+  }
+}
+
 TEST_CASE("a file is deleted, and one that is gone already is fine") {
   const TemporaryFolder folder;
   write(folder / "x", "text");
@@ -231,6 +338,8 @@ TEST_CASE("a read that fails or ends early is reported") {
   write(folder / "x", "text");
   FaultyFileSystem files;
   files.failing_name = "pread";
+  CHECK_THROWS_AS(read_file(folder / "x", 10, files), InputError);
+  files.failing_name = "fstat";
   CHECK_THROWS_AS(read_file(folder / "x", 10, files), InputError);
   InputFile file(folder / "x");
   std::vector<std::byte> bytes(5);

@@ -128,6 +128,32 @@ TEST_CASE("an object with two links is refused, and so a group that contains its
         }) == "g: found several links, expected one");
 }
 
+TEST_CASE("a file with more objects than are allowed is refused, in one group or in many") {
+  const auto flat = file_with([](hid_t file) {
+    for (const char* name : {"x", "y", "z"}) add_good_array(file, name);
+  });
+  CHECK(list_arrays(flat, 4).size() == 3);  // the root group is one
+  CHECK_THROWS_WITH_AS(list_arrays(flat, 3),
+                       "HDF5 could not list the group '': iteration operator failed", Error);
+  const auto nested = file_with([](hid_t file) {
+    for (const char* name : {"g", "h"}) {
+      const Object group(H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "create");
+      add_good_array(group.get(), "x");
+    }
+  });
+  CHECK(list_arrays(nested, 5).size() == 2);
+  CHECK_THROWS_WITH_AS(list_arrays(nested, 3), "h: found more objects, expected 3", Error);
+}
+
+TEST_CASE("attributes of a group are refused") {
+  CHECK(refusal([](hid_t file) {
+          const Dataspace scalar(H5Screate(H5S_SCALAR), "create");
+          const Attribute attribute(
+              H5Acreate2(file, "note", H5T_STD_U8LE, scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
+              "create");
+        }) == ": found attributes of a group, expected none");
+}
+
 TEST_CASE("element types that are not stored are refused") {
   for (const hid_t type : {H5T_IEEE_F32BE, H5T_STD_I16LE, H5T_C_S1}) {
     CHECK(refusal([type](hid_t file) { add_digest(create(file, "x", type, {4})); }) ==
@@ -176,6 +202,10 @@ TEST_CASE("objects of other kinds, odd names and deep groups are refused") {
                 H5Gcreate2(file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "create");
           }
         }).find("groups nested deeper") != std::string::npos);
+}
+
+TEST_CASE("a number that stands for no element type has no type in a file") {
+  CHECK_THROWS_WITH_AS(file_type(ElementType{0}), "not an element type", Error);
 }
 
 TEST_CASE("bytes that are no HDF5 file are an error with HDF5's reason") {

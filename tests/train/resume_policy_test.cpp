@@ -54,6 +54,9 @@ TEST_CASE("leave cannot be given for what is no key or can never change") {
   CHECK(refusal({}, {"model.dropuot"}) ==
         "command line: --allow-change model.dropuot: is no key of a config\n"
         "hint: did you mean `model.dropout`?");
+  CHECK(refusal({}, {"colour"}) ==
+        "command line: --allow-change colour: is no key of a config\n"
+        "hint: see configs/README.md");
   CHECK(refusal({}, {"model.d_model"}) ==
         "command line: --allow-change model.d_model: can never change: the state of the run would "
         "mean nothing\n"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <stdexcept>
 
 #include "tests/train/faulty_file_system.h"
@@ -118,6 +119,24 @@ TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {
                         ": could not list the checkpoints: Permission denied")
                            .c_str(),
                        CheckpointError);
+}
+
+TEST_CASE("want of memory while the checkpoints are listed is not taken for another failure") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = ENOMEM;
+  CHECK_THROWS_AS(RunDirectory(run.directory.path(), files).steps(), std::bad_alloc);
+}
+
+TEST_CASE("a save after which the old checkpoints cannot be listed is an output error") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = EACCES;
+  RunDirectory directory(run.directory.path(), files);
+  CHECK_THROWS_AS(directory.save(20, snapshot_of(20), {.keep_last = 1}), OutputError);
+  CHECK(run.directory.steps() == Steps{10, 20});
 }
 
 TEST_CASE("saving keeps the newest few and the best one") {

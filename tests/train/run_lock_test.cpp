@@ -72,6 +72,17 @@ TEST_CASE("a second lock on a run directory is refused with the name of the hold
   }
 }
 
+TEST_CASE("a holder whose name cannot be read is another process") {
+  const TemporaryFolder folder;
+  const RunLock lock(folder.path());
+  FaultyFileSystem files;
+  files.failing_name = "pread";
+  CHECK_THROWS_WITH_AS(
+      RunLock(folder.path(), files),
+      (folder.path().string() + ": the run directory is in use by another process").c_str(),
+      RunDirectoryInUse);
+}
+
 TEST_CASE("a lock is free again after its owner, and its file stays") {
   const TemporaryFolder folder;
   { const RunLock lock(folder.path()); }

@@ -111,6 +111,19 @@ TEST_CASE("putting refuses bytes that do not fit the shape, also where the produ
   CHECK(snapshot.size() == 0);
 }
 
+TEST_CASE("element types are named as in messages") {
+  const std::array types{ElementType::float32, ElementType::float64, ElementType::int32,
+                         ElementType::int64,   ElementType::uint64,  ElementType::uint8};
+  const std::array names{"float32", "float64", "int32", "int64", "uint64", "uint8"};
+  for (std::size_t i = 0; i < types.size(); ++i) CHECK(element_type_name(types[i]) == names[i]);
+}
+
+TEST_CASE("a number that stands for no element type has neither name nor size") {
+  const auto none = static_cast<ElementType>(element_type_count + 1);
+  CHECK_THROWS_AS(element_type_name(none), std::invalid_argument);
+  CHECK_THROWS_AS(element_size(none), std::invalid_argument);
+}
+
 TEST_CASE("putting refuses malformed paths") {
   Snapshot snapshot;
   for (const char* path : {"", "/a", "a/", "a//b", "a b", ".", "a/..", "\n", "\xc3\xa4"}) {
