@@ -13,6 +13,14 @@ target_compile_options(tapestry_compile_options INTERFACE
 # Loading OpenBLAS starts its threads, which spin for ever where address space is short: programs
 # that leave nothing to it must not be linked to it.
 target_link_options(tapestry_compile_options INTERFACE LINKER:--as-needed)
+# Where counters are woven in, a function that is inlined would have its branches counted anew at
+# each place; kernels, which live by inlining, would take hours without it.
+set(TAPESTRY_NOT_INLINED "" CACHE STRING "Folders to compile without inlining, for coverage")
+function(tapestry_inlining target folder)
+  if(folder IN_LIST TAPESTRY_NOT_INLINED)
+    target_compile_options(${target} PRIVATE -fno-inline)
+  endif()
+endfunction()
 if(TAPESTRY_SANITIZE)
   target_compile_options(tapestry_compile_options INTERFACE
     -fsanitize=${TAPESTRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -43,5 +51,6 @@ function(tapestry_library name)
   target_compile_features(tapestry_${name} PUBLIC cxx_std_20)
   target_link_libraries(tapestry_${name} PUBLIC ${ARG_USES}
     PRIVATE ${ARG_PRIVATE_USES} $<BUILD_INTERFACE:tapestry_compile_options>)
+  tapestry_inlining(tapestry_${name} ${name})
   install(TARGETS tapestry_${name} EXPORT tapestry-targets)
 endfunction()
