@@ -76,6 +76,29 @@ TEST_CASE("a loss that is not finite stops the run before any weight changes or 
   CHECK_FALSE(std::filesystem::exists(run.directory().path() / "metrics.csv"));
 }
 
+TEST_CASE("a gradient that is not finite stops the run although the loss is finite") {
+  TinyRun run;
+  const Config config = tiny_config();
+  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  const auto weight = [&](const std::string& name) {
+    Tensor tensor = trainer.model().parameters.find(name)->tensor;
+    return tensor.mutable_values<float>();
+  };
+  // Values of 0 keep the huge weight behind them out of the loss, and not out of the gradient.
+  std::ranges::fill(weight("decoder.layers.0.self_attn.v_proj.weight"), 0.0f);
+  std::ranges::fill(weight("decoder.layers.0.self_attn.v_proj.bias"), 0.0f);
+  weight("decoder.layers.0.self_attn.out_proj.weight")[0] = 3e38f;
+  for (float& value : weight("output.weight")) value *= 1e6f;
+  const auto before = testing::values_of(trainer.model().parameters.find("output.weight")->tensor);
+
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  CHECK(text.starts_with("step 1: the norm of the gradient is "));
+  CHECK(contains(text, "; the weights are those of step 0\n"));
+  CHECK(testing::values_of(trainer.model().parameters.find("output.weight")->tensor) == before);
+  CHECK(run.directory().steps().empty());
+}
+
 TEST_CASE("the layer and the sentences at fault, and no others, are named and stored") {
   TinyRun run;
   Config config = one_sentence_a_step(OnNan::stop);
