@@ -2,8 +2,11 @@
 
 #include "autograd/error.h"
 #include "autograd/layer_path.h"
+#include "autograd/ops/geglu.h"
 #include "autograd/ops/gelu.h"
 #include "autograd/ops/gelu_tanh.h"
+#include "autograd/ops/silu.h"
+#include "autograd/ops/swiglu.h"
 
 namespace tapestry {
 namespace {
@@ -18,6 +21,12 @@ Tensor activate(Activation activation, const Tensor& x, const Dropout& dropout,
       return dropout(gelu(x), random);
     case Activation::gelu_tanh:
       return dropout(gelu_tanh(x), random);
+    case Activation::silu:
+      return dropout(silu(x), random);
+    case Activation::swiglu:
+      return dropout(swiglu(x), random);
+    case Activation::geglu:
+      return dropout(geglu(x), random);
   }
   throw ValueError("feed-forward: unknown activation");
 }
@@ -27,7 +36,7 @@ Tensor activate(Activation activation, const Tensor& x, const Dropout& dropout,
 FeedForward::FeedForward(const Scope& scope, std::size_t d_model, std::size_t d_ff,
                          Activation activation, double dropout)
     : path_(&scope.path()),
-      linear1_(scope / "linear1", d_model, d_ff),
+      linear1_(scope / "linear1", d_model, is_gated(activation) ? 2 * d_ff : d_ff),
       linear2_(scope / "linear2", d_ff, d_model),
       activation_(activation),
       dropout_(scope / "dropout", dropout) {}

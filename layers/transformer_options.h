@@ -12,8 +12,15 @@ namespace tapestry {
 enum class NormPlacement { pre, post };
 
 /// What stands between the two linear maps of a feed-forward block; gelu is the exact form (erf),
-/// gelu_tanh its approximation by tanh.
-enum class Activation { relu, gelu, gelu_tanh };
+/// gelu_tanh its approximation by tanh. swiglu and geglu [1] are gated: the first map is twice as
+/// wide and gives values and gates, and value * silu(gate) or value * gelu(gate) goes on.
+///
+/// [1] Shazeer 2020, "GLU Variants Improve Transformer".
+enum class Activation { relu, gelu, gelu_tanh, silu, swiglu, geglu };
+
+constexpr bool is_gated(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::geglu;
+}
 
 /// How a token learns where it stands: fixed sines and cosines, or one learned vector a position.
 enum class PositionKind { sinusoidal, learned };

@@ -60,9 +60,10 @@ inline constexpr std::array choices_of<NormPlacement>{Named{NormPlacement::pre, 
                                                       Named{NormPlacement::post, "post"}};
 
 template <>
-inline constexpr std::array choices_of<Activation>{Named{Activation::relu, "relu"},
-                                                   Named{Activation::gelu, "gelu"},
-                                                   Named{Activation::gelu_tanh, "gelu_tanh"}};
+inline constexpr std::array choices_of<Activation>{
+    Named{Activation::relu, "relu"},           Named{Activation::gelu, "gelu"},
+    Named{Activation::gelu_tanh, "gelu_tanh"}, Named{Activation::silu, "silu"},
+    Named{Activation::swiglu, "swiglu"},       Named{Activation::geglu, "geglu"}};
 
 template <>
 inline constexpr std::array choices_of<PositionKind>{Named{PositionKind::sinusoidal, "sinusoidal"},

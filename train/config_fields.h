@@ -160,7 +160,8 @@ void visit(V field, O& o) {
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
   field("norm", o.norm, Choice<NormPlacement>(),
         "layer norm before each sublayer, or after its residual");
-  field("activation", o.activation, Choice<Activation>(), "inside a feed-forward block");
+  field("activation", o.activation, Choice<Activation>(),
+        "inside a feed-forward block; swiglu and geglu have gates, and half as many weights again");
   field("positions", o.positions, Choice<PositionKind>(), "how a token knows its place");
   field("max_length", o.max_length, between(2, kLongestSequence),
         "longest sequence in tokens, `<bos>` and `<eos>` included");

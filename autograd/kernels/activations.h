@@ -76,7 +76,22 @@ Vec<T> gelu_tanh_argument(const Vec<T>& x) {
   return Vec<T>(T(gelu_tanh_slope)) * x * (one + Vec<T>(T(gelu_tanh_cubic)) * x * x);
 }
 
+/// The same for silu, in either precision.
+inline constexpr double silu_limit = 1000.0;
+
+template <class T>
+Vec<T> silu_clamped_below(const Vec<T>& x) {
+  const Vec<T> limit(T(-silu_limit));
+  return xsimd::select(x < limit, limit, x);
+}
+
 }  // namespace detail
+
+/// A function and its derivative at one place, where both are wanted: they share what costs most.
+template <class T>
+struct ValueAndSlope {
+  Vec<T> value, slope;
+};
 
 /// x Phi(x); 0 at -infinity.
 template <class T>
@@ -85,11 +100,19 @@ Vec<T> gelu(const Vec<T>& x) {
   return above * detail::normal_distribution<T>(above);
 }
 
+/// x Phi(x) and Phi(x) + x phi(x).
+template <class T>
+ValueAndSlope<T> gelu_and_slope(const Vec<T>& x) {
+  const Vec<T> near = detail::gelu_clamped<T>(x);
+  const Vec<T> distribution = detail::normal_distribution<T>(near);
+  return {detail::gelu_clamped_below<T>(x) * distribution,
+          distribution + near * detail::normal_density<T>(near)};
+}
+
 /// Phi(x) + x phi(x).
 template <class T>
 Vec<T> gelu_derivative(const Vec<T>& x) {
-  const Vec<T> near = detail::gelu_clamped<T>(x);
-  return detail::normal_distribution<T>(near) + near * detail::normal_density<T>(near);
+  return gelu_and_slope<T>(x).slope;
 }
 
 /// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3); 0 at -infinity.
@@ -108,6 +131,29 @@ Vec<T> gelu_tanh_derivative(const Vec<T>& x) {
   const Vec<T> slope = Vec<T>(T(detail::gelu_tanh_slope)) *
                        (one + Vec<T>(T(3.0 * detail::gelu_tanh_cubic)) * near * near);
   return s + near * s * (one - s) * slope;
+}
+
+/// x / (1 + e^-x); 0 at -infinity.
+template <class T>
+Vec<T> silu(const Vec<T>& x) {
+  const Vec<T> above = detail::silu_clamped_below<T>(x);
+  return above * sigmoid<T>(above);
+}
+
+/// x s and s (1 + x (1 - s)) with s = 1 / (1 + e^-x).
+template <class T>
+ValueAndSlope<T> silu_and_slope(const Vec<T>& x) {
+  const Vec<T> one(T(1)), limit(static_cast<T>(detail::silu_limit));
+  const Vec<T> above = detail::silu_clamped_below<T>(x);
+  const Vec<T> near = xsimd::select(above > limit, limit, above);
+  const Vec<T> s = sigmoid<T>(near);
+  return {above * s, s * (one + near * (one - s))};
+}
+
+/// s (1 + x (1 - s)) with s = 1 / (1 + e^-x).
+template <class T>
+Vec<T> silu_derivative(const Vec<T>& x) {
+  return silu_and_slope<T>(x).slope;
 }
 
 }  // namespace tapestry::kernels

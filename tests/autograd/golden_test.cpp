@@ -15,6 +15,7 @@
 #include "autograd/ops/dropout_add.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/exp.h"
+#include "autograd/ops/geglu.h"
 #include "autograd/ops/gelu.h"
 #include "autograd/ops/gelu_tanh.h"
 #include "autograd/ops/layer_norm.h"
@@ -35,6 +36,7 @@
 #include "autograd/ops/scale.h"
 #include "autograd/ops/select.h"
 #include "autograd/ops/sigmoid.h"
+#include "autograd/ops/silu.h"
 #include "autograd/ops/slice.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/sqrt.h"
@@ -42,6 +44,7 @@
 #include "autograd/ops/stack.h"
 #include "autograd/ops/sub.h"
 #include "autograd/ops/sum.h"
+#include "autograd/ops/swiglu.h"
 #include "autograd/ops/tanh.h"
 #include "autograd/ops/transpose.h"
 #include "tests/support/golden.h"
@@ -117,6 +120,9 @@ const std::map<std::string, Tensor (*)(In)> operations{
     {"gelu_tanh", [](In in) { return gelu_tanh(in["x"]); }},
     {"sigmoid", [](In in) { return sigmoid(in["x"]); }},
     {"tanh", [](In in) { return tanh(in["x"]); }},
+    {"silu", [](In in) { return silu(in["x"]); }},
+    {"swiglu", [](In in) { return swiglu(in["x"]); }},
+    {"geglu", [](In in) { return geglu(in["x"]); }},
     {"softmax", [](In in) { return softmax(in["x"]); }},
     {"log_softmax", [](In in) { return log_softmax(in["x"]); }},
     {"sum", [](In in) { return sum(in["x"], axes(in), in.flag("keep_dims")); }},

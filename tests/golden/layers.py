@@ -60,6 +60,26 @@ def feed_forward_cases(file):
               x=random(2, 3, 5).requires_grad_())
 
 
+class GatedFeedForward(nn.Module):
+    """Shazeer 2020, eq. 6, with biases; the rows of linear1 give values, then gates."""
+
+    def __init__(self, activation):
+        super().__init__()
+        self.linear1, self.linear2, self.activation = nn.Linear(5, 14), nn.Linear(7, 5), activation
+
+    def forward(self, x):
+        values, gates = self.linear1(x).chunk(2, -1)
+        return self.linear2(values * self.activation(gates))
+
+
+def later_feed_forward_cases(file):
+    for activation, module in {"silu": FeedForward(F.silu), "swiglu": GatedFeedForward(F.silu),
+                               "geglu": GatedFeedForward(F.gelu)}.items():
+        randomise(module)
+        layer(file, f"feed_forward/{activation}", module, module,
+              x=random(2, 3, 5).requires_grad_())
+
+
 def attention(file, case, inputs, lengths=None, causal=False):
     """Queries from x, keys and values from memory, or from x where there is none."""
     module = randomise(nn.MultiheadAttention(4, 2, batch_first=True))
@@ -92,6 +112,7 @@ def main():
     position_cases(file)
     feed_forward_cases(file)
     attention_cases(file)
+    later_feed_forward_cases(file)
     file.write()
 
 

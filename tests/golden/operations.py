@@ -238,10 +238,22 @@ def projected_losses(file):
                   ignored_id=ignored, normalizer=normalizer)
 
 
+def gated_activations(file):
+    """Shazeer 2020, put together from PyTorch's functions; the first half is what is gated."""
+    def gated(x, function):
+        values, gates = x.chunk(2, -1)
+        return values * function(gates)
+
+    for form, factor in {"near": 1, "far": 8}.items():
+        operation(file, f"silu/{form}", lambda x: F.silu(x), x=factor * random(*VECTORS))
+        operation(file, f"swiglu/{form}", lambda x: gated(x, F.silu), x=factor * random(2, 3, 18))
+        operation(file, f"geglu/{form}", lambda x: gated(x, F.gelu), x=factor * random(2, 3, 18))
+
+
 def main():
     file = GoldenFile(__file__)
     for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
-                  attentions, lookups, losses, rearrangements, dropouts, projected_losses):
+                  attentions, lookups, losses, rearrangements, dropouts, projected_losses, gated_activations):
         group(file)
     file.write()
 

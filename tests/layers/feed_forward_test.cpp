@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "autograd/error.h"
 #include "tests/support/gradients.h"
@@ -15,7 +16,10 @@ using namespace tapestry::testing;
 
 namespace {
 
-constexpr Activation activations[] = {Activation::relu, Activation::gelu, Activation::gelu_tanh};
+constexpr Activation plain_activations[] = {Activation::relu, Activation::gelu,
+                                            Activation::gelu_tanh, Activation::silu};
+constexpr Activation activations[] = {Activation::relu, Activation::gelu,   Activation::gelu_tanh,
+                                      Activation::silu, Activation::swiglu, Activation::geglu};
 
 struct Block {
   Block(std::size_t d_model, std::size_t d_ff, Activation activation, double dropout = 0.0,
@@ -28,6 +32,7 @@ struct Block {
 
 double expected(Activation activation, double x) {
   if (activation == Activation::relu) return std::max(x, 0.0);
+  if (activation == Activation::silu) return x / (1 + std::exp(-x));
   if (activation == Activation::gelu) return x * 0.5 * (1 + std::erf(x / std::numbers::sqrt2));
   const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
   return 0.5 * x * (1 + std::tanh(inner));
@@ -50,7 +55,7 @@ TEST_CASE("a feed-forward block is max(0, x W1 + b1) W2 + b2") {
 }
 
 TEST_CASE("the activation asked for stands between the two maps") {
-  for (const Activation activation : activations) {
+  for (const Activation activation : plain_activations) {
     const Block block(1, 1, activation);
     set_values(block.parameters, "ff.linear1.weight", {1});
     set_values(block.parameters, "ff.linear2.weight", {1});
@@ -58,6 +63,28 @@ TEST_CASE("the activation asked for stands between the two maps") {
       check_values(block.layer(Tensor::full({1, 1}, x, DType::float64), {}),
                    {expected(activation, x)});
     }
+  }
+}
+
+TEST_CASE("a gated feed-forward block multiplies the values by the activation of the gates") {
+  for (const auto& [gated, plain] : {std::pair(Activation::swiglu, Activation::silu),
+                                     std::pair(Activation::geglu, Activation::gelu)}) {
+    const Block block(1, 2, gated);
+    set_values(block.parameters, "ff.linear1.weight", {1, 2, 3, -1});
+    set_values(block.parameters, "ff.linear1.bias", {0, 1, 0, 0.5});
+    set_values(block.parameters, "ff.linear2.weight", {1, 10});
+    for (const double x : {-2.0, 0.0, 0.75}) {
+      check_values(block.layer(Tensor::full({1, 1}, x, DType::float64), {}),
+                   {x * expected(plain, 3 * x) + 10 * (2 * x + 1) * expected(plain, 0.5 - x)});
+    }
+  }
+}
+
+TEST_CASE("a gated feed-forward block has a first map twice as wide") {
+  for (const Activation activation : {Activation::swiglu, Activation::geglu}) {
+    CHECK(listing(Block(2, 3, activation).parameters) ==
+          std::vector<std::string>{"ff.linear1.weight (6, 2)", "ff.linear1.bias (6)",
+                                   "ff.linear2.weight (2, 3)", "ff.linear2.bias (2)"});
   }
 }
 

@@ -171,6 +171,9 @@ TEST_CASE("a feed-forward block has PyTorch's output and gradients with every ac
   check_feed_forward("feed_forward/relu", Activation::relu);
   check_feed_forward("feed_forward/gelu", Activation::gelu);
   check_feed_forward("feed_forward/gelu_tanh", Activation::gelu_tanh);
+  check_feed_forward("feed_forward/silu", Activation::silu);
+  check_feed_forward("feed_forward/swiglu", Activation::swiglu);
+  check_feed_forward("feed_forward/geglu", Activation::geglu);
 }
 
 TEST_CASE("self-attention has PyTorch's output, weights and gradients under every mask") {

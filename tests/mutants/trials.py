@@ -24,6 +24,7 @@ MODELS = [
     # Without padding, where all gradients of the last rows are 0.
     ["model.norm=pre", "model.activation=gelu_tanh", "model.dropout=0",
      "model.tie_embeddings=target", "train.label_smoothing=0.1", "data.min_length=6"],
+    ["model.norm=post", "model.activation=swiglu", "model.dropout=0.2"],
 ]
 
 

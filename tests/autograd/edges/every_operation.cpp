@@ -13,6 +13,7 @@
 #include "autograd/ops/dropout_add.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/exp.h"
+#include "autograd/ops/geglu.h"
 #include "autograd/ops/gelu.h"
 #include "autograd/ops/gelu_tanh.h"
 #include "autograd/ops/layer_norm.h"
@@ -34,6 +35,7 @@
 #include "autograd/ops/scale.h"
 #include "autograd/ops/select.h"
 #include "autograd/ops/sigmoid.h"
+#include "autograd/ops/silu.h"
 #include "autograd/ops/slice.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/sqrt.h"
@@ -41,6 +43,7 @@
 #include "autograd/ops/stack.h"
 #include "autograd/ops/sub.h"
 #include "autograd/ops/sum.h"
+#include "autograd/ops/swiglu.h"
 #include "autograd/ops/tanh.h"
 #include "autograd/ops/transpose.h"
 #include "autograd/tape.h"
@@ -104,6 +107,8 @@ Cases by_row(std::size_t rows, std::size_t n) {
       {"layer_norm",
        {x, {n}, {n}},
        [](const Operands& o) { return layer_norm(o[0], o[1], o[2], 0.1); }},
+      {"swiglu", {{rows, 2 * n}}, [](const Operands& o) { return swiglu(o[0]); }},
+      {"geglu", {{rows, 2 * n}}, [](const Operands& o) { return geglu(o[0]); }},
       {"cross_entropy",
        {{rows, 2, n}},
        [=](const Operands& o) { return cross_entropy(o[0], ids, plain); }},
@@ -221,6 +226,7 @@ std::vector<OperationCase> every_elementwise_operation(const Shape& shape) {
       {"gelu", {shape}, [](const Operands& o) { return gelu(o[0]); }},
       {"gelu_tanh", {shape}, [](const Operands& o) { return gelu_tanh(o[0]); }},
       {"sigmoid", {shape}, [](const Operands& o) { return sigmoid(o[0]); }},
+      {"silu", {shape}, [](const Operands& o) { return silu(o[0]); }},
       {"tanh", {shape}, [](const Operands& o) { return tanh(o[0]); }},
   };
 }

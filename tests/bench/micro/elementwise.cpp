@@ -1,5 +1,6 @@
 #include "autograd/kernels/activations.h"
 #include "autograd/kernels/dropout.h"
+#include "autograd/kernels/gated.h"
 #include "autograd/kernels/simd.h"
 #include "optim/adam_kernel.h"
 #include "tests/bench/micro/benchmark.h"
@@ -60,6 +61,24 @@ void add_activations() {
   add_map("gelu_tanh/forward", [](const Vec& x) { return kernels::gelu_tanh(x); });
   add_gradient("gelu_tanh/backward",
                [](const Vec& g, const Vec& x) { return g * kernels::gelu_tanh_derivative(x); });
+  add_map("silu/forward", [](const Vec& x) { return kernels::silu(x); });
+  add_gradient("silu/backward",
+               [](const Vec& g, const Vec& x) { return g * kernels::silu_derivative(x); });
+}
+
+/// n results of rows of 128 values and 128 gates.
+void add_gated(const std::string& name, kernels::Gate gate) {
+  constexpr std::size_t columns = 128;
+  add_benchmark(name + "/forward/16384", passing(3, n), [gate] {
+    return [gate, x = values(2 * n), y = values(n)]() mutable {
+      kernels::gated(gate, n / columns, columns, x.data(), y.data());
+    };
+  });
+  add_benchmark(name + "/backward/16384", passing(5, n), [gate] {
+    return [gate, x = values(2 * n), g = values(n), dx = values(2 * n)]() mutable {
+      kernels::gated_backward<float>(gate, n / columns, columns, x.data(), g.data(), {dx.data()});
+    };
+  });
 }
 
 void add_adam() {
@@ -84,6 +103,8 @@ void add_adam() {
 void add_elementwise_benchmarks() {
   add_dropout();
   add_activations();
+  add_gated("swiglu", kernels::Gate::silu);
+  add_gated("geglu", kernels::Gate::gelu);
   add_adam();
 }
 
