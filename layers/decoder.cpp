@@ -23,14 +23,14 @@ Decoder::Decoder(const Scope& scope, const TransformerOptions& o) {
   for (std::size_t i = 0; i < o.num_decoder_layers; ++i) {
     layers_.emplace_back(scope / "layers" / i, o);
   }
-  if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o.d_model, o.layer_norm_epsilon);
+  if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o);
 }
 
 Tensor Decoder::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                            const RandomStream& random) const {
   Tensor y = x;
   for (const DecoderLayer& layer : layers_) y = layer(y, memory, masks, random);
-  return norm_ ? (*norm_)(y) : y;
+  return norm_ ? (*norm_)(y, random) : y;
 }
 
 }  // namespace tapestry

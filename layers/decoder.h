@@ -8,8 +8,8 @@
 #include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "layers/feed_forward.h"
-#include "layers/layer_norm.h"
 #include "layers/multi_head_attention.h"
+#include "layers/norm.h"
 #include "layers/residual.h"
 
 namespace tapestry {
@@ -42,7 +42,7 @@ class DecoderLayer {
 
 /// A stack of decoder layers, with one more norm at its end where norms come first.
 ///
-///   parameters  layers.0, layers.1, ...: DecoderLayer; norm: LayerNorm (pre-norm only)
+///   parameters  layers.0, layers.1, ...: DecoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
 class Decoder {
  public:
@@ -52,7 +52,7 @@ class Decoder {
 
  private:
   std::vector<DecoderLayer> layers_;
-  std::optional<LayerNorm> norm_;
+  std::optional<Norm> norm_;
 };
 
 }  // namespace tapestry

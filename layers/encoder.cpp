@@ -19,14 +19,14 @@ Encoder::Encoder(const Scope& scope, const TransformerOptions& o) {
   for (std::size_t i = 0; i < o.num_encoder_layers; ++i) {
     layers_.emplace_back(scope / "layers" / i, o);
   }
-  if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o.d_model, o.layer_norm_epsilon);
+  if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o);
 }
 
 Tensor Encoder::operator()(const Tensor& x, const AttentionMask& mask,
                            const RandomStream& random) const {
   Tensor y = x;
   for (const EncoderLayer& layer : layers_) y = layer(y, mask, random);
-  return norm_ ? (*norm_)(y) : y;
+  return norm_ ? (*norm_)(y, random) : y;
 }
 
 }  // namespace tapestry

@@ -8,8 +8,8 @@
 #include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "layers/feed_forward.h"
-#include "layers/layer_norm.h"
 #include "layers/multi_head_attention.h"
+#include "layers/norm.h"
 #include "layers/residual.h"
 
 namespace tapestry {
@@ -33,7 +33,7 @@ class EncoderLayer {
 
 /// A stack of encoder layers, with one more norm at its end where norms come first.
 ///
-///   parameters  layers.0, layers.1, ...: EncoderLayer; norm: LayerNorm (pre-norm only)
+///   parameters  layers.0, layers.1, ...: EncoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model) -> the same shape
 class Encoder {
  public:
@@ -42,7 +42,7 @@ class Encoder {
 
  private:
   std::vector<EncoderLayer> layers_;
-  std::optional<LayerNorm> norm_;
+  std::optional<Norm> norm_;
 };
 
 }  // namespace tapestry

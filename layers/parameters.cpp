@@ -19,19 +19,33 @@ Parameters Parameters::without_values(DType dtype) {
   return parameters;
 }
 
-Tensor Parameters::create(const std::string& name, const Shape& shape,
-                          const Initializer& initializer) {
-  if (find(name) != nullptr) {
+Tensor Parameters::initial(const std::string& name, const Shape& shape,
+                           const Initializer& initializer) const {
+  if (find(name) != nullptr ||
+      std::ranges::find(buffers_, name, &NamedTensor::name) != buffers_.end()) {
     throw ValueError(fmt::format("parameters: `{}` exists already", name));
   }
   if (gathered_) {
     throw ValueError(fmt::format("parameters: `{}` comes after `gather`", name));
   }
-  Tensor tensor = has_values_ ? Tensor::empty(shape, dtype_)
-                              : Tensor::over(shape, dtype_, kernels::Memory(), 0);
-  if (has_values_) initialize(tensor, initializer, random_.named(name));
+  if (!has_values_) return Tensor::over(shape, dtype_, kernels::Memory(), 0);
+  Tensor tensor = Tensor::empty(shape, dtype_);
+  initialize(tensor, initializer, random_.named(name));
+  return tensor;
+}
+
+Tensor Parameters::create(const std::string& name, const Shape& shape,
+                          const Initializer& initializer) {
+  Tensor tensor = initial(name, shape, initializer);
   list_.push_back({name, tensor.require_gradient()});
   return tensor;
+}
+
+RunningAverage Parameters::create_buffer(const std::string& name, const Shape& shape,
+                                         const Initializer& initializer) {
+  const Tensor tensor = initial(name, shape, initializer);
+  buffers_.push_back({name, tensor});
+  return averages_.emplace_back(tensor);
 }
 
 void Parameters::gather() {
@@ -46,8 +60,7 @@ void Parameters::gather() {
 }
 
 const NamedTensor* Parameters::find(std::string_view name) const {
-  const auto found = std::find_if(list_.begin(), list_.end(),
-                                  [&](const NamedTensor& p) { return p.name == name; });
+  const auto found = std::ranges::find(list_, name, &NamedTensor::name);
   return found == list_.end() ? nullptr : &*found;
 }
 
@@ -59,6 +72,15 @@ std::size_t Parameters::num_values() const {
 
 void Parameters::clear_gradients() {
   for (NamedTensor& parameter : list_) parameter.tensor.clear_gradient();
+  discard_pending();
+}
+
+void Parameters::commit_buffers() {
+  for (const RunningAverage& average : averages_) average.commit();
+}
+
+void Parameters::discard_pending() {
+  for (const RunningAverage& average : averages_) average.discard();
 }
 
 Scope::Scope(Parameters& parameters, std::string path)
@@ -74,6 +96,11 @@ Scope Scope::operator/(std::size_t index) const { return *this / std::to_string(
 Tensor Scope::parameter(std::string_view name, const Shape& shape,
                         const Initializer& initializer) const {
   return parameters_->create((*this / name).path(), shape, initializer);
+}
+
+RunningAverage Scope::buffer(std::string_view name, const Shape& shape,
+                             const Initializer& initializer) const {
+  return parameters_->create_buffer((*this / name).path(), shape, initializer);
 }
 
 }  // namespace tapestry

@@ -9,12 +9,23 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/named_tensor.h"
 #include "layers/initializer.h"
+#include "layers/running_average.h"
 
 namespace tapestry {
 
 /// All parameters of a model, in the order in which its layers made them. The optimiser, the
 /// checkpoint, the gradient check and the summary all walk this one list; a tied weight stands in
 /// it once.
+///
+/// Beside them stand the model's buffers: values that belong to its state but are moved by what
+/// training sees, not by a gradient (running_average.h). A step is
+///
+///     clear_gradients();   // drops what a step before has noted and not committed
+///     ...                  // forward and backward, of one batch or several
+///     optimizer.step(...);
+///     commit_buffers();    // the averages take in what this step has seen
+///
+/// and a step whose weights do not move commits nothing.
 class Parameters {
  public:
   /// Every parameter gets this element type, and initial values keyed by `seed` and its name.
@@ -26,6 +37,10 @@ class Parameters {
 
   /// Makes a parameter; throws ValueError if the name is taken. Not after `gather`.
   Tensor create(const std::string& name, const Shape& shape, const Initializer& initializer);
+
+  /// Makes a buffer, as `create` makes a parameter. It has no gradient and is not in `list()`.
+  RunningAverage create_buffer(const std::string& name, const Shape& shape,
+                               const Initializer& initializer);
 
   /// Moves all values into one slab and all gradients into another, each parameter starting on a
   /// 64-byte boundary, so that the optimiser goes over each in one pass. To be called once, when
@@ -41,12 +56,28 @@ class Parameters {
   /// Number of trainable values.
   std::size_t num_values() const;
 
+  /// The buffers in the order in which they were made, for the checkpoint and the summary. Their
+  /// values may be read and written like those of parameters.
+  const std::vector<NamedTensor>& buffers() const { return buffers_; }
+  /// Takes in what training forwards have noted since the last commit, in their order: to be called
+  /// when the weights have moved.
+  void commit_buffers();
+  /// Forgets it.
+  void discard_pending();
+
+  /// Forgets all gradients, and what is noted for the buffers with them.
   void clear_gradients();
 
  private:
+  /// The initial values of a parameter or buffer; throws ValueError if there may be none of this
+  /// name.
+  Tensor initial(const std::string& name, const Shape& shape, const Initializer& initializer) const;
+
   DType dtype_;
   RandomStream random_;
   std::vector<NamedTensor> list_;
+  std::vector<NamedTensor> buffers_;
+  std::vector<RunningAverage> averages_;  // of the buffers, in the same order
   bool gathered_ = false;
   bool has_values_ = true;
 };
@@ -62,6 +93,8 @@ class Scope {
   Scope operator/(std::string_view name) const;
   Scope operator/(std::size_t index) const;
   Tensor parameter(std::string_view name, const Shape& shape, const Initializer& initializer) const;
+  RunningAverage buffer(std::string_view name, const Shape& shape,
+                        const Initializer& initializer) const;
   /// The path so far, a string that lives as long as the program (see LayerPath).
   const std::string& path() const { return *path_; }
 

@@ -5,7 +5,7 @@
 #include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "layers/dropout.h"
-#include "layers/layer_norm.h"
+#include "layers/norm.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"
 
@@ -16,7 +16,7 @@ namespace tapestry {
 ///     pre   x + dropout(f(norm(x)))
 ///     post  norm(x + dropout(f(x)))
 ///
-///   parameters  norm: LayerNorm (d_model)
+///   parameters  norm: Norm
 ///   call        x (..., d_model), f: Tensor -> Tensor of equal shape -> (..., d_model)
 ///
 /// [1] He et al. 2016, "Deep Residual Learning for Image Recognition".
@@ -25,18 +25,18 @@ class Residual {
  public:
   Residual(const Scope& scope, const TransformerOptions& options)
       : placement_(options.norm),
-        norm_(scope / "norm", options.d_model, options.layer_norm_epsilon),
+        norm_(scope / "norm", options),
         dropout_(scope / "dropout", options.dropout) {}
 
   template <class Sublayer>
   Tensor operator()(const Tensor& x, const RandomStream& random, const Sublayer& f) const {
-    if (placement_ == NormPlacement::pre) return dropout_.add_to(x, f(norm_(x)), random);
-    return norm_(dropout_.add_to(x, f(x), random));
+    if (placement_ == NormPlacement::pre) return dropout_.add_to(x, f(norm_(x, random)), random);
+    return norm_(dropout_.add_to(x, f(x), random), random);
   }
 
  private:
   NormPlacement placement_;
-  LayerNorm norm_;
+  Norm norm_;
   Dropout dropout_;
 };
 

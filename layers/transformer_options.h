@@ -11,6 +11,16 @@ namespace tapestry {
 /// [2] Vaswani et al. 2017, "Attention Is All You Need".
 enum class NormPlacement { pre, post };
 
+/// How a norm brings a token vector to a common scale: by its own mean and deviation [3], by its
+/// own root mean square [4], or feature by feature by the moments of the batch [5], the way of
+/// convolutional networks, which language learns less well with [6].
+///
+/// [3] Ba, Kiros & Hinton 2016, "Layer Normalization".
+/// [4] Zhang & Sennrich 2019, "Root Mean Square Layer Normalization".
+/// [5] Ioffe & Szegedy 2015, "Batch Normalization".
+/// [6] Shen et al. 2020, "PowerNorm: Rethinking Batch Normalization in Transformers".
+enum class Normalization { layer_norm, rms_norm, batch_norm };
+
 /// What stands between the two linear maps of a feed-forward block; gelu is the exact form (erf),
 /// gelu_tanh its approximation by tanh. swiglu and geglu [1] are gated: the first map is twice as
 /// wide and gives values and gates, and value * silu(gate) or value * gelu(gate) goes on.
@@ -53,13 +63,14 @@ struct TransformerOptions {
   std::size_t d_ff = 512;  ///< width between the two maps of a feed-forward block
   double dropout = 0.1;    ///< in [0, 1): of embeddings, attention weights, activations, residuals
   NormPlacement norm = NormPlacement::pre;
+  Normalization normalization = Normalization::layer_norm;
   Activation activation = Activation::relu;
   PositionKind positions = PositionKind::sinusoidal;
   std::size_t max_length = 256;  ///< longest sequence in tokens, <bos> and <eos> included
   TiedEmbeddings tie_embeddings = TiedEmbeddings::none;
   PoolingKind pooling = PoolingKind::class_token;  ///< classifier, vision_transformer
   std::size_t patch_size = 2;        ///< vision_transformer: pixels on a side of a patch
-  double layer_norm_epsilon = 1e-5;  ///< added to the variance, > 0
+  double layer_norm_epsilon = 1e-5;  ///< added to the variance or mean square of any norm, > 0
 };
 
 }  // namespace tapestry

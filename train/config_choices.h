@@ -60,6 +60,11 @@ inline constexpr std::array choices_of<NormPlacement>{Named{NormPlacement::pre, 
                                                       Named{NormPlacement::post, "post"}};
 
 template <>
+inline constexpr std::array choices_of<Normalization>{
+    Named{Normalization::layer_norm, "layer_norm"}, Named{Normalization::rms_norm, "rms_norm"},
+    Named{Normalization::batch_norm, "batch_norm"}};
+
+template <>
 inline constexpr std::array choices_of<Activation>{
     Named{Activation::relu, "relu"},           Named{Activation::gelu, "gelu"},
     Named{Activation::gelu_tanh, "gelu_tanh"}, Named{Activation::silu, "silu"},

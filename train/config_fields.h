@@ -159,7 +159,10 @@ void visit(V field, O& o) {
   field("dropout", o.dropout, from_0_below_1(),
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
   field("norm", o.norm, Choice<NormPlacement>(),
-        "layer norm before each sublayer, or after its residual");
+        "a norm before each sublayer, or after its residual");
+  field("normalization", o.normalization, Choice<Normalization>(),
+        "by each token's mean and deviation, by its root mean square, or by the batch's moments of "
+        "each feature");
   field("activation", o.activation, Choice<Activation>(),
         "inside a feed-forward block; swiglu and geglu have gates, and half as many weights again");
   field("positions", o.positions, Choice<PositionKind>(), "how a token knows its place");
@@ -171,7 +174,7 @@ void visit(V field, O& o) {
         classifying);
   field("patch_size", o.patch_size, between(1, 4096), "pixels on a side of a patch", seeing);
   field("layer_norm_epsilon", o.layer_norm_epsilon, positive(),
-        "added to the variance in a layer norm");
+        "added to the variance, or mean square, in a norm of any kind");
 }
 
 template <class V, MaybeConst<OptimizerOptions> O>

@@ -61,6 +61,7 @@ constexpr std::array rules = {
     Rule{"model.d_ff", never},
     Rule{"model.dropout", by_leave},
     Rule{"model.norm", never},
+    Rule{"model.normalization", never},
     Rule{"model.activation", by_leave},
     Rule{"model.positions", never},
     Rule{"model.max_length", never},

@@ -6,6 +6,7 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/reduce.h"
+#include "autograd/kernels/row_blocks.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
@@ -32,12 +33,6 @@ void row_backward(std::size_t n, const T* x, const T* gamma, T mean, T rstd, con
         return r * (a * b - mean_h - ((v - m) * r) * mean_h_xh);
       },
       g, gamma, x);
-}
-
-/// Rows in a block whose contributions to dgamma and dbeta are summed one after the other.
-std::size_t rows_per_block(std::size_t rows) {
-  constexpr std::size_t most_blocks = 32;
-  return std::max<std::size_t>(16, (rows + most_blocks - 1) / most_blocks);
 }
 
 }  // namespace
@@ -71,7 +66,7 @@ void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* g
                          const T* means, const T* rstds, const T* g, Target<T> dx, Target<T> dgamma,
                          Target<T> dbeta) {
   const std::size_t per_block = rows_per_block(rows);
-  const std::size_t blocks = (rows + per_block - 1) / per_block;
+  const std::size_t blocks = count_blocks(rows);
   // For each block, its sum of g * xh and its sum of g.
   const Memory workspace(2 * blocks * n * sizeof(T));
   T* const gamma_parts = reinterpret_cast<T*>(workspace.data());

@@ -8,6 +8,7 @@
 #include "autograd/error.h"
 #include "autograd/kernels/cross_entropy.h"
 #include "autograd/operation.h"
+#include "autograd/ops/destination.h"
 #include "autograd/ops/targets.h"
 
 namespace tapestry {
@@ -37,7 +38,7 @@ const kernels::LogSumExp<T>* of_rows(std::span<const T> pairs) {
 struct CrossEntropy {
   static constexpr const char* name = "cross_entropy";
   Targets targets;
-  Destination nll_sum;
+  Destination<double> nll_sum;
   Tensor logits{};
   Tensor log_sums{};  // (rows, 2): a LogSumExp each
 

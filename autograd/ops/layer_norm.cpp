@@ -1,23 +1,12 @@
 #include "autograd/ops/layer_norm.h"
 
-#include <fmt/format.h>
-
-#include "autograd/error.h"
 #include "autograd/kernels/layer_norm.h"
 #include "autograd/operation.h"
+#include "autograd/ops/norm_checks.h"
 #include "autograd/ops/rows.h"
 
 namespace tapestry {
 namespace {
-
-void require_fitting(const Tensor& x, const Tensor& parameter, const char* which) {
-  if (parameter.shape() != Shape{x.shape().back()}) {
-    throw ShapeError(fmt::format("layer_norm: {} has shape {}, expected ({}) (x is {})", which,
-                                 to_string(parameter.shape()), x.shape().back(),
-                                 to_string(x.shape())));
-  }
-  common_dtype("layer_norm", x, parameter);
-}
 
 struct LayerNorm {
   static constexpr const char* name = "layer_norm";
@@ -33,10 +22,9 @@ struct LayerNorm {
     rstds = Tensor::empty({rows}, x.dtype());
     Tensor y = Tensor::empty(x.shape(), x.dtype());
     dispatch(x.dtype(), [&, rows = rows, n = n]<class T>() {
-      kernels::layer_norm(rows, n, x.values<T>().data(), g.values<T>().data(),
-                          b.values<T>().data(), static_cast<T>(epsilon),
-                          y.mutable_values<T>().data(), means.mutable_values<T>().data(),
-                          rstds.mutable_values<T>().data());
+      kernels::layer_norm(rows, n, x.values<T>().data(), g.values<T>().data(), b.values<T>().data(),
+                          static_cast<T>(epsilon), y.mutable_values<T>().data(),
+                          means.mutable_values<T>().data(), rstds.mutable_values<T>().data());
     });
     return y;
   }
@@ -58,12 +46,10 @@ struct LayerNorm {
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
-  rows_of("layer_norm", x);
-  require_fitting(x, gamma, "gamma");
-  require_fitting(x, beta, "beta");
-  if (!(epsilon > 0)) {
-    throw ValueError(fmt::format("layer_norm: epsilon is {}, expected > 0", epsilon));
-  }
+  rows_of(LayerNorm::name, x);
+  require_last_axis(LayerNorm::name, x, gamma, "gamma");
+  require_last_axis(LayerNorm::name, x, beta, "beta");
+  require_positive_epsilon(LayerNorm::name, epsilon);
   return apply(LayerNorm{epsilon}, x, gamma, beta);
 }
 

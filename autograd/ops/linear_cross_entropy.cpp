@@ -7,6 +7,7 @@
 #include "autograd/error.h"
 #include "autograd/kernels/linear_cross_entropy.h"
 #include "autograd/operation.h"
+#include "autograd/ops/destination.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/targets.h"
 
@@ -39,7 +40,7 @@ void require_fitting(const Tensor& x, const Tensor& weight, const Tensor& bias,
 struct LinearCrossEntropy {
   static constexpr const char* name = "linear_cross_entropy";
   Targets targets;
-  Destination nll_sum;
+  Destination<double> nll_sum;
   Tensor dx{}, dweight{}, dbias{};  // for a gradient of 1
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {

@@ -35,19 +35,4 @@ class Targets {
   double normalizer_;
 };
 
-/// Where forward leaves a number for its caller, if anywhere. A copy of the operation, which may
-/// run again when the caller is gone, leaves it nowhere.
-class Destination {
- public:
-  explicit Destination(double* to) : place_(to) {}
-  Destination(Destination&&) = default;
-  Destination(const Destination&) : place_(nullptr) {}
-  void put(double value) const {
-    if (place_ != nullptr) *place_ = value;
-  }
-
- private:
-  double* place_;
-};
-
 }  // namespace tapestry

@@ -8,6 +8,7 @@
 
 #include "autograd/ops/add.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/batch_norm.h"
 #include "autograd/ops/concat.h"
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/div.h"
@@ -33,6 +34,7 @@
 #include "autograd/ops/pow.h"
 #include "autograd/ops/relu.h"
 #include "autograd/ops/reshape.h"
+#include "autograd/ops/rms_norm.h"
 #include "autograd/ops/scale.h"
 #include "autograd/ops/select.h"
 #include "autograd/ops/sigmoid.h"
@@ -136,6 +138,14 @@ const std::map<std::string, Tensor (*)(In)> operations{
     {"linear_without_bias", [](In in) { return linear(in["x"], in["weight"]); }},
     {"layer_norm",
      [](In in) { return layer_norm(in["x"], in["gamma"], in["beta"], in.number("epsilon")); }},
+    {"rms_norm", [](In in) { return rms_norm(in["x"], in["gamma"], in.number("epsilon")); }},
+    {"batch_norm",
+     [](In in) { return batch_norm(in["x"], in["gamma"], in["beta"], in.number("epsilon")); }},
+    {"batch_norm_given",
+     [](In in) {
+       return batch_norm_given(in["x"], in["gamma"], in["beta"], {in["mean"], in["variance"]},
+                               in.number("epsilon"));
+     }},
     {"attention",
      [](In in) {
        return scaled_dot_product_attention(in["q"], in["k"], in["v"], attention_options(in));

@@ -103,6 +103,23 @@ def attention_cases(file):
         attention(file, f"attention/cross_{form}", inputs, **masks)
 
 
+def batch_norm_cases(file):
+    """Training on `earlier` and then on x, and inference with moments that are given."""
+    inputs = {"earlier": random(2, 3, 5), "x": random(2, 3, 5).requires_grad_()}
+    module = randomise(nn.BatchNorm1d(5))
+    module(inputs["earlier"].flatten(0, 1))
+    y = module(inputs["x"].flatten(0, 1)).reshape(2, 3, 5)
+    file.add_backward("batch_norm/training", inputs, y,
+                      lambda: parameters_of(nn.ModuleDict({"norm": module})),
+                      {"running_mean": module.running_mean, "running_var": module.running_var})
+    module = randomise(nn.BatchNorm1d(5)).eval()
+    module.running_mean, module.running_var = random(5), random(5, low=0.5, high=2)
+    layer(file, "batch_norm/inference", nn.ModuleDict({"norm": module}),
+          lambda x, running_mean, running_var: module(x.flatten(0, 1)).reshape(2, 3, 5),
+          x=random(2, 3, 5).requires_grad_(), running_mean=module.running_mean,
+          running_var=module.running_var)
+
+
 def main():
     file = GoldenFile(__file__)
     of_one_input(file, "linear", "linear", nn.Linear(5, 3))
@@ -113,6 +130,8 @@ def main():
     feed_forward_cases(file)
     attention_cases(file)
     later_feed_forward_cases(file)
+    of_one_input(file, "rms_norm", "norm", nn.RMSNorm(5, eps=1e-5))
+    batch_norm_cases(file)
     file.write()
 
 

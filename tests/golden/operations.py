@@ -250,10 +250,36 @@ def gated_activations(file):
         operation(file, f"geglu/{form}", lambda x: gated(x, F.gelu), x=factor * random(2, 3, 18))
 
 
+def other_norms(file):
+    def rms_norm(x, gamma, epsilon):
+        return F.rms_norm(x, gamma.shape, gamma, epsilon)
+
+    def batch_norm(x, gamma, beta, epsilon):
+        y = F.batch_norm(x.flatten(0, -2), None, None, gamma, beta, True, 0.0, epsilon)
+        return y.reshape(x.shape)
+
+    def batch_norm_given(x, gamma, beta, epsilon, mean, variance):
+        y = F.batch_norm(x.flatten(0, -2), torch.tensor(mean), torch.tensor(variance), gamma, beta,
+                         False, 0.0, epsilon)
+        return y.reshape(x.shape)
+
+    for form, shape in {"one_row": (7,), "rows": (2, 3, 5), "long_rows": (1, 19)}.items():
+        operation(file, f"rms_norm/{form}", rms_norm, x=random(*shape), gamma=random(shape[-1]),
+                  epsilon=1e-5)
+    for form, shape in {"three_rows": (3, 4), "rows": (2, 3, 5), "blocks_of_rows": (40, 2)}.items():
+        n = shape[-1]
+        operation(file, f"batch_norm/{form}", batch_norm, x=random(*shape), gamma=random(n),
+                  beta=random(n), epsilon=1e-5)
+        operation(file, f"batch_norm_given/{form}", batch_norm_given, x=random(*shape),
+                  gamma=random(n), beta=random(n), epsilon=1e-5, mean=random(n).tolist(),
+                  variance=random(n, low=0.5, high=2).tolist())
+
+
 def main():
     file = GoldenFile(__file__)
     for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
-                  attentions, lookups, losses, rearrangements, dropouts, projected_losses, gated_activations):
+                  attentions, lookups, losses, rearrangements, dropouts, projected_losses, gated_activations,
+                  other_norms):
         group(file)
     file.write()
 

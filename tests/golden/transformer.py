@@ -40,6 +40,17 @@ def encoder_layer(file, case, norm_first, activation):
     file.add_backward(case, {"x": x, "lengths": [3, 2]}, y, lambda: parameters_of(module))
 
 
+def rms_norm_layer(file, case):
+    options = options_of(True, F.silu)
+    module = nn.TransformerEncoderLayer(**options, dropout=0.0, batch_first=True)
+    module.norm1, module.norm2 = nn.RMSNorm(D_MODEL, eps=1e-5), nn.RMSNorm(D_MODEL, eps=1e-5)
+    randomise(module)
+    x = random(2, 3, D_MODEL).requires_grad_()
+    y = module(x, src_key_padding_mask=is_padding([3, 2], 3))
+    file.add_backward(case, {"x": x, "lengths": [3, 2]}, y,
+                      lambda: parameters_of(nn.ModuleDict({"encoder": module})))
+
+
 def decoder_layer(file, case, norm_first, activation):
     options = options_of(norm_first, activation)
     module = nn.ModuleDict({"decoder": nn.TransformerDecoderLayer(**options, dropout=0.0,
@@ -71,6 +82,7 @@ def main():
     transformer(file, "transformer/pre_tied_target", True, "gelu", "target")
     transformer(file, "transformer/pre_tied_all", True, "relu", "all")
     transformer(file, "transformer/post_untied", False, "relu", "none")
+    rms_norm_layer(file, "encoder_layer/pre_rms_norm")
     file.write()
 
 

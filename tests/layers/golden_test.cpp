@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "layers/batch_norm.h"
 #include "layers/decoder.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
@@ -10,9 +11,11 @@
 #include "layers/linear.h"
 #include "layers/multi_head_attention.h"
 #include "layers/positions.h"
+#include "layers/rms_norm.h"
 #include "layers/token_batch.h"
 #include "layers/transformer.h"
 #include "tests/support/golden.h"
+#include "tests/support/parameters.h"
 
 using namespace tapestry;
 using namespace tapestry::testing;
@@ -105,9 +108,9 @@ TransformerOptions options_of(NormPlacement norm, Activation activation) {
           .activation = activation};
 }
 
-void check_encoder_layer(const std::string& name, NormPlacement norm, Activation activation) {
+void check_encoder_layer(const std::string& name, const TransformerOptions& options) {
   in_both("transformer.txt", name, [&](LayerCase& c) {
-    const EncoderLayer layer(c.scope("encoder"), options_of(norm, activation));
+    const EncoderLayer layer(c.scope("encoder"), options);
     const auto mask = AttentionMask::padding(c.golden.integers("lengths"));
     c.check([&](Golden& in) { return layer(in["x"], mask, {}); });
   });
@@ -151,6 +154,35 @@ TEST_CASE("layer normalisation has PyTorch's output and gradients") {
   check_layer_norm("layer_norm/epsilon", 0.25);
 }
 
+TEST_CASE("rms normalisation has PyTorch's output and gradients") {
+  in_both("layers.txt", "rms_norm", [](LayerCase& c) {
+    const RmsNorm layer(c.scope("norm"), 5);
+    c.check([&](Golden& in) { return layer(in["x"]); });
+  });
+}
+
+TEST_CASE("batch normalisation trains as PyTorch's, and leaves the running moments of two steps") {
+  in_both("layers.txt", "batch_norm/training", [](LayerCase& c) {
+    const BatchNorm layer(c.scope("norm"), 5);
+    c.check([&](Golden& in) {
+      layer(in["earlier"], RandomStream(1));
+      return layer(in["x"], RandomStream(1));
+    });
+    c.parameters.commit_buffers();
+    c.golden.check_equal("running_mean", c.parameters.buffers()[0].tensor);
+    c.golden.check_equal("running_var", c.parameters.buffers()[1].tensor);
+  });
+}
+
+TEST_CASE("batch normalisation with running moments has PyTorch's output and gradients") {
+  in_both("layers.txt", "batch_norm/inference", [](LayerCase& c) {
+    const BatchNorm layer(c.scope("norm"), 5);
+    set_values(c.parameters.buffers()[0].tensor, values_of(c.golden["running_mean"]));
+    set_values(c.parameters.buffers()[1].tensor, values_of(c.golden["running_var"]));
+    c.check([&](Golden& in) { return layer(in["x"], {}); });
+  });
+}
+
 TEST_CASE("an embedding has PyTorch's output and gradients, of repeated and padding ids too") {
   check_embedding("embedding/all_ids", std::nullopt);
   check_embedding("embedding/padding", 0);
@@ -189,8 +221,11 @@ TEST_CASE("attention to a memory has PyTorch's output, weights and gradients") {
 }
 
 TEST_CASE("an encoder layer has PyTorch's output and gradients") {
-  check_encoder_layer("encoder_layer/pre", NormPlacement::pre, Activation::gelu);
-  check_encoder_layer("encoder_layer/post", NormPlacement::post, Activation::relu);
+  check_encoder_layer("encoder_layer/pre", options_of(NormPlacement::pre, Activation::gelu));
+  check_encoder_layer("encoder_layer/post", options_of(NormPlacement::post, Activation::relu));
+  TransformerOptions options = options_of(NormPlacement::pre, Activation::silu);
+  options.normalization = Normalization::rms_norm;
+  check_encoder_layer("encoder_layer/pre_rms_norm", options);
 }
 
 TEST_CASE("a decoder layer has PyTorch's output and gradients") {

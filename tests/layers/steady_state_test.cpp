@@ -52,6 +52,7 @@ struct Training {
       const auto values = parameter.mutable_values<float>();
       for (std::size_t i = 0; i < values.size(); ++i) values[i] -= 0.01F * gradient[i];
     }
+    model.parameters.commit_buffers();
   }
 
   Model model;
@@ -86,6 +87,13 @@ TEST_CASE("after warm-up a step of a model of any kind takes nothing from the sy
     Training training(options, vocabulary, source, target);
     CHECK(comes_to_take_nothing(training));
   }
+}
+
+TEST_CASE("neither does one with batch norms, which keep what they see until the weights move") {
+  TransformerOptions options = small();
+  options.normalization = Normalization::batch_norm;
+  Training training(options, vocabulary, source, target);
+  CHECK(comes_to_take_nothing(training));
 }
 
 TEST_CASE("neither does one of a model large enough for several threads") {

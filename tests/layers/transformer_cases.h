@@ -56,7 +56,13 @@ inline std::vector<TransformerOptions> every_choice() {
   using enum Activation;
   using enum PositionKind;
   using Tied = TiedEmbeddings;
-  return {with(pre, relu, sinusoidal, Tied::target, 0.0),
+  TransformerOptions gated = with(pre, swiglu, learned, Tied::none, 0.3);
+  TransformerOptions plain = with(post, silu, sinusoidal, Tied::target, 0.0);
+  gated.normalization = plain.normalization = Normalization::rms_norm;
+  return {gated,
+          plain,
+          with(pre, geglu, sinusoidal, Tied::target, 0.0),
+          with(pre, relu, sinusoidal, Tied::target, 0.0),
           with(post, relu, learned, Tied::none, 0.0),
           with(pre, Activation::gelu, learned, Tied::all, 0.0),
           with(post, Activation::gelu_tanh, sinusoidal, Tied::all, 0.3),

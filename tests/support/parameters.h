@@ -24,15 +24,18 @@ inline Tensor parameter(const Parameters& parameters, const std::string& name) {
   return found->tensor;
 }
 
-/// Gives a parameter values, in row-major order.
-inline void set_values(const Parameters& parameters, const std::string& name,
-                       std::initializer_list<double> values) {
-  Tensor tensor = parameter(parameters, name);
+/// Gives a tensor values, in row-major order.
+inline void set_values(Tensor tensor, const std::vector<double>& values) {
   REQUIRE(tensor.size() == values.size());
   dispatch(tensor.dtype(), [&]<class T>() {
     std::ranges::transform(values, tensor.mutable_values<T>().begin(),
                            [](double value) { return static_cast<T>(value); });
   });
+}
+
+inline void set_values(const Parameters& parameters, const std::string& name,
+                       std::initializer_list<double> values) {
+  set_values(parameter(parameters, name), std::vector<double>(values));
 }
 
 /// Moves every float64 value by up to 0.5, so that no bias is 0 and no norm's weight is 1.

@@ -6,6 +6,7 @@
 
 #include "autograd/ops/add.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/batch_norm.h"
 #include "autograd/ops/concat.h"
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/div.h"
@@ -32,6 +33,7 @@
 #include "autograd/ops/relu.h"
 #include "autograd/ops/relu_dropout.h"
 #include "autograd/ops/reshape.h"
+#include "autograd/ops/rms_norm.h"
 #include "autograd/ops/scale.h"
 #include "autograd/ops/select.h"
 #include "autograd/ops/sigmoid.h"
@@ -96,6 +98,25 @@ Cases products(std::size_t rows, std::size_t n) {
   };
 }
 
+Cases norms(std::size_t rows, std::size_t n) {
+  const Shape x{rows, n};
+  const auto with_given_moments = [n](const Operands& o) {
+    const DType dtype = o[0].dtype();
+    return batch_norm_given(o[0], o[1], o[2],
+                            {Tensor::full({n}, 0.3, dtype), Tensor::full({n}, 0.7, dtype)}, 0.1);
+  };
+  return {
+      {"layer_norm",
+       {x, {n}, {n}},
+       [](const Operands& o) { return layer_norm(o[0], o[1], o[2], 0.1); }},
+      {"rms_norm", {x, {n}}, [](const Operands& o) { return rms_norm(o[0], o[1], 0.1); }},
+      {"batch_norm",
+       {x, {n}, {n}},
+       [](const Operands& o) { return batch_norm(o[0], o[1], o[2], 0.1); }},
+      {"batch_norm_given", {x, {n}, {n}}, with_given_moments},
+  };
+}
+
 Cases by_row(std::size_t rows, std::size_t n) {
   const Shape x{rows, n};
   const Ids ids = uneven_ids(rows, 2, n);
@@ -104,9 +125,6 @@ Cases by_row(std::size_t rows, std::size_t n) {
   return {
       {"softmax", {x}, [](const Operands& o) { return softmax(o[0]); }},
       {"log_softmax", {x}, [](const Operands& o) { return log_softmax(o[0]); }},
-      {"layer_norm",
-       {x, {n}, {n}},
-       [](const Operands& o) { return layer_norm(o[0], o[1], o[2], 0.1); }},
       {"swiglu", {{rows, 2 * n}}, [](const Operands& o) { return swiglu(o[0]); }},
       {"geglu", {{rows, 2 * n}}, [](const Operands& o) { return geglu(o[0]); }},
       {"cross_entropy",
@@ -233,8 +251,8 @@ std::vector<OperationCase> every_elementwise_operation(const Shape& shape) {
 
 std::vector<OperationCase> every_operation(std::size_t rows, std::size_t n) {
   Cases all = every_elementwise_operation({rows, n});
-  for (const auto& kind :
-       {broadcasting, products, by_row, attention, random_and_lookup, rearranging, reducing}) {
+  for (const auto& kind : {broadcasting, products, norms, by_row, attention, random_and_lookup,
+                           rearranging, reducing}) {
     append(all, kind(rows, n));
   }
   return all;

@@ -23,16 +23,3 @@ TEST_CASE("an id that is ignored need not be in the vocabulary, and a given norm
   CHECK(targets.problem().targets[1] == -1);
   CHECK(targets.normalizer() == 7.0);
 }
-
-TEST_CASE("a number is left at its destination, by a moved one too, and nowhere by a copy") {
-  double place = 1.0;
-  Destination first(&place);
-  const Destination copy(first);
-  copy.put(2.0);
-  CHECK(place == 1.0);
-  const Destination moved(std::move(first));
-  moved.put(3.0);
-  CHECK(place == 3.0);
-  Destination(nullptr).put(4.0);
-  CHECK(place == 3.0);
-}

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include "autograd/kernels/batch_norm.h"
 #include "autograd/kernels/layer_norm.h"
+#include "autograd/kernels/rms_norm.h"
 #include "autograd/kernels/softmax.h"
 #include "tests/bench/micro/benchmark.h"
 
@@ -24,13 +26,49 @@ struct LayerNorm {
   }
 };
 
-void add_layer_norm(std::size_t rows, std::size_t n) {
+/// An rms norm of (rows, n) with room for everything it takes.
+struct RmsNorm {
+  std::size_t rows, n;
+  std::vector<float> x = values(rows * n), g = x, y = x, dx = x;
+  std::vector<float> gamma = values(n), dgamma = gamma;
+  std::vector<float> rrms = std::vector<float>(rows);
+
+  void forward() {
+    kernels::rms_norm(rows, n, x.data(), gamma.data(), 1e-5F, y.data(), rrms.data());
+  }
+  void backward() {
+    kernels::rms_norm_backward<float>(rows, n, x.data(), gamma.data(), rrms.data(), g.data(),
+                                      {dx.data()}, {dgamma.data()});
+  }
+};
+
+/// The same for a batch norm that trains.
+struct BatchNorm {
+  std::size_t rows, n;
+  std::vector<float> x = values(rows * n), g = x, y = x, dx = x;
+  std::vector<float> gamma = values(n), beta = gamma, dgamma = gamma, dbeta = gamma;
+  std::vector<float> means = gamma, variances = gamma;
+
+  void forward() {
+    kernels::column_moments(rows, n, x.data(), means.data(), variances.data());
+    kernels::batch_norm(rows, n, x.data(), means.data(), variances.data(), gamma.data(),
+                        beta.data(), 1e-5F, y.data());
+  }
+  void backward() {
+    kernels::batch_norm_backward<float>(kernels::Moments::of_x, rows, n, x.data(), means.data(),
+                                        variances.data(), gamma.data(), 1e-5F, g.data(),
+                                        {dx.data()}, {dgamma.data()}, {dbeta.data()});
+  }
+};
+
+template <class Norm>
+void add_norm(const std::string& name, std::size_t rows, std::size_t n) {
   const std::string shape = fmt::format("{}x{}", rows, n);
-  add_benchmark("layer_norm/forward/" + shape, passing(2, rows * n), [=] {
-    return [norm = LayerNorm{rows, n}]() mutable { norm.forward(); };
+  add_benchmark(name + "/forward/" + shape, passing(2, rows * n), [=] {
+    return [norm = Norm{rows, n}]() mutable { norm.forward(); };
   });
-  add_benchmark("layer_norm/backward/" + shape, passing(3, rows * n), [=] {
-    LayerNorm norm{rows, n};
+  add_benchmark(name + "/backward/" + shape, passing(3, rows * n), [=] {
+    Norm norm{rows, n};
     norm.forward();  // leaves what backward needs
     return [norm = std::move(norm)]() mutable { norm.backward(); };
   });
@@ -55,9 +93,11 @@ void add_softmax(std::size_t rows, std::size_t n) {
 }  // namespace
 
 void add_row_benchmarks() {
-  add_layer_norm(1024, 64);
-  add_layer_norm(512, 128);
-  add_layer_norm(128, 512);
+  add_norm<LayerNorm>("layer_norm", 1024, 64);
+  add_norm<LayerNorm>("layer_norm", 512, 128);
+  add_norm<LayerNorm>("layer_norm", 128, 512);
+  add_norm<RmsNorm>("rms_norm", 512, 128);
+  add_norm<BatchNorm>("batch_norm", 512, 128);
   add_softmax(1024, 64);
   add_softmax(64, 1024);
 }

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+
+#include "autograd/kernels/target.h"
+
+namespace tapestry::kernels {
+
+/// Mean and biased variance of each column of (rows, n), rows >= 1, in two passes over blocks of
+/// rows whose results are merged in order [1].
+///
+/// [1] Chan, Golub & LeVeque 1979, "Updating Formulae and a Pairwise Algorithm for Computing Sample
+///     Variances", eq. 2.1.
+template <class T>
+void column_moments(std::size_t rows, std::size_t n, const T* x, T* means, T* variances);
+
+/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, column by column of (rows, n).
+template <class T>
+void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, const T* variances,
+                const T* gamma, const T* beta, T epsilon, T* y);
+
+/// Whether means and variances are those of x itself, so that the gradient goes through them too.
+enum class Moments { of_x, given };
+
+/// dL/dx, dL/dgamma and dL/dbeta from g = dL/dy, as in autograd/ops/batch_norm.h; null targets are
+/// left alone. The sums over rows go through fixed blocks of rows, in order.
+template <class T>
+void batch_norm_backward(Moments moments, std::size_t rows, std::size_t n, const T* x,
+                         const T* means, const T* variances, const T* gamma, T epsilon, const T* g,
+                         Target<T> dx, Target<T> dgamma, Target<T> dbeta);
+
+}  // namespace tapestry::kernels

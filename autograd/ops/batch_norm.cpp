@@ -1,0 +1,116 @@
+#include "autograd/ops/batch_norm.h"
+
+#include "autograd/kernels/batch_norm.h"
+#include "autograd/operation.h"
+#include "autograd/ops/destination.h"
+#include "autograd/ops/norm_checks.h"
+#include "autograd/ops/rows.h"
+
+namespace tapestry {
+namespace {
+
+FeatureMoments moments_of(const Tensor& x) {
+  const auto [rows, n] = rows_of("batch_norm", x);
+  FeatureMoments moments{Tensor::empty({n}, x.dtype()), Tensor::empty({n}, x.dtype())};
+  dispatch(x.dtype(), [&, rows = rows, n = n]<class T>() {
+    kernels::column_moments(rows, n, x.values<T>().data(), moments.mean.mutable_values<T>().data(),
+                            moments.variance.mutable_values<T>().data());
+  });
+  return moments;
+}
+
+/// What both forms share: the affine map by the moments, and the gradients.
+struct Normalization {
+  double epsilon;
+  Tensor x{}, gamma{};
+  FeatureMoments moments{};
+
+  Tensor forward(const Tensor& input, const Tensor& g, const Tensor& b) {
+    const auto [rows, n] = rows_of("batch_norm", input);
+    x = input;
+    gamma = g;
+    Tensor y = Tensor::empty(x.shape(), x.dtype());
+    dispatch(x.dtype(), [&, rows = rows, n = n]<class T>() {
+      kernels::batch_norm(rows, n, x.values<T>().data(), moments.mean.values<T>().data(),
+                          moments.variance.values<T>().data(), g.values<T>().data(),
+                          b.values<T>().data(), static_cast<T>(epsilon),
+                          y.mutable_values<T>().data());
+    });
+    return y;
+  }
+
+  void backward(kernels::Moments kind, const Tensor& dy, const Gradient& dx, const Gradient& dgamma,
+                const Gradient& dbeta) const {
+    const auto [rows, n] = rows_of("batch_norm", dy);
+    dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
+      // In the order in which the kernel fills them: two of the inputs may be one tensor.
+      const kernels::Target<T> to_gamma = dgamma.target<T>();
+      const kernels::Target<T> to_beta = dbeta.target<T>();
+      const kernels::Target<T> to_x = dx.target<T>();
+      kernels::batch_norm_backward(
+          kind, rows, n, x.values<T>().data(), moments.mean.values<T>().data(),
+          moments.variance.values<T>().data(), gamma.values<T>().data(), static_cast<T>(epsilon),
+          dy.values<T>().data(), to_x, to_gamma, to_beta);
+    });
+  }
+};
+
+struct BatchNorm {
+  static constexpr const char* name = "batch_norm";
+  Normalization normalization;
+  Destination<FeatureMoments> seen;
+
+  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+    if (x.size() == 0) {
+      normalization.moments = {Tensor::zeros(gamma.shape(), x.dtype()),
+                               Tensor::zeros(gamma.shape(), x.dtype())};
+    } else {
+      normalization.moments = moments_of(x);
+      seen.put(normalization.moments);
+    }
+    return normalization.forward(x, gamma, beta);
+  }
+
+  void backward(const Tensor& dy, Gradient dx, Gradient dgamma, Gradient dbeta) const {
+    normalization.backward(kernels::Moments::of_x, dy, dx, dgamma, dbeta);
+  }
+};
+
+struct BatchNormGiven {
+  static constexpr const char* name = "batch_norm_given";
+  Normalization normalization;
+
+  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+    return normalization.forward(x, gamma, beta);
+  }
+
+  void backward(const Tensor& dy, Gradient dx, Gradient dgamma, Gradient dbeta) const {
+    normalization.backward(kernels::Moments::given, dy, dx, dgamma, dbeta);
+  }
+};
+
+void require_fitting(const char* operation, const Tensor& x, const Tensor& gamma,
+                     const Tensor& beta, double epsilon) {
+  rows_of(operation, x);
+  require_last_axis(operation, x, gamma, "gamma");
+  require_last_axis(operation, x, beta, "beta");
+  require_positive_epsilon(operation, epsilon);
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
+                  FeatureMoments* seen) {
+  require_fitting(BatchNorm::name, x, gamma, beta, epsilon);
+  return apply(BatchNorm{{.epsilon = epsilon}, Destination(seen)}, x, gamma, beta);
+}
+
+Tensor batch_norm_given(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                        const FeatureMoments& moments, double epsilon) {
+  require_fitting(BatchNormGiven::name, x, gamma, beta, epsilon);
+  require_last_axis(BatchNormGiven::name, x, moments.mean, "the mean");
+  require_last_axis(BatchNormGiven::name, x, moments.variance, "the variance");
+  return apply(BatchNormGiven{{.epsilon = epsilon, .moments = moments}}, x, gamma, beta);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "autograd/tensor.h"
+
+namespace tapestry {
+
+/// Mean and variance of each feature, (n) each.
+struct FeatureMoments {
+  Tensor mean, variance;
+};
+
+/// Batch normalisation [1] over the last axis, feature by feature, with the moments of x itself
+/// over all its other axes:
+///
+///     y = gamma * (x - mean) / sqrt(variance + epsilon) + beta,
+///
+/// with the biased variance. What one row becomes depends on all others.
+///
+/// x        (..., n), n >= 1; of m vectors of n features
+/// gamma    (n)
+/// beta     (n)
+/// epsilon  > 0, inside the root
+/// seen     if not null, gets mean and biased variance; left alone if m is 0
+/// returns  (..., n)
+/// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
+/// ValueError
+///          if epsilon <= 0.
+///
+/// With xh = (x - mean) / sqrt(variance + epsilon) and g = dL/dy, feature by feature over all m:
+/// dL/dx = gamma / sqrt(variance + epsilon) * (g - mean(g) - xh * mean(g * xh));
+/// dL/dgamma = sum of g * xh and dL/dbeta = sum of g.
+///
+/// [1] Ioffe & Szegedy 2015, "Batch Normalization", algorithm 1.
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5,
+                  FeatureMoments* seen = nullptr);
+
+/// The same with moments that are given, as in inference: each row is treated alone, and
+/// dL/dx = gamma / sqrt(variance + epsilon) * g. No gradient flows to the moments.
+Tensor batch_norm_given(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                        const FeatureMoments& moments, double epsilon = 1e-5);
+
+}  // namespace tapestry

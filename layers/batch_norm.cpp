@@ -1,0 +1,42 @@
+#include "layers/batch_norm.h"
+
+#include "autograd/layer_path.h"
+#include "autograd/ops/batch_norm.h"
+#include "autograd/tape.h"
+
+namespace tapestry {
+namespace {
+
+/// The share of a batch in the running moments.
+constexpr double momentum = 0.1;
+
+}  // namespace
+
+BatchNorm::BatchNorm(const Scope& scope, std::size_t n, double epsilon)
+    : path_(&scope.path()),
+      weight_(scope.parameter("weight", {n}, ones_initializer())),
+      bias_(scope.parameter("bias", {n}, zeros_initializer())),
+      running_mean_(scope.buffer("running_mean", {n}, zeros_initializer())),
+      running_var_(scope.buffer("running_var", {n}, ones_initializer())),
+      epsilon_(epsilon) {}
+
+Tensor BatchNorm::operator()(const Tensor& x, const RandomStream& random) const {
+  const LayerPath here(*path_);
+  if (random.on()) return train(x);
+  return batch_norm_given(x, weight_, bias_, {running_mean_.value(), running_var_.value()},
+                          epsilon_);
+}
+
+Tensor BatchNorm::train(const Tensor& x) const {
+  FeatureMoments seen;
+  const Tensor y = batch_norm(x, weight_, bias_, epsilon_, &seen);
+  if (Tape::active() == nullptr || !seen.mean) return y;
+  running_mean_.note(seen.mean, 1 - momentum, momentum);
+  const auto vectors = static_cast<double>(x.size() / x.shape().back());
+  if (vectors > 1) {
+    running_var_.note(seen.variance, 1 - momentum, momentum * vectors / (vectors - 1));
+  }
+  return y;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "autograd/random.h"
+#include "autograd/tensor.h"
+#include "layers/parameters.h"
+#include "layers/running_average.h"
+
+namespace tapestry {
+
+/// Batch normalisation over the last axis [1]: y = weight * (x - mean) / sqrt(variance + epsilon) +
+/// bias, feature by feature.
+///
+///   parameters  weight (n), ones; bias (n), zeros
+///   buffers     running_mean (n), zeros; running_var (n), ones
+///   call        x (..., n) -> (..., n); a random stream that is on means training
+///   throws      ShapeError if the last axis of x is not n
+///
+/// Training takes mean and variance over all rows and positions of the batch, padding included:
+/// what a position becomes depends on the other rows and on later positions, so a decoder with
+/// batch norms is causal in inference only. Inference takes the running ones. A training forward
+/// that a tape records notes its moments for them, to be taken in with a momentum of 0.1 when the
+/// step is done (Parameters::commit_buffers); the running variance is unbiased, as PyTorch's, and a
+/// batch of one vector, which has none, leaves it as it is.
+///
+/// [1] Ioffe & Szegedy 2015, "Batch Normalization: Accelerating Deep Network Training by Reducing
+///     Internal Covariate Shift". The formula and its gradient are in autograd/ops/batch_norm.h.
+class BatchNorm {
+ public:
+  BatchNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);
+  Tensor operator()(const Tensor& x, const RandomStream& random) const;
+
+ private:
+  Tensor train(const Tensor& x) const;
+
+  const std::string* path_;
+  Tensor weight_, bias_;
+  RunningAverage running_mean_, running_var_;
+  double epsilon_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <variant>
+
+#include "autograd/random.h"
+#include "autograd/tensor.h"
+#include "layers/batch_norm.h"
+#include "layers/layer_norm.h"
+#include "layers/parameters.h"
+#include "layers/rms_norm.h"
+#include "layers/transformer_options.h"
+
+namespace tapestry {
+
+/// The normalisation that the options ask for, of token vectors.
+///
+///   parameters  of LayerNorm, RmsNorm or BatchNorm (d_model)
+///   call        x (..., d_model) -> (..., d_model); a random stream that is on means training,
+///   which
+///               makes a difference to batch norms alone
+class Norm {
+ public:
+  Norm(const Scope& scope, const TransformerOptions& options);
+  Tensor operator()(const Tensor& x, const RandomStream& random) const;
+
+ private:
+  std::variant<LayerNorm, RmsNorm, BatchNorm> norm_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,95 @@
+#include "layers/norm.h"
+
+#include <doctest/doctest.h>
+
+#include "autograd/error.h"
+#include "autograd/tape.h"
+#include "layers/encoder.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+constexpr Normalization normalizations[] = {Normalization::layer_norm, Normalization::rms_norm,
+                                            Normalization::batch_norm};
+
+TransformerOptions options_of(Normalization normalization) {
+  return {.d_model = 4,
+          .num_heads = 2,
+          .num_encoder_layers = 2,
+          .d_ff = 6,
+          .dropout = 0.2,
+          .normalization = normalization,
+          .layer_norm_epsilon = 0.25};
+}
+
+}  // namespace
+
+TEST_CASE("a norm is the layer that the options ask for, with their epsilon") {
+  const Tensor x = random_leaf({3, 4}, 1);
+  const RandomStream training(1);
+  Parameters parameters(DType::float64, 1);
+  const Scope root(parameters);
+  const auto norm = [&](const char* name, Normalization normalization) {
+    return values_of(Norm(root / name, options_of(normalization))(x, training));
+  };
+  CHECK(norm("a", Normalization::layer_norm) == values_of(LayerNorm(root / "b", 4, 0.25)(x)));
+  CHECK(norm("c", Normalization::rms_norm) == values_of(RmsNorm(root / "d", 4, 0.25)(x)));
+  CHECK(norm("e", Normalization::batch_norm) ==
+        values_of(BatchNorm(root / "f", 4, 0.25)(x, training)));
+  CHECK_THROWS_WITH_AS(norm("g", static_cast<Normalization>(9)), "norm: unknown normalization",
+                       ValueError);
+}
+
+TEST_CASE("an encoder has the same norm everywhere") {
+  for (const Normalization normalization : normalizations) {
+    Parameters parameters(DType::float64, 1);
+    const Encoder encoder(Scope(parameters) / "encoder", options_of(normalization));
+    const bool rms = normalization == Normalization::rms_norm;
+    for (const std::string norm : {"layers.0.self_attn_residual.norm", "layers.0.ff_residual.norm",
+                                   "layers.1.ff_residual.norm", "norm"}) {
+      CHECK(parameters.find("encoder." + norm + ".weight") != nullptr);
+      CHECK((parameters.find("encoder." + norm + ".bias") == nullptr) == rms);
+    }
+    const std::size_t norms = 2 * 2 + 1;
+    CHECK(parameters.buffers().size() ==
+          (normalization == Normalization::batch_norm ? 2 * norms : 0));
+  }
+}
+
+TEST_CASE("the gradients of an encoder agree with differences under every norm") {
+  for (const Normalization normalization : normalizations) {
+    for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
+      TransformerOptions options = options_of(normalization);
+      options.norm = placement;
+      Parameters parameters(DType::float64, 1);
+      const Encoder encoder(Scope(parameters) / "encoder", options);
+      perturb(parameters);
+      std::vector<NamedTensor> tensors = parameters.list();
+      const Tensor x = random_leaf({2, 3, 4}, 1);
+      tensors.push_back({"x", x});
+      const auto run = [&] { return encoder(x, AttentionMask::causal(), RandomStream(3)); };
+      const GradcheckReport report = gradcheck(run, tensors, {.max_coordinates = 6});
+      CHECK(report.worst_relative_error() < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("an encoder of batch norms is causal in inference, and mixes all positions in training") {
+  Parameters parameters(DType::float64, 1);
+  const Encoder encoder(Scope(parameters) / "encoder", options_of(Normalization::batch_norm));
+  const Tensor x = random_leaf({1, 3, 4}, 1);
+  Tensor other = x.copied(DType::float64);
+  other.mutable_values<double>()[11] += 1;
+  const auto first_of = [&](const Tensor& in, const RandomStream& random) {
+    auto values = values_of(encoder(in, AttentionMask::causal(), random));
+    values.resize(4);
+    return values;
+  };
+  CHECK(first_of(x, {}) == first_of(other, {}));
+  CHECK(first_of(x, RandomStream(1)) != first_of(other, RandomStream(1)));
+}
