@@ -21,7 +21,7 @@ Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const Dec
 
 Decoder::Decoder(const Scope& scope, const TransformerOptions& o) {
   for (std::size_t i = 0; i < o.num_decoder_layers; ++i) {
-    layers_.emplace_back(scope / "layers" / i, o);
+    layers_.emplace_back(scope / "layers" / i, at_depth(o, i + 1, o.num_decoder_layers));
   }
   if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o);
 }

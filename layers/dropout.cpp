@@ -2,7 +2,6 @@
 
 #include "autograd/layer_path.h"
 #include "autograd/ops/dropout.h"
-#include "autograd/ops/dropout_add.h"
 #include "autograd/ops/relu_dropout.h"
 
 namespace tapestry {
@@ -17,11 +16,6 @@ Tensor Dropout::operator()(const Tensor& x, const RandomStream& random) const {
 Tensor Dropout::after_relu(const Tensor& x, const RandomStream& random) const {
   const LayerPath here(*path_);
   return relu_dropout(x, rate_, random.named(*path_));
-}
-
-Tensor Dropout::add_to(const Tensor& residual, const Tensor& x, const RandomStream& random) const {
-  const LayerPath here(*path_);
-  return dropout_add(residual, x, rate_, random.named(*path_));
 }
 
 }  // namespace tapestry

@@ -23,8 +23,6 @@ class Dropout {
   Tensor operator()(const Tensor& x, const RandomStream& random) const;
   /// dropout(max(x, 0)), in one pass.
   Tensor after_relu(const Tensor& x, const RandomStream& random) const;
-  /// residual + dropout(x), in one pass.
-  Tensor add_to(const Tensor& residual, const Tensor& x, const RandomStream& random) const;
 
  private:
   const std::string* path_;

@@ -17,7 +17,7 @@ Tensor EncoderLayer::operator()(const Tensor& x, const AttentionMask& mask,
 
 Encoder::Encoder(const Scope& scope, const TransformerOptions& o) {
   for (std::size_t i = 0; i < o.num_encoder_layers; ++i) {
-    layers_.emplace_back(scope / "layers" / i, o);
+    layers_.emplace_back(scope / "layers" / i, at_depth(o, i + 1, o.num_encoder_layers));
   }
   if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o);
 }

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <cstddef>
+#include <string>
 
 #include "autograd/random.h"
 #include "autograd/tensor.h"
-#include "layers/dropout.h"
 #include "layers/norm.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"
@@ -16,28 +15,35 @@ namespace tapestry {
 ///     pre   x + dropout(f(norm(x)))
 ///     post  norm(x + dropout(f(x)))
 ///
+/// where either side of the sum may have a scale, skip_scale and sublayer_scale, and in training
+/// the side of f may be left out for whole rows of the batch, by stochastic depth [3].
+///
 ///   parameters  norm: Norm
 ///   call        x (..., d_model), f: Tensor -> Tensor of equal shape -> (..., d_model)
 ///
 /// [1] He et al. 2016, "Deep Residual Learning for Image Recognition".
 /// [2] Vaswani et al. 2017, section 5.4 (post); Xiong et al. 2020 (pre).
+/// [3] Huang et al. 2016, "Deep Networks with Stochastic Depth".
 class Residual {
  public:
-  Residual(const Scope& scope, const TransformerOptions& options)
-      : placement_(options.norm),
-        norm_(scope / "norm", options),
-        dropout_(scope / "dropout", options.dropout) {}
+  /// `options.stochastic_depth` is the rate at which this very block is left out (see `at_depth`).
+  Residual(const Scope& scope, const TransformerOptions& options);
 
   template <class Sublayer>
   Tensor operator()(const Tensor& x, const RandomStream& random, const Sublayer& f) const {
-    if (placement_ == NormPlacement::pre) return dropout_.add_to(x, f(norm_(x, random)), random);
-    return norm_(dropout_.add_to(x, f(x), random), random);
+    if (placement_ == NormPlacement::pre) return sum(x, f(norm_(x, random)), random);
+    return norm_(sum(x, f(x), random), random);
   }
 
  private:
+  /// x + dropout(y), with scales and stochastic depth.
+  Tensor sum(const Tensor& x, const Tensor& y, const RandomStream& random) const;
+
   NormPlacement placement_;
   Norm norm_;
-  Dropout dropout_;
+  const std::string *dropout_path_, *depth_path_;
+  double skip_scale_, sublayer_scale_;
+  double dropout_, stochastic_depth_;
 };
 
 }  // namespace tapestry

@@ -62,6 +62,9 @@ struct TransformerOptions {
   std::size_t num_decoder_layers = 2;
   std::size_t d_ff = 512;  ///< width between the two maps of a feed-forward block
   double dropout = 0.1;    ///< in [0, 1): of embeddings, attention weights, activations, residuals
+  double stochastic_depth = 0.0;  ///< in [0, 1): rate at which the last layer is left out of a row
+  double skip_scale = 1.0;        ///< of the input in a residual sum
+  double sublayer_scale = 1.0;    ///< of what a sublayer adds to it
   NormPlacement norm = NormPlacement::pre;
   Normalization normalization = Normalization::layer_norm;
   Activation activation = Activation::relu;
@@ -72,5 +75,15 @@ struct TransformerOptions {
   std::size_t patch_size = 2;        ///< vision_transformer: pixels on a side of a patch
   double layer_norm_epsilon = 1e-5;  ///< added to the variance or mean square of any norm, > 0
 };
+
+/// The options of one layer of a stack, counted from 1: stochastic depth grows linearly from 0 at
+/// the input to its rate at the last layer [1].
+///
+/// [1] Huang et al. 2016, "Deep Networks with Stochastic Depth", eq. 4.
+inline TransformerOptions at_depth(TransformerOptions options, std::size_t layer,
+                                   std::size_t layers) {
+  options.stochastic_depth *= static_cast<double>(layer) / static_cast<double>(layers);
+  return options;
+}
 
 }  // namespace tapestry

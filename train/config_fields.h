@@ -158,6 +158,12 @@ void visit(V field, O& o) {
   field("d_ff", o.d_ff, between(1, 1'000'000), "width inside a feed-forward block");
   field("dropout", o.dropout, from_0_below_1(),
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
+  field("stochastic_depth", o.stochastic_depth, from_0_below_1(),
+        "rate at which the last layer's sublayers are left out, sentence by sentence; it grows "
+        "linearly from 0 before the first layer");
+  field("skip_scale", o.skip_scale, not_negative(),
+        "factor of the input where a sublayer adds to it");
+  field("sublayer_scale", o.sublayer_scale, not_negative(), "factor of what a sublayer adds");
   field("norm", o.norm, Choice<NormPlacement>(),
         "a norm before each sublayer, or after its residual");
   field("normalization", o.normalization, Choice<Normalization>(),

@@ -25,6 +25,7 @@ class Rules {
     check_lengths_of_symbols();
     check_files();
     check_heads();
+    check_residual_scales();
     check_positions();
     check_patches();
     check_tied_embeddings();
@@ -42,6 +43,7 @@ class Rules {
   void check_files() const;
   void check_pairs() const;
   void check_heads() const;
+  void check_residual_scales() const;
   void check_positions() const;
   void check_patches() const;
   void check_tied_embeddings() const;
@@ -179,6 +181,13 @@ void Rules::check_heads() const {
   refuse({"model.d_model", "model.num_heads"},
          fmt::format("`d_model` is {}, not a multiple of `num_heads` ({})", width, heads),
          fmt::format("set `d_model` to {}", nearest));
+}
+
+void Rules::check_residual_scales() const {
+  if (config_.model.skip_scale > 0 || config_.model.sublayer_scale > 0) return;
+  refuse({"model.skip_scale", "model.sublayer_scale"},
+         "`skip_scale` and `sublayer_scale` are both 0: nothing would pass through a layer",
+         "set one of them to more than 0");
 }
 
 void Rules::check_positions() const {

@@ -1,66 +1,9 @@
 #include "autograd/kernels/dropout.h"
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
-
 #include "autograd/kernels/activations.h"
-#include "autograd/kernels/simd.h"
+#include "autograd/kernels/dropout_factors.h"
 
 namespace tapestry::kernels {
-namespace {
-
-/// Elements whose 16 random bits are below this are dropped.
-std::uint32_t threshold_of(double rate) {
-  return static_cast<std::uint32_t>(std::lround(std::ldexp(rate, 16)));
-}
-
-/// What the elements of one group are multiplied by: 1 / (1 - rate), or 0 where they are dropped.
-template <class T>
-class Factors {
- public:
-  Factors(std::uint64_t key, double rate)
-      : key_(key), threshold_(threshold_of(rate)), scale_(static_cast<T>(dropout_scale(rate))) {}
-
-  const T* of_group(std::uint64_t group) {
-    static_assert(std::endian::native == std::endian::little);  // the lower half comes first
-    alignas(64) std::uint32_t words[philox_group];
-    alignas(64) std::uint16_t halves[dropout_group];
-    philox_words(key_, group, words);
-    std::memcpy(halves, words, sizeof halves);
-    for (std::size_t l = 0; l < dropout_group; ++l) {
-      factors_[l] = halves[l] >= threshold_ ? scale_ : T(0);
-    }
-    return factors_;
-  }
-
- private:
-  std::uint64_t key_;
-  std::uint32_t threshold_;
-  T scale_;
-  alignas(64) T factors_[dropout_group];
-};
-
-/// x times its factor; a factor of 0 gives 0 even for an x that is not finite.
-template <class T>
-Vec<T> dropped(const Vec<T>& x, const Vec<T>& factor) {
-  const Vec<T> zero(T(0));
-  return xsimd::select(factor == zero, zero, rounded<T>(x * factor));
-}
-
-/// Calls use(offset, count, factors) for one group after the other.
-template <class T, class Use>
-void for_each_group(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
-                    const Use& use) {
-  Factors<T> factors(key, rate);
-  for (std::size_t offset = 0; offset < n; offset += dropout_group) {
-    use(offset, std::min(dropout_group, n - offset),
-        factors.of_group((first + offset) / dropout_group));
-  }
-}
-
-}  // namespace
 
 template <class T>
 void dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
@@ -98,7 +41,7 @@ void relu_dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double 
 
 double dropout_scale(double rate) {
   constexpr std::uint32_t everything = std::uint32_t{1} << 16;
-  return threshold_of(rate) < everything ? 1.0 / (1.0 - rate) : 0.0;
+  return dropout_threshold(rate) < everything ? 1.0 / (1.0 - rate) : 0.0;
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                    \

@@ -34,6 +34,7 @@
 #include "autograd/ops/pow.h"
 #include "autograd/ops/relu.h"
 #include "autograd/ops/reshape.h"
+#include "autograd/ops/residual_add.h"
 #include "autograd/ops/rms_norm.h"
 #include "autograd/ops/scale.h"
 #include "autograd/ops/select.h"
@@ -182,6 +183,14 @@ const std::map<std::string, Tensor (*)(In)> operations{
     {"dropout_add",
      [](In in) {
        return dropout_add(in["residual"], in["x"], in.number("rate"), random_stream());
+     }},
+    {"residual_add",
+     [](In in) {
+       return residual_add(in["residual"], in["x"],
+                           {.skip_scale = in.number("skip_scale"),
+                            .branch_scale = in.number("branch_scale"),
+                            .dropout = in.number("rate"),
+                            .random = random_stream()});
      }},
 };
 

@@ -275,11 +275,21 @@ def other_norms(file):
                   variance=random(n, low=0.5, high=2).tolist())
 
 
+def residual_sums(file):
+    """Only at the rates where nothing is random."""
+    for form, rate in {"nothing_dropped": 0.0, "everything_dropped": 1.0}.items():
+        operation(file, f"residual_add/{form}",
+                  lambda residual, x, skip_scale, branch_scale, rate:
+                  skip_scale * residual + branch_scale * F.dropout(x, rate),
+                  residual=random(*VECTORS), x=random(*VECTORS), skip_scale=0.75,
+                  branch_scale=-1.5, rate=rate)
+
+
 def main():
     file = GoldenFile(__file__)
     for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
                   attentions, lookups, losses, rearrangements, dropouts, projected_losses, gated_activations,
-                  other_norms):
+                  other_norms, residual_sums):
         group(file)
     file.write()
 

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "autograd/error.h"
-#include "autograd/ops/add.h"
 #include "autograd/ops/dropout.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
@@ -54,23 +53,11 @@ TEST_CASE("what is dropped depends on the stream and on the path of the layer") 
   CHECK(values_of(dropout(x, 0.5, training.named("a"))) == y);
 }
 
-TEST_CASE("adding to a residual drops what the call operator drops") {
-  Parameters parameters(DType::float64, 1);
-  const Dropout layer = make(parameters, 0.5);
-  const Tensor residual = random_leaf({5, 7}, 1);
-  const Tensor x = random_leaf({5, 7}, 2);
-  CHECK(values_of(layer.add_to(residual, x, training)) ==
-        values_of(add(residual, layer(x, training))));
-  CHECK(values_of(layer.add_to(residual, x, {})) == values_of(add(residual, x)));
-}
-
 TEST_CASE("the gradients of dropout with a frozen stream agree with differences") {
   Parameters parameters(DType::float64, 1);
   const Dropout layer = make(parameters, 0.4);
-  const Tensor residual = random_leaf({5, 7}, 1);
   const Tensor x = random_leaf({5, 7}, 2);
   check_gradients([&] { return layer(x, training); }, parameters, {x});
-  check_gradients([&] { return layer.add_to(residual, x, training); }, parameters, {residual, x});
 }
 
 TEST_CASE("dropout refuses a rate outside [0, 1], naming its layer") {
@@ -80,6 +67,4 @@ TEST_CASE("dropout refuses a rate outside [0, 1], naming its layer") {
                        "ff.dropout: dropout: the rate is 1.5, expected 0 to 1", ValueError);
   CHECK_THROWS_WITH_AS(make(parameters, -0.1, "ff.dropout")(x, {}),
                        "ff.dropout: dropout: the rate is -0.1, expected 0 to 1", ValueError);
-  CHECK_THROWS_WITH_AS(make(parameters, 2, "ff.dropout").add_to(x, x, training),
-                       "ff.dropout: dropout_add: the rate is 2, expected 0 to 1", ValueError);
 }

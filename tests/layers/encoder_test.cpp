@@ -131,6 +131,31 @@ TEST_CASE("dropout of an encoder follows the stream, and inference drops nothing
         values_of(made.layer(x, {}, RandomStream(1))));
 }
 
+TEST_CASE("stochastic depth leaves out the second of two layers twice as often as the first") {
+  TransformerOptions options = small(NormPlacement::pre);
+  options.stochastic_depth = 0.8;
+  const Made<Encoder> made(options);
+  for (const std::string layer : {"0", "1"}) {
+    const std::string path = "encoder.layers." + layer;
+    set_values(parameter(made.parameters, path + ".self_attn.out_proj.weight"),
+               std::vector<double>(16, 0.0));
+    set_values(parameter(made.parameters, path + ".ff.linear2.weight"),
+               std::vector<double>(12, 0.0));
+  }
+  set_values(made.parameters, "encoder.layers.0.ff.linear2.bias", {1, 0, 0, 0});
+  set_values(made.parameters, "encoder.layers.1.ff.linear2.bias", {0, 1, 0, 0});
+  constexpr std::size_t rows = 2000;
+  const auto y = values_of(
+      made.layer(Tensor::zeros({rows, 1, 4}, DType::float64), AttentionMask(), RandomStream(3)));
+  std::size_t first = 0, second = 0;  // rows with the bias of each, beside features without
+  for (std::size_t row = 0; row < rows; ++row) {
+    first += y[4 * row] > y[4 * row + 2];
+    second += y[4 * row + 1] > y[4 * row + 2];
+  }
+  CHECK(static_cast<double>(first) / rows == doctest::Approx(0.6).epsilon(0.1));
+  CHECK(static_cast<double>(second) / rows == doctest::Approx(0.2).epsilon(0.2));
+}
+
 TEST_CASE("the gradients of an encoder agree with differences, with dropout too") {
   for (const NormPlacement placement : placements) {
     for (const double rate : {0.0, 0.3}) {

@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "autograd/error.h"
 #include "autograd/ops/add.h"
+#include "autograd/ops/dropout_add.h"
 #include "autograd/ops/scale.h"
 #include "autograd/ops/square.h"
 #include "tests/support/gradients.h"
@@ -16,9 +19,10 @@ using namespace tapestry::testing;
 namespace {
 
 struct Block {
+  explicit Block(const TransformerOptions& options, const char* name = "block")
+      : layer(Scope(parameters) / name, options) {}
   Block(NormPlacement norm, std::size_t d_model, double dropout = 0.0)
-      : layer(Scope(parameters) / "block",
-              {.d_model = d_model, .dropout = dropout, .norm = norm, .layer_norm_epsilon = 1e-14}) {
+      : Block({.d_model = d_model, .dropout = dropout, .norm = norm, .layer_norm_epsilon = 1e-14}) {
   }
 
   Parameters parameters{DType::float64, 1};
@@ -60,6 +64,74 @@ TEST_CASE("dropout takes away from the sublayer's output and never from the resi
   CHECK(dropped > 0);
   CHECK(dropped < y.size());
   CHECK(values_of(block.layer(x, {}, ones)) == values_of(add(x, ones(x))));
+}
+
+TEST_CASE("a residual block drops by its own path what dropout_add drops") {
+  const Tensor x = random_leaf({4, 6}, 1), y = random_leaf({4, 6}, 2);
+  const auto f = [&](const Tensor&) { return y; };
+  const RandomStream random(1);
+  const TransformerOptions options{.d_model = 6, .dropout = 0.5};
+  const auto found = values_of(Block(options).layer(x, random, f));
+  CHECK(found == values_of(dropout_add(x, y, 0.5, random.named("block.dropout"))));
+  CHECK(found != values_of(Block(options, "other").layer(x, random, f)));
+}
+
+TEST_CASE("skip_scale is of the input, sublayer_scale of what the sublayer adds") {
+  const Tensor x = Tensor::from({1, 2}, {1, 5}, DType::float64);  // norm(x) = (-1, 1)
+  const auto f = [](const Tensor& v) { return scale(v, 10); };
+  TransformerOptions options{
+      .d_model = 2, .skip_scale = 3, .sublayer_scale = 0.5, .layer_norm_epsilon = 1e-14};
+  check_values(Block(options).layer(x, {}, f), {3 - 5, 15 + 5});
+  options.norm = NormPlacement::post;  // norm((3 + 5, 15 + 25))
+  options.normalization = Normalization::rms_norm;
+  const double root = std::sqrt((8.0 * 8 + 40 * 40) / 2);
+  check_values(Block(options).layer(x, {}, f), {8 / root, 40 / root});
+}
+
+TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training alone") {
+  const Block block({.d_model = 6, .dropout = 0.0, .stochastic_depth = 0.5});
+  const Tensor x = random_leaf({40, 2, 6}, 1);
+  const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
+  const auto before = values_of(x);
+  const auto y = values_of(block.layer(x, RandomStream(1), ones));
+  std::size_t dropped = 0;
+  for (std::size_t row = 0; row < 40; ++row) {
+    const bool out = y[12 * row] == before[12 * row];
+    for (std::size_t i = 12 * row; i < 12 * (row + 1); ++i) {
+      CHECK(y[i] == before[i] + (out ? 0.0 : 2.0));
+    }
+    dropped += out;
+  }
+  CHECK(dropped > 8);
+  CHECK(dropped < 32);
+  CHECK(values_of(block.layer(x, {}, ones)) == values_of(add(x, ones(x))));
+  CHECK(values_of(block.layer(x, RandomStream(2), ones)) != y);
+  const Block other({.d_model = 6, .dropout = 0.0, .stochastic_depth = 0.5}, "other");
+  CHECK(values_of(other.layer(x, RandomStream(1), ones)) != y);
+}
+
+TEST_CASE("stochastic depth grows linearly up to its rate at the last layer") {
+  const TransformerOptions options{.stochastic_depth = 0.6};
+  CHECK(at_depth(options, 1, 3).stochastic_depth == doctest::Approx(0.2));
+  CHECK(at_depth(options, 2, 3).stochastic_depth == doctest::Approx(0.4));
+  CHECK(at_depth(options, 3, 3).stochastic_depth == doctest::Approx(0.6));
+}
+
+TEST_CASE("the gradients of a residual block agree with differences, with all it may have") {
+  for (const NormPlacement placement : placements) {
+    const Block block({.d_model = 5,
+                       .dropout = 0.3,
+                       .stochastic_depth = 0.4,
+                       .skip_scale = 0.5,
+                       .sublayer_scale = 2,
+                       .norm = placement});
+    perturb(block.parameters);
+    const Tensor x = random_leaf({5, 3, 5}, 1);
+    const auto run = [&] {
+      return block.layer(x, RandomStream(2), [](const Tensor& v) { return square(v); });
+    };
+    check_gradients(run, block.parameters, {x});
+  }
 }
 
 TEST_CASE("the gradients of a residual block agree with differences, with dropout too") {

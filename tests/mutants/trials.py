@@ -25,7 +25,7 @@ MODELS = [
     ["model.norm=pre", "model.activation=gelu_tanh", "model.dropout=0",
      "model.tie_embeddings=target", "train.label_smoothing=0.1", "data.min_length=6"],
     ["model.norm=post", "model.activation=swiglu", "model.dropout=0.2",
-     "model.normalization=rms_norm"],
+     "model.normalization=rms_norm", "model.skip_scale=0.5", "model.stochastic_depth=0.3"],
     # Without padding, which batch norms mix with the tokens and the embedding spares.
     ["model.normalization=batch_norm", "model.activation=silu", "data.min_length=6"],
 ]

@@ -40,6 +40,16 @@ TEST_CASE("the width has to be a multiple of the heads") {
   CHECK(problems_of("model:\n  d_model: 132\n  num_heads: 3\n").empty());
 }
 
+TEST_CASE("something has to pass through a layer") {
+  CHECK(problems_of("model:\n  skip_scale: 0\n  sublayer_scale: 0\n") ==
+        "c:2:3: `skip_scale` and `sublayer_scale` are both 0: nothing would pass through a layer\n"
+        "    skip_scale: 0\n"
+        "    ^~~~~~~~~~\n"
+        "hint: set one of them to more than 0");
+  CHECK(problems_of("model:\n  skip_scale: 0\n").empty());
+  CHECK(problems_of("model:\n  sublayer_scale: 0\n").empty());
+}
+
 TEST_CASE("a contradiction that an override brings in is placed on the command line") {
   CHECK(problems_of("train:\n  steps: 9\n", {"model.num_heads=3"}) ==
         "command line: model.num_heads=3: `d_model` is 128, not a multiple of `num_heads` (3)\n"

@@ -33,6 +33,7 @@
 #include "autograd/ops/relu.h"
 #include "autograd/ops/relu_dropout.h"
 #include "autograd/ops/reshape.h"
+#include "autograd/ops/residual_add.h"
 #include "autograd/ops/rms_norm.h"
 #include "autograd/ops/scale.h"
 #include "autograd/ops/select.h"
@@ -166,6 +167,17 @@ Cases random_and_lookup(std::size_t rows, std::size_t n) {
       {"dropout_add",
        {x, x},
        [](const Operands& o) { return dropout_add(o[0], o[1], 0.3, dropping()); }},
+      {"residual_add",
+       {x, x},
+       [](const Operands& o) {
+         return residual_add(o[0], o[1],
+                             {.skip_scale = 0.5,
+                              .branch_scale = 2,
+                              .dropout = 0.3,
+                              .random = dropping(),
+                              .row_dropout = 0.3,
+                              .row_random = dropping()});
+       }},
       {"relu_dropout", {x}, [](const Operands& o) { return relu_dropout(o[0], 0.3, dropping()); }},
       {"embedding", {{5, n}}, [=](const Operands& o) { return embedding(o[0], ids, 1, 1.5); }},
   };

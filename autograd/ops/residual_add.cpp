@@ -1,0 +1,104 @@
+#include "autograd/ops/residual_add.h"
+
+#include <fmt/format.h>
+
+#include "autograd/error.h"
+#include "autograd/kernels/dropout.h"
+#include "autograd/kernels/parallel.h"
+#include "autograd/kernels/residual_add.h"
+#include "autograd/operation.h"
+#include "autograd/ops/dropout_add.h"
+#include "autograd/ops/dropping.h"
+#include "autograd/ops/elementwise.h"
+
+namespace tapestry {
+namespace {
+
+struct ResidualAdd {
+  static constexpr const char* name = "residual_add";
+  std::uint64_t key;
+  double rate, skip;
+  Tensor row_factors;
+
+  template <class T>
+  kernels::RowFactors<T> rows(const Tensor& x) const {
+    return {row_factors.values<T>().data(), x.size() / row_factors.size()};
+  }
+
+  Tensor forward(const Tensor& residual, const Tensor& x) {
+    Tensor y = Tensor::empty(x.shape(), x.dtype());
+    if (x.size() == 0) return y;
+    dispatch(x.dtype(), [&]<class T>() {
+      const T* r = residual.values<T>().data();
+      const T* in = x.values<T>().data();
+      T* out = y.mutable_values<T>().data();
+      kernels::parallel_ranges(
+          x.size(), kernels::elements_per_piece, [&](std::size_t begin, std::size_t end) {
+            kernels::residual_add<T>(key, begin, end - begin, rate, static_cast<T>(skip),
+                                     rows<T>(x), r + begin, in + begin, out + begin);
+          });
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy, Gradient dresidual, Gradient dx) const {
+    if (dresidual && skip == 1.0) dresidual.add(dy);
+    if (dresidual && skip != 1.0) {
+      map_gradient(
+          dresidual,
+          [this]<class V>(const V& g) { return g * V(static_cast<typename V::value_type>(skip)); },
+          dy);
+    }
+    if (!dx) return;
+    dispatch(dy.dtype(), [&]<class T>() {
+      const kernels::Target<T> to = dx.target<T>();
+      if (dy.size() == 0) return;
+      const T* g = dy.values<T>().data();
+      kernels::parallel_ranges(
+          dy.size(), kernels::elements_per_piece, [&](std::size_t begin, std::size_t end) {
+            kernels::residual_add_backward<T>(key, begin, end - begin, rate, rows<T>(dy), g + begin,
+                                              to + begin);
+          });
+    });
+  }
+};
+
+/// What each row of x is multiplied by: the scale of the branch, and the k of stochastic depth.
+Tensor row_factors_of(const Tensor& x, const ResidualAddOptions& options) {
+  const std::size_t rows = x.rank() == 0 ? 1 : x.shape()[0];
+  Tensor factors = Tensor::full({rows}, options.branch_scale, x.dtype());
+  if (!options.row_random.on() || options.row_dropout == 0.0) return factors;
+  const double kept = options.branch_scale / (1.0 - options.row_dropout);
+  dispatch(x.dtype(), [&]<class T>() {
+    const auto values = factors.mutable_values<T>();
+    for (std::size_t row = 0; row < rows; ++row) {
+      const bool dropped = options.row_random.uniform(row) < options.row_dropout;
+      values[row] = dropped ? T(0) : static_cast<T>(kept);
+    }
+  });
+  return factors;
+}
+
+}  // namespace
+
+Tensor residual_add(const Tensor& residual, const Tensor& x, const ResidualAddOptions& options) {
+  const bool drops_rows =
+      drops_anything(ResidualAdd::name, options.row_dropout, options.row_random);
+  if (options.skip_scale == 1.0 && options.branch_scale == 1.0 && !drops_rows) {
+    return dropout_add(residual, x, options.dropout, options.random);
+  }
+  common_dtype(ResidualAdd::name, residual, x);
+  if (residual.shape() != x.shape()) {
+    throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected one shape",
+                                 ResidualAdd::name, to_string(residual.shape()),
+                                 to_string(x.shape())));
+  }
+  const bool drops = drops_anything(ResidualAdd::name, options.dropout, options.random);
+  return apply(ResidualAdd{.key = drops ? options.random.key() : 0,
+                           .rate = drops ? options.dropout : 0.0,
+                           .skip = options.skip_scale,
+                           .row_factors = row_factors_of(x, options)},
+               residual, x);
+}
+
+}  // namespace tapestry

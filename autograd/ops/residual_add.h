@@ -1,0 +1,36 @@
+#pragma once
+
+#include "autograd/random.h"
+#include "autograd/tensor.h"
+
+namespace tapestry {
+
+struct ResidualAddOptions {
+  double skip_scale = 1.0;    ///< of the residual
+  double branch_scale = 1.0;  ///< of x
+  double dropout = 0.0;       ///< rate in [0, 1] at which elements of x are dropped
+  RandomStream random = {};   ///< of that dropout; off: nothing is dropped
+  double row_dropout = 0.0;   ///< rate in [0, 1] at which whole rows of x are dropped
+  RandomStream row_random = {};
+};
+
+/// The sum at the end of a residual block, with dropout and stochastic depth [1], fused:
+///
+///     y = skip_scale * residual + branch_scale * k * dropout(x),
+///
+/// where k, for each row (place on the first axis), is 0 with probability row_dropout and
+/// 1 / (1 - row_dropout) otherwise, so that its mean is 1.
+///
+/// residual, x  one shape (nothing broadcasts) and element type.
+/// throws       ShapeError if the shapes differ, DTypeError if the element types differ, ValueError
+///              if a rate is not in [0, 1].
+///
+/// dL/dresidual = skip_scale * dL/dy; dL/dx = branch_scale * k * dropout(dL/dy) with what forward
+/// dropped. With scales of 1 and no rows to drop this is `dropout_add`, to the bit.
+///
+/// [1] Huang et al. 2016, "Deep Networks with Stochastic Depth"; here by row of the batch, and
+/// scaled
+///     in training instead of inference.
+Tensor residual_add(const Tensor& residual, const Tensor& x, const ResidualAddOptions& options);
+
+}  // namespace tapestry
