@@ -12,7 +12,7 @@ Residual::Residual(const Scope& scope, const TransformerOptions& options)
       depth_path_(&(scope / "depth").path()),
       skip_scale_(options.skip_scale),
       sublayer_scale_(options.sublayer_scale),
-      dropout_(options.dropout),
+      dropout_(options.residual_dropout_rate()),
       stochastic_depth_(options.stochastic_depth) {}
 
 Tensor Residual::sum(const Tensor& x, const Tensor& y, const RandomStream& random) const {

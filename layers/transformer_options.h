@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 namespace tapestry {
 
@@ -61,7 +62,11 @@ struct TransformerOptions {
   std::size_t num_encoder_layers = 2;
   std::size_t num_decoder_layers = 2;
   std::size_t d_ff = 512;  ///< width between the two maps of a feed-forward block
-  double dropout = 0.1;    ///< in [0, 1): of embeddings, attention weights, activations, residuals
+  double dropout = 0.1;    ///< rate in [0, 1), wherever none of the next four says another
+  std::optional<double> embedding_dropout = {};   ///< of token vectors with their positions
+  std::optional<double> attention_dropout = {};   ///< of attention weights
+  std::optional<double> activation_dropout = {};  ///< inside feed-forward blocks
+  std::optional<double> residual_dropout = {};    ///< of what a sublayer adds to its input
   double stochastic_depth = 0.0;  ///< in [0, 1): rate at which the last layer is left out of a row
   double skip_scale = 1.0;        ///< of the input in a residual sum
   double sublayer_scale = 1.0;    ///< of what a sublayer adds to it
@@ -74,6 +79,11 @@ struct TransformerOptions {
   PoolingKind pooling = PoolingKind::class_token;  ///< classifier, vision_transformer
   std::size_t patch_size = 2;        ///< vision_transformer: pixels on a side of a patch
   double layer_norm_epsilon = 1e-5;  ///< added to the variance or mean square of any norm, > 0
+
+  double embedding_dropout_rate() const { return embedding_dropout.value_or(dropout); }
+  double attention_dropout_rate() const { return attention_dropout.value_or(dropout); }
+  double activation_dropout_rate() const { return activation_dropout.value_or(dropout); }
+  double residual_dropout_rate() const { return residual_dropout.value_or(dropout); }
 };
 
 /// The options of one layer of a stack, counted from 1: stochastic depth grows linearly from 0 at

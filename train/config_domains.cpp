@@ -148,6 +148,25 @@ Parsed<double> RealNumber::parse(std::string_view text) const {
 
 std::string RealNumber::print(double value) { return fmt::format("{}", value); }
 
+std::string NumberOrWord::expected() const {
+  return fmt::format("{} or `{}`", number.expected(), word);
+}
+
+Parsed<std::optional<double>> NumberOrWord::parse(std::string_view text) const {
+  if (text == word) return std::optional<double>();
+  const Parsed<double> parsed = number.parse(text);
+  if (const auto* value = std::get_if<double>(&parsed)) return std::optional(*value);
+  const std::array words{std::string(word)};
+  const bool meant_word = closest(text, words).has_value();
+  return mistake(
+      expected(), text,
+      meant_word ? fmt::format("did you mean `{}`?", word) : std::get<Mistake>(parsed).hint);
+}
+
+std::string NumberOrWord::print(std::optional<double> value) const {
+  return value ? RealNumber::print(*value) : std::string(word);
+}
+
 Parsed<std::chrono::seconds> Duration::parse(std::string_view text) {
   const std::string hint = all_digits(text) ? fmt::format("write `{}s` for seconds", text) : "";
   std::string_view rest = text;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -55,6 +56,16 @@ struct RealNumber {
 constexpr RealNumber not_negative() { return {}; }
 constexpr RealNumber positive() { return {.has_low = false}; }
 constexpr RealNumber from_0_below_1() { return {.high = 1.0, .has_high = false}; }
+
+/// A number, or a word that stands for none.
+struct NumberOrWord {
+  RealNumber number;
+  std::string_view word;
+
+  std::string expected() const;
+  Parsed<std::optional<double>> parse(std::string_view text) const;
+  std::string print(std::optional<double> value) const;
+};
 
 /// A time in days, hours, minutes and seconds, such as 3h50m; at most 10,000 days.
 struct Duration {

@@ -156,8 +156,17 @@ void visit(V field, O& o) {
   field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), "layers that write",
         decoding);
   field("d_ff", o.d_ff, between(1, 1'000'000), "width inside a feed-forward block");
+  const NumberOrWord rate_or_dropout{from_0_below_1(), "dropout"};
   field("dropout", o.dropout, from_0_below_1(),
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
+  field("embedding_dropout", o.embedding_dropout, rate_or_dropout,
+        "the rate for token vectors with their positions; `dropout`: as `dropout` says");
+  field("attention_dropout", o.attention_dropout, rate_or_dropout,
+        "the rate for attention weights; `dropout`: as `dropout` says");
+  field("activation_dropout", o.activation_dropout, rate_or_dropout,
+        "the rate inside a feed-forward block; `dropout`: as `dropout` says");
+  field("residual_dropout", o.residual_dropout, rate_or_dropout,
+        "the rate for what a sublayer adds to its input; `dropout`: as `dropout` says");
   field("stochastic_depth", o.stochastic_depth, from_0_below_1(),
         "rate at which the last layer's sublayers are left out, sentence by sentence; it grows "
         "linearly from 0 before the first layer");

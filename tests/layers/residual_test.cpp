@@ -76,6 +76,19 @@ TEST_CASE("a residual block drops by its own path what dropout_add drops") {
   CHECK(found != values_of(Block(options, "other").layer(x, random, f)));
 }
 
+TEST_CASE("the rate for residuals goes before the rate for everything") {
+  const Tensor x = random_leaf({4, 6}, 1);
+  const auto same = [](const Tensor& v) { return v; };
+  const auto y = [&](const TransformerOptions& options) {
+    return values_of(Block(options).layer(x, RandomStream(1), same));
+  };
+  const auto without = y({.d_model = 6, .dropout = 0.0});
+  CHECK(y({.d_model = 6, .dropout = 0.5, .residual_dropout = 0.0}) == without);
+  CHECK(y({.d_model = 6, .dropout = 0.0, .residual_dropout = 0.5}) ==
+        y({.d_model = 6, .dropout = 0.5}));
+  CHECK(y({.d_model = 6, .dropout = 0.5}) != without);
+}
+
 TEST_CASE("skip_scale is of the input, sublayer_scale of what the sublayer adds") {
   const Tensor x = Tensor::from({1, 2}, {1, 5}, DType::float64);  // norm(x) = (-1, 1)
   const auto f = [](const Tensor& v) { return scale(v, 10); };

@@ -59,6 +59,7 @@ inline std::vector<TransformerOptions> every_choice() {
   TransformerOptions gated = with(pre, swiglu, learned, Tied::none, 0.3);
   TransformerOptions plain = with(post, silu, sinusoidal, Tied::target, 0.0);
   gated.normalization = plain.normalization = Normalization::rms_norm;
+  gated.residual_dropout = 0.1;
   gated.stochastic_depth = 0.1;
   plain.skip_scale = 0.5;
   plain.sublayer_scale = 2.0;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 
 #include "autograd/error.h"
 #include "autograd/ops/cross_entropy.h"
@@ -110,6 +112,29 @@ TEST_CASE("the gradient of every parameter agrees with differences, for every ch
     };
     check_gradients(run, model.parameters, {}, {.max_coordinates = 6});
   }
+}
+
+TEST_CASE("each of the four rates of dropout rules in its places, and `dropout` in the others") {
+  const auto logits = [](const TransformerOptions& options) {
+    return values_of(Model(options).transformer(source, target, RandomStream(4)));
+  };
+  TransformerOptions everywhere = small(), nowhere = small();
+  everywhere.dropout = 0.3;
+  using Rate = std::optional<double> TransformerOptions::*;
+  constexpr Rate rates[] = {
+      &TransformerOptions::embedding_dropout, &TransformerOptions::attention_dropout,
+      &TransformerOptions::activation_dropout, &TransformerOptions::residual_dropout};
+  TransformerOptions all_by_place = small(), none_by_place = everywhere;
+  std::set<std::vector<double>> different{logits(nowhere), logits(everywhere)};
+  for (const Rate rate : rates) {
+    TransformerOptions only = nowhere, without = everywhere;
+    only.*rate = all_by_place.*rate = 0.3;
+    without.*rate = none_by_place.*rate = 0.0;
+    different.insert({logits(only), logits(without)});
+  }
+  CHECK(different.size() == 2 + 2 * 4);
+  CHECK(logits(all_by_place) == logits(everywhere));
+  CHECK(logits(none_by_place) == logits(nowhere));
 }
 
 TEST_CASE("the call operator is encode, decode and logits one after the other") {

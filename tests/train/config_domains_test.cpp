@@ -7,6 +7,7 @@
 #include <clocale>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -53,6 +54,27 @@ TEST_CASE("other notations of a whole number are refused with the decimal one") 
         "expected a whole number >= 1, found \"64.0\" | write `64`, in decimal digits alone");
   CHECK(hint("+5") ==
         "expected a whole number >= 1, found \"+5\" | write `5`, in decimal digits alone");
+}
+
+TEST_CASE("where a word may stand for no number, the word is read and written as it is") {
+  const NumberOrWord domain{from_0_below_1(), "dropout"};
+  using Value = std::optional<double>;
+  CHECK(domain.expected() == "a number in [0, 1) or `dropout`");
+  CHECK(std::get<Value>(domain.parse("dropout")) == Value());
+  CHECK(std::get<Value>(domain.parse("0")) == Value(0.0));
+  CHECK(std::get<Value>(domain.parse("0.25")) == Value(0.25));
+  CHECK(domain.print({}) == "dropout");
+  CHECK(domain.print(0.25) == "0.25");
+}
+
+TEST_CASE("what is neither the word nor such a number is refused with what may be meant") {
+  const NumberOrWord domain{from_0_below_1(), "dropout"};
+  CHECK(refusal(domain, "dropuot") ==
+        "expected a number in [0, 1) or `dropout`, found \"dropuot\" | did you mean `dropout`?");
+  CHECK(refusal(domain, "0,1") ==
+        "expected a number in [0, 1) or `dropout`, found \"0,1\" | write `0.1`");
+  CHECK(refusal(domain, "1") == "expected a number in [0, 1) or `dropout`, found \"1\"");
+  CHECK(refusal(domain, "") == "expected a number in [0, 1) or `dropout`, found \"\"");
 }
 
 TEST_CASE("a time is numbers with units, each unit once and the larger ones first") {
