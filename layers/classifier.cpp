@@ -11,7 +11,7 @@ Classifier::Classifier(Parameters& parameters, const TransformerOptions& o, std:
       embedding_(Scope(parameters) / "embedding", vocabulary, o.d_model, padding_id),
       positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model,
                  parameters.dtype()),
-      dropout_(Scope(parameters) / "dropout", o.dropout),
+      dropout_(Scope(parameters) / "dropout", o.embedding_dropout_rate()),
       encoder_(Scope(parameters) / "encoder", o),
       head_(Scope(parameters) / "head", o.d_model, classes) {}
 

@@ -9,7 +9,7 @@ MaskedLanguageModel::MaskedLanguageModel(Parameters& parameters, const Transform
     : embedding_(Scope(parameters) / "embedding", vocabulary, o.d_model, padding_id),
       positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model,
                  parameters.dtype()),
-      dropout_(Scope(parameters) / "dropout", o.dropout),
+      dropout_(Scope(parameters) / "dropout", o.embedding_dropout_rate()),
       encoder_(Scope(parameters) / "encoder", o),
       output_(Scope(parameters) / "output", o.tie_embeddings, embedding_) {}
 

@@ -33,6 +33,15 @@ constexpr bool is_gated(Activation activation) {
   return activation == Activation::swiglu || activation == Activation::geglu;
 }
 
+/// How well a query q and a key k of one head fit: <k, q> / sqrt(d_head) [1]; the same without the
+/// scale; <w, tanh(q + k)> with a learned vector w [2]; <k, W q> with a learned matrix W [3].
+///
+/// [1] Vaswani et al. 2017, eq. 1.
+/// [2] Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and
+/// Translate". [3] Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine
+/// Translation".
+enum class AttentionScore { scaled_dot_product, dot_product, additive, bilinear };
+
 /// How a token learns where it stands: fixed sines and cosines, or one learned vector a position.
 enum class PositionKind { sinusoidal, learned };
 
@@ -59,6 +68,7 @@ struct TransformerOptions {
   ModelKind kind = ModelKind::seq2seq;
   std::size_t d_model = 128;  ///< width of every token vector; a multiple of num_heads
   std::size_t num_heads = 4;
+  AttentionScore score = AttentionScore::scaled_dot_product;
   std::size_t num_encoder_layers = 2;
   std::size_t num_decoder_layers = 2;
   std::size_t d_ff = 512;  ///< width between the two maps of a feed-forward block

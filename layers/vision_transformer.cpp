@@ -10,7 +10,7 @@ VisionTransformer::VisionTransformer(Parameters& parameters, const TransformerOp
       patches_(Scope(parameters) / "patches", image, o.patch_size, o.d_model),
       positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model,
                  parameters.dtype()),
-      dropout_(Scope(parameters) / "dropout", o.dropout),
+      dropout_(Scope(parameters) / "dropout", o.embedding_dropout_rate()),
       encoder_(Scope(parameters) / "encoder", o),
       head_(Scope(parameters) / "head", o.d_model, classes) {}
 

@@ -71,6 +71,12 @@ inline constexpr std::array choices_of<Activation>{
     Named{Activation::swiglu, "swiglu"},       Named{Activation::geglu, "geglu"}};
 
 template <>
+inline constexpr std::array choices_of<AttentionScore>{
+    Named{AttentionScore::scaled_dot_product, "scaled_dot_product"},
+    Named{AttentionScore::dot_product, "dot_product"}, Named{AttentionScore::additive, "additive"},
+    Named{AttentionScore::bilinear, "bilinear"}};
+
+template <>
 inline constexpr std::array choices_of<PositionKind>{Named{PositionKind::sinusoidal, "sinusoidal"},
                                                      Named{PositionKind::learned, "learned"}};
 

@@ -152,6 +152,8 @@ void visit(V field, O& o) {
   field("d_model", o.d_model, between(1, 65536),
         "width of every token vector; a multiple of `num_heads`");
   field("num_heads", o.num_heads, between(1, 1024), "attention heads");
+  field("score", o.score, Choice<AttentionScore>(),
+        "how well a query and a key fit: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
   field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), "layers that read", encoding);
   field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), "layers that write",
         decoding);

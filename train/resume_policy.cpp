@@ -56,6 +56,7 @@ constexpr std::array rules = {
     Rule{"model.kind", never},
     Rule{"model.d_model", never},
     Rule{"model.num_heads", never},
+    Rule{"model.score", never},
     Rule{"model.num_encoder_layers", never},
     Rule{"model.num_decoder_layers", never},
     Rule{"model.d_ff", never},

@@ -31,33 +31,33 @@ std::size_t saved_weights(const AttentionProblem& p) {
 }
 
 template <class T>
-void attention(const AttentionProblem& p, const T* q, const T* k, const T* v, T* out, T* saved) {
-  const bool v_is_finite = all_finite(p.batch * p.n_k * p.heads * p.d_v, v);
+void attention(const AttentionProblem& p, const AttentionOperands<T>& all, T* out, T* saved) {
+  const bool v_is_finite = all_finite(p.batch * p.n_k * p.heads * p.d_v, all.v);
   for_each_tile(p, [&](const Tile& t) {
-    forward_tile(p, t, operands_of(p, t, q, k, v), v_is_finite,
+    forward_tile(p, t, operands_of(p, t, all), v_is_finite,
                  out + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin),
                  saved == nullptr ? nullptr : saved + first_weight(p, t));
   });
 }
 
 template <class T>
-void attention_weights(const AttentionProblem& p, const T* q, const T* k, T* weights) {
+void attention_weights(const AttentionProblem& p, const AttentionOperands<T>& all, T* weights) {
   for_each_tile(p, [&](const Tile& t) {
     T* const w = weights + ((t.b * p.heads + t.head) * p.n_q + t.begin) * p.n_k;
     std::fill_n(w, t.rows() * p.n_k, T(0));
     if (t.empty()) return;
     thread_local Scratch scratch;
     T* const of_tile = scratch.of<T>(t.size());
-    tile_weights(p, t, operands_of<T>(p, t, q, k, nullptr), of_tile);
+    tile_weights(p, t, operands_of(p, t, all), of_tile);
     for (std::size_t r = 0; r < t.rows(); ++r) {
       std::copy_n(of_tile + r * t.stride(), t.columns(), w + r * p.n_k + t.first_key);
     }
   });
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                           \
-  template void attention(const AttentionProblem&, const T*, const T*, const T*, T*, T*); \
-  template void attention_weights(const AttentionProblem&, const T*, const T*, T*);
+#define TAPESTRY_INSTANTIATE(T)                                                          \
+  template void attention(const AttentionProblem&, const AttentionOperands<T>&, T*, T*); \
+  template void attention_weights(const AttentionProblem&, const AttentionOperands<T>&, T*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

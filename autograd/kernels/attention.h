@@ -12,8 +12,7 @@ struct KeyRange {
   std::size_t first, last;
 };
 
-/// Sizes and rules of one call of attention. Queries are (batch, n_q, heads, d_k), keys
-/// (batch, n_k, heads, d_k), values (batch, n_k, heads, d_v), outputs (batch, n_q, heads, d_v).
+/// Sizes and rules of one call of attention.
 struct AttentionProblem {
   std::size_t batch, n_q, n_k, heads, d_k, d_v;
   double scale;
@@ -24,11 +23,24 @@ struct AttentionProblem {
   std::uint64_t dropout_key = 0;  ///< of the random stream
 };
 
-/// out = softmax(scale q k^T + mask) v for each sentence and head, without ever holding all the
-/// weights at once, unless `saved` has room for them: saved_weights() values that make backward
-/// cheaper.
+/// What a call reads: q (batch, n_q, heads, d_k), k (batch, n_k, heads, d_k), v (batch, n_k, heads,
+/// d_v). Scores are scale <q_i, k_j>, or with a vector w (heads, d_k) scale <w, tanh(q_i + k_j)>.
 template <class T>
-void attention(const AttentionProblem& problem, const T* q, const T* k, const T* v, T* out,
+struct AttentionOperands {
+  const T *q, *k, *v;
+  const T* w = nullptr;
+};
+
+template <class T>
+struct AttentionTargets {
+  Target<T> dq, dk, dv, dw{};
+};
+
+/// out = softmax(scores + mask) v, (batch, n_q, heads, d_v), for each sentence and head, without
+/// ever holding all the weights at once, unless `saved` has room for them: saved_weights() values
+/// that make backward cheaper.
+template <class T>
+void attention(const AttentionProblem& problem, const AttentionOperands<T>& operands, T* out,
                T* saved = nullptr);
 
 /// How many values `saved` is.
@@ -36,14 +48,15 @@ std::size_t saved_weights(const AttentionProblem& problem);
 
 /// The weights themselves, (batch, heads, n_q, n_k), without dropout.
 template <class T>
-void attention_weights(const AttentionProblem& problem, const T* q, const T* k, T* weights);
+void attention_weights(const AttentionProblem& problem, const AttentionOperands<T>& operands,
+                       T* weights);
 
-/// Gradients of q, k and v from g = dL/dout, with weights P, their dropped form D(P) and
-/// dP = D'(g v^T): dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), dq = scale dS k,
-/// dk = scale dS^T q. `saved` is what forward has left, or null to compute it again. Null targets
-/// are left alone; targets must not overlap.
+/// Gradients from g = dL/dout, with weights P, their dropped form D(P) and dP = D'(g v^T):
+/// dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), and from dS those of what the scores are made of:
+/// dq = scale dS k, dk = scale dS^T q, or with w as in additive_scores.h. `saved` is what forward
+/// has left, or null to compute it again. Null targets are left alone; targets must not overlap.
 template <class T>
-void attention_backward(const AttentionProblem& problem, const T* q, const T* k, const T* v,
-                        const T* g, const T* saved, Target<T> dq, Target<T> dk, Target<T> dv);
+void attention_backward(const AttentionProblem& problem, const AttentionOperands<T>& operands,
+                        const T* g, const T* saved, const AttentionTargets<T>& targets);
 
 }  // namespace tapestry::kernels

@@ -1,17 +1,22 @@
 #include <algorithm>
 
+#include "autograd/kernels/additive_scores.h"
 #include "autograd/kernels/attention.h"
 #include "autograd/kernels/attention_softmax.h"
 #include "autograd/kernels/attention_tile.h"
 #include "autograd/kernels/gemm.h"
+#include "autograd/kernels/memory.h"
+#include "autograd/kernels/reduce.h"
 #include "autograd/kernels/scratch.h"
 
 namespace tapestry::kernels {
 namespace {
 
+/// Of one head or tile; `dw`, which is added to, is null where scores are dot products.
 template <class T>
 struct Gradients {
   Target<T> dq, dk, dv;
+  T* dw;
 };
 
 template <class T>
@@ -23,20 +28,26 @@ Target<T> moved(const Target<T>& target, std::size_t offset) {
 template <class T>
 struct Backward {
   const AttentionProblem& p;
-  const T *q, *k, *v, *g, *saved;
+  const AttentionOperands<T>& all;
+  const T *g, *saved;
   bool q_is_finite, k_is_finite, g_is_finite;
 
   std::size_t q_stride() const { return p.heads * p.d_k; }
   std::size_t v_stride() const { return p.heads * p.d_v; }
 
   void run_tile(const Tile& t, const Gradients<T>& d) const;
-  void run_head(std::size_t b, std::size_t head, const Gradients<T>& all) const;
+  void run_head(std::size_t b, std::size_t head, Gradients<T> of_head) const;
+  /// What a head writes to; the parts of dw are (batch, heads, d_k).
+  Gradients<T> gradients_of(std::size_t b, std::size_t head, const AttentionTargets<T>& targets,
+                            T* dw_parts) const;
 
  private:
   /// The weights of forward, as it has left them or computed again into `room`; `dropped` gets what
   /// multiplies v, and is returned if it is not the weights themselves.
   std::pair<const T*, const T*> weights_of(const Tile& t, const Operands<T>& o, T* room,
                                            T* dropped) const;
+  void run_dot_products(const Tile& t, const Operands<T>& o, const T* ds,
+                        const Gradients<T>& d) const;
 };
 
 template <class T>
@@ -55,7 +66,7 @@ std::pair<const T*, const T*> Backward<T>::weights_of(const Tile& t, const Opera
 
 template <class T>
 void Backward<T>::run_tile(const Tile& t, const Gradients<T>& d) const {
-  const Operands<T> o = operands_of(p, t, q, k, v);
+  const Operands<T> o = operands_of(p, t, all);
   const T* const dy = g + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin);
   thread_local Scratch scratch;
   T* const ds = scratch.of<T>(3 * t.size());
@@ -65,12 +76,20 @@ void Backward<T>::run_tile(const Tile& t, const Gradients<T>& d) const {
     weighted_rows<T>(columns, p.d_v, rows, T(1), {used, stride, true},
                      {dy, o.v_stride, g_is_finite}, d.dv, o.v_stride);
   }
-  if (!d.dq && !d.dk) return;
+  if (!d.dq && !d.dk && d.dw == nullptr) return;
   gemm_here<T>(rows, columns, p.d_v, T(1), {dy, o.v_stride}, {o.v, o.v_stride, true}, {ds}, stride);
   for (std::size_t r = 0; r < rows; ++r) {
     std::fill(ds + r * stride + columns, ds + (r + 1) * stride, T(0));
   }
   softmax_tile_backward(p, t, weights, ds);
+  if (o.w != nullptr) return additive_scores_backward(p, t, o, ds, d.dq, d.dk, d.dw);
+  run_dot_products(t, o, ds, d);
+}
+
+template <class T>
+void Backward<T>::run_dot_products(const Tile& t, const Operands<T>& o, const T* ds,
+                                   const Gradients<T>& d) const {
+  const std::size_t rows = t.rows(), columns = t.columns(), stride = t.stride();
   const auto scale = static_cast<T>(p.scale);
   if (d.dq) {
     weighted_rows<T>(rows, p.d_k, columns, scale, {ds, stride}, {o.k, o.q_stride, k_is_finite},
@@ -95,10 +114,7 @@ void zero_rows_outside(std::size_t begin, std::size_t end, std::size_t rows, std
 /// All tiles of one sentence and head, one after the other: they add to the same dk and dv. The
 /// first that is not empty writes its keys, those after it add.
 template <class T>
-void Backward<T>::run_head(std::size_t b, std::size_t head, const Gradients<T>& all) const {
-  Gradients<T> of_head{.dq = moved(all.dq, row_offset(p, p.n_q, p.d_k, b, head, 0)),
-                       .dk = moved(all.dk, row_offset(p, p.n_k, p.d_k, b, head, 0)),
-                       .dv = moved(all.dv, row_offset(p, p.n_k, p.d_v, b, head, 0))};
+void Backward<T>::run_head(std::size_t b, std::size_t head, Gradients<T> of_head) const {
   bool started = false;
   for (std::size_t begin = 0; begin < p.n_q; begin += tile_queries) {
     const Tile t = make_tile(p, b, head, begin);
@@ -113,7 +129,8 @@ void Backward<T>::run_head(std::size_t b, std::size_t head, const Gradients<T>& 
     }
     run_tile(t, {.dq = dq,
                  .dk = moved(of_head.dk, t.first_key * q_stride()),
-                 .dv = moved(of_head.dv, t.first_key * v_stride())});
+                 .dv = moved(of_head.dv, t.first_key * v_stride()),
+                 .dw = of_head.dw});
     started = of_head.dk.add = of_head.dv.add = true;
   }
   if (started) return;
@@ -121,34 +138,48 @@ void Backward<T>::run_head(std::size_t b, std::size_t head, const Gradients<T>& 
   zero_rows_outside(0, 0, p.n_k, p.d_v, of_head.dv, v_stride());
 }
 
+template <class T>
+Gradients<T> Backward<T>::gradients_of(std::size_t b, std::size_t head,
+                                       const AttentionTargets<T>& targets, T* dw_parts) const {
+  return {.dq = moved(targets.dq, row_offset(p, p.n_q, p.d_k, b, head, 0)),
+          .dk = moved(targets.dk, row_offset(p, p.n_k, p.d_k, b, head, 0)),
+          .dv = moved(targets.dv, row_offset(p, p.n_k, p.d_v, b, head, 0)),
+          .dw = dw_parts == nullptr ? nullptr : dw_parts + (b * p.heads + head) * p.d_k};
+}
+
 }  // namespace
 
 template <class T>
-void attention_backward(const AttentionProblem& p, const T* q, const T* k, const T* v, const T* g,
-                        const T* saved, Target<T> dq, Target<T> dk, Target<T> dv) {
+void attention_backward(const AttentionProblem& p, const AttentionOperands<T>& all, const T* g,
+                        const T* saved, const AttentionTargets<T>& targets) {
   const std::size_t queries = p.batch * p.n_q * p.heads, keys = p.batch * p.n_k * p.heads;
   const Backward<T> backward{.p = p,
-                             .q = q,
-                             .k = k,
-                             .v = v,
+                             .all = all,
                              .g = g,
                              .saved = saved,
-                             .q_is_finite = all_finite(queries * p.d_k, q),
-                             .k_is_finite = all_finite(keys * p.d_k, k),
+                             .q_is_finite = all_finite(queries * p.d_k, all.q),
+                             .k_is_finite = all_finite(keys * p.d_k, all.k),
                              .g_is_finite = all_finite(queries * p.d_v, g)};
-  parallel_ranges(p.batch * p.heads, bunch(p, tiles_per_head(p)),
-                  [&](std::size_t begin, std::size_t end) {
-                    for (std::size_t i = begin; i < end; ++i) {
-                      backward.run_head(i / p.heads, i % p.heads, {dq, dk, dv});
-                    }
-                  });
+  const std::size_t w_size = p.heads * p.d_k;
+  Memory memory;
+  if (all.w != nullptr) memory = Memory(p.batch * w_size * sizeof(T));
+  T* const dw_parts = reinterpret_cast<T*>(memory.data());
+  parallel_ranges(
+      p.batch * p.heads, bunch(p, tiles_per_head(p)), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+          const auto d = backward.gradients_of(i / p.heads, i % p.heads, targets, dw_parts);
+          if (d.dw != nullptr) std::fill_n(d.dw, p.d_k, T(0));
+          backward.run_head(i / p.heads, i % p.heads, d);
+        }
+      });
+  if (targets.dw) sum_middle_axis(1, p.batch, w_size, dw_parts, targets.dw);
 }
 
-template void attention_backward(const AttentionProblem&, const float*, const float*, const float*,
-                                 const float*, const float*, Target<float>, Target<float>,
-                                 Target<float>);
-template void attention_backward(const AttentionProblem&, const double*, const double*,
-                                 const double*, const double*, const double*, Target<double>,
-                                 Target<double>, Target<double>);
+#define TAPESTRY_INSTANTIATE(T)                                                                    \
+  template void attention_backward(const AttentionProblem&, const AttentionOperands<T>&, const T*, \
+                                   const T*, const AttentionTargets<T>&);
+TAPESTRY_INSTANTIATE(float)
+TAPESTRY_INSTANTIATE(double)
+#undef TAPESTRY_INSTANTIATE
 
 }  // namespace tapestry::kernels

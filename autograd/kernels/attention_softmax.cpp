@@ -4,6 +4,7 @@
 #include <atomic>
 #include <limits>
 
+#include "autograd/kernels/additive_scores.h"
 #include "autograd/kernels/dropout.h"
 #include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/reduce.h"
@@ -14,13 +15,19 @@ namespace {
 
 static_assert(tile_queries * row_multiple % dropout_group == 0);
 
-/// s = scale q k^T, -inf where masked and between rows: whatever was there, NaN included, is gone.
+template <class T>
+void scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s) {
+  if (o.w != nullptr) return additive_scores(p, t, o, s);
+  gemm_here<T>(t.rows(), t.columns(), p.d_k, static_cast<T>(p.scale), {o.q, o.q_stride},
+               {o.k, o.q_stride, true}, {s}, t.stride());
+}
+
+/// Scores, -inf where masked and between rows: whatever was there, NaN included, is gone.
 template <class T>
 void masked_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s) {
   constexpr T masked = -std::numeric_limits<T>::infinity();
   const std::size_t stride = t.stride();
-  gemm_here<T>(t.rows(), t.columns(), p.d_k, static_cast<T>(p.scale), {o.q, o.q_stride},
-               {o.k, o.q_stride, true}, {s}, stride);
+  scores(p, t, o, s);
   for (std::size_t r = 0; r < t.rows(); ++r) {
     T* const row = s + r * stride;
     const std::size_t query = t.b * p.n_q + t.begin + r;

@@ -88,16 +88,17 @@ inline std::size_t row_offset(const AttentionProblem& p, std::size_t n, std::siz
 /// One tile's view of the operands.
 template <class T>
 struct Operands {
-  const T *q, *k, *v;
+  const T *q, *k, *v, *w;
   std::size_t q_stride, v_stride;
 };
 
 template <class T>
-Operands<T> operands_of(const AttentionProblem& p, const Tile& t, const T* q, const T* k,
-                        const T* v) {
-  return {.q = q + row_offset(p, p.n_q, p.d_k, t.b, t.head, t.begin),
-          .k = k + row_offset(p, p.n_k, p.d_k, t.b, t.head, t.first_key),
-          .v = v == nullptr ? nullptr : v + row_offset(p, p.n_k, p.d_v, t.b, t.head, t.first_key),
+Operands<T> operands_of(const AttentionProblem& p, const Tile& t, const AttentionOperands<T>& all) {
+  const std::size_t first_value = row_offset(p, p.n_k, p.d_v, t.b, t.head, t.first_key);
+  return {.q = all.q + row_offset(p, p.n_q, p.d_k, t.b, t.head, t.begin),
+          .k = all.k + row_offset(p, p.n_k, p.d_k, t.b, t.head, t.first_key),
+          .v = all.v == nullptr ? nullptr : all.v + first_value,
+          .w = all.w == nullptr ? nullptr : all.w + t.head * p.d_k,
           .q_stride = p.heads * p.d_k,
           .v_stride = p.heads * p.d_v};
 }

@@ -13,8 +13,8 @@ struct AttentionOptions {
   std::size_t num_heads = 1;  ///< q, k and v hold this many heads side by side in their last axis
   AttentionMask mask{};
   std::optional<double> scale{};  ///< of the scores; 1 / sqrt(d_k) if not given
-  double dropout = 0.0;       ///< of the weights, in [0, 1]
-  RandomStream random{};       ///< of the dropout; a stream that is off drops nothing
+  double dropout = 0.0;           ///< of the weights, in [0, 1]
+  RandomStream random{};          ///< of the dropout; a stream that is off drops nothing
 };
 
 /// Scaled dot-product attention [1], head by head:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/ops/add.h"
+#include "autograd/ops/additive_attention.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/batch_norm.h"
 #include "autograd/ops/concat.h"
@@ -19,6 +20,7 @@
 #include "autograd/ops/geglu.h"
 #include "autograd/ops/gelu.h"
 #include "autograd/ops/gelu_tanh.h"
+#include "autograd/ops/head_linear.h"
 #include "autograd/ops/layer_norm.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/linear_cross_entropy.h"
@@ -151,6 +153,11 @@ const std::map<std::string, Tensor (*)(In)> operations{
      [](In in) {
        return scaled_dot_product_attention(in["q"], in["k"], in["v"], attention_options(in));
      }},
+    {"additive_attention",
+     [](In in) {
+       return additive_attention(in["q"], in["k"], in["v"], in["w"], attention_options(in));
+     }},
+    {"head_linear", [](In in) { return head_linear(in["x"], in["weight"]); }},
     {"embedding", looked_up},
     {"cross_entropy",
      [](In in) {

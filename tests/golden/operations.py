@@ -285,11 +285,40 @@ def residual_sums(file):
                   branch_scale=-1.5, rate=rate)
 
 
+def additive_attention(q, k, v, w, num_heads, **mask):
+    q, k, v = (x.unflatten(-1, (num_heads, -1)).transpose(1, 2) for x in (q, k, v))
+    scores = torch.tanh(q[:, :, :, None] + k[:, :, None]) @ w[:, None, :, None]
+    may = attention_mask(q.shape[2], k.shape[2], **mask)
+    y = torch.softmax(scores.squeeze(-1).masked_fill(~may[:, None], -math.inf), -1) @ v
+    return y.transpose(1, 2).flatten(2)
+
+
+def additive_attentions(file):
+    for form, (n_q, n_k, options) in {
+            "one_head": (3, 3, {"num_heads": 1}), "heads": (3, 4, {}),
+            "causal": (4, 4, {"causal": True}), "window": (4, 4, {"radius": 1}),
+            "padding": (4, 3, {"lengths": [1, 3]})}.items():
+        heads = options.get("num_heads", 2)
+        operation(file, f"additive_attention/{form}", additive_attention, q=random(2, n_q, 4),
+                  k=random(2, n_k, 4), v=random(2, n_k, 2), w=random(heads, 4 // heads),
+                  **({"num_heads": 2} | options))
+
+
+def head_linears(file):
+    def head_linear(x, weight):
+        heads = x.unflatten(-1, (weight.shape[0], -1))
+        return torch.einsum("...hi,hoi->...ho", heads, weight).flatten(-2)
+
+    for form, (x, weight) in {"one_head": ((3, 4), (1, 2, 4)), "heads": ((2, 3, 6), (3, 2, 2)),
+                              "wider": ((5, 4), (2, 3, 2))}.items():
+        operation(file, f"head_linear/{form}", head_linear, x=random(*x), weight=random(*weight))
+
+
 def main():
     file = GoldenFile(__file__)
     for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
-                  attentions, lookups, losses, rearrangements, dropouts, projected_losses, gated_activations,
-                  other_norms, residual_sums):
+                  attentions, lookups, losses, rearrangements, dropouts, projected_losses,
+                  gated_activations, other_norms, residual_sums, additive_attentions, head_linears):
         group(file)
     file.write()
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 
+#include "autograd/attention_recorder.h"
 #include "autograd/error.h"
 #include "autograd/ops/add.h"
 #include "autograd/ops/concat.h"
@@ -30,18 +31,33 @@ constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 struct Attention {
   Attention(std::size_t d_model, std::size_t num_heads, double dropout = 0.0,
             DType dtype = DType::float64)
-      : parameters(dtype, 1), layer(Scope(parameters) / "attn", d_model, num_heads, dropout) {}
+      : Attention({.d_model = d_model, .num_heads = num_heads, .dropout = dropout}, dtype) {}
+  explicit Attention(const TransformerOptions& options, DType dtype = DType::float64)
+      : parameters(dtype, 1), layer(Scope(parameters) / "attn", options) {}
 
   Parameters parameters;
   MultiHeadAttention layer;
 };
 
-/// Four projections that change nothing.
+/// The weights that a call uses.
+Tensor weights_of(const MultiHeadAttention& layer, const Tensor& queries, const Tensor& memory,
+                  const AttentionMask& mask) {
+  const AttentionRecorder recorder;
+  layer(queries, memory, mask, {});
+  REQUIRE(recorder.records().size() == 1);
+  return recorder.records()[0].weights;
+}
+
+/// Makes all four change nothing where d_model is 2.
+void make_projections_identities(const Parameters& parameters) {
+  for (const char* projection : {"q", "k", "v", "out"}) {
+    set_values(parameters, fmt::format("attn.{}_proj.weight", projection), {1, 0, 0, 1});
+  }
+}
+
 Attention identity_attention(DType dtype) {
   Attention attention(2, 1, 0.0, dtype);
-  for (const char* projection : {"q", "k", "v", "out"}) {
-    set_values(attention.parameters, fmt::format("attn.{}_proj.weight", projection), {1, 0, 0, 1});
-  }
+  make_projections_identities(attention.parameters);
   return attention;
 }
 
@@ -78,7 +94,7 @@ TEST_CASE("a1 = (1,1) and a2 = (1,0) over unit keys and values give (0.33, 0.67)
     const Tensor b = attention.layer(a, unit, {}, {});
     check_values(b, {0.33, 0.67, 0.50, 0.50}, 0.005);
     check_values(b, {first, 1 - first, 0.5, 0.5}, tolerance(dtype));
-    check_values(attention.layer.weights(a, unit, {}), {first, 1 - first, 0.5, 0.5},
+    check_values(weights_of(attention.layer, a, unit, {}), {first, 1 - first, 0.5, 0.5},
                  tolerance(dtype));
   }
 }
@@ -120,7 +136,7 @@ TEST_CASE("the weights are those that the layer used: each row sums to 1, masked
   const Attention attention = identity_attention(DType::float64);
   const Tensor x = random_leaf({2, 4, 2}, 1);
   const AttentionMask mask = AttentionMask::causal() & AttentionMask::padding({4, 2});
-  const Tensor weights = attention.layer.weights(x, x, mask);
+  const Tensor weights = weights_of(attention.layer, x, x, mask);
   REQUIRE(weights.shape() == Shape{2, 1, 4, 4});
   check_values(attention.layer(x, x, mask, {}), values_of(matmul(weights.viewed_as({2, 4, 4}), x)));
   const auto w = values_of(weights);
@@ -133,14 +149,6 @@ TEST_CASE("the weights are those that the layer used: each row sums to 1, masked
     }
     CHECK(sum == doctest::Approx(1.0).epsilon(1e-14));
   }
-}
-
-TEST_CASE("looking at the weights records nothing") {
-  const Attention attention(4, 2);
-  const Tensor x = random_leaf({1, 3, 4}, 1);
-  const Tape tape;
-  CHECK(attention.layer.weights(x, x, {}).shape() == Shape{1, 2, 3, 3});
-  CHECK(tape.size() == 0);
 }
 
 TEST_CASE("a query with nothing to attend to gets the bias of the output projection") {
@@ -199,8 +207,9 @@ TEST_CASE("dropout takes weights away by the stream and the path, at inference n
 
 TEST_CASE("two layers of equal weights told to use one stream drop differently") {
   Parameters parameters(DType::float64, 1);
-  const MultiHeadAttention a(Scope(parameters) / "a", 4, 2, 0.5);
-  const MultiHeadAttention b(Scope(parameters) / "b", 4, 2, 0.5);
+  const TransformerOptions options{.d_model = 4, .num_heads = 2, .dropout = 0.5};
+  const MultiHeadAttention a(Scope(parameters) / "a", options);
+  const MultiHeadAttention b(Scope(parameters) / "b", options);
   for (const NamedTensor& p : parameters) {
     if (!p.name.starts_with("b.")) continue;
     Tensor copy = p.tensor;
@@ -257,4 +266,67 @@ TEST_CASE("multi-head attention refuses what does not fit, naming the layer") {
   CHECK_THROWS_WITH_AS(all_dropped.layer(zeros({1, 1, 4}), zeros({1, 1, 4}), {}, {}),
                        "attn: scaled_dot_product_attention: dropout is 1.5, expected 0 to 1",
                        ValueError);
+}
+
+namespace {
+
+constexpr AttentionScore scores[] = {AttentionScore::scaled_dot_product,
+                                     AttentionScore::dot_product, AttentionScore::additive,
+                                     AttentionScore::bilinear};
+
+TransformerOptions with_score(AttentionScore score, double dropout = 0.0) {
+  return {.d_model = 4, .num_heads = 2, .score = score, .dropout = dropout};
+}
+
+}  // namespace
+
+TEST_CASE("scores with parameters have one weight for each head") {
+  const auto own = [](AttentionScore score) {
+    const Attention attention(with_score(score));
+    const auto names = listing(attention.parameters);
+    return std::vector<std::string>(names.begin() + 8, names.end());
+  };
+  CHECK(own(AttentionScore::dot_product).empty());
+  CHECK(own(AttentionScore::additive) == std::vector<std::string>{"attn.score.weight (2, 2)"});
+  CHECK(own(AttentionScore::bilinear) == std::vector<std::string>{"attn.score.weight (2, 2, 2)"});
+}
+
+TEST_CASE("each score has the weights of its formula") {
+  const double root = std::sqrt(2.0);
+  const auto first_weight = [](double s1, double s2) { return 1 / (1 + std::exp(s2 - s1)); };
+  const auto check = [&](AttentionScore score, std::initializer_list<double> weight,
+                         double expected) {
+    for (const DType dtype : dtypes) {
+      const Attention attention({.d_model = 2, .num_heads = 1, .score = score, .dropout = 0.0},
+                                dtype);
+      make_projections_identities(attention.parameters);
+      if (weight.size() != 0) set_values(attention.parameters, "attn.score.weight", weight);
+      const Tensor q = Tensor::from({1, 1, 2}, {1, 2}, dtype);
+      const Tensor k = Tensor::from({1, 2, 2}, {1, 0, 0, 1}, dtype);
+      check_values(weights_of(attention.layer, q, k, {}), {expected, 1 - expected},
+                   tolerance(dtype));
+    }
+  };
+  check(AttentionScore::scaled_dot_product, {}, first_weight(1 / root, 2 / root));
+  check(AttentionScore::dot_product, {}, first_weight(1, 2));
+  check(AttentionScore::additive, {3, -5},
+        first_weight(3 * std::tanh(2) - 5 * std::tanh(2), 3 * std::tanh(1) - 5 * std::tanh(3)));
+  check(AttentionScore::bilinear, {1, 10, 100, 1000}, first_weight(1 + 20, 100 + 2000));
+  check(AttentionScore::bilinear, {0.1, 0.2, 0.3, 0.4}, first_weight(0.5, 1.1));  // W q
+}
+
+TEST_CASE("the gradients of every score agree with differences, with dropout too") {
+  for (const AttentionScore score : scores) {
+    for (const double rate : {0.0, 0.4}) {
+      const Attention attention(with_score(score, rate));
+      perturb(attention.parameters);
+      const Tensor queries = random_leaf({2, 3, 4}, 1), memory = random_leaf({2, 5, 4}, 2);
+      const RandomStream random(5);
+      check_gradients(
+          [&] {
+            return attention.layer(queries, memory, AttentionMask::padding({5, 2}), random);
+          },
+          attention.parameters, {queries, memory});
+    }
+  }
 }

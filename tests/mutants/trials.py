@@ -20,9 +20,11 @@ TINY = ["data.num_symbols=4", "data.min_length=2", "data.max_length=6", "data.tr
 MODELS = [
     ["model.norm=pre", "model.activation=relu", "model.dropout=0.2", "train.label_smoothing=0"],
     ["model.norm=post", "model.activation=gelu", "model.positions=learned", "model.dropout=0.2",
+     "model.score=additive",
      "model.tie_embeddings=all", "train.label_smoothing=0.1"],
     # Without padding, where all gradients of the last rows are 0.
     ["model.norm=pre", "model.activation=gelu_tanh", "model.dropout=0",
+     "model.score=bilinear",
      "model.tie_embeddings=target", "train.label_smoothing=0.1", "data.min_length=6"],
     ["model.norm=post", "model.activation=swiglu", "model.dropout=0.2",
      "model.normalization=rms_norm", "model.skip_scale=0.5", "model.stochastic_depth=0.3"],

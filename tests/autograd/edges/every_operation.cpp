@@ -5,6 +5,7 @@
 #include <xtensor/xtensor.hpp>
 
 #include "autograd/ops/add.h"
+#include "autograd/ops/additive_attention.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/batch_norm.h"
 #include "autograd/ops/concat.h"
@@ -17,6 +18,7 @@
 #include "autograd/ops/geglu.h"
 #include "autograd/ops/gelu.h"
 #include "autograd/ops/gelu_tanh.h"
+#include "autograd/ops/head_linear.h"
 #include "autograd/ops/layer_norm.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/linear_cross_entropy.h"
@@ -93,6 +95,9 @@ Cases products(std::size_t rows, std::size_t n) {
        {{2, n, rows}, {3, n}},
        [=](const Operands& o) { return matmul(o[0], o[1], turned); }},
       {"linear", {{rows, n}, {5, n}}, [](const Operands& o) { return linear(o[0], o[1]); }},
+      {"head_linear",
+       {{rows, 2 * n}, {2, 5, n}},
+       [](const Operands& o) { return head_linear(o[0], o[1]); }},
       {"linear with bias",
        {{rows, n}, {5, n}, {5}},
        [](const Operands& o) { return linear(o[0], o[1], o[2]); }},
@@ -155,7 +160,11 @@ Cases attention(std::size_t rows, std::size_t n) {
            attend({.num_heads = 2, .mask = AttentionMask::causal()})},
           {"attention with dropout",
            {keys, keys, keys},
-           attend({.num_heads = 2, .dropout = 0.4, .random = dropping()})}};
+           attend({.num_heads = 2, .dropout = 0.4, .random = dropping()})},
+          {"additive_attention", {queries, keys, keys, {2, n}}, [](const Operands& o) {
+             return additive_attention(o[0], o[1], o[2], o[3],
+                                       {.num_heads = 2, .mask = AttentionMask::causal()});
+           }}};
 }
 
 Cases random_and_lookup(std::size_t rows, std::size_t n) {

@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/scale.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/tape.h"
 #include "tests/autograd/ops/attend.h"
@@ -91,6 +93,34 @@ TEST_CASE("a scale that is asked for stands in the place of 1 / sqrt(d_k), in th
   const Tensor x = random_leaf({2, 3, 4}, 1);
   const AttentionOptions options{.num_heads = 2, .scale = 0.3};
   CHECK(gradient_error([&] { return scaled_dot_product_attention(x, x, x, options); }, {x}) < 1e-6);
+}
+
+TEST_CASE("scaling scores by 1 / sqrt(d) is scaling queries and keys by d^(-1/4)") {
+  const Tensor q = random_leaf({2, 3, 4}, 1), k = random_leaf({2, 5, 4}, 2);
+  const Tensor v = random_leaf({2, 5, 3}, 3);
+  const AttentionOptions masked{.mask = AttentionMask::padding({5, 2})};
+  AttentionOptions unscaled = masked;
+  unscaled.scale = 1.0;
+  const double factor = std::pow(4.0, -0.25);
+  const auto run = [&](const std::function<Tensor()>& function) {
+    Tape tape;
+    const Tensor y = function();
+    tape.backward(y, y);
+    std::vector<double> all = values_of(y);
+    for (Tensor leaf : {q, k, v}) {
+      for (const double g : values_of(leaf.gradient())) all.push_back(g);
+      leaf.clear_gradient();
+    }
+    return all;
+  };
+  const auto scores = run([&] { return scaled_dot_product_attention(q, k, v, masked); });
+  const auto both = run([&] {
+    return scaled_dot_product_attention(scale(q, factor), scale(k, factor), v, unscaled);
+  });
+  REQUIRE(both.size() == scores.size());
+  for (std::size_t i = 0; i < both.size(); ++i) {
+    CHECK(both[i] == doctest::Approx(scores[i]).epsilon(1e-13).scale(1.0));
+  }
 }
 
 TEST_CASE("heads lie side by side and do not mix") {

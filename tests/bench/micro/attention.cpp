@@ -29,13 +29,12 @@ struct SelfAttention {
             .dropout = dropout,
             .dropout_key = 1};
   }
+  kernels::AttentionOperands<float> operands() const { return {q.data(), k.data(), v.data()}; }
   float* room() { return saved.empty() ? nullptr : saved.data(); }
-  void forward() {
-    kernels::attention(problem(), q.data(), k.data(), v.data(), out.data(), room());
-  }
+  void forward() { kernels::attention(problem(), operands(), out.data(), room()); }
   void backward() {
-    kernels::attention_backward<float>(problem(), q.data(), k.data(), v.data(), g.data(), room(),
-                                       {dq.data()}, {dk.data()}, {dv.data()});
+    kernels::attention_backward<float>(problem(), operands(), g.data(), room(),
+                                       {{dq.data()}, {dk.data()}, {dv.data()}});
   }
 };
 
