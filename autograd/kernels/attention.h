@@ -18,6 +18,7 @@ struct AttentionProblem {
   double scale;
   const KeyRange* keys;                ///< (batch, n_q)
   const std::uint8_t* keep = nullptr;  ///< (batch, n_q, n_k), 0 where a key is masked; or null
+  bool alibi = false;                  ///< scores fall with the distance: alibi.h
 
   double dropout = 0.0;           ///< of the weights, in [0, 1]
   std::uint64_t dropout_key = 0;  ///< of the random stream

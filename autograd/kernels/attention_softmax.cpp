@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "autograd/kernels/additive_scores.h"
+#include "autograd/kernels/alibi.h"
 #include "autograd/kernels/dropout.h"
 #include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/reduce.h"
@@ -28,6 +29,7 @@ void masked_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& 
   constexpr T masked = -std::numeric_limits<T>::infinity();
   const std::size_t stride = t.stride();
   scores(p, t, o, s);
+  if (p.alibi) subtract_distances(p, t, s);
   for (std::size_t r = 0; r < t.rows(); ++r) {
     T* const row = s + r * stride;
     const std::size_t query = t.b * p.n_q + t.begin + r;

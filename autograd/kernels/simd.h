@@ -196,6 +196,12 @@ Vec<T> combined_lanes_from(Vec<T> v, const Combine& combine) {
 
 }  // namespace detail
 
+/// v with the lanes 2i and 2i + 1 in each other's place.
+template <class T>
+Vec<T> swapped_neighbours(const Vec<T>& v) {
+  return detail::swapped_lanes<1>(v, std::make_index_sequence<lanes<T>>{});
+}
+
 /// combine over all lanes, for an operation whose order of operands does not matter; every lane
 /// gets the result.
 template <class T, class Combine>

@@ -9,10 +9,12 @@
 
 namespace tapestry {
 
+/// Of every attention, whatever its scores.
 struct AttentionOptions {
   std::size_t num_heads = 1;  ///< q, k and v hold this many heads side by side in their last axis
   AttentionMask mask{};
   std::optional<double> scale{};  ///< of the scores; 1 / sqrt(d_k) if not given
+  bool alibi = false;             ///< add -slope |i - j| to the scores [2], a slope for each head
   double dropout = 0.0;           ///< of the weights, in [0, 1]
   RandomStream random{};          ///< of the dropout; a stream that is off drops nothing
 };
@@ -30,9 +32,13 @@ struct AttentionOptions {
 ///
 /// A query with no key to attend to gets 0 with zero gradient. With weights P, their dropped form D
 /// and G = dL/dy: dV = D^T G; dP = dropout'(G V^T); dS = P * (dP - rowsum(P * dP));
-/// dQ = dS K / sqrt(d_k); dK = dS^T Q / sqrt(d_k). Weights are made again in backward, not kept.
+/// dQ = dS K / sqrt(d_k); dK = dS^T Q / sqrt(d_k). Weights are made again in backward, unless there
+/// are few.
 ///
 /// [1] Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.
+/// [2] Press et al. 2022, "Train Short, Test Long" (ALiBi). The slopes of n heads are 2^(-8 / n),
+///     2^(-16 / n) ...; kernels/alibi.h has those of other numbers than powers of two. Queries that
+///     are fewer than the keys stand at the last positions.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 

@@ -90,6 +90,7 @@ kernels::AttentionProblem AttentionCall::problem() const {
           .scale = options_.scale.value_or(scale_),
           .keys = ranges_.data(),
           .keep = options_.mask.keep_row(0, 0),
+          .alibi = options_.alibi,
           .dropout = drops ? options_.dropout : 0.0,
           .dropout_key = drops ? options_.random.key() : 0};
 }

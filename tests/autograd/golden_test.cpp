@@ -38,6 +38,7 @@
 #include "autograd/ops/reshape.h"
 #include "autograd/ops/residual_add.h"
 #include "autograd/ops/rms_norm.h"
+#include "autograd/ops/rotary.h"
 #include "autograd/ops/scale.h"
 #include "autograd/ops/select.h"
 #include "autograd/ops/sigmoid.h"
@@ -93,6 +94,7 @@ AttentionMask mask_of(In in) {
 AttentionOptions attention_options(In in) {
   AttentionOptions options{.num_heads = extent(in, "num_heads"), .mask = mask_of(in)};
   if (in.has("input/scale")) options.scale = in.number("scale");
+  if (in.has("input/alibi")) options.alibi = in.flag("alibi");
   return options;
 }
 
@@ -158,6 +160,12 @@ const std::map<std::string, Tensor (*)(In)> operations{
        return additive_attention(in["q"], in["k"], in["v"], in["w"], attention_options(in));
      }},
     {"head_linear", [](In in) { return head_linear(in["x"], in["weight"]); }},
+    {"rotary",
+     [](In in) {
+       return rotary(in["x"], {.num_heads = extent(in, "num_heads"),
+                               .base = in.number("base"),
+                               .first_position = index(in, "first_position")});
+     }},
     {"embedding", looked_up},
     {"cross_entropy",
      [](In in) {

@@ -314,11 +314,56 @@ def head_linears(file):
         operation(file, f"head_linear/{form}", head_linear, x=random(*x), weight=random(*weight))
 
 
+def alibi_slopes(heads):
+    """Of the reference implementation of Press et al. 2022."""
+    power = 2 ** math.floor(math.log2(heads))
+    slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    return slopes + (alibi_slopes(2 * power)[0::2][:heads - power] if heads > power else [])
+
+
+def alibi_attention(q, k, v, num_heads, alibi, **mask):
+    n_q, n_k = q.shape[1], k.shape[1]
+    distance = torch.arange(n_k)[None, :] - torch.arange(n_k - n_q, n_k)[:, None]
+    bias = -torch.tensor(alibi_slopes(num_heads))[:, None, None] * distance.abs()
+    may = attention_mask(n_q, n_k, **mask)
+    q, k, v = (x.unflatten(-1, (num_heads, -1)).transpose(1, 2) for x in (q, k, v))
+    y = F.scaled_dot_product_attention(q, k, v,
+                                       attn_mask=bias.masked_fill(~may[:, None], -math.inf))
+    return y.transpose(1, 2).flatten(2)
+
+
+def alibi_attentions(file):
+    for form, (n_q, n_k, heads, options) in {
+            "self": (4, 4, 2, {}), "three_heads": (4, 4, 3, {}),
+            "causal": (4, 4, 2, {"causal": True}), "padding": (4, 4, 2, {"lengths": [4, 2]}),
+            "last_queries": (2, 4, 2, {})}.items():
+        operation(file, f"attention/alibi_{form}", alibi_attention, q=random(2, n_q, 6),
+                  k=random(2, n_k, 6), v=random(2, n_k, 6), num_heads=heads, alibi=True, **options)
+
+
+def rotaries(file):
+    def rotary(x, num_heads, base, first_position):
+        pairs = torch.view_as_complex(x.unflatten(-1, (num_heads, -1, 2)))
+        d = 2 * pairs.shape[-1]
+        angles = torch.outer(first_position + torch.arange(x.shape[1]).double(),
+                             base ** (-torch.arange(0, d, 2) / d))
+        turned = pairs * torch.polar(torch.ones_like(angles), angles)[:, None]
+        return torch.view_as_real(turned).flatten(-3)
+
+    for form, (shape, options) in {
+            "one_head": ((2, 3, 6), {}), "heads": ((2, 3, 8), {"num_heads": 2}),
+            "long": ((1, 40, 4), {}), "later": ((1, 3, 4), {"first_position": 1000}),
+            "base": ((1, 3, 4), {"base": 100.0})}.items():
+        operation(file, f"rotary/{form}", rotary, x=random(*shape),
+                  **({"num_heads": 1, "base": 10000.0, "first_position": 0} | options))
+
+
 def main():
     file = GoldenFile(__file__)
     for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
                   attentions, lookups, losses, rearrangements, dropouts, projected_losses,
-                  gated_activations, other_norms, residual_sums, additive_attentions, head_linears):
+                  gated_activations, other_norms, residual_sums, additive_attentions, head_linears,
+                  alibi_attentions, rotaries):
         group(file)
     file.write()
 

@@ -37,6 +37,7 @@
 #include "autograd/ops/reshape.h"
 #include "autograd/ops/residual_add.h"
 #include "autograd/ops/rms_norm.h"
+#include "autograd/ops/rotary.h"
 #include "autograd/ops/scale.h"
 #include "autograd/ops/select.h"
 #include "autograd/ops/sigmoid.h"
@@ -161,6 +162,10 @@ Cases attention(std::size_t rows, std::size_t n) {
           {"attention with dropout",
            {keys, keys, keys},
            attend({.num_heads = 2, .dropout = 0.4, .random = dropping()})},
+          {"attention with linear biases",
+           {queries, keys, keys},
+           attend({.num_heads = 2, .alibi = true})},
+          {"rotary", {queries}, [](const Operands& o) { return rotary(o[0]); }},
           {"additive_attention", {queries, keys, keys, {2, n}}, [](const Operands& o) {
              return additive_attention(o[0], o[1], o[2], o[3],
                                        {.num_heads = 2, .mask = AttentionMask::causal()});
