@@ -3,8 +3,8 @@
 namespace tapestry {
 
 DecoderLayer::DecoderLayer(const Scope& scope, const TransformerOptions& o)
-    : self_attn_(scope / "self_attn", o),
-      cross_attn_(scope / "cross_attn", o),
+    : self_attn_(scope / "self_attn", o, AttentionRole::self),
+      cross_attn_(scope / "cross_attn", o, AttentionRole::cross),
       ff_(scope / "ff", o.d_model, o.d_ff, o.activation, o.activation_dropout_rate()),
       self_attn_residual_(scope / "self_attn_residual", o),
       cross_attn_residual_(scope / "cross_attn_residual", o),

@@ -3,7 +3,7 @@
 namespace tapestry {
 
 EncoderLayer::EncoderLayer(const Scope& scope, const TransformerOptions& o)
-    : self_attn_(scope / "self_attn", o),
+    : self_attn_(scope / "self_attn", o, AttentionRole::self),
       ff_(scope / "ff", o.d_model, o.d_ff, o.activation, o.activation_dropout_rate()),
       self_attn_residual_(scope / "self_attn_residual", o),
       ff_residual_(scope / "ff_residual", o) {}

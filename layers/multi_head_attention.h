@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "autograd/attention_mask.h"
@@ -13,36 +14,52 @@
 
 namespace tapestry {
 
-/// Multi-head attention [1]: head_h = Attention(Q W_q, K W_k, V W_v) on columns of width
-/// d_model / num_heads each; the heads side by side go through an output projection. Self-attention
-/// takes queries, keys and values from one sequence; attention of a decoder to an encoder takes
-/// queries from the decoder, keys and values from the encoder.
+/// Whose vectors the keys and values are: of the sequence that asks, or of another. Rotary
+/// positions, ALiBi and the window act within one sequence.
+enum class AttentionRole { self, cross };
+
+/// Multi-head attention [1]: head_h = Attention(Q W_q, K W_k, V W_v) on columns of width d_head
+/// each; the heads side by side go through an output projection. Self-attention takes queries, keys
+/// and values from one sequence; attention of a decoder to an encoder takes queries from the
+/// decoder, keys and values from the encoder.
 ///
-///   parameters  q_proj, k_proj, v_proj, out_proj: Linear (d_model -> d_model); of additive scores
-///               score.weight (num_heads, d_head), Glorot uniform; of bilinear ones score.weight
-///               (num_heads, d_head, d_head), normal with deviation 1 / d_head, so that scores
-///               start as large as scaled dot products
+/// Parameter-free attention has one head of the vectors as they are: softmax(X X^T) X.
+///
+///   parameters  q_proj, k_proj, v_proj: Linear (d_model -> num_heads * d_head); out_proj: Linear
+///               back to d_model; of additive scores score.weight (num_heads, d_head), Glorot
+///               uniform; of bilinear ones score.weight (num_heads, d_head, d_head), normal with
+///               deviation 1 / d_head, so that scores start as large as scaled dot products
 ///   call        queries (batch, n_q, d_model), memory (batch, n_k, d_model)
 ///               -> (batch, n_q, d_model)
-///   throws      ShapeError if d_model is no multiple of num_heads or shapes or mask do not fit
+///   throws      ShapeError if d_head is 0 and d_model no multiple of num_heads, or if shapes or
+///               mask do not fit; ValueError if parameter-free attention is to have several heads
+///               or a score with parameters
 ///
 /// [1] Vaswani et al. 2017, section 3.2.2.
 class MultiHeadAttention {
  public:
-  MultiHeadAttention(const Scope& scope, const TransformerOptions& options);
+  MultiHeadAttention(const Scope& scope, const TransformerOptions& options, AttentionRole role);
 
   Tensor operator()(const Tensor& queries, const Tensor& memory, const AttentionMask& mask,
                     const RandomStream& random) const;
 
  private:
-  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options) const;
+  struct Projections {
+    Projections(const Scope& scope, std::size_t d_model, std::size_t width);
+    Linear q, k, v, out;
+  };
+
+  AttentionOptions options_of_call(const AttentionMask& mask, const RandomStream& random) const;
+  /// Of projected queries, keys and values.
+  Tensor attend(Tensor q, Tensor k, const Tensor& v, const AttentionOptions& options) const;
 
   const std::string* path_;
-  std::size_t num_heads_;
-  double dropout_;
+  AttentionOptions options_;  // of every call
   AttentionScore score_;
-  Linear q_proj_, k_proj_, v_proj_, out_proj_;
-  Tensor score_weight_;  // absent where the score has no parameters
+  bool rotates_;
+  std::optional<AttentionMask> window_;
+  std::optional<Projections> projections_;  // none of parameter-free attention
+  Tensor score_weight_;                     // absent where the score has no parameters
 };
 
 }  // namespace tapestry

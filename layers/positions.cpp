@@ -25,29 +25,47 @@ Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype
   return Tensor::from({length, d_model}, table, dtype);
 }
 
+namespace {
+
+Tensor position_table(const Scope& scope, PositionKind kind, std::size_t max_length,
+                      std::size_t d_model, DType dtype) {
+  switch (kind) {
+    case PositionKind::sinusoidal:
+      return sinusoidal_positions(max_length, d_model, dtype);
+    case PositionKind::learned:
+      return scope.parameter("weight", {max_length, d_model},
+                             normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))));
+    case PositionKind::none:
+    case PositionKind::rotary:
+    case PositionKind::alibi:
+      return {};
+  }
+  throw ValueError("positions: unknown kind");
+}
+
+}  // namespace
+
 Positions::Positions(const Scope& scope, PositionKind kind, std::size_t max_length,
                      std::size_t d_model, DType dtype)
     : path_(&scope.path()),
-      table_(
-          kind == PositionKind::learned
-              ? scope.parameter("weight", {max_length, d_model},
-                                normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))
-              : sinusoidal_positions(max_length, d_model, dtype)) {}
+      max_length_(max_length),
+      d_model_(d_model),
+      table_(position_table(scope, kind, max_length, d_model, dtype)) {}
 
 Tensor Positions::operator()(const Tensor& x) const {
   const LayerPath here(*path_);
-  if (x.rank() != 3 || x.shape()[2] != table_.shape()[1]) {
+  if (x.rank() != 3 || x.shape()[2] != d_model_) {
     throw ShapeError(fmt::format("positions: x has shape {}, expected (batch, length, {})",
-                                 to_string(x.shape()), table_.shape()[1]));
+                                 to_string(x.shape()), d_model_));
   }
   const std::size_t length = x.shape()[1];
-  if (length > table_.shape()[0]) {
+  if (length > max_length_) {
     throw ShapeError(
         fmt::format("positions: the sequence has {} tokens, expected at most {} "
                     "(model.max_length)",
-                    length, table_.shape()[0]));
+                    length, max_length_));
   }
-  return add(x, slice(table_, 0, 0, length));
+  return table_ ? add(x, slice(table_, 0, 0, length)) : x;
 }
 
 }  // namespace tapestry

@@ -16,10 +16,10 @@ namespace tapestry {
 /// [1] Vaswani et al. 2017, section 3.5.
 Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype);
 
-/// Adds to each token vector the vector of its position.
+/// Adds to each token vector the vector of its position. Where positions come in elsewhere or not
+/// at all, it changes nothing, but refuses what is too long all the same.
 ///
-///   parameters  sinusoidal: none; learned: weight (max_length, d_model), normal with variance
-///               1 / d_model
+///   parameters  learned: weight (max_length, d_model), normal with variance 1 / d_model; else none
 ///   call        x (batch, length, d_model) -> the same shape
 ///   throws      ShapeError if x has another shape or length is greater than max_length
 class Positions {
@@ -30,7 +30,8 @@ class Positions {
 
  private:
   const std::string* path_;
-  Tensor table_;  // (max_length, d_model)
+  std::size_t max_length_, d_model_;
+  Tensor table_;  // (max_length, d_model), absent where nothing is added
 };
 
 }  // namespace tapestry

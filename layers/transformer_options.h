@@ -42,8 +42,21 @@ constexpr bool is_gated(Activation activation) {
 /// Translation".
 enum class AttentionScore { scaled_dot_product, dot_product, additive, bilinear };
 
-/// How a token learns where it stands: fixed sines and cosines, or one learned vector a position.
-enum class PositionKind { sinusoidal, learned };
+/// What attention is made of: heads with projections of their own [1]; or nothing but the vectors
+/// themselves, with weights softmax(X X^T) (scaled as the score says) and weights X as output.
+///
+/// [1] Vaswani et al. 2017, section 3.2.2.
+enum class AttentionKind { multi_head, parameter_free };
+
+/// How a token learns where it stands: by what is added to its vector (fixed sines and cosines, or
+/// one learned vector a position); not at all; or in self-attention, by a rotation of queries and
+/// keys [1] or by scores that fall with the distance [2].
+///
+/// [1] Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
+/// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input
+/// Length
+///     Extrapolation".
+enum class PositionKind { sinusoidal, learned, none, rotary, alibi };
 
 /// Which embeddings share one matrix: none; `target`, the target embedding and the output
 /// projection; `all`, the source embedding too (both sides then need one common vocabulary). A tied
@@ -66,9 +79,12 @@ enum class PoolingKind { class_token, mean };
 /// Sizes and choices of a model. The member initialisers are the defaults.
 struct TransformerOptions {
   ModelKind kind = ModelKind::seq2seq;
-  std::size_t d_model = 128;  ///< width of every token vector; a multiple of num_heads
+  std::size_t d_model = 128;  ///< width of every token vector
   std::size_t num_heads = 4;
+  AttentionKind attention = AttentionKind::multi_head;
   AttentionScore score = AttentionScore::scaled_dot_product;
+  std::size_t d_head = 0;  ///< width of a head; 0: d_model / num_heads, which must divide it
+  std::size_t window = 0;  ///< farthest position that self-attention sees; 0: all are seen
   std::size_t num_encoder_layers = 2;
   std::size_t num_decoder_layers = 2;
   std::size_t d_ff = 512;  ///< width between the two maps of a feed-forward block
@@ -104,6 +120,11 @@ inline TransformerOptions at_depth(TransformerOptions options, std::size_t layer
                                    std::size_t layers) {
   options.stochastic_depth *= static_cast<double>(layer) / static_cast<double>(layers);
   return options;
+}
+
+/// The width of a head of attention.
+inline std::size_t head_width(const TransformerOptions& options) {
+  return options.d_head != 0 ? options.d_head : options.d_model / options.num_heads;
 }
 
 }  // namespace tapestry

@@ -71,14 +71,21 @@ inline constexpr std::array choices_of<Activation>{
     Named{Activation::swiglu, "swiglu"},       Named{Activation::geglu, "geglu"}};
 
 template <>
+inline constexpr std::array choices_of<AttentionKind>{
+    Named{AttentionKind::multi_head, "multi_head"},
+    Named{AttentionKind::parameter_free, "parameter_free"}};
+
+template <>
 inline constexpr std::array choices_of<AttentionScore>{
     Named{AttentionScore::scaled_dot_product, "scaled_dot_product"},
     Named{AttentionScore::dot_product, "dot_product"}, Named{AttentionScore::additive, "additive"},
     Named{AttentionScore::bilinear, "bilinear"}};
 
 template <>
-inline constexpr std::array choices_of<PositionKind>{Named{PositionKind::sinusoidal, "sinusoidal"},
-                                                     Named{PositionKind::learned, "learned"}};
+inline constexpr std::array choices_of<PositionKind>{
+    Named{PositionKind::sinusoidal, "sinusoidal"}, Named{PositionKind::learned, "learned"},
+    Named{PositionKind::none, "none"}, Named{PositionKind::rotary, "rotary"},
+    Named{PositionKind::alibi, "alibi"}};
 
 template <>
 inline constexpr std::array choices_of<TiedEmbeddings>{Named{TiedEmbeddings::none, "none"},

@@ -147,13 +147,21 @@ void visit(V field, O& o) {
       only_for("model.kind", o.kind, {seq2seq, language_model, masked_language_model});
   const Use classifying = only_for("model.kind", o.kind, {classifier, vision_transformer});
   const Use seeing = only_for("model.kind", o.kind, {vision_transformer});
+  const Use with_heads = only_for("model.attention", o.attention, {AttentionKind::multi_head});
 
   field("kind", o.kind, Choice<ModelKind>(), "what the model is for");
   field("d_model", o.d_model, between(1, 65536),
-        "width of every token vector; a multiple of `num_heads`");
+        "width of every token vector; a multiple of `num_heads` where `d_head` is 0");
   field("num_heads", o.num_heads, between(1, 1024), "attention heads");
+  field("attention", o.attention, Choice<AttentionKind>(),
+        "heads with projections of their own, or weights softmax(X Xᵀ) and outputs weights·X with "
+        "no parameters at all");
   field("score", o.score, Choice<AttentionScore>(),
         "how well a query and a key fit: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
+  field("d_head", o.d_head, between(0, 65536), "width of a head; 0: `d_model` / `num_heads`",
+        with_heads);
+  field("window", o.window, between(0, kLongestSequence),
+        "farthest position that self-attention sees, on either side; 0: it sees all");
   field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), "layers that read", encoding);
   field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), "layers that write",
         decoding);

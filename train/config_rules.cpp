@@ -26,6 +26,8 @@ class Rules {
     check_files();
     check_heads();
     check_residual_scales();
+    check_parameter_free();
+    check_rotary();
     check_positions();
     check_patches();
     check_tied_embeddings();
@@ -44,6 +46,8 @@ class Rules {
   void check_pairs() const;
   void check_heads() const;
   void check_residual_scales() const;
+  void check_parameter_free() const;
+  void check_rotary() const;
   void check_positions() const;
   void check_patches() const;
   void check_tied_embeddings() const;
@@ -174,11 +178,13 @@ void Rules::check_pairs() const {
 void Rules::check_heads() const {
   const std::size_t width = config_.model.d_model;
   const std::size_t heads = config_.model.num_heads;
+  const bool own_width = config_.model.d_head != 0;
+  if (own_width || config_.model.attention != AttentionKind::multi_head) return;
   if (width % heads == 0) return;
   const std::size_t below = width - width % heads;
   const std::string nearest =
       below == 0 ? fmt::format("{}", heads) : fmt::format("{} or {}", below, below + heads);
-  refuse({"model.d_model", "model.num_heads"},
+  refuse({"model.d_model", "model.num_heads", "model.d_head", "model.attention"},
          fmt::format("`d_model` is {}, not a multiple of `num_heads` ({})", width, heads),
          fmt::format("set `d_model` to {}", nearest));
 }
@@ -188,6 +194,42 @@ void Rules::check_residual_scales() const {
   refuse({"model.skip_scale", "model.sublayer_scale"},
          "`skip_scale` and `sublayer_scale` are both 0: nothing would pass through a layer",
          "set one of them to more than 0");
+}
+
+void Rules::check_parameter_free() const {
+  const TransformerOptions& model = config_.model;
+  if (model.attention != AttentionKind::parameter_free) return;
+  if (model.num_heads != 1) {
+    refuse(
+        {"model.attention", "model.num_heads"},
+        fmt::format("`attention: parameter_free` has one head, `num_heads` is {}", model.num_heads),
+        "set `num_heads` to 1");
+  }
+  if (model.score == AttentionScore::additive || model.score == AttentionScore::bilinear) {
+    refuse({"model.score", "model.attention"},
+           fmt::format("`score: {}` has parameters, `attention: parameter_free` has none",
+                       choice_name(model.score)),
+           "set `score` to scaled_dot_product or dot_product, or `attention` to multi_head");
+  }
+}
+
+void Rules::check_rotary() const {
+  const TransformerOptions& model = config_.model;
+  if (model.positions != PositionKind::rotary) return;
+  const bool width_is_wrong_anyway = model.d_head == 0 && model.d_model % model.num_heads != 0;
+  if (!width_is_wrong_anyway && head_width(model) % 2 != 0) {
+    refuse({"model.positions", "model.d_head", "model.d_model", "model.num_heads"},
+           fmt::format("`positions: rotary` turns pairs of numbers, a head's width is {}",
+                       head_width(model)),
+           fmt::format("set `{}` to {}",
+                       model.attention == AttentionKind::multi_head ? "d_head" : "d_model",
+                       head_width(model) + 1));
+  }
+  if (model.score == AttentionScore::additive) {
+    refuse({"model.score", "model.positions"},
+           "`positions: rotary` works through dot products, `score: additive` has none",
+           "set `score` to scaled_dot_product, dot_product or bilinear, or choose other positions");
+  }
 }
 
 void Rules::check_positions() const {

@@ -91,7 +91,8 @@ AttentionMask mask_of(const Golden& in) {
 
 void check_attention(const std::string& name, const std::string& memory) {
   in_both("layers.txt", name, [&](LayerCase& c) {
-    const MultiHeadAttention layer(c.scope("attn"), {.d_model = 4, .num_heads = 2, .dropout = 0.0});
+    const MultiHeadAttention layer(c.scope("attn"), {.d_model = 4, .num_heads = 2, .dropout = 0.0},
+                                   AttentionRole::self);
     const AttentionMask mask = mask_of(c.golden);
     c.check([&](Golden& in) { return layer(in["x"], in[memory], mask, {}); });
     const AttentionRecorder recorder;

@@ -92,6 +92,17 @@ TEST_CASE("learned positions start with variance 1 / d_model") {
   CHECK(squares / 300 == doctest::Approx(1.0).epsilon(0.02));
 }
 
+TEST_CASE("positions that come in elsewhere or nowhere change nothing and have no parameters") {
+  for (const PositionKind kind : {PositionKind::none, PositionKind::rotary, PositionKind::alibi}) {
+    Parameters parameters(DType::float64, 1);
+    const Positions layer = make(parameters, kind, 5, 4);
+    CHECK(parameters.list().empty());
+    const Tensor x = random_leaf({2, 3, 4}, 1);
+    CHECK(values_of(layer(x)) == values_of(x));
+    CHECK(gradient_error([&] { return layer(x); }, {x}) < 1e-6);
+  }
+}
+
 TEST_CASE("the gradients of positions agree with differences") {
   for (const PositionKind kind : {PositionKind::sinusoidal, PositionKind::learned}) {
     Parameters parameters(DType::float64, 1);
@@ -102,7 +113,8 @@ TEST_CASE("the gradients of positions agree with differences") {
 }
 
 TEST_CASE("a sequence of the greatest length passes and one token more is refused") {
-  for (const PositionKind kind : {PositionKind::sinusoidal, PositionKind::learned}) {
+  for (const PositionKind kind : {PositionKind::sinusoidal, PositionKind::learned,
+                                  PositionKind::none, PositionKind::rotary, PositionKind::alibi}) {
     Parameters parameters(DType::float32, 1);
     const Positions layer = make(parameters, kind, 5, 2);
     CHECK(layer(Tensor::zeros({1, 5, 2}, DType::float32)).shape() == Shape{1, 5, 2});

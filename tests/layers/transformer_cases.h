@@ -63,6 +63,16 @@ inline std::vector<TransformerOptions> every_choice() {
   gated.stochastic_depth = 0.1;
   plain.skip_scale = 0.5;
   plain.sublayer_scale = 2.0;
+  TransformerOptions turned = with(pre, relu, rotary, Tied::none, 0.0);
+  turned.score = AttentionScore::bilinear;
+  turned.d_head = 6;
+  TransformerOptions slanted = with(post, Activation::gelu, alibi, Tied::target, 0.3);
+  slanted.score = AttentionScore::additive;
+  slanted.window = 2;
+  TransformerOptions bare = with(pre, Activation::gelu, PositionKind::none, Tied::none, 0.0);
+  bare.attention = AttentionKind::parameter_free;
+  bare.score = AttentionScore::dot_product;
+  bare.num_heads = 1;
   return {gated,
           plain,
           with(pre, geglu, sinusoidal, Tied::target, 0.0),
@@ -70,7 +80,10 @@ inline std::vector<TransformerOptions> every_choice() {
           with(post, relu, learned, Tied::none, 0.0),
           with(pre, Activation::gelu, learned, Tied::all, 0.0),
           with(post, Activation::gelu_tanh, sinusoidal, Tied::all, 0.3),
-          with(pre, Activation::gelu_tanh, sinusoidal, Tied::none, 0.3)};
+          with(pre, Activation::gelu_tanh, sinusoidal, Tied::none, 0.3),
+          turned,
+          slanted,
+          bare};
 }
 
 /// The batch with `columns` more columns of padding, filled with `id`.

@@ -24,7 +24,7 @@ MODELS = [
      "model.tie_embeddings=all", "train.label_smoothing=0.1"],
     # Without padding, where all gradients of the last rows are 0.
     ["model.norm=pre", "model.activation=gelu_tanh", "model.dropout=0",
-     "model.score=bilinear",
+     "model.score=bilinear", "model.d_head=6", "model.positions=rotary",
      "model.tie_embeddings=target", "train.label_smoothing=0.1", "data.min_length=6"],
     ["model.norm=post", "model.activation=swiglu", "model.dropout=0.2",
      "model.normalization=rms_norm", "model.skip_scale=0.5", "model.stochastic_depth=0.3"],

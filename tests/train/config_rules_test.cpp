@@ -50,6 +50,48 @@ TEST_CASE("something has to pass through a layer") {
   CHECK(problems_of("model:\n  sublayer_scale: 0\n").empty());
 }
 
+TEST_CASE("heads with a width of their own need not divide d_model") {
+  CHECK(problems_of("model:\n  d_model: 130\n  d_head: 32\n").empty());
+  CHECK(problems_of("model:\n  d_model: 130\n  d_head: 0\n").find("multiple") != std::string::npos);
+}
+
+TEST_CASE("parameter-free attention has one head, no width of its own and no score to learn") {
+  const std::string bare = "model:\n  attention: parameter_free\n";
+  CHECK(problems_of(bare) ==
+        "c:2:3: `attention: parameter_free` has one head, `num_heads` is 4\n"
+        "    attention: parameter_free\n"
+        "    ^~~~~~~~~\n"
+        "hint: set `num_heads` to 1");
+  CHECK(problems_of(bare + "  num_heads: 1\n").empty());
+  CHECK(problems_of(bare + "  num_heads: 1\n  score: dot_product\n").empty());
+  CHECK(problems_of(bare + "  num_heads: 1\n  score: additive\n") ==
+        "c:4:3: `score: additive` has parameters, `attention: parameter_free` has none\n"
+        "    score: additive\n"
+        "    ^~~~~\n"
+        "hint: set `score` to scaled_dot_product or dot_product, or `attention` to multi_head");
+  CHECK(problems_of(bare + "  num_heads: 1\n  d_head: 64\n")
+            .ends_with("hint: remove `d_head`, or set `model.attention` to multi_head"));
+  CHECK(problems_of(bare + "  num_heads: 1\n  d_model: 130\n").empty());
+}
+
+TEST_CASE("rotary positions turn pairs, and work through dot products") {
+  const std::string rotary = "model:\n  positions: rotary\n";
+  CHECK(problems_of(rotary).empty());
+  CHECK(problems_of(rotary + "  d_head: 5\n") ==
+        "c:2:3: `positions: rotary` turns pairs of numbers, a head's width is 5\n"
+        "    positions: rotary\n"
+        "    ^~~~~~~~~\n"
+        "hint: set `d_head` to 6");
+  CHECK(problems_of(rotary + "  attention: parameter_free\n  num_heads: 1\n  d_model: 7\n")
+            .ends_with("hint: set `d_model` to 8"));
+  CHECK(problems_of(rotary + "  score: additive\n") ==
+        "c:3:3: `positions: rotary` works through dot products, `score: additive` has none\n"
+        "    score: additive\n"
+        "    ^~~~~\n"
+        "hint: set `score` to scaled_dot_product, dot_product or bilinear, or choose other "
+        "positions");
+}
+
 TEST_CASE("a contradiction that an override brings in is placed on the command line") {
   CHECK(problems_of("train:\n  steps: 9\n", {"model.num_heads=3"}) ==
         "command line: model.num_heads=3: `d_model` is 128, not a multiple of `num_heads` (3)\n"

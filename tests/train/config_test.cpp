@@ -176,7 +176,7 @@ TEST_CASE("a missing value, a list or a map in place of a value is refused") {
         "    norm: [pre]\n"
         "          ^\n"
         "hint: write one value\n"
-        "c.yaml:5:14: expected sinusoidal or learned, found a map\n"
+        "c.yaml:5:14: expected sinusoidal, learned, none, rotary or alibi, found a map\n"
         "    positions: {a: b}\n"
         "               ^\n"
         "hint: write one value");
