@@ -24,6 +24,7 @@ namespace tapestry {
 namespace {
 
 const std::string parameters_group = "parameters/";
+const std::string buffers_group = "buffers/";
 const std::string optimizer_group = "optimizer/";
 
 StoredShape stored_shape(const Tensor& tensor) {
@@ -91,6 +92,11 @@ class Assignments {
   const Snapshot& snapshot_;
   std::vector<NamedTensor> targets_;
 };
+
+void add_model(Assignments& assignments, const Model& model) {
+  assignments.add_group(parameters_group, model.parameters.list());
+  assignments.add_group(buffers_group, model.parameters.buffers());
+}
 
 Vocabulary vocabulary_of(const Snapshot& snapshot, const char* path) {
   try {
@@ -191,6 +197,9 @@ Snapshot make_snapshot(const RunParts& run) {
   for (const NamedTensor& parameter : run.model.parameters) {
     put_tensor(snapshot, parameters_group + parameter.name, parameter.tensor);
   }
+  for (const NamedTensor& buffer : run.model.parameters.buffers()) {
+    put_tensor(snapshot, buffers_group + buffer.name, buffer.tensor);
+  }
   for (const NamedTensor& tensor : run.optimizer.state()) {
     put_tensor(snapshot, optimizer_group + tensor.name, tensor.tensor);
   }
@@ -202,7 +211,7 @@ Snapshot make_snapshot(const RunParts& run) {
 
 void restore(const Snapshot& snapshot, const RunParts& run) {
   Assignments assignments(snapshot);
-  assignments.add_group(parameters_group, run.model.parameters.list());
+  add_model(assignments, run.model);
   assignments.add_group(optimizer_group, run.optimizer.state(), "steps");
   TrainingState state = state_of(snapshot);
   const auto optimizer_steps = snapshot.get_scalar<std::uint64_t>("optimizer/steps");
@@ -263,9 +272,9 @@ TrainedModel load_model(const Snapshot& snapshot) {
   auto model = std::make_unique<Model>(
       config.model, network_sizes(config, codec.source_vocabulary(), codec.target_vocabulary()),
       config.train.dtype, config.train.seed);
-  Assignments parameters(snapshot);
-  parameters.add_group(parameters_group, model->parameters.list());
-  parameters.carry_out();
+  Assignments assignments(snapshot);
+  add_model(assignments, *model);
+  assignments.carry_out();
   return {.config = std::move(config),
           .codec = std::move(codec),
           .model = std::move(model),

@@ -110,6 +110,7 @@ bool Trainer::out_of_patience() const {
 
 std::uint64_t Trainer::checkpoint_bytes() const {
   std::uint64_t values = model_.parameters.num_values();
+  for (const NamedTensor& buffer : model_.parameters.buffers()) values += buffer.tensor.size();
   for (const NamedTensor& tensor : optimizer_->state()) values += tensor.tensor.size();
   return values * bytes_per_element(config_.train.dtype);
 }
@@ -216,6 +217,7 @@ double Trainer::gradient_norm() const {
 void Trainer::update_weights(double learning_rate, double gradient_norm) {
   const ProfileScope scope("optimizer step", Phase::other);
   optimizer_->step(learning_rate, clip_factor(gradient_norm, config_.optimizer.clip_norm));
+  model_.parameters.commit_buffers();
 }
 
 void Trainer::finish_step(const StepLoss& loss, StepReport report) {
@@ -393,6 +395,9 @@ std::optional<std::string> Trainer::non_finite_state() const {
   };
   for (const NamedTensor& parameter : model_.parameters) {
     if (!is_finite(parameter.tensor)) return text(parameter.name);
+  }
+  for (const NamedTensor& buffer : model_.parameters.buffers()) {
+    if (!is_finite(buffer.tensor)) return text(buffer.name);
   }
   for (const NamedTensor& tensor : optimizer_->state()) {
     if (!is_finite(tensor.tensor)) return text("optimizer/" + tensor.name);

@@ -86,6 +86,8 @@ TEST_CASE("the configs of the generated tasks load, each with its task") {
   CHECK(load_config(kFolder + "reverse.yaml").data.task == TaskKind::reverse);
   CHECK(load_config(kFolder + "sort.yaml").data.task == TaskKind::sort);
   CHECK(load_config(kFolder + "toy_translation.yaml").data.task == TaskKind::toy_translation);
+  CHECK(load_config(kFolder + "toy_masked.yaml").data.task == TaskKind::toy_sentences);
+  CHECK(load_config(kFolder + "toy_agreement.yaml").data.task == TaskKind::toy_agreement);
   CHECK(load_config(kFolder + "copy.yaml").train.run_dir == "runs/copy");
 }
 
@@ -107,9 +109,25 @@ TEST_CASE("the config for parallel text asks for the files, and loads with them"
   CHECK(config.data.test_target == "/f");
 }
 
+TEST_CASE("the configs for a text and for images load, each with its kind of model") {
+  CHECK(load_config(kFolder + "shakespeare_char.yaml").model.kind == ModelKind::language_model);
+  CHECK(load_config(kFolder + "digits_vit.yaml").model.kind == ModelKind::vision_transformer);
+}
+
+TEST_CASE("a model that is fine-tuned has the sizes of the one that it begins with") {
+  const TransformerOptions masked = load_config(kFolder + "toy_masked.yaml").model;
+  const TransformerOptions fine = load_config(kFolder + "toy_agreement.yaml").model;
+  CHECK(fine.d_model == masked.d_model);
+  CHECK(fine.num_encoder_layers == masked.num_encoder_layers);
+  CHECK(fine.d_ff == masked.d_ff);
+  CHECK(fine.max_length == masked.max_length);
+  CHECK(fine.positions == masked.positions);
+}
+
 TEST_CASE("every key in the configs has a comment that names its true default") {
   for (const char* name :
-       {"copy.yaml", "reverse.yaml", "sort.yaml", "toy_translation.yaml", "parallel.yaml"}) {
+       {"copy.yaml", "reverse.yaml", "sort.yaml", "toy_translation.yaml", "parallel.yaml",
+        "shakespeare_char.yaml", "digits_vit.yaml", "toy_masked.yaml", "toy_agreement.yaml"}) {
     check_comments(name);
   }
 }

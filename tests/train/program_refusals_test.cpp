@@ -24,9 +24,9 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   };
   check({}, "A subcommand is required\nhint: see `tapestry --help`");
   check({"trian", "tiny.yaml"}, "unknown command `trian`\nhint: did you mean `train`?");
-  check(
-      {"help"},
-      "unknown command `help`\nhint: use train, evaluate, translate, generate, gradcheck, check or inspect");
+  check({"help"},
+        "unknown command `help`\nhint: use train, evaluate, translate, generate, gradcheck, check "
+        "or inspect");
   check({"train"}, "CONFIG or --resume RUN is required\nhint: see `tapestry train --help`");
   check({"evaluate"}, "RUN is required\nhint: see `tapestry evaluate --help`");
   check({"train", "tiny.yaml", "--frsh"},

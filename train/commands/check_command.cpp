@@ -25,6 +25,7 @@ Subject subject_of(const ConfiguredModel& configured) {
   return {.copy = [&](DType dtype) { return examined(configured.with_dtype(dtype)); },
           .dtype = configured.config.train.dtype,
           .trained = configured.trained,
+          .has_averages = !configured.model->parameters.buffers().empty(),
           .vocabulary = sizes.target,
           .causal = configured.model->network->causal(),
           .max_source_length = reads_source ? model.max_length : 0,

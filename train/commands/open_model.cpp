@@ -25,17 +25,24 @@ bool is_run_or_checkpoint(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored) || path.extension() == ".h5";
 }
 
+/// Both lists are of the same tensors in the same order.
+void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    Tensor target = to[i].tensor;
+    const Tensor values = from[i].tensor.copied(target.dtype());
+    dispatch(target.dtype(), [&]<class T>() {
+      std::ranges::copy(values.values<T>(), target.mutable_values<T>().begin());
+    });
+  }
+}
+
 std::unique_ptr<Model> copy_of(const Model& model, const Config& config,
                                const ParallelCorpus& corpus, DType dtype) {
   auto copy = std::make_unique<Model>(
       config.model, network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary),
       dtype, config.train.seed);
-  for (NamedTensor to : copy->parameters) {
-    const Tensor from = model.parameters.find(to.name)->tensor.copied(dtype);
-    dispatch(dtype, [&]<class T>() {
-      std::ranges::copy(from.values<T>(), to.tensor.mutable_values<T>().begin());
-    });
-  }
+  copy_values(model.parameters.list(), copy->parameters.list());
+  copy_values(model.parameters.buffers(), copy->parameters.buffers());
   return copy;
 }
 

@@ -23,6 +23,9 @@ PropertyResult first_loss(const Subject& subject) {
   const ExaminedModel model = subject.copy(DType::float64);
   const double loss = loss_of(model, subject.batch, {.label_smoothing = subject.label_smoothing});
   if (subject.trained) return not_asked(fmt::format("loss {:.3f} of a trained model", loss));
+  if (subject.has_averages) {
+    return not_asked(fmt::format("loss {:.3f} by running averages that have seen nothing", loss));
+  }
   const double even = std::log(static_cast<double>(subject.vocabulary));
   const std::string text = fmt::format("loss {:.3f}, ln({}) is {:.3f}, allowed {:.3g} more or less",
                                        loss, subject.vocabulary, even, allowed(subject));

@@ -15,6 +15,7 @@ struct Subject {
   std::function<ExaminedModel(DType)> copy;  ///< a model with values of its own, no gradients yet
   DType dtype;                               ///< in which it is trained
   bool trained;                              ///< false for initial values
+  bool has_averages;                         ///< running ones, which are taken for inference
   std::size_t vocabulary;                    ///< target entries
   bool causal;                               ///< no logits depend on target tokens behind theirs
   std::size_t max_source_length;             ///< tokens that the model has places for

@@ -29,6 +29,7 @@ inline Subject tiny_subject(const Change& change = {}, const Config& config = ti
   return {.copy = copy,
           .dtype = config.train.dtype,
           .trained = false,
+          .has_averages = false,
           .vocabulary = sizes.target,
           .causal = true,
           .max_source_length = config.model.max_length,
