@@ -16,12 +16,12 @@ data:
   validation_size: 0
   test_size: 0
 model:
-  d_model: 16
-  d_ff: 24
+  d_model: 64
+  d_ff: 128
   max_length: 24
 """
 
-SIZES = {"num_heads": ["1", "2"], "d_head": ["0", "6"], "window": ["0", "2"]}
+SIZES = {"num_heads": ["1", "4"], "d_head": ["0", "24"], "window": ["0", "8"]}
 CHOICES = {
     "attention": ["multi_head", "parameter_free"],
     "score": ["scaled_dot_product", "dot_product", "additive", "bilinear"],

@@ -14,13 +14,11 @@
 namespace tapestry {
 namespace {
 
-/// Labels that are the highest score of their row of logits.
+/// Labels that are the highest score of their row of logits; where there is none, nothing is.
 std::size_t count_hits(const Tensor& logits, const std::vector<std::int32_t>& labels) {
   const std::vector<std::int32_t> best = largest_of_rows(logits);
   std::size_t hits = 0;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    hits += labels[i] != no_label && best[i] == labels[i] ? 1 : 0;
-  }
+  for (std::size_t i = 0; i < labels.size(); ++i) hits += best[i] == labels[i] ? 1 : 0;
   return hits;
 }
 

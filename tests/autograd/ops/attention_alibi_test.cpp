@@ -103,11 +103,14 @@ TEST_CASE("under a causal mask ALiBi is the paper's bias, which grows with the k
   const auto weights =
       values_of(attention_weights(x, x, {.mask = AttentionMask::causal(), .alibi = true}));
   const auto plain = values_of(attention_weights(x, x, {.mask = AttentionMask::causal()}));
+  const auto lifted = [](std::size_t j) {
+    return std::exp(std::exp2(-8) * static_cast<double>(j));
+  };
   for (std::size_t i = 0; i < 5; ++i) {
     double sum = 0.0;
-    for (std::size_t j = 0; j <= i; ++j) sum += plain[i * 5 + j] * std::exp(std::exp2(-8) * j);
+    for (std::size_t j = 0; j <= i; ++j) sum += plain[i * 5 + j] * lifted(j);
     for (std::size_t j = 0; j < 5; ++j) {
-      const double expected = plain[i * 5 + j] * std::exp(std::exp2(-8) * j) / sum;
+      const double expected = plain[i * 5 + j] * lifted(j) / sum;
       CHECK(weights[i * 5 + j] == doctest::Approx(expected).epsilon(1e-12));
     }
   }
