@@ -1,6 +1,6 @@
 #include "data/characters.h"
 
-#include <string_view>
+#include "data/utf8.h"
 
 namespace tapestry {
 
@@ -43,6 +43,15 @@ bool joins_digits(char32_t code_point) { return contains(U".,:", code_point); }
 
 bool is_control(char32_t code_point) {
   return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
+}
+
+bool is_blank(std::string_view text) {
+  for (std::size_t position = 0; position < text.size();) {
+    const Utf8Character character = character_at(text, position);
+    if (kind_of(character.code_point) != CharacterKind::space) return false;
+    position += character.bytes.size();
+  }
+  return true;
 }
 
 }  // namespace tapestry

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 namespace tapestry {
 
 /// What a tokenizer sees in a character.
@@ -18,5 +20,8 @@ bool joins_digits(char32_t code_point);
 
 /// A character that a terminal obeys instead of showing it: C0, DEL, C1.
 bool is_control(char32_t code_point);
+
+/// Whether a valid UTF-8 text is empty or white space alone.
+bool is_blank(std::string_view text);
 
 }  // namespace tapestry

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "data/error.h"
+#include "data/escape.h"
 
 namespace tapestry {
 
@@ -31,13 +32,18 @@ bool comes_before(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+bool can_be_class(std::string_view label) {
+  return !label.empty() && label.find_first_of(" \t\n\v\f\r") == std::string_view::npos &&
+         !is_special_symbol(label);
+}
+
 Vocabulary class_names(const std::vector<std::string>& labels, std::string_view name) {
   std::vector<std::string> different = labels;
   std::ranges::sort(different, comes_before);
   different.erase(std::ranges::unique(different).begin(), different.end());
   if (different.size() >= 2) return Vocabulary(different);
   throw DataError(fmt::format("{}: every example has the label {}, expected two or more classes",
-                              name, different.empty() ? "" : different.front()),
+                              name, excerpt(different.empty() ? "" : different.front())),
                   "name a file with examples of every class");
 }
 

@@ -22,12 +22,17 @@ class Fingerprint {
     hash_.add(ids.data(), ids.size() * sizeof(std::int32_t));
   }
 
+  void add(const std::vector<float>& values) {
+    add_length(values.size());
+    hash_.add(values.data(), values.size() * sizeof(float));
+  }
+
   void add(const std::vector<SentencePair>& pairs) {
     add_length(pairs.size());
     for (const SentencePair& pair : pairs) {
       add(pair.source);
       add(pair.target);
-      if (!pair.pixels.empty()) hash_.add(pair.pixels.data(), pair.pixels.size() * sizeof(float));
+      if (!pair.pixels.empty()) add(pair.pixels);
     }
   }
 

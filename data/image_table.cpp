@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "data/characters.h"
 #include "data/class_names.h"
 #include "data/error.h"
 #include "data/escape.h"
@@ -43,11 +43,19 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
-std::optional<float> number_in(std::string_view field) {
-  float number = 0.0F;
+/// What a field says as a number; NaN if it is none, or one that float64 does not have.
+double number_in(std::string_view field) {
+  double number = 0.0;
   const auto [rest, error] = std::from_chars(field.data(), field.data() + field.size(), number);
   const bool whole = error == std::errc() && rest == field.data() + field.size();
-  return whole && std::isfinite(number) ? std::optional(number) : std::nullopt;
+  return whole ? number : std::nan("");
+}
+
+/// Whether a field is a number, be it infinite, NaN or out of range.
+bool looks_like_number(std::string_view field) {
+  double number = 0.0;
+  const auto [rest, error] = std::from_chars(field.data(), field.data() + field.size(), number);
+  return error != std::errc::invalid_argument && rest == field.data() + field.size();
 }
 
 /// Reads the lines of one file.
@@ -67,7 +75,7 @@ class TableReader {
              "see data.image_height, data.image_width and data.image_channels");
     }
     LabelledImage image{.line = line, .label = std::string(fields.back()), .pixels = {}};
-    if (image.label.empty() || image.label.find(' ') != std::string::npos) {
+    if (!can_be_class(image.label)) {
       refuse(line, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
              "the last field of a line is its label");
     }
@@ -77,12 +85,10 @@ class TableReader {
 
  private:
   float pixel(std::size_t line, std::size_t i, std::string_view field) const {
-    const auto number = number_in(field);
-    if (!number) {
-      refuse(line, fmt::format("\"{}\" in field {}, expected a number", excerpt(field), i + 1),
-             "every field but the last is the value of a pixel");
-    }
-    return static_cast<float>(static_cast<double>(*number) / maximum_);
+    const auto value = static_cast<float>(number_in(field) / maximum_);
+    if (std::isfinite(value)) return value;
+    refuse(line, fmt::format("\"{}\" in field {}, expected a number", excerpt(field), i + 1),
+           "every field but the last is the value of a pixel");
   }
 
   [[noreturn]] void refuse(std::size_t line, const std::string& found, const char* hint) const {
@@ -94,11 +100,9 @@ class TableReader {
   double maximum_;
 };
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t") == std::string_view::npos;
+bool is_heading(std::string_view line) {
+  return std::ranges::none_of(fields_of(line), looks_like_number);
 }
-
-bool is_heading(std::string_view line) { return !number_in(fields_of(line).front()); }
 
 ImageFile read(const char* key, const std::string& file, const std::filesystem::path& base,
                const DataOptions& options, ParallelCorpus& corpus) {

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "data/characters.h"
 #include "data/class_names.h"
 #include "data/codec.h"
 #include "data/error.h"
@@ -31,13 +31,9 @@ struct LabelledFile {
   std::vector<LabelledLine> lines;
 };
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t") == std::string_view::npos;
-}
-
 LabelledLine parse(const std::string& name, std::size_t number, const std::string& line) {
   const std::size_t tab = line.find('\t');
-  const auto refuse = [&](const char* found) {
+  const auto refuse = [&](const std::string& found) {
     throw DataError(
         fmt::format("{}:{}: found {}, expected a label, a tab and a sentence", name, number, found),
         format_hint);
@@ -46,7 +42,9 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
   LabelledLine labelled{
       .number = number, .label = line.substr(0, tab), .sentence = line.substr(tab + 1)};
   if (is_blank(labelled.label)) refuse("no label before the tab");
-  if (labelled.label.find(' ') != std::string::npos) refuse("a label with a space in it");
+  if (!can_be_class(labelled.label)) {
+    refuse(fmt::format("the label {}, which is no single word", excerpt(labelled.label)));
+  }
   if (is_blank(labelled.sentence)) refuse("no sentence behind the tab");
   return labelled;
 }
@@ -72,7 +70,7 @@ Vocabulary words_of(const LabelledFile& file, const Tokenizer& tokenizer,
                     const DataOptions& options) {
   WordCounter counter;
   for (const LabelledLine& line : file.lines) counter.add(split(tokenizer, line.sentence));
-  return counter.vocabulary(options.min_frequency, options.max_vocabulary);
+  return frequent_words(counter, options);
 }
 
 Vocabulary classes_of(const LabelledFile& file) {

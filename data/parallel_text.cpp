@@ -12,7 +12,6 @@
 #include "data/escape.h"
 #include "data/text_file.h"
 #include "data/tokenizer.h"
-#include "data/utf8.h"
 #include "data/word_counter.h"
 
 namespace tapestry {
@@ -47,15 +46,6 @@ FilePair file_pair(const std::string& part, const std::string& source, const std
         fmt::format("set both data.{0}_source and data.{0}_target", part));
   }
   return {part, base / source, base / target};
-}
-
-bool is_blank(const std::string& line) {
-  for (std::size_t position = 0; position < line.size();) {
-    const Utf8Character character = character_at(line, position);
-    if (kind_of(character.code_point) != CharacterKind::space) return false;
-    position += character.bytes.size();
-  }
-  return true;
 }
 
 /// The first line that is certain to have no partner, from 1: one of the two is blank there, or
@@ -161,14 +151,6 @@ TextPairs read_training_pairs(const FilePair& files, const DataOptions& options,
 void count_words(WordCounter& counter, const std::vector<std::string>& sentences,
                  const WordTokenizer& tokenizer) {
   for (const std::string& sentence : sentences) counter.add(tokenizer.split(sentence));
-}
-
-Vocabulary frequent_words(const WordCounter& counter, const DataOptions& options) {
-  Vocabulary vocabulary = counter.vocabulary(options.min_frequency, options.max_vocabulary);
-  if (vocabulary.size() > first_word_id) return vocabulary;
-  throw DataError(fmt::format("vocabulary: no word occurs {} times in the training text",
-                              options.min_frequency),
-                  "lower data.min_frequency");
 }
 
 void build_vocabularies(const TextPairs& training, const DataOptions& options,

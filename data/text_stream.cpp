@@ -46,7 +46,7 @@ Vocabulary vocabulary_of(std::span<const std::string> lines, const Tokenizer& to
                          const DataOptions& options) {
   WordCounter counter;
   for (const std::string& line : lines) counter.add(tokens_of(line, tokenizer));
-  return counter.vocabulary(options.min_frequency, options.max_vocabulary);
+  return frequent_words(counter, options);
 }
 
 Ids encode(std::span<const std::string> lines, const Tokenizer& tokenizer,
@@ -68,12 +68,11 @@ std::vector<SentencePair> stretches(std::span<const std::int32_t> ids, std::size
   return cut;
 }
 
-std::vector<SentencePair> require_some(std::vector<SentencePair> cut, const std::string& part,
-                                       const std::string& name) {
-  if (!cut.empty()) return cut;
+[[noreturn]] void refuse_short(const std::string& part, const std::string& name,
+                               const char* hint = "name a file with more text") {
   throw DataError(fmt::format("{}: found fewer than 2 tokens for {}, expected something to predict",
                               name, part),
-                  "name a file with more text");
+                  hint);
 }
 
 /// Line from which on the text is held out: where `share` of the lines' bytes are left.
@@ -98,6 +97,7 @@ ParallelCorpus load_text_stream(const DataOptions& options, const std::filesyste
   const auto all = std::span(text.lines);
   const std::size_t end =
       has_own ? all.size() : first_held_out(text.lines, options.validation_share);
+  if (end == 0) refuse_short("training", text.name);
   const Vocabulary vocabulary =
       fixed != nullptr ? fixed->source : vocabulary_of(all.first(end), tokenizer, options);
   corpus.source_vocabulary = corpus.target_vocabulary = vocabulary;
@@ -105,14 +105,23 @@ ParallelCorpus load_text_stream(const DataOptions& options, const std::filesyste
   const auto cut = [&](std::span<const std::string> lines) {
     return stretches(encode(lines, tokenizer, vocabulary), options.context);
   };
-  corpus.train = require_some(cut(all.first(end)), "training", text.name);
-  corpus.validation = cut(all.subspan(end));
+  corpus.train = cut(all.first(end));
+  if (corpus.train.empty()) refuse_short("training", text.name);
   const auto load = [&](const char* key, const std::string& file, const std::string& part) {
     const Text own = read(key, file, base, corpus);
-    return require_some(cut(own.lines), part, own.name);
+    auto examples = cut(own.lines);
+    if (examples.empty()) refuse_short(part, own.name);
+    return examples;
   };
   if (has_own) {
     corpus.validation = load("data.validation_text", options.validation_text, "validation");
+  } else {
+    corpus.validation = cut(all.subspan(end));
+    if (corpus.validation.empty() && options.validation_share > 0.0) {
+      refuse_short(
+          "validation", text.name,
+          "name a file with more lines, or raise data.validation_share; 0 holds nothing out");
+    }
   }
   if (!options.test_text.empty()) {
     corpus.test = load("data.test_text", options.test_text, "testing");

@@ -11,7 +11,8 @@ namespace tapestry {
 /// `context` + 1 tokens, each of which begins with the last token of the one before: every token
 /// but the very first is predicted once. The last stretch may be shorter.
 ///
-/// Without `validation_text` the last `validation_share` of the tokens of `train_text` is held out.
+/// Without `validation_text` the last lines of `train_text` are held out, `validation_share` of its
+/// bytes; 0 holds nothing out.
 /// The vocabulary, which both sides of the corpus share, is made of the training text alone, or is
 /// `fixed`.
 ///

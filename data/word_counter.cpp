@@ -1,8 +1,12 @@
 #include "data/word_counter.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
+
+#include "data/error.h"
 
 namespace tapestry {
 
@@ -23,6 +27,14 @@ Vocabulary WordCounter::vocabulary(std::size_t min_frequency, std::size_t max_wo
   Tokens words;
   for (auto& [word, count] : frequent) words.push_back(std::move(word));
   return Vocabulary(words);
+}
+
+Vocabulary frequent_words(const WordCounter& counter, const DataOptions& options) {
+  Vocabulary vocabulary = counter.vocabulary(options.min_frequency, options.max_vocabulary);
+  if (vocabulary.size() > first_word_id) return vocabulary;
+  throw DataError(fmt::format("vocabulary: no word occurs {} times in the training text",
+                              options.min_frequency),
+                  "lower data.min_frequency");
 }
 
 }  // namespace tapestry

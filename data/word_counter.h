@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "data/options.h"
 #include "data/vocabulary.h"
 
 namespace tapestry {
@@ -23,5 +24,10 @@ class WordCounter {
  private:
   std::unordered_map<std::string, std::size_t> counts_;
 };
+
+/// The vocabulary of a training text, by `min_frequency` and `max_vocabulary`.
+///
+/// throws  DataError if no word is so frequent.
+Vocabulary frequent_words(const WordCounter& counter, const DataOptions& options);
 
 }  // namespace tapestry

@@ -56,6 +56,78 @@ TEST_CASE("a pair may occur twice") {
   CHECK(batch.source == Ids{9, eos_id, 9, eos_id});
 }
 
+TEST_CASE("to predict the next token, input and labels are a stretch shifted by one") {
+  const std::vector<SentencePair> stretches = {{.target = {5, 6, 7, 8}}, {.target = {8, 9}}};
+  const Batch batch = make_batch(stretches, Sizes{0, 1}, {.objective = Objective::next_token});
+  CHECK(batch.target_length == 3);
+  CHECK(batch.decoder_input == Ids{5, 6, 7,  //
+                                   8, pad_id, pad_id});
+  CHECK(batch.labels == Ids{6, 7, 8,  //
+                            9, no_label, no_label});
+  CHECK(batch.target_lengths == Sizes{3, 1});
+  CHECK(batch.target_tokens == 4);
+  CHECK(batch.source_length == 0);
+  CHECK(batch.source.empty());
+  CHECK(batch.source_lengths == Sizes{0, 0});
+  CHECK(batch.pixels.empty());
+}
+
+TEST_CASE("masked sentences are padded, and what is hidden goes with the example, not the row") {
+  const std::vector<SentencePair> sentences = {{.target = {bos_id, 4, 5, 6, 7, eos_id}},
+                                               {.target = {bos_id, 8, eos_id}}};
+  const BatchRules rules = {.objective = Objective::masked_tokens, .vocabulary = 9, .seed = 3};
+  const Batch batch = make_batch(sentences, Sizes{1, 0}, rules);
+  CHECK(batch.target_length == 6);
+  CHECK(batch.target_lengths == Sizes{3, 6});
+  CHECK(batch.source.empty());
+  // The one word of the first row is hidden, replaced or shown, and the label in any case.
+  CHECK(Ids(batch.labels.begin(), batch.labels.begin() + 6) ==
+        Ids{no_label, 8, no_label, no_label, no_label, no_label});
+  CHECK(Ids(batch.decoder_input.begin() + 2, batch.decoder_input.begin() + 6) ==
+        Ids{eos_id, pad_id, pad_id, pad_id});
+  const Batch alone = make_batch(sentences, Sizes{0}, rules);
+  CHECK(Ids(batch.labels.begin() + 6, batch.labels.end()) == alone.labels);
+  CHECK(Ids(batch.decoder_input.begin() + 6, batch.decoder_input.end()) == alone.decoder_input);
+  CHECK(batch.target_tokens == alone.target_tokens + 1);
+}
+
+TEST_CASE("a labelled sentence is read to its <eos>, and its label is the number of its class") {
+  const std::vector<SentencePair> examples = {{.source = {bos_id, 9, 8}, .target = {4}},
+                                              {.source = {bos_id}, .target = {6}}};
+  const Batch batch = make_batch(examples, Sizes{0, 1}, {.objective = Objective::label});
+  CHECK(batch.source == Ids{bos_id, 9, 8, eos_id,  //
+                            bos_id, eos_id, pad_id, pad_id});
+  CHECK(batch.source_lengths == Sizes{4, 2});
+  CHECK(batch.labels == Ids{0, 2});
+  CHECK(batch.target_length == 1);
+  CHECK(batch.target_lengths == Sizes{1, 1});
+  CHECK(batch.target_tokens == 2);
+}
+
+TEST_CASE("labelled images stand side by side and have no tokens") {
+  const std::vector<SentencePair> images = {{.target = {5}, .pixels = {0.0F, 0.5F}},
+                                            {.target = {4}, .pixels = {1.0F, 0.25F}}};
+  Batch batch = make_batch(images, Sizes{1, 0, 1}, {.objective = Objective::label});
+  CHECK(batch.pixels == std::vector<float>{1.0F, 0.25F, 0.0F, 0.5F, 1.0F, 0.25F});
+  CHECK(batch.labels == Ids{0, 1, 0});
+  CHECK(batch.source_length == 0);
+  CHECK(batch.source.empty());
+  fill_batch(images, Sizes{0}, batch, {.objective = Objective::label});
+  CHECK(batch.pixels == std::vector<float>{0.0F, 0.5F});
+  fill_batch(pairs, Sizes{0}, batch);
+  CHECK(batch.pixels.empty());
+}
+
+TEST_CASE("the longest side of an example is what its batch would have") {
+  const SentencePair pair = {{4, 5}, {6, 7, 8, 9}};
+  CHECK(longest_side(pair, Objective::translation) == 5);
+  CHECK(longest_side({{4, 5, 6, 7, 8}, {9}}, Objective::translation) == 6);
+  CHECK(longest_side(pair, Objective::next_token) == 3);
+  CHECK(longest_side(pair, Objective::masked_tokens) == 4);
+  CHECK(longest_side({.source = {bos_id, 4, 5}, .target = {4}}, Objective::label) == 4);
+  CHECK(longest_side({.target = {4}, .pixels = {0.0F, 0.5F, 1.0F}}, Objective::label) == 1);
+}
+
 TEST_CASE("a batch that is used again keeps nothing of its past and its memory") {
   Batch batch = make_batch(pairs, Sizes{0, 1, 2});
   const std::int32_t* memory = batch.source.data();

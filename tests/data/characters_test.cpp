@@ -17,6 +17,13 @@ void check_kind(std::u32string_view characters, CharacterKind kind) {
 
 }  // namespace
 
+TEST_CASE("a text is blank if it is white space alone") {
+  CHECK(is_blank(""));
+  CHECK(is_blank(" \t\u00A0\u3000\r"));
+  CHECK_FALSE(is_blank(" ."));
+  CHECK_FALSE(is_blank("\u200B"));  // has no width, and is no white space to Unicode either
+}
+
 TEST_CASE("white space is white space, no-break spaces included") {
   check_kind(U" \t\n\v\f\r\u00A0\u2000\u200A\u202F\u3000", CharacterKind::space);
 }

@@ -50,6 +50,27 @@ TEST_CASE("a blank line has no ids") {
   CHECK(codec.decode_target({}).empty());
 }
 
+TEST_CASE("text by characters is one sequence over the ends of its lines") {
+  DataOptions options;
+  options.task = TaskKind::text;
+  const Vocabulary characters({"a", "<space>", "<newline>"});
+  const TextCodec codec(options, characters, characters);
+  CHECK(codec.encode_target("a a\n\na") == Ids{4, 5, 4, 6, 6, 4});
+  CHECK(codec.decode_target(Ids{4, 6, 5, unk_id}) == "a\n \uFFFD");
+  CHECK(codec.encode_target("z\t") == Ids{unk_id, unk_id});
+}
+
+TEST_CASE("text by words has the words of each of its lines") {
+  DataOptions options;
+  options.task = TaskKind::text;
+  options.unit = TextUnit::word;
+  options.lowercase = true;
+  const Vocabulary words({"oh", ",", "<newline>"});
+  const TextCodec codec(options, words, words);
+  CHECK(codec.encode_target("Oh,\noh") == Ids{4, 5, 6, 4});
+  CHECK(codec.decode_target(Ids{4, 5, 6, 4}) == "oh,\noh");
+}
+
 TEST_CASE("a codec gives back its vocabularies") {
   const TextCodec codec(DataOptions{}, Vocabulary({"a"}), Vocabulary({"b"}));
   CHECK(codec.source_vocabulary() == Vocabulary({"a"}));

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <functional>
 
 using namespace tapestry;
@@ -42,6 +43,24 @@ TEST_CASE("every part of a corpus counts in its fingerprint") {
     change(changed);
     CHECK(fingerprint_of(changed) != fingerprint_of(small_corpus()));
   }
+}
+
+TEST_CASE("the pixels of images count in the fingerprint, and so do their borders") {
+  const auto fingerprint = [](std::vector<SentencePair> images) {
+    ParallelCorpus corpus;
+    corpus.train = std::move(images);
+    return fingerprint_of(corpus);
+  };
+  const std::vector<SentencePair> images = {{.target = {4}, .pixels = {0.5F, 1.0F}}};
+  CHECK(fingerprint(images) == fingerprint(images));
+  CHECK(fingerprint(images) != fingerprint({{.target = {4}, .pixels = {1.0F, 0.5F}}}));
+  CHECK(fingerprint(images) != fingerprint({{.target = {4}, .pixels = {0.5F}}}));
+  // The same bytes one after the other: a pixel of bits 1, 0, 4 is a target of one id as well.
+  const float one = std::bit_cast<float>(1), four = std::bit_cast<float>(4);
+  CHECK(fingerprint({{.target = {4}, .pixels = {0.5F}},
+                     {.target = {4}, .pixels = {0.0F, 0.0F, one, 0.0F, four}}}) !=
+        fingerprint(
+            {{.target = {4}, .pixels = {0.5F, 0.0F, 0.0F, one, 0.0F, four}}, {.target = {4}}}));
 }
 
 TEST_CASE("the borders between sentences count in the fingerprint") {

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "data/utf8.h"
 #include "tests/data/refusal.h"
 
 using namespace tapestry;
@@ -92,6 +93,69 @@ TEST_CASE("a high quotation mark closes in German and opens in English") {
   const WordTokenizer tokenizer;
   CHECK(tokenizer.join({"er", "sagt", "„", "ja", "“", ",", "“", "ja", "”"}) ==
         "er sagt „ja“, “ja”");
+}
+
+TEST_CASE("each character is a token, and white space and control characters have names") {
+  const CharacterTokenizer tokenizer;
+  CHECK(tokenizer.split("a b\tc") == Tokens{"a", "<space>", "b", "<U+0009>", "c"});
+  CHECK(tokenizer.split("é漢😀") == Tokens{"é", "漢", "😀"});
+  CHECK(tokenizer.split("\u00A0\u0085\u3000\x1B") ==
+        Tokens{"<U+00A0>", "<U+0085>", "<U+3000>", "<U+001B>"});
+  CHECK(tokenizer.split("<unk>") == Tokens{"<", "u", "n", "k", ">"});
+  CHECK(tokenizer.split("").empty());
+}
+
+TEST_CASE("characters are lowercased where asked") {
+  CHECK(CharacterTokenizer(true).split("ÄB c") == Tokens{"ä", "b", "<space>", "c"});
+  CHECK(CharacterTokenizer().split("ÄB") == Tokens{"Ä", "B"});
+}
+
+TEST_CASE("every character can be a word of a vocabulary, and comes back from it") {
+  Tokens tokens;
+  for (char32_t c = 1; c < 0x3100; ++c) {
+    std::string character;
+    append_utf8(character, c);
+    const Tokens one = CharacterTokenizer().split(character);
+    REQUIRE(one.size() == 1);
+    CHECK(CharacterTokenizer().join(one) == character);
+    tokens.push_back(one.front());
+  }
+  CHECK(Vocabulary(tokens).size() == tokens.size() + first_word_id);
+}
+
+TEST_CASE("an unknown character becomes the replacement character of Unicode") {
+  CHECK(CharacterTokenizer().join({"a", "<unk>", "<space>", "b"}) == "a\uFFFD b");
+}
+
+TEST_CASE("characters that are not UTF-8 are refused with the place of the byte") {
+  CHECK(tapestry::testing::refusal([] { CharacterTokenizer().split("ab\xE4z"); }) ==
+        "text: byte 3 (0xE4) is not UTF-8");
+  CHECK(tapestry::testing::refusal([] { CharacterTokenizer().split("\xED\xA0\x80"); }) ==
+        "text: byte 1 (0xED) is not UTF-8");
+}
+
+TEST_CASE("a text of many lines is one sequence with a token for each line end") {
+  const Tokenizer characters = CharacterTokenizer();
+  const std::string end(newline_token);
+  CHECK(split_lines(characters, "ab\n\nc") == Tokens{"a", "b", end, end, "c"});
+  CHECK(split_lines(characters, "a\n") == Tokens{"a", end});
+  CHECK(split_lines(characters, "").empty());
+  CHECK(split_lines(WordTokenizer(), "Oh, no!\nYes.") ==
+        Tokens{"Oh", ",", "no", "!", end, "Yes", "."});
+}
+
+TEST_CASE("joining the lines of a text gives the text") {
+  const Tokenizer characters = CharacterTokenizer();
+  for (const char* text :
+       {"", "\n", "a", "a\n", "\n\na  b\t\n c\u00A0d\n", "<newline>\n<U+0009>", "ÄÖ\n漢字 😀\r\n"}) {
+    CAPTURE(text);
+    CHECK(join(characters, split_lines(characters, text)) == text);
+  }
+  const Tokenizer words = WordTokenizer();
+  for (const char* text : {"Oh, no!\nYes.", "\n\n", "\"a\" b\n\"c\"\n"}) {
+    CAPTURE(text);
+    CHECK(join(words, split_lines(words, text)) == text);
+  }
 }
 
 TEST_CASE("joining the tokens of an ordinary sentence gives the sentence") {

@@ -1,0 +1,41 @@
+#include "data/class_names.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/data/refusal.h"
+
+using namespace tapestry;
+using tapestry::testing::refusal;
+
+TEST_CASE("whole numbers are classes in their order and come before words") {
+  CHECK(class_names({"10", "cat", "9", "-1", "Ape", "10"}, "a.csv") ==
+        Vocabulary({"-1", "9", "10", "Ape", "cat"}));
+}
+
+TEST_CASE("labels that spell one number in two ways are two classes") {
+  CHECK(class_names({"2", "01", "1"}, "a.csv") == Vocabulary({"01", "1", "2"}));
+}
+
+TEST_CASE("what is no whole number, or too large for one, is a word") {
+  CHECK(class_names({"1.5", "2", "99999999999999999999", "+1"}, "a.csv") ==
+        Vocabulary({"2", "+1", "1.5", "99999999999999999999"}));
+}
+
+TEST_CASE("fewer than two classes are refused, with an excerpt of the one") {
+  CHECK(refusal([] {
+          class_names({"cat", "cat"}, "a.csv");
+        }) == "a.csv: every example has the label cat, expected two or more classes");
+  CHECK(refusal([] { class_names({std::string(100'000, 'x') + "\x1B"}, "a.csv"); }) ==
+        "a.csv: every example has the label " + std::string(60, 'x') +
+            "..., expected two or more classes");
+}
+
+TEST_CASE("a class has a name of one word that is no special symbol") {
+  CHECK(can_be_class("cat"));
+  CHECK(can_be_class("7"));
+  CHECK(can_be_class("<b>"));
+  for (const char* label : {"", " ", "a b", "a\tb", "a\vb", "<unk>", "<pad>", "<bos>", "<eos>"}) {
+    CAPTURE(label);
+    CHECK_FALSE(can_be_class(label));
+  }
+}

@@ -1,0 +1,224 @@
+#include "data/image_table.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "tests/data/refusal.h"
+#include "tests/data/temporary_folder.h"
+
+using namespace tapestry;
+using tapestry::testing::refusal;
+using tapestry::testing::TemporaryFolder;
+using Pixels = std::vector<float>;
+
+namespace {
+
+/// A file with two images of 1 x 2 pixels, and options that read it.
+struct ImageFolder {
+  ImageFolder() {
+    write("0,255,cat\n51,102,dog\n");
+    options.task = TaskKind::images;
+    options.train_images = "train.csv";
+    options.image_height = 1;
+    options.image_width = 2;
+    options.validation_size = options.test_size = 0;
+  }
+
+  void write(std::string_view text) const { folder.write("train.csv", text); }
+  ParallelCorpus load() const { return load_image_tables(options, folder.path()); }
+  std::string name(const char* file = "train.csv") const { return (folder.path() / file).string(); }
+
+  /// What is said of a file with these lines, without its name.
+  std::string message(std::string_view lines) const {
+    write(lines);
+    const std::string text = refusal([this] { load(); });
+    REQUIRE(text.starts_with(name() + ":"));
+    return text.substr(name().size() + 1);
+  }
+
+  TemporaryFolder folder;
+  DataOptions options;
+};
+
+/// A table of `count` images of one pixel, the values of which count from 0.
+std::string counting(std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    text += std::to_string(i) + (i % 2 == 0 ? ",a\n" : ",b\n");
+  }
+  return text;
+}
+
+Pixels first_pixels(const std::vector<SentencePair>& images) {
+  Pixels pixels;
+  for (const SentencePair& image : images) pixels.push_back(image.pixels.front());
+  return pixels;
+}
+
+struct CountingFolder : ImageFolder {
+  CountingFolder() {
+    write(counting(12));
+    options.image_width = 1;
+    options.pixel_maximum = 1.0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an image a line: the pixels, of which the maximum becomes 1, and the label") {
+  const ParallelCorpus corpus = ImageFolder().load();
+  REQUIRE(corpus.train.size() == 2);
+  CHECK(corpus.train[0] == SentencePair{.target = {4}, .pixels = {0.0F, 1.0F}});
+  CHECK(corpus.train[1] == SentencePair{.target = {5}, .pixels = {0.2F, 0.4F}});
+  CHECK(corpus.target_vocabulary == Vocabulary({"cat", "dog"}));
+  CHECK(corpus.source_vocabulary == Vocabulary());
+  CHECK(corpus.validation.empty());
+  CHECK(corpus.test.empty());
+}
+
+TEST_CASE("pixels may be any finite numbers, with white space around them") {
+  ImageFolder images;
+  images.options.pixel_maximum = 0.5;
+  images.write(" -1 ,\t2.5e-1\t, a \n1e-300,-0,b\n");
+  const ParallelCorpus corpus = images.load();
+  CHECK(corpus.train[0].pixels == Pixels{-2.0F, 0.5F});
+  CHECK(corpus.train[1].pixels == Pixels{0.0F, 0.0F});
+}
+
+TEST_CASE("classes are numbered by their size, whatever their order in the file") {
+  ImageFolder images;
+  images.write("0,0,10\n0,0,9\n0,0,2\n");
+  const ParallelCorpus corpus = images.load();
+  CHECK(corpus.target_vocabulary == Vocabulary({"2", "9", "10"}));
+  CHECK(corpus.train[0].target.front() == 6);
+}
+
+TEST_CASE("a heading, blank lines and Windows line ends make no difference") {
+  ImageFolder images;
+  const auto plain = images.load().train;
+  for (const char* text :
+       {"left,right,label\n0,255,cat\n51,102,dog\n", "\r\n0,255,cat\r\n \t\r\n51,102,dog\r\n",
+        "0,255,cat\n\n51,102,dog", "\xEF\xBB\xBF\"x\",\"y\",\"z\"\n0,255,cat\n51,102,dog\n"}) {
+    CAPTURE(text);
+    images.write(text);
+    CHECK(images.load().train == plain);
+  }
+}
+
+TEST_CASE("a first line with a number in it is an image, and a mistake in it is named") {
+  const ImageFolder images;
+  CHECK(images.message("nan,0,cat\n1,2,dog\n") == "1: found \"nan\" in field 1, expected a number");
+  CHECK(images.message("1e999,x,cat\n1,2,dog\n") ==
+        "1: found \"1e999\" in field 1, expected a number");
+  CHECK(images.message(",0,cat\n1,2,dog\n") == "1: found \"\" in field 1, expected a number");
+  CHECK(images.message("x,y,z\nx,y,z\n") == "2: found \"x\" in field 1, expected a number");
+}
+
+TEST_CASE("another number of fields is refused with the line and both numbers") {
+  ImageFolder images;
+  CHECK(images.message("0,0,a\n\n0,a\n") ==
+        "3: found 2 fields, expected 3: 2 pixels and the label");
+  CHECK(images.message("0,0,0,a\n") == "1: found 4 fields, expected 3: 2 pixels and the label");
+  CHECK(images.message("0,0,a,\n") == "1: found 4 fields, expected 3: 2 pixels and the label");
+  CHECK(images.message("0;0;a\n0;0;a\n") ==
+        "2: found 1 fields, expected 3: 2 pixels and the label");
+  images.options.image_channels = 3;
+  CHECK(images.message("0,0,a\n") == "1: found 3 fields, expected 7: 6 pixels and the label");
+}
+
+TEST_CASE("a field that is no finite number is refused with its place") {
+  const ImageFolder images;
+  for (const char* field : {"", "x", "nan", "-nan", "inf", "-infinity", "1e999", "1e39e", "0x10",
+                            "1 2", "+1", "\"1\"", "1e400", "--1",
+                            "1."
+                            "2.3"}) {
+    CAPTURE(field);
+    CHECK(images.message("1,2,a\n3," + std::string(field) + ",b\n") ==
+          "2: found \"" + std::string(field) + "\" in field 2, expected a number");
+  }
+}
+
+TEST_CASE("a pixel that the maximum makes larger than any number is refused") {
+  ImageFolder images;
+  images.options.pixel_maximum = 1e-300;
+  CHECK(images.message("0,1,a\n") == "1: found \"1\" in field 2, expected a number");
+}
+
+TEST_CASE("fields of unknown origin are shown as an excerpt that no terminal obeys") {
+  const ImageFolder images;
+  CHECK(images.message("0,0,a\n" + std::string(1'000'000, '7') + "x,0,b\n") ==
+        "2: found \"" + std::string(60, '7') + "...\" in field 1, expected a number");
+  CHECK(images.message("0,\x1B[2J,a\n") == "1: found \"\\x1B[2J\" in field 2, expected a number");
+  CHECK(images.message("0,0," + std::string(500'000, 'a') + " b\n") ==
+        "1: found the label \"" + std::string(60, 'a') + "...\", expected one word");
+}
+
+TEST_CASE("a label that is not one word, or spells a special symbol, is refused") {
+  const ImageFolder images;
+  CHECK(images.message("0,0,a\n0,0,\n") == "2: found the label \"\", expected one word");
+  CHECK(images.message("0,0,a\n0,0, \n") == "2: found the label \"\", expected one word");
+  CHECK(images.message("0,0,a b\n") == "1: found the label \"a b\", expected one word");
+  CHECK(images.message("0,0,a\tb\n") == "1: found the label \"a\\tb\", expected one word");
+  CHECK(images.message("0,0,<unk>\n") == "1: found the label \"<unk>\", expected one word");
+}
+
+TEST_CASE("a file without images, or with images of one class, is refused") {
+  ImageFolder images;
+  CHECK(images.message("\n \n") == " found no image, expected one a line");
+  CHECK(images.message("x,y,label\n") == " found no image, expected one a line");
+  CHECK(images.message("0,0,a\n1,1,a\n") ==
+        " every example has the label a, expected two or more classes");
+  images.options.train_images = "none.csv";
+  CHECK(tapestry::testing::contains(refusal([&] { images.load(); }),
+                                    images.name("none.csv") + ": cannot be read"));
+}
+
+TEST_CASE("held-out images are spread evenly over the file, those for testing taken first") {
+  CountingFolder images;
+  images.options.test_size = 3;
+  images.options.validation_size = 3;
+  const ParallelCorpus corpus = images.load();
+  CHECK(first_pixels(corpus.test) == Pixels{3, 7, 11});
+  CHECK(first_pixels(corpus.validation) == Pixels{2, 6, 10});
+  CHECK(first_pixels(corpus.train) == Pixels{0, 1, 4, 5, 8, 9});
+  CHECK(corpus.validation[0].target == corpus.train[0].target);
+}
+
+TEST_CASE("holding out more images than there are is refused with both numbers") {
+  CountingFolder images;
+  images.options.test_size = 12;
+  CHECK(refusal([&] { images.load(); }) ==
+        "data.test_size: found 12, expected less than 12, the images that " + images.name() +
+            " has left to learn from");
+  images.options.test_size = 4;
+  images.options.validation_size = 8;
+  CHECK(refusal([&] { images.load(); }) ==
+        "data.validation_size: found 8, expected less than 8, the images that " + images.name() +
+            " has left to learn from");
+}
+
+TEST_CASE("files for validation and testing are used whole, and nothing is held out") {
+  CountingFolder images;
+  images.folder.write("other.csv", "5,b\n6,b\n");
+  images.options.validation_images = images.options.test_images = "other.csv";
+  images.options.validation_size = images.options.test_size = 1000;
+  const ParallelCorpus corpus = images.load();
+  CHECK(corpus.train.size() == 12);
+  CHECK(corpus.validation.size() == 2);
+  CHECK(corpus.validation[0] == SentencePair{.target = {5}, .pixels = {5.0F}});
+  CHECK(corpus.test == corpus.validation);
+  REQUIRE(corpus.files.size() == 3);
+  CHECK(corpus.files[0].key == "data.train_images");
+  CHECK(corpus.files[1].key == "data.test_images");
+  CHECK(corpus.files[2].key == "data.validation_images");
+  CHECK(corpus.files[2].bytes == 8);
+}
+
+TEST_CASE("a held-out label that training lacks is refused with its place") {
+  CountingFolder images;
+  images.folder.write("other.csv", "x,y\n5,b\n6,c\n");
+  images.options.validation_images = "other.csv";
+  CHECK(refusal([&] { images.load(); }) ==
+        images.name("other.csv") + ":3: found the label c, which no training image has");
+}

@@ -1,0 +1,130 @@
+#include "data/labelled_text.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/data/refusal.h"
+#include "tests/data/temporary_folder.h"
+
+using namespace tapestry;
+using tapestry::testing::refusal;
+using tapestry::testing::TemporaryFolder;
+
+namespace {
+
+/// A file with three labelled sentences, and options that read it.
+struct LabelFolder {
+  LabelFolder() {
+    write("good\tA fine day.\nbad\tA day.\n\ngood\tfine\n");
+    options.task = TaskKind::labelled_text;
+    options.train_text = "train.txt";
+  }
+
+  void write(std::string_view text) const { folder.write("train.txt", text); }
+  ParallelCorpus load(const FixedVocabularies* fixed = nullptr) const {
+    return load_labelled_text(options, folder.path(), fixed);
+  }
+  std::string name(const char* file = "train.txt") const { return (folder.path() / file).string(); }
+
+  /// What is said of a file with these lines, without its name.
+  std::string message(std::string_view lines) const {
+    write(lines);
+    const std::string text = refusal([this] { load(); });
+    REQUIRE(text.starts_with(name() + ":"));
+    return text.substr(name().size() + 1);
+  }
+
+  TemporaryFolder folder;
+  DataOptions options;
+};
+
+}  // namespace
+
+TEST_CASE("a label, a tab and a sentence become <bos>, the words and the class") {
+  const ParallelCorpus corpus = LabelFolder().load();
+  CHECK(corpus.source_vocabulary == Vocabulary({".", "A", "day", "fine"}));
+  CHECK(corpus.target_vocabulary == Vocabulary({"bad", "good"}));
+  REQUIRE(corpus.train.size() == 3);
+  CHECK(corpus.train[0] == SentencePair{{bos_id, 5, 7, 6, 4}, {5}});
+  CHECK(corpus.train[1] == SentencePair{{bos_id, 5, 6, 4}, {4}});
+  CHECK(corpus.train[2] == SentencePair{{bos_id, 7}, {5}});
+  CHECK(corpus.validation.empty());
+  CHECK(corpus.test.empty());
+}
+
+TEST_CASE("classes that are whole numbers are ordered as numbers") {
+  const LabelFolder text;
+  text.write("10\ta\n9\ta\n-1\ta\n");
+  CHECK(text.load().target_vocabulary == Vocabulary({"-1", "9", "10"}));
+}
+
+TEST_CASE("a sentence may hold further tabs, which are white space, and other options apply") {
+  LabelFolder text;
+  text.options.lowercase = true;
+  text.options.min_frequency = 2;
+  text.write("x\tAh\tah \t oh\r\ny\tUh\r\n");
+  const ParallelCorpus corpus = text.load();
+  CHECK(corpus.source_vocabulary == Vocabulary({"ah"}));
+  CHECK(corpus.train[0].source == std::vector<std::int32_t>{bos_id, 4, 4, unk_id});
+}
+
+TEST_CASE("held-out sentences have the words and classes of training") {
+  LabelFolder text;
+  text.folder.write("other.txt", "bad\tA bad day\n");
+  text.options.validation_text = text.options.test_text = "other.txt";
+  const ParallelCorpus corpus = text.load();
+  REQUIRE(corpus.validation.size() == 1);
+  CHECK(corpus.validation[0] == SentencePair{{bos_id, 5, unk_id, 6}, {4}});
+  CHECK(corpus.test == corpus.validation);
+  REQUIRE(corpus.files.size() == 3);
+  CHECK(corpus.files[0].key == "data.train_text");
+  CHECK(corpus.files[1].key == "data.validation_text");
+  CHECK(corpus.files[2].key == "data.test_text");
+}
+
+TEST_CASE("words may be given, classes are those of the training file in any case") {
+  const FixedVocabularies fixed = {Vocabulary({"day", "night"}), std::nullopt};
+  const ParallelCorpus corpus = LabelFolder().load(&fixed);
+  CHECK(corpus.source_vocabulary == fixed.source);
+  CHECK(corpus.target_vocabulary == Vocabulary({"bad", "good"}));
+  CHECK(corpus.train[1].source == std::vector<std::int32_t>{bos_id, unk_id, 4, unk_id});
+}
+
+TEST_CASE("a line that is not a label, a tab and a sentence is refused with its place") {
+  const LabelFolder text;
+  const std::string expected = ", expected a label, a tab and a sentence";
+  CHECK(text.message("a\tb\n\ngood day\n") == "3: found no tab" + expected);
+  CHECK(text.message("\tb\n") == "1: found no label before the tab" + expected);
+  CHECK(text.message(" \tb\n") == "1: found no label before the tab" + expected);
+  CHECK(text.message("a\t\n") == "1: found no sentence behind the tab" + expected);
+  CHECK(text.message("a\t \t\u00A0\n") == "1: found no sentence behind the tab" + expected);
+  CHECK(text.message("a b\tc\n") == "1: found the label a b, which is no single word" + expected);
+  CHECK(text.message(" a\tc\n") == "1: found the label  a, which is no single word" + expected);
+  CHECK(text.message("a\vb\tc\n") ==
+        "1: found the label a\\x0Bb, which is no single word" + expected);
+  CHECK(text.message("<eos>\tc\n") ==
+        "1: found the label <eos>, which is no single word" + expected);
+  CHECK(text.message(std::string(100'000, 'x') + " y\tc\n") ==
+        "1: found the label " + std::string(60, 'x') + "..., which is no single word" + expected);
+}
+
+TEST_CASE("a file of blank lines, or with one class, is refused") {
+  const LabelFolder text;
+  CHECK(text.message("\n \t\n\u00A0\n") ==
+        " found blank lines alone, expected labels and sentences");
+  CHECK(text.message("a\tb\na\tc\n") ==
+        " every example has the label a, expected two or more classes");
+}
+
+TEST_CASE("a held-out label that training lacks is refused with its place") {
+  LabelFolder text;
+  text.folder.write("other.txt", "\nfair\tA day\n");
+  text.options.test_text = "other.txt";
+  CHECK(refusal([&] { text.load(); }) ==
+        text.name("other.txt") + ":2: found the label fair, which no training example has");
+}
+
+TEST_CASE("a frequency that no word of labelled text reaches is refused") {
+  LabelFolder text;
+  text.options.min_frequency = 4;
+  CHECK(refusal([&] { text.load(); }) == "vocabulary: no word occurs 4 times in the training text");
+}

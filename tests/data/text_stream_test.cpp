@@ -1,0 +1,177 @@
+#include "data/text_stream.h"
+
+#include <doctest/doctest.h>
+
+#include "data/codec.h"
+#include "tests/data/refusal.h"
+#include "tests/data/temporary_folder.h"
+
+using namespace tapestry;
+using tapestry::testing::refusal;
+using tapestry::testing::TemporaryFolder;
+using Ids = std::vector<std::int32_t>;
+
+namespace {
+
+struct StreamFolder {
+  explicit StreamFolder(std::string_view text) {
+    write(text);
+    options.task = TaskKind::text;
+    options.train_text = "train.txt";
+    options.validation_share = 0.0;
+    options.context = 4;
+  }
+
+  void write(std::string_view text, const char* file = "train.txt") const {
+    folder.write(file, text);
+  }
+  ParallelCorpus load(const FixedVocabularies* fixed = nullptr) const {
+    return load_text_stream(options, folder.path(), fixed);
+  }
+  std::string name(const char* file = "train.txt") const { return (folder.path() / file).string(); }
+  std::string message() const {
+    return refusal([this] { load(); });
+  }
+
+  /// The text of all tokens of a part, each once.
+  std::string text_of(const ParallelCorpus& corpus, const std::vector<SentencePair>& part) const {
+    Ids ids;
+    for (const SentencePair& stretch : part) {
+      ids.insert(ids.end(), stretch.target.begin() + (ids.empty() ? 0 : 1), stretch.target.end());
+    }
+    return TextCodec(options, corpus.source_vocabulary, corpus.target_vocabulary)
+        .decode_target(ids);
+  }
+
+  TemporaryFolder folder;
+  DataOptions options;
+};
+
+}  // namespace
+
+TEST_CASE("a text is cut into stretches, each of which begins with the last token before") {
+  const StreamFolder text("abcabca\nb\n");
+  const ParallelCorpus corpus = text.load();
+  // By falling frequency; the line end, which occurs as often as c, is spelled <newline>.
+  CHECK(corpus.target_vocabulary == Vocabulary({"a", "b", "<newline>", "c"}));
+  CHECK(corpus.source_vocabulary == corpus.target_vocabulary);
+  REQUIRE(corpus.train.size() == 3);
+  CHECK(corpus.train[0] == SentencePair{.target = {4, 5, 7, 4, 5}});
+  CHECK(corpus.train[1] == SentencePair{.target = {5, 7, 4, 6, 5}});
+  CHECK(corpus.train[2] == SentencePair{.target = {5, 6}});
+}
+
+TEST_CASE("whatever the context, every token but the first is predicted once") {
+  StreamFolder text("one two\n\nthree\tfour\n");
+  for (std::size_t context = 1; context <= 21; ++context) {
+    CAPTURE(context);
+    text.options.context = context;
+    const ParallelCorpus corpus = text.load();
+    std::size_t predicted = 0;
+    for (std::size_t i = 0; i < corpus.train.size(); ++i) {
+      const Ids& stretch = corpus.train[i].target;
+      CHECK(stretch.size() >= 2);
+      CHECK(stretch.size() <= context + 1);
+      if (i > 0) CHECK(stretch.front() == corpus.train[i - 1].target.back());
+      predicted += stretch.size() - 1;
+    }
+    CHECK(predicted == 19);
+    CHECK(text.text_of(corpus, corpus.train) == "one two\n\nthree\tfour\n");
+  }
+}
+
+TEST_CASE("Windows line ends and a missing last one make no difference") {
+  const StreamFolder text("ab\n\nc\n");
+  const auto train = text.load().train;
+  text.write("ab\r\n\r\nc\r\n");
+  CHECK(text.load().train == train);
+  text.write("ab\n\nc");
+  CHECK(text.load().train == train);
+}
+
+TEST_CASE("text by words has punctuation and line ends as tokens") {
+  StreamFolder text("Oh, oh!\noh\n");
+  text.options.unit = TextUnit::word;
+  text.options.lowercase = true;
+  const ParallelCorpus corpus = text.load();
+  CHECK(corpus.target_vocabulary == Vocabulary({"oh", "<newline>", "!", ","}));
+  CHECK(corpus.train[0].target == Ids{4, 7, 4, 6, 5});
+}
+
+TEST_CASE("the last lines are held out, by their share of the text, and lend no words") {
+  StreamFolder text("aaaa\nbbbb\ncccc\ndddd\n");
+  text.options.validation_share = 0.25;
+  ParallelCorpus corpus = text.load();
+  CHECK(text.text_of(corpus, corpus.train) == "aaaa\nbbbb\ncccc\n");
+  CHECK(corpus.target_vocabulary.id("d") == unk_id);
+  REQUIRE(corpus.validation.size() == 1);
+  CHECK(corpus.validation[0].target ==
+        Ids{unk_id, unk_id, unk_id, unk_id, corpus.target_vocabulary.id("<newline>")});
+  text.options.validation_share = 0.5;
+  corpus = text.load();
+  CHECK(text.text_of(corpus, corpus.train) == "aaaa\nbbbb\n");
+  // A line that the border falls into stays in training.
+  text.options.validation_share = 0.3;
+  CHECK(text.load().validation.size() == 1);
+  CHECK(corpus.test.empty());
+}
+
+TEST_CASE("nothing is held out where the share is 0") {
+  const StreamFolder text("ab\n");
+  const ParallelCorpus corpus = text.load();
+  CHECK(corpus.validation.empty());
+  CHECK(text.text_of(corpus, corpus.train) == "ab\n");
+}
+
+TEST_CASE("files for validation and testing leave the training text whole") {
+  StreamFolder text("abc\ncba\n");
+  text.write("cc\n", "valid.txt");
+  text.write("xa", "test.txt");
+  text.options.validation_text = "valid.txt";
+  text.options.test_text = "test.txt";
+  text.options.validation_share = 0.5;
+  const ParallelCorpus corpus = text.load();
+  CHECK(text.text_of(corpus, corpus.train) == "abc\ncba\n");
+  CHECK(text.text_of(corpus, corpus.validation) == "cc\n");
+  CHECK(text.text_of(corpus, corpus.test) == "\uFFFDa\n");
+  REQUIRE(corpus.files.size() == 3);
+  CHECK(corpus.files[0].key == "data.train_text");
+  CHECK(corpus.files[1].key == "data.validation_text");
+  CHECK(corpus.files[2].key == "data.test_text");
+  CHECK(corpus.files[1].bytes == 3);
+}
+
+TEST_CASE("a text is encoded with the vocabulary that is given") {
+  const StreamFolder text("abz\n");
+  const Vocabulary known({"z", "<newline>", "a"});
+  const FixedVocabularies fixed = {known, known};
+  const ParallelCorpus corpus = text.load(&fixed);
+  CHECK(corpus.target_vocabulary == known);
+  CHECK(corpus.source_vocabulary == known);
+  CHECK(corpus.train[0].target == Ids{6, unk_id, 4, 5});
+}
+
+TEST_CASE("a text in which nothing can be predicted is refused with the part that is too short") {
+  const std::string too_short = ", expected something to predict";
+  StreamFolder text("\n");
+  CHECK(text.message() == text.name() + ": found fewer than 2 tokens for training" + too_short);
+  text.write("a\nb\n");
+  text.options.validation_share = 0.99;
+  CHECK(text.message() == text.name() + ": found fewer than 2 tokens for training" + too_short);
+  text.options.validation_share = 0.1;
+  CHECK(text.message() == text.name() + ": found fewer than 2 tokens for validation" + too_short);
+  text.write("\n", "other.txt");
+  text.options.validation_text = "other.txt";
+  CHECK(text.message() ==
+        text.name("other.txt") + ": found fewer than 2 tokens for validation" + too_short);
+  text.options.validation_text = "train.txt";
+  text.options.test_text = "other.txt";
+  CHECK(text.message() ==
+        text.name("other.txt") + ": found fewer than 2 tokens for testing" + too_short);
+}
+
+TEST_CASE("a frequency that no token of a text reaches is refused") {
+  StreamFolder text("ab\nab\n");
+  text.options.min_frequency = 3;
+  CHECK(text.message() == "vocabulary: no word occurs 3 times in the training text");
+}
