@@ -17,12 +17,12 @@ namespace tapestry {
 /// An encoder that tells the class of a sentence [1]. Its parameters up to the head have the names
 /// of a MaskedLanguageModel's, so that it can begin with those.
 ///
-///   parameters  embedding: Embedding; positions (learned positions only); encoder: Encoder; head:
-///               Linear (d_model -> classes)
-///   input       source tokens, of which the first stands for the class -> logits (rows, 1,
-///   classes) throws      ShapeError for sequences longer than max_length, ValueError for ids
-///   outside the
-///               vocabulary
+///   parameters  embedding: Embedding; positions (learned positions only);
+///               encoder: Encoder; head: Linear (d_model -> classes)
+///   input       source tokens, the first of which stands for the class
+///               -> logits (rows, 1, classes)
+///   throws      ShapeError for sequences longer than max_length,
+///               ValueError for ids outside the vocabulary
 ///
 /// [1] Devlin et al. 2019, "BERT", section 3.2.
 class Classifier : public Network {

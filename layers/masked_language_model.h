@@ -16,9 +16,8 @@ namespace tapestry {
 
 /// An encoder that guesses hidden tokens from those on both sides [1].
 ///
-///   parameters  embedding: Embedding; positions (learned positions only); encoder: Encoder;
-///   output:
-///               OutputProjection
+///   parameters  embedding: Embedding; positions (learned positions only);
+///               encoder: Encoder; output: OutputProjection
 ///   input       target tokens, some of them hidden -> logits (rows, length, vocabulary)
 ///   throws      ShapeError for sequences longer than max_length, ValueError for ids outside the
 ///               vocabulary

@@ -22,7 +22,8 @@ PatchEmbedding::PatchEmbedding(const Scope& scope, const ImageShape& image, std:
       class_token_(
           scope.parameter("class_token", {1, 1, d_model},
                           normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))) {
-  if (patch_size == 0 || image.height % patch_size != 0 || image.width % patch_size != 0) {
+  if (patch_size == 0 || image.values() == 0 || image.height % patch_size != 0 ||
+      image.width % patch_size != 0) {
     const LayerPath here(*path_);
     throw ShapeError(fmt::format("patch embedding: an image of {} x {} has no patches of {} x {}",
                                  image.height, image.width, patch_size, patch_size));

@@ -9,13 +9,22 @@
 namespace tapestry {
 namespace {
 
+void check_lengths(const Shape& shape, std::span<const std::int32_t> lengths) {
+  if (!lengths.empty() && lengths.size() != shape[0]) {
+    throw ShapeError(fmt::format("pooling: {} lengths for x of shape {}, expected {}",
+                                 lengths.size(), to_string(shape), shape[0]));
+  }
+  for (std::size_t row = 0; row < lengths.size(); ++row) {
+    if (lengths[row] >= 1 && static_cast<std::size_t>(lengths[row]) <= shape[1]) continue;
+    throw ShapeError(fmt::format("pooling: row {} of x of shape {} has length {}, expected 1 to {}",
+                                 row, to_string(shape), lengths[row], shape[1]));
+  }
+}
+
 /// (rows, 1, length): 1 / n for the n tokens of a row, 0 for its padding.
 Tensor shares(const Tensor& x, std::span<const std::int32_t> lengths) {
   const std::size_t rows = x.shape()[0], length = x.shape()[1];
-  if (!lengths.empty() && lengths.size() != rows) {
-    throw ShapeError(fmt::format("pooling: {} lengths for x of shape {}, expected {}",
-                                 lengths.size(), to_string(x.shape()), rows));
-  }
+  check_lengths(x.shape(), lengths);
   Tensor weights = Tensor::zeros({rows, 1, length}, x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
     const auto values = weights.mutable_values<T>();

@@ -15,13 +15,11 @@ namespace tapestry {
 
 /// An encoder that tells the class of an image from its patches [1].
 ///
-///   parameters  patches: PatchEmbedding; positions (learned positions only); encoder: Encoder;
-///   head:
-///               Linear (d_model -> classes)
+///   parameters  patches: PatchEmbedding; positions (learned positions only);
+///               encoder: Encoder; head: Linear (d_model -> classes)
 ///   input       images -> logits (rows, 1, classes)
-///   throws      ShapeError if images have another shape or more patches, with the class token,
-///   than
-///               max_length
+///   throws      ShapeError if images have another shape, or more patches, with the
+///               class token, than max_length
 ///
 /// [1] Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words".
 class VisionTransformer : public Network {

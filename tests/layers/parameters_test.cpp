@@ -63,6 +63,18 @@ TEST_CASE("a map with no parameters has no values and may be gathered") {
   CHECK(parameters.begin() == parameters.end());
 }
 
+TEST_CASE("parameters without values have names and shapes, and take no memory") {
+  Parameters parameters = Parameters::without_values(DType::float32);
+  const std::size_t huge = std::size_t{1} << 40U;  // no machine has so much
+  const Linear layer(Scope(parameters) / "ff", huge, 2);
+  CHECK(listing(parameters) ==
+        std::vector<std::string>{"ff.weight (2, 1099511627776)", "ff.bias (2)"});
+  CHECK(parameters.num_values() == 2 * huge + 2);
+  CHECK(parameters.dtype() == DType::float32);
+  CHECK_THROWS_WITH_AS(parameters.create("ff.bias", {2}, zeros_initializer()),
+                       "parameters: `ff.bias` exists already", ValueError);
+}
+
 TEST_CASE("every parameter requires a gradient and clearing takes all of them away") {
   TwoLayers layers;
   step(layers, random_leaf({4, 3}, 1));

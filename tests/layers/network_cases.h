@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "autograd/tape.h"
+#include "layers/make_network.h"
+#include "tests/layers/transformer_cases.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/threads.h"
+#include "tests/support/values.h"
+
+/// What the tests of networks of every kind share.
+namespace tapestry::testing {
+
+inline constexpr std::size_t classes = 3;
+inline constexpr ImageShape image_shape{.height = 4, .width = 4, .channels = 2};
+
+inline TransformerOptions with_kind(TransformerOptions options, ModelKind kind) {
+  options.kind = kind;
+  return options;
+}
+
+/// A network of a kind over 11 words, or 3 classes and images of 4 x 4 pixels in 2 channels.
+struct MadeNetwork {
+  explicit MadeNetwork(const TransformerOptions& options, DType dtype = DType::float64)
+      : parameters(dtype, 1), network(make(parameters, options)) {}
+
+  Parameters parameters;
+  std::unique_ptr<Network> network;
+
+ private:
+  static std::unique_ptr<Network> make(Parameters& parameters, const TransformerOptions& options) {
+    const bool tells_classes =
+        options.kind == ModelKind::classifier || options.kind == ModelKind::vision_transformer;
+    return make_network(parameters, options,
+                        {.source = vocabulary,
+                         .target = tells_classes ? classes : vocabulary,
+                         .image = image_shape},
+                        padding_id);
+  }
+};
+
+/// Two sentences, the second one padded; no token is the padding, whose embedding has no gradient.
+inline const TokenBatch sentences{.ids = {{5, 6, 7, 8}, {9, 4, 3, 10}}, .lengths = {4, 2}};
+
+/// A batch for networks of every kind.
+inline NetworkInput network_input() {
+  return {.source = sentences,
+          .target = sentences,
+          .images = random_leaf({2, image_shape.values()}, 3).copied(DType::float64)};
+}
+
+/// Names and shapes of the parameters outside the stack of this name.
+inline std::vector<std::string> outside(const char* stack, const Parameters& parameters) {
+  std::vector<std::string> names;
+  for (const std::string& line : listing(parameters)) {
+    if (!line.starts_with(stack)) names.push_back(line);
+  }
+  return names;
+}
+
+/// The scores of position t in row r.
+inline std::vector<double> scores_at(const Tensor& logits, std::size_t r, std::size_t t) {
+  const std::size_t n = logits.shape()[2];
+  const auto all = values_of(logits);
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>((r * logits.shape()[1] + t) * n);
+  return {begin, begin + static_cast<std::ptrdiff_t>(n)};
+}
+
+/// The loss of a batch and the gradients of all parameters.
+inline std::vector<std::vector<double>> step(MadeNetwork& made, const NetworkInput& input,
+                                             const Ids& labels) {
+  made.parameters.clear_gradients();
+  Tape tape;
+  const Network& network = *made.network;
+  const RandomStream random(4);
+  const Tensor loss =
+      network.loss(network.features(network.embed(input, random), input, random), labels, {});
+  tape.backward(loss);
+  std::vector<std::vector<double>> all{values_of(loss)};
+  for (const NamedTensor& p : made.parameters) all.push_back(values_of(p.tensor.gradient()));
+  return all;
+}
+
+}  // namespace tapestry::testing

@@ -1,0 +1,85 @@
+#include "layers/pooling.h"
+
+#include <doctest/doctest.h>
+
+#include "autograd/error.h"
+#include "tests/support/gradients.h"
+#include "tests/support/threads.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+using Lengths = std::vector<std::int32_t>;
+
+namespace {
+
+/// Two sequences of three tokens of width 2.
+Tensor two_sequences(DType dtype = DType::float64) {
+  return Tensor::from({2, 3, 2},
+                      {1, 2, 3, 4, 8, 0,  //
+                       -1, 5, 3, 7, 100, 100},
+                      dtype);
+}
+
+}  // namespace
+
+TEST_CASE("the class token is the first, whatever the lengths") {
+  for (const DType dtype : dtypes) {
+    for (const Lengths& lengths : {Lengths{}, Lengths{3, 1}}) {
+      const Tensor y = pool(PoolingKind::class_token, two_sequences(dtype), lengths);
+      CHECK(y.shape() == Shape{2, 1, 2});
+      check_values(y, {1, 2, -1, 5});
+    }
+  }
+}
+
+TEST_CASE("the mean is over the tokens of each sequence, not over its padding") {
+  for (const DType dtype : dtypes) {
+    const Tensor y = pool(PoolingKind::mean, two_sequences(dtype), Lengths{3, 2});
+    CHECK(y.dtype() == dtype);
+    CHECK(y.shape() == Shape{2, 1, 2});
+    check_values(y, {4, 2, 1, 6}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("without lengths the mean is over all tokens") {
+  check_values(pool(PoolingKind::mean, two_sequences(), {}), {4, 2, 34, 112.0 / 3});
+}
+
+TEST_CASE("the mean of one token is that token") {
+  check_values(pool(PoolingKind::mean, two_sequences(), Lengths{1, 1}), {1, 2, -1, 5});
+}
+
+TEST_CASE("what stands in the padding has no influence on the mean") {
+  Tensor x = two_sequences();
+  const auto before = values_of(pool(PoolingKind::mean, x, Lengths{3, 2}));
+  x.mutable_values<double>()[10] = -1e300;
+  CHECK(values_of(pool(PoolingKind::mean, x, Lengths{3, 2})) == before);
+}
+
+TEST_CASE("the gradients of both kinds of pooling agree with differences") {
+  const Tensor x = random_leaf({3, 4, 5}, 1);
+  const Lengths lengths = {4, 1, 3};
+  CHECK(gradient_error([&] { return pool(PoolingKind::mean, x, lengths); }, {x}) < 1e-8);
+  CHECK(gradient_error([&] { return pool(PoolingKind::mean, x, {}); }, {x}) < 1e-8);
+  CHECK(gradient_error([&] { return pool(PoolingKind::class_token, x, lengths); }, {x}) < 1e-8);
+}
+
+TEST_CASE("the mean has the same bits on any number of threads") {
+  const Tensor x = random_leaf({64, 33, 40}, 2);
+  const Lengths lengths(64, 29);
+  CHECK(same_on_any_number_of_threads(
+      [&] { return values_of(pool(PoolingKind::mean, x, lengths)); }));
+}
+
+TEST_CASE("lengths that do not fit are refused") {
+  const Tensor x = two_sequences();
+  CHECK_THROWS_WITH_AS(pool(PoolingKind::mean, x, Lengths{3}),
+                       "pooling: 1 lengths for x of shape (2, 3, 2), expected 2", ShapeError);
+  CHECK_THROWS_WITH_AS(pool(PoolingKind::mean, x, Lengths{3, 4}),
+                       "pooling: row 1 of x of shape (2, 3, 2) has length 4, expected 1 to 3",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(pool(PoolingKind::mean, x, Lengths{0, 3}),
+                       "pooling: row 0 of x of shape (2, 3, 2) has length 0, expected 1 to 3",
+                       ShapeError);
+}
