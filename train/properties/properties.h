@@ -38,8 +38,8 @@ PropertyResult precision(const Subject& subject);
 /// somewhat above; half a nat or more with tied embeddings.
 PropertyResult first_loss(const Subject& subject);
 
-/// A few sentences can be learned until hardly any loss is left beside what nobody can know, such as
-/// how a sentence begins, in float32, without dropout and smoothing.
+/// A few sentences can be learned until hardly any loss is left above least_loss(), in float32,
+/// without dropout and smoothing.
 PropertyResult by_heart(const Subject& subject);
 
 /// The loss depends on every parameter.
