@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <new>
@@ -111,6 +113,15 @@ int printing(const std::function<int()>& command) {
   }
   flush_standard_output();
   return code;
+}
+
+/// CLI::Range, which lets NaN pass, without it.
+CLI::Validator number_from(double least, double most) {
+  const auto refuse_nan = [](const std::string& text) {
+    const bool is_nan = std::isnan(std::strtod(text.c_str(), nullptr));
+    return is_nan ? fmt::format("Value {} is no number", text) : std::string();
+  };
+  return CLI::Range(least, most) & CLI::Validator(refuse_nan, "");
 }
 
 /// The commands with their arguments, and which of them was given.
@@ -272,7 +283,7 @@ void CommandLine::add_generate() {
   command
       .add_option("--temperature", sampling.temperature,
                   "Divides the scores: below 1 likely tokens become likelier; 0 takes the best")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(number_from(0.0, 1e6))
       ->capture_default_str();
   command.add_option("--top-k", sampling.top_k, "Draws from the K most likely tokens; 0: from all")
       ->check(CLI::Range(0, 1'000'000'000))
@@ -280,9 +291,11 @@ void CommandLine::add_generate() {
   command
       .add_option("--top-p", sampling.top_p,
                   "Draws from the fewest tokens that have this probability together")
-      ->check(CLI::Range(1e-9, 1.0))
+      ->check(number_from(1e-9, 1.0))
       ->capture_default_str();
-  command.add_option("--seed", sampling.seed, "Of the draws")->capture_default_str();
+  command.add_option("--seed", sampling.seed, "Of the draws")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
 }
 
 void CommandLine::add_gradcheck() {
@@ -305,6 +318,7 @@ void CommandLine::add_gradcheck() {
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   command.add_option("--seed", gradcheck_.seed, "Of the sample, the directions and output weights")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_flag("--json", gradcheck_.json, "Print one JSON object");
 }

@@ -32,12 +32,14 @@ Ranking rank(const std::vector<double>& scores, double temperature) {
   return ranking;
 }
 
-/// How many of the best may be drawn, and how likely they are together.
+/// How many of the best may be drawn: none that has no probability, even if those before it add up
+/// to a little less than 1.
 std::size_t kept_of(const Ranking& ranking, const SamplingOptions& options) {
   const std::size_t all = ranking.ids.size();
   const std::size_t most = options.top_k == 0 ? all : std::min(options.top_k, all);
   double sum = 0.0;
   for (std::size_t i = 0; i < most; ++i) {
+    if (ranking.probabilities[i] == 0.0) return i;
     sum += ranking.probabilities[i];
     if (sum >= options.top_p) return i + 1;
   }
@@ -45,9 +47,9 @@ std::size_t kept_of(const Ranking& ranking, const SamplingOptions& options) {
 }
 
 /// The scores of what comes after the last of `tokens`; none for special symbols.
-std::vector<double> next_scores(const LanguageModel& model,
-                                const std::vector<std::int32_t>& tokens) {
-  const std::size_t read = std::min(tokens.size(), model.options().max_length);
+std::vector<double> next_scores(const LanguageModel& model, const std::vector<std::int32_t>& tokens,
+                                std::size_t window) {
+  const std::size_t read = std::min(tokens.size(), window);
   TokenBatch batch{.ids = Ids::from_shape({1, read}), .lengths = {static_cast<std::int32_t>(read)}};
   std::copy(tokens.end() - static_cast<std::ptrdiff_t>(read), tokens.end(), batch.ids.begin());
   const Tensor last = slice(model.decode(batch), 1, read - 1, read);
@@ -80,8 +82,11 @@ std::int32_t draw_token(std::vector<double> scores, const SamplingOptions& optio
 void generate(const LanguageModel& model, std::vector<std::int32_t> prompt, std::size_t count,
               const SamplingOptions& options, const std::function<void(std::int32_t)>& take) {
   const RandomStream random = RandomStream(options.seed).named("sampling");
+  const std::size_t positions = model.options().max_length;
+  const std::size_t window = options.window == 0 ? positions : std::min(options.window, positions);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int32_t next = draw_token(next_scores(model, prompt), options, random.uniform(i));
+    const std::int32_t next =
+        draw_token(next_scores(model, prompt, window), options, random.uniform(i));
     prompt.push_back(next);
     take(next);
   }

@@ -30,5 +30,29 @@ TEST_CASE("what the decoder reads begins with <bos> and is as long as the labels
   CHECK(label_ids(batch) == Ids{{6, 3, no_label, no_label}, {8, 9, 4, 3}});
 }
 
+TEST_CASE("the pixels of a batch become a row for each image, in the precision of the model") {
+  const std::vector<SentencePair> images{{.target = {4}, .pixels = {0.5F, 0.25F, 1.0F}},
+                                         {.target = {5}, .pixels = {0.1F, 0.0F, -2.0F}}};
+  const Batch batch =
+      make_batch(images, std::array<std::size_t, 2>{1, 0}, {.objective = Objective::label});
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const Tensor pixels = network_input(batch, dtype).images;
+    CHECK(pixels.dtype() == dtype);
+    CHECK(pixels.shape() == Shape{2, 3});
+  }
+  const Tensor pixels = network_input(batch, DType::float64).images;
+  const auto values = pixels.values<double>();
+  CHECK(std::vector<double>(values.begin(), values.end()) ==
+        std::vector<double>{static_cast<double>(0.1F), 0.0, -2.0, 0.5, 0.25, 1.0});
+  CHECK(label_ids(batch) == Ids{{1}, {0}});
+  CHECK_FALSE(network_input(two_rows(), DType::float32).images);
+}
+
+TEST_CASE("the largest score of a row is where it stands first") {
+  const Tensor logits =
+      Tensor::from({2, 2, 3}, {1, 3, 2, 5, 5, 5, -1, -2, -1, 0, 0, 9}, DType::float64);
+  CHECK(largest_of_rows(logits) == std::vector<std::int32_t>{1, 0, 0, 2});
+}
+
 }  // namespace
 }  // namespace tapestry

@@ -106,6 +106,109 @@ TEST_CASE("a key with a bad value is left out of contradictions") {
         "hint: write for example 4, the default");
 }
 
+TEST_CASE("each kind of model has its tasks") {
+  CHECK(problems_of("model:\n  kind: language_model\n") ==
+        "c:2:3: `kind: language_model` cannot learn the task copy\n"
+        "    kind: language_model\n"
+        "    ^~~~\n"
+        "hint: set `data.task` to text or toy_sentences, or `model.kind` to another");
+  CHECK(problems_of("data:\n  task: toy_agreement\n") ==
+        "c:2:3: `kind: seq2seq` cannot learn the task toy_agreement\n"
+        "    task: toy_agreement\n"
+        "    ^~~~\n"
+        "hint: set `data.task` to copy, reverse, sort, toy_translation or parallel_text, or "
+        "`model.kind` to another");
+  CHECK(
+      problems_of("model:\n  kind: masked_language_model\n")
+          .ends_with("hint: set `data.task` to text or toy_sentences, or `model.kind` to another"));
+  CHECK(problems_of("model:\n  kind: classifier\n")
+            .ends_with("hint: set `data.task` to labelled_text or toy_agreement, or `model.kind` "
+                       "to another"));
+  CHECK(problems_of("model:\n  kind: vision_transformer\n")
+            .ends_with("hint: set `data.task` to images, or `model.kind` to another"));
+  for (const char* both : {"language_model}\ndata: {task: toy_sentences}",
+                           "language_model}\ndata: {task: text, train_text: a}",
+                           "masked_language_model}\ndata: {task: toy_sentences}",
+                           "masked_language_model}\ndata: {task: text, train_text: a}",
+                           "classifier}\ndata: {task: toy_agreement}",
+                           "classifier}\ndata: {task: labelled_text, train_text: a}",
+                           "vision_transformer}\ndata: {task: images, train_images: a}"}) {
+    CHECK(problems_of(std::string("model: {kind: ") + both + "\n").empty());
+  }
+}
+
+TEST_CASE("a text, labelled or not, and images need their file") {
+  CHECK(problems_of("model:\n  kind: language_model\ndata:\n  task: text\n") ==
+        "c:4:3: task text needs data.train_text\n"
+        "    task: text\n"
+        "    ^~~~\n"
+        "hint: name the file here or on the command line: data.train_text=FILE");
+  CHECK(problems_of("model:\n  kind: classifier\ndata:\n  task: labelled_text\n")
+            .starts_with("c:4:3: task labelled_text needs data.train_text\n"));
+  CHECK(problems_of("model:\n  kind: vision_transformer\ndata:\n  task: images\n")
+            .ends_with("hint: name the file here or on the command line: data.train_images=FILE"));
+}
+
+TEST_CASE("every token that is read at once needs a position") {
+  CHECK(problems_of("model: {kind: language_model}\ndata:\n  task: text\n  train_text: a\n"
+                    "  context: 257\n") ==
+        "c:5:3: `context` is 257, and 257 tokens are read at once; `model.max_length` is 256\n"
+        "    context: 257\n"
+        "    ^~~~~~~\n"
+        "hint: set `model.max_length` to 257 or more");
+  CHECK(problems_of("model: {kind: language_model}\ndata:\n  task: text\n  train_text: a\n"
+                    "  context: 256\n")
+            .empty());
+  // It reads the last token of a stretch, too.
+  CHECK(problems_of("model: {kind: masked_language_model}\ndata:\n  task: text\n  train_text: a\n"
+                    "  context: 256\n")
+            .starts_with("c:5:3: `context` is 256, and 257 tokens are read at once; "
+                         "`model.max_length` is 256\n"));
+  CHECK(problems_of("model: {kind: masked_language_model}\ndata:\n  task: text\n  train_text: a\n"
+                    "  context: 255\n")
+            .empty());
+}
+
+TEST_CASE("patches divide an image, and each needs a position") {
+  const std::string images =
+      "data: {task: images, train_images: a, image_height: 8, image_width: 12}\n"
+      "model:\n  kind: vision_transformer\n";
+  CHECK(problems_of(images + "  patch_size: 8\n") ==
+        "c:4:3: `patch_size` is 8, which does not divide images of 8 x 12\n"
+        "    patch_size: 8\n"
+        "    ^~~~~~~~~~\n"
+        "hint: set `patch_size` to a number that divides height and width");
+  CHECK(problems_of(images + "  patch_size: 12\n")
+            .starts_with("c:4:3: `patch_size` is 12, which does not divide images of 8 x 12\n"));
+  CHECK(problems_of(images + "  patch_size: 4\n  max_length: 6\n") ==
+        "c:5:3: an image has 6 patches, and with the class token 7 tokens; `model.max_length` is "
+        "6\n"
+        "    max_length: 6\n"
+        "    ^~~~~~~~~~\n"
+        "hint: set `model.max_length` to 7 or more");
+  CHECK(problems_of(images + "  patch_size: 4\n  max_length: 7\n").empty());
+}
+
+TEST_CASE("keys that the kind of model does not use are refused") {
+  CHECK(problems_of("model:\n  patch_size: 4\n") ==
+        "c:2:3: `patch_size` is used with `model.kind: vision_transformer` only, found `seq2seq`\n"
+        "    patch_size: 4\n"
+        "    ^~~~~~~~~~\n"
+        "hint: remove `patch_size`, or set `model.kind` to vision_transformer");
+  CHECK(problems_of("model:\n  pooling: mean\n")
+            .starts_with("c:2:3: `pooling` is used with `model.kind: classifier or "
+                         "vision_transformer` only, found `seq2seq`\n"));
+  const std::string sentences = "data: {task: toy_sentences}\nmodel:\n  kind: ";
+  CHECK(problems_of(sentences + "language_model\n  num_encoder_layers: 3\n")
+            .starts_with("c:4:3: `num_encoder_layers` is used with `model.kind: "));
+  CHECK(problems_of(sentences + "masked_language_model\n  num_decoder_layers: 3\n")
+            .starts_with("c:4:3: `num_decoder_layers` is used with `model.kind: seq2seq or "
+                         "language_model` only, found `masked_language_model`\n"));
+  CHECK(problems_of("data: {task: toy_agreement}\nmodel:\n  kind: classifier\n"
+                    "  tie_embeddings: target\n")
+            .starts_with("c:4:3: `tie_embeddings` is used with `model.kind: "));
+}
+
 TEST_CASE("the shortest sequence is not longer than the longest") {
   CHECK(problems_of("data:\n  min_length: 17\n") ==
         "c:2:3: `min_length` is 17, more than `max_length` (16)\n"

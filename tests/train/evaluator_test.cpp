@@ -34,6 +34,31 @@ TEST_CASE("loss, perplexity and token accuracy are means over tokens with <eos>,
   CHECK(scores.token_accuracy == 0.4);
 }
 
+TEST_CASE("classes are scored one an example, and the most likely one is found for each") {
+  Model model({.kind = ModelKind::vision_transformer,
+               .d_model = 4,
+               .num_heads = 1,
+               .num_encoder_layers = 1,
+               .d_ff = 4,
+               .max_length = 2,
+               .patch_size = 1},
+              {.target = 3, .image = {.height = 1, .width = 1, .channels = 1}}, DType::float64, 1);
+  test::silence(model);
+  test::set(model, "head.bias", {std::log(0.25), std::log(0.5), std::log(0.25)});
+  const std::vector<SentencePair> images{{.target = {5}, .pixels = {0.0F}},
+                                         {.target = {4}, .pixels = {1.0F}},
+                                         {.target = {5}, .pixels = {0.5F}}};
+  const Scores scores =
+      evaluate(model, images, {.batch_size = 2, .rules = {.objective = Objective::label}});
+  CHECK(scores.objective == Objective::label);
+  CHECK(scores.sentences == 3);
+  CHECK(scores.tokens == 3);
+  CHECK(scores.loss == Approx(4 * std::log(2.0) / 3).epsilon(1e-12));
+  CHECK(scores.token_accuracy == Approx(2.0 / 3));
+  CHECK(scores.decoded == 0);
+  CHECK(most_likely_classes(model, images) == std::vector<std::int32_t>{5, 5, 5});
+}
+
 TEST_CASE("without sentences to decode there is no exact match") {
   const Scores scores = evaluate(model_with_known_odds(), {{{4}, {4}}}, {});
   CHECK(scores.decoded == 0);

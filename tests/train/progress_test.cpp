@@ -91,6 +91,22 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+TEST_CASE("the scores of each kind of model say what counts for it") {
+  Scores predicted{.objective = Objective::next_token,
+                   .unit = TextUnit::character,
+                   .loss = 1.5,
+                   .perplexity = 4.4817,
+                   .token_accuracy = 0.5};
+  CHECK(format_scores(predicted) ==
+        "loss 1.5000  perplexity 4.482  tokens 50.00 %  bits per character 2.1640");
+  predicted.unit = TextUnit::word;
+  CHECK(format_scores(predicted).ends_with("  bits per word 2.1640"));
+  predicted.objective = Objective::masked_tokens;
+  CHECK(format_scores(predicted) == "loss 1.5000  perplexity 4.482  tokens 50.00 %");
+  predicted.objective = Objective::label;
+  CHECK(format_scores(predicted) == "loss 1.5000  accuracy 50.00 %");
+}
+
 TEST_CASE("scores are one line, with exact matches only where sentences were decoded") {
   CHECK(format_scores(scores) ==
         "loss 0.2500  perplexity 1.284  tokens 96.10 %  exact match 87.50 %");

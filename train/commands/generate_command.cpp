@@ -30,10 +30,13 @@ int generate_command(const GenerateArguments& arguments) {
   std::vector<std::int32_t> prompt = beginning(trained.codec);
   const auto given = trained.codec.encode_target(arguments.prompt);
   prompt.insert(prompt.end(), given.begin(), given.end());
+  SamplingOptions sampling = arguments.sampling;
+  // Positions beyond those of a stretch have learnt nothing.
+  if (trained.config.data.task == TaskKind::text) sampling.window = trained.config.data.context;
   fmt::print("{}", arguments.prompt);
   std::vector<std::int32_t> line = given;
   std::string printed = trained.codec.decode_target(line);
-  generate(trained.model->as<LanguageModel>(), prompt, arguments.tokens, arguments.sampling,
+  generate(trained.model->as<LanguageModel>(), prompt, arguments.tokens, sampling,
            [&](std::int32_t token) {
              line.push_back(token);
              const std::string text = trained.codec.decode_target(line);

@@ -1,0 +1,117 @@
+#include "train/initialization.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/train/error_text.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using Lines = std::vector<std::string>;
+using Values = std::map<std::string, std::vector<double>>;
+
+TransformerOptions options(ModelKind kind, std::size_t d_model = 8) {
+  return {.kind = kind,
+          .d_model = d_model,
+          .num_heads = 2,
+          .num_encoder_layers = 1,
+          .d_ff = 12,
+          .max_length = 9};
+}
+
+TrainedModel masked_model(DType dtype = DType::float32, std::size_t words = 11) {
+  return {
+      .config = {},
+      .codec = TextCodec({}, Vocabulary(), Vocabulary()),
+      .model = std::make_unique<Model>(options(ModelKind::masked_language_model),
+                                       NetworkSizes{.source = words, .target = words}, dtype, 1),
+      .step = 1234};
+}
+
+Model classifier(const TransformerOptions& sizes = options(ModelKind::classifier),
+                 DType dtype = DType::float32) {
+  return {sizes, {.source = 11, .target = 3}, dtype, 2};
+}
+
+Values values_of(const Model& model) {
+  Values all;
+  for (const NamedTensor& p : model.parameters) {
+    dispatch(p.tensor.dtype(), [&]<class T>() {
+      const auto values = p.tensor.values<T>();
+      all[p.name] = {values.begin(), values.end()};
+    });
+  }
+  return all;
+}
+
+TEST_CASE("a classifier begins with the encoder of a masked language model and a head of its own") {
+  const TrainedModel from = masked_model();
+  Model to = classifier();
+  const Values before = values_of(to), given = values_of(*from.model);
+  // Embedding; 16 of a layer, four of which are its norms'; the last norm.
+  CHECK(take_over(from, "runs/masked", to) ==
+        Lines{"initialized from runs/masked, step 1234: 19 tensors loaded",
+              "  new: 2 tensors: head.weight (3, 8), head.bias (3)",
+              "  left: 2 tensors: output.weight (11, 8), output.bias (11)"});
+  for (const auto& [name, values] : values_of(to)) {
+    CAPTURE(name);
+    CHECK(values == (name.starts_with("head.") ? before : given).at(name));
+  }
+}
+
+TEST_CASE("a tensor of another shape is new, and that of the other model is left") {
+  const TrainedModel from = masked_model(DType::float32, 10);
+  Model to = classifier();
+  const Values before = values_of(to);
+  const Lines lines = take_over(from, "m", to);
+  CHECK(lines[0] == "initialized from m, step 1234: 18 tensors loaded");
+  CHECK(lines[1] ==
+        "  new: 3 tensors: embedding.weight (11, 8), head.weight (3, 8), head.bias (3)");
+  CHECK(lines[2] ==
+        "  left: 3 tensors: embedding.weight (10, 8), output.weight (10, 8), output.bias (10)");
+  CHECK(values_of(to).at("embedding.weight") == before.at("embedding.weight"));
+}
+
+TEST_CASE("values are converted to the precision of the model") {
+  const TrainedModel from = masked_model(DType::float64);
+  Model to = classifier();
+  take_over(from, "m", to);
+  const Values given = values_of(*from.model), taken = values_of(to);
+  const auto& exact = given.at("encoder.norm.weight");
+  const auto& embedding = given.at("embedding.weight");
+  CHECK(taken.at("encoder.norm.weight") == exact);
+  for (std::size_t i = 0; i < embedding.size(); ++i) {
+    CHECK(taken.at("embedding.weight")[i] == static_cast<float>(embedding[i]));
+  }
+  Model wide = classifier(options(ModelKind::classifier), DType::float64);
+  take_over(masked_model(), "m", wide);
+  CHECK(values_of(wide).at("embedding.weight") ==
+        values_of(*masked_model().model).at("embedding.weight"));
+}
+
+TEST_CASE("a model of the same kind and sizes is taken over whole") {
+  const TrainedModel from = masked_model();
+  Model to(options(ModelKind::masked_language_model), {.source = 11, .target = 11}, DType::float32,
+           2);
+  CHECK(take_over(from, "m", to) == Lines{"initialized from m, step 1234: 21 tensors loaded",
+                                          "  new: 0 tensors", "  left: 0 tensors"});
+  CHECK(values_of(to) == values_of(*from.model));
+}
+
+TEST_CASE("a model with nothing in common is refused, and nothing has changed") {
+  TransformerOptions other = options(ModelKind::classifier, 6);
+  other.d_ff = 10;
+  Model to = classifier(other);
+  const Values before = values_of(to);
+  CHECK(test::error_text<CheckpointError>([&] { take_over(masked_model(), "runs/m", to); }) ==
+        "runs/m: found no tensor with the name and shape of one of the model\n"
+        "hint: give the model the sizes of that one: d_model, d_ff, layers");
+  CHECK(values_of(to) == before);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,114 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/train/kind_configs.h"
+#include "tests/train/refusal.h"
+
+/// `tapestry generate`.
+namespace tapestry {
+namespace {
+
+using test::Arguments;
+using test::check_refusal;
+using test::KindWorkplace;
+using test::Outcome;
+
+/// A workplace with a model of letters in runs/language and one of words in runs/words.
+struct TalkingWorkplace : KindWorkplace {
+  TalkingWorkplace() {
+    CHECK(run({"train", "language.yaml"}).code == 0);
+    CHECK(run({"train", "words.yaml"}).code == 0);
+  }
+
+  std::string generate(Arguments arguments) const {
+    arguments.insert(arguments.begin(), {"generate"});
+    const Outcome done = run(arguments);
+    CHECK(done.code == 0);
+    CHECK(done.err.empty());
+    return done.out;
+  }
+};
+
+TEST_CASE("generate goes on with the prompt by as many characters as asked") {
+  const TalkingWorkplace work;
+  const std::string text = work.generate({"runs/language", "a cab\n", "--tokens", "100"});
+  CHECK(text.starts_with("a cab\n"));
+  CHECK(text.size() == 6 + 100 + 1);
+  CHECK(text.find_first_not_of("abcdf \n") == std::string::npos);
+  CHECK(work.generate({"runs/language", "--tokens", "7"}).size() == 7 + 1);
+  CHECK(work.generate({"runs/language", "dab", "--tokens", "0"}) == "dab\n");
+}
+
+TEST_CASE("generate prints the prompt as it is, unknown characters too") {
+  const TalkingWorkplace work;
+  const std::string text = work.generate({"runs/language", "Ä\tcab", "--tokens", "5"});
+  CHECK(text.starts_with("Ä\tcab"));
+  CHECK(text.size() == 6 + 5 + 1);
+}
+
+TEST_CASE("words that are generated have spaces between them, and follow the prompt") {
+  const TalkingWorkplace work;
+  const std::string text = work.generate({"runs/words", "le chat", "--tokens", "3"});
+  CHECK(text.starts_with("le chat "));
+  CHECK(std::ranges::count(text, ' ') == 4);
+  CHECK(text.find('<') == std::string::npos);
+}
+
+TEST_CASE("what is generated is a function of model, prompt and options") {
+  const TalkingWorkplace work;
+  const std::string text = work.generate({"runs/language", "a", "--tokens", "60"});
+  CHECK(work.generate({"runs/language", "a", "--tokens", "60", "--seed", "1"}) == text);
+  CHECK(work.generate({"runs/language", "a", "--tokens", "60", "--seed", "2"}) != text);
+  const std::string best =
+      work.generate({"runs/language", "a", "--tokens", "60", "--temperature", "0"});
+  CHECK(work.generate({"runs/language", "a", "--tokens", "60", "--top-k", "1", "--seed", "3"}) ==
+        best);
+  CHECK(work.generate({"runs/language", "a", "--tokens", "60", "--top-p", "1e-9"}) == best);
+}
+
+TEST_CASE("no more is read at once than the model learnt to read, however many positions it has") {
+  const KindWorkplace work;
+  const auto text = [&](const char* run, const char* positions) {
+    CHECK(
+        work.run({"train", "language.yaml", std::string("train.run_dir=") + run, positions}).code ==
+        0);
+    return work.run({"generate", run, "dab", "--tokens", "80"}).out;
+  };
+  CHECK(text("few", "model.max_length=6") == text("many", "model.max_length=100"));
+}
+
+TEST_CASE("a prompt that is not UTF-8 is refused") {
+  const TalkingWorkplace work;
+  check_refusal(work, {"generate", "runs/language", "a\xFFz"}, 3,
+                "text: byte 2 (0xFF) is not UTF-8\n"
+                "hint: convert the text to UTF-8, for example with iconv");
+}
+
+TEST_CASE("options of generate that are out of range are refused") {
+  const KindWorkplace work;
+  for (const Arguments& options : {Arguments{"--temperature", "-1"},
+                                   {"--temperature", "nan"},
+                                   {"--top-p", "0"},
+                                   {"--top-p", "1.5"},
+                                   {"--top-p", "nan"},
+                                   {"--top-k", "-1"},
+                                   {"--tokens", "-1"},
+                                   {"--tokens", "x"},
+                                   {"--seed", "-1"},
+                                   {"--temperature", "1e300"}}) {
+    CAPTURE(options[0]);
+    CAPTURE(options[1]);
+    Arguments arguments = {"generate", "runs/language", "a"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome refused = work.run(arguments);
+    CHECK(refused.code == 2);
+    CHECK(refused.out.empty());
+    CHECK(refused.err.find(options[0]) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tapestry
