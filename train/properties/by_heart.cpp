@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t most_steps = 300;
+constexpr std::size_t most_steps = 600;
 constexpr double learnt = 0.05;  ///< nats per token, above what no model can learn
 constexpr double learning_rate = 1e-3;
 constexpr std::size_t warmup_steps = 50;  ///< deep post-norm models need them

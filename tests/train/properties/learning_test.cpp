@@ -72,7 +72,7 @@ TEST_CASE("by heart fails for a model that cannot tell its inputs apart") {
     };
   }));
   CHECK(result.verdict == PropertyVerdict::fails);
-  CHECK(contains(result.text, " in 299 steps, expected less than 0.05"));
+  CHECK(contains(result.text, " in 599 steps, expected less than 0.05"));
 }
 
 TEST_CASE("reached fails for a parameter that nothing depends on") {
