@@ -15,6 +15,13 @@ namespace {
 constexpr std::size_t sentences = 6;
 constexpr std::size_t sentences_for_threads = 32;
 
+/// What keeps a model from telling all it reads apart.
+std::string handicap_of(const TransformerOptions& model) {
+  if (model.attention == AttentionKind::parameter_free) return "its attention cannot learn";
+  if (model.positions == PositionKind::none) return "it knows no positions";
+  return "";
+}
+
 Subject subject_of(const ConfiguredModel& configured) {
   const TransformerOptions& model = configured.config.model;
   const ParallelCorpus& corpus = configured.corpus;
@@ -27,6 +34,7 @@ Subject subject_of(const ConfiguredModel& configured) {
           .trained = configured.trained,
           .has_averages = !configured.model->parameters.buffers().empty(),
           .vocabulary = sizes.target,
+          .handicap = handicap_of(model),
           .causal = configured.model->network->causal(),
           .max_source_length = reads_source ? model.max_length : 0,
           .max_target_length = predicts_tokens ? model.max_length : 1,

@@ -56,6 +56,9 @@ PropertyResult by_heart(const Subject& subject) {
   std::string course = fmt::format("loss of {} sentences from {:.3f} to {:.4f} in {} steps",
                                    subject.batch.rows, first, loss, steps - 1);
   if (least > 0.0) course += fmt::format(", {:.4f} of which nobody can learn", least);
+  if (loss >= enough && !subject.handicap.empty()) {
+    return not_asked(fmt::format("{}: {}", course, subject.handicap));
+  }
   return loss < enough ? holds(course)
                        : fails(fmt::format("{}, expected less than {:.4g}", course, enough));
 }

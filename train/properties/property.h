@@ -17,6 +17,7 @@ struct Subject {
   bool trained;                              ///< false for initial values
   bool has_averages;                         ///< running ones, which are taken for inference
   std::size_t vocabulary;                    ///< target entries
+  std::string handicap;                      ///< why it may not be able to learn all; or empty
   bool causal;                               ///< no logits depend on target tokens behind theirs
   std::size_t max_source_length;             ///< tokens that the model has places for
   std::size_t max_target_length;

@@ -31,6 +31,7 @@ inline Subject tiny_subject(const Change& change = {}, const Config& config = ti
           .trained = false,
           .has_averages = false,
           .vocabulary = sizes.target,
+          .handicap = {},
           .causal = true,
           .max_source_length = config.model.max_length,
           .max_target_length = config.model.max_length,
