@@ -40,7 +40,7 @@ bool can_be_class(std::string_view label) {
 Vocabulary class_names(const std::vector<std::string>& labels, std::string_view name) {
   std::vector<std::string> different = labels;
   std::ranges::sort(different, comes_before);
-  different.erase(std::ranges::unique(different).begin(), different.end());
+  different.erase(std::unique(different.begin(), different.end()), different.end());
   if (different.size() >= 2) return Vocabulary(different);
   throw DataError(fmt::format("{}: every example has the label {}, expected two or more classes",
                               name, excerpt(different.empty() ? "" : different.front())),

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 build=.build/fuzz-coverage
 .ci/packages.sh clang llvm
-targets=(checkpoint config metrics text vocabulary)
+targets=(checkpoint config images labels metrics text vocabulary)
 
 cmake --preset fuzz -B "$build" -DTAPESTRY_SANITIZE=fuzzer-no-link \
   -DCMAKE_CXX_FLAGS='-Wno-unknown-warning-option -fprofile-instr-generate -fcoverage-mapping' >/dev/null

@@ -11,7 +11,7 @@ build=.build/fuzz
 corpus=tests/fuzz/corpus
 work=$build/corpus
 findings=$build/findings
-targets=(checkpoint config metrics text vocabulary)
+targets=(checkpoint config images labels metrics text vocabulary)
 
 seconds=${1:-60}
 if [[ ! $seconds =~ ^([1-9][0-9]*|--merge)$ ]]; then

@@ -1,9 +1,5 @@
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -14,28 +10,11 @@
 #include "data/utf8.h"
 #include "data/word_counter.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/memory_file.h"
 
 using namespace tapestry;
 
 namespace {
-
-/// A file that exists in memory only, under a path of its own.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view bytes) : fd_(::memfd_create("text", MFD_CLOEXEC)) {
-    if (::write(fd_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
-      throw std::runtime_error("could not make a file in memory");
-    }
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  ~MemoryFile() { ::close(fd_); }
-
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-
- private:
-  int fd_;
-};
 
 std::string without_white_space(std::string_view text) {
   std::string result;

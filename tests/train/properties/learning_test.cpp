@@ -101,24 +101,6 @@ TEST_CASE("reached fails for a parameter that nothing depends on") {
   CHECK(result.text == "forgotten has no gradient");
 }
 
-TEST_CASE("by heart is not asked of a model that cannot learn all, unless it does") {
-  const auto blind = [](ExaminedModel& model) {
-    model.embed = [whole = model.embed](const NetworkInput& input,
-                                        const RandomStream& random) -> TokenVectors {
-      const TokenVectors read = whole(input, random);
-      return {.source = scale(read.source, 0.0), .target = scale(read.target, 0.0)};
-    };
-  };
-  Subject subject = tiny_subject(blind);
-  subject.handicap = "it is blind";
-  const PropertyResult result = by_heart(subject);
-  CHECK(result.verdict == PropertyVerdict::not_asked);
-  CHECK(contains(result.text, " in 599 steps: it is blind"));
-  subject = tiny_subject();
-  subject.handicap = "it is blind";
-  CHECK(by_heart(subject).verdict == PropertyVerdict::holds);
-}
-
 TEST_CASE("reached fails for a parameter whose gradient is zero") {
   const PropertyResult result = reached(tiny_subject([](ExaminedModel& model) {
     const Tensor cut = Tensor::zeros({2}, model.dtype()).require_gradient();

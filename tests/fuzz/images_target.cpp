@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "data/characters.h"
+#include "data/error.h"
+#include "data/image_table.h"
+#include "data/text_file.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/memory_file.h"
+
+using namespace tapestry;
+
+namespace {
+
+constexpr std::size_t pixels = 2;
+
+void require_images(const ParallelCorpus& corpus) {
+  for (const SentencePair& image : corpus.train) {
+    fuzz::require(image.source.empty(), "an image has no words");
+    fuzz::require(image.pixels.size() == pixels, "an image has all of its pixels");
+    fuzz::require(std::ranges::all_of(image.pixels, [](float x) { return std::isfinite(x); }),
+                  "a pixel is a finite number");
+    fuzz::require(image.target.size() == 1, "an image has one class");
+    fuzz::require(!corpus.target_vocabulary.token(image.target.front()).empty() &&
+                      image.target.front() >= first_word_id,
+                  "the class of an image has a name");
+  }
+}
+
+std::size_t lines_with_something(const std::string& path) {
+  const auto lines = read_text_file(path).lines;
+  return lines.size() - static_cast<std::size_t>(std::ranges::count_if(lines, is_blank));
+}
+
+}  // namespace
+
+/// Input: a table of images of two pixels.
+void tapestry::fuzz::feed(std::string_view bytes) try {
+  const MemoryFile file(bytes);
+  DataOptions options;
+  options.task = TaskKind::images;
+  options.train_images = file.path();
+  options.image_height = 1;
+  options.image_width = pixels;
+  options.pixel_maximum = 16;
+  options.validation_size = options.test_size = 0;
+  const ParallelCorpus corpus = load_image_tables(options, "/");
+  require_images(corpus);
+  require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
+  const std::size_t lines = lines_with_something(file.path());
+  require(corpus.train.size() == lines || corpus.train.size() + 1 == lines,
+          "no line but the heading is left out");
+} catch (const DataError& error) {
+  fuzz::require_presentable(error.what());
+  fuzz::require_presentable(error.hint());
+}
