@@ -19,6 +19,9 @@ constexpr std::size_t sentences_for_threads = 32;
 std::string handicap_of(const TransformerOptions& model) {
   if (model.attention == AttentionKind::parameter_free) return "its attention cannot learn";
   if (model.positions == PositionKind::none) return "it knows no positions";
+  if (model.positions == PositionKind::alibi && model.kind != ModelKind::language_model) {
+    return "its encoder knows distances, not directions";
+  }
   return "";
 }
 
