@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <set>
+#include <sstream>
 #include <string>
 
 #include "tests/train/kind_configs.h"
@@ -67,6 +69,22 @@ TEST_CASE("a run of any kind that is stopped and resumed ends with the bytes of 
     CHECK(read_text(work / "parts/metrics.csv") ==
           read_text(work / ("runs/" + kind.name + "/metrics.csv")));
   }
+}
+
+TEST_CASE("every epoch hides other words of a sentence") {
+  const KindWorkplace work;
+  CHECK(work.run({"train", "masked.yaml", "data.train_size=1", "train.batch_size=1",
+                  "train.steps=6", "train.log_every=1", "train.validate_every=6", "model.dropout=0",
+                  "schedule.learning_rate=1e-30"})
+            .code == 0);
+  // The model stays as it is, so that the loss tells what is hidden.
+  std::istringstream metrics(read_text(work / "runs/masked/metrics.csv"));
+  std::set<std::string> losses;
+  for (std::string line; std::getline(metrics, line);) {
+    const std::size_t at = line.find(",train,");
+    if (at != std::string::npos) losses.insert(line.substr(at, line.find(',', at + 7) - at));
+  }
+  CHECK(losses.size() >= 3);
 }
 
 TEST_CASE("the properties of a model of every kind hold") {
