@@ -20,9 +20,13 @@ RandomDraws draws_for(const BatchRules& rules, std::size_t example) {
 /// Positions of words that are to be predicted.
 std::vector<std::size_t> choose(std::span<const std::int32_t> tokens, RandomDraws& random) {
   std::vector<std::size_t> words, chosen;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] >= first_word_id) words.push_back(i);
-  }
+  const auto take = [&](const auto& is_wanted) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (is_wanted(tokens[i])) words.push_back(i);
+    }
+  };
+  take([](std::int32_t id) { return id >= first_word_id; });
+  if (words.empty()) take([](std::int32_t id) { return id == unk_id; });
   for (const std::size_t i : words) {
     if (random.below(100) < chosen_of_100) chosen.push_back(i);
   }

@@ -108,9 +108,15 @@ TEST_CASE("at least one word of every sentence is to be guessed, and a special s
 }
 
 TEST_CASE("a sentence without words has nothing to guess") {
-  CHECK(mask({bos_id, unk_id, eos_id}, 0) ==
-        Masked{{bos_id, unk_id, eos_id}, {no_label, no_label, no_label}});
+  CHECK(mask({bos_id, eos_id}, 0) == Masked{{bos_id, eos_id}, {no_label, no_label}});
   CHECK(mask({}, 0) == Masked{});
+}
+
+TEST_CASE("where no word is known, an unknown one is to be guessed: no batch is without a label") {
+  const Masked masked = mask({bos_id, unk_id, unk_id, eos_id}, 0);
+  CHECK(std::ranges::count(masked.labels, unk_id) >= 1);
+  CHECK(masked.labels.front() == no_label);
+  CHECK(masked.labels.back() == no_label);
 }
 
 TEST_CASE("what is hidden is a function of seed, epoch and example") {
