@@ -36,8 +36,8 @@ void sum_rows(std::size_t rows, std::size_t n, const T* in, Target<T> out) {
 }
 
 inline constexpr std::size_t columns_per_piece = 64;
-/// Rows that are summed in one chain; longer columns are summed in halves, or float32 would lose what
-/// is small beside the sum so far.
+/// Rows that are summed in one chain; longer columns are summed in halves, or float32 would lose
+/// what is small beside the sum so far.
 inline constexpr std::size_t rows_per_chain = 1024;
 
 /// out += the columns of a (rows, n) matrix of which `width` are wanted, four rows at a time.
