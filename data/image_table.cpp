@@ -12,9 +12,9 @@
 
 #include "data/characters.h"
 #include "data/class_names.h"
+#include "data/corpus_file.h"
 #include "data/error.h"
 #include "data/escape.h"
-#include "data/text_file.h"
 
 namespace tapestry {
 
@@ -107,12 +107,11 @@ bool is_heading(std::string_view line) {
 ImageFile read(const char* key, const std::string& file, const std::filesystem::path& base,
                const DataOptions& options, ParallelCorpus& corpus) {
   const std::filesystem::path path = base / file;
-  const TextFile text = read_text_file(path);
-  corpus.files.push_back({key, path, text.bytes, text.digest});
+  const std::vector<std::string> lines = read_corpus_file(key, path, corpus);
   ImageFile table{.name = escaped(path.native()), .images = {}};
   const TableReader reader(table.name, options);
-  for (std::size_t i = 0; i < text.lines.size(); ++i) {
-    const std::string& line = text.lines[i];
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
     if (is_blank(line) || (i == 0 && is_heading(line))) continue;
     table.images.push_back(reader.parse(i + 1, line));
   }

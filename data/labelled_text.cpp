@@ -9,9 +9,9 @@
 #include "data/characters.h"
 #include "data/class_names.h"
 #include "data/codec.h"
+#include "data/corpus_file.h"
 #include "data/error.h"
 #include "data/escape.h"
-#include "data/text_file.h"
 #include "data/tokenizer.h"
 #include "data/word_counter.h"
 
@@ -52,12 +52,11 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
 LabelledFile read(const char* key, const std::string& file, const std::filesystem::path& base,
                   ParallelCorpus& corpus) {
   const std::filesystem::path path = base / file;
-  const TextFile text = read_text_file(path);
-  corpus.files.push_back({key, path, text.bytes, text.digest});
+  const std::vector<std::string> lines = read_corpus_file(key, path, corpus);
   LabelledFile labelled{.name = escaped(path.native()), .lines = {}};
-  for (std::size_t i = 0; i < text.lines.size(); ++i) {
-    if (!is_blank(text.lines[i])) {
-      labelled.lines.push_back(parse(labelled.name, i + 1, text.lines[i]));
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (!is_blank(lines[i])) {
+      labelled.lines.push_back(parse(labelled.name, i + 1, lines[i]));
     }
   }
   if (!labelled.lines.empty()) return labelled;

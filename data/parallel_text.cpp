@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "data/characters.h"
+#include "data/corpus_file.h"
 #include "data/error.h"
 #include "data/escape.h"
-#include "data/text_file.h"
 #include "data/tokenizer.h"
 #include "data/word_counter.h"
 
@@ -103,17 +103,10 @@ void check_not_empty(const FilePair& files, const TextPairs& pairs, const std::s
                   hint);
 }
 
-std::vector<std::string> read_file(const std::string& key, const fs::path& path,
-                                   ParallelCorpus& corpus) {
-  TextFile file = read_text_file(path);
-  corpus.files.push_back({key, path, file.bytes, file.digest});
-  return std::move(file.lines);
-}
-
 TextPairs read_pairs(const FilePair& files, ParallelCorpus& corpus) {
   TextPairs lines;
-  lines.source = read_file(files.source_key(), files.source, corpus);
-  lines.target = read_file(files.target_key(), files.target, corpus);
+  lines.source = read_corpus_file(files.source_key(), files.source, corpus);
+  lines.target = read_corpus_file(files.target_key(), files.target, corpus);
   check_line_counts(files, lines);
   const std::size_t lines_read = lines.source.size();
   TextPairs pairs = without_blank_pairs(files, std::move(lines));

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "data/codec.h"
+#include "data/corpus_file.h"
 #include "data/error.h"
 #include "data/escape.h"
-#include "data/text_file.h"
 #include "data/tokenizer.h"
 #include "data/word_counter.h"
 
@@ -30,9 +30,7 @@ struct Text {
 Text read(const char* key, const std::string& file, const std::filesystem::path& base,
           ParallelCorpus& corpus) {
   const std::filesystem::path path = base / file;
-  TextFile text = read_text_file(path);
-  corpus.files.push_back({key, path, text.bytes, text.digest});
-  return {.name = escaped(path.native()), .lines = std::move(text.lines)};
+  return {.name = escaped(path.native()), .lines = read_corpus_file(key, path, corpus)};
 }
 
 /// The tokens of a line and of its end.
