@@ -30,9 +30,9 @@ class Scenario:
     def of_save(self, number):
         """The calls from after one checkpoint has been put in place to after the next has, with the
         deletion of an old one."""
-        calls = [call for call in self.calls if strace.saved_before(self.calls, call) >= number - 1]
-        end = next((i for i, call in enumerate(calls) if strace.saved_before(calls, call) == 1 and
-                    "metrics.csv" in call.what), len(calls))
+        calls = [call for call in self.calls if call.saves >= number - 1]
+        end = next((i for i, call in enumerate(calls)
+                    if call.saves == number and "metrics.csv" in call.what), len(calls))
         return calls[:end]
 
     def make_run(self):
@@ -46,7 +46,7 @@ class Scenario:
 
     def _kill(self, run, call):
         strace.kill_at(run, run.next_command(), call)
-        saved = self.first + strace.saved_before(self.calls, call)
+        saved = self.first + call.saves
         newest = self.reference.check(run, saved)
         require(newest == saved, f"{call}: the newest checkpoint is of step {newest}, not {saved}")
         inside = any(".h5.tmp-" in path.name and path.name != LEFT_BEFORE

@@ -1,6 +1,5 @@
 """The system calls of a command on files, and commands that die at one of them or see it fail."""
 
-import itertools
 import re
 import shutil
 import subprocess
@@ -21,7 +20,13 @@ class Call:
     name: str
     nth: int   # among those of its name, from 1
     what: str  # the call with the paths it is about, the same in every run
-    alike: int = 1  # which one this is of the calls of which `what` says the same
+    saves: int = 0  # checkpoints that had been put in place before
+    alike: int = 1  # which one this is since then of the calls of which `what` says the same
+
+    @property
+    def place(self):
+        """The same in every run, which `nth` is not."""
+        return self.what, self.saves, self.alike
 
     def __str__(self):
         return f"{self.what} (number {self.nth} of its name)"
@@ -53,7 +58,7 @@ def _parse(trace, folder):
     """The calls of the main thread in a trace, each with its line. The first line is its execve."""
     lines = trace.read_text(errors="replace").splitlines()
     main = lines[0].split()[0]
-    counts, alike, calls = {}, {}, []
+    counts, alike, saves, calls = {}, {}, 0, []
     for line in lines:
         found = re.match(rf"{main} +(\w+)\((.*)", line)
         if not found:
@@ -64,7 +69,9 @@ def _parse(trace, folder):
         arguments = rest.split(', "')[0] if name in DATA_CALLS else rest.rsplit(" = ", 1)[0]
         what = " ".join([name, *_paths(arguments, folder)])
         alike[what] = alike.get(what, 0) + 1
-        calls.append((Call(name, counts[name], what, alike[what]), line))
+        calls.append((Call(name, counts[name], what, saves, alike[what]), line))
+        if name == "rename" and what.endswith(".h5"):  # a checkpoint is put in its place
+            saves, alike = saves + 1, {}
     return calls
 
 
@@ -86,12 +93,12 @@ def calls_of(run, command):
 
 def _inject(run, command, call, fault, onwards, offset):
     nth = max(call.nth + offset, 1)
-    options = ["-e", f"trace=execve,{call.name}",
+    options = ["-e", f"trace=execve,rename,{call.name}",
                "-e", f"inject={call.name}:{fault}:when={nth}{'+' if onwards else ''}"]
     outcome, calls = _execute(run, command, options)
     aim = (call.name, nth)
     hit = next((found for found in calls if (found[0].name, found[0].nth) == aim), None)
-    if hit is None or (hit[0].what, hit[0].alike) != (call.what, call.alike):
+    if hit is None or hit[0].place != call.place:
         raise Elsewhere(f"meant {call}, hit {hit[0] if hit else 'nothing'}: {outcome}")
     return outcome, calls, hit[1]
 
@@ -113,19 +120,13 @@ def fail_at(run, command, call, fault, onwards) -> Outcome:
     return outcome
 
 
-def saved_before(calls, call):
-    """How many checkpoints had been put in place when the call was made."""
-    before = itertools.takewhile(lambda other: other != call, calls)
-    return sum(other.name == "rename" and other.what.endswith(".h5") for other in before)
-
-
 def save_of(calls, call):
     """The number of the save that a call belongs to, or that comes next; 0 before the first has
     begun to write."""
     first = next(i for i, other in enumerate(calls) if other.name == "openat" and
                  (".metrics.csv.tmp-" in other.what or ".h5.tmp-" in other.what))
     begun = calls.index(call) >= first - 1  # before the file its folder is opened
-    return saved_before(calls, call) + 1 if begun else 0
+    return call.saves + 1 if begun else 0
 
 
 def at_its_aim(make_run, trial):
