@@ -33,20 +33,29 @@ struct BatchRules {
 };
 
 /// Examples side by side, padded with <pad>, labels with no_label, to the longest. Arrays are
-/// row-major, one row for each pair. For the pair (a b -> x y z) in a batch with a row of four
-/// target tokens:
+/// row-major, one row for each example. In a batch with longer ones, by objective:
 ///
-///   source         a     b     <eos>  <pad>
-///   decoder_input  <bos> x     y      z      <pad>
-///   labels         x     y     z      <eos>  no_label
+///   translation    of the pair (a b -> x y z)
+///     source         a     b     <eos>  <pad>
+///     decoder_input  <bos> x     y      z      <pad>
+///     labels         x     y     z      <eos>  no_label
+///   next_token     of the stretch x y z
+///     decoder_input  x     y     <pad>
+///     labels         y     z     no_label
+///   masked_tokens  of x y z, where y is hidden
+///     decoder_input  x  <unk>  z  <pad>
+///     labels         no_label  y  no_label  no_label
+///   label          of the sentence a b, or of pixels, in the second of several classes
+///     source         a     b     <eos>  <pad>   (nothing for pixels)
+///     labels         1
 struct Batch {
   std::size_t rows = 0;
   std::size_t source_length = 0;  ///< of every row of source, padding included
   std::size_t target_length = 0;  ///< of every row of decoder_input and labels, padding included
 
-  std::vector<std::int32_t> source;         ///< (rows, source_length): sentence, <eos>, padding
-  std::vector<std::int32_t> decoder_input;  ///< (rows, target_length): <bos>, sentence, padding
-  std::vector<std::int32_t> labels;         ///< (rows, target_length): sentence, <eos>, padding
+  std::vector<std::int32_t> source;         ///< (rows, source_length)
+  std::vector<std::int32_t> decoder_input;  ///< (rows, target_length)
+  std::vector<std::int32_t> labels;         ///< (rows, target_length); ids, or classes from 0
 
   std::vector<std::size_t> source_lengths;  ///< (rows): without padding, <eos> included
   std::vector<std::size_t> target_lengths;  ///< (rows): without padding, <bos> or <eos> included

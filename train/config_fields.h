@@ -237,7 +237,8 @@ void visit(V field, O& o) {
 }
 
 template <class V, MaybeConst<TrainOptions> O>
-void visit(V field, O& o) {
+void visit(V field, O& o, ModelKind kind) {
+  const Use translating = only_for("model.kind", kind, {ModelKind::seq2seq});
   field("seed", o.seed, at_least(0), "of initial weights, dropout and shuffling");
   field("steps", o.steps, between(1, kMostSteps), "steps of the optimiser");
   field("batch_size", o.batch_size, between(1, 1'000'000), "sentences per batch");
@@ -263,9 +264,11 @@ void visit(V field, O& o) {
         "lost half of all progress; 0: not watched");
   field("max_decode_length", o.max_decode_length, between(0, kLongestSequence),
         "longest output of greedy decoding, in tokens; 0: source length + 50, as far as "
-        "`model.max_length` allows");
+        "`model.max_length` allows",
+        translating);
   field("exact_match_sequences", o.exact_match_sequences, at_least(0),
-        "held-out sequences decoded per validation for the exact-match score; 0 for none");
+        "held-out sequences decoded per validation for the exact-match score; 0 for none",
+        translating);
   field("detect_anomaly", o.detect_anomaly, Flag(),
         "looks for NaN and infinity after every operation and stops at the first, which it names; "
         "slow");
@@ -287,7 +290,7 @@ void for_each_field(C& config, F&& f) {
   visit(Visitor{f, "model"}, config.model);
   visit(Visitor{f, "optimizer"}, config.optimizer);
   visit(Visitor{f, "schedule"}, config.schedule);
-  visit(Visitor{f, "train"}, config.train);
+  visit(Visitor{f, "train"}, config.train, config.model.kind);
 }
 
 }  // namespace tapestry

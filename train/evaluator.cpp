@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "autograd/ops/cross_entropy.h"
 #include "data/batch.h"
@@ -78,13 +77,18 @@ Scores evaluate(const Model& model, const std::vector<SentencePair>& pairs,
 }
 
 std::vector<std::int32_t> most_likely_classes(const Model& model,
-                                              const std::vector<SentencePair>& examples) {
-  std::vector<std::size_t> all(examples.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  const Batch batch = make_batch(examples, all, {.objective = Objective::label});
-  std::vector<std::int32_t> classes =
-      largest_of_rows((*model.network)(network_input(batch, model.parameters.dtype())));
-  for (std::int32_t& id : classes) id += first_word_id;
+                                              const std::vector<SentencePair>& examples,
+                                              std::size_t batch_size) {
+  std::vector<std::int32_t> classes(examples.size());
+  Batch batch;
+  for (const BatchIndices& indices : evaluation_batches(examples, batch_size)) {
+    fill_batch(examples, indices, batch, {.objective = Objective::label});
+    const auto best =
+        largest_of_rows((*model.network)(network_input(batch, model.parameters.dtype())));
+    for (std::size_t row = 0; row < indices.size(); ++row) {
+      classes[indices[row]] = best[row] + first_word_id;
+    }
+  }
   return classes;
 }
 

@@ -39,6 +39,7 @@ Scores evaluate(const Model& model, const std::vector<SentencePair>& pairs,
 
 /// For examples with classes, the id of the class of each that is most likely.
 std::vector<std::int32_t> most_likely_classes(const Model& model,
-                                              const std::vector<SentencePair>& examples);
+                                              const std::vector<SentencePair>& examples,
+                                              std::size_t batch_size);
 
 }  // namespace tapestry

@@ -3,19 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "train/error.h"
 
 namespace tapestry {
 namespace {
-
-void copy_values(const Tensor& from, Tensor to) {
-  const Tensor converted = from.copied(to.dtype());
-  dispatch(to.dtype(), [&]<class T>() {
-    std::ranges::copy(converted.values<T>(), to.mutable_values<T>().begin());
-  });
-}
 
 /// "encoder.norm.weight (64)"
 std::string described(const NamedTensor& parameter) {

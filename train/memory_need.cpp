@@ -66,10 +66,6 @@ std::vector<std::size_t> longest_pairs(const std::vector<SentencePair>& pairs, s
   return order;
 }
 
-NetworkSizes sizes_of(const Config& config, const ParallelCorpus& corpus) {
-  return network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary);
-}
-
 std::uint64_t largest_logits(const std::vector<SentencePair>& pairs, std::size_t batch_size,
                              std::size_t vocabulary) {
   std::size_t longest = 0;
@@ -80,7 +76,7 @@ std::uint64_t largest_logits(const std::vector<SentencePair>& pairs, std::size_t
 }  // namespace
 
 MemoryNeed need_of_model(const Config& config, const ParallelCorpus& corpus) {
-  const NetworkSizes sizes = sizes_of(config, corpus);
+  const NetworkSizes sizes = network_sizes(config, corpus);
   const std::uint64_t number = bytes_per_element(config.train.dtype);
   const std::uint64_t parameters = number * count_parameters(config.model, sizes);
   const std::uint64_t with_moments = (1 + moments(config.optimizer)) * parameters;
@@ -100,7 +96,7 @@ void require_memory_for_model(const Config& config, const ParallelCorpus& corpus
       fmt::format(
           "memory: {} parameters need {} with their gradients and the optimiser's moments, "
           "found {}{}",
-          format_count(count_parameters(config.model, sizes_of(config, corpus))),
+          format_count(count_parameters(config.model, network_sizes(config, corpus))),
           format_bytes(need), format_bytes(available.total),
           available.bound.empty() ? " in this machine" : fmt::format(" ({})", available.bound)),
       smaller_model_hint);
@@ -146,14 +142,27 @@ std::uint64_t estimate_step(const Model& model, const ParallelCorpus& corpus,
   return more + (more - std::min(some, more)) * (rows - 2 * few) / few;
 }
 
-std::string to_line(const MemoryNeed& need, const Batch& largest,
+std::string size_of(const Batch& batch, Objective objective) {
+  if (!batch.pixels.empty()) return fmt::format("{} images", batch.rows);
+  switch (objective) {
+    case Objective::translation:
+      return fmt::format("{} x {} x {} tokens", batch.rows, batch.source_length,
+                         batch.target_length);
+    case Objective::label:
+      return fmt::format("{} x {} tokens", batch.rows, batch.source_length);
+    default:
+      return fmt::format("{} x {} tokens", batch.rows, batch.target_length);
+  }
+}
+
+std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available) {
   return fmt::format(
-      "memory: about {} needed (model and optimiser {}, the largest step of {} x {} x {} tokens "
-      "{}, validation {}, saving {}, other {}), {} free{}",
-      format_bytes(need.total()), format_bytes(need.state), largest.rows, largest.source_length,
-      largest.target_length, format_bytes(need.step), format_bytes(need.validation),
-      format_bytes(need.saving), format_bytes(need.other), format_bytes(available.free),
+      "memory: about {} needed (model and optimiser {}, the largest step of {} {}, validation {}, "
+      "saving {}, other {}), {} free{}",
+      format_bytes(need.total()), format_bytes(need.state), largest_step, format_bytes(need.step),
+      format_bytes(need.validation), format_bytes(need.saving), format_bytes(need.other),
+      format_bytes(available.free),
       available.bound.empty() ? "" : fmt::format(" ({})", available.bound));
 }
 

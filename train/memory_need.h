@@ -52,8 +52,13 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
 /// throws  kernels::OutOfMemory if there is not even memory for those
 std::uint64_t estimate_step(const Model& model, const ParallelCorpus& corpus, const Config& config);
 
+/// "64 x 5 x 6 tokens" of source and target, "12 x 64 tokens", "32 images": how large a batch is.
+std::string size_of(const Batch& batch, Objective objective);
+
 /// "memory: about 1.4 GB needed (model and optimiser 0.9, the largest step 0.4, ...), 21.3 GB free"
-std::string to_line(const MemoryNeed& need, const Batch& largest, const AvailableMemory& available);
+/// `largest_step` is the size_of() the largest batch.
+std::string to_line(const MemoryNeed& need, const std::string& largest_step,
+                    const AvailableMemory& available);
 
 /// One line if more is needed than is free, with what to reduce.
 std::optional<std::string> warning_about_memory(const MemoryNeed& need,

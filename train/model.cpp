@@ -1,5 +1,7 @@
 #include "train/model.h"
 
+#include <algorithm>
+
 #include "train/objective.h"
 
 namespace tapestry {
@@ -14,10 +16,21 @@ NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
                     .channels = config.data.image_channels}};
 }
 
+NetworkSizes network_sizes(const Config& config, const ParallelCorpus& corpus) {
+  return network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary);
+}
+
 std::uint64_t count_parameters(const TransformerOptions& options, const NetworkSizes& sizes) {
   Parameters parameters = Parameters::without_values(DType::float32);
   make_network(parameters, options, sizes, pad_id);
   return parameters.num_values();
+}
+
+void copy_values(const Tensor& from, Tensor to) {
+  const Tensor converted = from.copied(to.dtype());
+  dispatch(to.dtype(), [&]<class T>() {
+    std::ranges::copy(converted.values<T>(), to.mutable_values<T>().begin());
+  });
 }
 
 Model::Model(const TransformerOptions& options, const NetworkSizes& sizes, DType dtype,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "data/corpus.h"
 #include "data/vocabulary.h"
 #include "layers/make_network.h"
 #include "layers/parameters.h"
@@ -15,8 +16,14 @@ namespace tapestry {
 NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
                            const Vocabulary& target);
 
+/// The same of a corpus.
+NetworkSizes network_sizes(const Config& config, const ParallelCorpus& corpus);
+
 /// Trainable values of a model, without making it.
 std::uint64_t count_parameters(const TransformerOptions& options, const NetworkSizes& sizes);
+
+/// Copies values of equal shape, converted to the element type of `to`.
+void copy_values(const Tensor& from, Tensor to);
 
 /// A network together with its parameters, gathered for the optimiser. Initial values are keyed by
 /// `seed`.

@@ -67,9 +67,8 @@ Trainer::Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& dire
       corpus_(corpus),
       directory_(directory),
       progress_(progress),
-      model_(config_.model,
-             network_sizes(config_, corpus.source_vocabulary, corpus.target_vocabulary),
-             config_.train.dtype, config_.train.seed),
+      model_(config_.model, network_sizes(config_, corpus), config_.train.dtype,
+             config_.train.seed),
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())),
       schedule_(make_schedule(config_.schedule)),
       batches_(corpus.train, config_.train.batch_size, config_.train.seed),
@@ -228,8 +227,7 @@ void Trainer::finish_step(const StepLoss& loss, StepReport report) {
   state_.running.nll_sum += loss.nll_sum;
   state_.running.tokens += loss.target_tokens;
   progress_.step(state_.step, loss.target_tokens, loss.mean);
-  const double guessing = std::log(static_cast<double>(
-      network_sizes(config_, corpus_.source_vocabulary, corpus_.target_vocabulary).target));
+  const double guessing = std::log(static_cast<double>(network_sizes(config_, corpus_).target));
   if (state_.divergence.add(loss.mean, guessing, config_.train.divergence_window)) {
     refuse_divergence();
   }

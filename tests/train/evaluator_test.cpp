@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include "tests/train/hand_made_model.h"
@@ -56,7 +57,28 @@ TEST_CASE("classes are scored one an example, and the most likely one is found f
   CHECK(scores.loss == Approx(4 * std::log(2.0) / 3).epsilon(1e-12));
   CHECK(scores.token_accuracy == Approx(2.0 / 3));
   CHECK(scores.decoded == 0);
-  CHECK(most_likely_classes(model, images) == std::vector<std::int32_t>{5, 5, 5});
+  CHECK(most_likely_classes(model, images, 2) == std::vector<std::int32_t>{5, 5, 5});
+}
+
+TEST_CASE("the classes of examples are in the order of the examples, whatever the batches are") {
+  const Model model({.kind = ModelKind::classifier,
+                     .d_model = 8,
+                     .num_heads = 2,
+                     .num_encoder_layers = 1,
+                     .d_ff = 8,
+                     .max_length = 8},
+                    {.source = 12, .target = 3}, DType::float64, 7);
+  const std::vector<SentencePair> examples{{.source = {4, 5, 6}, .target = {4}},
+                                           {.source = {7}, .target = {4}},
+                                           {.source = {8, 9}, .target = {4}},
+                                           {.source = {10, 11, 4, 5}, .target = {4}}};
+  std::vector<std::int32_t> alone;
+  for (const SentencePair& example : examples) {
+    alone.push_back(most_likely_classes(model, {example}, 1).front());
+  }
+  REQUIRE(std::set(alone.begin(), alone.end()).size() > 1);
+  CHECK(most_likely_classes(model, examples, 2) == alone);
+  CHECK(most_likely_classes(model, examples, 100) == alone);
 }
 
 TEST_CASE("without sentences to decode there is no exact match") {

@@ -28,8 +28,7 @@ Config middling_config() {
 }
 
 Model model_of(const Config& config, const ParallelCorpus& corpus) {
-  return {config.model, network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary),
-          config.train.dtype, config.train.seed};
+  return {config.model, network_sizes(config, corpus), config.train.dtype, config.train.seed};
 }
 
 TEST_CASE("parameters are counted as the model makes them, for every choice") {
@@ -173,15 +172,24 @@ TEST_CASE("a model that no memory could hold is refused before it is made, with 
   CHECK_NOTHROW(require_memory_for_model(tiny_config(), corpus, {.free = 1, .total = 1'000'000}));
 }
 
+TEST_CASE("the size of a batch is said in what the model reads") {
+  Batch batch;
+  batch.rows = 64, batch.source_length = 23, batch.target_length = 25;
+  CHECK(size_of(batch, Objective::translation) == "64 x 23 x 25 tokens");
+  CHECK(size_of(batch, Objective::next_token) == "64 x 25 tokens");
+  CHECK(size_of(batch, Objective::masked_tokens) == "64 x 25 tokens");
+  CHECK(size_of(batch, Objective::label) == "64 x 23 tokens");
+  batch.pixels = {0.5F};
+  CHECK(size_of(batch, Objective::label) == "64 images");
+}
+
 TEST_CASE("the line names each part, and the warning what to reduce") {
   MemoryNeed need{.state = 900'000'000,
                   .step = 300'000'000,
                   .validation = 400'000'000,
                   .saving = 200'000'000,
                   .other = 100'000'000};
-  Batch largest;
-  largest.rows = 64, largest.source_length = 23, largest.target_length = 25;
-  CHECK(to_line(need, largest, {.free = 21'300'000'000}) ==
+  CHECK(to_line(need, "64 x 23 x 25 tokens", {.free = 21'300'000'000}) ==
         "memory: about 1.6 GB needed (model and optimiser 900 MB, the largest step of 64 x 23 x 25 "
         "tokens 300 MB, validation 400 MB, saving 200 MB, other 100 MB), 21.3 GB free");
   CHECK_FALSE(warning_about_memory(need, {.free = 1'600'000'000}));

@@ -29,8 +29,7 @@ void print_scores(const TrainedModel& trained, const char* which,
                 .unit = text_unit(config.data),
                 .decoded_sentences = examples.size(),
                 .max_decode_length = config.train.max_decode_length});
-  fmt::print("{:<10}  {} held-out {}: {}\n", which, scores.sentences,
-             config.model.kind == ModelKind::seq2seq ? "sentences" : words_for_examples(config),
+  fmt::print("{:<10}  {} held-out {}: {}\n", which, scores.sentences, words_for_examples(config),
              format_scores(scores));
 }
 
@@ -54,7 +53,8 @@ void print_translations(const TrainedModel& trained, const std::vector<SentenceP
 
 void print_classes(const TrainedModel& trained, const std::vector<SentencePair>& examples) {
   const TextCodec& codec = trained.codec;
-  const auto classes = most_likely_classes(*trained.model, examples);
+  const auto classes =
+      most_likely_classes(*trained.model, examples, trained.config.train.batch_size);
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const bool image = !examples[i].pixels.empty();
     print_example(image ? fmt::format("image {}", i + 1) : codec.decode_source(examples[i].source),

@@ -26,23 +26,16 @@ bool is_run_or_checkpoint(const std::filesystem::path& path) {
 }
 
 /// Both lists are of the same tensors in the same order.
-void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    Tensor target = to[i].tensor;
-    const Tensor values = from[i].tensor.copied(target.dtype());
-    dispatch(target.dtype(), [&]<class T>() {
-      std::ranges::copy(values.values<T>(), target.mutable_values<T>().begin());
-    });
-  }
+void copy_all(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
+  for (std::size_t i = 0; i < to.size(); ++i) copy_values(from[i].tensor, to[i].tensor);
 }
 
 std::unique_ptr<Model> copy_of(const Model& model, const Config& config,
                                const ParallelCorpus& corpus, DType dtype) {
-  auto copy = std::make_unique<Model>(
-      config.model, network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary),
-      dtype, config.train.seed);
-  copy_values(model.parameters.list(), copy->parameters.list());
-  copy_values(model.parameters.buffers(), copy->parameters.buffers());
+  auto copy = std::make_unique<Model>(config.model, network_sizes(config, corpus), dtype,
+                                      config.train.seed);
+  copy_all(model.parameters.list(), copy->parameters.list());
+  copy_all(model.parameters.buffers(), copy->parameters.buffers());
   return copy;
 }
 
@@ -50,9 +43,8 @@ ConfiguredModel untrained(const std::string& path, const std::vector<std::string
   Config config = load_config(path, overrides);
   auto [from, corpus] = begin_with(config);
   require_memory_for_model(config, corpus, read_available_memory());
-  auto model = std::make_unique<Model>(
-      config.model, network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary),
-      DType::float64, config.train.seed);
+  auto model = std::make_unique<Model>(config.model, network_sizes(config, corpus), DType::float64,
+                                       config.train.seed);
   if (from) take_over(*from, config.train.initialize_from, *model);
   return {.config = std::move(config),
           .corpus = std::move(corpus),

@@ -45,8 +45,7 @@ int stopped(const Trainer& trainer, const std::string& by, const std::string& ru
 }
 
 std::string describe_vocabularies(const Config& config, const ParallelCorpus& corpus) {
-  const NetworkSizes sizes =
-      network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary);
+  const NetworkSizes sizes = network_sizes(config, corpus);
   const std::string source = format_count(sizes.source), target = format_count(sizes.target);
   switch (config.model.kind) {
     case ModelKind::seq2seq:
@@ -91,7 +90,7 @@ void prepare_memory(const Trainer& trainer, const ParallelCorpus& corpus,
   need.step = estimate_step(trainer.model(), corpus, config);
   const Batch largest = largest_batch(corpus.train, config.train.batch_size,
                                       batch_rules(config, corpus.target_vocabulary.size()));
-  progress.message(to_line(need, largest, available));
+  progress.message(to_line(need, size_of(largest, objective_of(config.model.kind)), available));
   if (const auto warning = warning_about_memory(need, available)) progress.message(*warning);
   warm_up(trainer.model(), largest, config);
   if (const std::size_t threads = kernels::threads_at_work(); threads < kernels::num_threads()) {
