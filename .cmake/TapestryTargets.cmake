@@ -25,19 +25,26 @@ if(TAPESTRY_SANITIZE)
   target_compile_options(tapestry_compile_options INTERFACE
     -fsanitize=${TAPESTRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(tapestry_compile_options INTERFACE -fsanitize=${TAPESTRY_SANITIZE})
+  # The macros by which compilers tell are not the same in all.
+  if(TAPESTRY_SANITIZE MATCHES address)
+    target_compile_definitions(tapestry_compile_options INTERFACE TAPESTRY_ASAN)
+  endif()
   if(TAPESTRY_SANITIZE STREQUAL thread)
+    target_compile_definitions(tapestry_compile_options INTERFACE TAPESTRY_TSAN)
     # The thread sanitizer does not know fences. The one there is decides when a worker of the thread
     # pool may sleep, never which thread may touch what.
     target_compile_options(tapestry_compile_options INTERFACE -Wno-tsan)
   endif()
 endif()
 
-# Headers that take seconds to compile, compiled once for each target that uses them.
+# tapestry_precompile(TARGET HEADER ...): headers that take seconds to compile, those below and more,
+# are compiled once for the target.
 function(tapestry_precompile target)
   target_precompile_headers(${target} PRIVATE
-    <algorithm> <cmath> <functional> <memory> <span> <string> <vector>
-    <fmt/format.h> <xsimd/xsimd.hpp> <xtensor/xadapt.hpp> <xtensor/xtensor.hpp>)
+    <algorithm> <cmath> <filesystem> <functional> <memory> <span> <string> <vector>
+    <fmt/format.h> ${ARGN})
 endfunction()
+set(TAPESTRY_ARRAY_HEADERS <xsimd/xsimd.hpp> <xtensor/xadapt.hpp> <xtensor/xtensor.hpp>)
 
 # tapestry_library(NAME SOURCES ... USES ...): the library of the folder NAME, as tapestry::NAME.
 # USES are the other folders and libraries that appear in its headers or its sources.

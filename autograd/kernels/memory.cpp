@@ -15,7 +15,7 @@
 
 #include "autograd/kernels/memory_region.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TAPESTRY_ASAN)
 #include <sanitizer/asan_interface.h>
 #define TAPESTRY_BLOCKS_STAND_APART true
 #else

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of files from elsewhere, one target after the other:
-#   tests/fuzz/run.sh [SECONDS [TARGET...]]   60 seconds for each of all targets; 2880 is the full figure
+# Fuzzes the readers of files from elsewhere, as many at a time as there are cores:
+#   tests/fuzz/run.sh [SECONDS [TARGET...]]   60 seconds for each of all targets; 2060 is the full figure
 #   tests/fuzz/run.sh --merge [TARGET...]     adds to the repository's corpus what reaches new code
 # Exits with 1 if there is a finding. What the fuzzers find on the way is kept in .build/fuzz/corpus
 # and is where the next run starts.
@@ -21,7 +21,7 @@ fi
 [ $# -eq 0 ] || shift
 [ $# -eq 0 ] || targets=("$@")
 
-.ci/packages.sh clang
+.ci/packages.sh clang libclang-rt-dev
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}"
 
@@ -46,26 +46,28 @@ fi
 # number PREFIX LOG: what follows the prefix at the start of a line, the last time it is said.
 number() { sed -n "s/^$1 *\([0-9]*\).*/\1/p" "$2" | tail -1; }
 
-failed=0
-TIMEFORMAT='%U %S'
 row='%-12s %14s %8s %8s %8s %9s\n'
-printf "$row" target executions cpu-s edges features findings
-for target in "${targets[@]}"; do
+TIMEFORMAT='%U %S'
+
+# fuzz_for_a_while TARGET: prints what came of it; fails if there is a finding.
+fuzz_for_a_while() {
+  local target=$1 log=$build/$1.log dictionary=() status=0 cpu
   mkdir -p "$work/$target" "$findings/$target"
-  log=$build/$target.log
-  dictionary=()
   [ ! -f "tests/fuzz/$target.dict" ] || dictionary=(-dict="tests/fuzz/$target.dict")
-  status=0
   cpu=$({ time fuzz "$target" -max_total_time="$seconds" -print_final_stats=1 \
     "${dictionary[@]}" -artifact_prefix="$findings/$target/" "$work/$target" "$corpus/$target" \
     >"$log" 2>&1; } 2>&1) || status=$?
   printf "$row" "$target" "$(number stat::number_of_executed_units: "$log")" \
     "$(awk '{printf "%.0f", $1 + $2}' <<<"$cpu")" "$(number '#[0-9]*.* cov:' "$log")" \
     "$(number '#[0-9]*.* ft:' "$log")" "$([ $status -eq 0 ] && echo 0 || echo 1)"
-  if [ $status -ne 0 ]; then
-    failed=1
-    grep -aE 'what\(\)|ERROR|SUMMARY|runtime error|Test unit written' "$log" || tail -5 "$log"
-    echo "$target: exit code $status; all that was said is in $log"
-  fi
-done
-exit $failed
+  [ $status -ne 0 ] || return 0
+  grep -aE 'what\(\)|ERROR|SUMMARY|runtime error|Test unit written' "$log" || tail -5 "$log"
+  echo "$target: exit code $status; all that was said is in $log"
+  return 1
+}
+
+printf "$row" target executions cpu-s edges features findings
+export -f fuzz fuzz_for_a_while number
+export build corpus work findings seconds row TIMEFORMAT
+printf '%s\n' "${targets[@]}" |
+  xargs -n 1 -P "$(nproc)" bash -c 'set -euo pipefail; fuzz_for_a_while "$1"' fuzz_for_a_while || exit 1

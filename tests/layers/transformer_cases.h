@@ -74,7 +74,7 @@ inline std::vector<TransformerOptions> every_choice() {
   bare.score = AttentionScore::dot_product;
   bare.num_heads = 1;
   const std::vector<TransformerOptions> varied = {gated, plain, turned, slanted, bare};
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TAPESTRY_ASAN) || defined(TAPESTRY_TSAN)
   return varied;  // the most unlike each other: a sanitizer makes all of them slow
 #else
   std::vector<TransformerOptions> all = {

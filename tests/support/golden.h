@@ -17,16 +17,16 @@
 #include "autograd/ids.h"
 #include "autograd/named_tensor.h"
 #include "autograd/tape.h"
+#include "tests/support/source_folder.h"
 #include "tests/support/values.h"
 
 namespace tapestry::testing {
 
-/// A file of tests/golden/, for programs that define TAPESTRY_SOURCE_DIR. It is text: a line [NAME]
-/// begins a case; for each tensor of it there are a line with its name and its extents and a line
-/// with its values in row-major order, which read back exactly. Lines that start with # are
-/// comments.
+/// A file of tests/golden/. It is text: a line [NAME] begins a case; for each tensor of it there
+/// are a line with its name and its extents and a line with its values in row-major order, which
+/// read back exactly. Lines that start with # are comments.
 inline std::ifstream open_golden(const std::string& file) {
-  std::ifstream in(TAPESTRY_SOURCE_DIR "/tests/golden/" + file);
+  std::ifstream in(source_folder() / "tests/golden" / file);
   REQUIRE_MESSAGE(in, "cannot read tests/golden/" << file);
   return in;
 }

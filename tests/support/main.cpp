@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TAPESTRY_ASAN)
 /// An allocation that is too large fails, as it does without the sanitizer, and does not abort.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 #endif

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/source_folder.h"
 #include "tests/train/program.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_envelope.h"
@@ -17,7 +18,7 @@ namespace {
 using test::Outcome;
 using test::Workplace;
 
-const std::filesystem::path folder = TAPESTRY_SOURCE_DIR "/tests/regressions";
+const std::filesystem::path folder = testing::source_folder() / "tests/regressions";
 
 /// Names of the stored checkpoints, one of each format.
 std::vector<std::string> stored_files() {
@@ -55,7 +56,7 @@ TEST_CASE("a checkpoint of any format is evaluated and translates as when it was
     const OldRun run(file);
     const Outcome scores = run.run({"evaluate", "runs/old", "--examples", "0"});
     CHECK(scores.code == 0);
-    CHECK(scores.out.find("12 held-out sentences: loss 0.36") != std::string::npos);
+    CHECK(scores.out.find("12 held-out pairs: loss 0.36") != std::string::npos);
     CHECK(run.run({"translate", "runs/old"}, "a a c c\nc d\n").out == "a a c c\nc d\n");
   }
 }

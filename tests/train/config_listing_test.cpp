@@ -1,4 +1,5 @@
 #include "train/config_listing.h"
+#include "tests/support/source_folder.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ std::string table_row(const ConfigKey& key) {
 }
 
 std::vector<std::string> rows_of_readme() {
-  std::ifstream file(TAPESTRY_SOURCE_DIR "/configs/README.md");
+  std::ifstream file(testing::source_folder() / "configs/README.md");
   std::vector<std::string> rows;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("| `")) rows.push_back(line);

@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "tests/support/source_folder.h"
 #include "train/config.h"
 #include "train/config_domains.h"
 #include "train/config_error.h"
@@ -15,7 +16,7 @@
 namespace tapestry {
 namespace {
 
-const std::string kFolder = TAPESTRY_SOURCE_DIR "/configs/";
+const std::string kFolder = testing::source_folder() / "configs/";
 
 /// Defaults by `section.key`.
 std::map<std::string, std::string> true_defaults() {

@@ -39,9 +39,9 @@ TEST_CASE("characters are counted and cut at their borders") {
 }
 
 TEST_CASE("a quoted text is cut after sixty characters") {
-  CHECK(quoted("ä") == "\"ä\"");
-  CHECK(quoted(std::string(60, 'x')) == "\"" + std::string(60, 'x') + "\"");
-  CHECK(quoted(std::string(61, 'x')) == "\"" + std::string(60, 'x') + "...\"");
+  CHECK(tapestry::quoted("ä") == "\"ä\"");
+  CHECK(tapestry::quoted(std::string(60, 'x')) == "\"" + std::string(60, 'x') + "\"");
+  CHECK(tapestry::quoted(std::string(61, 'x')) == "\"" + std::string(60, 'x') + "...\"");
 }
 
 }  // namespace tapestry

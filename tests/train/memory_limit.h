@@ -12,7 +12,7 @@ class MemoryLimit {
  public:
   explicit MemoryLimit(std::size_t bytes) {
     ::getrlimit(RLIMIT_AS, &before_);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
     const rlimit tight{bytes, before_.rlim_max};
     ::setrlimit(RLIMIT_AS, &tight);
 #else

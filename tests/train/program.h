@@ -15,9 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/train/program_path.h"
 #include "tests/train/temporary_folder.h"
 
-/// The built program as a user meets it. Its path is TAPESTRY_PROGRAM.
+/// The built program as a user meets it.
 namespace tapestry::test {
 
 /// How a run of the program ended, and what it said.
@@ -63,10 +64,9 @@ class Process {
     if (streams.out_descriptor >= 0) {
       ::posix_spawn_file_actions_adddup2(&actions, streams.out_descriptor, STDOUT_FILENO);
     }
-    const int error =
-        ::posix_spawn(&pid_, TAPESTRY_PROGRAM, &actions, nullptr, argv.data(), environ);
+    const int error = ::posix_spawn(&pid_, program_path(), &actions, nullptr, argv.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) throw std::runtime_error("could not start " TAPESTRY_PROGRAM);
+    if (error != 0) throw std::runtime_error(std::string("could not start ") + program_path());
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;

@@ -22,7 +22,7 @@ using test::Workplace;
 /// The shadow of the address sanitizer takes all address space, and OpenBLAS more than is tried
 /// here before the program begins.
 bool limits_can_be_tried() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TAPESTRY_ASAN) || defined(TAPESTRY_TSAN)
   return false;
 #else
   return !kernels::gemm_uses_blas();
@@ -35,8 +35,8 @@ Outcome run_in(std::uint64_t megabytes, const Workplace& work, const std::string
   const int status = std::system(
       fmt::format("cd '{}' && ulimit -c 0 && ulimit -v {} && exec timeout 60 '{}' {} >'{}' 2>'{}' "
                   "</dev/null",
-                  work.path().string(), 1024 * megabytes, TAPESTRY_PROGRAM, arguments, out.string(),
-                  err.string())
+                  work.path().string(), 1024 * megabytes, test::program_path(), arguments,
+                  out.string(), err.string())
           .c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), test::read_text(out),
           test::read_text(err)};

@@ -127,8 +127,8 @@ TEST_CASE("evaluate prints the scores of the held-out sets and examples") {
   CHECK(done.code == 0);
   CHECK(done.err.empty());
   CHECK(done.out.starts_with("runs/tiny/checkpoints/step-000000"));
-  CHECK(contains(done.out, "\nvalidation  6 held-out sentences: loss "));
-  CHECK(contains(done.out, "\ntest        4 held-out sentences: loss "));
+  CHECK(contains(done.out, "\nvalidation  6 held-out pairs: loss "));
+  CHECK(contains(done.out, "\ntest        4 held-out pairs: loss "));
   CHECK(contains(done.out, "  exact match "));
   std::size_t examples = 0;
   for (auto at = done.out.find("\ninput     "); at != std::string::npos;

@@ -34,7 +34,7 @@ TEST_CASE("a new watch does not know the signals of an old one") {
 
 // The thread sanitizer runs no signal handlers in a process forked from one with several threads,
 // as this is once others have trained; there the test of the program has to do.
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(TAPESTRY_TSAN)
 /// How a child process that does this ends, as waitpid has it.
 int status_of(const std::function<void()>& action) {
   const pid_t child = ::fork();
