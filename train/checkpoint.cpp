@@ -56,9 +56,10 @@ class Assignments {
   }
 
   void carry_out() {
-    for (auto& [path, tensor] : targets_) {
-      dispatch(tensor.dtype(), [&]<class T>() {
-        std::ranges::copy(snapshot_.get<T>(path), tensor.template mutable_values<T>().begin());
+    for (NamedTensor& target : targets_) {
+      dispatch(target.tensor.dtype(), [&]<class T>() {
+        std::ranges::copy(snapshot_.get<T>(target.name),
+                          target.tensor.template mutable_values<T>().begin());
       });
     }
   }

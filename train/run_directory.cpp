@@ -62,8 +62,9 @@ std::vector<std::uint64_t> RunDirectory::steps() const {
 
 std::optional<NewestCheckpoint> RunDirectory::read_newest() const {
   std::vector<NewestCheckpoint::Rejected> rejected;
-  const auto all = steps();
-  for (const std::uint64_t step : all | std::views::reverse) {
+  auto newest_first = steps();
+  std::ranges::reverse(newest_first);
+  for (const std::uint64_t step : newest_first) {
     const auto path = checkpoint_path(step);
     try {
       Snapshot snapshot = read_checkpoint(path, default_max_checkpoint_size(), files_);

@@ -15,7 +15,7 @@ class Scratch {
   T* of(std::size_t n) {
     const std::size_t bytes = n * sizeof(T);
     if (bytes > bytes_) {
-      memory_ = {};
+      memory_ = Memory();  // not {}, which clang 14 forgets to destroy in a template
       memory_ = Memory(bytes);
       bytes_ = bytes;
     }

@@ -119,7 +119,7 @@ Tensor AttentionCall::forward(const AttentionInputs& inputs) {
 }
 
 void AttentionCall::backward(const Tensor& dy, const AttentionGradients& gradients) const {
-  const auto& [dq, dk, dv, dw] = gradients;
+  const Gradient &dq = gradients.dq, &dk = gradients.dk, &dv = gradients.dv, &dw = gradients.dw;
   // The kernel fills all in turns; those of one tensor need places of their own first.
   const bool shared = (dq && (dq.is_same(dk) || dq.is_same(dv))) || (dk && dk.is_same(dv));
   dispatch(dy.dtype(), [&]<class T>() {

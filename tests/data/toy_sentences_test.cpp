@@ -92,8 +92,11 @@ void check_held_out(const ParallelCorpus& corpus, Ids SentencePair::*side) {
                             different(corpus.test, side)};
   CHECK(parts[1].size() == 100);
   CHECK(parts[2].size() == 100);
+  const auto apart = [](const auto& a, const auto& b) {
+    return std::ranges::none_of(a, [&](const Ids& ids) { return b.contains(ids); });
+  };
   for (const auto& [a, b] : {std::pair{0, 1}, {0, 2}, {1, 2}}) {
-    CHECK(std::ranges::none_of(parts[a], [&](const Ids& ids) { return parts[b].contains(ids); }));
+    CHECK(apart(parts[a], parts[b]));
   }
 }
 
@@ -132,7 +135,8 @@ TEST_CASE("in a right sentence the words around the subject agree with it, in a 
       const auto [noun, shown] = subject_of(words);
       REQUIRE(example.target.size() == 1);
       const bool right = corpus.target_vocabulary.token(example.target[0]) == "right";
-      CHECK(std::ranges::all_of(shown, [&](Gender gender) { return (gender == noun) == right; }));
+      CHECK(std::ranges::all_of(
+          shown, [&, noun = noun](Gender gender) { return (gender == noun) == right; }));
     }
   }
 }

@@ -30,9 +30,9 @@ TEST_CASE("the first byte that is not UTF-8 is found") {
       {"a byte that begins no form", "ab\xFF"},
       {"Latin-1", "ab\xE4t"},
   };
-  for (const auto& [what, text] : broken) {
-    CAPTURE(what);
-    CHECK(find_invalid_utf8(text) == 2);
+  for (const auto& text : broken) {
+    CAPTURE(text.first);
+    CHECK(find_invalid_utf8(text.second) == 2);
   }
 }
 

@@ -69,7 +69,8 @@ inline double broadcast_value(const Tensor& x, const Shape& result, std::size_t 
 
 /// Checks the values of `f` on every pair of shapes, in both precisions, against `expected`.
 inline void check_broadcast_values(const BinaryOperation& f, double (*expected)(double, double)) {
-  for (const auto& [a_shape, b_shape] : broadcastable_shapes) {
+  for (const auto& shapes : broadcastable_shapes) {
+    const auto &a_shape = shapes.first, &b_shape = shapes.second;
     CAPTURE(to_string(a_shape));
     CAPTURE(to_string(b_shape));
     const Shape shape = broadcast_shape("test", a_shape, b_shape);
@@ -90,7 +91,8 @@ inline void check_broadcast_values(const BinaryOperation& f, double (*expected)(
 
 /// Checks the gradients of both operands on every pair of shapes against differences.
 inline void check_broadcast_gradients(const BinaryOperation& f) {
-  for (const auto& [a_shape, b_shape] : broadcastable_shapes) {
+  for (const auto& shapes : broadcastable_shapes) {
+    const auto &a_shape = shapes.first, &b_shape = shapes.second;
     CAPTURE(to_string(a_shape));
     CAPTURE(to_string(b_shape));
     const Tensor a = random_leaf(a_shape, 3, 0.5);

@@ -69,9 +69,10 @@ void check_comments(const std::string& name) {
   const std::string path = kFolder + name;
   const std::map<std::string, std::string> commented = commented_defaults(path);
   const std::map<std::string, std::string> defaults = true_defaults();
-  for (const auto& [key, value] : commented) {
+  for (const auto& comment : commented) {
+    const std::string& key = comment.first;
     REQUIRE_MESSAGE(defaults.contains(key), name, ": ", key);
-    CHECK_MESSAGE(same_value(value, defaults.at(key)), name, ": ", key);
+    CHECK_MESSAGE(same_value(comment.second, defaults.at(key)), name, ": ", key);
   }
   ProblemList problems;
   const YamlDocument document(path, read_config_file(path), problems);

@@ -130,12 +130,14 @@ TEST_CASE("each failure comes with what to do about it") {
       {EEXIST, "move the file of that name away or write elsewhere"},
       {EFBIG, "raise the limit on file sizes (ulimit -f)"},
       {EIO, "check the disk"}};
-  for (const auto& [error, hint] : hints) {
-    CAPTURE(hint);
+  for (const auto& expected : hints) {
+    CAPTURE(expected.second);
     FaultyFileSystem files;
     files.failing_name = "write";
-    files.error = error;
-    CHECK(output_error([&] { write(folder / "x", "text", files); }).ends_with(" | " + hint));
+    files.error = expected.first;
+    CHECK(output_error([&] {
+            write(folder / "x", "text", files);
+          }).ends_with(" | " + expected.second));
   }
 }
 

@@ -57,9 +57,10 @@ TEST_CASE("a classifier begins with the encoder of a masked language model and a
         Lines{"initialized from runs/masked, step 1234: 19 tensors loaded",
               "  new: 2 tensors: head.weight (3, 8), head.bias (3)",
               "  left: 2 tensors: output.weight (11, 8), output.bias (11)"});
-  for (const auto& [name, values] : values_of(to)) {
+  for (const auto& tensor : values_of(to)) {
+    const std::string& name = tensor.first;
     CAPTURE(name);
-    CHECK(values == (name.starts_with("head.") ? before : given).at(name));
+    CHECK(tensor.second == (name.starts_with("head.") ? before : given).at(name));
   }
 }
 

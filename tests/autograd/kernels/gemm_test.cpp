@@ -87,7 +87,8 @@ TEST_CASE("a bias is added to every row, once: no inner extent, tall blocks and 
   const std::size_t sizes[][3] = {{90, 70, 0},   {90, 70, 3},    {90, 70, 70},  {40, 203, 50},
                                   {33, 601, 40}, {90, 70, 256},  {90, 70, 257}, {90, 70, 300},
                                   {13, 33, 700}, {600, 520, 514}};
-  for (const auto& [m, n, k] : sizes) {
+  for (const auto& size : sizes) {
+    const std::size_t m = size[0], n = size[1], k = size[2];
     CAPTURE(n);
     CAPTURE(k);
     const Matrix<double> a(m, k, false, 0, 1.0);

@@ -42,9 +42,9 @@ TEST_CASE("size classes are 64 bytes apart up to 512 and four to each power of t
       {192, 192},   {193, 256},     {256, 256},     {257, 320},    {448, 448}, {449, 512},
       {512, 512},   {513, 640},     {640, 640},     {641, 768},    {896, 896}, {897, 1024},
       {1025, 1280}, {40960, 40960}, {40961, 49152}, {49153, 57344}};
-  for (const auto& [bytes, block] : classes) {
-    CAPTURE(bytes);
-    CHECK(taken_by(bytes) == block);
+  for (const auto& size : classes) {
+    CAPTURE(size.first);
+    CHECK(taken_by(size.first) == size.second);
   }
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("the peak counts what was in use at once") {
 TEST_CASE("an impossible request throws bad_alloc and leaves the pool as it was") {
   const Memory held(1'000'000);
   const MemoryStatistics before = memory_statistics();
-  CHECK_THROWS_AS(Memory(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
+  CHECK_THROWS_AS(Memory{std::numeric_limits<std::size_t>::max()}, std::bad_alloc);
   try {
     const Memory impossible(std::size_t{1} << 60);
     FAIL("there was memory");
