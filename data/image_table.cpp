@@ -20,17 +20,6 @@ namespace tapestry {
 
 namespace {
 
-struct LabelledImage {
-  std::size_t line;  ///< in its file, from 1
-  std::string label;
-  std::vector<float> pixels;
-};
-
-struct ImageFile {
-  std::string name;
-  std::vector<LabelledImage> images;
-};
-
 std::vector<std::string_view> fields_of(std::string_view line) {
   std::vector<std::string_view> fields;
   while (true) {
@@ -74,7 +63,7 @@ class TableReader {
                          values_ + 1, values_),
              "see data.image_height, data.image_width and data.image_channels");
     }
-    LabelledImage image{.line = line, .label = std::string(fields.back()), .pixels = {}};
+    LabelledImage image{.number = line, .label = std::string(fields.back()), .pixels = {}};
     if (!can_be_class(image.label)) {
       refuse(line, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
              "the last field of a line is its label");
@@ -104,9 +93,10 @@ bool is_heading(std::string_view line) {
   return std::ranges::none_of(fields_of(line), looks_like_number);
 }
 
-ImageFile read(const char* key, const std::string& file, const std::filesystem::path& base,
-               const DataOptions& options, ParallelCorpus& corpus) {
-  const std::filesystem::path path = base / file;
+}  // namespace
+
+ImageFile read_image_table(const char* key, const std::filesystem::path& path,
+                           const DataOptions& options, ParallelCorpus& corpus) {
   const std::vector<std::string> lines = read_corpus_file(key, path, corpus);
   ImageFile table{.name = escaped(path.native()), .images = {}};
   const TableReader reader(table.name, options);
@@ -118,66 +108,6 @@ ImageFile read(const char* key, const std::string& file, const std::filesystem::
   if (!table.images.empty()) return table;
   throw DataError(fmt::format("{}: found no image, expected one a line", table.name),
                   "name a file with the pixels and the label of an image on each line");
-}
-
-/// Takes `count` images, spread evenly, out of a file.
-std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const char* key) {
-  const std::size_t all = file.images.size();
-  if (count >= all) {
-    throw DataError(fmt::format("data.{}: found {}, expected less than {}, the images that {} has "
-                                "left to learn from",
-                                key, count, all, file.name),
-                    fmt::format("lower data.{}", key));
-  }
-  std::vector<LabelledImage> held_out, kept;
-  for (std::size_t i = 0; i < all; ++i) {
-    const bool out = (i + 1) * count / all > i * count / all;
-    (out ? held_out : kept).push_back(std::move(file.images[i]));
-  }
-  file.images = std::move(kept);
-  return held_out;
-}
-
-std::vector<SentencePair> encode(const std::vector<LabelledImage>& images, const std::string& name,
-                                 const Vocabulary& classes) {
-  std::vector<SentencePair> examples;
-  for (const LabelledImage& image : images) {
-    const std::int32_t label = classes.id(image.label);
-    if (label == unk_id) {
-      throw DataError(fmt::format("{}:{}: found the label {}, which no training image has", name,
-                                  image.line, excerpt(image.label)),
-                      "add images of it to data.train_images, or leave the line out");
-    }
-    examples.push_back({.target = {label}, .pixels = image.pixels});
-  }
-  return examples;
-}
-
-Vocabulary classes_of(const ImageFile& file) {
-  std::vector<std::string> labels;
-  for (const LabelledImage& image : file.images) labels.push_back(image.label);
-  return class_names(labels, file.name);
-}
-
-}  // namespace
-
-ParallelCorpus load_image_tables(const DataOptions& options, const std::filesystem::path& base) {
-  ParallelCorpus corpus;
-  ImageFile training = read("data.train_images", options.train_images, base, options, corpus);
-  const auto other_part = [&](const char* file_key, const std::string& file, const char* size_key,
-                              std::size_t size) -> ImageFile {
-    if (!file.empty()) return read(file_key, file, base, options, corpus);
-    return {.name = training.name, .images = hold_out(training, size, size_key)};
-  };
-  const ImageFile test =
-      other_part("data.test_images", options.test_images, "test_size", options.test_size);
-  const ImageFile validation = other_part("data.validation_images", options.validation_images,
-                                          "validation_size", options.validation_size);
-  corpus.target_vocabulary = classes_of(training);
-  corpus.train = encode(training.images, training.name, corpus.target_vocabulary);
-  corpus.validation = encode(validation.images, validation.name, corpus.target_vocabulary);
-  corpus.test = encode(test.images, test.name, corpus.target_vocabulary);
-  return corpus;
 }
 
 }  // namespace tapestry

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "data/error.h"
-#include "data/image_table.h"
+#include "data/labelled_images.h"
 #include "data/labelled_text.h"
 #include "data/parallel_text.h"
 #include "data/text_stream.h"
@@ -16,7 +16,8 @@ namespace tapestry {
 namespace {
 
 ParallelCorpus make_corpus(const DataOptions& options, const std::filesystem::path& base,
-                           const FixedVocabularies* fixed) {
+                           const FixedVocabularies* fixed,
+                           const ImageFileReader& read_image_arrays) {
   switch (options.task) {
     case TaskKind::toy_translation:
       return make_toy_translation(options);
@@ -31,7 +32,7 @@ ParallelCorpus make_corpus(const DataOptions& options, const std::filesystem::pa
     case TaskKind::toy_agreement:
       return make_toy_agreement(options);
     case TaskKind::images:
-      return load_image_tables(options, base);
+      return load_images(options, base, read_image_arrays);
     case TaskKind::copy:
     case TaskKind::reverse:
     case TaskKind::sort:
@@ -55,8 +56,9 @@ void check_vocabularies(const ParallelCorpus& corpus, const FixedVocabularies& f
 }  // namespace
 
 ParallelCorpus load_corpus(const DataOptions& options, const std::filesystem::path& base,
-                           const FixedVocabularies* fixed) {
-  ParallelCorpus corpus = make_corpus(options, base, fixed);
+                           const FixedVocabularies* fixed,
+                           const ImageFileReader& read_image_arrays) {
+  ParallelCorpus corpus = make_corpus(options, base, fixed, read_image_arrays);
   if (fixed != nullptr) check_vocabularies(corpus, *fixed);
   corpus.fingerprint = fingerprint_of(corpus);
   return corpus;

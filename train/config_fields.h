@@ -126,8 +126,11 @@ void visit(V field, O& o) {
   field("context", o.context, between(1, kLongestSequence), "tokens that are read at once", stream);
   field("validation_share", o.validation_share, from_0_below_1(),
         "end of `train_text` that is held out, if `validation_text` is empty", stream);
-  field("train_images", o.train_images, FilePath(),
-        "CSV file: the pixels of an image and its label a line", table);
+  field(
+      "train_images", o.train_images, FilePath(),
+      "CSV file, with the pixels of an image and its label a line, or HDF5 file (.h5, .hdf5) with "
+      "the datasets `images` and `labels`",
+      table);
   field("validation_images", o.validation_images, FilePath(), "held-out images; may be empty",
         table);
   field("test_images", o.test_images, FilePath(), "images for the final test; may be empty", table);

@@ -1,4 +1,4 @@
-#include "data/image_table.h"
+#include "data/labelled_images.h"
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ struct ImageFolder {
   }
 
   void write(std::string_view text) const { folder.write("train.csv", text); }
-  ParallelCorpus load() const { return load_image_tables(options, folder.path()); }
+  ParallelCorpus load() const { return load_images(options, folder.path()); }
   std::string name(const char* file = "train.csv") const { return (folder.path() / file).string(); }
 
   /// What is said of a file with these lines, without its name.

@@ -4,7 +4,7 @@
 
 #include "data/characters.h"
 #include "data/error.h"
-#include "data/image_table.h"
+#include "data/labelled_images.h"
 #include "data/text_file.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/memory_file.h"
@@ -45,7 +45,7 @@ void tapestry::fuzz::feed(std::string_view bytes) try {
   options.image_width = pixels;
   options.pixel_maximum = 16;
   options.validation_size = options.test_size = 0;
-  const ParallelCorpus corpus = load_image_tables(options, "/");
+  const ParallelCorpus corpus = load_images(options, "/");
   require_images(corpus);
   require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
   const std::size_t lines = lines_with_something(file.path());

@@ -48,11 +48,16 @@ inline void add_digest(const Dataset& dataset, hid_t type = H5T_STD_U64LE) {
   H5Awrite(attribute.get(), H5T_STD_U64LE, &digest);
 }
 
+/// Options of a dataset that takes its room at once, as one that is written to does.
+inline PropertyList allocated_early() {
+  PropertyList options = dataset_options();
+  H5Pset_alloc_time(options.get(), H5D_ALLOC_TIME_EARLY);
+  return options;
+}
+
 /// An array as a checkpoint may hold it, but for the value of its digest.
 inline void add_good_array(hid_t file, const char* name) {
-  const PropertyList options = dataset_options();
-  H5Pset_alloc_time(options.get(), H5D_ALLOC_TIME_EARLY);
-  add_digest(create(file, name, H5T_IEEE_F32LE, {2, 3}, options));
+  add_digest(create(file, name, H5T_IEEE_F32LE, {2, 3}, allocated_early()));
 }
 
 }  // namespace tapestry::hdf5

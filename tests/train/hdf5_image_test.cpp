@@ -180,10 +180,10 @@ TEST_CASE("a dataset without dataspace is refused") {
 }
 
 TEST_CASE("digests that are missing or of another type are refused") {
-  CHECK(refusal([](hid_t file) { create(file, "x", H5T_STD_U8LE, {4}); }) ==
+  CHECK(refusal([](hid_t file) { create(file, "x", H5T_STD_U8LE, {4}, allocated_early()); }) ==
         "x: found 0 attributes, expected one, the digest");
   CHECK(refusal([](hid_t file) {
-          add_digest(create(file, "x", H5T_STD_U8LE, {4}), H5T_STD_I64LE);
+          add_digest(create(file, "x", H5T_STD_U8LE, {4}, allocated_early()), H5T_STD_I64LE);
         }) == "x: found a digest of another type, expected a scalar uint64");
 }
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "data/error.h"
-#include "data/load_corpus.h"
 #include "train/checkpoint.h"
+#include "train/load_data.h"
 
 namespace tapestry {
 namespace {
@@ -67,7 +67,7 @@ ResumedCorpus load_same_corpus(const Config& config, const Snapshot& snapshot,
                                const std::vector<std::string>& allowed) {
   const DataIdentity before = data_identity_of(snapshot);
   const FixedVocabularies words = vocabularies_of(snapshot);
-  ResumedCorpus resumed{.corpus = load_corpus(config.data, ".", &words), .changes = {}};
+  ResumedCorpus resumed{.corpus = load_data(config.data, &words), .changes = {}};
   if (resumed.corpus.fingerprint == before.fingerprint) return resumed;
 
   // Checkpoints of version 1 do not know their files.

@@ -1,0 +1,99 @@
+#include "data/labelled_images.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "data/class_names.h"
+#include "data/error.h"
+#include "data/escape.h"
+#include "data/image_table.h"
+
+namespace tapestry {
+
+namespace {
+
+bool is_array_file(const std::filesystem::path& path) {
+  return path.extension() == ".h5" || path.extension() == ".hdf5";
+}
+
+ImageFile read(const char* key, const std::filesystem::path& path, const DataOptions& options,
+               const ImageFileReader& read_arrays, ParallelCorpus& corpus) {
+  if (!is_array_file(path)) return read_image_table(key, path, options, corpus);
+  if (read_arrays) return read_arrays(key, path, options, corpus);
+  throw DataError(fmt::format("{}: found an HDF5 file, which cannot be read here, expected a table",
+                              escaped(path.native())),
+                  "write the images as CSV");
+}
+
+/// Takes `count` images, spread evenly, out of a file.
+std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const char* key) {
+  const std::size_t all = file.images.size();
+  if (count >= all) {
+    throw DataError(fmt::format("data.{}: found {}, expected less than {}, the images that {} has "
+                                "left to learn from",
+                                key, count, all, file.name),
+                    fmt::format("lower data.{}", key));
+  }
+  std::vector<LabelledImage> held_out, kept;
+  for (std::size_t i = 0; i < all; ++i) {
+    const bool out = (i + 1) * count / all > i * count / all;
+    (out ? held_out : kept).push_back(std::move(file.images[i]));
+  }
+  file.images = std::move(kept);
+  return held_out;
+}
+
+std::vector<SentencePair> encode(ImageFile file, const Vocabulary& classes) {
+  std::vector<SentencePair> examples;
+  for (LabelledImage& image : file.images) {
+    const std::int32_t label = classes.id(image.label);
+    if (label == unk_id) {
+      throw DataError(fmt::format("{}: found the label {}, which no training image has",
+                                  file.place(image), excerpt(image.label)),
+                      "add images of it to data.train_images, or leave this one out");
+    }
+    examples.push_back({.target = {label}, .pixels = std::move(image.pixels)});
+  }
+  return examples;
+}
+
+Vocabulary classes_of(const ImageFile& file) {
+  std::vector<std::string> labels;
+  for (const LabelledImage& image : file.images) labels.push_back(image.label);
+  return class_names(labels, file.name);
+}
+
+}  // namespace
+
+std::string ImageFile::place(const LabelledImage& image) const {
+  return is_table ? fmt::format("{}:{}", name, image.number)
+                  : fmt::format("{}: image {}", name, image.number);
+}
+
+ParallelCorpus load_images(const DataOptions& options, const std::filesystem::path& base,
+                           const ImageFileReader& read_arrays) {
+  ParallelCorpus corpus;
+  const auto read_file = [&](const char* key, const std::string& file) {
+    return read(key, base / file, options, read_arrays, corpus);
+  };
+  ImageFile training = read_file("data.train_images", options.train_images);
+  const auto other_part = [&](const char* file_key, const std::string& file, const char* size_key,
+                              std::size_t size) -> ImageFile {
+    if (!file.empty()) return read_file(file_key, file);
+    return {.name = training.name,
+            .is_table = training.is_table,
+            .images = hold_out(training, size, size_key)};
+  };
+  ImageFile test =
+      other_part("data.test_images", options.test_images, "test_size", options.test_size);
+  ImageFile validation = other_part("data.validation_images", options.validation_images,
+                                    "validation_size", options.validation_size);
+  corpus.target_vocabulary = classes_of(training);
+  corpus.train = encode(std::move(training), corpus.target_vocabulary);
+  corpus.validation = encode(std::move(validation), corpus.target_vocabulary);
+  corpus.test = encode(std::move(test), corpus.target_vocabulary);
+  return corpus;
+}
+
+}  // namespace tapestry

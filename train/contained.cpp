@@ -1,0 +1,140 @@
+#include "train/contained.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t longest_answer = 65536;
+constexpr char returned = '+', thrown = '-';
+
+[[noreturn]] void fail(const char* action) {
+  throw std::system_error(errno, std::generic_category(), action);
+}
+
+/// An end of a pipe.
+class PipeEnd {
+ public:
+  explicit PipeEnd(int descriptor) : descriptor_(descriptor) {}
+  PipeEnd(const PipeEnd&) = delete;
+  PipeEnd& operator=(const PipeEnd&) = delete;
+  ~PipeEnd() { close(); }
+
+  int get() const { return descriptor_; }
+  void close() {
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  }
+
+ private:
+  int descriptor_;
+};
+
+void limit(int resource, rlim_t most) {
+  rlimit now{};
+  ::getrlimit(static_cast<__rlimit_resource_t>(resource), &now);
+  const rlimit tight{std::min(most, now.rlim_max), now.rlim_max};
+  ::setrlimit(static_cast<__rlimit_resource_t>(resource), &tight);
+}
+
+/// Address space of this process, in bytes; nothing on systems that do not tell.
+std::size_t address_space() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void limit_this_process(unsigned seconds, std::size_t bytes) {
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_CPU, seconds);
+#if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)  // they take address space as they like
+  limit(RLIMIT_AS, address_space() + bytes);
+#else
+  static_cast<void>(bytes);
+#endif
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGXCPU}) {
+    std::signal(signal, SIG_DFL);
+  }
+}
+
+void write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
+    if (count < 0 && errno != EINTR) return;
+  }
+}
+
+[[noreturn]] void be_the_child(const std::function<std::string()>& work, int answer,
+                               unsigned seconds, std::size_t bytes) {
+  limit_this_process(seconds, bytes);
+  try {
+    write_all(answer, returned + work());
+  } catch (const std::exception& error) {
+    write_all(answer, std::string(1, thrown) + error.what());
+  } catch (...) {
+    write_all(answer, std::string(1, thrown) + "an unknown error");
+  }
+  ::_exit(0);
+}
+
+std::string read_all(int descriptor) {
+  std::string text;
+  std::array<char, 4096> block{};
+  while (text.size() <= longest_answer) {
+    const ssize_t count = ::read(descriptor, block.data(), block.size());
+    if (count == 0 || (count < 0 && errno != EINTR)) break;
+    if (count > 0) text.append(block.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
+}  // namespace
+
+std::string run_contained(const std::function<std::string()>& work, unsigned seconds,
+                          std::size_t bytes) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("make a pipe");
+  PipeEnd in(ends[0]), out(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) fail("start a process");
+  if (child == 0) {
+    in.close();  // else writing more than is read would wait for ever
+    be_the_child(work, out.get(), seconds, bytes);
+  }
+  out.close();
+  const std::string answer = read_all(in.get());
+  in.close();  // so that a child that says too much ends
+  const int status = wait_for(child);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
+    throw NotContained(fmt::format("it took more than {} s of processor time", seconds));
+  }
+  if (WIFSIGNALED(status)) {
+    throw NotContained(fmt::format("it was ended by signal {}", WTERMSIG(status)));
+  }
+  if (answer.empty() || answer.size() > longest_answer) {
+    throw NotContained(fmt::format("it answered with {} bytes", answer.size()));
+  }
+  if (answer.front() == thrown) throw std::runtime_error(answer.substr(1));
+  return answer.substr(1);
+}
+
+}  // namespace tapestry
