@@ -74,6 +74,11 @@ AttentionMask AttentionMask::operator&(const AttentionMask& other) const {
   return both;
 }
 
+std::span<const std::int32_t> AttentionMask::lengths() const {
+  if (lengths_ == nullptr) return {};
+  return *lengths_;
+}
+
 void AttentionMask::require_fitting(const char* operation, std::size_t batch, std::size_t n_q,
                                     std::size_t n_k) const {
   if (lengths_ != nullptr && lengths_->size() != batch) {

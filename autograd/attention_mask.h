@@ -37,6 +37,9 @@ class AttentionMask {
 
   AttentionMask operator&(const AttentionMask& other) const;
 
+  /// The lengths of padding(), the smaller of each two that were combined; empty without one.
+  std::span<const std::int32_t> lengths() const;
+
   /// Throws ShapeError, naming `operation`, if this mask is not for such a batch.
   void require_fitting(const char* operation, std::size_t batch, std::size_t n_q,
                        std::size_t n_k) const;

@@ -42,8 +42,8 @@ std::vector<BatchIndices> cut(const std::vector<std::size_t>& order, std::size_t
 }  // namespace
 
 BatchSchedule::BatchSchedule(const std::vector<SentencePair>& pairs, std::size_t batch_size,
-                             std::uint64_t seed)
-    : batch_size_(batch_size), seed_(seed) {
+                             std::uint64_t seed, BatchLengths batch_lengths)
+    : batch_size_(batch_size), seed_(seed), batch_lengths_(batch_lengths) {
   check_batch_size(batch_size);
   if (pairs.empty()) {
     throw std::invalid_argument("batch schedule: found no sentence pairs, expected at least one");
@@ -83,7 +83,7 @@ std::vector<BatchIndices> BatchSchedule::plan(std::uint64_t epoch) const {
   RandomDraws random(seed_, DrawPurpose::batch_order, epoch);
   std::vector<std::size_t> order = all_indices(lengths_.size());
   shuffle(order, random);
-  sort_windows(order);
+  if (batch_lengths_ == BatchLengths::alike) sort_windows(order);
   std::vector<BatchIndices> batches = cut(order, batch_size_);
   shuffle(batches, random);
   return batches;

@@ -20,12 +20,15 @@ struct BatchPosition {
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
 
+/// How long the pairs of a batch are: alike, which saves padding, or as chance has it, for what a
+/// batch as a whole decides, such as the moments of a batch norm.
+enum class BatchLengths { alike, mixed };
+
 /// Which training pairs make which batch. Every epoch holds every pair exactly once, in an order
 /// that is a pure function of (seed, epoch):
 ///
 ///   1. all pairs are shuffled;
-///   2. within windows of 100 batches pairs are sorted by length, so that a batch has little
-///      padding;
+///   2. unless lengths are to be mixed, pairs are sorted by length within windows of 100 batches;
 ///   3. they are cut into batches, the last of which may be short;
 ///   4. the batches are shuffled.
 ///
@@ -34,7 +37,8 @@ class BatchSchedule {
  public:
   /// batch_size is in sentence pairs; keeps the lengths of the pairs, not the pairs.
   /// throws  std::invalid_argument if there are no pairs or batch_size is 0.
-  BatchSchedule(const std::vector<SentencePair>& pairs, std::size_t batch_size, std::uint64_t seed);
+  BatchSchedule(const std::vector<SentencePair>& pairs, std::size_t batch_size, std::uint64_t seed,
+                BatchLengths batch_lengths = BatchLengths::alike);
 
   std::size_t batches_per_epoch() const;
 
@@ -62,6 +66,7 @@ class BatchSchedule {
   std::vector<Lengths> lengths_;
   std::size_t batch_size_;
   std::uint64_t seed_;
+  BatchLengths batch_lengths_;
   std::optional<std::uint64_t> planned_epoch_;
   std::vector<BatchIndices> plan_;
 };

@@ -2,6 +2,7 @@
 
 #include "autograd/layer_path.h"
 #include "autograd/ops/batch_norm.h"
+#include "autograd/ops/packed.h"
 #include "autograd/tape.h"
 
 namespace tapestry {
@@ -20,11 +21,18 @@ BatchNorm::BatchNorm(const Scope& scope, std::size_t n, double epsilon)
       running_var_(scope.buffer("running_var", {n}, ones_initializer())),
       epsilon_(epsilon) {}
 
-Tensor BatchNorm::operator()(const Tensor& x, const RandomStream& random) const {
+Tensor BatchNorm::operator()(const Tensor& x, std::span<const std::int32_t> lengths,
+                             const RandomStream& random) const {
   const LayerPath here(*path_);
-  if (random.on()) return train(x);
+  if (random.on()) return lengths.empty() ? train(x) : train_without_padding(x, lengths);
   return batch_norm_given(x, weight_, bias_, {running_mean_.value(), running_var_.value()},
                           epsilon_);
+}
+
+Tensor BatchNorm::train_without_padding(const Tensor& x,
+                                        std::span<const std::int32_t> lengths) const {
+  const Tensor vectors = pack_padded(x, lengths);
+  return pad_packed(train(vectors), lengths, x.shape()[1]);
 }
 
 Tensor BatchNorm::train(const Tensor& x) const {

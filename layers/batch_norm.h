@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "autograd/random.h"
@@ -15,10 +17,12 @@ namespace tapestry {
 ///
 ///   parameters  weight (n), ones; bias (n), zeros
 ///   buffers     running_mean (n), zeros; running_var (n), ones
-///   call        x (..., n) -> (..., n); a random stream that is on means training
-///   throws      ShapeError if the last axis of x is not n
+///   call        x (..., n) -> (..., n); in sentence b of x (batch, length, n), positions from
+///               lengths[b] on are padding, without lengths nothing is; a random stream that is on
+///               means training
+///   throws      ShapeError if the last axis of x is not n, or x and lengths do not fit
 ///
-/// Training takes mean and variance over all rows and positions of the batch, padding included:
+/// Training takes mean and variance over all positions of the batch but padding, which becomes 0:
 /// what a position becomes depends on the other rows and on later positions, so a decoder with
 /// batch norms is causal in inference only. Inference takes the running ones. A training forward
 /// that a tape records notes its moments for them, to be taken in with a momentum of 0.1 when the
@@ -30,10 +34,12 @@ namespace tapestry {
 class BatchNorm {
  public:
   BatchNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);
-  Tensor operator()(const Tensor& x, const RandomStream& random) const;
+  Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths,
+                    const RandomStream& random) const;
 
  private:
   Tensor train(const Tensor& x) const;
+  Tensor train_without_padding(const Tensor& x, std::span<const std::int32_t> lengths) const;
 
   const std::string* path_;
   Tensor weight_, bias_;

@@ -12,11 +12,14 @@ DecoderLayer::DecoderLayer(const Scope& scope, const TransformerOptions& o)
 
 Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                 const RandomStream& random) const {
-  const Tensor own = self_attn_residual_(
-      x, random, [&](const Tensor& v) { return self_attn_(v, v, masks.self, random); });
+  const Tensor own = self_attn_residual_(x, masks.self.lengths(), random, [&](const Tensor& v) {
+    return self_attn_(v, v, masks.self, random);
+  });
   const Tensor crossed = cross_attn_residual_(
-      own, random, [&](const Tensor& v) { return cross_attn_(v, memory, masks.cross, random); });
-  return ff_residual_(crossed, random, [&](const Tensor& v) { return ff_(v, random); });
+      own, masks.self.lengths(), random,
+      [&](const Tensor& v) { return cross_attn_(v, memory, masks.cross, random); });
+  return ff_residual_(crossed, masks.self.lengths(), random,
+                      [&](const Tensor& v) { return ff_(v, random); });
 }
 
 Decoder::Decoder(const Scope& scope, const TransformerOptions& o) {
@@ -30,7 +33,7 @@ Tensor Decoder::operator()(const Tensor& x, const Tensor& memory, const DecoderM
                            const RandomStream& random) const {
   Tensor y = x;
   for (const DecoderLayer& layer : layers_) y = layer(y, memory, masks, random);
-  return norm_ ? (*norm_)(y, random) : y;
+  return norm_ ? (*norm_)(y, masks.self.lengths(), random) : y;
 }
 
 }  // namespace tapestry

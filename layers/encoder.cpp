@@ -11,8 +11,9 @@ EncoderLayer::EncoderLayer(const Scope& scope, const TransformerOptions& o)
 Tensor EncoderLayer::operator()(const Tensor& x, const AttentionMask& mask,
                                 const RandomStream& random) const {
   const Tensor attended = self_attn_residual_(
-      x, random, [&](const Tensor& v) { return self_attn_(v, v, mask, random); });
-  return ff_residual_(attended, random, [&](const Tensor& v) { return ff_(v, random); });
+      x, mask.lengths(), random, [&](const Tensor& v) { return self_attn_(v, v, mask, random); });
+  return ff_residual_(attended, mask.lengths(), random,
+                      [&](const Tensor& v) { return ff_(v, random); });
 }
 
 Encoder::Encoder(const Scope& scope, const TransformerOptions& o) {
@@ -26,7 +27,7 @@ Tensor Encoder::operator()(const Tensor& x, const AttentionMask& mask,
                            const RandomStream& random) const {
   Tensor y = x;
   for (const EncoderLayer& layer : layers_) y = layer(y, mask, random);
-  return norm_ ? (*norm_)(y, random) : y;
+  return norm_ ? (*norm_)(y, mask.lengths(), random) : y;
 }
 
 }  // namespace tapestry

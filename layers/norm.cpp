@@ -25,11 +25,12 @@ std::variant<LayerNorm, RmsNorm, BatchNorm> make_norm(const Scope& scope,
 Norm::Norm(const Scope& scope, const TransformerOptions& options)
     : norm_(make_norm(scope, options)) {}
 
-Tensor Norm::operator()(const Tensor& x, const RandomStream& random) const {
+Tensor Norm::operator()(const Tensor& x, std::span<const std::int32_t> lengths,
+                        const RandomStream& random) const {
   return std::visit(
       [&](const auto& norm) {
-        if constexpr (std::is_invocable_v<decltype(norm), const Tensor&, const RandomStream&>) {
-          return norm(x, random);
+        if constexpr (std::is_same_v<std::decay_t<decltype(norm)>, BatchNorm>) {
+          return norm(x, lengths, random);
         } else {
           return norm(x);
         }

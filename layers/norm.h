@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <variant>
 
 #include "autograd/random.h"
@@ -15,13 +17,14 @@ namespace tapestry {
 /// The normalisation that the options ask for, of token vectors.
 ///
 ///   parameters  of LayerNorm, RmsNorm or BatchNorm (d_model)
-///   call        x (..., d_model) -> (..., d_model); a random stream that is on means training,
-///   which
-///               makes a difference to batch norms alone
+///   call        x (batch, n, d_model) -> same shape; `lengths` and whether the random stream is
+///   on,
+///               which means training, make a difference to batch norms alone
 class Norm {
  public:
   Norm(const Scope& scope, const TransformerOptions& options);
-  Tensor operator()(const Tensor& x, const RandomStream& random) const;
+  Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths,
+                    const RandomStream& random) const;
 
  private:
   std::variant<LayerNorm, RmsNorm, BatchNorm> norm_;

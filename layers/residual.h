@@ -19,7 +19,8 @@ namespace tapestry {
 /// the side of f may be left out for whole rows of the batch, by stochastic depth [3].
 ///
 ///   parameters  norm: Norm
-///   call        x (..., d_model), f: Tensor -> Tensor of equal shape -> (..., d_model)
+///   call        x (batch, n, d_model), f: Tensor -> Tensor of equal shape -> same shape; `lengths`
+///               as Norm has them
 ///
 /// [1] He et al. 2016, "Deep Residual Learning for Image Recognition".
 /// [2] Vaswani et al. 2017, section 5.4 (post); Xiong et al. 2020 (pre).
@@ -30,9 +31,10 @@ class Residual {
   Residual(const Scope& scope, const TransformerOptions& options);
 
   template <class Sublayer>
-  Tensor operator()(const Tensor& x, const RandomStream& random, const Sublayer& f) const {
-    if (placement_ == NormPlacement::pre) return sum(x, f(norm_(x, random)), random);
-    return norm_(sum(x, f(x), random), random);
+  Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths,
+                    const RandomStream& random, const Sublayer& f) const {
+    if (placement_ == NormPlacement::pre) return sum(x, f(norm_(x, lengths, random)), random);
+    return norm_(sum(x, f(x), random), lengths, random);
   }
 
  private:

@@ -27,6 +27,14 @@
 namespace tapestry {
 namespace {
 
+/// The moments of a batch norm are those of the whole training set only if every batch is a fair
+/// sample of it: sorted by length, the batches of configs/reverse.yaml taught 30 % instead of 100
+/// %.
+BatchLengths batch_lengths(const Config& config) {
+  const bool mixed = config.model.normalization == Normalization::batch_norm;
+  return mixed ? BatchLengths::mixed : BatchLengths::alike;
+}
+
 using Clock = TimeLimit::Clock;
 
 constexpr const char* smaller_steps_hint =
@@ -71,7 +79,7 @@ Trainer::Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& dire
              config_.train.seed),
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())),
       schedule_(make_schedule(config_.schedule)),
-      batches_(corpus.train, config_.train.batch_size, config_.train.seed),
+      batches_(corpus.train, config_.train.batch_size, config_.train.seed, batch_lengths(config_)),
       saves_(progress) {
   require_fitting_sentences(corpus, config_.model);
 }

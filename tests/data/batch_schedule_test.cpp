@@ -56,6 +56,31 @@ double padding(const std::vector<SentencePair>& pairs, const std::vector<BatchIn
 
 }  // namespace
 
+TEST_CASE("lengths are mixed where that is asked for, and each pair still comes once") {
+  const std::vector<SentencePair> pairs = random_pairs(1000);
+  const auto spread = [&](BatchLengths lengths) {
+    BatchSchedule schedule(pairs, 10, 1, lengths);
+    std::size_t sum = 0;
+    for (const BatchIndices& batch : schedule.epoch(0)) {
+      std::size_t least = pairs[batch.front()].source.size(), most = least;
+      for (const std::size_t i : batch) {
+        least = std::min(least, pairs[i].source.size());
+        most = std::max(most, pairs[i].source.size());
+      }
+      sum += most - least;
+    }
+    return sum;
+  };
+  CHECK(spread(BatchLengths::mixed) > 5 * spread(BatchLengths::alike));
+  BatchSchedule schedule(pairs, 10, 1, BatchLengths::mixed);
+  std::vector<std::size_t> all;
+  for (const BatchIndices& batch : schedule.epoch(0)) {
+    all.insert(all.end(), batch.begin(), batch.end());
+  }
+  std::ranges::sort(all);
+  for (std::size_t i = 0; i < pairs.size(); ++i) CHECK(all[i] == i);
+}
+
 TEST_CASE("an epoch holds every pair once, in full batches but for one") {
   BatchSchedule schedule(random_pairs(1003), 10, 1);
   CHECK(schedule.batches_per_epoch() == 101);

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <span>
 
 #include "autograd/error.h"
 #include "autograd/tape.h"
@@ -32,7 +35,7 @@ struct Made {
 /// A training forward that is recorded.
 Tensor train(const Made& made, const Tensor& x) {
   Tape tape;
-  return made.layer(x, training);
+  return made.layer(x, {}, training);
 }
 
 }  // namespace
@@ -49,11 +52,29 @@ TEST_CASE("training normalises by the batch, inference by the running moments") 
     check_values(made.parameters.buffers()[0].tensor, {0.4, 0.2}, tolerance(dtype));
     check_values(made.parameters.buffers()[1].tensor, {0.9 + 2.0 / 3, 0.9}, tolerance(dtype));
     const double a = 3 / std::sqrt(0.9 + 2.0 / 3 + 4), b = 10 / std::sqrt(4.9);
-    check_values(made.layer(Tensor::from({1, 2}, {1.4, 0.2}, dtype), {}), {a + 1, -1},
+    check_values(made.layer(Tensor::from({1, 2}, {1.4, 0.2}, dtype), {}, {}), {a + 1, -1},
                  tolerance(dtype));
-    check_values(made.layer(Tensor::from({1, 2}, {0.4, 1.2}, dtype), {}), {1, b - 1},
+    check_values(made.layer(Tensor::from({1, 2}, {0.4, 1.2}, dtype), {}, {}), {1, b - 1},
                  tolerance(dtype));
   }
+}
+
+TEST_CASE("padding counts in no moment, and becomes 0 in training") {
+  constexpr std::int32_t lengths[] = {3, 1};
+  const Tensor x = random_leaf({2, 3, 2}, 1);
+  const auto values = values_of(x);
+  const Tensor together = Tensor::from({4, 2}, std::span(values).first(8), DType::float64);
+  Tensor spoilt = x.copied(DType::float64);
+  std::ranges::fill(spoilt.mutable_values<double>().subspan(8), NAN);
+  Made padded(2), packed(2);
+  Tape tape;
+  auto expected = values_of(packed.layer(together, {}, training));
+  expected.resize(12, 0.0);
+  CHECK(values_of(padded.layer(spoilt, lengths, training)) == expected);
+  padded.parameters.commit_buffers();
+  packed.parameters.commit_buffers();
+  CHECK(padded.running_mean() == packed.running_mean());
+  CHECK(padded.running_var() == packed.running_var());
 }
 
 TEST_CASE("a batch norm has weight and bias, and running moments of mean 0 and variance 1") {
@@ -69,11 +90,11 @@ TEST_CASE("a batch norm has weight and bias, and running moments of mean 0 and v
 TEST_CASE("training leaves the running moments alone until they are committed") {
   Made made(3);
   const Tensor x = random_leaf({4, 3}, 1);
-  const auto before = values_of(made.layer(x, {}));
+  const auto before = values_of(made.layer(x, {}, {}));
   train(made, x);
-  CHECK(values_of(made.layer(x, {})) == before);
+  CHECK(values_of(made.layer(x, {}, {})) == before);
   made.parameters.commit_buffers();
-  CHECK(values_of(made.layer(x, {})) != before);
+  CHECK(values_of(made.layer(x, {}, {})) != before);
 }
 
 TEST_CASE("a step that is skipped leaves no trace in the running moments") {
@@ -106,10 +127,10 @@ TEST_CASE("the batches of a step enter the running moments one after the other")
 TEST_CASE("inference, and training that no tape records, note nothing") {
   Made made(3);
   const Tensor x = random_leaf({4, 3}, 1);
-  made.layer(x, training);
+  made.layer(x, {}, training);
   {
     Tape tape;
-    made.layer(x, {});
+    made.layer(x, {}, {});
   }
   made.parameters.commit_buffers();
   CHECK(made.running_mean() == std::vector<double>{0, 0, 0});
@@ -131,8 +152,8 @@ TEST_CASE("the gradients of a batch norm agree with differences, in training and
   set_values(made.parameters.buffers()[0].tensor, {0.1, -0.2, 0.3, -0.4, 0.5});
   set_values(made.parameters.buffers()[1].tensor, {0.5, 1, 1.5, 2, 2.5});
   const Tensor x = random_leaf({2, 3, 5}, 1);
-  check_gradients([&] { return made.layer(x, training); }, made.parameters, {x});
-  check_gradients([&] { return made.layer(x, {}); }, made.parameters, {x});
+  check_gradients([&] { return made.layer(x, {}, training); }, made.parameters, {x});
+  check_gradients([&] { return made.layer(x, {}, {}); }, made.parameters, {x});
 }
 
 TEST_CASE("steps of a batch norm have the same bits on any number of threads") {
@@ -148,10 +169,10 @@ TEST_CASE("steps of a batch norm have the same bits on any number of threads") {
 
 TEST_CASE("a batch norm refuses another width, naming itself") {
   const Made made(4, DType::float32);
-  CHECK_THROWS_WITH_AS(made.layer(Tensor::zeros({2, 3}, DType::float32), training),
+  CHECK_THROWS_WITH_AS(made.layer(Tensor::zeros({2, 3}, DType::float32), {}, training),
                        "norm: batch_norm: gamma has shape (4), expected (3) (x is (2, 3))",
                        ShapeError);
-  CHECK_THROWS_WITH_AS(made.layer(Tensor::zeros({2, 3}, DType::float32), {}),
+  CHECK_THROWS_WITH_AS(made.layer(Tensor::zeros({2, 3}, DType::float32), {}, {}),
                        "norm: batch_norm_given: gamma has shape (4), expected (3) (x is (2, 3))",
                        ShapeError);
 }

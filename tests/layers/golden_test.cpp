@@ -169,8 +169,8 @@ TEST_CASE("batch normalisation trains as PyTorch's, and leaves the running momen
   in_both("layers.txt", "batch_norm/training", [](LayerCase& c) {
     const BatchNorm layer(c.scope("norm"), 5);
     c.check([&](Golden& in) {
-      layer(in["earlier"], RandomStream(1));
-      return layer(in["x"], RandomStream(1));
+      layer(in["earlier"], {}, RandomStream(1));
+      return layer(in["x"], {}, RandomStream(1));
     });
     c.parameters.commit_buffers();
     c.golden.check_equal("running_mean", c.parameters.buffers()[0].tensor);
@@ -183,7 +183,7 @@ TEST_CASE("batch normalisation with running moments has PyTorch's output and gra
     const BatchNorm layer(c.scope("norm"), 5);
     set_values(c.parameters.buffers()[0].tensor, values_of(c.golden["running_mean"]));
     set_values(c.parameters.buffers()[1].tensor, values_of(c.golden["running_var"]));
-    c.check([&](Golden& in) { return layer(in["x"], {}); });
+    c.check([&](Golden& in) { return layer(in["x"], {}, {}); });
   });
 }
 

@@ -35,12 +35,12 @@ TEST_CASE("a norm is the layer that the options ask for, with their epsilon") {
   Parameters parameters(DType::float64, 1);
   const Scope root(parameters);
   const auto norm = [&](const char* name, Normalization normalization) {
-    return values_of(Norm(root / name, options_of(normalization))(x, training));
+    return values_of(Norm(root / name, options_of(normalization))(x, {}, training));
   };
   CHECK(norm("a", Normalization::layer_norm) == values_of(LayerNorm(root / "b", 4, 0.25)(x)));
   CHECK(norm("c", Normalization::rms_norm) == values_of(RmsNorm(root / "d", 4, 0.25)(x)));
   CHECK(norm("e", Normalization::batch_norm) ==
-        values_of(BatchNorm(root / "f", 4, 0.25)(x, training)));
+        values_of(BatchNorm(root / "f", 4, 0.25)(x, {}, training)));
   CHECK_THROWS_WITH_AS(norm("g", static_cast<Normalization>(9)), "norm: unknown normalization",
                        ValueError);
 }

@@ -39,8 +39,8 @@ TEST_CASE("pre-norm is x + f(norm(x)), post-norm is norm(x + f(x))") {
     return add(scale(v, 10), Tensor::from({2}, {0, -60}, DType::float64));
   };
   // (1, 5) + (-10, -50) and norm((1, 5) + (10, -10)).
-  check_values(Block(NormPlacement::pre, 2).layer(x, {}, f), {-9, -45});
-  check_values(Block(NormPlacement::post, 2).layer(x, {}, f), {1, -1});
+  check_values(Block(NormPlacement::pre, 2).layer(x, {}, {}, f), {-9, -45});
+  check_values(Block(NormPlacement::post, 2).layer(x, {}, {}, f), {1, -1});
 }
 
 TEST_CASE("a residual block has the parameters of its norm") {
@@ -55,7 +55,7 @@ TEST_CASE("dropout takes away from the sublayer's output and never from the resi
   const Block block(NormPlacement::pre, 6, 0.5);
   const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
   const auto before = values_of(x);
-  const auto y = values_of(block.layer(x, RandomStream(1), ones));
+  const auto y = values_of(block.layer(x, {}, RandomStream(1), ones));
   std::size_t dropped = 0;
   for (std::size_t i = 0; i < y.size(); ++i) {
     CHECK((y[i] == before[i] || y[i] == before[i] + 2.0));
@@ -63,7 +63,7 @@ TEST_CASE("dropout takes away from the sublayer's output and never from the resi
   }
   CHECK(dropped > 0);
   CHECK(dropped < y.size());
-  CHECK(values_of(block.layer(x, {}, ones)) == values_of(add(x, ones(x))));
+  CHECK(values_of(block.layer(x, {}, {}, ones)) == values_of(add(x, ones(x))));
 }
 
 TEST_CASE("a residual block drops by its own path what dropout_add drops") {
@@ -71,16 +71,16 @@ TEST_CASE("a residual block drops by its own path what dropout_add drops") {
   const auto f = [&](const Tensor&) { return y; };
   const RandomStream random(1);
   const TransformerOptions options{.d_model = 6, .dropout = 0.5};
-  const auto found = values_of(Block(options).layer(x, random, f));
+  const auto found = values_of(Block(options).layer(x, {}, random, f));
   CHECK(found == values_of(dropout_add(x, y, 0.5, random.named("block.dropout"))));
-  CHECK(found != values_of(Block(options, "other").layer(x, random, f)));
+  CHECK(found != values_of(Block(options, "other").layer(x, {}, random, f)));
 }
 
 TEST_CASE("the rate for residuals goes before the rate for everything") {
   const Tensor x = random_leaf({4, 6}, 1);
   const auto same = [](const Tensor& v) { return v; };
   const auto y = [&](const TransformerOptions& options) {
-    return values_of(Block(options).layer(x, RandomStream(1), same));
+    return values_of(Block(options).layer(x, {}, RandomStream(1), same));
   };
   const auto without = y({.d_model = 6, .dropout = 0.0});
   CHECK(y({.d_model = 6, .dropout = 0.5, .residual_dropout = 0.0}) == without);
@@ -94,11 +94,11 @@ TEST_CASE("skip_scale is of the input, sublayer_scale of what the sublayer adds"
   const auto f = [](const Tensor& v) { return scale(v, 10); };
   TransformerOptions options{
       .d_model = 2, .skip_scale = 3, .sublayer_scale = 0.5, .layer_norm_epsilon = 1e-14};
-  check_values(Block(options).layer(x, {}, f), {3 - 5, 15 + 5});
+  check_values(Block(options).layer(x, {}, {}, f), {3 - 5, 15 + 5});
   options.norm = NormPlacement::post;  // norm((3 + 5, 15 + 25))
   options.normalization = Normalization::rms_norm;
   const double root = std::sqrt((8.0 * 8 + 40 * 40) / 2);
-  check_values(Block(options).layer(x, {}, f), {8 / root, 40 / root});
+  check_values(Block(options).layer(x, {}, {}, f), {8 / root, 40 / root});
 }
 
 TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training alone") {
@@ -106,7 +106,7 @@ TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training a
   const Tensor x = random_leaf({40, 2, 6}, 1);
   const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
   const auto before = values_of(x);
-  const auto y = values_of(block.layer(x, RandomStream(1), ones));
+  const auto y = values_of(block.layer(x, {}, RandomStream(1), ones));
   std::size_t dropped = 0;
   for (std::size_t row = 0; row < 40; ++row) {
     const bool out = y[12 * row] == before[12 * row];
@@ -117,10 +117,10 @@ TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training a
   }
   CHECK(dropped > 8);
   CHECK(dropped < 32);
-  CHECK(values_of(block.layer(x, {}, ones)) == values_of(add(x, ones(x))));
-  CHECK(values_of(block.layer(x, RandomStream(2), ones)) != y);
+  CHECK(values_of(block.layer(x, {}, {}, ones)) == values_of(add(x, ones(x))));
+  CHECK(values_of(block.layer(x, {}, RandomStream(2), ones)) != y);
   const Block other({.d_model = 6, .dropout = 0.0, .stochastic_depth = 0.5}, "other");
-  CHECK(values_of(other.layer(x, RandomStream(1), ones)) != y);
+  CHECK(values_of(other.layer(x, {}, RandomStream(1), ones)) != y);
 }
 
 TEST_CASE("stochastic depth grows linearly up to its rate at the last layer") {
@@ -141,7 +141,7 @@ TEST_CASE("the gradients of a residual block agree with differences, with all it
     perturb(block.parameters);
     const Tensor x = random_leaf({5, 3, 5}, 1);
     const auto run = [&] {
-      return block.layer(x, RandomStream(2), [](const Tensor& v) { return square(v); });
+      return block.layer(x, {}, RandomStream(2), [](const Tensor& v) { return square(v); });
     };
     check_gradients(run, block.parameters, {x});
   }
@@ -154,7 +154,7 @@ TEST_CASE("the gradients of a residual block agree with differences, with dropou
       perturb(block.parameters);
       const Tensor x = random_leaf({2, 3, 5}, 1);
       const auto run = [&] {
-        return block.layer(x, RandomStream(2), [](const Tensor& v) { return square(v); });
+        return block.layer(x, {}, RandomStream(2), [](const Tensor& v) { return square(v); });
       };
       check_gradients(run, block.parameters, {x});
     }
@@ -167,10 +167,10 @@ TEST_CASE("a residual block refuses a sublayer that changes the shape, and anoth
   const auto narrow = [](const Tensor&) { return Tensor::zeros({2, 3}, DType::float64); };
   const auto same = [](const Tensor& v) { return v; };
   CHECK_THROWS_WITH_AS(
-      block.layer(x, {}, narrow),
+      block.layer(x, {}, {}, narrow),
       "block.dropout: dropout_add: residual has shape (2, 4) and x (2, 3), expected one shape",
       ShapeError);
-  CHECK_THROWS_WITH_AS(block.layer(Tensor::zeros({2, 3}, DType::float64), {}, same),
+  CHECK_THROWS_WITH_AS(block.layer(Tensor::zeros({2, 3}, DType::float64), {}, {}, same),
                        "block.norm: layer_norm: gamma has shape (4), expected (3) (x is (2, 3))",
                        ShapeError);
 }

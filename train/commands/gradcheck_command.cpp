@@ -38,12 +38,6 @@ void make_uneven(const Parameters& parameters) {
   }
 }
 
-/// Batch norm mixes padding, whose embedding has no gradient, into its moments: one sentence by
-/// itself has none.
-std::size_t rows_of(const TransformerOptions& model) {
-  return model.normalization == Normalization::batch_norm ? 1 : sentences;
-}
-
 /// What a training step computes from one small batch, as a function of the parameters and of what
 /// encoder and decoder read.
 class TrainingStep {
@@ -51,7 +45,7 @@ class TrainingStep {
   explicit TrainingStep(const ConfiguredModel& configured)
       : network_(*configured.model->network),
         parameters_(configured.model->parameters.list()),
-        batch_(configured.first_batch(rows_of(configured.config.model))),
+        batch_(configured.first_batch(sentences)),
         input_(network_input(batch_, DType::float64)),
         labels_(label_ids(batch_)),
         token_weights_(token_weights(batch_)),
@@ -109,9 +103,8 @@ int gradcheck_command(const GradcheckArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", to_json(report, configured.origin));
   } else {
-    fmt::print("{}{}, float64, {} sentence{}\n{}", configured.origin,
-               configured.trained ? "" : " made uneven", rows_of(configured.config.model),
-               rows_of(configured.config.model) == 1 ? "" : "s", to_string(report));
+    fmt::print("{}{}, float64, {} sentences\n{}", configured.origin,
+               configured.trained ? "" : " made uneven", sentences, to_string(report));
   }
   return static_cast<int>(report.count(GradcheckVerdict::wrong) == 0 ? ExitCode::done
                                                                      : ExitCode::check_failed);

@@ -30,6 +30,7 @@
 #include "autograd/ops/mean_squared_error.h"
 #include "autograd/ops/mul.h"
 #include "autograd/ops/neg.h"
+#include "autograd/ops/packed.h"
 #include "autograd/ops/permute.h"
 #include "autograd/ops/pow.h"
 #include "autograd/ops/relu.h"
@@ -218,6 +219,18 @@ Cases rearranging(std::size_t rows, std::size_t n) {
        }},
       {"slice", {{rows, n + 2}}, [=](const Operands& o) { return slice(o[0], 1, 1, n + 1); }},
       {"select", {cube}, [](const Operands& o) { return select(o[0], 1, 1); }},
+      {"pack_padded",
+       {cube},
+       [](const Operands& o) {
+         const std::vector<std::int32_t> lengths(o[0].shape()[0], 1);
+         return pack_padded(o[0], lengths);
+       }},
+      {"pad_packed",
+       {x},
+       [](const Operands& o) {
+         const std::vector<std::int32_t> lengths(o[0].shape()[0], 1);
+         return pad_packed(o[0], lengths, 2);
+       }},
       {"permute",
        {cube},
        [](const Operands& o) {
