@@ -25,9 +25,10 @@ if(TAPESTRY_SANITIZE)
   target_compile_options(tapestry_compile_options INTERFACE
     -fsanitize=${TAPESTRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(tapestry_compile_options INTERFACE -fsanitize=${TAPESTRY_SANITIZE})
-  # Two checks of clang that g++ does not make: xsimd's exp converts infinities, and then does not
-  # use what comes out; kernels move the pointers of operands that have no elements, and no address.
-  if(NOT TAPESTRY_FUZZ AND TAPESTRY_SANITIZE MATCHES undefined)
+  # Two checks that clang makes more strictly than g++: xsimd's exp converts infinities, and then does
+  # not use what comes out; kernels move pointers to operands that have no elements, and are null.
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND NOT TAPESTRY_FUZZ
+     AND TAPESTRY_SANITIZE MATCHES undefined)
     target_compile_options(tapestry_compile_options INTERFACE
       -fno-sanitize=float-cast-overflow,pointer-overflow)
   endif()
@@ -35,7 +36,7 @@ if(TAPESTRY_SANITIZE)
   if(TAPESTRY_SANITIZE MATCHES address)
     target_compile_definitions(tapestry_compile_options INTERFACE TAPESTRY_ASAN)
   endif()
-  if(TAPESTRY_SANITIZE STREQUAL thread)
+  if(TAPESTRY_SANITIZE MATCHES thread)
     target_compile_definitions(tapestry_compile_options INTERFACE TAPESTRY_TSAN)
     # The thread sanitizer does not know fences. The one there is decides when a worker of the thread
     # pool may sleep, never which thread may touch what.

@@ -8,13 +8,15 @@
 #include "data/error.h"
 #include "data/escape.h"
 #include "data/image_table.h"
+#include "data/letter_case.h"
 
 namespace tapestry {
 
 namespace {
 
 bool is_array_file(const std::filesystem::path& path) {
-  return path.extension() == ".h5" || path.extension() == ".hdf5";
+  const std::string extension = to_lowercase(path.extension().string());
+  return extension == ".h5" || extension == ".hdf5";
 }
 
 ImageFile read(const char* key, const std::filesystem::path& path, const DataOptions& options,

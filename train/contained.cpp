@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fstream>
+#include <new>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -19,7 +21,9 @@ namespace tapestry {
 namespace {
 
 constexpr std::size_t longest_answer = 65536;
-constexpr char returned = '+', thrown = '-';
+constexpr char returned = '+', thrown = '-', out_of_memory = '!';
+/// Of the seconds on the processor: so many may pass on the clock, on a busy machine too.
+constexpr unsigned clock_factor = 10;
 
 [[noreturn]] void fail(const char* action) {
   throw std::system_error(errno, std::generic_category(), action);
@@ -42,31 +46,45 @@ class PipeEnd {
   int descriptor_;
 };
 
-void limit(int resource, rlim_t most) {
+using Resource = decltype(RLIMIT_CPU);
+
+/// Never more than there was.
+void limit(Resource resource, rlim_t soft, rlim_t hard) {
   rlimit now{};
-  ::getrlimit(static_cast<__rlimit_resource_t>(resource), &now);
-  const rlimit tight{std::min(most, now.rlim_max), now.rlim_max};
-  ::setrlimit(static_cast<__rlimit_resource_t>(resource), &tight);
+  ::getrlimit(resource, &now);
+  const rlimit tight{std::min(soft, now.rlim_cur), std::min(hard, now.rlim_max)};
+  ::setrlimit(resource, &tight);
 }
 
-/// Address space of this process, in bytes; nothing on systems that do not tell.
+/// Address space of this process, in bytes; 0 on systems that do not tell.
 std::size_t address_space() {
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
+/// The child dies by its limits, with its parent and without a word.
 void limit_this_process(unsigned seconds, std::size_t bytes) {
-  limit(RLIMIT_CORE, 0);
-  limit(RLIMIT_CPU, seconds);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  limit(RLIMIT_CORE, 0, 0);
+  limit(RLIMIT_CPU, seconds, seconds + 1);
+  ::alarm(clock_factor * seconds);
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)  // they take address space as they like
-  limit(RLIMIT_AS, address_space() + bytes);
+  if (const std::size_t taken = address_space(); taken > 0) {
+    limit(RLIMIT_AS, taken + bytes, taken + bytes);
+  }
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ::dup2(nowhere, STDOUT_FILENO);
+  ::dup2(nowhere, STDERR_FILENO);
 #else
   static_cast<void>(bytes);
 #endif
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGXCPU}) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGFPE, SIGXCPU, SIGALRM}) {
     std::signal(signal, SIG_DFL);
   }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
 void write_all(int descriptor, std::string_view text) {
@@ -82,6 +100,8 @@ void write_all(int descriptor, std::string_view text) {
   limit_this_process(seconds, bytes);
   try {
     write_all(answer, returned + work());
+  } catch (const std::bad_alloc&) {
+    write_all(answer, {&out_of_memory, 1});
   } catch (const std::exception& error) {
     write_all(answer, std::string(1, thrown) + error.what());
   } catch (...) {
@@ -92,6 +112,7 @@ void write_all(int descriptor, std::string_view text) {
 
 std::string read_all(int descriptor) {
   std::string text;
+  text.reserve(longest_answer + 4096);
   std::array<char, 4096> block{};
   while (text.size() <= longest_answer) {
     const ssize_t count = ::read(descriptor, block.data(), block.size());
@@ -105,6 +126,12 @@ int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   return status;
+}
+
+std::string describe_death(int signal, unsigned seconds) {
+  if (signal == SIGXCPU) return fmt::format("it took more than {} s of processor time", seconds);
+  if (signal == SIGALRM) return fmt::format("it took more than {} s", clock_factor * seconds);
+  return fmt::format("it was ended by signal {}", signal);
 }
 
 }  // namespace
@@ -124,14 +151,12 @@ std::string run_contained(const std::function<std::string()>& work, unsigned sec
   const std::string answer = read_all(in.get());
   in.close();  // so that a child that says too much ends
   const int status = wait_for(child);
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
-    throw NotContained(fmt::format("it took more than {} s of processor time", seconds));
-  }
-  if (WIFSIGNALED(status)) {
-    throw NotContained(fmt::format("it was ended by signal {}", WTERMSIG(status)));
-  }
+  if (WIFSIGNALED(status)) throw NotContained(describe_death(WTERMSIG(status), seconds));
   if (answer.empty() || answer.size() > longest_answer) {
     throw NotContained(fmt::format("it answered with {} bytes", answer.size()));
+  }
+  if (answer.front() == out_of_memory) {
+    throw NotContained(fmt::format("it took more than {} MB of memory", bytes / 1'000'000));
   }
   if (answer.front() == thrown) throw std::runtime_error(answer.substr(1));
   return answer.substr(1);

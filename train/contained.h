@@ -19,7 +19,7 @@ class NotContained : public std::runtime_error {
 ///
 /// work      returns what is to be known of it, at most 64 KB; an exception's message comes back as
 ///           a std::runtime_error
-/// seconds   of processor time it may take
+/// seconds   of processor time it may take, and ten times that on the clock
 /// bytes     of memory it may take beyond what this process has
 /// throws    NotContained, naming what happened; std::system_error if no process can be started
 std::string run_contained(const std::function<std::string()>& work, unsigned seconds,

@@ -103,6 +103,7 @@ ArrayEntry describe_dataset(const Object& dataset, const std::string& path) {
            fmt::format("those of {} {}", element_type_name(entry.type), to_string(entry.shape)));
   }
   if (entry.size > 0) entry.offset = H5Dget_offset(dataset.get());
+  if (entry.offset == HADDR_UNDEF) refuse(path, "no place in the file", "one");
   return entry;
 }
 

@@ -15,7 +15,7 @@
 namespace tapestry::hdf5 {
 
 /// A call of libhdf5 failed, or a file holds what it must not. Stays inside the HDF5 files; they
-/// turn it into an error that names the checkpoint.
+/// turn it into an error that names the file.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

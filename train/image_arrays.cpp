@@ -7,7 +7,7 @@
 #include <span>
 #include <sstream>
 #include <string>
-#include <type_traits>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,8 +22,8 @@ namespace tapestry {
 namespace {
 
 constexpr const char* how_to_store =
-    "write both with h5py: file.create_dataset(\"images\", data=images), and \"labels\"; without "
-    "chunks or compression";
+    "write both with h5py: file.create_dataset(\"images\", data=images.astype(\"float32\")), and "
+    "\"labels\" as int64; without chunks or compression";
 
 using Bytes = std::span<const std::byte>;
 
@@ -117,11 +117,12 @@ class ArrayReader {
 
   void read(const Arrays& arrays) {
     check_shapes(arrays);
-    const std::size_t count = arrays.labels.shape.front();
-    to_.images.resize(count);
-    for (std::size_t i = 0; i < count; ++i) to_.images[i].number = i;
-    read_pixels(arrays.images);
-    read_labels(arrays.labels);
+    check_types(arrays);
+    const Bytes pixels = bytes_of(arrays.images), labels = bytes_of(arrays.labels);
+    to_.images.resize(arrays.labels.shape.front());  // no more than the file has
+    for (std::size_t i = 0; i < to_.images.size(); ++i) to_.images[i].number = i;
+    read_pixels(arrays.images.type, pixels);
+    read_labels(arrays.labels.type, labels);
   }
 
  private:
@@ -144,6 +145,13 @@ class ArrayReader {
     if (count == 0) refuse("no image, expected one or more", "name a file with images");
   }
 
+  void check_types(const Arrays& arrays) const {
+    const ElementType type = arrays.labels.type;
+    if (type != ElementType::float32 && type != ElementType::float64) return;
+    refuse(fmt::format("labels of {}, expected whole numbers", element_type_name(type)),
+           "convert them, in numpy with labels.astype(\"int64\")");
+  }
+
   /// The bytes of an array, if they are in the file.
   Bytes bytes_of(const ArrayEntry& entry) const {
     if (entry.size != stored_byte_count(entry.type, entry.shape) || entry.size > file_.size() ||
@@ -155,9 +163,10 @@ class ArrayReader {
     return file_.subspan(entry.offset, entry.size);
   }
 
-  void read_pixels(const ArrayEntry& entry) {
-    visit_elements(entry.type, bytes_of(entry), [&](const auto& values) {
+  void read_pixels(ElementType type, Bytes bytes) {
+    visit_elements(type, bytes, [&](const auto& values) {
       const std::size_t pixels = values.size() / to_.images.size();
+      for (LabelledImage& image : to_.images) image.pixels.reserve(pixels);
       for (std::size_t i = 0; i < values.size(); ++i) {
         const auto pixel =
             static_cast<float>(static_cast<double>(values[i]) / options_.pixel_maximum);
@@ -169,15 +178,10 @@ class ArrayReader {
     });
   }
 
-  void read_labels(const ArrayEntry& entry) {
-    visit_elements(entry.type, bytes_of(entry), [&](const auto& values) {
-      if constexpr (std::is_floating_point_v<std::decay_t<decltype(values[0])>>) {
-        refuse(fmt::format("labels of {}, expected whole numbers", element_type_name(entry.type)),
-               "convert them, in numpy with labels.astype(\"int64\")");
-      } else {
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          to_.images[i].label = fmt::to_string(values[i]);
-        }
+  void read_labels(ElementType type, Bytes bytes) {
+    visit_elements(type, bytes, [&](const auto& values) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        to_.images[i].label = fmt::to_string(values[i]);
       }
     });
   }
@@ -188,7 +192,7 @@ class ArrayReader {
 
   [[noreturn]] void refuse_in(std::size_t image, const std::string& found) const {
     throw DataError(fmt::format("{}: found {}", to_.place(to_.images[image]), found),
-                    "every pixel is a number; divide by data.pixel_maximum must not overflow");
+                    "replace NaN and infinity, or raise data.pixel_maximum");
   }
 
   ImageFile& to_;
@@ -203,6 +207,10 @@ Arrays locate_arrays_in(const std::string& name, Bytes file) try {
                   "the file is damaged: write it anew");
 } catch (const std::bad_alloc&) {
   throw;
+} catch (const std::system_error& error) {
+  throw DataError(fmt::format("{}: no process could be started to look at it: {}", name,
+                              error.code().message()),
+                  "end other programs, or raise the limit on processes (ulimit -u)");
 } catch (const std::exception& error) {
   throw DataError(fmt::format("{}: {}", name, escaped(error.what())), how_to_store);
 }

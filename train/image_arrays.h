@@ -7,8 +7,9 @@
 namespace tapestry {
 
 /// Reads images from an HDF5 file with two datasets: `images`, (n, height, width) or (n, height,
-/// width, channels), any numbers, and `labels`, (n), whole numbers. Both little-endian and
-/// contiguous, as h5py and others write arrays unless they are told to chunk or compress them.
+/// width, channels), of uint8, int32, int64, uint64, float32 or float64, and `labels`, (n), of the
+/// whole numbers among them. Both little-endian and contiguous, as h5py and others write arrays
+/// unless they are told to chunk or compress them.
 ///
 /// The file need not be trusted: HDF5 looks at it in a process of its own with 10 s and 256 MB, and
 /// only says where the arrays are. The file is added to those of the corpus under `key`.

@@ -61,7 +61,8 @@ fuzz_for_a_while() {
     "$(awk '{printf "%.0f", $1 + $2}' <<<"$cpu")" "$(number '#[0-9]*.* cov:' "$log")" \
     "$(number '#[0-9]*.* ft:' "$log")" "$([ $status -eq 0 ] && echo 0 || echo 1)"
   [ $status -ne 0 ] || return 0
-  grep -aE 'what\(\)|ERROR|SUMMARY|runtime error|Test unit written' "$log" || tail -5 "$log"
+  { grep -aE 'what\(\)|ERROR|SUMMARY|runtime error|Test unit written' "$log" || tail -5 "$log"; } |
+    sed "s/^/$target: /"
   echo "$target: exit code $status; all that was said is in $log"
   return 1
 }

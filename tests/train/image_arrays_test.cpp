@@ -2,12 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <functional>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -216,17 +218,42 @@ TEST_CASE("arrays in chunks, in other files or never written are refused") {
   }) == "images: found 0 bytes stored, expected those of uint8 (1152921504606846976, 1, 2)");
 }
 
+/// Replaces every run of these numbers, as a file has them.
+void replace_all(std::vector<std::byte>& bytes, const std::vector<std::uint64_t>& numbers,
+                 const std::vector<std::uint64_t>& by) {
+  const auto old = std::as_bytes(std::span(numbers)), now = std::as_bytes(std::span(by));
+  for (auto place = bytes.begin();
+       (place = std::search(place, bytes.end(), old.begin(), old.end())) != bytes.end();) {
+    place = std::ranges::copy(now, place).out;
+  }
+}
+
+TEST_CASE("arrays that claim to be larger than their file take no memory") {
+  const ArrayFolder arrays;
+  std::vector<std::byte> bytes = hdf5::file_with([](hid_t file) {
+    put<std::uint8_t>(file, "images", {77, 1, 2}, std::vector<std::uint8_t>(154, 7));
+    put<std::int64_t>(file, "labels", {77}, std::vector<std::int64_t>(77, 7));
+  });
+  constexpr std::uint64_t many = std::uint64_t{1} << 40;
+  replace_all(bytes, {77, 1, 2}, {many, 1, 2});
+  replace_all(bytes, {77}, {many});          // labels, and the largest extents of both
+  replace_all(bytes, {154}, {2 * many});     // bytes of images
+  replace_all(bytes, {8 * 77}, {8 * many});  // of labels
+  arrays.write_bytes(bytes);
+  CHECK(contains(refusal([&] { arrays.load(); }), ": found the end of the file inside `images`"));
+}
+
 TEST_CASE("what is no HDF5 file, or only the front of one, is refused") {
   const ArrayFolder arrays;
   std::vector<std::byte> bytes = hdf5::file_with(put_three);
   const auto refused = [&] { return refusal([&] { arrays.load(); }); };
   arrays.write_bytes({});
-  CHECK(contains(refused(), "HDF5 could not"));
+  CHECK(contains(refused(), ": HDF5 could not open the file: "));
   arrays.write_bytes(std::vector<std::byte>(1000, std::byte{'x'}));
   CHECK(contains(refused(), "HDF5 could not open the file"));
   bytes.resize(bytes.size() / 2);
   arrays.write_bytes(bytes);
-  CHECK(contains(refused(), "HDF5 could not"));
+  CHECK(contains(refused(), ": HDF5 could not open the file: "));
 }
 
 TEST_CASE("a file with altered bytes gives images or a refusal, never a crash") {
