@@ -15,7 +15,7 @@ struct BinaryFile {
 
 /// Reads a whole file, once.
 ///
-/// throws  DataError, naming the file, as InputFile does; if it changes while it is read.
+/// throws  DataError, naming the file, as OpenFile does; if it changes while it is read.
 BinaryFile read_binary_file(const std::filesystem::path& path);
 
 }  // namespace tapestry

@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/input_file.h"
 #include "data/line_reader.h"
+#include "data/open_file.h"
 
 namespace tapestry {
 
 namespace {
 
-constexpr InputKind text_kind{
+constexpr OpenFileKind text_kind{
     .expected = "a text file",
     .to_a_file = "write the text to a file first: it is read more than once",
     .part_of_it = "train on a part of the text, such as its first lines: head -n 1000000"};
@@ -31,7 +31,7 @@ std::vector<std::string> read_lines(LineReader& reader, std::uint64_t bytes) {
 }  // namespace
 
 TextFile read_text_file(const std::filesystem::path& path) {
-  const InputFile file(path, text_kind);
+  const OpenFile file(path, text_kind);
   LineReader reader(file.descriptor(), file.name(), unreadable_hint);
   TextFile text;
   text.lines = read_lines(reader, file.size());

@@ -25,6 +25,13 @@ constexpr char returned = '+', thrown = '-', out_of_memory = '!';
 /// Of the seconds on the processor: so many may pass on the clock, on a busy machine too.
 constexpr unsigned clock_factor = 10;
 
+/// Sanitizers take address space as they like, and what they say is to be seen.
+#if defined(TAPESTRY_ASAN) || defined(TAPESTRY_TSAN)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
 [[noreturn]] void fail(const char* action) {
   throw std::system_error(errno, std::generic_category(), action);
 }
@@ -63,22 +70,28 @@ std::size_t address_space() {
   return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
+void limit_memory(std::size_t bytes) {
+  const std::size_t taken = address_space();
+  if (taken > 0) limit(RLIMIT_AS, taken + bytes, taken + bytes);
+}
+
+/// What a dying library says is not for the user.
+void keep_silent() {
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ::dup2(nowhere, STDOUT_FILENO);
+  ::dup2(nowhere, STDERR_FILENO);
+}
+
 /// The child dies by its limits, with its parent and without a word.
 void limit_this_process(unsigned seconds, std::size_t bytes) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_CPU, seconds, seconds + 1);
   ::alarm(clock_factor * seconds);
-#if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)  // they take address space as they like
-  if (const std::size_t taken = address_space(); taken > 0) {
-    limit(RLIMIT_AS, taken + bytes, taken + bytes);
+  if (!sanitized) {
+    limit_memory(bytes);
+    keep_silent();
   }
-  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  ::dup2(nowhere, STDOUT_FILENO);
-  ::dup2(nowhere, STDERR_FILENO);
-#else
-  static_cast<void>(bytes);
-#endif
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGFPE, SIGXCPU, SIGALRM}) {
     std::signal(signal, SIG_DFL);
   }

@@ -9,7 +9,7 @@
 namespace tapestry {
 
 /// What messages about a file say of it.
-struct InputKind {
+struct OpenFileKind {
   const char* expected;    ///< "a text file"
   const char* to_a_file;   ///< advice where it is a pipe
   const char* part_of_it;  ///< advice where it is larger than the memory
@@ -21,14 +21,14 @@ inline constexpr const char* unreadable_hint =
 
 /// A file of a corpus, open for reading. What it is gets asked of the open file, never of its name,
 /// which may lead elsewhere a moment later.
-class InputFile {
+class OpenFile {
  public:
   /// throws  DataError, naming the file, if it is missing, unreadable or larger than the memory; if
   ///         it is a folder, pipe, socket or device, none of which is waited for.
-  InputFile(const std::filesystem::path& path, const InputKind& kind);
-  ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
+  OpenFile(const std::filesystem::path& path, const OpenFileKind& kind);
+  ~OpenFile();
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
 
   int descriptor() const { return descriptor_; }
   /// As messages have it.
@@ -47,7 +47,7 @@ class InputFile {
   [[noreturn]] void refuse_unreadable() const;
   [[noreturn]] void refuse_special_file() const;
 
-  const InputKind& kind_;
+  const OpenFileKind& kind_;
   std::string name_;
   int descriptor_;
   struct stat opened_ {};

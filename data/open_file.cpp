@@ -1,4 +1,4 @@
-#include "data/input_file.h"
+#include "data/open_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ bool same_time(const timespec& a, const timespec& b) {
 
 }  // namespace
 
-InputFile::InputFile(const std::filesystem::path& path, const InputKind& kind)
+OpenFile::OpenFile(const std::filesystem::path& path, const OpenFileKind& kind)
     : kind_(kind),
       name_(escaped(path.native())),
       // Without O_NONBLOCK, opening a pipe waits for its writer.
@@ -37,15 +37,15 @@ InputFile::InputFile(const std::filesystem::path& path, const InputKind& kind)
   }
 }
 
-InputFile::~InputFile() { ::close(descriptor_); }
+OpenFile::~OpenFile() { ::close(descriptor_); }
 
-struct stat InputFile::status() const {
+struct stat OpenFile::status() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) refuse_unreadable();
   return status;
 }
 
-void InputFile::require_regular() const {
+void OpenFile::require_regular() const {
   if (S_ISDIR(opened_.st_mode)) {
     throw DataError(fmt::format("{}: found a folder, expected {}", name_, kind_.expected),
                     "name a file in this folder");
@@ -53,7 +53,7 @@ void InputFile::require_regular() const {
   if (!S_ISREG(opened_.st_mode)) refuse_special_file();
 }
 
-void InputFile::require_fits_memory() const {
+void OpenFile::require_fits_memory() const {
   const std::uint64_t memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                                static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   if (size() <= memory) return;
@@ -62,7 +62,7 @@ void InputFile::require_fits_memory() const {
                   kind_.part_of_it);
 }
 
-void InputFile::require_unchanged(std::uint64_t bytes_read) const {
+void OpenFile::require_unchanged(std::uint64_t bytes_read) const {
   const struct stat now = status();
   if (size() == bytes_read && now.st_size == opened_.st_size &&
       same_time(now.st_mtim, opened_.st_mtim)) {
@@ -72,13 +72,13 @@ void InputFile::require_unchanged(std::uint64_t bytes_read) const {
                   "wait until the file is complete, then try again");
 }
 
-void InputFile::refuse_unreadable() const {
+void OpenFile::refuse_unreadable() const {
   throw DataError(
       fmt::format("{}: cannot be read: {}", name_, std::generic_category().message(errno)),
       unreadable_hint);
 }
 
-void InputFile::refuse_special_file() const {
+void OpenFile::refuse_special_file() const {
   throw DataError(
       fmt::format("{}: found a pipe, socket or device, expected {}", name_, kind_.expected),
       kind_.to_a_file);
