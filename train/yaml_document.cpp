@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "data/byte_order_mark.h"
+#include "data/escape.h"
 #include "train/config_file.h"
 #include "train/config_text.h"
 #include "train/yaml_events.h"
@@ -157,8 +158,8 @@ void YamlDocument::collect(std::string_view text, ProblemList& problems) {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(events)) continue;
   } catch (const YAML::Exception& error) {
-    problems.add(place(position_of(error.mark)), fmt::format("not valid YAML: {}", error.msg),
-                 hint_for(error));
+    problems.add(place(position_of(error.mark)),
+                 fmt::format("not valid YAML: {}", escaped(error.msg)), hint_for(error));
   } catch (const YamlEvents::Stop&) {
     // The reason has been reported.
   }

@@ -251,6 +251,9 @@ TEST_CASE("syntax errors keep the place that yaml-cpp gives them") {
         "     ^\n"
         "hint: write every key as `key: value`, indented like the keys around it");
   CHECK(problems_of("a: b: 1\n").starts_with("x:1:5: not valid YAML: illegal map value\n"));
+  // The parser names the first byte of a character of two.
+  CHECK(problems_of("a:\n  b: \"\\\xDE\x93\"\n")
+            .starts_with("x:2:9: not valid YAML: unknown escape character: \\xDE\n"));
   CHECK(problems_of("a: {b: 1\n").find("not valid YAML: end of map flow not found") !=
         std::string::npos);
   CHECK(problems_of("a:\n  b: @c\n") ==
