@@ -24,6 +24,11 @@ BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64
           .epoch = epoch};
 }
 
+BatchLengths batch_lengths(const Config& config) {
+  const bool mixed = config.model.normalization == Normalization::batch_norm;
+  return mixed ? BatchLengths::mixed : BatchLengths::alike;
+}
+
 const char* words_for_examples(const Config& config) {
   switch (config.model.kind) {
     case ModelKind::seq2seq:

@@ -27,14 +27,6 @@
 namespace tapestry {
 namespace {
 
-/// The moments of a batch norm are those of the whole training set only if every batch is a fair
-/// sample of it: sorted by length, the batches of configs/reverse.yaml taught 30 % instead of 100
-/// %.
-BatchLengths batch_lengths(const Config& config) {
-  const bool mixed = config.model.normalization == Normalization::batch_norm;
-  return mixed ? BatchLengths::mixed : BatchLengths::alike;
-}
-
 using Clock = TimeLimit::Clock;
 
 constexpr const char* smaller_steps_hint =
