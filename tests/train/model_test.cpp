@@ -82,5 +82,12 @@ TEST_CASE("what is hidden follows the seed of the run and the epoch") {
   CHECK(batch_rules(config, 30).epoch == 0);
 }
 
+TEST_CASE("batches of a model with batch norms mix all lengths, those of others do not") {
+  Config config;
+  CHECK(batch_lengths(config) == BatchLengths::alike);
+  config.model.normalization = Normalization::batch_norm;
+  CHECK(batch_lengths(config) == BatchLengths::mixed);
+}
+
 }  // namespace
 }  // namespace tapestry
