@@ -106,7 +106,7 @@ ValueAndSlope<T> gelu_and_slope(const Vec<T>& x) {
   const Vec<T> near = detail::gelu_clamped<T>(x);
   const Vec<T> distribution = detail::normal_distribution<T>(near);
   return {detail::gelu_clamped_below<T>(x) * distribution,
-          distribution + near * detail::normal_density<T>(near)};
+          multiply_add<T>(near, detail::normal_density<T>(near), distribution)};
 }
 
 /// Phi(x) + x phi(x).

@@ -23,7 +23,7 @@ void row_backward(std::size_t n, const T* x, const T* gamma, T rrms, const T* g,
   map(
       n, dx,
       [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
-        return r * (a * b - (v * r) * mean_h_xh);
+        return r * (rounded(a * b) - (v * r) * mean_h_xh);
       },
       g, gamma, x);
 }

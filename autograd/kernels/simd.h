@@ -87,7 +87,8 @@ Vec<T> load_tail(const T* data, std::size_t n, T fill = T(0)) {
 }
 
 /// `value` as it is, but kept from merging with a sum around it into one fused multiply-add: the
-/// compiler would do so for full vectors and not for the last one, and the bits would differ.
+/// compiler would do so for full vectors and not for the last one, or with the other one of two
+/// products, and the bits would differ.
 template <class T>
 Vec<T> rounded(Vec<T> value) {
 #if defined(__GNUC__) && defined(__x86_64__)
