@@ -89,9 +89,8 @@ struct GradcheckReport {
 
 /// Compares the gradients of `function` with central differences.
 ///
-/// The scalar that is differentiated is <w, function()> for uneven random weights of either sign
-/// (in
-/// +-[0.5, 1.5]): the plain sum of an output hides errors, since a softmax backward of all zeros
+/// The scalar that is differentiated is <w, function()> for uneven random weights of either sign,
+/// +-[0.5, 1.5]: the plain sum of an output hides errors, since a softmax backward of all zeros
 /// passes it. Each tensor is first moved as a whole, in random directions with uneven steps of
 /// either sign, which reaches every coordinate; where that is wrong, halving finds a coordinate
 /// that is. Then coordinates are moved alone: all of a small tensor; of a large one those with the
@@ -104,9 +103,8 @@ struct GradcheckReport {
 /// held to the pieces on which they stand at the start (pieces.h). Exactly at a kink nothing can be
 /// told.
 ///
-/// function  computes an output of any shape from the tensors; called many times, with and without
-/// a
-///           tape; must return the same for the same values (dropout: the same stream).
+/// function  computes an output of any shape from the tensors; called many times, with a tape
+///           and without; must return the same for the same values (dropout: the same stream).
 /// tensors   float64 leaves that require gradients. Their values are restored, also if `function`
 ///           throws, and their gradients cleared.
 ///           Other leaves that the function reaches get gradients, as by any backward.

@@ -24,13 +24,13 @@ void check_indices(std::size_t number_of_pairs, std::span<const std::size_t> ind
 }
 
 /// Tokens that the batch holds of an example's source, <eos> included.
-std::size_t source_tokens(const SentencePair& pair, Objective objective) {
+std::size_t source_tokens(const Example& pair, Objective objective) {
   const bool reads_source = objective == Objective::translation || objective == Objective::label;
   return reads_source && pair.pixels.empty() ? pair.source.size() + 1 : 0;
 }
 
 /// Labels that the batch has for an example, some of which may be no_label.
-std::size_t target_tokens(const SentencePair& pair, Objective objective) {
+std::size_t target_tokens(const Example& pair, Objective objective) {
   switch (objective) {
     case Objective::translation:
       return pair.target.size() + 1;
@@ -45,13 +45,13 @@ std::size_t target_tokens(const SentencePair& pair, Objective objective) {
 }
 
 /// Sets everything that says how large the batch is.
-void measure(const std::vector<SentencePair>& pairs, Objective objective, Batch& batch) {
+void measure(const std::vector<Example>& examples, Objective objective, Batch& batch) {
   batch.rows = batch.examples.size();
   batch.source_lengths.clear();
   batch.target_lengths.clear();
   for (const std::size_t example : batch.examples) {
-    batch.source_lengths.push_back(source_tokens(pairs[example], objective));
-    batch.target_lengths.push_back(target_tokens(pairs[example], objective));
+    batch.source_lengths.push_back(source_tokens(examples[example], objective));
+    batch.target_lengths.push_back(target_tokens(examples[example], objective));
   }
   batch.source_length = *std::max_element(batch.source_lengths.begin(), batch.source_lengths.end());
   batch.target_length = *std::max_element(batch.target_lengths.begin(), batch.target_lengths.end());
@@ -68,25 +68,24 @@ Row row_of(Batch& batch, std::size_t row) {
           .labels = batch.labels.data() + row * batch.target_length};
 }
 
-void copy_pair(const SentencePair& pair, const Row& row) {
+void copy_pair(const Example& pair, const Row& row) {
   *std::ranges::copy(pair.source, row.source).out = eos_id;
   *row.input = bos_id;
   std::ranges::copy(pair.target, row.input + 1);
   *std::ranges::copy(pair.target, row.labels).out = eos_id;
 }
 
-void copy_stretch(const SentencePair& stretch, const Row& row) {
+void copy_stretch(const Example& stretch, const Row& row) {
   std::copy(stretch.target.begin(), stretch.target.end() - 1, row.input);
   std::copy(stretch.target.begin() + 1, stretch.target.end(), row.labels);
 }
 
-void copy_labelled(const SentencePair& example, const Row& row) {
+void copy_labelled(const Example& example, const Row& row) {
   if (example.pixels.empty()) *std::ranges::copy(example.source, row.source).out = eos_id;
   *row.labels = example.target.front() - first_word_id;
 }
 
-void copy_row(const SentencePair& pair, std::size_t example, const BatchRules& rules,
-              const Row& row) {
+void copy_row(const Example& pair, std::size_t example, const BatchRules& rules, const Row& row) {
   switch (rules.objective) {
     case Objective::translation:
       return copy_pair(pair, row);
@@ -101,24 +100,24 @@ void copy_row(const SentencePair& pair, std::size_t example, const BatchRules& r
 
 }  // namespace
 
-Batch make_batch(const std::vector<SentencePair>& pairs, std::span<const std::size_t> indices,
+Batch make_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
                  const BatchRules& rules) {
   Batch batch;
-  fill_batch(pairs, indices, batch, rules);
+  fill_batch(examples, indices, batch, rules);
   return batch;
 }
 
-void fill_batch(const std::vector<SentencePair>& pairs, std::span<const std::size_t> indices,
+void fill_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
                 Batch& batch, const BatchRules& rules) {
-  check_indices(pairs.size(), indices);
+  check_indices(examples.size(), indices);
   batch.examples.assign(indices.begin(), indices.end());
-  measure(pairs, rules.objective, batch);
+  measure(examples, rules.objective, batch);
   batch.source.assign(batch.rows * batch.source_length, pad_id);
   batch.decoder_input.assign(batch.rows * batch.target_length, pad_id);
   batch.labels.assign(batch.rows * batch.target_length, no_label);
   batch.pixels.clear();
   for (std::size_t row = 0; row < batch.rows; ++row) {
-    const SentencePair& pair = pairs[batch.examples[row]];
+    const Example& pair = examples[batch.examples[row]];
     copy_row(pair, batch.examples[row], rules, row_of(batch, row));
     batch.pixels.insert(batch.pixels.end(), pair.pixels.begin(), pair.pixels.end());
   }
@@ -126,7 +125,7 @@ void fill_batch(const std::vector<SentencePair>& pairs, std::span<const std::siz
       batch.labels.size() - static_cast<std::size_t>(std::ranges::count(batch.labels, no_label));
 }
 
-std::size_t longest_side(const SentencePair& pair, Objective objective) {
+std::size_t longest_side(const Example& pair, Objective objective) {
   return std::max(source_tokens(pair, objective), target_tokens(pair, objective));
 }
 

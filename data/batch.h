@@ -71,14 +71,14 @@ struct Batch {
 ///
 /// throws  std::invalid_argument if there are no indices, std::out_of_range if an index is too
 ///         large.
-Batch make_batch(const std::vector<SentencePair>& pairs, std::span<const std::size_t> indices,
+Batch make_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
                  const BatchRules& rules = {});
 
 /// The same into a batch that is used again: takes memory only for a batch larger than all before.
-void fill_batch(const std::vector<SentencePair>& pairs, std::span<const std::size_t> indices,
+void fill_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
                 Batch& batch, const BatchRules& rules = {});
 
 /// Tokens of an example that the model must have places for on its longer side.
-std::size_t longest_side(const SentencePair& pair, Objective objective);
+std::size_t longest_side(const Example& pair, Objective objective);
 
 }  // namespace tapestry

@@ -41,16 +41,16 @@ std::vector<BatchIndices> cut(const std::vector<std::size_t>& order, std::size_t
 
 }  // namespace
 
-BatchSchedule::BatchSchedule(const std::vector<SentencePair>& pairs, std::size_t batch_size,
+BatchSchedule::BatchSchedule(const std::vector<Example>& examples, std::size_t batch_size,
                              std::uint64_t seed, BatchLengths batch_lengths)
     : batch_size_(batch_size), seed_(seed), batch_lengths_(batch_lengths) {
   check_batch_size(batch_size);
-  if (pairs.empty()) {
+  if (examples.empty()) {
     throw std::invalid_argument("batch schedule: found no sentence pairs, expected at least one");
   }
-  lengths_.reserve(pairs.size());
-  for (const SentencePair& pair : pairs) {
-    lengths_.push_back({pair.source.size(), pair.target.size()});
+  lengths_.reserve(examples.size());
+  for (const Example& example : examples) {
+    lengths_.push_back({example.source.size(), example.target.size()});
   }
 }
 
@@ -99,13 +99,13 @@ void BatchSchedule::sort_windows(std::vector<std::size_t>& order) const {
   }
 }
 
-std::vector<BatchIndices> evaluation_batches(const std::vector<SentencePair>& pairs,
+std::vector<BatchIndices> evaluation_batches(const std::vector<Example>& examples,
                                              std::size_t batch_size) {
   check_batch_size(batch_size);
-  std::vector<std::size_t> order = all_indices(pairs.size());
-  std::stable_sort(order.begin(), order.end(), [&pairs](std::size_t a, std::size_t b) {
-    const auto lengths = [&pairs](std::size_t i) {
-      return std::pair(pairs[i].source.size(), pairs[i].target.size());
+  std::vector<std::size_t> order = all_indices(examples.size());
+  std::stable_sort(order.begin(), order.end(), [&examples](std::size_t a, std::size_t b) {
+    const auto lengths = [&examples](std::size_t i) {
+      return std::pair(examples[i].source.size(), examples[i].target.size());
     };
     return lengths(a) < lengths(b);
   });

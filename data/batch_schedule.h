@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-/// The indices of the sentence pairs of a batch.
+/// The indices of the examples of a batch.
 using BatchIndices = std::vector<std::size_t>;
 
 /// Where a run is in its training data: all there is to save.
@@ -20,24 +20,25 @@ struct BatchPosition {
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
 
-/// How long the pairs of a batch are: alike, which saves padding, or as chance has it, for what a
-/// batch as a whole decides, such as the moments of a batch norm.
+/// How long the examples of a batch are: alike, which saves padding, or as chance has it, for what
+/// a batch as a whole decides, such as the moments of a batch norm.
 enum class BatchLengths { alike, mixed };
 
-/// Which training pairs make which batch. Every epoch holds every pair exactly once, in an order
-/// that is a pure function of (seed, epoch):
+/// Which training examples make which batch. Every epoch holds every example exactly once, in an
+/// order that is a pure function of (seed, epoch):
 ///
-///   1. all pairs are shuffled;
-///   2. unless lengths are to be mixed, pairs are sorted by length within windows of 100 batches;
+///   1. all examples are shuffled;
+///   2. unless lengths are to be mixed, examples are sorted by length within windows of
+///      100 batches;
 ///   3. they are cut into batches, the last of which may be short;
 ///   4. the batches are shuffled.
 ///
 /// The plan of one epoch is kept, so that going through an epoch plans it once.
 class BatchSchedule {
  public:
-  /// batch_size is in sentence pairs; keeps the lengths of the pairs, not the pairs.
-  /// throws  std::invalid_argument if there are no pairs or batch_size is 0.
-  BatchSchedule(const std::vector<SentencePair>& pairs, std::size_t batch_size, std::uint64_t seed,
+  /// batch_size counts examples, of which their lengths alone are kept.
+  /// throws  std::invalid_argument if there are no examples or batch_size is 0.
+  BatchSchedule(const std::vector<Example>& examples, std::size_t batch_size, std::uint64_t seed,
                 BatchLengths batch_lengths = BatchLengths::alike);
 
   std::size_t batches_per_epoch() const;
@@ -71,10 +72,11 @@ class BatchSchedule {
   std::vector<BatchIndices> plan_;
 };
 
-/// Batches to evaluate on: every pair once, by rising length (equal ones by index), the last batch
-/// possibly short. No pairs give no batches.
+/// Batches to evaluate on: every example once, by rising length (equal ones by index), the last
+/// batch possibly short. No examples give no batches.
+///
 /// throws  std::invalid_argument if batch_size is 0.
-std::vector<BatchIndices> evaluation_batches(const std::vector<SentencePair>& pairs,
+std::vector<BatchIndices> evaluation_batches(const std::vector<Example>& examples,
                                              std::size_t batch_size);
 
 }  // namespace tapestry

@@ -1,13 +1,9 @@
 #include "data/binary_file.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
+#include <span>
 
-#include <cerrno>
-#include <system_error>
-
-#include "data/error.h"
 #include "data/open_file.h"
+#include "data/read_some.h"
 #include "data/xxh3.h"
 
 namespace tapestry {
@@ -20,19 +16,12 @@ constexpr OpenFileKind binary_kind{
     .part_of_it = "train on a part of it"};
 
 /// Reads into `bytes` until they are full or the file ends; returns how many there are.
-std::size_t fill(const OpenFile& file, std::vector<std::byte>& bytes) {
-  std::size_t count = 0;
-  while (count < bytes.size()) {
-    const ssize_t read = ::read(file.descriptor(), bytes.data() + count, bytes.size() - count);
-    if (read == 0) break;
-    if (read > 0) {
-      count += static_cast<std::size_t>(read);
-    } else if (errno != EINTR) {
-      throw DataError(fmt::format("{}: cannot be read: {}", file.name(),
-                                  std::generic_category().message(errno)),
-                      unreadable_hint);
-    }
-  }
+std::size_t fill(const OpenFile& file, std::span<std::byte> bytes) {
+  std::size_t count = 0, read = 0;
+  do {
+    read = read_some(file.descriptor(), bytes.subspan(count), file.name(), unreadable_hint);
+    count += read;
+  } while (read > 0);
   return count;
 }
 

@@ -30,6 +30,18 @@ bool comes_before(const std::string& a, const std::string& b) {
   return key(a) < key(b);
 }
 
+/// "no, yes", or the first of many.
+std::string list_of(const Vocabulary& classes) {
+  constexpr std::size_t most = 10;
+  const std::size_t count = classes.size() - first_word_id;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(count, most); ++i) {
+    list +=
+        (i == 0 ? "" : ", ") + excerpt(classes.token(static_cast<std::int32_t>(i) + first_word_id));
+  }
+  return count > most ? fmt::format("{}, ... ({} in all)", list, count) : list;
+}
+
 }  // namespace
 
 bool can_be_class(std::string_view label) {
@@ -45,6 +57,16 @@ Vocabulary class_names(const std::vector<std::string>& labels, std::string_view 
   throw DataError(fmt::format("{}: every example has the label {}, expected two or more classes",
                               name, excerpt(different.empty() ? "" : different.front())),
                   "name a file with examples of every class");
+}
+
+std::int32_t class_id(const Vocabulary& classes, std::string_view label, const std::string& place) {
+  const std::int32_t id = classes.id(label);
+  if (id != unk_id) return id;
+  throw DataError(
+      fmt::format("{}: found the label {}, expected one of the classes {}", place, excerpt(label),
+                  list_of(classes)),
+      "leave it out, or give the training set examples of it; a trained model keeps its "
+      "classes");
 }
 
 }  // namespace tapestry

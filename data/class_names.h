@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,5 +18,10 @@ bool can_be_class(std::string_view label);
 /// labels  each can_be_class()
 /// throws  DataError, naming the training set by `name`, if there are fewer than two classes.
 Vocabulary class_names(const std::vector<std::string>& labels, std::string_view name);
+
+/// The id of the class that a label names.
+///
+/// throws  DataError, which begins with `place`, if there is no such class.
+std::int32_t class_id(const Vocabulary& classes, std::string_view label, const std::string& place);
 
 }  // namespace tapestry

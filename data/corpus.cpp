@@ -27,12 +27,12 @@ class Fingerprint {
     hash_.add(values.data(), values.size() * sizeof(float));
   }
 
-  void add(const std::vector<SentencePair>& pairs) {
-    add_length(pairs.size());
-    for (const SentencePair& pair : pairs) {
-      add(pair.source);
-      add(pair.target);
-      if (!pair.pixels.empty()) add(pair.pixels);
+  void add(const std::vector<Example>& examples) {
+    add_length(examples.size());
+    for (const Example& example : examples) {
+      add(example.source);
+      add(example.target);
+      if (!example.pixels.empty()) add(example.pixels);
     }
   }
 
@@ -46,7 +46,7 @@ class Fingerprint {
 
 }  // namespace
 
-std::uint64_t fingerprint_of(const ParallelCorpus& corpus) {
+std::uint64_t fingerprint_of(const Corpus& corpus) {
   Fingerprint fingerprint;
   fingerprint.add(corpus.train);
   fingerprint.add(corpus.validation);

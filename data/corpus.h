@@ -16,12 +16,12 @@ namespace tapestry {
 ///   text         target: a stretch of the text, or a sentence with <bos> and <eos>
 ///   labels       source: <bos> and a sentence; target: the id of its class
 ///   images       pixels; target: the id of its class
-struct SentencePair {
+struct Example {
   std::vector<std::int32_t> source{};
   std::vector<std::int32_t> target{};
   std::vector<float> pixels{};  ///< (height, width, channels), as a rule in [0, 1]
 
-  friend bool operator==(const SentencePair&, const SentencePair&) = default;
+  friend bool operator==(const Example&, const Example&) = default;
 };
 
 /// A file that a corpus was read from, as it was when it was read.
@@ -35,10 +35,10 @@ struct DataFile {
 };
 
 /// Everything a run learns from and is measured on.
-struct ParallelCorpus {
-  std::vector<SentencePair> train;       ///< never empty
-  std::vector<SentencePair> validation;  ///< empty if not asked for
-  std::vector<SentencePair> test;        ///< empty if not asked for
+struct Corpus {
+  std::vector<Example> train;       ///< never empty
+  std::vector<Example> validation;  ///< empty if not asked for
+  std::vector<Example> test;        ///< empty if not asked for
   Vocabulary source_vocabulary;
   Vocabulary target_vocabulary;
   std::vector<DataFile> files;     ///< in the order of the config's keys; none of generated data
@@ -52,8 +52,9 @@ struct FixedVocabularies {
   std::optional<Vocabulary> target;  ///< none: as the data have it
 };
 
-/// XXH3 (64 bits) of all pairs and both vocabularies: equal for equal data, and in practice for no
-/// other. The files and the notes do not count: the same text under another name is the same data.
-std::uint64_t fingerprint_of(const ParallelCorpus& corpus);
+/// XXH3 (64 bits) of all examples and both vocabularies: equal for equal data, and in practice for
+/// no other. The files and the notes do not count: the same text under another name is the same
+/// data.
+std::uint64_t fingerprint_of(const Corpus& corpus);
 
 }  // namespace tapestry

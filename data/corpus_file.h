@@ -13,6 +13,6 @@ namespace tapestry {
 ///
 /// throws  DataError, see read_text_file().
 std::vector<std::string> read_corpus_file(const std::string& key, const std::filesystem::path& path,
-                                          ParallelCorpus& corpus);
+                                          Corpus& corpus);
 
 }  // namespace tapestry

@@ -29,15 +29,15 @@ constexpr std::size_t max_fruitless_draws = 100'000;
 }
 
 /// What tells examples apart: the source, or the target of what has none.
-const std::vector<std::int32_t>& sentence_of(const SentencePair& pair) {
+const std::vector<std::int32_t>& sentence_of(const Example& pair) {
   return pair.source.empty() ? pair.target : pair.source;
 }
 
-SentencePair draw_training_pair(const DataOptions& options, const DrawPair& draw_pair,
-                                std::size_t index) {
+Example draw_training_pair(const DataOptions& options, const DrawPair& draw_pair,
+                           std::size_t index) {
   RandomDraws random(options.seed, DrawPurpose::training_example, index);
   for (std::size_t draw = 0; draw < max_fruitless_draws; ++draw) {
-    SentencePair pair = draw_pair(random);
+    Example pair = draw_pair(random);
     if (split_of(sentence_of(pair), options.seed) == Split::train) return pair;
   }
   refuse_size("train_size", options.train_size, 0);
@@ -46,7 +46,7 @@ SentencePair draw_training_pair(const DataOptions& options, const DrawPair& draw
 /// One held-out part while it fills up.
 class HeldOutPart {
  public:
-  HeldOutPart(Split split, std::size_t wanted, std::vector<SentencePair>& pairs)
+  HeldOutPart(Split split, std::size_t wanted, std::vector<Example>& pairs)
       : split_(split), wanted_(wanted), pairs_(pairs) {
     pairs_.clear();
   }
@@ -54,7 +54,7 @@ class HeldOutPart {
   bool full() const { return pairs_.size() == wanted_; }
 
   /// Takes a pair that belongs here and is new; returns whether it did.
-  bool take(SentencePair& pair, Split split) {
+  bool take(Example& pair, Split split) {
     if (split != split_ || full() || !seen_.insert(sentence_of(pair)).second) return false;
     pairs_.push_back(std::move(pair));
     return true;
@@ -63,19 +63,18 @@ class HeldOutPart {
  private:
   Split split_;
   std::size_t wanted_;
-  std::vector<SentencePair>& pairs_;
+  std::vector<Example>& pairs_;
   std::set<std::vector<std::int32_t>> seen_;
 };
 
-void draw_held_out_pairs(const DataOptions& options, const DrawPair& draw_pair,
-                         ParallelCorpus& corpus) {
+void draw_held_out_pairs(const DataOptions& options, const DrawPair& draw_pair, Corpus& corpus) {
   HeldOutPart validation(Split::validation, options.validation_size, corpus.validation);
   HeldOutPart test(Split::test, options.test_size, corpus.test);
 
   std::size_t fruitless_draws = 0;
   for (std::uint64_t index = 0; !validation.full() || !test.full(); ++index) {
     RandomDraws random(options.seed, DrawPurpose::held_out_example, index);
-    SentencePair pair = draw_pair(random);
+    Example pair = draw_pair(random);
     const Split split = split_of(sentence_of(pair), options.seed);
     const bool taken = validation.take(pair, split) || test.take(pair, split);
     fruitless_draws = taken ? 0 : fruitless_draws + 1;
@@ -102,7 +101,7 @@ Split split_of(std::span<const std::int32_t> source, std::uint64_t seed) {
   }
 }
 
-void draw_splits(const DataOptions& options, const DrawPair& draw_pair, ParallelCorpus& corpus) {
+void draw_splits(const DataOptions& options, const DrawPair& draw_pair, Corpus& corpus) {
   if (options.train_size == 0) {
     throw DataError("data.train_size: found 0, expected at least 1",
                     "set data.train_size to the number of sentences to train on");

@@ -19,7 +19,7 @@ enum class Split { train, validation, test };
 Split split_of(std::span<const std::int32_t> source, std::uint64_t seed);
 
 /// Draws one sentence pair of a task.
-using DrawPair = std::function<SentencePair(RandomDraws&)>;
+using DrawPair = std::function<Example(RandomDraws&)>;
 
 /// Draws the training, validation and test pairs of a generated task into `corpus`, as many as the
 /// options ask for.
@@ -28,6 +28,6 @@ using DrawPair = std::function<SentencePair(RandomDraws&)>;
 /// pairs are all different.
 /// throws  DataError if train_size is 0, or if the task has too few different sentences for what is
 ///         asked; the number of draws is bounded.
-void draw_splits(const DataOptions& options, const DrawPair& draw_pair, ParallelCorpus& corpus);
+void draw_splits(const DataOptions& options, const DrawPair& draw_pair, Corpus& corpus);
 
 }  // namespace tapestry

@@ -96,7 +96,7 @@ bool is_heading(std::string_view line) {
 }  // namespace
 
 ImageFile read_image_table(const char* key, const std::filesystem::path& path,
-                           const DataOptions& options, ParallelCorpus& corpus) {
+                           const DataOptions& options, Corpus& corpus) {
   const std::vector<std::string> lines = read_corpus_file(key, path, corpus);
   ImageFile table{.name = escaped(path.native()), .images = {}};
   const TableReader reader(table.name, options);

@@ -14,6 +14,6 @@ namespace tapestry {
 /// throws  DataError, naming file and line, if a line has another number of fields, a field is no
 ///         finite number or a label is not one word; if there is no image.
 ImageFile read_image_table(const char* key, const std::filesystem::path& path,
-                           const DataOptions& options, ParallelCorpus& corpus);
+                           const DataOptions& options, Corpus& corpus);
 
 }  // namespace tapestry

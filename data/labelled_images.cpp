@@ -20,7 +20,7 @@ bool is_array_file(const std::filesystem::path& path) {
 }
 
 ImageFile read(const char* key, const std::filesystem::path& path, const DataOptions& options,
-               const ImageFileReader& read_arrays, ParallelCorpus& corpus) {
+               const ImageFileReader& read_arrays, Corpus& corpus) {
   if (!is_array_file(path)) return read_image_table(key, path, options, corpus);
   if (read_arrays) return read_arrays(key, path, options, corpus);
   throw DataError(fmt::format("{}: found an HDF5 file, which cannot be read here, expected a table",
@@ -46,15 +46,10 @@ std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const ch
   return held_out;
 }
 
-std::vector<SentencePair> encode(ImageFile file, const Vocabulary& classes) {
-  std::vector<SentencePair> examples;
+std::vector<Example> encode(ImageFile file, const Vocabulary& classes) {
+  std::vector<Example> examples;
   for (LabelledImage& image : file.images) {
-    const std::int32_t label = classes.id(image.label);
-    if (label == unk_id) {
-      throw DataError(fmt::format("{}: found the label {}, which no training image has",
-                                  file.place(image), excerpt(image.label)),
-                      "add images of it to data.train_images, or leave this one out");
-    }
+    const std::int32_t label = class_id(classes, image.label, file.place(image));
     examples.push_back({.target = {label}, .pixels = std::move(image.pixels)});
   }
   return examples;
@@ -73,9 +68,9 @@ std::string ImageFile::place(const LabelledImage& image) const {
                   : fmt::format("{}: image {}", name, image.number);
 }
 
-ParallelCorpus load_images(const DataOptions& options, const std::filesystem::path& base,
-                           const ImageFileReader& read_arrays) {
-  ParallelCorpus corpus;
+Corpus load_images(const DataOptions& options, const std::filesystem::path& base,
+                   const ImageFileReader& read_arrays, const Vocabulary* classes) {
+  Corpus corpus;
   const auto read_file = [&](const char* key, const std::string& file) {
     return read(key, base / file, options, read_arrays, corpus);
   };
@@ -91,7 +86,7 @@ ParallelCorpus load_images(const DataOptions& options, const std::filesystem::pa
       other_part("data.test_images", options.test_images, "test_size", options.test_size);
   ImageFile validation = other_part("data.validation_images", options.validation_images,
                                     "validation_size", options.validation_size);
-  corpus.target_vocabulary = classes_of(training);
+  corpus.target_vocabulary = classes != nullptr ? *classes : classes_of(training);
   corpus.train = encode(std::move(training), corpus.target_vocabulary);
   corpus.validation = encode(std::move(validation), corpus.target_vocabulary);
   corpus.test = encode(std::move(test), corpus.target_vocabulary);

@@ -31,21 +31,20 @@ struct ImageFile {
 
 /// Reads a file of images that is not a table, and adds it to the files of the corpus under the key
 /// of the config that names it.
-using ImageFileReader =
-    std::function<ImageFile(const char* key, const std::filesystem::path& path,
-                            const DataOptions& options, ParallelCorpus& corpus)>;
+using ImageFileReader = std::function<ImageFile(const char* key, const std::filesystem::path& path,
+                                                const DataOptions& options, Corpus& corpus)>;
 
 /// The images that the options name, with a class for each label of the training images. Files
 /// whose names end in .h5 or .hdf5 are read by `read_arrays`, all others as tables, see
 /// image_table.h. A value of `pixel_maximum` becomes 1.
 ///
 /// Without a file for validation or testing, `validation_size` and `test_size` images of the
-/// training file, spread evenly over it, are held out.
+/// training file, spread evenly over it, are held out. The classes of a model that is trained
+/// already are given.
 ///
-/// throws  DataError, as the readers do; naming the place, if a label is not one of the training
-///         images; if more is to be held out than there is, or an array is named and there is no
-///         reader for it.
-ParallelCorpus load_images(const DataOptions& options, const std::filesystem::path& base,
-                           const ImageFileReader& read_arrays = {});
+/// throws  DataError, as the readers do; naming the place, if a label is none of the classes; if
+///         more is to be held out than there is; if an array is named without a reader for it.
+Corpus load_images(const DataOptions& options, const std::filesystem::path& base,
+                   const ImageFileReader& read_arrays = {}, const Vocabulary* classes = nullptr);
 
 }  // namespace tapestry

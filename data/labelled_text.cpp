@@ -50,7 +50,7 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
 }
 
 LabelledFile read(const char* key, const std::string& file, const std::filesystem::path& base,
-                  ParallelCorpus& corpus) {
+                  Corpus& corpus) {
   const std::filesystem::path path = base / file;
   const std::vector<std::string> lines = read_corpus_file(key, path, corpus);
   LabelledFile labelled{.name = escaped(path.native()), .lines = {}};
@@ -78,23 +78,19 @@ Vocabulary classes_of(const LabelledFile& file) {
   return class_names(labels, file.name);
 }
 
-SentencePair encode(const LabelledLine& line, const std::string& name, const Tokenizer& tokenizer,
-                    const ParallelCorpus& corpus) {
-  const std::int32_t label = corpus.target_vocabulary.id(line.label);
-  if (label == unk_id) {
-    throw DataError(fmt::format("{}:{}: found the label {}, which no training example has", name,
-                                line.number, excerpt(line.label)),
-                    "add examples of it to data.train_text, or leave the line out");
-  }
-  SentencePair example{.source = {bos_id}, .target = {label}};
+Example encode(const LabelledLine& line, const std::string& name, const Tokenizer& tokenizer,
+               const Corpus& corpus) {
+  const std::int32_t label =
+      class_id(corpus.target_vocabulary, line.label, fmt::format("{}:{}", name, line.number));
+  Example example{.source = {bos_id}, .target = {label}};
   const auto words = corpus.source_vocabulary.encode(split(tokenizer, line.sentence));
   example.source.insert(example.source.end(), words.begin(), words.end());
   return example;
 }
 
-std::vector<SentencePair> encode(const LabelledFile& file, const Tokenizer& tokenizer,
-                                 const ParallelCorpus& corpus) {
-  std::vector<SentencePair> examples;
+std::vector<Example> encode(const LabelledFile& file, const Tokenizer& tokenizer,
+                            const Corpus& corpus) {
+  std::vector<Example> examples;
   for (const LabelledLine& line : file.lines) {
     examples.push_back(encode(line, file.name, tokenizer, corpus));
   }
@@ -103,17 +99,18 @@ std::vector<SentencePair> encode(const LabelledFile& file, const Tokenizer& toke
 
 }  // namespace
 
-ParallelCorpus load_labelled_text(const DataOptions& options, const std::filesystem::path& base,
-                                  const FixedVocabularies* fixed) {
+Corpus load_labelled_text(const DataOptions& options, const std::filesystem::path& base,
+                          const FixedVocabularies* fixed) {
   const Tokenizer tokenizer = tokenizer_for(options);
-  ParallelCorpus corpus;
+  Corpus corpus;
   const LabelledFile training = read("data.train_text", options.train_text, base, corpus);
   corpus.source_vocabulary =
       fixed != nullptr ? fixed->source : words_of(training, tokenizer, options);
-  corpus.target_vocabulary = classes_of(training);
+  corpus.target_vocabulary =
+      fixed != nullptr && fixed->target ? *fixed->target : classes_of(training);
   corpus.train = encode(training, tokenizer, corpus);
   const auto load = [&](const char* key, const std::string& file) {
-    return file.empty() ? std::vector<SentencePair>{}
+    return file.empty() ? std::vector<Example>{}
                         : encode(read(key, file, base, corpus), tokenizer, corpus);
   };
   corpus.validation = load("data.validation_text", options.validation_text);

@@ -8,13 +8,13 @@
 namespace tapestry {
 
 /// Sentences with labels, one a line: the label, a tab, the sentence. Blank lines are left out. The
-/// words and the classes are those of the training file; words may be `fixed`, as those of a model
-/// that goes on learning are.
+/// words and the classes are those of the training file, unless they are `fixed`, as those of a
+/// model that goes on learning are.
 ///
 /// throws  DataError, naming file and line, if a line has no tab, no label of one word or no
-///         sentence, or a label that the training file does not have; if a file cannot be used (see
+///         sentence, or a label that is none of the classes; if a file cannot be used (see
 ///         read_text_file).
-ParallelCorpus load_labelled_text(const DataOptions& options, const std::filesystem::path& base,
-                                  const FixedVocabularies* fixed);
+Corpus load_labelled_text(const DataOptions& options, const std::filesystem::path& base,
+                          const FixedVocabularies* fixed);
 
 }  // namespace tapestry

@@ -1,15 +1,14 @@
 #include "data/line_reader.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <system_error>
+#include <span>
 #include <utility>
 
 #include "data/byte_order_mark.h"
 #include "data/error.h"
+#include "data/read_some.h"
 #include "data/utf8.h"
 
 namespace tapestry {
@@ -40,16 +39,8 @@ std::optional<std::string> LineReader::next() {
 bool LineReader::read_more() {
   buffer_.erase(0, std::exchange(begin_, 0));
   std::array<char, 65536> block;
-  ssize_t count = 0;
-  do {
-    count = ::read(descriptor_, block.data(), block.size());
-  } while (count < 0 && errno == EINTR);
-  if (count < 0) {
-    throw DataError(
-        fmt::format("{}: cannot be read: {}", name_, std::generic_category().message(errno)),
-        hint_);
-  }
-  const auto size = static_cast<std::size_t>(count);
+  const std::size_t size =
+      read_some(descriptor_, std::as_writable_bytes(std::span(block)), name_, hint_);
   buffer_.append(block.data(), size);
   hash_.add(block.data(), size);
   bytes_read_ += size;

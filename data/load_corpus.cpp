@@ -15,9 +15,12 @@ namespace tapestry {
 
 namespace {
 
-ParallelCorpus make_corpus(const DataOptions& options, const std::filesystem::path& base,
-                           const FixedVocabularies* fixed,
-                           const ImageFileReader& read_image_arrays) {
+const Vocabulary* given_target(const FixedVocabularies* fixed) {
+  return fixed != nullptr && fixed->target ? &*fixed->target : nullptr;
+}
+
+Corpus make_corpus(const DataOptions& options, const std::filesystem::path& base,
+                   const FixedVocabularies* fixed, const ImageFileReader& read_image_arrays) {
   switch (options.task) {
     case TaskKind::toy_translation:
       return make_toy_translation(options);
@@ -32,7 +35,7 @@ ParallelCorpus make_corpus(const DataOptions& options, const std::filesystem::pa
     case TaskKind::toy_agreement:
       return make_toy_agreement(options);
     case TaskKind::images:
-      return load_images(options, base, read_image_arrays);
+      return load_images(options, base, read_image_arrays, given_target(fixed));
     case TaskKind::copy:
     case TaskKind::reverse:
     case TaskKind::sort:
@@ -41,7 +44,7 @@ ParallelCorpus make_corpus(const DataOptions& options, const std::filesystem::pa
   return make_toy_corpus(options);
 }
 
-void check_vocabularies(const ParallelCorpus& corpus, const FixedVocabularies& fixed) {
+void check_vocabularies(const Corpus& corpus, const FixedVocabularies& fixed) {
   const Vocabulary& target = fixed.target ? *fixed.target : corpus.target_vocabulary;
   if (corpus.source_vocabulary == fixed.source && corpus.target_vocabulary == target) return;
   throw DataError(
@@ -55,10 +58,9 @@ void check_vocabularies(const ParallelCorpus& corpus, const FixedVocabularies& f
 
 }  // namespace
 
-ParallelCorpus load_corpus(const DataOptions& options, const std::filesystem::path& base,
-                           const FixedVocabularies* fixed,
-                           const ImageFileReader& read_image_arrays) {
-  ParallelCorpus corpus = make_corpus(options, base, fixed, read_image_arrays);
+Corpus load_corpus(const DataOptions& options, const std::filesystem::path& base,
+                   const FixedVocabularies* fixed, const ImageFileReader& read_image_arrays) {
+  Corpus corpus = make_corpus(options, base, fixed, read_image_arrays);
   if (fixed != nullptr) check_vocabularies(corpus, *fixed);
   corpus.fingerprint = fingerprint_of(corpus);
   return corpus;

@@ -17,8 +17,8 @@ namespace tapestry {
 ///
 /// throws  DataError if the data cannot be had, see toy_tasks.h, toy_translation.h and
 ///         parallel_text.h; if a generated task has other vocabularies than `fixed`.
-ParallelCorpus load_corpus(const DataOptions& options, const std::filesystem::path& base,
-                           const FixedVocabularies* fixed = nullptr,
-                           const ImageFileReader& read_image_arrays = {});
+Corpus load_corpus(const DataOptions& options, const std::filesystem::path& base,
+                   const FixedVocabularies* fixed = nullptr,
+                   const ImageFileReader& read_image_arrays = {});
 
 }  // namespace tapestry

@@ -8,8 +8,8 @@
 
 namespace tapestry {
 
-/// Hides tokens as BERT does [1]: of the words among `tokens`, each is chosen with probability 15
-/// %, at least one of them in all; a chosen one becomes <unk> (the mask) with probability 80 %,
+/// Hides tokens as BERT does [1]: of the words among `tokens`, each is chosen with probability
+/// 15 %, at least one of them in all; a chosen one becomes <unk> (the mask) with probability 80 %,
 /// another word with 10 %, and stays with 10 %. Special symbols are never chosen, but for <unk>
 /// where there is no other word.
 ///

@@ -89,8 +89,8 @@ TextPairs without_blank_pairs(const FilePair& files, TextPairs lines) {
   return kept;
 }
 
-void note_left_out(ParallelCorpus& corpus, const std::string& part, std::size_t before,
-                   std::size_t after, const std::string& reason) {
+void note_left_out(Corpus& corpus, const std::string& part, std::size_t before, std::size_t after,
+                   const std::string& reason) {
   if (before == after) return;
   corpus.notes.push_back(
       fmt::format("{}: {} of {} pairs left out: {}", part, before - after, before, reason));
@@ -103,7 +103,7 @@ void check_not_empty(const FilePair& files, const TextPairs& pairs, const std::s
                   hint);
 }
 
-TextPairs read_pairs(const FilePair& files, ParallelCorpus& corpus) {
+TextPairs read_pairs(const FilePair& files, Corpus& corpus) {
   TextPairs lines;
   lines.source = read_corpus_file(files.source_key(), files.source, corpus);
   lines.target = read_corpus_file(files.target_key(), files.target, corpus);
@@ -129,7 +129,7 @@ TextPairs without_long_pairs(const TextPairs& pairs, const WordTokenizer& tokeni
 }
 
 TextPairs read_training_pairs(const FilePair& files, const DataOptions& options,
-                              const WordTokenizer& tokenizer, ParallelCorpus& corpus) {
+                              const WordTokenizer& tokenizer, Corpus& corpus) {
   TextPairs pairs = read_pairs(files, corpus);
   if (options.max_tokens == 0) return pairs;
   TextPairs kept = without_long_pairs(pairs, tokenizer, options.max_tokens);
@@ -147,7 +147,7 @@ void count_words(WordCounter& counter, const std::vector<std::string>& sentences
 }
 
 void build_vocabularies(const TextPairs& training, const DataOptions& options,
-                        const WordTokenizer& tokenizer, ParallelCorpus& corpus) {
+                        const WordTokenizer& tokenizer, Corpus& corpus) {
   WordCounter source, target;
   count_words(source, training.source, tokenizer);
   count_words(options.shared_vocabulary ? source : target, training.target, tokenizer);
@@ -156,9 +156,9 @@ void build_vocabularies(const TextPairs& training, const DataOptions& options,
       options.shared_vocabulary ? corpus.source_vocabulary : frequent_words(target, options);
 }
 
-std::vector<SentencePair> encode_pairs(const TextPairs& pairs, const WordTokenizer& tokenizer,
-                                       const ParallelCorpus& corpus) {
-  std::vector<SentencePair> encoded;
+std::vector<Example> encode_pairs(const TextPairs& pairs, const WordTokenizer& tokenizer,
+                                  const Corpus& corpus) {
+  std::vector<Example> encoded;
   encoded.reserve(pairs.source.size());
   for (std::size_t i = 0; i < pairs.source.size(); ++i) {
     encoded.push_back({corpus.source_vocabulary.encode(tokenizer.split(pairs.source[i])),
@@ -169,10 +169,10 @@ std::vector<SentencePair> encode_pairs(const TextPairs& pairs, const WordTokeniz
 
 }  // namespace
 
-ParallelCorpus load_parallel_text(const DataOptions& options, const fs::path& base,
-                                  const FixedVocabularies* fixed) {
+Corpus load_parallel_text(const DataOptions& options, const fs::path& base,
+                          const FixedVocabularies* fixed) {
   const WordTokenizer tokenizer(options.lowercase);
-  ParallelCorpus corpus;
+  Corpus corpus;
   const TextPairs training =
       read_training_pairs(file_pair("train", options.train_source, options.train_target, base),
                           options, tokenizer, corpus);

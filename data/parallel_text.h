@@ -19,7 +19,7 @@ namespace tapestry {
 /// throws  DataError as read_text_file() does; if a file of a pair is not named; if the files of a
 ///         pair have different numbers of lines; if one line of a pair is blank; if no pair or no
 ///         word remains.
-ParallelCorpus load_parallel_text(const DataOptions& options, const std::filesystem::path& base,
-                                  const FixedVocabularies* fixed = nullptr);
+Corpus load_parallel_text(const DataOptions& options, const std::filesystem::path& base,
+                          const FixedVocabularies* fixed = nullptr);
 
 }  // namespace tapestry

@@ -28,7 +28,7 @@ struct Text {
 };
 
 Text read(const char* key, const std::string& file, const std::filesystem::path& base,
-          ParallelCorpus& corpus) {
+          Corpus& corpus) {
   const std::filesystem::path path = base / file;
   return {.name = escaped(path.native()), .lines = read_corpus_file(key, path, corpus)};
 }
@@ -57,8 +57,8 @@ Ids encode(std::span<const std::string> lines, const Tokenizer& tokenizer,
   return ids;
 }
 
-std::vector<SentencePair> stretches(std::span<const std::int32_t> ids, std::size_t context) {
-  std::vector<SentencePair> cut;
+std::vector<Example> stretches(std::span<const std::int32_t> ids, std::size_t context) {
+  std::vector<Example> cut;
   for (std::size_t begin = 0; begin + 1 < ids.size(); begin += context) {
     const auto stretch = ids.subspan(begin, std::min(context + 1, ids.size() - begin));
     cut.push_back({.target = {stretch.begin(), stretch.end()}});
@@ -86,10 +86,10 @@ std::size_t first_held_out(const std::vector<std::string>& lines, double share) 
 
 }  // namespace
 
-ParallelCorpus load_text_stream(const DataOptions& options, const std::filesystem::path& base,
-                                const FixedVocabularies* fixed) {
+Corpus load_text_stream(const DataOptions& options, const std::filesystem::path& base,
+                        const FixedVocabularies* fixed) {
   const Tokenizer tokenizer = tokenizer_for(options);
-  ParallelCorpus corpus;
+  Corpus corpus;
   const Text text = read("data.train_text", options.train_text, base, corpus);
   const bool has_own = !options.validation_text.empty();
   const auto all = std::span(text.lines);

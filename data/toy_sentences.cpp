@@ -1,5 +1,7 @@
 #include "data/toy_sentences.h"
 
+#include <utility>
+
 #include "data/held_out.h"
 #include "data/toy_grammar.h"
 #include "data/toy_translation.h"
@@ -40,23 +42,22 @@ Noun misjudged(const Noun& noun) {
 
 }  // namespace
 
-ParallelCorpus make_toy_sentences(const DataOptions& options) {
-  ParallelCorpus corpus;
+Corpus make_toy_sentences(const DataOptions& options) {
+  Corpus corpus;
   corpus.source_vocabulary = corpus.target_vocabulary = french_vocabulary();
   draw_splits(
       options,
       [&corpus](RandomDraws& random) {
-        SentencePair example;
-        example.target = begun(corpus.target_vocabulary, french(draw_sentence(random)));
-        example.target.push_back(eos_id);
-        return example;
+        auto ids = begun(corpus.target_vocabulary, french(draw_sentence(random)));
+        ids.push_back(eos_id);
+        return Example{.target = std::move(ids)};
       },
       corpus);
   return corpus;
 }
 
-ParallelCorpus make_toy_agreement(const DataOptions& options) {
-  ParallelCorpus corpus;
+Corpus make_toy_agreement(const DataOptions& options) {
+  Corpus corpus;
   corpus.source_vocabulary = french_vocabulary();
   corpus.target_vocabulary = Vocabulary({"right", "wrong"});
   draw_splits(
@@ -66,7 +67,7 @@ ParallelCorpus make_toy_agreement(const DataOptions& options) {
         const Noun wrong = misjudged(*sentence.subject.noun);
         const bool right = random.one_in(2);
         if (!right) sentence.subject.noun = &wrong;
-        SentencePair example;
+        Example example;
         example.source = begun(corpus.source_vocabulary, french(sentence));
         example.target = {corpus.target_vocabulary.id(right ? "right" : "wrong")};
         return example;

@@ -9,13 +9,13 @@ namespace tapestry {
 /// nothing to translate them into. Held-out ones are as draw_splits() promises.
 ///
 /// throws  DataError if train_size is 0.
-ParallelCorpus make_toy_sentences(const DataOptions& options);
+Corpus make_toy_sentences(const DataOptions& options);
 
 /// The corpus of toy_agreement: <bos> and a French sentence whose subject is singular; half of them
 /// are right, in the others the determiner and the adjectives of the subject have the other gender
 /// than its noun. The classes are `right` and `wrong`; the words are those of toy_sentences.
 ///
 /// throws  DataError if train_size is 0.
-ParallelCorpus make_toy_agreement(const DataOptions& options);
+Corpus make_toy_agreement(const DataOptions& options);
 
 }  // namespace tapestry

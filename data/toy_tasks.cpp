@@ -61,16 +61,16 @@ Vocabulary toy_symbols(std::size_t num_symbols) {
   return Vocabulary(symbols);
 }
 
-ParallelCorpus make_toy_corpus(const DataOptions& options) {
+Corpus make_toy_corpus(const DataOptions& options) {
   check_options(options);
-  ParallelCorpus corpus;
+  Corpus corpus;
   corpus.source_vocabulary = toy_symbols(options.num_symbols);
   corpus.target_vocabulary = corpus.source_vocabulary;
   draw_splits(
       options,
       [&options](RandomDraws& random) {
         const std::vector<std::int32_t> source = draw_sequence(options, random);
-        return SentencePair{source, answer(options.task, source)};
+        return Example{source, answer(options.task, source)};
       },
       corpus);
   return corpus;

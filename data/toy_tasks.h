@@ -15,6 +15,6 @@ Vocabulary toy_symbols(std::size_t num_symbols);
 /// in ascending order. Held-out pairs are as draw_splits() promises. The fingerprint is not set.
 ///
 /// throws  DataError if an option is out of its range or there are too few different sequences.
-ParallelCorpus make_toy_corpus(const DataOptions& options);
+Corpus make_toy_corpus(const DataOptions& options);
 
 }  // namespace tapestry

@@ -93,19 +93,19 @@ Sentence draw_sentence(RandomDraws& random) {
   return sentence;
 }
 
-ParallelCorpus make_toy_translation(const DataOptions& options) {
+Corpus make_toy_translation(const DataOptions& options) {
   WordCounter french_counter, english_counter;
   french_counter.add(french_words());
   english_counter.add(english_words());
 
-  ParallelCorpus corpus;
+  Corpus corpus;
   corpus.source_vocabulary = french_counter.vocabulary();
   corpus.target_vocabulary = english_counter.vocabulary();
   draw_splits(
       options,
       [&corpus](RandomDraws& random) {
         const Sentence sentence = draw_sentence(random);
-        SentencePair pair;
+        Example pair;
         pair.source = corpus.source_vocabulary.encode(french(sentence));
         pair.target = corpus.target_vocabulary.encode(english(sentence));
         return pair;

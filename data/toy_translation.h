@@ -16,6 +16,6 @@ toy::Sentence draw_sentence(RandomDraws& random);
 /// are as draw_splits() promises. The fingerprint is not set.
 ///
 /// throws  DataError if train_size is 0.
-ParallelCorpus make_toy_translation(const DataOptions& options);
+Corpus make_toy_translation(const DataOptions& options);
 
 }  // namespace tapestry

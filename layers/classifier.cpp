@@ -9,8 +9,7 @@ Classifier::Classifier(Parameters& parameters, const TransformerOptions& o, std:
                        std::size_t classes, std::int32_t padding_id)
     : pooling_(o.pooling),
       embedding_(Scope(parameters) / "embedding", vocabulary, o.d_model, padding_id),
-      positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model,
-                 parameters.dtype()),
+      positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model),
       dropout_(Scope(parameters) / "dropout", o.embedding_dropout_rate()),
       encoder_(Scope(parameters) / "encoder", o),
       head_(Scope(parameters) / "head", o.d_model, classes) {}

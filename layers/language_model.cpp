@@ -17,8 +17,7 @@ LanguageModel::LanguageModel(Parameters& parameters, const TransformerOptions& o
                              std::size_t vocabulary, std::int32_t padding_id)
     : options_(o),
       embedding_(Scope(parameters) / "embedding", vocabulary, o.d_model, padding_id),
-      positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model,
-                 parameters.dtype()),
+      positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model),
       dropout_(Scope(parameters) / "dropout", o.embedding_dropout_rate()),
       decoder_(Scope(parameters) / "decoder", as_encoder(o)),
       output_(Scope(parameters) / "output", o.tie_embeddings, embedding_) {}

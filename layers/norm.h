@@ -17,8 +17,7 @@ namespace tapestry {
 /// The normalisation that the options ask for, of token vectors.
 ///
 ///   parameters  of LayerNorm, RmsNorm or BatchNorm (d_model)
-///   call        x (batch, n, d_model) -> same shape; `lengths` and whether the random stream is
-///   on,
+///   call        x (batch, n, d_model) -> same shape; `lengths` and a random stream that is on,
 ///               which means training, make a difference to batch norms alone
 class Norm {
  public:

@@ -9,6 +9,13 @@
 #include "autograd/slab.h"
 
 namespace tapestry {
+namespace {
+
+Tensor without_value(const Shape& shape, DType dtype) {
+  return Tensor::over(shape, dtype, kernels::Memory(), 0);
+}
+
+}  // namespace
 
 Parameters::Parameters(DType dtype, std::uint64_t seed)
     : dtype_(dtype), random_(RandomStream(seed).named("parameters")) {}
@@ -28,7 +35,7 @@ Tensor Parameters::initial(const std::string& name, const Shape& shape,
   if (gathered_) {
     throw ValueError(fmt::format("parameters: `{}` comes after `gather`", name));
   }
-  if (!has_values_) return Tensor::over(shape, dtype_, kernels::Memory(), 0);
+  if (!has_values_) return without_value(shape, dtype_);
   Tensor tensor = Tensor::empty(shape, dtype_);
   initialize(tensor, initializer, random_.named(name));
   return tensor;
@@ -46,6 +53,11 @@ RunningAverage Parameters::create_buffer(const std::string& name, const Shape& s
   const Tensor tensor = initial(name, shape, initializer);
   buffers_.push_back({name, tensor});
   return averages_.emplace_back(tensor);
+}
+
+Tensor Parameters::constant(const Shape& shape, const std::function<Tensor(DType)>& make) {
+  num_constants_ += shape.size();
+  return has_values_ ? make(dtype_) : without_value(shape, dtype_);
 }
 
 void Parameters::gather() {
@@ -101,6 +113,10 @@ Tensor Scope::parameter(std::string_view name, const Shape& shape,
 RunningAverage Scope::buffer(std::string_view name, const Shape& shape,
                              const Initializer& initializer) const {
   return parameters_->create_buffer((*this / name).path(), shape, initializer);
+}
+
+Tensor Scope::constant(const Shape& shape, const std::function<Tensor(DType)>& make) const {
+  return parameters_->constant(shape, make);
 }
 
 }  // namespace tapestry

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,8 +32,8 @@ class Parameters {
   /// Every parameter gets this element type, and initial values keyed by `seed` and its name.
   Parameters(DType dtype, std::uint64_t seed);
 
-  /// Names and shapes of parameters whose values are never made: to know how large a model would
-  /// be.
+  /// Names and shapes of parameters whose values are never made, nor those of tables: to know how
+  /// large a model would be.
   static Parameters without_values(DType dtype);
 
   /// Makes a parameter; throws ValueError if the name is taken. Not after `gather`.
@@ -41,6 +42,10 @@ class Parameters {
   /// Makes a buffer, as `create` makes a parameter. It has no gradient and is not in `list()`.
   RunningAverage create_buffer(const std::string& name, const Shape& shape,
                                const Initializer& initializer);
+
+  /// A table of fixed values, which is neither trained nor saved: what `make` returns for the
+  /// element type of the parameters, of this shape.
+  Tensor constant(const Shape& shape, const std::function<Tensor(DType)>& make);
 
   /// Moves all values into one slab and all gradients into another, each parameter starting on a
   /// 64-byte boundary, so that the optimiser goes over each in one pass. To be called once, when
@@ -55,6 +60,8 @@ class Parameters {
   const NamedTensor* find(std::string_view name) const;
   /// Number of trainable values.
   std::size_t num_values() const;
+  /// Number of values in tables.
+  std::size_t num_constants() const { return num_constants_; }
 
   /// The buffers in the order in which they were made, for the checkpoint and the summary. Their
   /// values may be read and written like those of parameters.
@@ -78,14 +85,14 @@ class Parameters {
   std::vector<NamedTensor> list_;
   std::vector<NamedTensor> buffers_;
   std::vector<RunningAverage> averages_;  // of the buffers, in the same order
+  std::size_t num_constants_ = 0;
   bool gathered_ = false;
   bool has_values_ = true;
 };
 
 /// A place in the tree of a model's layers: hands its parameters the prefix of their names.
 ///
-///     Linear(scope / "ff" / "linear1", d_model, d_ff)   // ...ff.linear1.weight,
-///     ...ff.linear1.bias
+///     Linear(scope / "ff", d_model, d_ff)   // ...ff.weight, ...ff.bias
 class Scope {
  public:
   explicit Scope(Parameters& parameters, std::string path = "");
@@ -95,6 +102,7 @@ class Scope {
   Tensor parameter(std::string_view name, const Shape& shape, const Initializer& initializer) const;
   RunningAverage buffer(std::string_view name, const Shape& shape,
                         const Initializer& initializer) const;
+  Tensor constant(const Shape& shape, const std::function<Tensor(DType)>& make) const;
   /// The path so far, a string that lives as long as the program (see LayerPath).
   const std::string& path() const { return *path_; }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/layer_path.h"
@@ -11,27 +10,37 @@
 #include "autograd/ops/slice.h"
 
 namespace tapestry {
+namespace {
+
+double sinusoidal_position(std::size_t pos, std::size_t j, std::size_t d_model) {
+  const auto even = static_cast<double>(j - j % 2);
+  const double angle =
+      static_cast<double>(pos) / std::pow(10000.0, even / static_cast<double>(d_model));
+  return j % 2 == 0 ? std::sin(angle) : std::cos(angle);
+}
+
+}  // namespace
 
 Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype) {
-  std::vector<double> table(length * d_model);
-  for (std::size_t pos = 0; pos < length; ++pos) {
-    for (std::size_t j = 0; j < d_model; ++j) {
-      const auto even = static_cast<double>(j - j % 2);
-      const double angle =
-          static_cast<double>(pos) / std::pow(10000.0, even / static_cast<double>(d_model));
-      table[pos * d_model + j] = j % 2 == 0 ? std::sin(angle) : std::cos(angle);
+  Tensor table = Tensor::empty({length, d_model}, dtype);
+  dispatch(dtype, [&]<class T>() {
+    const auto values = table.mutable_values<T>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<T>(sinusoidal_position(i / d_model, i % d_model, d_model));
     }
-  }
-  return Tensor::from({length, d_model}, table, dtype);
+  });
+  return table;
 }
 
 namespace {
 
 Tensor position_table(const Scope& scope, PositionKind kind, std::size_t max_length,
-                      std::size_t d_model, DType dtype) {
+                      std::size_t d_model) {
   switch (kind) {
     case PositionKind::sinusoidal:
-      return sinusoidal_positions(max_length, d_model, dtype);
+      return scope.constant({max_length, d_model}, [&](DType dtype) {
+        return sinusoidal_positions(max_length, d_model, dtype);
+      });
     case PositionKind::learned:
       return scope.parameter("weight", {max_length, d_model},
                              normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))));
@@ -46,11 +55,11 @@ Tensor position_table(const Scope& scope, PositionKind kind, std::size_t max_len
 }  // namespace
 
 Positions::Positions(const Scope& scope, PositionKind kind, std::size_t max_length,
-                     std::size_t d_model, DType dtype)
+                     std::size_t d_model)
     : path_(&scope.path()),
       max_length_(max_length),
       d_model_(d_model),
-      table_(position_table(scope, kind, max_length, d_model, dtype)) {}
+      table_(position_table(scope, kind, max_length, d_model)) {}
 
 Tensor Positions::operator()(const Tensor& x) const {
   const LayerPath here(*path_);

@@ -24,8 +24,7 @@ Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype
 ///   throws      ShapeError if x has another shape or length is greater than max_length
 class Positions {
  public:
-  Positions(const Scope& scope, PositionKind kind, std::size_t max_length, std::size_t d_model,
-            DType dtype);
+  Positions(const Scope& scope, PositionKind kind, std::size_t max_length, std::size_t d_model);
   Tensor operator()(const Tensor& x) const;
 
  private:

@@ -53,9 +53,8 @@ enum class AttentionKind { multi_head, parameter_free };
 /// keys [1] or by scores that fall with the distance [2].
 ///
 /// [1] Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
-/// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input
-/// Length
-///     Extrapolation".
+/// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables
+///     Input Length Extrapolation".
 enum class PositionKind { sinusoidal, learned, none, rotary, alibi };
 
 /// Which embeddings share one matrix: none; `target`, the target embedding and the output

@@ -8,8 +8,7 @@ VisionTransformer::VisionTransformer(Parameters& parameters, const TransformerOp
                                      const ImageShape& image, std::size_t classes)
     : pooling_(o.pooling),
       patches_(Scope(parameters) / "patches", image, o.patch_size, o.d_model),
-      positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model,
-                 parameters.dtype()),
+      positions_(Scope(parameters) / "positions", o.positions, o.max_length, o.d_model),
       dropout_(Scope(parameters) / "dropout", o.embedding_dropout_rate()),
       encoder_(Scope(parameters) / "encoder", o),
       head_(Scope(parameters) / "head", o.d_model, classes) {}

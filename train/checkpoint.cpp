@@ -14,10 +14,10 @@
 
 #include "data/error.h"
 #include "data/escape.h"
-#include "train/config_error.h"
-#include "train/config_listing.h"
+#include "train/config/error.h"
+#include "train/config/listing.h"
 #include "train/error.h"
-#include "train/machine.h"
+#include "train/system/machine.h"
 #include "train/version.h"
 
 namespace tapestry {
@@ -238,7 +238,7 @@ DataIdentity data_identity_of(const Snapshot& snapshot) {
   return data;
 }
 
-DataIdentity identity_of(const ParallelCorpus& corpus) {
+DataIdentity identity_of(const Corpus& corpus) {
   DataIdentity data{.fingerprint = corpus.fingerprint};
   for (const DataFile& file : corpus.files) data.files[file.key] = {file.bytes, file.digest};
   return data;
@@ -279,6 +279,7 @@ TrainedModel load_model(const Snapshot& snapshot) {
   return {.config = std::move(config),
           .codec = std::move(codec),
           .model = std::move(model),
+          .data = data_identity_of(snapshot),
           .step = step_of(snapshot)};
 }
 

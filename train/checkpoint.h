@@ -8,9 +8,9 @@
 #include "data/codec.h"
 #include "data/corpus.h"
 #include "optim/optimizer.h"
-#include "train/config.h"
+#include "train/config/config.h"
 #include "train/model.h"
-#include "train/snapshot.h"
+#include "train/storage/snapshot.h"
 #include "train/training_state.h"
 
 /// What the datasets of a checkpoint mean; `checkpoint_format.md` lists them. How they are laid out
@@ -20,7 +20,7 @@ namespace tapestry {
 /// The parts of a run that a checkpoint holds.
 struct RunParts {
   const Config& config;
-  const ParallelCorpus& corpus;
+  const Corpus& corpus;
   Model& model;
   Optimizer& optimizer;
   TrainingState& state;
@@ -54,7 +54,7 @@ struct DataIdentity {
   std::map<std::string, FileDigest> files{};  ///< by config key; empty for generated data
 };
 DataIdentity data_identity_of(const Snapshot& snapshot);
-DataIdentity identity_of(const ParallelCorpus& corpus);
+DataIdentity identity_of(const Corpus& corpus);
 
 /// The vocabularies of the run. throws CheckpointError.
 FixedVocabularies vocabularies_of(const Snapshot& snapshot);
@@ -74,6 +74,7 @@ struct TrainedModel {
   Config config;
   TextCodec codec;
   std::unique_ptr<Model> model;
+  DataIdentity data;  ///< that it has learnt
   std::uint64_t step;
 };
 

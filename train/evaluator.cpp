@@ -21,23 +21,23 @@ std::size_t count_hits(const Tensor& logits, const std::vector<std::int32_t>& la
   return hits;
 }
 
-/// `count` pairs spread evenly over the set, or all of them.
-std::vector<SentencePair> spread(const std::vector<SentencePair>& pairs, std::size_t count) {
-  if (count >= pairs.size()) return pairs;
-  std::vector<SentencePair> some;
-  for (std::size_t i = 0; i < count; ++i) some.push_back(pairs[i * pairs.size() / count]);
+/// `count` examples spread evenly over the set, or all of them.
+std::vector<Example> spread(const std::vector<Example>& examples, std::size_t count) {
+  if (count >= examples.size()) return examples;
+  std::vector<Example> some;
+  for (std::size_t i = 0; i < count; ++i) some.push_back(examples[i * examples.size() / count]);
   return some;
 }
 
-std::size_t count_exact_matches(const Model& model, const std::vector<SentencePair>& pairs,
+std::size_t count_exact_matches(const Model& model, const std::vector<Example>& examples,
                                 const EvaluationOptions& options) {
   std::size_t matches = 0;
-  for (const BatchIndices& indices : evaluation_batches(pairs, options.batch_size)) {
+  for (const BatchIndices& indices : evaluation_batches(examples, options.batch_size)) {
     std::vector<Sentence> sources;
-    for (const std::size_t i : indices) sources.push_back(pairs[i].source);
+    for (const std::size_t i : indices) sources.push_back(examples[i].source);
     const auto outputs = greedy_decode(model.as<Transformer>(), sources, options.max_decode_length);
     for (std::size_t row = 0; row < indices.size(); ++row) {
-      matches += outputs[row] == pairs[indices[row]].target ? 1 : 0;
+      matches += outputs[row] == examples[indices[row]].target ? 1 : 0;
     }
   }
   return matches;
@@ -49,15 +49,15 @@ double share(std::size_t part, std::size_t whole) {
 
 }  // namespace
 
-Scores evaluate(const Model& model, const std::vector<SentencePair>& pairs,
+Scores evaluate(const Model& model, const std::vector<Example>& examples,
                 const EvaluationOptions& options) {
   Scores scores{
-      .objective = options.rules.objective, .unit = options.unit, .sentences = pairs.size()};
+      .objective = options.rules.objective, .unit = options.unit, .sentences = examples.size()};
   double nll_sum = 0.0;
   std::size_t hits = 0;
   Batch batch;
-  for (const BatchIndices& indices : evaluation_batches(pairs, options.batch_size)) {
-    fill_batch(pairs, indices, batch, options.rules);
+  for (const BatchIndices& indices : evaluation_batches(examples, options.batch_size)) {
+    fill_batch(examples, indices, batch, options.rules);
     const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()));
     double nll = 0.0;
     cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}, &nll);
@@ -70,14 +70,14 @@ Scores evaluate(const Model& model, const std::vector<SentencePair>& pairs,
   scores.token_accuracy = share(hits, scores.tokens);
 
   if (options.rules.objective != Objective::translation) return scores;
-  const std::vector<SentencePair> to_decode = spread(pairs, options.decoded_sentences);
+  const std::vector<Example> to_decode = spread(examples, options.decoded_sentences);
   scores.decoded = to_decode.size();
   scores.exact_match = share(count_exact_matches(model, to_decode, options), scores.decoded);
   return scores;
 }
 
 std::vector<std::int32_t> most_likely_classes(const Model& model,
-                                              const std::vector<SentencePair>& examples,
+                                              const std::vector<Example>& examples,
                                               std::size_t batch_size) {
   std::vector<std::int32_t> classes(examples.size());
   Batch batch;

@@ -32,14 +32,14 @@ struct EvaluationOptions {
   std::size_t max_decode_length = 0;  ///< see greedy_decode
 };
 
-/// Scores of a model on `pairs`, dropout off; what is hidden of masked tokens is always the same.
-/// The result does not depend on the batch size beyond rounding.
-Scores evaluate(const Model& model, const std::vector<SentencePair>& pairs,
+/// Scores of a model on `examples`, dropout off; what is hidden of masked tokens is always the
+/// same. The result does not depend on the batch size beyond rounding.
+Scores evaluate(const Model& model, const std::vector<Example>& examples,
                 const EvaluationOptions& options);
 
 /// For examples with classes, the id of the class of each that is most likely.
 std::vector<std::int32_t> most_likely_classes(const Model& model,
-                                              const std::vector<SentencePair>& examples,
+                                              const std::vector<Example>& examples,
                                               std::size_t batch_size);
 
 }  // namespace tapestry

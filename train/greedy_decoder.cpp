@@ -12,7 +12,7 @@ namespace tapestry {
 namespace {
 
 TokenBatch batch_of(const std::vector<Sentence>& sources) {
-  std::vector<SentencePair> pairs;
+  std::vector<Example> pairs;
   for (const Sentence& source : sources) pairs.push_back({source, {}});
   std::vector<std::size_t> all(pairs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});

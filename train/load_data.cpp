@@ -1,10 +1,10 @@
 #include "train/load_data.h"
 
-#include "train/image_arrays.h"
+#include "train/storage/image_arrays.h"
 
 namespace tapestry {
 
-ParallelCorpus load_data(const DataOptions& options, const FixedVocabularies* fixed) {
+Corpus load_data(const DataOptions& options, const FixedVocabularies* fixed) {
   return load_corpus(options, ".", fixed, read_image_arrays);
 }
 

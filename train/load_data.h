@@ -5,6 +5,6 @@
 namespace tapestry {
 
 /// load_corpus() from the working folder, with HDF5 files of images.
-ParallelCorpus load_data(const DataOptions& options, const FixedVocabularies* fixed = nullptr);
+Corpus load_data(const DataOptions& options, const FixedVocabularies* fixed = nullptr);
 
 }  // namespace tapestry

@@ -1,5 +1,16 @@
-#include "train/blas_threads.h"
+#include "train/exit_code.h"
 #include "train/run_program.h"
+#include "train/system/blas_threads.h"
+#include "train/system/last_resort.h"
+
+namespace {
+
+/// Before the initialisers of this program, which may lack memory as well.
+[[gnu::constructor(101)]] void be_ready_for_the_worst() {
+  tapestry::end_with_code_where_nothing_can_be_thrown(static_cast<int>(tapestry::ExitCode::memory));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   tapestry::restart_without_blas_threads(argv);

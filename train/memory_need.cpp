@@ -32,12 +32,6 @@ std::uint64_t moments(const OptimizerOptions& options) {
   return 2;
 }
 
-/// Values in the fixed position tables, one for each side.
-std::uint64_t position_values(const TransformerOptions& o) {
-  if (o.positions != PositionKind::sinusoidal) return 0;
-  return (o.kind == ModelKind::seq2seq ? 2 : 1) * o.max_length * o.d_model;
-}
-
 /// "1.4 GB", "35 MB", "0.3 MB"
 std::string format_bytes(std::uint64_t bytes) {
   const auto number = static_cast<double>(bytes);
@@ -45,50 +39,50 @@ std::string format_bytes(std::uint64_t bytes) {
   return fmt::format("{:.{}f} MB", 1e-6 * number, bytes < 10'000'000 ? 1 : 0);
 }
 
-/// Of the pairs, the `count` with the most tokens, that with the longest source and that with the
-/// longest target in their places.
-std::vector<std::size_t> longest_pairs(const std::vector<SentencePair>& pairs, std::size_t count) {
-  std::vector<std::size_t> order(pairs.size());
+/// Of the examples, the `count` with the most tokens, that with the longest source and that with
+/// the longest target in their places.
+std::vector<std::size_t> longest_examples(const std::vector<Example>& examples, std::size_t count) {
+  std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto move_to_front = [&](std::size_t place, const auto& length) {
     const auto begin = order.begin() + static_cast<std::ptrdiff_t>(place);
     std::iter_swap(begin, std::ranges::max_element(begin, order.end(), {}, [&](std::size_t i) {
-                     return length(pairs[i]);
+                     return length(examples[i]);
                    }));
   };
-  move_to_front(0, [](const SentencePair& pair) { return pair.source.size(); });
-  if (count > 1) move_to_front(1, [](const SentencePair& pair) { return pair.target.size(); });
+  move_to_front(0, [](const Example& example) { return example.source.size(); });
+  if (count > 1) move_to_front(1, [](const Example& example) { return example.target.size(); });
   const auto rest = order.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(count, 2));
   std::ranges::partial_sort(
       rest, order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), std::ranges::greater(),
-      [&](std::size_t i) { return pairs[i].source.size() + pairs[i].target.size(); });
+      [&](std::size_t i) { return examples[i].source.size() + examples[i].target.size(); });
   order.resize(count);
   return order;
 }
 
-std::uint64_t largest_logits(const std::vector<SentencePair>& pairs, std::size_t batch_size,
+std::uint64_t largest_logits(const std::vector<Example>& examples, std::size_t batch_size,
                              std::size_t vocabulary) {
   std::size_t longest = 0;
-  for (const SentencePair& pair : pairs) longest = std::max(longest, pair.target.size() + 1);
-  return std::uint64_t{std::min(batch_size, pairs.size())} * longest * vocabulary;
+  for (const Example& example : examples) longest = std::max(longest, example.target.size() + 1);
+  return std::uint64_t{std::min(batch_size, examples.size())} * longest * vocabulary;
 }
 
 }  // namespace
 
-MemoryNeed need_of_model(const Config& config, const ParallelCorpus& corpus) {
+MemoryNeed need_of_model(const Config& config, const Corpus& corpus) {
   const NetworkSizes sizes = network_sizes(config, corpus);
   const std::uint64_t number = bytes_per_element(config.train.dtype);
-  const std::uint64_t parameters = number * count_parameters(config.model, sizes);
+  const ValueCount count = count_values(config.model, sizes);
+  const std::uint64_t parameters = number * count.parameters;
   const std::uint64_t with_moments = (1 + moments(config.optimizer)) * parameters;
   // Values are made one by one and then moved beside the gradients: three times the parameters.
-  return {.state = std::max(parameters + with_moments, 3 * parameters) +
-                   number * position_values(config.model),
+  return {.state = std::max(parameters + with_moments, 3 * parameters) + number * count.constants,
           .validation =
               number * largest_logits(corpus.validation, config.train.batch_size, sizes.target),
           .saving = 3 * with_moments + with_moments / 8};
 }
 
-void require_memory_for_model(const Config& config, const ParallelCorpus& corpus,
+void require_memory_for_model(const Config& config, const Corpus& corpus,
                               const AvailableMemory& available) {
   const std::uint64_t need = need_of_model(config, corpus).state;
   if (need <= available.total) return;
@@ -96,15 +90,16 @@ void require_memory_for_model(const Config& config, const ParallelCorpus& corpus
       fmt::format(
           "memory: {} parameters need {} with their gradients and the optimiser's moments, "
           "found {}{}",
-          format_count(count_parameters(config.model, network_sizes(config, corpus))),
+          format_count(count_values(config.model, network_sizes(config, corpus)).parameters),
           format_bytes(need), format_bytes(available.total),
           available.bound.empty() ? " in this machine" : fmt::format(" ({})", available.bound)),
       smaller_model_hint);
 }
 
-Batch largest_batch(const std::vector<SentencePair>& pairs, std::size_t batch_size,
+Batch largest_batch(const std::vector<Example>& examples, std::size_t batch_size,
                     const BatchRules& rules) {
-  return make_batch(pairs, longest_pairs(pairs, std::min(batch_size, pairs.size())), rules);
+  return make_batch(examples, longest_examples(examples, std::min(batch_size, examples.size())),
+                    rules);
 }
 
 std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config) {
@@ -119,8 +114,7 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
   return kernels::memory_statistics().peak_bytes_in_use - before;
 }
 
-std::uint64_t estimate_step(const Model& model, const ParallelCorpus& corpus,
-                            const Config& config) {
+std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config) {
   // So many that what is made chunk by chunk is made in whole ones; halved again and again, so that
   // the pool rounds the sizes of blocks up as it does for all rows.
   constexpr std::size_t enough_tokens = 128;

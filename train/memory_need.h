@@ -7,9 +7,9 @@
 
 #include "data/batch.h"
 #include "data/corpus.h"
-#include "train/available_memory.h"
-#include "train/config.h"
+#include "train/config/config.h"
 #include "train/model.h"
+#include "train/system/available_memory.h"
 
 /// How much memory a training run is going to take beside the corpus it has loaded.
 namespace tapestry {
@@ -27,16 +27,16 @@ struct MemoryNeed {
 };
 
 /// All but the step, from shapes alone.
-MemoryNeed need_of_model(const Config& config, const ParallelCorpus& corpus);
+MemoryNeed need_of_model(const Config& config, const Corpus& corpus);
 
 /// throws  MemoryError if parameters, gradients and moments alone are more than the process could
 ///         ever have. To be called before they are made.
-void require_memory_for_model(const Config& config, const ParallelCorpus& corpus,
+void require_memory_for_model(const Config& config, const Corpus& corpus,
                               const AvailableMemory& available);
 
 /// As many rows as a batch may have, and in both languages the longest sentences of the training
 /// set: no batch of the run is larger on any axis.
-Batch largest_batch(const std::vector<SentencePair>& pairs, std::size_t batch_size,
+Batch largest_batch(const std::vector<Example>& examples, std::size_t batch_size,
                     const BatchRules& rules = {});
 
 /// Forward and backward on a batch, dropout on: what the pool, the threads and BLAS take for a step
@@ -50,7 +50,7 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
 /// What warm_up() would return for the largest batch, from a few of its rows and twice as many: it
 /// knows nothing of the layers that would have to be kept in step with them.
 /// throws  kernels::OutOfMemory if there is not even memory for those
-std::uint64_t estimate_step(const Model& model, const ParallelCorpus& corpus, const Config& config);
+std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config);
 
 /// "64 x 5 x 6 tokens" of source and target, "12 x 64 tokens", "32 images": how large a batch is.
 std::string size_of(const Batch& batch, Objective objective);

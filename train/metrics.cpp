@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "train/durable_file.h"
 #include "train/metrics_reader.h"
+#include "train/storage/durable_file.h"
 
 namespace tapestry {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "train/evaluator.h"
-#include "train/file_system.h"
+#include "train/storage/file_system.h"
 
 namespace tapestry {
 

@@ -16,14 +16,14 @@ NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
                     .channels = config.data.image_channels}};
 }
 
-NetworkSizes network_sizes(const Config& config, const ParallelCorpus& corpus) {
+NetworkSizes network_sizes(const Config& config, const Corpus& corpus) {
   return network_sizes(config, corpus.source_vocabulary, corpus.target_vocabulary);
 }
 
-std::uint64_t count_parameters(const TransformerOptions& options, const NetworkSizes& sizes) {
+ValueCount count_values(const TransformerOptions& options, const NetworkSizes& sizes) {
   Parameters parameters = Parameters::without_values(DType::float32);
   make_network(parameters, options, sizes, pad_id);
-  return parameters.num_values();
+  return {.parameters = parameters.num_values(), .constants = parameters.num_constants()};
 }
 
 void copy_values(const Tensor& from, Tensor to) {

@@ -8,7 +8,7 @@
 #include "layers/make_network.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace tapestry {
 
@@ -17,10 +17,18 @@ NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
                            const Vocabulary& target);
 
 /// The same of a corpus.
-NetworkSizes network_sizes(const Config& config, const ParallelCorpus& corpus);
+NetworkSizes network_sizes(const Config& config, const Corpus& corpus);
 
-/// Trainable values of a model, without making it.
-std::uint64_t count_parameters(const TransformerOptions& options, const NetworkSizes& sizes);
+/// Values of a model.
+struct ValueCount {
+  std::uint64_t parameters = 0;  ///< trainable ones
+  std::uint64_t constants = 0;   ///< in fixed tables
+
+  friend bool operator==(const ValueCount&, const ValueCount&) = default;
+};
+
+/// The values that a model would have, without making it.
+ValueCount count_values(const TransformerOptions& options, const NetworkSizes& sizes);
 
 /// Copies values of equal shape, converted to the element type of `to`.
 void copy_values(const Tensor& from, Tensor to);

@@ -17,7 +17,7 @@ constexpr std::size_t most_named_pairs = 8;
 
 class Search {
  public:
-  Search(const BatchLoss& loss, const std::vector<SentencePair>& pairs, const BatchRules& rules,
+  Search(const BatchLoss& loss, const std::vector<Example>& pairs, const BatchRules& rules,
          Parameters& parameters)
       : loss_(loss), pairs_(pairs), rules_(rules), parameters_(parameters) {}
 
@@ -52,7 +52,7 @@ class Search {
 
  private:
   const BatchLoss& loss_;
-  const std::vector<SentencePair>& pairs_;
+  const std::vector<Example>& pairs_;
   BatchRules rules_;
   Parameters& parameters_;
 };
@@ -72,8 +72,7 @@ std::string name_pairs(const std::vector<std::size_t>& pairs) {
 
 }  // namespace
 
-NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss,
-                                       const std::vector<SentencePair>& pairs,
+NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<Example>& pairs,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters) {
   const Search search(loss, pairs, rules, parameters);
@@ -104,7 +103,7 @@ std::string in_words(const NonFiniteOrigin& origin) {
                                        : fmt::format("; in the batch of {}", pairs));
 }
 
-std::string to_text(const NonFiniteOrigin& origin, const std::vector<SentencePair>& pairs,
+std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& pairs,
                     const TextCodec& codec) {
   std::string text = fmt::format(
       "{}\n{}\n", origin.operation.empty() ? "no operation by itself" : origin.operation,

@@ -30,8 +30,7 @@ struct NonFiniteOrigin {
 
 /// Repeats the step under an AnomalyDetector, batch by batch, and then the sentences of the batch
 /// at fault one by one. Weights stay as they are, gradients are cleared.
-NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss,
-                                       const std::vector<SentencePair>& pairs,
+NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<Example>& pairs,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters);
 
@@ -40,7 +39,7 @@ NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss,
 std::string in_words(const NonFiniteOrigin& origin);
 
 /// Everything, with the text of each pair.
-std::string to_text(const NonFiniteOrigin& origin, const std::vector<SentencePair>& pairs,
+std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& pairs,
                     const TextCodec& codec);
 
 }  // namespace tapestry

@@ -4,7 +4,7 @@
 
 #include "data/batch.h"
 #include "data/batch_schedule.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace tapestry {
 
@@ -17,8 +17,8 @@ Objective objective_of(ModelKind kind);
 BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch = 0);
 
 /// The moments of a batch norm are those of the whole training set only if every batch is a fair
-/// sample of it: sorted by length, the batches of configs/reverse.yaml taught 30 % instead of 100
-/// %.
+/// sample of it: sorted by length, the batches of configs/reverse.yaml taught 30 % and not
+/// 100 %.
 BatchLengths batch_lengths(const Config& config);
 
 /// What the user calls the examples of a run: "pairs", "sentences", "images" or "stretches".

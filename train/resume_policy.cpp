@@ -6,8 +6,9 @@
 #include <array>
 #include <stdexcept>
 
-#include "train/config_error.h"
-#include "train/suggest.h"
+#include "train/config/error.h"
+#include "train/config/suggest.h"
+#include "train/refuse_option.h"
 
 namespace tapestry {
 namespace {
@@ -124,10 +125,9 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-[[noreturn]] void refuse_leave(const std::string& key, std::string message, std::string hint) {
-  throw ConfigError({{.place = {.file = "command line: --allow-change " + key},
-                      .message = std::move(message),
-                      .hint = std::move(hint)}});
+[[noreturn]] void refuse_leave(const std::string& key, const std::string& message,
+                               const std::string& hint) {
+  refuse_option("--allow-change " + key, message, hint);
 }
 
 /// Leave can be given for keys that exist and may change, and for files of data.

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/config_listing.h"
+#include "train/config/listing.h"
 
 /// What a run may change when it is resumed.
 namespace tapestry {

@@ -20,14 +20,14 @@
 #include "data/error.h"
 #include "data/escape.h"
 #include "train/commands/commands.h"
-#include "train/config_domains.h"
-#include "train/config_error.h"
+#include "train/config/domains.h"
+#include "train/config/error.h"
+#include "train/config/suggest.h"
 #include "train/error.h"
 #include "train/exit_code.h"
 #include "train/properties/properties.h"
-#include "train/standard_output.h"
-#include "train/standard_streams.h"
-#include "train/suggest.h"
+#include "train/system/standard_output.h"
+#include "train/system/standard_streams.h"
 #include "train/version.h"
 
 namespace tapestry {
@@ -59,6 +59,7 @@ std::string memory_hint(std::string_view command) {
     return "try a smaller train.batch_size with a larger train.accumulate, or a smaller model "
            "(model.d_model, model.num_encoder_layers, model.num_decoder_layers)";
   }
+  if (command == "attention") return "give it a shorter text or example";
   if (command == "translate") return "give it shorter lines, or more memory (see `ulimit -v`)";
   if (command == "check" || command == "gradcheck") {
     return "try a smaller model, such as model.d_model=32, or give it more memory (see `ulimit "
@@ -140,6 +141,7 @@ class CommandLine {
   void add_generate();
   void add_gradcheck();
   void add_check();
+  void add_attention();
   void add_inspect();
   void sort_resume_arguments();
   int train();
@@ -156,6 +158,7 @@ class CommandLine {
   GenerateArguments generate_;
   GradcheckArguments gradcheck_;
   CheckArguments check_;
+  AttentionArguments attention_;
   std::string run_;
 };
 
@@ -169,6 +172,7 @@ CommandLine::CommandLine() {
   add_generate();
   add_gradcheck();
   add_check();
+  add_attention();
   add_inspect();
 }
 
@@ -182,6 +186,13 @@ CLI::App& CommandLine::add_command(const std::string& name, const std::string& p
 
 void add_run(CLI::App& command, std::string& run) {
   command.add_option("RUN", run, "Run directory or checkpoint")->required();
+}
+
+void add_model(CLI::App& command, std::string& model) {
+  command
+      .add_option("MODEL", model,
+                  "Config file (initial values), run directory or checkpoint (trained ones)")
+      ->required();
 }
 
 void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
@@ -222,7 +233,7 @@ void CommandLine::add_train() {
   command.add_flag("--profile", train_.profile,
                    "At the end, list the time that each operation took");
   command.footer(
-      "Examples:\n  tapestry train configs/copy.yaml train.steps=4000\n"
+      "Examples:\n  tapestry train configs/copy.yaml model.dropout=0.1\n"
       "  tapestry train --resume runs/copy\n"
       "  tapestry train --resume configs/copy.yaml        the same, by its config\n"
       "  tapestry train --resume runs/copy model.dropout=0.2 --allow-change model.dropout");
@@ -302,10 +313,7 @@ void CommandLine::add_gradcheck() {
   CLI::App& command = add_command(
       "gradcheck", "Compare all gradients of a configured model with central differences",
       [this] { return printing([this] { return gradcheck_command(gradcheck_); }); });
-  command
-      .add_option("MODEL", gradcheck_.model,
-                  "Config file (initial values), run directory or checkpoint (trained ones)")
-      ->required();
+  add_model(command, gradcheck_.model);
   add_overrides(command, gradcheck_.overrides);
   command
       .add_option("--coordinates", gradcheck_.coordinates,
@@ -335,12 +343,37 @@ void CommandLine::add_check() {
   CLI::App& command =
       add_command("check", "Prove what goes wrong in a model without a word, such as its masks",
                   [this] { return printing([this] { return check_command(check_); }); });
-  command
-      .add_option("MODEL", check_.model,
-                  "Config file (initial values), run directory or checkpoint (trained ones)")
-      ->required();
+  add_model(command, check_.model);
   add_overrides(command, check_.overrides);
   command.footer(list_of_properties());
+}
+
+void CommandLine::add_attention() {
+  CLI::App& command =
+      add_command("attention", "Show which tokens look at which, in every layer and head",
+                  [this] { return printing([this] { return attention_command(attention_); }); });
+  add_model(command, attention_.model);
+  add_overrides(command, attention_.overrides);
+  auto* example =
+      command
+          .add_option("--example", attention_.example,
+                      "Which example of the test set, else of the validation or training set")
+          ->check(CLI::Range(1, 1'000'000'000))
+          ->capture_default_str();
+  command.add_option("--text", attention_.text, "A text to read instead of an example")
+      ->excludes(example);
+  command.add_option("--layer", attention_.layer,
+                     "The only layer to show, such as encoder.layers.0.self_attn");
+  command.add_option("--head", attention_.head, "The only head to show, from 0")
+      ->check(CLI::Range(0, 1'000'000));
+  command.add_flag("--json", attention_.json, "Print one JSON object");
+  command.footer(
+      "A seq2seq model reads the reference of an example, and its own translation of a text.\n"
+      "Words that the model does not know are <unk>.\n"
+      "Examples:\n  tapestry attention runs/copy --layer decoder.layers.1.cross_attn\n"
+      "  tapestry attention runs/copy --text \"d a c\" --json\n"
+      "  tapestry attention configs/copy.yaml model.window=2      the masks of a model as it "
+      "begins");
 }
 
 void CommandLine::add_inspect() {

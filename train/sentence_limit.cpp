@@ -29,7 +29,7 @@ namespace {
                   fmt::format("set model.max_length to {} or more", tokens));
 }
 
-void require_fitting(const std::vector<SentencePair>& pairs, const char* part,
+void require_fitting(const std::vector<Example>& pairs, const char* part,
                      const TransformerOptions& model) {
   const Objective objective = objective_of(model.kind);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -42,7 +42,7 @@ void require_fitting(const std::vector<SentencePair>& pairs, const char* part,
 
 }  // namespace
 
-void require_fitting_sentences(const ParallelCorpus& corpus, const TransformerOptions& model) {
+void require_fitting_sentences(const Corpus& corpus, const TransformerOptions& model) {
   require_fitting(corpus.train, "training", model);
   require_fitting(corpus.validation, "validation", model);
   require_fitting(corpus.test, "test", model);

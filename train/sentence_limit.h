@@ -11,6 +11,6 @@ namespace tapestry {
 /// <bos> and <eos> included, `max_length` positions must do.
 ///
 /// throws  DataError that names the first pair or sentence that is too long.
-void require_fitting_sentences(const ParallelCorpus& corpus, const TransformerOptions& model);
+void require_fitting_sentences(const Corpus& corpus, const TransformerOptions& model);
 
 }  // namespace tapestry

@@ -14,14 +14,14 @@
 #include "data/codec.h"
 #include "optim/clip.h"
 #include "optim/make_optimizer.h"
-#include "train/checkpoint_file.h"
-#include "train/durable_file.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/initialization.h"
 #include "train/non_finite.h"
 #include "train/objective.h"
 #include "train/sentence_limit.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/storage/durable_file.h"
 #include "train/training_loss.h"
 
 namespace tapestry {
@@ -61,8 +61,7 @@ bool is_finite(const Tensor& tensor) {
 
 }  // namespace
 
-Trainer::Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& directory,
-                 Progress& progress)
+Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress)
     : config_(resolved(std::move(config))),
       corpus_(corpus),
       directory_(directory),

@@ -13,13 +13,13 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/checkpoint.h"
-#include "train/config.h"
+#include "train/config/config.h"
 #include "train/model.h"
 #include "train/progress.h"
-#include "train/run_directory.h"
-#include "train/run_signals.h"
 #include "train/save_attempts.h"
-#include "train/time_limit.h"
+#include "train/storage/run_directory.h"
+#include "train/system/run_signals.h"
+#include "train/system/time_limit.h"
 #include "train/training_state.h"
 
 namespace tapestry {
@@ -41,7 +41,7 @@ class Trainer {
 
   /// The corpus must outlive the trainer; so must `directory` and `progress`.
   /// throws  DataError if an example of the corpus is longer than the model's positions.
-  Trainer(Config config, const ParallelCorpus& corpus, RunDirectory& directory, Progress& progress);
+  Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress);
 
   /// Takes up the run where `snapshot` left it. throws CheckpointError; nothing has changed then.
   void resume(const Snapshot& snapshot);
@@ -118,7 +118,7 @@ class Trainer {
   void write_files();
 
   Config config_;
-  const ParallelCorpus& corpus_;
+  const Corpus& corpus_;
   RunDirectory& directory_;
   Progress& progress_;
   Model model_;

@@ -23,8 +23,7 @@ struct FeatureMoments {
 /// seen     if not null, gets mean and biased variance; left alone if m is 0
 /// returns  (..., n)
 /// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
-/// ValueError
-///          if epsilon <= 0.
+///          ValueError if epsilon <= 0.
 ///
 /// With xh = (x - mean) / sqrt(variance + epsilon) and g = dL/dy, feature by feature over all m:
 /// dL/dx = gamma / sqrt(variance + epsilon) * (g - mean(g) - xh * mean(g * xh));

@@ -24,9 +24,8 @@ Tensor pack_padded(const Tensor& x, std::span<const std::int32_t> lengths);
 /// y        (the sum of lengths, each at most n, d)
 /// n        positions of every sentence, padding included
 /// returns  (batch, n, d)
-/// throws   ShapeError if y has not two axes or another number of vectors, ValueError if a length
-/// is
-///          negative.
+/// throws   ShapeError if y has not two axes or another number of vectors, ValueError if a
+///          length is negative.
 ///
 /// dL/dy = dL/dx without padding.
 Tensor pad_packed(const Tensor& y, std::span<const std::int32_t> lengths, std::size_t n);

@@ -29,8 +29,7 @@ struct ResidualAddOptions {
 /// dropped. With scales of 1 and no rows to drop this is `dropout_add`, to the bit.
 ///
 /// [1] Huang et al. 2016, "Deep Networks with Stochastic Depth"; here by row of the batch, and
-/// scaled
-///     in training instead of inference.
+///     scaled in training instead of inference.
 Tensor residual_add(const Tensor& residual, const Tensor& x, const ResidualAddOptions& options);
 
 }  // namespace tapestry

@@ -13,8 +13,7 @@ namespace tapestry {
 /// epsilon  > 0, inside the root
 /// returns  (..., n)
 /// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
-/// ValueError
-///          if epsilon <= 0.
+///          ValueError if epsilon <= 0.
 ///
 /// With r = 1 / sqrt(mean(x^2) + epsilon), xh = r x, g = dL/dy and h = g * gamma, row by row:
 /// dL/dx = r (h - xh * mean(h * xh)); dL/dgamma = sum of g * xh over all rows.

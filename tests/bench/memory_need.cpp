@@ -34,7 +34,7 @@ void run(const std::string& name, Config config) {
   RunDirectory directory(folder / "run");
   directory.create();
   Progress progress(nullptr, 0, config.train.steps);
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   const std::uint64_t before = bench::peak_memory();
 
   MemoryNeed need = need_of_model(config, corpus);

@@ -12,18 +12,18 @@ using namespace tapestry;
 namespace {
 
 /// Pairs with random lengths from 1 to 16 on each side.
-std::vector<SentencePair> random_pairs(std::size_t count) {
+std::vector<Example> random_pairs(std::size_t count) {
   RandomDraws random(1, DrawPurpose::training_example, 0);
-  std::vector<SentencePair> pairs(count);
-  for (SentencePair& pair : pairs) {
+  std::vector<Example> pairs(count);
+  for (Example& pair : pairs) {
     pair.source.resize(1 + random.below(16), first_word_id);
     pair.target.resize(1 + random.below(16), first_word_id);
   }
   return pairs;
 }
 
-std::vector<SentencePair> pairs_of_lengths(const std::vector<std::size_t>& lengths) {
-  std::vector<SentencePair> pairs;
+std::vector<Example> pairs_of_lengths(const std::vector<std::size_t>& lengths) {
+  std::vector<Example> pairs;
   for (const std::size_t length : lengths) pairs.push_back({std::vector<std::int32_t>(length), {}});
   return pairs;
 }
@@ -41,7 +41,7 @@ bool covers_all(const std::vector<BatchIndices>& batches, std::size_t count) {
 }
 
 /// Share of source positions that are padding.
-double padding(const std::vector<SentencePair>& pairs, const std::vector<BatchIndices>& batches) {
+double padding(const std::vector<Example>& pairs, const std::vector<BatchIndices>& batches) {
   double real = 0, padded = 0;
   for (const BatchIndices& batch : batches) {
     std::size_t longest = 0;
@@ -57,7 +57,7 @@ double padding(const std::vector<SentencePair>& pairs, const std::vector<BatchIn
 }  // namespace
 
 TEST_CASE("lengths are mixed where that is asked for, and each pair still comes once") {
-  const std::vector<SentencePair> pairs = random_pairs(1000);
+  const std::vector<Example> pairs = random_pairs(1000);
   const auto spread = [&](BatchLengths lengths) {
     BatchSchedule schedule(pairs, 10, 1, lengths);
     std::size_t sum = 0;
@@ -94,7 +94,7 @@ TEST_CASE("an epoch holds every pair once, in full batches but for one") {
 }
 
 TEST_CASE("the order is a function of seed and epoch alone") {
-  const std::vector<SentencePair> pairs = random_pairs(500);
+  const std::vector<Example> pairs = random_pairs(500);
   BatchSchedule walked(pairs, 8, 1), jumped(pairs, 8, 1), other_seed(pairs, 8, 2);
   const auto first = walked.epoch(0);
   const auto second = walked.epoch(1);
@@ -105,7 +105,7 @@ TEST_CASE("the order is a function of seed and epoch alone") {
 }
 
 TEST_CASE("pairs meet other pairs in other epochs") {
-  BatchSchedule schedule(std::vector<SentencePair>(100, SentencePair{{4}, {4}}), 10, 1);
+  BatchSchedule schedule(std::vector<Example>(100, Example{{4}, {4}}), 10, 1);
   const auto neighbours = [&](std::uint64_t epoch) {
     BatchIndices found;
     for (const BatchIndices& batch : schedule.epoch(epoch)) {
@@ -118,13 +118,13 @@ TEST_CASE("pairs meet other pairs in other epochs") {
 }
 
 TEST_CASE("batches have little padding") {
-  const std::vector<SentencePair> pairs = random_pairs(5000);
+  const std::vector<Example> pairs = random_pairs(5000);
   BatchSchedule schedule(pairs, 25, 1);
   CHECK(padding(pairs, schedule.epoch(0)) < 0.05);
 }
 
 TEST_CASE("batches come in no order of length") {
-  const std::vector<SentencePair> pairs = random_pairs(2000);
+  const std::vector<Example> pairs = random_pairs(2000);
   BatchSchedule schedule(pairs, 20, 1);
   int rises = 0;
   const std::vector<BatchIndices>& batches = schedule.epoch(0);

@@ -11,7 +11,7 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 using Sizes = std::vector<std::size_t>;
 
-const std::vector<SentencePair> pairs = {
+const std::vector<Example> pairs = {
     {{4, 5}, {6, 7, 8}},
     {{9}, {9}},
     {{4, 4, 4}, {}},
@@ -57,7 +57,7 @@ TEST_CASE("a pair may occur twice") {
 }
 
 TEST_CASE("to predict the next token, input and labels are a stretch shifted by one") {
-  const std::vector<SentencePair> stretches = {{.target = {5, 6, 7, 8}}, {.target = {8, 9}}};
+  const std::vector<Example> stretches = {{.target = {5, 6, 7, 8}}, {.target = {8, 9}}};
   const Batch batch = make_batch(stretches, Sizes{0, 1}, {.objective = Objective::next_token});
   CHECK(batch.target_length == 3);
   CHECK(batch.decoder_input == Ids{5, 6, 7,  //
@@ -73,8 +73,8 @@ TEST_CASE("to predict the next token, input and labels are a stretch shifted by 
 }
 
 TEST_CASE("masked sentences are padded, and what is hidden goes with the example, not the row") {
-  const std::vector<SentencePair> sentences = {{.target = {bos_id, 4, 5, 6, 7, eos_id}},
-                                               {.target = {bos_id, 8, eos_id}}};
+  const std::vector<Example> sentences = {{.target = {bos_id, 4, 5, 6, 7, eos_id}},
+                                          {.target = {bos_id, 8, eos_id}}};
   const BatchRules rules = {.objective = Objective::masked_tokens, .vocabulary = 9, .seed = 3};
   const Batch batch = make_batch(sentences, Sizes{1, 0}, rules);
   CHECK(batch.target_length == 6);
@@ -92,8 +92,8 @@ TEST_CASE("masked sentences are padded, and what is hidden goes with the example
 }
 
 TEST_CASE("a labelled sentence is read to its <eos>, and its label is the number of its class") {
-  const std::vector<SentencePair> examples = {{.source = {bos_id, 9, 8}, .target = {4}},
-                                              {.source = {bos_id}, .target = {6}}};
+  const std::vector<Example> examples = {{.source = {bos_id, 9, 8}, .target = {4}},
+                                         {.source = {bos_id}, .target = {6}}};
   const Batch batch = make_batch(examples, Sizes{0, 1}, {.objective = Objective::label});
   CHECK(batch.source == Ids{bos_id, 9, 8, eos_id,  //
                             bos_id, eos_id, pad_id, pad_id});
@@ -105,8 +105,8 @@ TEST_CASE("a labelled sentence is read to its <eos>, and its label is the number
 }
 
 TEST_CASE("labelled images stand side by side and have no tokens") {
-  const std::vector<SentencePair> images = {{.target = {5}, .pixels = {0.0F, 0.5F}},
-                                            {.target = {4}, .pixels = {1.0F, 0.25F}}};
+  const std::vector<Example> images = {{.target = {5}, .pixels = {0.0F, 0.5F}},
+                                       {.target = {4}, .pixels = {1.0F, 0.25F}}};
   Batch batch = make_batch(images, Sizes{1, 0, 1}, {.objective = Objective::label});
   CHECK(batch.pixels == std::vector<float>{1.0F, 0.25F, 0.0F, 0.5F, 1.0F, 0.25F});
   CHECK(batch.labels == Ids{0, 1, 0});
@@ -119,7 +119,7 @@ TEST_CASE("labelled images stand side by side and have no tokens") {
 }
 
 TEST_CASE("the longest side of an example is what its batch would have") {
-  const SentencePair pair = {{4, 5}, {6, 7, 8, 9}};
+  const Example pair = {{4, 5}, {6, 7, 8, 9}};
   CHECK(longest_side(pair, Objective::translation) == 5);
   CHECK(longest_side({{4, 5, 6, 7, 8}, {9}}, Objective::translation) == 6);
   CHECK(longest_side(pair, Objective::next_token) == 3);

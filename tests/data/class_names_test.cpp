@@ -39,3 +39,15 @@ TEST_CASE("a class has a name of one word that is no special symbol") {
     CHECK_FALSE(can_be_class(label));
   }
 }
+
+TEST_CASE("a label has the id of its class, or is refused with the classes that there are") {
+  const Vocabulary classes({"no", "yes"});
+  CHECK(class_id(classes, "yes", "a.csv:7") == first_word_id + 1);
+  CHECK(refusal([&] { class_id(classes, "maybe", "a.csv:7"); }) ==
+        "a.csv:7: found the label maybe, expected one of the classes no, yes");
+  std::vector<std::string> many;
+  for (int i = 0; i < 12; ++i) many.push_back(std::to_string(i));
+  CHECK(refusal([&] { class_id(Vocabulary(many), "", "x"); }) ==
+        "x: found the label , expected one of the classes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ... (12 in "
+        "all)");
+}

@@ -9,8 +9,8 @@ using namespace tapestry;
 
 namespace {
 
-ParallelCorpus small_corpus() {
-  ParallelCorpus corpus;
+Corpus small_corpus() {
+  Corpus corpus;
   corpus.train = {{{4, 5}, {5, 4}}, {{4}, {4}}};
   corpus.validation = {{{5}, {5}}};
   corpus.source_vocabulary = Vocabulary({"a", "b"});
@@ -21,37 +21,37 @@ ParallelCorpus small_corpus() {
 }  // namespace
 
 TEST_CASE("equal corpora have equal fingerprints, whatever their notes") {
-  ParallelCorpus other = small_corpus();
+  Corpus other = small_corpus();
   other.notes.push_back("train: 1 of 3 pairs left out: both lines are blank");
   CHECK(fingerprint_of(small_corpus()) == fingerprint_of(other));
 }
 
 TEST_CASE("every part of a corpus counts in its fingerprint") {
-  const std::vector<std::function<void(ParallelCorpus&)>> changes = {
-      [](ParallelCorpus& c) { c.train[0].source[1] = 4; },
-      [](ParallelCorpus& c) { c.train[0].target[1] = 5; },
-      [](ParallelCorpus& c) { std::swap(c.train[0], c.train[1]); },
-      [](ParallelCorpus& c) { c.validation.clear(); },
-      [](ParallelCorpus& c) { std::swap(c.validation, c.test); },
-      [](ParallelCorpus& c) {
+  const std::vector<std::function<void(Corpus&)>> changes = {
+      [](Corpus& c) { c.train[0].source[1] = 4; },
+      [](Corpus& c) { c.train[0].target[1] = 5; },
+      [](Corpus& c) { std::swap(c.train[0], c.train[1]); },
+      [](Corpus& c) { c.validation.clear(); },
+      [](Corpus& c) { std::swap(c.validation, c.test); },
+      [](Corpus& c) {
         c.source_vocabulary = Vocabulary({"a", "c"});
       },
-      [](ParallelCorpus& c) { c.target_vocabulary = Vocabulary({"a"}); },
+      [](Corpus& c) { c.target_vocabulary = Vocabulary({"a"}); },
   };
   for (const auto& change : changes) {
-    ParallelCorpus changed = small_corpus();
+    Corpus changed = small_corpus();
     change(changed);
     CHECK(fingerprint_of(changed) != fingerprint_of(small_corpus()));
   }
 }
 
 TEST_CASE("the pixels of images count in the fingerprint, and so do their borders") {
-  const auto fingerprint = [](std::vector<SentencePair> images) {
-    ParallelCorpus corpus;
+  const auto fingerprint = [](std::vector<Example> images) {
+    Corpus corpus;
     corpus.train = std::move(images);
     return fingerprint_of(corpus);
   };
-  const std::vector<SentencePair> images = {{.target = {4}, .pixels = {0.5F, 1.0F}}};
+  const std::vector<Example> images = {{.target = {4}, .pixels = {0.5F, 1.0F}}};
   CHECK(fingerprint(images) == fingerprint(images));
   CHECK(fingerprint(images) != fingerprint({{.target = {4}, .pixels = {1.0F, 0.5F}}}));
   CHECK(fingerprint(images) != fingerprint({{.target = {4}, .pixels = {0.5F}}}));
@@ -64,7 +64,7 @@ TEST_CASE("the pixels of images count in the fingerprint, and so do their border
 }
 
 TEST_CASE("the borders between sentences count in the fingerprint") {
-  ParallelCorpus a, b;
+  Corpus a, b;
   a.train = {{{4, 5}, {6}}};
   b.train = {{{4}, {5, 6}}};
   CHECK(fingerprint_of(a) != fingerprint_of(b));

@@ -13,7 +13,7 @@ using tapestry::testing::refusal;
 namespace {
 
 /// One number below 10000 as a sentence, translated to itself.
-SentencePair draw_number(RandomDraws& random) {
+Example draw_number(RandomDraws& random) {
   const std::vector<std::int32_t> source = {static_cast<std::int32_t>(random.below(10000))};
   return {source, source};
 }
@@ -26,8 +26,8 @@ DataOptions sizes(std::size_t train, std::size_t validation, std::size_t test) {
   return options;
 }
 
-ParallelCorpus draw(const DataOptions& options, const DrawPair& draw_pair = draw_number) {
-  ParallelCorpus corpus;
+Corpus draw(const DataOptions& options, const DrawPair& draw_pair = draw_number) {
+  Corpus corpus;
   draw_splits(options, draw_pair, corpus);
   return corpus;
 }
@@ -55,24 +55,24 @@ TEST_CASE("where a sentence belongs depends on its content and on the seed") {
 }
 
 TEST_CASE("every part gets as many pairs as asked, of its own split") {
-  const ParallelCorpus corpus = draw(sizes(500, 40, 30));
+  const Corpus corpus = draw(sizes(500, 40, 30));
   CHECK(corpus.train.size() == 500);
   CHECK(corpus.validation.size() == 40);
   CHECK(corpus.test.size() == 30);
-  for (const SentencePair& pair : corpus.train) CHECK(split_of(pair.source, 1) == Split::train);
-  for (const SentencePair& pair : corpus.test) CHECK(split_of(pair.source, 1) == Split::test);
-  for (const SentencePair& pair : corpus.validation) {
+  for (const Example& pair : corpus.train) CHECK(split_of(pair.source, 1) == Split::train);
+  for (const Example& pair : corpus.test) CHECK(split_of(pair.source, 1) == Split::test);
+  for (const Example& pair : corpus.validation) {
     CHECK(split_of(pair.source, 1) == Split::validation);
   }
 }
 
 TEST_CASE("a training pair does not depend on how many pairs are asked for") {
-  const ParallelCorpus small = draw(sizes(10, 0, 0)), large = draw(sizes(500, 40, 30));
+  const Corpus small = draw(sizes(10, 0, 0)), large = draw(sizes(500, 40, 30));
   for (std::size_t i = 0; i < small.train.size(); ++i) CHECK(small.train[i] == large.train[i]);
 }
 
 TEST_CASE("held-out parts may be left empty") {
-  const ParallelCorpus corpus = draw(sizes(1, 0, 0));
+  const Corpus corpus = draw(sizes(1, 0, 0));
   CHECK(corpus.train.size() == 1);
   CHECK(corpus.validation.empty());
   CHECK(corpus.test.empty());
@@ -91,6 +91,6 @@ TEST_CASE("asking for more held-out sentences than the task has is refused, not 
 TEST_CASE("a task that has held-out sentences only cannot be trained on") {
   std::int32_t held_out = 0;
   while (split_of(std::vector<std::int32_t>{held_out}, 1) == Split::train) ++held_out;
-  const auto always = [held_out](RandomDraws&) { return SentencePair{{held_out}, {held_out}}; };
+  const auto always = [held_out](RandomDraws&) { return Example{{held_out}, {held_out}}; };
   CHECK(contains(refusal([&] { draw(sizes(1, 0, 0), always); }), "data.train_size: "));
 }

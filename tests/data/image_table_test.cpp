@@ -26,7 +26,9 @@ struct ImageFolder {
   }
 
   void write(std::string_view text) const { folder.write("train.csv", text); }
-  ParallelCorpus load() const { return load_images(options, folder.path()); }
+  Corpus load(const Vocabulary* classes = nullptr) const {
+    return load_images(options, folder.path(), {}, classes);
+  }
   std::string name(const char* file = "train.csv") const { return (folder.path() / file).string(); }
 
   /// What is said of a file with these lines, without its name.
@@ -50,9 +52,9 @@ std::string counting(std::size_t count) {
   return text;
 }
 
-Pixels first_pixels(const std::vector<SentencePair>& images) {
+Pixels first_pixels(const std::vector<Example>& images) {
   Pixels pixels;
-  for (const SentencePair& image : images) pixels.push_back(image.pixels.front());
+  for (const Example& image : images) pixels.push_back(image.pixels.front());
   return pixels;
 }
 
@@ -67,10 +69,10 @@ struct CountingFolder : ImageFolder {
 }  // namespace
 
 TEST_CASE("an image a line: the pixels, of which the maximum becomes 1, and the label") {
-  const ParallelCorpus corpus = ImageFolder().load();
+  const Corpus corpus = ImageFolder().load();
   REQUIRE(corpus.train.size() == 2);
-  CHECK(corpus.train[0] == SentencePair{.target = {4}, .pixels = {0.0F, 1.0F}});
-  CHECK(corpus.train[1] == SentencePair{.target = {5}, .pixels = {0.2F, 0.4F}});
+  CHECK(corpus.train[0] == Example{.target = {4}, .pixels = {0.0F, 1.0F}});
+  CHECK(corpus.train[1] == Example{.target = {5}, .pixels = {0.2F, 0.4F}});
   CHECK(corpus.target_vocabulary == Vocabulary({"cat", "dog"}));
   CHECK(corpus.source_vocabulary == Vocabulary());
   CHECK(corpus.validation.empty());
@@ -81,7 +83,7 @@ TEST_CASE("pixels may be any finite numbers, with white space around them") {
   ImageFolder images;
   images.options.pixel_maximum = 0.5;
   images.write(" -1 ,\t2.5e-1\t, a \n1e-300,-0,b\n");
-  const ParallelCorpus corpus = images.load();
+  const Corpus corpus = images.load();
   CHECK(corpus.train[0].pixels == Pixels{-2.0F, 0.5F});
   CHECK(corpus.train[1].pixels == Pixels{0.0F, 0.0F});
 }
@@ -89,7 +91,7 @@ TEST_CASE("pixels may be any finite numbers, with white space around them") {
 TEST_CASE("classes are numbered by their size, whatever their order in the file") {
   ImageFolder images;
   images.write("0,0,10\n0,0,9\n0,0,2\n");
-  const ParallelCorpus corpus = images.load();
+  const Corpus corpus = images.load();
   CHECK(corpus.target_vocabulary == Vocabulary({"2", "9", "10"}));
   CHECK(corpus.train[0].target.front() == 6);
 }
@@ -178,7 +180,7 @@ TEST_CASE("held-out images are spread evenly over the file, those for testing ta
   CountingFolder images;
   images.options.test_size = 3;
   images.options.validation_size = 3;
-  const ParallelCorpus corpus = images.load();
+  const Corpus corpus = images.load();
   CHECK(first_pixels(corpus.test) == Pixels{3, 7, 11});
   CHECK(first_pixels(corpus.validation) == Pixels{2, 6, 10});
   CHECK(first_pixels(corpus.train) == Pixels{0, 1, 4, 5, 8, 9});
@@ -203,10 +205,10 @@ TEST_CASE("files for validation and testing are used whole, and nothing is held 
   images.folder.write("other.csv", "5,b\n6,b\n");
   images.options.validation_images = images.options.test_images = "other.csv";
   images.options.validation_size = images.options.test_size = 1000;
-  const ParallelCorpus corpus = images.load();
+  const Corpus corpus = images.load();
   CHECK(corpus.train.size() == 12);
   CHECK(corpus.validation.size() == 2);
-  CHECK(corpus.validation[0] == SentencePair{.target = {5}, .pixels = {5.0F}});
+  CHECK(corpus.validation[0] == Example{.target = {5}, .pixels = {5.0F}});
   CHECK(corpus.test == corpus.validation);
   REQUIRE(corpus.files.size() == 3);
   CHECK(corpus.files[0].key == "data.train_images");
@@ -215,10 +217,20 @@ TEST_CASE("files for validation and testing are used whole, and nothing is held 
   CHECK(corpus.files[2].bytes == 8);
 }
 
+TEST_CASE("classes that are given are kept, and no label may be another") {
+  const CountingFolder images;
+  const Vocabulary more({"b", "a", "c"}), less({"b", "c"});
+  CHECK(images.load(&more).target_vocabulary == more);
+  CHECK(images.load(&more).train.front().target == std::vector<std::int32_t>{more.id("a")});
+  CHECK(refusal([&] {
+          images.load(&less);
+        }).ends_with(": found the label a, expected one of the classes b, c"));
+}
+
 TEST_CASE("a held-out label that training lacks is refused with its place") {
   CountingFolder images;
   images.folder.write("other.csv", "x,y\n5,b\n6,c\n");
   images.options.validation_images = "other.csv";
   CHECK(refusal([&] { images.load(); }) ==
-        images.name("other.csv") + ":3: found the label c, which no training image has");
+        images.name("other.csv") + ":3: found the label c, expected one of the classes a, b");
 }

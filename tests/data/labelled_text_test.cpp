@@ -20,7 +20,7 @@ struct LabelFolder {
   }
 
   void write(std::string_view text) const { folder.write("train.txt", text); }
-  ParallelCorpus load(const FixedVocabularies* fixed = nullptr) const {
+  Corpus load(const FixedVocabularies* fixed = nullptr) const {
     return load_labelled_text(options, folder.path(), fixed);
   }
   std::string name(const char* file = "train.txt") const { return (folder.path() / file).string(); }
@@ -40,13 +40,13 @@ struct LabelFolder {
 }  // namespace
 
 TEST_CASE("a label, a tab and a sentence become <bos>, the words and the class") {
-  const ParallelCorpus corpus = LabelFolder().load();
+  const Corpus corpus = LabelFolder().load();
   CHECK(corpus.source_vocabulary == Vocabulary({".", "A", "day", "fine"}));
   CHECK(corpus.target_vocabulary == Vocabulary({"bad", "good"}));
   REQUIRE(corpus.train.size() == 3);
-  CHECK(corpus.train[0] == SentencePair{{bos_id, 5, 7, 6, 4}, {5}});
-  CHECK(corpus.train[1] == SentencePair{{bos_id, 5, 6, 4}, {4}});
-  CHECK(corpus.train[2] == SentencePair{{bos_id, 7}, {5}});
+  CHECK(corpus.train[0] == Example{{bos_id, 5, 7, 6, 4}, {5}});
+  CHECK(corpus.train[1] == Example{{bos_id, 5, 6, 4}, {4}});
+  CHECK(corpus.train[2] == Example{{bos_id, 7}, {5}});
   CHECK(corpus.validation.empty());
   CHECK(corpus.test.empty());
 }
@@ -62,7 +62,7 @@ TEST_CASE("a sentence may hold further tabs, which are white space, and other op
   text.options.lowercase = true;
   text.options.min_frequency = 2;
   text.write("x\tAh\tah \t oh\r\ny\tUh\r\n");
-  const ParallelCorpus corpus = text.load();
+  const Corpus corpus = text.load();
   CHECK(corpus.source_vocabulary == Vocabulary({"ah"}));
   CHECK(corpus.train[0].source == std::vector<std::int32_t>{bos_id, 4, 4, unk_id});
 }
@@ -71,9 +71,9 @@ TEST_CASE("held-out sentences have the words and classes of training") {
   LabelFolder text;
   text.folder.write("other.txt", "bad\tA bad day\n");
   text.options.validation_text = text.options.test_text = "other.txt";
-  const ParallelCorpus corpus = text.load();
+  const Corpus corpus = text.load();
   REQUIRE(corpus.validation.size() == 1);
-  CHECK(corpus.validation[0] == SentencePair{{bos_id, 5, unk_id, 6}, {4}});
+  CHECK(corpus.validation[0] == Example{{bos_id, 5, unk_id, 6}, {4}});
   CHECK(corpus.test == corpus.validation);
   REQUIRE(corpus.files.size() == 3);
   CHECK(corpus.files[0].key == "data.train_text");
@@ -83,7 +83,7 @@ TEST_CASE("held-out sentences have the words and classes of training") {
 
 TEST_CASE("words may be given, classes are those of the training file in any case") {
   const FixedVocabularies fixed = {Vocabulary({"day", "night"}), std::nullopt};
-  const ParallelCorpus corpus = LabelFolder().load(&fixed);
+  const Corpus corpus = LabelFolder().load(&fixed);
   CHECK(corpus.source_vocabulary == fixed.source);
   CHECK(corpus.target_vocabulary == Vocabulary({"bad", "good"}));
   CHECK(corpus.train[1].source == std::vector<std::int32_t>{bos_id, unk_id, 4, unk_id});
@@ -120,7 +120,20 @@ TEST_CASE("a held-out label that training lacks is refused with its place") {
   text.folder.write("other.txt", "\nfair\tA day\n");
   text.options.test_text = "other.txt";
   CHECK(refusal([&] { text.load(); }) ==
-        text.name("other.txt") + ":2: found the label fair, which no training example has");
+        text.name("other.txt") + ":2: found the label fair, expected one of the classes bad, good");
+}
+
+TEST_CASE("classes that are given are kept, and no label may be another") {
+  const FixedVocabularies more = {Vocabulary({"day"}), Vocabulary({"good", "bad", "fair"})};
+  const Corpus corpus = LabelFolder().load(&more);
+  CHECK(corpus.target_vocabulary == *more.target);
+  CHECK(corpus.train.front().target == std::vector<std::int32_t>{more.target->id("good")});
+
+  const LabelFolder text;
+  const FixedVocabularies less = {Vocabulary({"day"}), Vocabulary({"good", "fair"})};
+  CHECK(refusal([&] {
+          text.load(&less);
+        }).ends_with(": found the label bad, expected one of the classes good, fair"));
 }
 
 TEST_CASE("a frequency that no word of labelled text reaches is refused") {

@@ -21,7 +21,7 @@ DataOptions small(TaskKind task) {
   return options;
 }
 
-std::string first_source(const ParallelCorpus& corpus, const DataOptions& options) {
+std::string first_source(const Corpus& corpus, const DataOptions& options) {
   const TextCodec codec(options, corpus.source_vocabulary, corpus.target_vocabulary);
   return codec.decode_source(corpus.train[0].source);
 }
@@ -32,7 +32,7 @@ TEST_CASE("each generated task gives its own corpus, with its fingerprint") {
   std::set<std::uint64_t> fingerprints;
   for (const TaskKind task :
        {TaskKind::copy, TaskKind::reverse, TaskKind::sort, TaskKind::toy_translation}) {
-    const ParallelCorpus corpus = load_corpus(small(task), ".");
+    const Corpus corpus = load_corpus(small(task), ".");
     CHECK(corpus.train.size() == 50);
     CHECK(corpus.files.empty());
     CHECK(corpus.fingerprint == fingerprint_of(corpus));
@@ -48,14 +48,14 @@ TEST_CASE("text files are found from the base") {
   DataOptions options = small(TaskKind::parallel_text);
   options.train_source = options.validation_source = "a.txt";
   options.train_target = options.validation_target = "b.txt";
-  const ParallelCorpus corpus = load_corpus(options, folder.path());
+  const Corpus corpus = load_corpus(options, folder.path());
   CHECK(first_source(corpus, options) == "ja");
   CHECK(corpus.fingerprint == fingerprint_of(corpus));
 }
 
 TEST_CASE("a generated task has the vocabularies that are given, or is refused") {
   DataOptions options = small(TaskKind::copy);
-  const ParallelCorpus corpus = load_corpus(options, ".");
+  const Corpus corpus = load_corpus(options, ".");
   const FixedVocabularies fixed = {corpus.source_vocabulary, corpus.target_vocabulary};
   CHECK(load_corpus(options, ".", &fixed).fingerprint == corpus.fingerprint);
   options.num_symbols = 21;
@@ -63,7 +63,7 @@ TEST_CASE("a generated task has the vocabularies that are given, or is refused")
         "data.task: the task has vocabularies of 25 and 25 entries, expected the 24 and 24 that "
         "the model knows");
   options = small(TaskKind::toy_translation);
-  const ParallelCorpus translation = load_corpus(options, ".");
+  const Corpus translation = load_corpus(options, ".");
   const FixedVocabularies half = {translation.source_vocabulary, corpus.target_vocabulary};
   CHECK(tapestry::testing::contains(
       tapestry::testing::refusal([&] { load_corpus(options, ".", &half); }),
@@ -72,9 +72,9 @@ TEST_CASE("a generated task has the vocabularies that are given, or is refused")
 
 TEST_CASE("a codec brings the lines of a generated corpus back to the same ids") {
   const DataOptions options = small(TaskKind::toy_translation);
-  const ParallelCorpus corpus = load_corpus(options, ".");
+  const Corpus corpus = load_corpus(options, ".");
   const TextCodec codec(options, corpus.source_vocabulary, corpus.target_vocabulary);
-  for (const SentencePair& pair : corpus.train) {
+  for (const Example& pair : corpus.train) {
     CHECK(codec.encode_source(codec.decode_source(pair.source)) == pair.source);
     CHECK(codec.encode_target(codec.decode_target(pair.target)) == pair.target);
   }

@@ -30,7 +30,7 @@ struct TextFolder {
     options.validation_target = "valid.en";
   }
 
-  ParallelCorpus load() const { return load_parallel_text(options, folder.path()); }
+  Corpus load() const { return load_parallel_text(options, folder.path()); }
   std::string name(const char* file) const { return (folder.path() / file).string(); }
   std::string message() const {
     return refusal([this] { load(); });
@@ -43,19 +43,19 @@ struct TextFolder {
 }  // namespace
 
 TEST_CASE("pairs are read, split into tokens and numbered by the training text") {
-  const ParallelCorpus corpus = TextFolder().load();
+  const Corpus corpus = TextFolder().load();
   CHECK(corpus.source_vocabulary == Vocabulary({".", "ein", "Hund", "Kind"}));
   CHECK(corpus.target_vocabulary == Vocabulary({".", "a", "child", "dog"}));
   REQUIRE(corpus.train.size() == 2);
-  CHECK(corpus.train[0] == SentencePair{{5, 6, 4}, {5, 7, 4}});
-  CHECK(corpus.train[1] == SentencePair{{5, 7, 4}, {5, 6, 4}});
+  CHECK(corpus.train[0] == Example{{5, 6, 4}, {5, 7, 4}});
+  CHECK(corpus.train[1] == Example{{5, 7, 4}, {5, 6, 4}});
   CHECK(corpus.notes.empty());
 }
 
 TEST_CASE("words of the held-out text are unknown unless training has them") {
-  const ParallelCorpus corpus = TextFolder().load();
+  const Corpus corpus = TextFolder().load();
   REQUIRE(corpus.validation.size() == 1);
-  CHECK(corpus.validation[0] == SentencePair{{5, unk_id, 4}, {5, unk_id, 4}});
+  CHECK(corpus.validation[0] == Example{{5, unk_id, 4}, {5, unk_id, 4}});
 }
 
 TEST_CASE("there is a test set when its files are named") {
@@ -92,7 +92,7 @@ TEST_CASE("rare words and words beyond the limit are unknown") {
 TEST_CASE("a shared vocabulary is made of both sides") {
   TextFolder text;
   text.options.shared_vocabulary = true;
-  const ParallelCorpus corpus = text.load();
+  const Corpus corpus = text.load();
   CHECK(corpus.source_vocabulary == Vocabulary({".", "a", "ein", "Hund", "Kind", "child", "dog"}));
   CHECK(corpus.target_vocabulary == corpus.source_vocabulary);
 }
@@ -102,7 +102,7 @@ TEST_CASE("long pairs are left out of training and of the vocabulary, and noted"
   text.options.max_tokens = 3;
   CHECK(text.load().notes.empty());
   text.folder.write("train.en", "a dog .\na very small child.\n");
-  const ParallelCorpus corpus = text.load();
+  const Corpus corpus = text.load();
   CHECK(corpus.train.size() == 1);
   CHECK(corpus.source_vocabulary.id("Kind") == unk_id);
   CHECK(corpus.notes ==
@@ -126,7 +126,7 @@ TEST_CASE("pairs of blank lines are left out and noted") {
   TextFolder text;
   text.folder.write("train.de", "ein Hund .\n\n \nein Kind.\n");
   text.folder.write("train.en", "a dog .\n\u00A0\n\na child.\n");
-  const ParallelCorpus corpus = text.load();
+  const Corpus corpus = text.load();
   CHECK(corpus.train == TextFolder().load().train);
   CHECK(corpus.notes ==
         std::vector<std::string>{"train: 2 of 4 pairs left out: both lines are blank"});
@@ -208,11 +208,11 @@ TEST_CASE("text is encoded with vocabularies that are given, and other words are
   TextFolder text;
   text.options.min_frequency = 3;  // which no word reaches
   const FixedVocabularies fixed = {Vocabulary({"Haus", "ein"}), Vocabulary({"a", "house"})};
-  const ParallelCorpus corpus = load_parallel_text(text.options, text.folder.path(), &fixed);
+  const Corpus corpus = load_parallel_text(text.options, text.folder.path(), &fixed);
   CHECK(corpus.source_vocabulary == fixed.source);
   CHECK(corpus.target_vocabulary == fixed.target);
-  CHECK(corpus.train[0] == SentencePair{{5, unk_id, unk_id}, {4, unk_id, unk_id}});
-  CHECK(corpus.validation[0] == SentencePair{{5, 4, unk_id}, {4, 5, unk_id}});
+  CHECK(corpus.train[0] == Example{{5, unk_id, unk_id}, {4, unk_id, unk_id}});
+  CHECK(corpus.validation[0] == Example{{5, 4, unk_id}, {4, 5, unk_id}});
 }
 
 TEST_CASE("Windows files with byte order marks load like others") {

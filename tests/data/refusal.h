@@ -6,8 +6,11 @@
 #include <string_view>
 
 #include "data/error.h"
+#include "tests/support/contains.h"
 
 namespace tapestry::testing {
+
+using test::contains;
 
 /// The text of the DataError that `action` throws; fails the test if it throws none or one without
 /// a hint.
@@ -21,10 +24,6 @@ std::string refusal(Action action) {
   }
   FAIL("expected a DataError");
   return {};
-}
-
-inline bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 }  // namespace tapestry::testing

@@ -25,7 +25,7 @@ struct StreamFolder {
   void write(std::string_view text, const char* file = "train.txt") const {
     folder.write(file, text);
   }
-  ParallelCorpus load(const FixedVocabularies* fixed = nullptr) const {
+  Corpus load(const FixedVocabularies* fixed = nullptr) const {
     return load_text_stream(options, folder.path(), fixed);
   }
   std::string name(const char* file = "train.txt") const { return (folder.path() / file).string(); }
@@ -34,9 +34,9 @@ struct StreamFolder {
   }
 
   /// The text of all tokens of a part, each once.
-  std::string text_of(const ParallelCorpus& corpus, const std::vector<SentencePair>& part) const {
+  std::string text_of(const Corpus& corpus, const std::vector<Example>& part) const {
     Ids ids;
-    for (const SentencePair& stretch : part) {
+    for (const Example& stretch : part) {
       ids.insert(ids.end(), stretch.target.begin() + (ids.empty() ? 0 : 1), stretch.target.end());
     }
     return TextCodec(options, corpus.source_vocabulary, corpus.target_vocabulary)
@@ -51,14 +51,14 @@ struct StreamFolder {
 
 TEST_CASE("a text is cut into stretches, each of which begins with the last token before") {
   const StreamFolder text("abcabca\nb\n");
-  const ParallelCorpus corpus = text.load();
+  const Corpus corpus = text.load();
   // By falling frequency; the line end, which occurs as often as c, is spelled <newline>.
   CHECK(corpus.target_vocabulary == Vocabulary({"a", "b", "<newline>", "c"}));
   CHECK(corpus.source_vocabulary == corpus.target_vocabulary);
   REQUIRE(corpus.train.size() == 3);
-  CHECK(corpus.train[0] == SentencePair{.target = {4, 5, 7, 4, 5}});
-  CHECK(corpus.train[1] == SentencePair{.target = {5, 7, 4, 6, 5}});
-  CHECK(corpus.train[2] == SentencePair{.target = {5, 6}});
+  CHECK(corpus.train[0] == Example{.target = {4, 5, 7, 4, 5}});
+  CHECK(corpus.train[1] == Example{.target = {5, 7, 4, 6, 5}});
+  CHECK(corpus.train[2] == Example{.target = {5, 6}});
 }
 
 TEST_CASE("whatever the context, every token but the first is predicted once") {
@@ -66,7 +66,7 @@ TEST_CASE("whatever the context, every token but the first is predicted once") {
   for (std::size_t context = 1; context <= 21; ++context) {
     CAPTURE(context);
     text.options.context = context;
-    const ParallelCorpus corpus = text.load();
+    const Corpus corpus = text.load();
     std::size_t predicted = 0;
     for (std::size_t i = 0; i < corpus.train.size(); ++i) {
       const Ids& stretch = corpus.train[i].target;
@@ -93,7 +93,7 @@ TEST_CASE("text by words has punctuation and line ends as tokens") {
   StreamFolder text("Oh, oh!\noh\n");
   text.options.unit = TextUnit::word;
   text.options.lowercase = true;
-  const ParallelCorpus corpus = text.load();
+  const Corpus corpus = text.load();
   CHECK(corpus.target_vocabulary == Vocabulary({"oh", "<newline>", "!", ","}));
   CHECK(corpus.train[0].target == Ids{4, 7, 4, 6, 5});
 }
@@ -101,7 +101,7 @@ TEST_CASE("text by words has punctuation and line ends as tokens") {
 TEST_CASE("the last lines are held out, by their share of the text, and lend no words") {
   StreamFolder text("aaaa\nbbbb\ncccc\ndddd\n");
   text.options.validation_share = 0.25;
-  ParallelCorpus corpus = text.load();
+  Corpus corpus = text.load();
   CHECK(text.text_of(corpus, corpus.train) == "aaaa\nbbbb\ncccc\n");
   CHECK(corpus.target_vocabulary.id("d") == unk_id);
   REQUIRE(corpus.validation.size() == 1);
@@ -118,7 +118,7 @@ TEST_CASE("the last lines are held out, by their share of the text, and lend no 
 
 TEST_CASE("nothing is held out where the share is 0") {
   const StreamFolder text("ab\n");
-  const ParallelCorpus corpus = text.load();
+  const Corpus corpus = text.load();
   CHECK(corpus.validation.empty());
   CHECK(text.text_of(corpus, corpus.train) == "ab\n");
 }
@@ -130,7 +130,7 @@ TEST_CASE("files for validation and testing leave the training text whole") {
   text.options.validation_text = "valid.txt";
   text.options.test_text = "test.txt";
   text.options.validation_share = 0.5;
-  const ParallelCorpus corpus = text.load();
+  const Corpus corpus = text.load();
   CHECK(text.text_of(corpus, corpus.train) == "abc\ncba\n");
   CHECK(text.text_of(corpus, corpus.validation) == "cc\n");
   CHECK(text.text_of(corpus, corpus.test) == "\uFFFDa\n");
@@ -145,7 +145,7 @@ TEST_CASE("a text is encoded with the vocabulary that is given") {
   const StreamFolder text("abz\n");
   const Vocabulary known({"z", "<newline>", "a"});
   const FixedVocabularies fixed = {known, known};
-  const ParallelCorpus corpus = text.load(&fixed);
+  const Corpus corpus = text.load(&fixed);
   CHECK(corpus.target_vocabulary == known);
   CHECK(corpus.source_vocabulary == known);
   CHECK(corpus.train[0].target == Ids{6, unk_id, 4, 5});

@@ -28,10 +28,10 @@ DataOptions sizes(TaskKind task) {
   return options;
 }
 
-ParallelCorpus sentences() { return make_toy_sentences(sizes(TaskKind::toy_sentences)); }
-ParallelCorpus agreement() { return make_toy_agreement(sizes(TaskKind::toy_agreement)); }
+Corpus sentences() { return make_toy_sentences(sizes(TaskKind::toy_sentences)); }
+Corpus agreement() { return make_toy_agreement(sizes(TaskKind::toy_agreement)); }
 
-Tokens words_of(const Ids& ids, const ParallelCorpus& corpus) {
+Tokens words_of(const Ids& ids, const Corpus& corpus) {
   return corpus.source_vocabulary.decode(ids);
 }
 
@@ -81,13 +81,13 @@ Subject subject_of(const Tokens& words) {
   return subject;
 }
 
-std::set<Ids> different(const std::vector<SentencePair>& examples, Ids SentencePair::*side) {
+std::set<Ids> different(const std::vector<Example>& examples, Ids Example::*side) {
   std::set<Ids> all;
-  for (const SentencePair& example : examples) all.insert(example.*side);
+  for (const Example& example : examples) all.insert(example.*side);
   return all;
 }
 
-void check_held_out(const ParallelCorpus& corpus, Ids SentencePair::*side) {
+void check_held_out(const Corpus& corpus, Ids Example::*side) {
   const std::array parts = {different(corpus.train, side), different(corpus.validation, side),
                             different(corpus.test, side)};
   CHECK(parts[1].size() == 100);
@@ -103,13 +103,13 @@ void check_held_out(const ParallelCorpus& corpus, Ids SentencePair::*side) {
 }  // namespace
 
 TEST_CASE("toy sentences stand between <bos> and <eos> and have words of the toy language alone") {
-  const ParallelCorpus corpus = sentences();
+  const Corpus corpus = sentences();
   REQUIRE(corpus.train.size() == 2000);
   CHECK(corpus.source_vocabulary == corpus.target_vocabulary);
   const Tokens words = french_words();
   CHECK(corpus.source_vocabulary.size() ==
         std::set(words.begin(), words.end()).size() + first_word_id);
-  for (const SentencePair& example : corpus.train) {
+  for (const Example& example : corpus.train) {
     CHECK(example.source.empty());
     REQUIRE(example.target.size() >= 5);
     CHECK(example.target.front() == bos_id);
@@ -120,15 +120,15 @@ TEST_CASE("toy sentences stand between <bos> and <eos> and have words of the toy
 }
 
 TEST_CASE("held-out toy sentences occur neither twice nor in training") {
-  check_held_out(sentences(), &SentencePair::target);
-  check_held_out(agreement(), &SentencePair::source);
+  check_held_out(sentences(), &Example::target);
+  check_held_out(agreement(), &Example::source);
 }
 
 TEST_CASE("in a right sentence the words around the subject agree with it, in a wrong one none") {
-  const ParallelCorpus corpus = agreement();
+  const Corpus corpus = agreement();
   CHECK(corpus.target_vocabulary == Vocabulary({"right", "wrong"}));
   for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test}) {
-    for (const SentencePair& example : *part) {
+    for (const Example& example : *part) {
       CHECK(example.source.front() == bos_id);
       const Tokens words = words_of(example.source, corpus);
       REQUIRE(words.size() + 1 == example.source.size());
@@ -142,16 +142,16 @@ TEST_CASE("in a right sentence the words around the subject agree with it, in a 
 }
 
 TEST_CASE("about half of the sentences are right") {
-  const ParallelCorpus corpus = agreement();
-  const auto right = std::ranges::count(corpus.train, Ids{4}, &SentencePair::target);
+  const Corpus corpus = agreement();
+  const auto right = std::ranges::count(corpus.train, Ids{4}, &Example::target);
   // Standard deviation 22.
   CHECK(std::abs(right - 1000) < 110);
 }
 
 TEST_CASE("both genders are right and wrong, so that no word alone tells the class") {
   std::set<std::pair<Gender, std::int32_t>> seen;
-  const ParallelCorpus corpus = agreement();
-  for (const SentencePair& example : corpus.train) {
+  const Corpus corpus = agreement();
+  for (const Example& example : corpus.train) {
     seen.emplace(subject_of(words_of(example.source, corpus)).noun, example.target[0]);
   }
   CHECK(seen.size() == 4);
@@ -164,7 +164,7 @@ TEST_CASE("the words of sentences and of agreement are the same") {
 TEST_CASE("the seed decides the sentences, and more of them begin alike") {
   for (const auto make : {make_toy_sentences, make_toy_agreement}) {
     DataOptions options = sizes(TaskKind::toy_sentences);
-    const ParallelCorpus first = make(options);
+    const Corpus first = make(options);
     CHECK(make(options).train == first.train);
     options.train_size = 2100;
     CHECK(std::equal(first.train.begin(), first.train.end(), make(options).train.begin()));

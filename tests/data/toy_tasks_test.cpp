@@ -25,9 +25,9 @@ DataOptions small_options(TaskKind task) {
   return options;
 }
 
-std::set<Sequence> sources(const std::vector<SentencePair>& pairs) {
+std::set<Sequence> sources(const std::vector<Example>& pairs) {
   std::set<Sequence> result;
-  for (const SentencePair& pair : pairs) result.insert(pair.source);
+  for (const Example& pair : pairs) result.insert(pair.source);
   return result;
 }
 
@@ -46,19 +46,19 @@ TEST_CASE("up to 26 symbols are letters, more are numbered") {
 }
 
 TEST_CASE("copy repeats the source") {
-  for (const SentencePair& pair : make_toy_corpus(small_options(TaskKind::copy)).train) {
+  for (const Example& pair : make_toy_corpus(small_options(TaskKind::copy)).train) {
     CHECK(pair.target == pair.source);
   }
 }
 
 TEST_CASE("reverse turns the source round") {
-  for (const SentencePair& pair : make_toy_corpus(small_options(TaskKind::reverse)).train) {
+  for (const Example& pair : make_toy_corpus(small_options(TaskKind::reverse)).train) {
     CHECK(pair.target == Sequence(pair.source.rbegin(), pair.source.rend()));
   }
 }
 
 TEST_CASE("sort puts the symbols of the source in order, repeated ones included") {
-  for (const SentencePair& pair : make_toy_corpus(small_options(TaskKind::sort)).train) {
+  for (const Example& pair : make_toy_corpus(small_options(TaskKind::sort)).train) {
     CHECK(std::is_sorted(pair.target.begin(), pair.target.end()));
     CHECK(std::is_permutation(pair.target.begin(), pair.target.end(), pair.source.begin(),
                               pair.source.end()));
@@ -74,7 +74,7 @@ TEST_CASE("lengths and symbols are uniform over their whole ranges") {
   std::array<int, 4> lengths{};
   std::array<int, 5> symbols{};
   int total = 0;
-  for (const SentencePair& pair : make_toy_corpus(options).train) {
+  for (const Example& pair : make_toy_corpus(options).train) {
     ++lengths.at(pair.source.size() - 6);
     for (const std::int32_t id : pair.source) ++symbols.at(static_cast<std::size_t>(id - 4));
     total += static_cast<int>(pair.source.size());
@@ -87,7 +87,7 @@ TEST_CASE("lengths and symbols are uniform over their whole ranges") {
 TEST_CASE("with the default sizes no held-out sequence occurs twice or in training") {
   const DataOptions options;
   REQUIRE(options.train_size == 20000);
-  const ParallelCorpus corpus = make_toy_corpus(options);
+  const Corpus corpus = make_toy_corpus(options);
   REQUIRE(corpus.train.size() == 20000);
   const std::set<Sequence> train = sources(corpus.train);
   const std::set<Sequence> validation = sources(corpus.validation);
@@ -100,9 +100,9 @@ TEST_CASE("with the default sizes no held-out sequence occurs twice or in traini
 }
 
 TEST_CASE("with the default sizes training has every length and nearly every single symbol") {
-  const ParallelCorpus corpus = make_toy_corpus(DataOptions{});
+  const Corpus corpus = make_toy_corpus(DataOptions{});
   std::array<int, 17> lengths{};
-  for (const SentencePair& pair : corpus.train) ++lengths.at(pair.source.size());
+  for (const Example& pair : corpus.train) ++lengths.at(pair.source.size());
   for (std::size_t length = 1; length <= 16; ++length) CHECK(lengths[length] > 1000);
   const std::set<Sequence> train = sources(corpus.train);
   const auto singles =
@@ -112,7 +112,7 @@ TEST_CASE("with the default sizes training has every length and nearly every sin
 
 TEST_CASE("the seed decides the corpus, and a longer corpus begins like a shorter one") {
   DataOptions options = small_options(TaskKind::copy);
-  const ParallelCorpus first = make_toy_corpus(options);
+  const Corpus first = make_toy_corpus(options);
   CHECK(make_toy_corpus(options).train == first.train);
   CHECK(make_toy_corpus(options).test == first.test);
   options.train_size = 300;

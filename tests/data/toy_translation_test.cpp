@@ -23,7 +23,7 @@ std::size_t position(const Tokens& tokens, std::string_view word) {
   return static_cast<std::size_t>(std::find(tokens.begin(), tokens.end(), word) - tokens.begin());
 }
 
-ParallelCorpus small_corpus(std::uint64_t seed = 1) {
+Corpus small_corpus(std::uint64_t seed = 1) {
   DataOptions options;
   options.task = TaskKind::toy_translation;
   options.train_size = 2000;
@@ -107,22 +107,22 @@ TEST_CASE("word order has to be learned: adjectives change sides in many sentenc
 }
 
 TEST_CASE("every word of the corpus is in its vocabulary") {
-  const ParallelCorpus corpus = small_corpus();
+  const Corpus corpus = small_corpus();
   CHECK(corpus.train.size() == 2000);
   CHECK(corpus.source_vocabulary.size() > 150);
   CHECK(corpus.target_vocabulary.size() > 100);
-  for (const SentencePair& pair : corpus.train) {
+  for (const Example& pair : corpus.train) {
     for (const std::int32_t id : pair.source) CHECK(id >= first_word_id);
     for (const std::int32_t id : pair.target) CHECK(id >= first_word_id);
   }
 }
 
 TEST_CASE("held-out sentences are different from each other and from all training sentences") {
-  const ParallelCorpus corpus = small_corpus();
+  const Corpus corpus = small_corpus();
   std::set<std::vector<std::int32_t>> train, held_out;
-  for (const SentencePair& pair : corpus.train) train.insert(pair.source);
+  for (const Example& pair : corpus.train) train.insert(pair.source);
   for (const auto* part : {&corpus.validation, &corpus.test}) {
-    for (const SentencePair& pair : *part) {
+    for (const Example& pair : *part) {
       CHECK(held_out.insert(pair.source).second);
       CHECK_FALSE(train.contains(pair.source));
     }

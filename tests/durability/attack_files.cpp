@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "tests/train/hdf5_files.h"
-#include "train/checkpoint_envelope.h"
-#include "train/checkpoint_table.h"
+#include "train/storage/checkpoint_envelope.h"
+#include "train/storage/checkpoint_table.h"
 
 namespace tapestry::test {
 namespace {

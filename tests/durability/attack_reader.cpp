@@ -10,9 +10,9 @@
 #include "tests/durability/attack_files.h"
 #include "tests/durability/memory_file.h"
 #include "tests/train/hdf5_files.h"
-#include "train/checkpoint_file.h"
-#include "train/durable_file.h"
 #include "train/error.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/storage/durable_file.h"
 
 /// The reader that attack_trace.sh watches:
 ///

@@ -18,9 +18,9 @@
 #include "tests/durability/mutation.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint.h"
-#include "train/checkpoint_envelope.h"
-#include "train/checkpoint_table.h"
 #include "train/error.h"
+#include "train/storage/checkpoint_envelope.h"
+#include "train/storage/checkpoint_table.h"
 
 /// Damages the bytes of a checkpoint at random and reads what comes out: with its digests as they
 /// were, when each mutant must be refused, and with digests that fit, when it must be refused or be
@@ -134,7 +134,7 @@ class Target {
 
   Bytes original_, other_;
   Config config_;
-  ParallelCorpus corpus_;
+  Corpus corpus_;
   Model model_;
   std::unique_ptr<Optimizer> optimizer_;
   TrainingState state_;

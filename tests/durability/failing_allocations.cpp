@@ -45,7 +45,7 @@ constexpr unsigned max_seconds = 20;
 /// What is left of the run at the end of three steps, of which an attempt has the first two.
 struct Scene {
   Config config;
-  ParallelCorpus corpus;
+  Corpus corpus;
   test::TinyRun start;
   std::filesystem::path run_path = start.directory().path();
   Bytes second, third;

@@ -7,8 +7,8 @@
 #include <array>
 #include <cstring>
 
-#include "train/checkpoint_envelope.h"
-#include "train/checkpoint_table.h"
+#include "train/storage/checkpoint_envelope.h"
+#include "train/storage/checkpoint_table.h"
 
 namespace tapestry::test {
 namespace {

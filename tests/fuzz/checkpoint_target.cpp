@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_target.h"
-#include "train/checkpoint_envelope.h"
-#include "train/checkpoint_file.h"
-#include "train/checkpoint_table.h"
 #include "train/error.h"
+#include "train/storage/checkpoint_envelope.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/storage/checkpoint_table.h"
 
 using namespace tapestry;
 

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_target.h"
-#include "train/config.h"
-#include "train/config_error.h"
-#include "train/config_listing.h"
+#include "train/config/config.h"
+#include "train/config/error.h"
+#include "train/config/listing.h"
 
 using namespace tapestry;
 

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 build=.build/fuzz-coverage
 .ci/packages.sh clang llvm
-targets=(checkpoint config images labels metrics text vocabulary)
+targets=(arrays checkpoint config images labels metrics text vocabulary)
 
 cmake --preset fuzz -B "$build" -DTAPESTRY_SANITIZE=fuzzer-no-link \
   -DCMAKE_CXX_FLAGS='-Wno-unknown-warning-option -fprofile-instr-generate -fcoverage-mapping' >/dev/null
@@ -24,7 +24,7 @@ done
 llvm-profdata merge -o "$build/all.profdata" "${profiles[@]}"
 
 # Readers alone, without what the targets only link with.
-others='(tests|autograd|layers)/|\.h$|/(hdf5_.*|durable_file|file_system|config_file|config_listing)\.cpp$'
+others='(tests|autograd|layers)/|\.h$|/(hdf5_.*|durable_file|file_system|config/file|config/listing)\.cpp$'
 # The first program is an argument of its own kind.
 measured=("${programs[0]}" "${programs[@]/#/-object=}" -instr-profile="$build/all.profdata"
   -ignore-filename-regex="$others")

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t pixels = 2;
 
-void require_images(const ParallelCorpus& corpus) {
-  for (const SentencePair& image : corpus.train) {
+void require_images(const Corpus& corpus) {
+  for (const Example& image : corpus.train) {
     fuzz::require(image.source.empty(), "an image has no words");
     fuzz::require(image.pixels.size() == pixels, "an image has all of its pixels");
     fuzz::require(std::ranges::all_of(image.pixels, [](float x) { return std::isfinite(x); }),
@@ -45,7 +45,7 @@ void tapestry::fuzz::feed(std::string_view bytes) try {
   options.image_width = pixels;
   options.pixel_maximum = 16;
   options.validation_size = options.test_size = 0;
-  const ParallelCorpus corpus = load_images(options, "/");
+  const Corpus corpus = load_images(options, "/");
   require_images(corpus);
   require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
   const std::size_t lines = lines_with_something(file.path());

@@ -12,7 +12,7 @@ using namespace tapestry;
 
 namespace {
 
-void require_sentence(const SentencePair& example, const ParallelCorpus& corpus) {
+void require_sentence(const Example& example, const Corpus& corpus) {
   fuzz::require(example.source.size() >= 2 && example.source.front() == bos_id,
                 "a sentence is <bos> and a word or more");
   fuzz::require(std::all_of(example.source.begin() + 1, example.source.end(),
@@ -31,8 +31,8 @@ void tapestry::fuzz::feed(std::string_view bytes) try {
   DataOptions options;
   options.task = TaskKind::labelled_text;
   options.train_text = file.path();
-  const ParallelCorpus corpus = load_labelled_text(options, "/", nullptr);
-  for (const SentencePair& example : corpus.train) require_sentence(example, corpus);
+  const Corpus corpus = load_labelled_text(options, "/", nullptr);
+  for (const Example& example : corpus.train) require_sentence(example, corpus);
   require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
   const auto lines = read_text_file(file.path()).lines;
   const auto blank = static_cast<std::size_t>(std::ranges::count_if(lines, is_blank));

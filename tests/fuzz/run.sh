@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of files from elsewhere, as many at a time as there are cores:
-#   tests/fuzz/run.sh [SECONDS [TARGET...]]   60 seconds for each of all targets; 2060 is the full figure
+#   tests/fuzz/run.sh [SECONDS [TARGET...]]   60 seconds for each of all targets; 1800 is the full figure
 #   tests/fuzz/run.sh --merge [TARGET...]     adds to the repository's corpus what reaches new code
 # Exits with 1 if there is a finding. What the fuzzers find on the way is kept in .build/fuzz/corpus
 # and is where the next run starts.
@@ -11,7 +11,7 @@ build=.build/fuzz
 corpus=tests/fuzz/corpus
 work=$build/corpus
 findings=$build/findings
-targets=(checkpoint config images labels metrics text vocabulary)
+targets=(arrays checkpoint config images labels metrics text vocabulary)
 
 seconds=${1:-60}
 if [[ ! $seconds =~ ^([1-9][0-9]*|--merge)$ ]]; then

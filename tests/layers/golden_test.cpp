@@ -70,7 +70,7 @@ void check_embedding(const std::string& name, std::optional<std::int32_t> paddin
 void check_positions(const std::string& name, PositionKind kind, std::size_t max_length,
                      std::size_t d_model) {
   in_both("layers.txt", name, [&](LayerCase& c) {
-    const Positions layer(c.scope("positions"), kind, max_length, d_model, c.parameters.dtype());
+    const Positions layer(c.scope("positions"), kind, max_length, d_model);
     c.check([&](Golden& in) { return layer(in["x"]); });
   });
 }

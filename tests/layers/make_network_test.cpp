@@ -118,5 +118,7 @@ TEST_CASE("the parameters of every kind are counted alike with and without value
                  padding_id);
     CHECK(listing(counted) == listing(made.parameters));
     CHECK(counted.num_values() == made.parameters.num_values());
+    CHECK(counted.num_constants() == made.parameters.num_constants());
+    CHECK(counted.num_constants() > 0);
   }
 }

@@ -8,6 +8,7 @@
 #include "autograd/ops/linear.h"
 #include "autograd/tape.h"
 #include "layers/linear.h"
+#include "layers/positions.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
@@ -73,6 +74,21 @@ TEST_CASE("parameters without values have names and shapes, and take no memory")
   CHECK(parameters.dtype() == DType::float32);
   CHECK_THROWS_WITH_AS(parameters.create("ff.bias", {2}, zeros_initializer()),
                        "parameters: `ff.bias` exists already", ValueError);
+
+  const Positions table(Scope(parameters), PositionKind::sinusoidal, huge, 2);
+  CHECK(parameters.num_constants() == 2 * huge);
+  CHECK(parameters.num_values() == 2 * huge + 2);
+}
+
+TEST_CASE("a table is no parameter, and is made for their element type") {
+  Parameters parameters(DType::float64, 1);
+  const Tensor table = Scope(parameters).constant({3}, [](DType dtype) {
+    return Tensor::from({3}, {1, 2, 3}, dtype);
+  });
+  CHECK(table.dtype() == DType::float64);
+  check_values(table, {1, 2, 3});
+  CHECK(parameters.num_constants() == 3);
+  CHECK(parameters.begin() == parameters.end());
 }
 
 TEST_CASE("every parameter requires a gradient and clearing takes all of them away") {

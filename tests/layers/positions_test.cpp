@@ -16,8 +16,7 @@ namespace {
 
 Positions make(Parameters& parameters, PositionKind kind, std::size_t max_length,
                std::size_t d_model) {
-  return Positions(Scope(parameters) / "target_positions", kind, max_length, d_model,
-                   parameters.dtype());
+  return Positions(Scope(parameters) / "target_positions", kind, max_length, d_model);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 /// (4 5 -> 6) and (7 -> 8 9 4).
 Batch two_rows() {
-  const std::vector<SentencePair> pairs{{{4, 5}, {6}}, {{7}, {8, 9, 4}}};
+  const std::vector<Example> pairs{{{4, 5}, {6}}, {{7}, {8, 9, 4}}};
   return make_batch(pairs, std::array<std::size_t, 2>{0, 1});
 }
 
@@ -31,8 +31,8 @@ TEST_CASE("what the decoder reads begins with <bos> and is as long as the labels
 }
 
 TEST_CASE("the pixels of a batch become a row for each image, in the precision of the model") {
-  const std::vector<SentencePair> images{{.target = {4}, .pixels = {0.5F, 0.25F, 1.0F}},
-                                         {.target = {5}, .pixels = {0.1F, 0.0F, -2.0F}}};
+  const std::vector<Example> images{{.target = {4}, .pixels = {0.5F, 0.25F, 1.0F}},
+                                    {.target = {5}, .pixels = {0.1F, 0.0F, -2.0F}}};
   const Batch batch =
       make_batch(images, std::array<std::size_t, 2>{1, 0}, {.objective = Objective::label});
   for (const DType dtype : {DType::float32, DType::float64}) {

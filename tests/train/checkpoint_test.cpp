@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -13,10 +14,11 @@
 #include "autograd/random.h"
 #include "optim/make_optimizer.h"
 #include "tests/train/error_text.h"
-#include "train/config_listing.h"
+#include "tests/train/tiny_run.h"
+#include "train/config/listing.h"
 #include "train/error.h"
 #include "train/greedy_decoder.h"
-#include "train/machine.h"
+#include "train/system/machine.h"
 #include "train/version.h"
 
 namespace tapestry {
@@ -41,8 +43,8 @@ Config small_config() {
 Vocabulary small_vocabulary() { return Vocabulary(Tokens{"a", "b", "c"}); }
 
 /// As far as a checkpoint keeps one.
-ParallelCorpus small_corpus() {
-  ParallelCorpus corpus;
+Corpus small_corpus() {
+  Corpus corpus;
   corpus.source_vocabulary = corpus.target_vocabulary = small_vocabulary();
   corpus.fingerprint = 77;
   corpus.files = {
@@ -91,7 +93,7 @@ struct Run {
 
   Config config;
   Vocabulary vocabulary = small_vocabulary();
-  ParallelCorpus corpus = small_corpus();
+  Corpus corpus = small_corpus();
   Model model;
   std::unique_ptr<Optimizer> optimizer;
   TrainingState state;
@@ -277,6 +279,22 @@ TEST_CASE("loading refuses a parameter that does not fit") {
   Run run(1);
   CHECK_THROWS_AS(load_model(with(run.snapshot(), "parameters/output.bias", floats({5}, 5, 0))),
                   CheckpointError);
+}
+
+TEST_CASE("the averages of batch norms are saved, and come back with a resumed run") {
+  Config config = test::tiny_config();
+  config.model.normalization = Normalization::batch_norm;
+  test::TinyRun whole, resumed;
+  whole.train(config);
+  const std::string variance = "buffers/encoder.norm.running_var";
+  const Snapshot saved = whole.snapshot(test::tiny_steps);
+  const auto values = saved.get<float>(variance);
+  CHECK(std::ranges::find(values, 1.0F) == values.end());  // as none is after a step
+  config.train.steps = 7;
+  resumed.train(config);
+  config.train.steps = test::tiny_steps;
+  resumed.train(config);
+  CHECK(resumed.checkpoint_bytes(test::tiny_steps) == whole.checkpoint_bytes(test::tiny_steps));
 }
 
 TEST_CASE("optimisers other than adam come back too") {

@@ -46,9 +46,9 @@ TEST_CASE("classes are scored one an example, and the most likely one is found f
               {.target = 3, .image = {.height = 1, .width = 1, .channels = 1}}, DType::float64, 1);
   test::silence(model);
   test::set(model, "head.bias", {std::log(0.25), std::log(0.5), std::log(0.25)});
-  const std::vector<SentencePair> images{{.target = {5}, .pixels = {0.0F}},
-                                         {.target = {4}, .pixels = {1.0F}},
-                                         {.target = {5}, .pixels = {0.5F}}};
+  const std::vector<Example> images{{.target = {5}, .pixels = {0.0F}},
+                                    {.target = {4}, .pixels = {1.0F}},
+                                    {.target = {5}, .pixels = {0.5F}}};
   const Scores scores =
       evaluate(model, images, {.batch_size = 2, .rules = {.objective = Objective::label}});
   CHECK(scores.objective == Objective::label);
@@ -68,12 +68,12 @@ TEST_CASE("the classes of examples are in the order of the examples, whatever th
                      .d_ff = 8,
                      .max_length = 8},
                     {.source = 12, .target = 3}, DType::float64, 7);
-  const std::vector<SentencePair> examples{{.source = {4, 5, 6}, .target = {4}},
-                                           {.source = {7}, .target = {4}},
-                                           {.source = {8, 9}, .target = {4}},
-                                           {.source = {10, 11, 4, 5}, .target = {4}}};
+  const std::vector<Example> examples{{.source = {4, 5, 6}, .target = {4}},
+                                      {.source = {7}, .target = {4}},
+                                      {.source = {8, 9}, .target = {4}},
+                                      {.source = {10, 11, 4, 5}, .target = {4}}};
   std::vector<std::int32_t> alone;
-  for (const SentencePair& example : examples) {
+  for (const Example& example : examples) {
     alone.push_back(most_likely_classes(model, {example}, 1).front());
   }
   REQUIRE(std::set(alone.begin(), alone.end()).size() > 1);
@@ -88,7 +88,7 @@ TEST_CASE("without sentences to decode there is no exact match") {
 }
 
 TEST_CASE("an exact match is an output that equals the whole target") {
-  const std::vector<SentencePair> pairs{
+  const std::vector<Example> pairs{
       {{6}, {4, 5}}, {{9}, {}}, {{7}, {4}}, {{7}, {4, 5, 5}}, {{9, 6}, {4, 5}}};
   const Scores scores =
       evaluate(test::model_that_stops_at_9(), pairs, {.decoded_sentences = pairs.size()});
@@ -98,8 +98,8 @@ TEST_CASE("an exact match is an output that equals the whole target") {
 
 TEST_CASE("the sentences that are decoded are spread evenly over the set") {
   // Those at 0, 2 and 4 of six.
-  const std::vector<SentencePair> pairs{{{6}, {4, 5}}, {{6}, {7}},    {{6}, {4, 5}},
-                                        {{6}, {7}},    {{6}, {4, 5}}, {{6}, {7}}};
+  const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {7}},    {{6}, {4, 5}},
+                                   {{6}, {7}},    {{6}, {4, 5}}, {{6}, {7}}};
   const Scores scores = evaluate(test::model_that_stops_at_9(), pairs, {.decoded_sentences = 3});
   CHECK(scores.sentences == 6);
   CHECK(scores.decoded == 3);
@@ -114,7 +114,7 @@ TEST_CASE("more sentences to decode than there are means all") {
 }
 
 TEST_CASE("outputs are cut at the length asked for") {
-  const std::vector<SentencePair> pairs{{{6}, {4}}};
+  const std::vector<Example> pairs{{{6}, {4}}};
   const Model model = test::model_that_stops_at_9();
   CHECK(evaluate(model, pairs, {.decoded_sentences = 1}).exact_match == 0.0);
   CHECK(evaluate(model, pairs, {.decoded_sentences = 1, .max_decode_length = 1}).exact_match ==
@@ -123,7 +123,7 @@ TEST_CASE("outputs are cut at the length asked for") {
 
 TEST_CASE("scores do not depend on the size of the batches") {
   const Model model(test::hand_made_options(16), {10, 10}, DType::float64, 5);
-  std::vector<SentencePair> pairs;
+  std::vector<Example> pairs;
   for (std::int32_t i = 0; i < 11; ++i) {
     pairs.push_back({Sentence(1 + static_cast<std::size_t>(i % 4), 4 + i % 6),
                      Sentence(static_cast<std::size_t>(i % 3), 9 - i % 5)});

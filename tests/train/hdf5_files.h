@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "train/hdf5_handle.h"
-#include "train/hdf5_image.h"
+#include "train/storage/hdf5_handle.h"
+#include "train/storage/hdf5_image.h"
 
 /// HDF5 files in memory that hold what a checkpoint must not.
 namespace tapestry::hdf5 {

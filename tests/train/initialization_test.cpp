@@ -29,6 +29,7 @@ TrainedModel masked_model(DType dtype = DType::float32, std::size_t words = 11) 
       .codec = TextCodec({}, Vocabulary(), Vocabulary()),
       .model = std::make_unique<Model>(options(ModelKind::masked_language_model),
                                        NetworkSizes{.source = words, .target = words}, dtype, 1),
+      .data = {},
       .step = 1234};
 }
 

@@ -27,7 +27,7 @@ Config middling_config() {
   return config;
 }
 
-Model model_of(const Config& config, const ParallelCorpus& corpus) {
+Model model_of(const Config& config, const Corpus& corpus) {
   return {config.model, network_sizes(config, corpus), config.train.dtype, config.train.seed};
 }
 
@@ -47,8 +47,9 @@ TEST_CASE("parameters are counted as the model makes them, for every choice") {
                                          .tie_embeddings = tied};
         const NetworkSizes sizes{.source = tied == all ? 41U : 37U, .target = 41};
         CAPTURE(static_cast<int>(tied));
-        CHECK(count_parameters(options, sizes) ==
-              Model(options, sizes, DType::float32, 1).parameters.num_values());
+        const Model model(options, sizes, DType::float32, 1);
+        CHECK(count_values(options, sizes) ==
+              ValueCount{model.parameters.num_values(), model.parameters.num_constants()});
       }
     }
   }
@@ -56,7 +57,7 @@ TEST_CASE("parameters are counted as the model makes them, for every choice") {
 
 TEST_CASE("the state is what model and optimiser take, whatever the optimiser") {
   Config config = middling_config();
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   for (const auto& [kind, momentum] :
        {std::pair(OptimizerKind::adam, 0.0), std::pair(OptimizerKind::adamw, 0.0),
         std::pair(OptimizerKind::sgd, 0.9)}) {
@@ -73,7 +74,7 @@ TEST_CASE("the state is what model and optimiser take, whatever the optimiser") 
 }
 
 TEST_CASE("the largest batch has the longest source, the longest target and the most tokens") {
-  std::vector<SentencePair> pairs(6);
+  std::vector<Example> pairs(6);
   const std::size_t sources[] = {1, 9, 2, 3, 4, 5}, targets[] = {7, 1, 1, 5, 5, 5};
   for (std::size_t i = 0; i < 6; ++i) {
     pairs[i].source.assign(sources[i], first_word_id);
@@ -90,7 +91,7 @@ TEST_CASE("the largest batch has the longest source, the longest target and the 
 
 TEST_CASE("no batch of an epoch is larger than the largest on any axis") {
   const Config config = middling_config();
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   const Batch largest = largest_batch(corpus.train, 16);
   BatchSchedule schedule(corpus.train, 16, 1);
   for (const BatchIndices& indices : schedule.epoch(0)) {
@@ -105,7 +106,7 @@ TEST_CASE("the largest step is estimated from some of its rows within a quarter"
   for (const double dropout : {0.0, 0.3}) {
     Config config = middling_config();
     config.model.dropout = dropout;
-    const ParallelCorpus corpus = load_corpus(config.data, ".");
+    const Corpus corpus = load_corpus(config.data, ".");
     const Model model = model_of(config, corpus);
     kernels::release_unused_memory();
     const auto estimate = static_cast<double>(estimate_step(model, corpus, config));
@@ -120,7 +121,7 @@ TEST_CASE("the largest step is estimated from some of its rows within a quarter"
 TEST_CASE("a corpus of fewer pairs than a batch has rows can be estimated") {
   Config config = tiny_config();
   config.data.train_size = 1;
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   CHECK(estimate_step(model_of(config, corpus), corpus, config) > 0);
 }
 
@@ -128,7 +129,7 @@ TEST_CASE("warming up does not change a bit of the run") {
   const auto checkpoint_of = [](bool warm) {
     test::TinyRun run;
     const Config config = tiny_config();
-    const ParallelCorpus corpus = load_corpus(config.data, ".");
+    const Corpus corpus = load_corpus(config.data, ".");
     Trainer trainer(config, corpus, run.directory(), run.progress());
     if (warm) {
       estimate_step(trainer.model(), corpus, config);
@@ -146,7 +147,7 @@ TEST_CASE("warming up does not change a bit of the run") {
 TEST_CASE("after warming up, a step of that size takes nothing from the system") {
   const testing::Threads one(1);  // which pieces a thread gets, and so its scratch, is up to chance
   const Config config = middling_config();
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   const Model model = model_of(config, corpus);
   const Batch largest = largest_batch(corpus.train, config.train.batch_size);
   warm_up(model, largest, config);
@@ -157,7 +158,7 @@ TEST_CASE("after warming up, a step of that size takes nothing from the system")
 
 TEST_CASE("a model that no memory could hold is refused before it is made, with what to reduce") {
   Config config = tiny_config();
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   config.model.d_model = 65536;
   config.model.num_encoder_layers = 300;
   try {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "tests/train/temporary_folder.h"
-#include "train/durable_file.h"
 #include "train/error.h"
+#include "train/storage/durable_file.h"
 
 namespace tapestry {
 namespace {

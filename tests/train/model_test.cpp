@@ -31,12 +31,12 @@ constexpr NetworkSizes sizes{
 TEST_CASE("parameters are counted as the model makes them, for every kind") {
   for (const ModelKind kind : every_kind) {
     CAPTURE(static_cast<int>(kind));
-    const std::uint64_t counted = count_parameters(small(kind), sizes);
+    const std::uint64_t counted = count_values(small(kind), sizes).parameters;
     CHECK(counted == Model(small(kind), sizes, DType::float32, 1).parameters.num_values());
   }
   // Patches of 2 x 2 x 3 values, a class token, three layers, the last norm and a head.
   const std::uint64_t layer = 4 * (12 * 12 + 12) + 2 * 12 * 20 + 20 + 12 + 4 * 12;
-  CHECK(count_parameters(small(ModelKind::vision_transformer), sizes) ==
+  CHECK(count_values(small(ModelKind::vision_transformer), sizes).parameters ==
         (12 * 12 + 12) + 12 + 3 * layer + 2 * 12 + (12 * 41 + 41));
 }
 

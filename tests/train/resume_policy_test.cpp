@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "train/config_error.h"
+#include "train/config/error.h"
 
 namespace tapestry {
 namespace {

@@ -22,7 +22,7 @@ std::string error_with(const char* name, float value) {
   TinyRun run;
   Config config = tiny_config();
   config.train.detect_anomaly = true;
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   Trainer trainer(config, corpus, run.directory(), run.progress());
   Tensor parameter = trainer.model().parameters.find(name)->tensor;
   parameter.mutable_values<float>()[0] = value;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/load_corpus.h"
+#include "tests/support/contains.h"
 #include "tests/support/values.h"
 #include "tests/train/error_text.h"
 #include "tests/train/program.h"
@@ -18,13 +19,10 @@
 namespace tapestry {
 namespace {
 
+using test::contains;
 using test::tiny_config;
 using test::tiny_steps;
 using test::TinyRun;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// One sentence a step, so that a symbol is in some steps and not in others.
 Config one_sentence_a_step(OnNan on_nan) {
@@ -45,7 +43,7 @@ void poison(const Trainer& trainer) {
 }
 
 std::string poisoned_run(TinyRun& run, const Config& config) {
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   Trainer trainer(config, corpus, run.directory(), run.progress());
   poison(trainer);
   return test::error_text<NumericError>([&] { trainer.run(); });
@@ -58,7 +56,7 @@ std::string history(const TinyRun& run, std::uint64_t step) {
 TEST_CASE("a loss that is not finite stops the run before any weight changes or is saved") {
   TinyRun run;
   const Config config = tiny_config();
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   Trainer trainer(config, corpus, run.directory(), run.progress());
   Tensor bias = trainer.model().parameters.find("output.bias")->tensor;
   bias.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
@@ -79,7 +77,7 @@ TEST_CASE("a loss that is not finite stops the run before any weight changes or 
 TEST_CASE("a gradient that is not finite stops the run although the loss is finite") {
   TinyRun run;
   const Config config = tiny_config();
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   Trainer trainer(config, corpus, run.directory(), run.progress());
   const auto weight = [&](const std::string& name) {
     Tensor tensor = trainer.model().parameters.find(name)->tensor;
@@ -111,7 +109,7 @@ TEST_CASE("the layer and the sentences at fault, and no others, are named and st
   CHECK(stored.starts_with("step 1: the loss is nan\nsource_embedding"));
   CHECK(contains(stored, "These sentences give it by themselves:\n"));
 
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   const auto last = static_cast<std::int32_t>(corpus.source_vocabulary.size()) - 1;
   std::size_t at_fault = 0;
   for (std::size_t i = 0; i < corpus.train.size(); ++i) {
@@ -195,7 +193,7 @@ TEST_CASE("weights that are not finite are not saved") {
   config.optimizer.clip_norm = 0;
   config.schedule = {.learning_rate = 1e308};  // infinite as a float
   config.train.save_every = 1;
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   Trainer trainer(config, corpus, run.directory(), run.progress());
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text.starts_with("step 1: "));

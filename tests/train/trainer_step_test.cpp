@@ -53,7 +53,7 @@ void add_gradients(const Model& model, const Batch& batch, std::size_t tokens,
 
 /// Two batches each; the parameters afterwards.
 Model trained_by_hand(const Config& config) {
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   Model model(
       config.model,
       {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()},

@@ -230,9 +230,9 @@ TEST_CASE("without validation data a run is saved all the same and has no best s
 TEST_CASE("sentences longer than the positions are refused, in each part of the data") {
   TinyRun run;
   const Config config = tiny_config();  // positions for 7 tokens and <eos>
-  const ParallelCorpus good = load_corpus(config.data, ".");
-  const SentencePair too_long{{4}, Sentence(8, 4)};
-  const auto refusal = [&](const ParallelCorpus& corpus) {
+  const Corpus good = load_corpus(config.data, ".");
+  const Example too_long{{4}, Sentence(8, 4)};
+  const auto refusal = [&](const Corpus& corpus) {
     return test::error_text<DataError>(
         [&] { const Trainer trainer(config, corpus, run.directory(), run.progress()); });
   };
@@ -240,7 +240,7 @@ TEST_CASE("sentences longer than the positions are refused, in each part of the 
       ": found 9 tokens with <eos>, expected at most 8 (model.max_length)\n"
       "hint: set model.max_length to 9 or more; data.max_tokens leaves long training pairs out";
 
-  ParallelCorpus corpus = good;
+  Corpus corpus = good;
   corpus.train[2] = too_long;
   CHECK(refusal(corpus) == "training pair 3" + rest);
   corpus = good;
@@ -263,7 +263,7 @@ TEST_CASE("a finished run that is resumed writes nothing") {
 
   Config config = tiny_config();
   config.train.steps = 2;
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   Trainer trainer(config, corpus, run.directory(), run.progress());
   trainer.resume(end);
   REQUIRE(trainer.finished());
@@ -275,7 +275,7 @@ TEST_CASE("a finished run that is resumed writes nothing") {
 TEST_CASE("a run that is asked to stop before its first step is saved and can be resumed") {
   TinyRun run;
   const Config config = tiny_config();
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   Trainer trainer(config, corpus, run.directory(), run.progress());
   RunSignals signals;
   std::raise(SIGTERM);

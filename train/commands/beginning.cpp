@@ -1,6 +1,8 @@
 #include "train/commands/beginning.h"
 
+#include "train/commands/data_changes.h"
 #include "train/commands/open_run.h"
+#include "train/commands/warn.h"
 #include "train/load_data.h"
 #include "train/objective.h"
 
@@ -14,6 +16,15 @@ FixedVocabularies words_of(const TrainedModel& model, const Config& config) {
     words.target = model.codec.target_vocabulary();
   }
   return words;
+}
+
+/// Other sentences to evaluate on are what a user may want. What is held out of other training
+/// files may be what the model has learnt.
+void warn_of_changes(const DataIdentity& learnt, const Corpus& corpus) {
+  if (learnt.files.empty()) return;  // generated data, or a checkpoint of version 1
+  for (const FileChange& change : changes_between(learnt, corpus)) {
+    if (change.key.starts_with("data.train_")) warn(change.what);
+  }
 }
 
 }  // namespace
@@ -30,11 +41,12 @@ Beginning begin_with(const Config& config) {
   return beginning;
 }
 
-ParallelCorpus load_corpus_of(const TrainedModel& trained) {
-  if (trained.config.train.initialize_from.empty()) return load_data(trained.config.data);
+Corpus load_corpus_of(const TrainedModel& trained) {
   const FixedVocabularies words{.source = trained.codec.source_vocabulary(),
                                 .target = trained.codec.target_vocabulary()};
-  return load_data(trained.config.data, &words);
+  Corpus corpus = load_data(trained.config.data, &words);
+  warn_of_changes(trained.data, corpus);
+  return corpus;
 }
 
 }  // namespace tapestry

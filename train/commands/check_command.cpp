@@ -27,7 +27,7 @@ std::string handicap_of(const TransformerOptions& model) {
 
 Subject subject_of(const ConfiguredModel& configured) {
   const TransformerOptions& model = configured.config.model;
-  const ParallelCorpus& corpus = configured.corpus;
+  const Corpus& corpus = configured.corpus;
   const NetworkSizes sizes = network_sizes(configured.config, corpus);
   const bool predicts_tokens = objective_of(model.kind) != Objective::label;
   const bool reads_source = model.kind == ModelKind::seq2seq || model.kind == ModelKind::classifier;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,18 @@ struct CheckArguments {
 };
 /// Exit code 1 if a property does not hold.
 int check_command(const CheckArguments& arguments);
+
+struct AttentionArguments {
+  std::string model;                   ///< a config file, run directory or checkpoint
+  std::vector<std::string> overrides;  ///< section.key=value, for a config file
+  std::size_t example = 1;             ///< which held-out example, from 1
+  std::optional<std::string> text;     ///< what to read instead of an example
+  std::string layer;                   ///< the path of the only layer to show; empty: all
+  std::optional<std::size_t> head;     ///< the only head to show, from 0
+  bool json = false;
+};
+/// Shows which tokens look at which.
+int attention_command(const AttentionArguments& arguments);
 
 int inspect_command(const std::string& run);
 

@@ -10,7 +10,6 @@
 #include "train/evaluator.h"
 #include "train/exit_code.h"
 #include "train/greedy_decoder.h"
-#include "train/known_words.h"
 #include "train/objective.h"
 #include "train/progress.h"
 #include "train/sentence_limit.h"
@@ -19,7 +18,7 @@ namespace tapestry {
 namespace {
 
 void print_scores(const TrainedModel& trained, const char* which,
-                  const std::vector<SentencePair>& examples) {
+                  const std::vector<Example>& examples) {
   if (examples.empty()) return;
   const Config& config = trained.config;
   const Scores scores =
@@ -39,9 +38,9 @@ void print_example(const std::string& input, const std::string& output,
   if (output != expected) fmt::print("expected  {}\n", expected);
 }
 
-void print_translations(const TrainedModel& trained, const std::vector<SentencePair>& pairs) {
+void print_translations(const TrainedModel& trained, const std::vector<Example>& pairs) {
   std::vector<Sentence> sources;
-  for (const SentencePair& pair : pairs) sources.push_back(pair.source);
+  for (const Example& pair : pairs) sources.push_back(pair.source);
   const auto outputs = greedy_decode(trained.model->as<Transformer>(), sources,
                                      trained.config.train.max_decode_length);
   const TextCodec& codec = trained.codec;
@@ -51,7 +50,7 @@ void print_translations(const TrainedModel& trained, const std::vector<SentenceP
   }
 }
 
-void print_classes(const TrainedModel& trained, const std::vector<SentencePair>& examples) {
+void print_classes(const TrainedModel& trained, const std::vector<Example>& examples) {
   const TextCodec& codec = trained.codec;
   const auto classes =
       most_likely_classes(*trained.model, examples, trained.config.train.batch_size);
@@ -63,8 +62,7 @@ void print_classes(const TrainedModel& trained, const std::vector<SentencePair>&
   }
 }
 
-void print_examples(const TrainedModel& trained, std::vector<SentencePair> examples,
-                    std::size_t count) {
+void print_examples(const TrainedModel& trained, std::vector<Example> examples, std::size_t count) {
   examples.resize(std::min(count, examples.size()));
   if (examples.empty()) return;
   const Objective objective = objective_of(trained.config.model.kind);
@@ -77,12 +75,16 @@ void print_examples(const TrainedModel& trained, std::vector<SentencePair> examp
 int evaluate_command(const EvaluateArguments& arguments) {
   const auto [path, snapshot] = open_run(arguments.run);
   const TrainedModel trained = load_model(snapshot);
-  const ParallelCorpus corpus = load_corpus_of(trained);
-  require_known_words(trained.codec, corpus, arguments.run);
+  Corpus corpus = load_corpus_of(trained);
+  corpus.train.clear();  // which need not fit the model any more
   require_fitting_sentences(corpus, trained.config.model);
   fmt::print("{}, step {}\n", path.string(), trained.step);
   print_scores(trained, "validation", corpus.validation);
   print_scores(trained, "test", corpus.test);
+  if (corpus.validation.empty() && corpus.test.empty()) {
+    fmt::print("no held-out {}: name files or sizes for them in the config\n",
+               words_for_examples(trained.config));
+  }
   print_examples(trained, corpus.test.empty() ? corpus.validation : corpus.test,
                  arguments.examples);
   return static_cast<int>(ExitCode::done);

@@ -11,7 +11,7 @@
 #include "train/commands/open_run.h"
 #include "train/commands/require_kind.h"
 #include "train/exit_code.h"
-#include "train/standard_output.h"
+#include "train/system/standard_output.h"
 
 namespace tapestry {
 namespace {

@@ -8,6 +8,7 @@
 #include "train/commands/gradcheck_json.h"
 #include "train/commands/open_model.h"
 #include "train/exit_code.h"
+#include "train/refuse_option.h"
 
 namespace tapestry {
 namespace {
@@ -93,6 +94,10 @@ class TrainingStep {
 }  // namespace
 
 int gradcheck_command(const GradcheckArguments& arguments) {
+  if (arguments.coordinates == 0 && arguments.directions == 0) {
+    refuse_option("--coordinates 0 --directions 0", "nothing is left to compare",
+                  "give one of them 1 or more");
+  }
   const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
   if (!configured.trained) make_uneven(configured.model->parameters);
   const TrainingStep step(configured);

@@ -7,10 +7,10 @@
 #include <string>
 #include <system_error>
 
-#include "train/config_error.h"
+#include "train/config/error.h"
 #include "train/error.h"
 #include "train/format.h"
-#include "train/run_lock.h"
+#include "train/storage/run_lock.h"
 
 namespace tapestry {
 

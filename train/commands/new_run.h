@@ -1,6 +1,6 @@
 #pragma once
 
-#include "train/run_directory.h"
+#include "train/storage/run_directory.h"
 
 /// What has to hold before a new run begins in a directory: it replaces nothing that is there.
 namespace tapestry {

@@ -10,28 +10,22 @@
 #include "train/checkpoint.h"
 #include "train/commands/beginning.h"
 #include "train/commands/open_run.h"
-#include "train/config_error.h"
 #include "train/initialization.h"
-#include "train/known_words.h"
 #include "train/memory_need.h"
 #include "train/objective.h"
+#include "train/refuse_option.h"
 #include "train/sentence_limit.h"
 
 namespace tapestry {
 namespace {
-
-bool is_run_or_checkpoint(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) || path.extension() == ".h5";
-}
 
 /// Both lists are of the same tensors in the same order.
 void copy_all(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
   for (std::size_t i = 0; i < to.size(); ++i) copy_values(from[i].tensor, to[i].tensor);
 }
 
-std::unique_ptr<Model> copy_of(const Model& model, const Config& config,
-                               const ParallelCorpus& corpus, DType dtype) {
+std::unique_ptr<Model> copy_of(const Model& model, const Config& config, const Corpus& corpus,
+                               DType dtype) {
   auto copy = std::make_unique<Model>(config.model, network_sizes(config, corpus), dtype,
                                       config.train.seed);
   copy_all(model.parameters.list(), copy->parameters.list());
@@ -54,22 +48,12 @@ ConfiguredModel untrained(const std::string& path, const std::vector<std::string
 }
 
 ConfiguredModel trained(const std::string& path, const std::vector<std::string>& overrides) {
-  if (!overrides.empty()) {
-    throw ConfigError(
-        {{.place = {.file = "command line: " + overrides.front()},
-          .message = fmt::format("found an override beside {}, expected none: a trained "
-                                 "model keeps the config it was trained with",
-                                 path),
-          .hint = "leave it out, or name a config file"}});
-  }
-  const auto [file, snapshot] = open_run(path);
-  const TrainedModel found = load_model(snapshot);
-  ParallelCorpus corpus = load_corpus_of(found);
-  require_known_words(found.codec, corpus, path);
+  auto [found, origin] = open_trained(path, overrides);
+  Corpus corpus = load_corpus_of(found);
   auto model = copy_of(*found.model, found.config, corpus, DType::float64);
-  return {.config = found.config,
+  return {.config = std::move(found.config),
           .corpus = std::move(corpus),
-          .origin = fmt::format("{}, step {}", file.string(), found.step),
+          .origin = std::move(origin),
           .trained = true,
           .model = std::move(model)};
 }
@@ -84,6 +68,25 @@ Batch ConfiguredModel::first_batch(std::size_t rows) const {
 
 std::unique_ptr<Model> ConfiguredModel::with_dtype(DType dtype) const {
   return copy_of(*model, config, corpus, dtype);
+}
+
+bool is_run_or_checkpoint(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) || path.extension() == ".h5";
+}
+
+OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides) {
+  if (!overrides.empty()) {
+    refuse_option(overrides.front(),
+                  fmt::format("found an override beside {}, expected none: a trained model keeps "
+                              "the config it was trained with",
+                              path),
+                  "leave it out, or name a config file");
+  }
+  const auto [file, snapshot] = open_run(path);
+  TrainedModel found = load_model(snapshot);
+  std::string origin = fmt::format("{}, step {}", file.string(), found.step);
+  return {.trained = std::move(found), .origin = std::move(origin)};
 }
 
 ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides) {

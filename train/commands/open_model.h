@@ -1,12 +1,14 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "data/batch.h"
 #include "data/corpus.h"
-#include "train/config.h"
+#include "train/checkpoint.h"
+#include "train/config/config.h"
 #include "train/model.h"
 
 namespace tapestry {
@@ -14,7 +16,7 @@ namespace tapestry {
 /// A configured model with what it is to learn, for commands that examine models.
 struct ConfiguredModel {
   Config config;
-  ParallelCorpus corpus;
+  Corpus corpus;
   std::string origin;            ///< where its values are from, for the reader
   bool trained;                  ///< false for the initial values of a config
   std::unique_ptr<Model> model;  ///< float64
@@ -30,5 +32,19 @@ struct ConfiguredModel {
 ///
 /// throws  ConfigError, CheckpointError, DataError.
 ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides);
+
+/// Whether a MODEL stands for trained weights, and not for a config.
+bool is_run_or_checkpoint(const std::filesystem::path& path);
+
+/// A trained model without the data that it has learnt.
+struct OpenedModel {
+  TrainedModel trained;
+  std::string origin;  ///< the file and its step
+};
+
+/// The model of a run directory or a checkpoint.
+///
+/// throws  ConfigError if there are overrides; CheckpointError.
+OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides);
 
 }  // namespace tapestry

@@ -3,21 +3,19 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
-#include "train/checkpoint_file.h"
+#include "train/commands/warn.h"
 #include "train/error.h"
-#include "train/run_directory.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/storage/run_directory.h"
 
 namespace tapestry {
 namespace {
 
 void warn_of(const std::string& damage) {
-  const std::string warning =
-      fmt::format("tapestry: warning: {}; another checkpoint of the run is used\n", damage);
-  std::fputs(warning.c_str(), stderr);  // fmt::print throws where nobody can read it
+  warn(fmt::format("{}; another checkpoint of the run is used", damage));
 }
 
 OpenedCheckpoint best_of(const RunDirectory& directory) {

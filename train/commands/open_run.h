@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "train/snapshot.h"
+#include "train/storage/snapshot.h"
 
 namespace tapestry {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "train/config_choices.h"
-#include "train/config_domains.h"
-#include "train/config_error.h"
+#include "train/config/choices.h"
+#include "train/config/domains.h"
+#include "train/refuse_option.h"
 
 namespace tapestry {
 
@@ -18,10 +18,10 @@ void require_kind(const TrainedModel& trained, std::initializer_list<ModelKind> 
   if (std::ranges::find(kinds, kind) != kinds.end()) return;
   std::vector<std::string> names;
   for (const ModelKind wanted : kinds) names.emplace_back(choice_name(wanted));
-  throw ConfigError({{.place = {.file = fmt::format("command line: {}", command)},
-                      .message = fmt::format("the model is of kind {}, expected {}",
-                                             choice_name(kind), list_in_words(names)),
-                      .hint = "`tapestry evaluate RUN` shows what any model does"}});
+  refuse_option(
+      command,
+      fmt::format("the model is of kind {}, expected {}", choice_name(kind), list_in_words(names)),
+      "`tapestry evaluate RUN` shows what any model does");
 }
 
 }  // namespace tapestry

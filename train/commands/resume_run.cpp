@@ -12,14 +12,14 @@
 #include "train/checkpoint.h"
 #include "train/commands/run_to_the_end.h"
 #include "train/commands/same_corpus.h"
-#include "train/config_listing.h"
+#include "train/config/listing.h"
 #include "train/error.h"
 #include "train/exit_code.h"
 #include "train/format.h"
-#include "train/machine.h"
 #include "train/memory_need.h"
 #include "train/resume_policy.h"
-#include "train/run_lock.h"
+#include "train/storage/run_lock.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

@@ -2,19 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <span>
 #include <sstream>
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
-#include "train/config_domains.h"
-#include "train/config_listing.h"
-#include "train/durable_file.h"
+#include "train/config/domains.h"
+#include "train/config/listing.h"
 #include "train/exit_code.h"
 #include "train/format.h"
-#include "train/machine.h"
 #include "train/memory_need.h"
 #include "train/objective.h"
+#include "train/storage/durable_file.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {
@@ -44,7 +45,7 @@ int stopped(const Trainer& trainer, const std::string& by, const std::string& ru
   return code;
 }
 
-std::string describe_vocabularies(const Config& config, const ParallelCorpus& corpus) {
+std::string describe_vocabularies(const Config& config, const Corpus& corpus) {
   const NetworkSizes sizes = network_sizes(config, corpus);
   const std::string source = format_count(sizes.source), target = format_count(sizes.target);
   switch (config.model.kind) {
@@ -59,6 +60,18 @@ std::string describe_vocabularies(const Config& config, const ParallelCorpus& co
   }
 }
 
+/// Steps at a rate of 0 take their time and change nothing.
+std::optional<std::string> warning_about_rate(const Config& config) {
+  const ScheduleOptions& schedule = config.schedule;
+  const bool ends_at_zero =
+      schedule.kind == ScheduleKind::cosine && schedule.min_learning_rate == 0.0;
+  if (!ends_at_zero || schedule.decay_steps >= config.train.steps) return std::nullopt;
+  return fmt::format(
+      "warning: the learning rate is 0 from step {} to {}: raise schedule.decay_steps or "
+      "schedule.min_learning_rate",
+      format_count(schedule.decay_steps), format_count(config.train.steps));
+}
+
 }  // namespace
 
 void write_config(const RunDirectory& directory, const Config& config) {
@@ -66,7 +79,7 @@ void write_config(const RunDirectory& directory, const Config& config) {
   write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
 }
 
-void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::string& run_dir,
+void describe(const Trainer& trainer, const Corpus& corpus, const std::string& run_dir,
               Progress& progress) {
   for (const std::string& note : corpus.notes) progress.message(note);
   progress.message(fmt::format(
@@ -77,14 +90,15 @@ void describe(const Trainer& trainer, const ParallelCorpus& corpus, const std::s
                                format_count(trainer.model().parameters.num_values()),
                                trainer.model().parameters.list().size(), kernels::num_threads(),
                                run_dir));
-  for (const auto& warning : {warning_about_cores(read_cores(), kernels::num_threads()),
-                              warning_about_blas(read_blas())}) {
+  for (const auto& warning :
+       {warning_about_cores(read_cores(), kernels::num_threads()), warning_about_blas(read_blas()),
+        warning_about_rate(trainer.config())}) {
     if (warning) progress.message(*warning);
   }
 }
 
-void prepare_memory(const Trainer& trainer, const ParallelCorpus& corpus,
-                    const AvailableMemory& available, Progress& progress) {
+void prepare_memory(const Trainer& trainer, const Corpus& corpus, const AvailableMemory& available,
+                    Progress& progress) {
   const Config& config = trainer.config();
   MemoryNeed need = need_of_model(config, corpus);
   need.step = estimate_step(trainer.model(), corpus, config);

@@ -4,47 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "data/error.h"
 #include "train/checkpoint.h"
+#include "train/commands/data_changes.h"
 #include "train/load_data.h"
 
 namespace tapestry {
 namespace {
-
-struct FileChange {
-  std::string key;
-  std::string what;  ///< a sentence about the file
-};
-
-std::string describe(const FileDigest& file) {
-  return fmt::format("{} bytes with digest {:016x}", file.bytes, file.digest);
-}
-
-std::optional<std::string> change_of(const DataFile& file, const DataIdentity& before) {
-  const FileDigest now{.bytes = file.bytes, .digest = file.digest};
-  const auto found = before.files.find(file.key);
-  if (found == before.files.end()) {
-    return fmt::format("{} ({}): found {}, expected no such file, as the run began without one",
-                       file.path.string(), file.key, describe(now));
-  }
-  if (found->second == now) return std::nullopt;
-  return fmt::format("{} ({}): found {}, expected {}, as when the run began", file.path.string(),
-                     file.key, describe(now), describe(found->second));
-}
-
-std::vector<FileChange> changes_between(const DataIdentity& before, const ParallelCorpus& corpus) {
-  std::vector<FileChange> changes;
-  for (const DataFile& file : corpus.files) {
-    if (const auto change = change_of(file, before)) changes.push_back({file.key, *change});
-  }
-  for (const auto& [key, file] : before.files) {
-    if (std::ranges::find(corpus.files, key, &DataFile::key) != corpus.files.end()) continue;
-    changes.push_back({key, fmt::format("{}: found no file, expected {}", key, describe(file))});
-  }
-  return changes;
-}
 
 /// throws  DataError for all changes that the user has not allowed.
 void refuse_changes(const std::vector<FileChange>& changes,

@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "data/corpus.h"
-#include "train/config.h"
-#include "train/snapshot.h"
+#include "train/config/config.h"
+#include "train/storage/snapshot.h"
 
 namespace tapestry {
 
 /// The data that a run goes on with.
 struct ResumedCorpus {
-  ParallelCorpus corpus;
+  Corpus corpus;
   std::vector<std::string> changes;  ///< what the user let change, a line each, for the history
 };
 

@@ -5,7 +5,7 @@
 #include "train/commands/new_run.h"
 #include "train/commands/run_to_the_end.h"
 #include "train/memory_need.h"
-#include "train/run_lock.h"
+#include "train/storage/run_lock.h"
 
 namespace tapestry {
 
@@ -17,7 +17,7 @@ int start_run(const TrainArguments& arguments, TimeLimit::Clock::time_point star
   refuse_to_replace_files(directory);
   if (!arguments.fresh) refuse_to_replace_run(directory);
   const Beginning beginning = begin_with(config);
-  const ParallelCorpus& corpus = beginning.corpus;
+  const Corpus& corpus = beginning.corpus;
   const AvailableMemory available = read_available_memory();
   require_memory_for_model(config, corpus, available);
   Progress progress(stdout, 0, config.train.steps);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "train/commands/commands.h"
-#include "train/time_limit.h"
+#include "train/system/time_limit.h"
 
 namespace tapestry {
 

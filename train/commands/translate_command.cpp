@@ -13,7 +13,7 @@
 #include "train/commands/require_kind.h"
 #include "train/exit_code.h"
 #include "train/greedy_decoder.h"
-#include "train/standard_output.h"
+#include "train/system/standard_output.h"
 
 namespace tapestry {
 namespace {

@@ -6,18 +6,16 @@
 #include "autograd/gradcheck/explanation.h"
 #include "autograd/ops/square.h"
 #include "tests/autograd/gradcheck/faulty_operation.h"
+#include "tests/support/contains.h"
 #include "tests/support/gradients.h"
 
 using namespace tapestry;
 using namespace tapestry::testing;
 using gradcheck_detail::explanation;
 using gradcheck_detail::place_of;
+using tapestry::test::contains;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 GradcheckRow wrong_by(double factor) {
   return {.name = "x",

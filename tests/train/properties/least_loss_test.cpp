@@ -12,7 +12,7 @@ using doctest::Approx;
 using Rows = std::vector<std::size_t>;
 
 Batch stretches(const std::vector<std::vector<std::int32_t>>& tokens) {
-  std::vector<SentencePair> examples;
+  std::vector<Example> examples;
   Rows all;
   for (const auto& stretch : tokens) {
     all.push_back(examples.size());
@@ -49,12 +49,12 @@ TEST_CASE("a model that reads the whole row tells apart what differs behind, and
 }
 
 TEST_CASE("sources and pixels tell apart what follows them") {
-  const std::vector<SentencePair> pairs = {{{4}, {5}}, {{6}, {7}}, {{4}, {8}}};
+  const std::vector<Example> pairs = {{{4}, {5}}, {{6}, {7}}, {{4}, {8}}};
   CHECK(least_loss(make_batch(pairs, Rows{0, 1}), true) == 0.0);
   CHECK(least_loss(make_batch(pairs, Rows{0, 2}), true) == Approx(2 * std::log(2.0) / 4));
-  const std::vector<SentencePair> images = {{.target = {4}, .pixels = {0.0F}},
-                                            {.target = {5}, .pixels = {1.0F}},
-                                            {.target = {5}, .pixels = {0.0F}}};
+  const std::vector<Example> images = {{.target = {4}, .pixels = {0.0F}},
+                                       {.target = {5}, .pixels = {1.0F}},
+                                       {.target = {5}, .pixels = {0.0F}}};
   const BatchRules rules{.objective = Objective::label};
   CHECK(least_loss(make_batch(images, Rows{0, 1}, rules), false) == 0.0);
   CHECK(least_loss(make_batch(images, Rows{0, 2}, rules), false) == Approx(std::log(2.0)));

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "data/load_corpus.h"
+#include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
 #include "train/properties/batch_rows.h"
 #include "train/properties/property.h"
@@ -15,7 +16,7 @@ using Change = std::function<void(ExaminedModel&)>;
 
 /// Six sentences of up to five tokens and the model of `config`, each copy of which is changed.
 inline Subject tiny_subject(const Change& change = {}, const Config& config = tiny_config()) {
-  const ParallelCorpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data, ".");
   const NetworkSizes sizes{.source = corpus.source_vocabulary.size(),
                            .target = corpus.target_vocabulary.size()};
   const auto copy = [=](DType dtype) {
@@ -52,10 +53,6 @@ inline Change logits_changed(const ChangeLogits& f) {
       return f(whole(read, input, random), read);
     };
   };
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace tapestry::test

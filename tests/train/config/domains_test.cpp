@@ -1,0 +1,204 @@
+#include "train/config/domains.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <clocale>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace tapestry {
+namespace {
+
+template <class Domain>
+std::string refusal(const Domain& domain, std::string_view text) {
+  const auto parsed = domain.parse(text);
+  const auto* mistake = std::get_if<Mistake>(&parsed);
+  if (mistake == nullptr) return "accepted";
+  return mistake->hint.empty() ? mistake->message : mistake->message + " | " + mistake->hint;
+}
+
+}  // namespace
+
+TEST_CASE("a whole number is decimal digits") {
+  CHECK(std::get<std::uint64_t>(at_least(0).parse("0")) == 0);
+  CHECK(std::get<std::uint64_t>(at_least(1).parse("64")) == 64);
+  CHECK(std::get<std::uint64_t>(at_least(0).parse("18446744073709551615")) ==
+        std::numeric_limits<std::uint64_t>::max());
+}
+
+TEST_CASE("what is not a whole number is refused") {
+  for (const char* text : {"abc", "", " 5", "5 ", "-1", "1.5", "1,5", "0x", "0xg", "1e99", ".inf",
+                           "nan", "infinity", "5abc", "٣"}) {
+    CHECK(refusal(at_least(1), text) ==
+          "expected a whole number >= 1, found \"" + std::string(text) + "\"");
+  }
+}
+
+TEST_CASE("other notations of a whole number are refused with the decimal one") {
+  const auto hint = [](const char* text) { return refusal(at_least(1), text); };
+  CHECK(hint("010") ==
+        "expected a whole number >= 1, found \"010\" | write `10`, in decimal digits alone");
+  CHECK(hint("0x10") ==
+        "expected a whole number >= 1, found \"0x10\" | write `16`, in decimal digits alone");
+  CHECK(hint("1e3") ==
+        "expected a whole number >= 1, found \"1e3\" | write `1000`, in decimal digits alone");
+  CHECK(hint("1_000") ==
+        "expected a whole number >= 1, found \"1_000\" | write `1000`, in decimal digits alone");
+  CHECK(hint("64.0") ==
+        "expected a whole number >= 1, found \"64.0\" | write `64`, in decimal digits alone");
+  CHECK(hint("+5") ==
+        "expected a whole number >= 1, found \"+5\" | write `5`, in decimal digits alone");
+}
+
+TEST_CASE("where a word may stand for no number, the word is read and written as it is") {
+  const NumberOrWord domain{from_0_below_1(), "dropout"};
+  using Value = std::optional<double>;
+  CHECK(domain.expected() == "a number in [0, 1) or `dropout`");
+  CHECK(std::get<Value>(domain.parse("dropout")) == Value());
+  CHECK(std::get<Value>(domain.parse("0")) == Value(0.0));
+  CHECK(std::get<Value>(domain.parse("0.25")) == Value(0.25));
+  CHECK(domain.print({}) == "dropout");
+  CHECK(domain.print(0.25) == "0.25");
+}
+
+TEST_CASE("what is neither the word nor such a number is refused with what may be meant") {
+  const NumberOrWord domain{from_0_below_1(), "dropout"};
+  CHECK(refusal(domain, "dropuot") ==
+        "expected a number in [0, 1) or `dropout`, found \"dropuot\" | did you mean `dropout`?");
+  CHECK(refusal(domain, "0,1") ==
+        "expected a number in [0, 1) or `dropout`, found \"0,1\" | write `0.1`");
+  CHECK(refusal(domain, "1") == "expected a number in [0, 1) or `dropout`, found \"1\"");
+  CHECK(refusal(domain, "") == "expected a number in [0, 1) or `dropout`, found \"\"");
+}
+
+TEST_CASE("a time is numbers with units, each unit once and the larger ones first") {
+  const auto seconds = [](const char* text) {
+    return std::get<std::chrono::seconds>(Duration::parse(text)).count();
+  };
+  CHECK(seconds("0s") == 0);
+  CHECK(seconds("90s") == 90);
+  CHECK(seconds("3h50m") == 13800);
+  CHECK(seconds("1d2h3m4s") == 93784);
+  CHECK(seconds("10000d") == 864000000);
+  for (const char* text : {"", "h", "3", "3 h", "-3h", "3h50", "50m3h", "3h3h", "1.5h", "3H", "3hm",
+                           "10001d", "99999999999999999999s", "9223372036854775807d"}) {
+    CAPTURE(text);
+    CHECK(refusal(Duration(), text).starts_with("expected a time such as 3h50m, 90s or 1d12h, "));
+  }
+  CHECK(refusal(Duration(), "9999d25h").ends_with(" | write 10000d or less"));
+  CHECK(refusal(Duration(), "3600").ends_with(" | write `3600s` for seconds"));
+}
+
+TEST_CASE("a number that stands for no choice has no name") {
+  CHECK(choice_name(OnNan::skip) == "skip");
+  CHECK(choice_name(static_cast<OnNan>(9)) == "?");
+}
+
+TEST_CASE("a time is printed in the largest units") {
+  for (const char* text : {"0s", "59s", "1m", "3h50m", "1d12h", "1d2h3m4s"}) {
+    CHECK(Duration::print(std::get<std::chrono::seconds>(Duration::parse(text))) == text);
+  }
+  CHECK(Duration::print(std::chrono::seconds(3600)) == "1h");
+}
+
+TEST_CASE("the range of a whole number includes both ends") {
+  CHECK(refusal(between(2, 9), "2") == "accepted");
+  CHECK(refusal(between(2, 9), "9") == "accepted");
+  CHECK(refusal(between(2, 9), "1") == "expected a whole number from 2 to 9, found \"1\"");
+  CHECK(refusal(between(2, 9), "10") == "expected a whole number from 2 to 9, found \"10\"");
+  CHECK(refusal(at_least(1), "0") == "expected a whole number >= 1, found \"0\"");
+  CHECK(refusal(at_least(1), "18446744073709551616") ==
+        "expected a whole number >= 1, found \"18446744073709551616\"");
+}
+
+TEST_CASE("a number may have a point and an exponent") {
+  CHECK(std::get<double>(positive().parse("0.1")) == 0.1);
+  CHECK(std::get<double>(positive().parse("1e-3")) == 1e-3);
+  CHECK(std::get<double>(positive().parse("1E3")) == 1000.0);
+  CHECK(std::get<double>(positive().parse(".5")) == 0.5);
+  CHECK(std::get<double>(not_negative().parse("0")) == 0.0);
+}
+
+TEST_CASE("what is not a finite number is refused") {
+  for (const char* text : {"abc", "", ".nan", ".inf", "-.inf", "nan", "inf", "infinity", "0x10",
+                           "1e", "1.2.3", " 1", "1 "}) {
+    CHECK(refusal(positive(), text) ==
+          "expected a number > 0, found \"" + std::string(text) + "\"");
+  }
+  CHECK(refusal(positive(), "1e400") ==
+        "expected a number > 0, found \"1e400\" | write a number that a double can hold");
+  CHECK(refusal(positive(), "1e-400") ==
+        "expected a number > 0, found \"1e-400\" | write a number that a double can hold");
+}
+
+TEST_CASE("other notations of a number are refused with the right one") {
+  CHECK(refusal(positive(), "0,1") == "expected a number > 0, found \"0,1\" | write `0.1`");
+  CHECK(refusal(positive(), "+0.1") == "expected a number > 0, found \"+0.1\" | write `0.1`");
+  CHECK(refusal(positive(), "010") == "expected a number > 0, found \"010\" | write `10`");
+  CHECK(refusal(positive(), "00.5") == "expected a number > 0, found \"00.5\" | write `0.5`");
+  CHECK(refusal(positive(), "1_000.5") ==
+        "expected a number > 0, found \"1_000.5\" | write `1000.5`");
+}
+
+TEST_CASE("the ends of the range of a number belong to it or not") {
+  CHECK(refusal(positive(), "0") == "expected a number > 0, found \"0\"");
+  CHECK(refusal(positive(), "5e-324") == "accepted");
+  CHECK(refusal(not_negative(), "0") == "accepted");
+  CHECK(refusal(not_negative(), "-0.1") == "expected a number >= 0, found \"-0.1\"");
+  CHECK(refusal(from_0_below_1(), "0") == "accepted");
+  CHECK(refusal(from_0_below_1(), "0.9999999999999999") == "accepted");
+  CHECK(refusal(from_0_below_1(), "1") == "expected a number in [0, 1), found \"1\"");
+}
+
+TEST_CASE("a number is printed as shortly as it can be read back") {
+  CHECK(RealNumber::print(0.1) == "0.1");
+  CHECK(RealNumber::print(1e-5) == "1e-05");
+  CHECK(RealNumber::print(1.0) == "1");
+  for (const double value : {1.0 / 3.0, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, 1e22}) {
+    CHECK(std::get<double>(not_negative().parse(RealNumber::print(value))) == value);
+  }
+}
+
+TEST_CASE("a flag is true or false") {
+  CHECK(std::get<bool>(Flag::parse("true")));
+  CHECK_FALSE(std::get<bool>(Flag::parse("false")));
+  CHECK(refusal(Flag(), "yes") == "expected true or false, found \"yes\" | write `true`");
+  CHECK(refusal(Flag(), "True") == "expected true or false, found \"True\" | write `true`");
+  CHECK(refusal(Flag(), "off") == "expected true or false, found \"off\" | write `false`");
+  CHECK(refusal(Flag(), "0") == "expected true or false, found \"0\" | write `false`");
+  CHECK(refusal(Flag(), "maybe") == "expected true or false, found \"maybe\"");
+}
+
+TEST_CASE("a choice is one of the names") {
+  CHECK(std::get<OptimizerKind>(Choice<OptimizerKind>::parse("adamw")) == OptimizerKind::adamw);
+  CHECK(refusal(Choice<OptimizerKind>(), "AdamW") ==
+        "expected sgd, adam or adamw, found \"AdamW\" | did you mean `adamw`?");
+  CHECK(refusal(Choice<NormPlacement>(), "between") == "expected pre or post, found \"between\"");
+}
+
+TEST_CASE("every choice is printed by the name it is read by") {
+  for (const auto& [value, name] : choices_of<ScheduleKind>) {
+    CHECK(Choice<ScheduleKind>::print(value) == name);
+    CHECK(std::get<ScheduleKind>(Choice<ScheduleKind>::parse(name)) == value);
+  }
+}
+
+TEST_CASE("a text is printed in quotes") {
+  CHECK(Text::print("") == "\"\"");
+  CHECK(Text::print("a \"b\" \\c") == "\"a \\\"b\\\" \\\\c\"");
+}
+
+TEST_CASE("words are listed as in a sentence") {
+  CHECK(list_in_words({}) == "");
+  CHECK(list_in_words({"a"}) == "a");
+  CHECK(list_in_words({"a", "b"}) == "a or b");
+  CHECK(list_in_words({"a", "b", "c"}) == "a, b or c");
+}
+
+}  // namespace tapestry

@@ -1,0 +1,152 @@
+#include "train/config/file.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "train/config/config.h"
+#include "train/config/error.h"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An empty folder that goes when the test ends.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (fs::temp_directory_path() / "tapestry-config-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ~ScratchFolder() { fs::remove_all(path_); }
+
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return (path_ / name).string();
+  }
+  fs::path path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string refusal(const std::string& path) {
+  try {
+    read_config_file(path);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a file is read as it is") {
+  const ScratchFolder folder;
+  const std::string text("model:\r\n  d_model: 1\n\0x", 23);
+  CHECK(read_config_file(folder.file("a.yaml", text)) == text);
+  CHECK(read_config_file(folder.file("empty.yaml", "")).empty());
+}
+
+TEST_CASE("what is not a readable file is refused") {
+  const ScratchFolder folder;
+  const std::string base = folder.path().string();
+  CHECK(refusal(base + "/none.yaml") ==
+        base +
+            "/none.yaml: cannot be read: No such file or directory\n"
+            "hint: check the path and its permissions");
+  CHECK(refusal(base) == base +
+                             ": expected a file, found a folder\n"
+                             "hint: give the path of a YAML file, such as configs/copy.yaml");
+  CHECK(refusal("/dev/null") ==
+        "/dev/null: expected a file, found a device or socket\n"
+        "hint: give the path of a YAML file, such as configs/copy.yaml");
+  const std::string socket = folder.path() / "socket";
+  REQUIRE(::mknod(socket.c_str(), S_IFSOCK | 0600, 0) == 0);
+  CHECK(refusal(socket) == socket +
+                               ": expected a file, found a device or socket\n"
+                               "hint: give the path of a YAML file, such as configs/copy.yaml");
+}
+
+TEST_CASE("a read that fails is refused with the reason") {
+  CHECK(refusal("/proc/self/mem") ==
+        "/proc/self/mem: cannot be read: Input/output error\n"
+        "hint: check the path and its permissions");
+}
+
+TEST_CASE("a pipe is refused at once, with nobody at its other end") {
+  const ScratchFolder folder;
+  const std::string pipe = folder.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(refusal(pipe) == pipe +
+                             ": expected a file, found a pipe\n"
+                             "hint: give the path of a YAML file, such as configs/copy.yaml");
+}
+
+TEST_CASE("a file without read permission is refused") {
+  if (::geteuid() == 0) return;  // root reads everything
+  const ScratchFolder folder;
+  const std::string path = folder.file("secret.yaml", "model:\n  d_model: 64\n");
+  fs::permissions(path, fs::perms::none);
+  CHECK(refusal(path) == path +
+                             ": cannot be read: Permission denied\n"
+                             "hint: check the path and its permissions");
+}
+
+TEST_CASE("a file of more than a megabyte is refused") {
+  const ScratchFolder folder;
+  CHECK(refusal(folder.file("full.yaml", std::string(kLargestConfig, '\n'))) == "accepted");
+  const std::string path = folder.file("large.yaml", std::string(kLargestConfig + 1, '\n'));
+  CHECK(refusal(path) == path +
+                             ": is larger than 1048576 bytes\n"
+                             "hint: check that this file is meant to be a config");
+}
+
+TEST_CASE("paths in a config start at its folder, paths in overrides at the working folder") {
+  const ScratchFolder folder;
+  const std::string path = folder.file("mine.yaml",
+                                       "data:\n"
+                                       "  task: parallel_text\n"
+                                       "  train_source: text/train.de\n"
+                                       "  train_target: ../train.en\n"
+                                       "  validation_source: /texts/valid.de\n"
+                                       "  validation_target: valid.en\n");
+  const Config config = load_config(path, {"data.validation_target=here.en"});
+  CHECK(config.data.train_source == (folder.path() / "text/train.de").string());
+  CHECK(config.data.train_target == (folder.path().parent_path() / "train.en").string());
+  CHECK(config.data.validation_source == "/texts/valid.de");
+  CHECK(config.data.validation_target == (fs::current_path() / "here.en").string());
+  CHECK(config.data.test_source.empty());
+}
+
+TEST_CASE("the run directory is named after the config unless it is given") {
+  const ScratchFolder folder;
+  const std::string path = folder.file("my.first.yaml", "train:\n  steps: 10\n");
+  CHECK(load_config(path).train.run_dir == "runs/my.first");
+  CHECK(load_config(path, {"train.run_dir=elsewhere"}).train.run_dir == "elsewhere");
+  CHECK(load_config(path, {"train.run_dir="}).train.run_dir == "runs/my.first");
+}
+
+TEST_CASE("problems in a file name the file as it was given") {
+  const ScratchFolder folder;
+  const std::string path = folder.file("a.yaml", "model:\n  d_model: x\n");
+  CHECK_THROWS_WITH_AS(load_config(path),
+                       fmt::format("{}:2:12: expected a whole number from 1 to 65536, found \"x\"\n"
+                                   "    d_model: x\n"
+                                   "             ^\n"
+                                   "hint: write for example 128, the default",
+                                   path)
+                           .c_str(),
+                       ConfigError);
+}
+
+}  // namespace tapestry

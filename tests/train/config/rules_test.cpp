@@ -1,0 +1,386 @@
+#include "train/config/rules.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "train/config/config.h"
+#include "train/config/error.h"
+
+namespace tapestry {
+namespace {
+
+std::string problems_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_config(text, "c", overrides);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const std::string kFiles =
+    "  train_source: a\n  train_target: b\n  validation_source: c\n  validation_target: d\n";
+
+}  // namespace
+
+TEST_CASE("the width has to be a multiple of the heads") {
+  CHECK(problems_of("model:\n  d_model: 130\n") ==
+        "c:2:3: `d_model` is 130, not a multiple of `num_heads` (4)\n"
+        "    d_model: 130\n"
+        "    ^~~~~~~\n"
+        "hint: set `d_model` to 128 or 132");
+  CHECK(problems_of("model:\n  num_heads: 3\n") ==
+        "c:2:3: `d_model` is 128, not a multiple of `num_heads` (3)\n"
+        "    num_heads: 3\n"
+        "    ^~~~~~~~~\n"
+        "hint: set `d_model` to 126 or 129");
+  CHECK(problems_of("model:\n  d_model: 3\n").ends_with("hint: set `d_model` to 4"));
+  CHECK(problems_of("model:\n  d_model: 132\n  num_heads: 3\n").empty());
+}
+
+TEST_CASE("something has to pass through a layer") {
+  CHECK(problems_of("model:\n  skip_scale: 0\n  sublayer_scale: 0\n") ==
+        "c:2:3: `skip_scale` and `sublayer_scale` are both 0: nothing would pass through a layer\n"
+        "    skip_scale: 0\n"
+        "    ^~~~~~~~~~\n"
+        "hint: set one of them to more than 0");
+  CHECK(problems_of("model:\n  skip_scale: 0\n").empty());
+  CHECK(problems_of("model:\n  sublayer_scale: 0\n").empty());
+}
+
+TEST_CASE("heads with a width of their own need not divide d_model") {
+  CHECK(problems_of("model:\n  d_model: 130\n  d_head: 32\n").empty());
+  CHECK(problems_of("model:\n  d_model: 130\n  d_head: 0\n").find("multiple") != std::string::npos);
+}
+
+TEST_CASE("parameter-free attention has one head, no width of its own and no score to learn") {
+  const std::string bare = "model:\n  attention: parameter_free\n";
+  CHECK(problems_of(bare) ==
+        "c:2:3: `attention: parameter_free` has one head, `num_heads` is 4\n"
+        "    attention: parameter_free\n"
+        "    ^~~~~~~~~\n"
+        "hint: set `num_heads` to 1");
+  CHECK(problems_of(bare + "  num_heads: 1\n").empty());
+  CHECK(problems_of(bare + "  num_heads: 1\n  score: dot_product\n").empty());
+  CHECK(problems_of(bare + "  num_heads: 1\n  score: additive\n") ==
+        "c:4:3: `score: additive` has parameters, `attention: parameter_free` has none\n"
+        "    score: additive\n"
+        "    ^~~~~\n"
+        "hint: set `score` to scaled_dot_product or dot_product, or `attention` to multi_head");
+  CHECK(problems_of(bare + "  num_heads: 1\n  d_head: 64\n")
+            .ends_with("hint: remove `d_head`, or set `model.attention` to multi_head"));
+  CHECK(problems_of(bare + "  num_heads: 1\n  d_model: 130\n").empty());
+}
+
+TEST_CASE("rotary positions turn pairs, and work through dot products") {
+  const std::string rotary = "model:\n  positions: rotary\n";
+  CHECK(problems_of(rotary).empty());
+  CHECK(problems_of(rotary + "  d_head: 5\n") ==
+        "c:2:3: `positions: rotary` turns pairs of numbers, a head's width is 5\n"
+        "    positions: rotary\n"
+        "    ^~~~~~~~~\n"
+        "hint: set `d_head` to 6");
+  CHECK(problems_of(rotary + "  attention: parameter_free\n  num_heads: 1\n  d_model: 7\n")
+            .ends_with("hint: set `d_model` to 8"));
+  CHECK(problems_of(rotary + "  score: additive\n") ==
+        "c:3:3: `positions: rotary` works through dot products, `score: additive` has none\n"
+        "    score: additive\n"
+        "    ^~~~~\n"
+        "hint: set `score` to scaled_dot_product, dot_product or bilinear, or choose other "
+        "positions");
+}
+
+TEST_CASE("a contradiction that an override brings in is placed on the command line") {
+  CHECK(problems_of("train:\n  steps: 9\n", {"model.num_heads=3"}) ==
+        "command line: model.num_heads=3: `d_model` is 128, not a multiple of `num_heads` (3)\n"
+        "hint: set `d_model` to 126 or 129");
+}
+
+TEST_CASE("a key with a bad value is left out of contradictions") {
+  CHECK(problems_of("model:\n  d_model: 130\n  num_heads: x\n") ==
+        "c:3:14: expected a whole number from 1 to 1024, found \"x\"\n"
+        "    num_heads: x\n"
+        "               ^\n"
+        "hint: write for example 4, the default");
+}
+
+TEST_CASE("each kind of model has its tasks") {
+  CHECK(problems_of("model:\n  kind: language_model\n") ==
+        "c:2:3: `kind: language_model` cannot learn the task copy\n"
+        "    kind: language_model\n"
+        "    ^~~~\n"
+        "hint: set `data.task` to text or toy_sentences, or `model.kind` to another");
+  CHECK(problems_of("data:\n  task: toy_agreement\n") ==
+        "c:2:3: `kind: seq2seq` cannot learn the task toy_agreement\n"
+        "    task: toy_agreement\n"
+        "    ^~~~\n"
+        "hint: set `data.task` to copy, reverse, sort, toy_translation or parallel_text, or "
+        "`model.kind` to another");
+  CHECK(
+      problems_of("model:\n  kind: masked_language_model\n")
+          .ends_with("hint: set `data.task` to text or toy_sentences, or `model.kind` to another"));
+  CHECK(problems_of("model:\n  kind: classifier\n")
+            .ends_with("hint: set `data.task` to labelled_text or toy_agreement, or `model.kind` "
+                       "to another"));
+  CHECK(problems_of("model:\n  kind: vision_transformer\n")
+            .ends_with("hint: set `data.task` to images, or `model.kind` to another"));
+  for (const char* both : {"language_model}\ndata: {task: toy_sentences}",
+                           "language_model}\ndata: {task: text, train_text: a}",
+                           "masked_language_model}\ndata: {task: toy_sentences}",
+                           "masked_language_model}\ndata: {task: text, train_text: a}",
+                           "classifier}\ndata: {task: toy_agreement}",
+                           "classifier}\ndata: {task: labelled_text, train_text: a}",
+                           "vision_transformer}\ndata: {task: images, train_images: a}"}) {
+    CHECK(problems_of(std::string("model: {kind: ") + both + "\n").empty());
+  }
+}
+
+TEST_CASE("a text, labelled or not, and images need their file") {
+  CHECK(problems_of("model:\n  kind: language_model\ndata:\n  task: text\n") ==
+        "c:4:3: task text needs data.train_text\n"
+        "    task: text\n"
+        "    ^~~~\n"
+        "hint: name the file here or on the command line: data.train_text=FILE");
+  CHECK(problems_of("model:\n  kind: classifier\ndata:\n  task: labelled_text\n")
+            .starts_with("c:4:3: task labelled_text needs data.train_text\n"));
+  CHECK(problems_of("model:\n  kind: vision_transformer\ndata:\n  task: images\n")
+            .ends_with("hint: name the file here or on the command line: data.train_images=FILE"));
+}
+
+TEST_CASE("every token that is read at once needs a position") {
+  CHECK(problems_of("model: {kind: language_model}\ndata:\n  task: text\n  train_text: a\n"
+                    "  context: 257\n") ==
+        "c:5:3: `context` is 257, and 257 tokens are read at once; `model.max_length` is 256\n"
+        "    context: 257\n"
+        "    ^~~~~~~\n"
+        "hint: set `model.max_length` to 257 or more");
+  CHECK(problems_of("model: {kind: language_model}\ndata:\n  task: text\n  train_text: a\n"
+                    "  context: 256\n")
+            .empty());
+  // It reads the last token of a stretch, too.
+  CHECK(problems_of("model: {kind: masked_language_model}\ndata:\n  task: text\n  train_text: a\n"
+                    "  context: 256\n")
+            .starts_with("c:5:3: `context` is 256, and 257 tokens are read at once; "
+                         "`model.max_length` is 256\n"));
+  CHECK(problems_of("model: {kind: masked_language_model}\ndata:\n  task: text\n  train_text: a\n"
+                    "  context: 255\n")
+            .empty());
+}
+
+TEST_CASE("patches divide an image, and each needs a position") {
+  const std::string images =
+      "data: {task: images, train_images: a, image_height: 8, image_width: 12}\n"
+      "model:\n  kind: vision_transformer\n";
+  CHECK(problems_of(images + "  patch_size: 8\n") ==
+        "c:4:3: `patch_size` is 8, which does not divide images of 8 x 12\n"
+        "    patch_size: 8\n"
+        "    ^~~~~~~~~~\n"
+        "hint: set `patch_size` to a number that divides height and width");
+  CHECK(problems_of(images + "  patch_size: 12\n")
+            .starts_with("c:4:3: `patch_size` is 12, which does not divide images of 8 x 12\n"));
+  CHECK(problems_of(images + "  patch_size: 4\n  max_length: 6\n") ==
+        "c:5:3: an image has 6 patches, and with the class token 7 tokens; `model.max_length` is "
+        "6\n"
+        "    max_length: 6\n"
+        "    ^~~~~~~~~~\n"
+        "hint: set `model.max_length` to 7 or more");
+  CHECK(problems_of(images + "  patch_size: 4\n  max_length: 7\n").empty());
+}
+
+TEST_CASE("keys that the kind of model does not use are refused") {
+  CHECK(problems_of("model:\n  patch_size: 4\n") ==
+        "c:2:3: `patch_size` is used with `model.kind: vision_transformer` only, found `seq2seq`\n"
+        "    patch_size: 4\n"
+        "    ^~~~~~~~~~\n"
+        "hint: remove `patch_size`, or set `model.kind` to vision_transformer");
+  CHECK(problems_of("model:\n  pooling: mean\n")
+            .starts_with("c:2:3: `pooling` is used with `model.kind: classifier or "
+                         "vision_transformer` only, found `seq2seq`\n"));
+  const std::string sentences = "data: {task: toy_sentences}\nmodel:\n  kind: ";
+  CHECK(problems_of(sentences + "language_model\n  num_encoder_layers: 3\n")
+            .starts_with("c:4:3: `num_encoder_layers` is used with `model.kind: "));
+  CHECK(problems_of(sentences + "masked_language_model\n  num_decoder_layers: 3\n")
+            .starts_with("c:4:3: `num_decoder_layers` is used with `model.kind: seq2seq or "
+                         "language_model` only, found `masked_language_model`\n"));
+  CHECK(problems_of("data: {task: toy_agreement}\nmodel:\n  kind: classifier\n"
+                    "  tie_embeddings: target\n")
+            .starts_with("c:4:3: `tie_embeddings` is used with `model.kind: "));
+}
+
+TEST_CASE("the shortest sequence is not longer than the longest") {
+  CHECK(problems_of("data:\n  min_length: 17\n") ==
+        "c:2:3: `min_length` is 17, more than `max_length` (16)\n"
+        "    min_length: 17\n"
+        "    ^~~~~~~~~~\n"
+        "hint: set `min_length` to 16 or less, or raise `max_length`");
+  CHECK(problems_of("data:\n  min_length: 16\n").empty());
+}
+
+TEST_CASE("every symbol and one special symbol need a position") {
+  CHECK(problems_of("data:\n  max_length: 256\n") ==
+        "c:2:3: `max_length` is 256, and with `<bos>` or `<eos>` 257 tokens; `model.max_length` is "
+        "256\n"
+        "    max_length: 256\n"
+        "    ^~~~~~~~~~\n"
+        "hint: set `model.max_length` to 257 or more");
+  CHECK(problems_of("data:\n  max_length: 255\n").empty());
+  CHECK(problems_of("model:\n  max_length: 16\n")
+            .starts_with("c:2:3: `max_length` is 16, and with `<bos>` or `<eos>` 17 tokens; "
+                         "`model.max_length` is 16\n"));
+  CHECK(problems_of("data:\n  task: toy_translation\nmodel:\n  max_length: 16\n").empty());
+}
+
+TEST_CASE("every token of a text that is kept needs a position") {
+  CHECK(problems_of("data:\n  task: parallel_text\n  max_tokens: 256\n" + kFiles)
+            .starts_with("c:3:3: `max_tokens` is 256, and with `<bos>` or `<eos>` 257 tokens; "
+                         "`model.max_length` is 256\n"));
+  CHECK(problems_of("data:\n  task: parallel_text\n  max_tokens: 255\n" + kFiles).empty());
+}
+
+TEST_CASE("an output cannot be longer than the positions") {
+  CHECK(problems_of("train:\n  max_decode_length: 257\n") ==
+        "c:2:3: `max_decode_length` is 257, more than `model.max_length` (256)\n"
+        "    max_decode_length: 257\n"
+        "    ^~~~~~~~~~~~~~~~~\n"
+        "hint: set `model.max_length` to 257 or more");
+  CHECK(problems_of("train:\n  max_decode_length: 256\n").empty());
+}
+
+TEST_CASE("parallel text needs its files") {
+  CHECK(problems_of("data:\n  task: parallel_text\n") ==
+        "c:2:3: task parallel_text needs data.train_source, data.train_target, "
+        "data.validation_source, data.validation_target\n"
+        "    task: parallel_text\n"
+        "    ^~~~\n"
+        "hint: name the files here or on the command line: data.train_source=FILE "
+        "data.train_target=FILE data.validation_source=FILE data.validation_target=FILE");
+  CHECK(problems_of("data:\n  task: parallel_text\n" + kFiles, {"data.train_target="})
+            .starts_with("c:2:3: task parallel_text needs data.train_target\n"));
+  CHECK(problems_of("data:\n  task: parallel_text\n" + kFiles).empty());
+}
+
+TEST_CASE("a test set has two files or none") {
+  CHECK(problems_of("data:\n  task: parallel_text\n  test_target: x\n" + kFiles) ==
+        "c:3:3: a test set needs two files, `test_source` is missing\n"
+        "    test_target: x\n"
+        "    ^~~~~~~~~~~\n"
+        "hint: name both files, or none");
+  CHECK(problems_of("data:\n  task: parallel_text\n  test_source: x\n" + kFiles)
+            .starts_with("c:3:3: a test set needs two files, `test_target` is missing\n"));
+  CHECK(problems_of("data:\n  task: parallel_text\n  test_source: x\n  test_target: y\n" + kFiles)
+            .empty());
+}
+
+TEST_CASE("keys that the task does not use are refused") {
+  CHECK(problems_of("data:\n  train_source: a.txt\n") ==
+        "c:2:3: `train_source` is used with `data.task: parallel_text` only, found `copy`\n"
+        "    train_source: a.txt\n"
+        "    ^~~~~~~~~~~~\n"
+        "hint: remove `train_source`, or set `data.task` to parallel_text");
+  CHECK(problems_of("data:\n  task: toy_translation\n  num_symbols: 9\n") ==
+        "c:3:3: `num_symbols` is used with `data.task: copy, reverse or sort` only, found "
+        "`toy_translation`\n"
+        "    num_symbols: 9\n"
+        "    ^~~~~~~~~~~\n"
+        "hint: remove `num_symbols`, or set `data.task` to copy, reverse or sort");
+  CHECK(problems_of("data:\n  task: parallel_text\n  seed: 2\n" + kFiles)
+            .starts_with("c:3:3: `seed` is used with `data.task: copy, reverse, sort, "
+                         "toy_translation, toy_sentences or toy_agreement` only, found "
+                         "`parallel_text`\n"));
+}
+
+TEST_CASE("keys that the optimiser or the schedule does not use are refused") {
+  CHECK(problems_of("optimizer:\n  momentum: 0.9\n") ==
+        "c:2:3: `momentum` is used with `optimizer.kind: sgd` only, found `adam`\n"
+        "    momentum: 0.9\n"
+        "    ^~~~~~~~\n"
+        "hint: remove `momentum`, or set `optimizer.kind` to sgd");
+  CHECK(problems_of("optimizer:\n  kind: sgd\n  beta1: 0.8\n")
+            .starts_with("c:3:3: `beta1` is used with `optimizer.kind: adam or adamw` only, found "
+                         "`sgd`\n"));
+  CHECK(problems_of("optimizer:\n  kind: sgd\n  momentum: 0.9\n").empty());
+  CHECK(problems_of("schedule:\n  warmup_steps: 10\n")
+            .starts_with("c:2:3: `warmup_steps` is used with `schedule.kind: linear_warmup, "
+                         "inverse_sqrt or cosine` only, found `constant`\n"));
+  CHECK(problems_of("schedule:\n  decay_steps: 10\n")
+            .starts_with("c:2:3: `decay_steps` is used with `schedule.kind: cosine` only"));
+}
+
+TEST_CASE("an unused key may be given with its default, as a dumped config does") {
+  CHECK(
+      problems_of("data:\n  train_source: \"\"\n  lowercase: false\noptimizer:\n  momentum: 0.0\n")
+          .empty());
+}
+
+TEST_CASE("whether a key is used is left open while the choice has a bad value") {
+  CHECK(problems_of("optimizer:\n  kind: sdg\n  momentum: 0.9\n") ==
+        "c:2:9: expected sgd, adam or adamw, found \"sdg\"\n"
+        "    kind: sdg\n"
+        "          ^~~\n"
+        "hint: did you mean `sgd`?");
+}
+
+TEST_CASE("tying all embeddings needs one vocabulary") {
+  CHECK(problems_of("data:\n  task: toy_translation\nmodel:\n  tie_embeddings: all\n") ==
+        "c:4:3: `tie_embeddings: all` needs one vocabulary, task toy_translation has two\n"
+        "    tie_embeddings: all\n"
+        "    ^~~~~~~~~~~~~~\n"
+        "hint: set `tie_embeddings` to target");
+  const std::string text = "model:\n  tie_embeddings: all\ndata:\n  task: parallel_text\n" + kFiles;
+  CHECK(problems_of(text) ==
+        "c:2:3: `tie_embeddings: all` needs one vocabulary, `data.shared_vocabulary` is false\n"
+        "    tie_embeddings: all\n"
+        "    ^~~~~~~~~~~~~~\n"
+        "hint: set `data.shared_vocabulary` to true, or `tie_embeddings` to target");
+  CHECK(problems_of(text + "  shared_vocabulary: true\n").empty());
+  CHECK(problems_of("model:\n  tie_embeddings: all\n").empty());
+}
+
+TEST_CASE("betas with which Adam need not converge are refused") {
+  CHECK(problems_of("optimizer:\n  beta1: 0.98\n  beta2: 0.9\n") ==
+        "c:3:3: `beta2` is 0.9, too small for `beta1` (0.98): Adam may not converge\n"
+        "    beta2: 0.9\n"
+        "    ^~~~~\n"
+        "hint: set `beta2` nearer to 1 than `beta1`, such as 0.98 and 0.9");
+  CHECK(problems_of("optimizer:\n  beta1: 0.9\n  beta2: 0.9\n").empty());
+  CHECK(problems_of("optimizer:\n  beta1: 0\n  beta2: 0\n").empty());
+}
+
+TEST_CASE("a schedule that is named after its warmup needs one") {
+  CHECK(problems_of("schedule:\n  kind: inverse_sqrt\n") ==
+        "c:2:3: `kind: inverse_sqrt` needs `warmup_steps` of 1 or more\n"
+        "    kind: inverse_sqrt\n"
+        "    ^~~~\n"
+        "hint: set `warmup_steps` to 200");
+  CHECK(problems_of("schedule:\n  kind: linear_warmup\ntrain:\n  steps: 5\n")
+            .ends_with("hint: set `warmup_steps` to 1"));
+  CHECK(problems_of("schedule:\n  kind: cosine\n").empty());
+}
+
+TEST_CASE("a run may stop within its warmup, to be resumed later") {
+  CHECK(problems_of("schedule:\n  kind: linear_warmup\n  warmup_steps: 2001\n").empty());
+  CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 2001\n  decay_steps: 9000\n")
+            .empty());
+}
+
+TEST_CASE("a cosine falls after its warmup, from the peak to the floor") {
+  CHECK(problems_of("schedule:\n  kind: cosine\n  min_learning_rate: 0.01\n") ==
+        "c:3:3: `min_learning_rate` is 0.01, more than `learning_rate` (0.001)\n"
+        "    min_learning_rate: 0.01\n"
+        "    ^~~~~~~~~~~~~~~~~\n"
+        "hint: set `min_learning_rate` to 0.001 or less");
+  CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 50\n  decay_steps: 50\n") ==
+        "c:4:3: `decay_steps` is 50, not after `warmup_steps` (50)\n"
+        "    decay_steps: 50\n"
+        "    ^~~~~~~~~~~\n"
+        "hint: set `decay_steps` to more than 50, or to 0 for `train.steps`");
+  CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 50\n  decay_steps: 51\n").empty());
+  CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 2000\n")
+            .starts_with("c:3:3: `warmup_steps` is 2000, which leaves no step"));
+  CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 2001\n")
+            .starts_with("c:3:3: `warmup_steps` is 2001, which leaves no step"));
+}
+
+}  // namespace tapestry

@@ -1,0 +1,145 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <map>
+#include <string>
+#include <variant>
+
+#include "tests/support/source_folder.h"
+#include "train/config/config.h"
+#include "train/config/domains.h"
+#include "train/config/error.h"
+#include "train/config/file.h"
+#include "train/config/listing.h"
+#include "train/config/yaml_document.h"
+
+namespace tapestry {
+namespace {
+
+const std::string kFolder = testing::source_folder() / "configs/";
+
+/// Defaults by `section.key`.
+std::map<std::string, std::string> true_defaults() {
+  std::map<std::string, std::string> defaults;
+  for (const ConfigKey& key : config_keys()) {
+    defaults[key.section + "." + key.key] = key.default_value;
+  }
+  return defaults;
+}
+
+bool same_value(const std::string& a, const std::string& b) {
+  const auto number_a = not_negative().parse(a);
+  const auto number_b = not_negative().parse(b);
+  const bool numbers = number_a.index() == 0 && number_b.index() == 0;
+  return numbers ? std::get<double>(number_a) == std::get<double>(number_b) : a == b;
+}
+
+const std::string kDefault = "default ";
+
+/// The key of a line such as `  steps: 9   # ...` or `  # steps: 9   # ...`, or nothing.
+std::string key_at_start(const std::string& line) {
+  const std::size_t start = line.starts_with("  # ") ? 4 : 2;
+  const std::size_t colon = line.find(": ");
+  const bool has_comment = line.find('#', start) != std::string::npos;
+  if (!line.starts_with("  ") || colon == std::string::npos || !has_comment) return {};
+  const std::string key = line.substr(start, colon - start);
+  return key.find_first_of(" #") == std::string::npos ? key : "";
+}
+
+/// The default that the comment behind each key names, on its line or the next, by `section.key`.
+/// Keys that are commented out count too.
+std::map<std::string, std::string> commented_defaults(const std::string& path) {
+  std::map<std::string, std::string> defaults;
+  std::ifstream file(path);
+  std::string section, key;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':');
+    const bool opens_section = colon + 1 == line.size() && line.find(' ') == std::string::npos;
+    if (opens_section) section = line.substr(0, colon);
+    const std::string name = key_at_start(line);
+    if (!name.empty()) key = section + "." + name;
+    const std::size_t at = line.rfind(kDefault);
+    const bool names_default = !key.empty() && at != std::string::npos;
+    if (names_default) defaults.try_emplace(key, line.substr(at + kDefault.size()));
+  }
+  return defaults;
+}
+
+void check_comments(const std::string& name) {
+  const std::string path = kFolder + name;
+  const std::map<std::string, std::string> commented = commented_defaults(path);
+  const std::map<std::string, std::string> defaults = true_defaults();
+  for (const auto& comment : commented) {
+    const std::string& key = comment.first;
+    REQUIRE_MESSAGE(defaults.contains(key), name, ": ", key);
+    CHECK_MESSAGE(same_value(comment.second, defaults.at(key)), name, ": ", key);
+  }
+  ProblemList problems;
+  const YamlDocument document(path, read_config_file(path), problems);
+  for (const YamlEntry& entry : document.entries()) {
+    CHECK_MESSAGE(commented.contains(entry.section + "." + entry.key), name, ": ", entry.key);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the configs of the generated tasks load, each with its task") {
+  CHECK(load_config(kFolder + "copy.yaml").data.task == TaskKind::copy);
+  CHECK(load_config(kFolder + "reverse.yaml").data.task == TaskKind::reverse);
+  CHECK(load_config(kFolder + "sort.yaml").data.task == TaskKind::sort);
+  CHECK(load_config(kFolder + "toy_translation.yaml").data.task == TaskKind::toy_translation);
+  CHECK(load_config(kFolder + "toy_masked.yaml").data.task == TaskKind::toy_sentences);
+  CHECK(load_config(kFolder + "toy_agreement.yaml").data.task == TaskKind::toy_agreement);
+  CHECK(load_config(kFolder + "copy.yaml").train.run_dir == "runs/copy");
+}
+
+TEST_CASE("the config for parallel text asks for the files, and loads with them") {
+  const std::string path = kFolder + "parallel.yaml";
+  try {
+    load_config(path);
+    FAIL("expected a ConfigError");
+  } catch (const ConfigError& error) {
+    REQUIRE(error.problems().size() == 1);
+    CHECK(error.problems()[0].message ==
+          "task parallel_text needs data.train_source, data.train_target, data.validation_source, "
+          "data.validation_target");
+  }
+  const Config config = load_config(
+      path, {"data.train_source=/a", "data.train_target=/b", "data.validation_source=/c",
+             "data.validation_target=/d", "data.test_source=/e", "data.test_target=/f"});
+  CHECK(config.data.task == TaskKind::parallel_text);
+  CHECK(config.data.test_target == "/f");
+}
+
+TEST_CASE("the configs for a text and for images load, each with its kind of model") {
+  CHECK(load_config(kFolder + "shakespeare_char.yaml").model.kind == ModelKind::language_model);
+  CHECK(load_config(kFolder + "digits_vit.yaml").model.kind == ModelKind::vision_transformer);
+}
+
+TEST_CASE("a model that is fine-tuned has the sizes of the one that it begins with") {
+  const TransformerOptions masked = load_config(kFolder + "toy_masked.yaml").model;
+  const TransformerOptions fine = load_config(kFolder + "toy_agreement.yaml").model;
+  CHECK(fine.d_model == masked.d_model);
+  CHECK(fine.num_encoder_layers == masked.num_encoder_layers);
+  CHECK(fine.d_ff == masked.d_ff);
+  CHECK(fine.max_length == masked.max_length);
+  CHECK(fine.positions == masked.positions);
+}
+
+TEST_CASE("every key in the configs has a comment that names its true default") {
+  for (const char* name :
+       {"copy.yaml", "reverse.yaml", "sort.yaml", "toy_translation.yaml", "parallel.yaml",
+        "shakespeare_char.yaml", "digits_vit.yaml", "toy_masked.yaml", "toy_agreement.yaml"}) {
+    check_comments(name);
+  }
+}
+
+TEST_CASE("the config for parallel text shows every file it may be given") {
+  const auto commented = commented_defaults(kFolder + "parallel.yaml");
+  for (const char* key : {"train_source", "train_target", "validation_source", "validation_target",
+                          "test_source", "test_target"}) {
+    CHECK_MESSAGE(commented.contains(std::string("data.") + key), key);
+  }
+}
+
+}  // namespace tapestry

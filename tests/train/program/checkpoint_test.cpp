@@ -1,0 +1,166 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/train/refusal.h"
+#include "train/storage/checkpoint_file.h"
+
+/// What the program does where a run, a checkpoint or a stream cannot be used as asked.
+namespace tapestry {
+namespace {
+
+using test::Arguments;
+using test::check_refusal;
+using test::Outcome;
+using test::TextWorkplace;
+using test::TrainedWorkplace;
+using test::Workplace;
+
+TEST_CASE("what is no run cannot be resumed") {
+  const TrainedWorkplace work;
+  std::filesystem::create_directory(work / "empty");
+  const std::string hint =
+      ", expected the directory of a run\n"
+      "hint: name a run directory such as runs/copy, or start a run: tapestry train CONFIG";
+  check_refusal(work, {"train", "--resume", "empty"}, 4,
+                "empty: holds no checkpoint to resume from" + hint);
+  check_refusal(work, {"train", "--resume", "nowhere"}, 4, "nowhere: is no directory" + hint);
+  check_refusal(work, {"train", "--resume", work.checkpoint(12)}, 4,
+                work.checkpoint(12) + ": is no directory" + hint);
+}
+
+TEST_CASE("a checkpoint or run that is missing is named") {
+  const Workplace work;
+  std::filesystem::create_directory(work / "empty");
+  for (const char* command : {"evaluate", "translate", "inspect"}) {
+    CAPTURE(command);
+    check_refusal(work, {command, "nowhere"}, 4,
+                  "nowhere: could not open for reading: No such file or directory\n"
+                  "hint: check the spelling of the path");
+    check_refusal(work, {command, "empty"}, 4,
+                  "empty: holds no checkpoint, expected a run directory or a checkpoint file\n"
+                  "hint: train first: tapestry train CONFIG");
+  }
+}
+
+TEST_CASE("a truncated checkpoint that is named is refused") {
+  const TrainedWorkplace work;
+  const auto size = std::filesystem::file_size(work / work.checkpoint(12));
+  std::filesystem::resize_file(work / work.checkpoint(12), 1000);
+  for (const char* command : {"evaluate", "translate", "inspect"}) {
+    CAPTURE(command);
+    check_refusal(work, {command, work.checkpoint(12)}, 4,
+                  work.checkpoint(12) +
+                      ": the checkpoint is truncated: found 1000 bytes, expected " +
+                      std::to_string(size) +
+                      "\nhint: copy the file again, or use an older "
+                      "checkpoint");
+  }
+}
+
+TEST_CASE("a file that never was a checkpoint is refused") {
+  const TrainedWorkplace work;
+  const Outcome refused = work.run({"inspect", "tiny.yaml"});
+  CHECK(refused.code == 4);
+  CHECK(refused.err.starts_with("tapestry: error: tiny.yaml: "));
+  CHECK(refused.err.find("\nhint: ") != std::string::npos);
+}
+
+TEST_CASE("where the newest checkpoint is damaged the one before is used, with a warning") {
+  const TrainedWorkplace work;
+  const std::string whole = test::read_text(work / work.checkpoint(12));
+  std::filesystem::resize_file(work / work.checkpoint(12), 1000);
+  const std::string damage = work.checkpoint(12) +
+                             ": the checkpoint is truncated: found 1000 bytes, expected " +
+                             std::to_string(whole.size());
+  const Outcome inspected = work.run({"inspect", "runs/tiny"});
+  CHECK(inspected.code == 0);
+  CHECK(inspected.err ==
+        "tapestry: warning: " + damage + "; another checkpoint of the run is used\n");
+
+  const Outcome resumed = work.run({"train", "--resume", "runs/tiny"});
+  CHECK(resumed.code == 0);
+  CHECK(resumed.out.starts_with("warning: " + damage +
+                                "; an older checkpoint is used\nresuming runs/tiny at step 10 of "
+                                "12\n"));
+  CHECK(test::read_text(work / work.checkpoint(12)) == whole);
+}
+
+TEST_CASE("where the best checkpoint is damaged the newest is used, with a warning") {
+  const TrainedWorkplace work;
+  REQUIRE(work.run({"train", "--resume", "runs/tiny", "train.steps=13"}).code == 0);
+  const Outcome best = work.run({"evaluate", "runs/tiny"});
+  REQUIRE(best.out.starts_with(work.checkpoint(12)));
+  std::filesystem::resize_file(work / work.checkpoint(12), 0);
+  const Outcome newest = work.run({"evaluate", "runs/tiny"});
+  CHECK(newest.code == 0);
+  CHECK(newest.out.starts_with(work.checkpoint(13)));
+  CHECK(newest.err.starts_with("tapestry: warning: " + work.checkpoint(12) + ": "));
+}
+
+TEST_CASE("a run whose checkpoints are all damaged is not begun anew") {
+  const TrainedWorkplace work;
+  for (const auto& entry : std::filesystem::directory_iterator(work / "runs/tiny/checkpoints")) {
+    std::filesystem::resize_file(entry.path(), 1000);
+  }
+  const auto before = work.contents();
+  const Outcome refused = work.run({"train", "--resume", "runs/tiny", "train.steps=20"});
+  CHECK(refused.code == 4);
+  CHECK(refused.err.starts_with("tapestry: error: runs/tiny/checkpoints: found "));
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("a checkpoint of another shape is refused with both shapes") {
+  const TrainedWorkplace work;
+  const Snapshot original = read_checkpoint(work / work.checkpoint(12));
+  Snapshot altered;
+  for (const auto& [path, array] : original) {
+    if (path != "parameters/output.bias") altered.put(path, array);
+  }
+  altered.put<float>("parameters/output.bias", std::vector<float>(5), {5});
+  write_checkpoint(work / work.checkpoint(12), altered);
+  const std::string message =
+      ": parameters/output.bias: found float32 (5), expected float32 (9)\n"
+      "hint: use the config and the program that wrote the checkpoint";
+  for (const char* command : {"evaluate", "translate"}) {
+    check_refusal(work, {command, work.checkpoint(12)}, 4, work.checkpoint(12) + message);
+  }
+  check_refusal(work, {"train", "--resume", "runs/tiny", "train.steps=20"}, 4,
+                work.checkpoint(12) + message);
+}
+
+TEST_CASE("a line that is too long is named, behind the translations of those before it") {
+  const TrainedWorkplace work;
+  const std::string good = work.run({"translate", "runs/tiny"}, "a\n").out;
+  const Outcome refused = work.run({"translate", "runs/tiny"}, "a\na b c d e a b c\na\n");
+  CHECK(refused.code == 3);
+  CHECK(refused.out == good);
+  CHECK(refused.err ==
+        "tapestry: error: standard input:2: found 9 tokens with <eos>, expected at most 8 "
+        "(model.max_length)\n"
+        "hint: cut the line, or train a model with a larger model.max_length\n");
+}
+
+TEST_CASE("a line that is not UTF-8 is named") {
+  const TextWorkplace work;
+  REQUIRE(work.run({"train", "text.yaml"}).code == 0);
+  check_refusal(work, {"translate", "runs/text"}, 3,
+                "standard input:1: byte 3 (0xFF) is not UTF-8\n"
+                "hint: convert the text to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8",
+                "a \xFF\n");
+}
+
+TEST_CASE("input that cannot be read is a data error") {
+  const TrainedWorkplace work;
+  const Outcome refused =
+      work.run({"translate", "runs/tiny"}, test::Streams{.in = work.path().string()});
+  CHECK(refused.code == 3);
+  CHECK(refused.err ==
+        "tapestry: error: standard input: cannot be read: Is a directory\n"
+        "hint: give it text, one sentence a line, such as `< FILE`\n");
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,99 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/train/program.h"
+
+/// `tapestry gradcheck` on the three kinds of model it takes, and what it prints.
+namespace tapestry {
+namespace {
+
+using nlohmann::json;
+using test::contains;
+using test::Outcome;
+using test::TrainedWorkplace;
+using test::Workplace;
+
+TEST_CASE("gradcheck prints a line for each tensor and output and finds no wrong gradient") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome done = work.run({"gradcheck", "tiny.yaml", "model.tie_embeddings=none"});
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  CHECK(done.out.starts_with("tiny.yaml, initial values made uneven, float64, 3 sentences\n"));
+  CHECK(contains(done.out, "\ngradients of the loss "));
+  CHECK(contains(done.out, "\ngradients of the logits "));
+  CHECK(contains(done.out, "\nencoder.layers.0.self_attn.q_proj.weight "));
+  CHECK(contains(done.out, "\nsource (token vectors) "));
+  CHECK(contains(done.out,
+                 "\nzero everywhere, but for rounding:\n"
+                 "  encoder.layers.0.self_attn.k_proj.bias (of loss)\n"));
+  CHECK(
+      contains(done.out, "\n104 gradients: 104 agree, 0 wrong, 0 cannot be told; worst relative "));
+  CHECK(work.contents().size() == 1);
+}
+
+TEST_CASE("gradcheck takes a run directory and a checkpoint, with their trained values") {
+  const TrainedWorkplace work;
+  const Outcome run = work.run({"gradcheck", "runs/tiny", "--coordinates", "2"});
+  CHECK(run.code == 0);
+  CHECK(run.out.starts_with("runs/tiny/checkpoints/step-"));
+  CHECK(contains(run.out, " 0 wrong"));
+  const Outcome file = work.run({"gradcheck", "runs/tiny/checkpoints/step-00000012.h5",
+                                 "--coordinates", "2", "--directions", "1"});
+  CHECK(file.code == 0);
+  CHECK(file.out.starts_with("runs/tiny/checkpoints/step-00000012.h5, step 12, float64, "));
+}
+
+TEST_CASE("gradcheck --json prints one object with every figure") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome done =
+      work.run({"gradcheck", "tiny.yaml", "--json", "--coordinates=1", "--directions=2"});
+  CHECK(done.code == 0);
+  const json report = json::parse(done.out);
+  CHECK(report.at("model") == "tiny.yaml, initial values");
+  CHECK(report.at("verdict") == "agrees");
+  CHECK(report.at("first_wrong").is_null());
+  const json& row = report.at("rows").at(0);
+  CHECK(row.at("output") == "loss");
+  CHECK(row.at("verdict") == "agrees");
+  CHECK(row.at("shape").size() == 2);
+  CHECK(row.at("coordinates") == json{{"checked", 1}, {"untold", 0}});
+  CHECK(row.at("gradient_norm").get<double>() > 0.0);
+  CHECK(row.at("worst_relative_error").get<double>() < 1e-6);
+}
+
+TEST_CASE("gradcheck refuses overrides beside a trained model") {
+  const TrainedWorkplace work;
+  const Outcome refused = work.run({"gradcheck", "runs/tiny", "model.d_model=8"});
+  CHECK(refused.code == 2);
+  CHECK(refused.out.empty());
+  CHECK(refused.err ==
+        "tapestry: error: command line: model.d_model=8: found an override beside runs/tiny, "
+        "expected none: a trained model keeps the config it was trained with\n"
+        "hint: leave it out, or name a config file\n");
+}
+
+TEST_CASE("gradcheck refuses to compare nothing") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome refused =
+      work.run({"gradcheck", "tiny.yaml", "--coordinates", "0", "--directions", "0"});
+  CHECK(refused.code == 2);
+  CHECK(refused.out.empty());
+  CHECK(contains(refused.err, "nothing is left to compare"));
+}
+
+TEST_CASE("gradcheck refuses a number of coordinates that is none") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  CHECK(work.run({"gradcheck", "tiny.yaml", "--coordinates", "-1"}).code == 2);
+  CHECK(work.run({"gradcheck"}).code == 2);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,112 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/contains.h"
+#include "tests/train/kind_configs.h"
+#include "tests/train/refusal.h"
+
+/// Runs that begin with the parameters of another: train.initialize_from.
+namespace tapestry {
+namespace {
+
+using test::check_refusal;
+using test::contains;
+using test::KindWorkplace;
+using test::Outcome;
+using test::read_text;
+
+/// A workplace with a masked language model in runs/masked.
+struct PretrainedWorkplace : KindWorkplace {
+  PretrainedWorkplace() { CHECK(run({"train", "masked.yaml"}).code == 0); }
+};
+
+const std::string from_masked = "train.initialize_from=runs/masked";
+
+TEST_CASE("a classifier that begins with a masked language model says what it took") {
+  const PretrainedWorkplace work;
+  const Outcome done = work.run({"train", "agreement.yaml", from_masked});
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  CHECK(contains(done.out, "runs/masked, step "));
+  CHECK(contains(done.out,
+                 ": 19 tensors loaded\n"
+                 "  new: 2 tensors: head.weight (2, 32), head.bias (2)\n"
+                 "  left: 2 tensors: output.weight ("));
+  CHECK(work.run({"train", "agreement.yaml", "train.run_dir=scratch"}).code == 0);
+  CHECK(read_text(work / "scratch/metrics.csv") != read_text(work / "runs/agreement/metrics.csv"));
+}
+
+TEST_CASE("a classifier of a text keeps the words of the model that it begins with") {
+  const PretrainedWorkplace work;
+  work.write("labels.txt", "yes\tle chat dort\nno\tla chat zzz\nyes\tun chien\n");
+  const Outcome done = work.run({"train", "classes.yaml", from_masked});
+  CHECK(done.code == 0);
+  CHECK(contains(done.out, ": 19 tensors loaded\n"));
+  CHECK_FALSE(contains(done.out, "vocabulary of 10, 2 classes"));
+  // `zzz` is no word of the toy language.
+  const Outcome scores = work.run({"evaluate", "runs/classes", "--examples", "3"});
+  CHECK(scores.code == 0);
+  CHECK(contains(scores.out, "\ninput     le chat dort\n"));
+  CHECK(contains(scores.out, "\ninput     la chat <unk>\n"));
+}
+
+TEST_CASE("a run needs the one that it began with no longer, and resumes to the same bytes") {
+  const PretrainedWorkplace work;
+  work.write("labels.txt", "yes\tle chat dort\nno\tla chat zzz\nyes\tun chien\n");
+  CHECK(work.run({"train", "classes.yaml", from_masked}).code == 0);
+  CHECK(work.run({"train", "classes.yaml", from_masked, "train.run_dir=parts", "train.steps=7"})
+            .code == 0);
+  std::filesystem::remove_all(work / "runs/masked");
+  CHECK(work.run({"train", "--resume", "parts", "train.steps=12"}).code == 0);
+  const std::string end = "/checkpoints/step-00000012.h5";
+  CHECK(read_text(work / ("parts" + end)) == read_text(work / ("runs/classes" + end)));
+  CHECK(work.run({"evaluate", "parts"}).code == 0);
+  CHECK(work.run({"gradcheck", "parts", "--coordinates=1", "--directions=1"}).code == 0);
+}
+
+TEST_CASE("check and gradcheck see the model as it would begin") {
+  const PretrainedWorkplace work;
+  const Outcome done =
+      work.run({"gradcheck", "agreement.yaml", from_masked, "--coordinates=1", "--directions=1"});
+  CHECK(done.code == 0);
+  CHECK(contains(done.out, ", 0 wrong, 0 cannot be told;"));
+}
+
+TEST_CASE("a model with nothing in common is refused before anything is written") {
+  const PretrainedWorkplace work;
+  const auto before = work.contents();
+  const Outcome refused =
+      work.run({"train", "agreement.yaml", from_masked, "model.d_model=24", "model.d_ff=80"});
+  CHECK(refused.code == 4);
+  CHECK(refused.out.empty());
+  CHECK(contains(refused.err,
+                 "runs/masked: found no tensor with the name and shape of one of the model\n"
+                 "hint: give the model the sizes of that one: d_model, d_ff, layers\n"));
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE(
+    "a generated task with other words than the model's is refused before anything is written") {
+  const PretrainedWorkplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  CHECK(work.run({"train", "tiny.yaml", "train.steps=1"}).code == 0);
+  const auto before = work.contents();
+  const Outcome refused = work.run({"train", "agreement.yaml", "train.initialize_from=runs/tiny"});
+  CHECK(refused.code == 3);
+  CHECK(refused.err.starts_with("tapestry: error: data.task: the task has vocabularies of "));
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("a run to begin with that is not there is refused before anything is written") {
+  const KindWorkplace work;
+  const auto before = work.contents();
+  const Outcome refused = work.run({"train", "agreement.yaml", from_masked});
+  CHECK(refused.code == 4);
+  CHECK(contains(refused.err, "runs/masked"));
+  CHECK(work.contents() == before);
+}
+
+}  // namespace
+}  // namespace tapestry

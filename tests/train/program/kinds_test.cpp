@@ -1,0 +1,170 @@
+#include <doctest/doctest.h>
+
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "tests/support/contains.h"
+#include "tests/train/kind_configs.h"
+#include "tests/train/refusal.h"
+
+/// What the commands do with models of every kind.
+namespace tapestry {
+namespace {
+
+using test::Arguments;
+using test::check_refusal;
+using test::contains;
+using test::KindConfig;
+using test::KindWorkplace;
+using test::Outcome;
+using test::read_text;
+
+TEST_CASE("a model of every kind is trained and evaluated") {
+  for (const KindConfig& kind : test::kind_configs) {
+    CAPTURE(kind.name);
+    const KindWorkplace work;
+    const Outcome done = work.run({"train", kind.name + ".yaml"});
+    CHECK(done.code == 0);
+    CHECK(done.err.empty());
+    CHECK(contains(done.out, " training " + kind.examples + ", "));
+    CHECK(contains(done.out, "\nvalidation at step 12: loss "));
+    CHECK(done.out.ends_with("\ndone: 12 steps; next: tapestry evaluate runs/" + kind.name + "\n"));
+
+    const Outcome scores = work.run({"evaluate", "runs/" + kind.name});
+    CHECK(scores.code == 0);
+    CHECK(scores.err.empty());
+    CHECK(contains(scores.out, "\nvalidation  "));
+    CHECK(contains(scores.out, " held-out " + kind.held_out));
+    CHECK_FALSE(contains(scores.out, "exact match"));
+  }
+}
+
+TEST_CASE("the data line names words and classes as the kind of model has them") {
+  const KindWorkplace work;
+  const auto first_line = [&](const char* config) {
+    const std::string out = work.run({"train", config, "train.steps=1"}).out;
+    return out.substr(0, out.find('\n'));
+  };
+  // The letters a, b, c, d and f, space and line end, and the four special symbols.
+  CHECK(first_line("language.yaml") ==
+        "data: 30 training stretches, 4 validation, 0 test; vocabulary of 11");
+  CHECK(first_line("classes.yaml") ==
+        "data: 11 training sentences, 11 validation, 0 test; vocabulary of 10, 2 classes");
+  CHECK(first_line("images.yaml") == "data: 22 training images, 6 validation, 4 test; 2 classes");
+}
+
+TEST_CASE("a run of any kind that is stopped and resumed ends with the bytes of one that was not") {
+  for (const KindConfig& kind : test::kind_configs) {
+    CAPTURE(kind.name);
+    const KindWorkplace work;
+    const std::string config = kind.name + ".yaml";
+    CHECK(work.run({"train", config}).code == 0);
+    CHECK(work.run({"train", config, "train.run_dir=parts", "train.steps=7", "train.threads=2"})
+              .code == 0);
+    CHECK(work.run({"train", "--resume", "parts", "train.steps=12"}).code == 0);
+    const std::string end = "/checkpoints/step-00000012.h5";
+    CHECK(read_text(work / ("parts" + end)) == read_text(work / ("runs/" + kind.name + end)));
+    CHECK(read_text(work / "parts/metrics.csv") ==
+          read_text(work / ("runs/" + kind.name + "/metrics.csv")));
+  }
+}
+
+TEST_CASE("every epoch hides other words of a sentence") {
+  const KindWorkplace work;
+  CHECK(work.run({"train", "masked.yaml", "data.train_size=1", "train.batch_size=1",
+                  "train.steps=6", "train.log_every=1", "train.validate_every=6", "model.dropout=0",
+                  "schedule.learning_rate=1e-30"})
+            .code == 0);
+  // The model stays as it is, so that the loss tells what is hidden.
+  std::istringstream metrics(read_text(work / "runs/masked/metrics.csv"));
+  std::set<std::string> losses;
+  for (std::string line; std::getline(metrics, line);) {
+    const std::size_t at = line.find(",train,");
+    if (at != std::string::npos) losses.insert(line.substr(at, line.find(',', at + 7) - at));
+  }
+  CHECK(losses.size() >= 3);
+}
+
+TEST_CASE("the properties of a model of every kind hold") {
+  for (const KindConfig& kind : test::kind_configs) {
+    CAPTURE(kind.name);
+    const KindWorkplace work;
+    const Outcome done = work.run({"check", kind.name + ".yaml"});
+    CAPTURE(done.out);
+    CHECK(done.code == 0);
+    CHECK(done.err.empty());
+    CHECK(done.out.ends_with(" properties hold\n"));
+    CHECK_FALSE(contains(done.out, "FAILED"));
+  }
+}
+
+TEST_CASE("the gradients of a model of every kind agree with differences") {
+  for (const KindConfig& kind : test::kind_configs) {
+    CAPTURE(kind.name);
+    const KindWorkplace work;
+    const Outcome done =
+        work.run({"gradcheck", kind.name + ".yaml", "--coordinates=2", "--directions=1"});
+    CAPTURE(done.out);
+    CHECK(done.code == 0);
+    CHECK(contains(done.out, ", 0 wrong, 0 cannot be told;"));
+  }
+}
+
+TEST_CASE("evaluate shows sentences and images with the classes that the model gives them") {
+  const KindWorkplace work;
+  CHECK(work.run({"train", "classes.yaml", "train.steps=60"}).code == 0);
+  const Outcome sentences = work.run({"evaluate", "runs/classes", "--examples", "1"});
+  CHECK(contains(sentences.out, "  accuracy 100.00 %\n"));
+  CHECK(sentences.out.ends_with("\n\ninput     it rains again\noutput    no\n"));
+  CHECK(work.run({"train", "images.yaml", "train.steps=60"}).code == 0);
+  const Outcome images = work.run({"evaluate", "runs/images", "--examples", "1"});
+  CHECK(contains(images.out, "test        4 held-out images: loss "));
+  CHECK(contains(images.out, "\n\ninput     image 1\noutput    "));
+}
+
+TEST_CASE("translate and generate take models of their kind alone") {
+  const KindWorkplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  CHECK(work.run({"train", "tiny.yaml", "train.steps=1"}).code == 0);
+  CHECK(work.run({"train", "language.yaml", "train.steps=1"}).code == 0);
+  const std::string hint = "\nhint: `tapestry evaluate RUN` shows what any model does";
+  check_refusal(
+      work, {"translate", "runs/language"}, 2,
+      "command line: translate: the model is of kind language_model, expected seq2seq" + hint,
+      "a b\n");
+  check_refusal(
+      work, {"generate", "runs/tiny"}, 2,
+      "command line: generate: the model is of kind seq2seq, expected language_model" + hint);
+}
+
+TEST_CASE("training examples may change if they are allowed to, but not the classes") {
+  const KindWorkplace work;
+  CHECK(work.run({"train", "classes.yaml"}).code == 0);
+  const Arguments go_on = {"train",          "--resume",       "classes.yaml",
+                           "train.steps=14", "--allow-change", "data.train_text"};
+  work.write("labels.txt", "yes\ta day\nmaybe\tit rains\n");
+  check_refusal(work, go_on, 3,
+                (work / "labels.txt").string() +
+                    ":2: found the label maybe, expected one of the classes no, yes\n"
+                    "hint: leave it out, or give the training set examples of it; a trained model "
+                    "keeps its classes");
+  work.write("labels.txt", "yes\ta day\n");
+  const Outcome refused = work.run({"train", "--resume", "classes.yaml", "train.steps=14"});
+  CHECK(refused.code == 3);
+  CHECK(contains(refused.err, "or let it change with --allow-change data.train_text"));
+  CHECK(work.run({"train", "--resume", "classes.yaml", "train.steps=14", "--allow-change",
+                  "data.train_text", "--allow-change", "data.validation_text"})
+            .code == 0);
+}
+
+TEST_CASE("a sentence with more tokens than positions is refused before training") {
+  const KindWorkplace work;
+  check_refusal(work, {"train", "classes.yaml", "model.max_length=4"}, 3,
+                "training sentence 1: found 5 tokens to read, expected at most 4 "
+                "(model.max_length)\n"
+                "hint: set model.max_length to 5 or more");
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,181 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "autograd/kernels/gemm.h"
+#include "tests/support/contains.h"
+#include "tests/train/program.h"
+
+/// The program where address space is short: it does its work, or ends with the exit code 8 and
+/// says what to do; it neither crashes nor hangs, and loses nothing.
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::Outcome;
+using test::TrainedWorkplace;
+using test::Workplace;
+
+/// The shadow of the address sanitizer takes all address space, and OpenBLAS more than is tried
+/// here before the program begins.
+bool limits_can_be_tried() {
+#if defined(TAPESTRY_ASAN) || defined(TAPESTRY_TSAN)
+  return false;
+#else
+  return !kernels::gemm_uses_blas();
+#endif
+}
+
+/// Runs the program with so much address space; code 124 if it hangs.
+Outcome run_in_kilobytes(std::uint64_t kilobytes, const Workplace& work,
+                         const std::string& arguments) {
+  const auto out = work.stream("limited-out"), err = work.stream("limited-err");
+  const int status = std::system(
+      fmt::format("cd '{}' && ulimit -c 0 && ulimit -v {} && exec timeout 60 '{}' {} >'{}' 2>'{}' "
+                  "</dev/null",
+                  work.path().string(), kilobytes, test::program_path(), arguments, out.string(),
+                  err.string())
+          .c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), test::read_text(out),
+          test::read_text(err)};
+}
+
+Outcome run_in(std::uint64_t megabytes, const Workplace& work, const std::string& arguments) {
+  return run_in_kilobytes(1024 * megabytes, work, arguments);
+}
+
+/// Whether the program came as far as its own code: the loader and the libraries need some memory
+/// first. Where they find none, these are the first words.
+bool was_loaded(const Outcome& outcome) {
+  if (outcome.code == 127) return false;  // of the loader
+  for (const char* words : {"error while loading shared libraries", "Fatal glibc error",
+                            "terminate called without an active exception"}) {
+    if (contains(outcome.err, words)) return false;
+  }
+  return true;
+}
+
+void check_lack_of_memory(const Outcome& outcome) {
+  CHECK(outcome.code == 8);
+  CHECK(outcome.err.find("tapestry: error: the system has no more memory") != std::string::npos);
+  CHECK(outcome.err.find("\nhint: ") != std::string::npos);
+}
+
+/// Limits from too little for the loader to enough.
+const std::vector<std::uint64_t> limits = {25, 30, 33, 36, 40, 45, 50, 60, 75, 90, 120, 200, 500};
+
+/// Runs a command that changes nothing under each limit. Returns how often it lacked memory.
+int check_reader(const Workplace& work, const std::string& arguments) {
+  const auto before = work.contents();
+  int lacked = 0;
+  Outcome outcome{};
+  for (const std::uint64_t limit : limits) {
+    CAPTURE(limit);
+    CAPTURE(arguments);
+    outcome = run_in(limit, work, arguments);
+    if (!was_loaded(outcome)) continue;
+    if (outcome.code == 0) continue;
+    ++lacked;
+    check_lack_of_memory(outcome);
+  }
+  CHECK(outcome.code == 0);
+  CHECK(work.contents() == before);
+  return lacked;
+}
+
+TEST_CASE("training in any address space ends well or with the exit code 8, and can be resumed") {
+  if (!limits_can_be_tried()) return;
+  const TrainedWorkplace reference;
+  const std::string last = reference.checkpoint(12);
+  int lacked = 0;
+  for (const int threads : {1, 8}) {
+    for (const std::uint64_t limit : limits) {
+      CAPTURE(threads);
+      CAPTURE(limit);
+      Workplace work;
+      work.write("tiny.yaml", test::tiny_yaml);
+      const Outcome outcome =
+          run_in(limit, work, fmt::format("train tiny.yaml train.threads={}", threads));
+      if (!was_loaded(outcome)) continue;
+      if (outcome.code != 0) {
+        ++lacked;
+        check_lack_of_memory(outcome);
+        const bool saved = std::filesystem::exists(work / "runs/tiny/checkpoints/step-00000005.h5");
+        CHECK(work.run({"train", saved ? "--resume" : "tiny.yaml", saved ? "runs/tiny" : "--fresh"})
+                  .code == 0);
+      }
+      CHECK(test::read_text(work / last) == test::read_text(reference / last));
+    }
+  }
+  CHECK(lacked > 0);
+}
+
+TEST_CASE("where the loader has just enough, there may be too little for an exception") {
+  if (!limits_can_be_tried()) return;
+  const TrainedWorkplace work;
+  Outcome outcome{};
+  for (std::uint64_t limit = 25 << 10; limit < 100 << 10; limit += 50) {
+    CAPTURE(limit);
+    outcome = run_in_kilobytes(limit, work, "inspect runs/tiny");
+    if (outcome.code == 0) break;
+    if (was_loaded(outcome)) check_lack_of_memory(outcome);
+  }
+  CHECK(outcome.code == 0);
+}
+
+TEST_CASE("commands that read a run need little, and say so where there is less") {
+  if (!limits_can_be_tried()) return;
+  const TrainedWorkplace work;
+  for (const char* command : {"inspect", "translate", "evaluate", "check"}) {
+    check_reader(work, fmt::format("{} runs/tiny", command));
+  }
+}
+
+TEST_CASE("a batch that does not fit is named with what was asked for and how to do with less") {
+  if (!limits_can_be_tried()) return;
+  Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome outcome = run_in(200, work,
+                                 "train tiny.yaml data.train_size=20000 data.num_symbols=20 "
+                                 "data.max_length=7 train.batch_size=20000 model.d_model=256");
+  check_lack_of_memory(outcome);
+  CHECK(outcome.err.find(" MB more were asked for, ") != std::string::npos);
+  CHECK(outcome.err.find("hint: try a smaller train.batch_size with a larger train.accumulate") !=
+        std::string::npos);
+}
+
+TEST_CASE("a model that no memory could hold is refused before anything is written") {
+  Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const auto before = work.contents();
+  for (const char* command : {"train", "check", "gradcheck"}) {
+    CAPTURE(command);
+    const Outcome outcome =
+        work.run({command, "tiny.yaml", "model.d_model=65536", "model.num_encoder_layers=1000"});
+    CHECK(outcome.code == 8);
+    CHECK(outcome.err.starts_with("tapestry: error: memory: 17,"));
+    CHECK(outcome.err.find("\nhint: try a smaller model: model.d_model") != std::string::npos);
+    CHECK(outcome.out.empty());
+  }
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("the need is told before the first step") {
+  Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome outcome = work.run({"train", "tiny.yaml"});
+  const auto line = outcome.out.find("memory: about ");
+  REQUIRE(line != std::string::npos);
+  CHECK(line < outcome.out.find("step 4"));
+  CHECK(outcome.out.find("the largest step of 4 x 5 x 5 tokens", line) != std::string::npos);
+  CHECK(outcome.out.find(" free", line) != std::string::npos);
+  CHECK(test::read_text(work / "runs/tiny/train.log").find("memory: about ") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,233 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/train/program.h"
+#include "train/version.h"
+
+/// What each command does when all is well.
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::Outcome;
+using test::TrainedWorkplace;
+using test::Workplace;
+
+std::size_t count_lines(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST_CASE("train tells what it does and leaves config, checkpoints, metrics and log") {
+  const TrainedWorkplace work;
+  const Outcome& done = work.trained;
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  CHECK(
+      done.out.starts_with("data: 22 training pairs, 6 validation, 4 test; vocabularies of 9 and "
+                           "9\nmodel: 6,"));
+  CHECK(contains(done.out, " tensors; threads: 1; run directory runs/tiny\n"));
+  CHECK(contains(done.out, "\nstep  4/12  epoch 1  "));
+  CHECK(contains(done.out, "\nvalidation at step 6: loss "));
+  CHECK(done.out.ends_with("\ndone: 12 steps; next: tapestry evaluate runs/tiny\n"));
+
+  for (const char* file : {"config.yaml", "metrics.csv", "train.log"}) {
+    CHECK(std::filesystem::file_size(work / "runs/tiny" / file) > 0);
+  }
+  CHECK(std::filesystem::exists(work / work.checkpoint(12)));
+  CHECK(count_lines(test::read_text(work / "runs/tiny/metrics.csv")) == 1 + 3 + 2);
+  CHECK(count_lines(test::read_text(work / "runs/tiny/train.log")) == count_lines(done.out));
+}
+
+TEST_CASE("the config in the run directory repeats the run to the same bytes") {
+  const TrainedWorkplace work;
+  const Outcome again =
+      work.run({"train", "runs/tiny/config.yaml", "train.run_dir=runs/again", "train.threads=2"});
+  CHECK(again.code == 0);
+  CHECK(test::read_text(work / "runs/again/checkpoints/step-00000012.h5") ==
+        test::read_text(work / work.checkpoint(12)));
+}
+
+TEST_CASE("keys on the command line win over the file") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome done = work.run({"train", "tiny.yaml", "train.steps=2", "train.run_dir=here"});
+  CHECK(done.code == 0);
+  CHECK(std::filesystem::exists(work / "here/checkpoints/step-00000002.h5"));
+  CHECK(contains(test::read_text(work / "here/config.yaml"), "\n  steps: 2\n"));
+}
+
+TEST_CASE("a second run in the same directory is refused and changes nothing") {
+  const TrainedWorkplace work;
+  const auto before = work.contents();
+  const Outcome refused = work.run({"train", "tiny.yaml"});
+  CHECK(refused.code == 2);
+  CHECK(refused.out.empty());
+  CHECK(
+      refused.err ==
+      "tapestry: error: runs/tiny: a run lies there already, at step 12\n"
+      "hint: go on with `tapestry train --resume runs/tiny`, start anew with --fresh (the old run "
+      "is moved aside) or choose another train.run_dir\n");
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("--fresh moves the old run aside, each to a name of its own, and starts anew") {
+  const TrainedWorkplace work;
+  const std::string old = test::read_text(work / work.checkpoint(12));
+  CHECK(work.run({"train", "tiny.yaml", "--fresh", "train.steps=1"}).code == 0);
+  CHECK(work.run({"train", "tiny.yaml", "--fresh", "train.run_dir=runs/tiny/", "train.steps=2"})
+            .code == 0);
+  CHECK(test::read_text(work / "runs/tiny.old-1/checkpoints/step-00000012.h5") == old);
+  CHECK(std::filesystem::exists(work / "runs/tiny.old-2/checkpoints/step-00000001.h5"));
+  CHECK(std::filesystem::exists(work / work.checkpoint(2)));
+  CHECK_FALSE(std::filesystem::exists(work / work.checkpoint(12)));
+}
+
+TEST_CASE("--fresh needs no run to be there") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  CHECK(work.run({"train", "tiny.yaml", "--fresh", "train.steps=1"}).code == 0);
+}
+
+TEST_CASE("a resumed run goes on to more steps, as one that was told so at once") {
+  const TrainedWorkplace work;
+  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=20"});
+  CHECK(resumed.code == 0);
+  CHECK(resumed.out.starts_with(
+      "resuming runs/tiny at step 12 of 20\nchanged train.steps: 12 -> 20\n"));
+  CHECK(resumed.out.ends_with("\ndone: 20 steps; next: tapestry evaluate runs/tiny\n"));
+  CHECK(contains(test::read_text(work / "runs/tiny/config.yaml"), "\n  steps: 20\n"));
+
+  CHECK(work.run({"train", "tiny.yaml", "train.steps=20", "train.run_dir=at-once"}).code == 0);
+  CHECK(test::read_text(work / work.checkpoint(20)) ==
+        test::read_text(work / "at-once/checkpoints/step-00000020.h5"));
+  CHECK(test::read_text(work / "runs/tiny/metrics.csv") ==
+        test::read_text(work / "at-once/metrics.csv"));
+}
+
+TEST_CASE("steps behind the end of a falling rate are warned of") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const std::string warning = "\nwarning: the learning rate is 0 from step 12 to 14: ";
+  const Outcome begun = work.run({"train", "tiny.yaml", "schedule.kind=cosine"});
+  CHECK(begun.code == 0);
+  CHECK_FALSE(contains(begun.out, "the learning rate is 0"));
+  CHECK(contains(work.run({"train", "--resume", "runs/tiny", "train.steps=14"}).out, warning));
+  const Outcome above = work.run({"train", "tiny.yaml", "--fresh", "schedule.kind=cosine",
+                                  "schedule.decay_steps=8", "schedule.min_learning_rate=1e-5"});
+  CHECK_FALSE(contains(above.out, "the learning rate is 0"));
+}
+
+TEST_CASE("a run can be resumed from any folder, under any path that leads to it") {
+  const TrainedWorkplace work;
+  std::filesystem::create_directory(work / "elsewhere");
+  std::filesystem::rename(work / "runs/tiny", work / "elsewhere/moved");
+  const std::string moved = (work / "elsewhere/moved").string();
+  CHECK(work.run({"train", "--resume", moved, "train.steps=13"}).code == 0);
+  CHECK(std::filesystem::exists(work / "elsewhere/moved/checkpoints/step-00000013.h5"));
+}
+
+TEST_CASE("evaluate prints the scores of the held-out sets and examples") {
+  const TrainedWorkplace work;
+  const Outcome done = work.run({"evaluate", "runs/tiny", "--examples", "2"});
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  CHECK(done.out.starts_with("runs/tiny/checkpoints/step-000000"));
+  CHECK(contains(done.out, "\nvalidation  6 held-out pairs: loss "));
+  CHECK(contains(done.out, "\ntest        4 held-out pairs: loss "));
+  CHECK(contains(done.out, "  exact match "));
+  std::size_t examples = 0;
+  for (auto at = done.out.find("\ninput     "); at != std::string::npos;
+       at = done.out.find("\ninput     ", at + 1)) {
+    ++examples;
+  }
+  CHECK(examples == 2);
+}
+
+TEST_CASE("evaluate of a run without held-out data says so") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  CHECK(work.run({"train", "tiny.yaml", "data.validation_size=0", "data.test_size=0"}).code == 0);
+  const Outcome evaluated = work.run({"evaluate", "runs/tiny"});
+  CHECK(evaluated.code == 0);
+  CHECK(contains(evaluated.out, "\nno held-out pairs: "));
+}
+
+TEST_CASE("evaluate takes one checkpoint, which is then used as it is") {
+  const TrainedWorkplace work;
+  const Outcome done = work.run({"evaluate", work.checkpoint(10), "--examples", "0"});
+  CHECK(done.code == 0);
+  CHECK(done.out.starts_with(work.checkpoint(10) + ", step 10\n"));
+  CHECK_FALSE(contains(done.out, "input"));
+}
+
+TEST_CASE("translate gives a line for each line, in order, whatever else is translated") {
+  const TrainedWorkplace work;
+  const auto translate = [&](const std::string& input) {
+    return work.run({"translate", "runs/tiny"}, input).out;
+  };
+  const std::vector<std::string> lines{"a b\n", "d\n", "e c a\n"};
+  const std::vector<std::string> outputs{translate(lines[0]), translate(lines[1]),
+                                         translate(lines[2])};
+  std::string input, expected;
+  for (std::size_t i = 0; i < 70; ++i) {
+    input += lines[i % 3];
+    expected += outputs[i % 3];
+  }
+  CHECK(count_lines(expected) == 70);
+  CHECK(translate(input) == expected);
+}
+
+TEST_CASE("translate gives a blank line for a blank one and something for unknown words") {
+  const TrainedWorkplace work;
+  const Outcome done = work.run({"translate", "runs/tiny"}, "\n  \nzebra\na\r\na");
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  CHECK(count_lines(done.out) == 5);
+  CHECK(done.out.starts_with("\n\n"));
+  const std::string a = work.run({"translate", "runs/tiny"}, "a\n").out;
+  CHECK(done.out.ends_with("\n" + a + a));
+}
+
+TEST_CASE("translate of nothing says nothing") {
+  const TrainedWorkplace work;
+  const Outcome done = work.run({"translate", "runs/tiny"});
+  CHECK(done.code == 0);
+  CHECK(done.out.empty());
+}
+
+TEST_CASE("inspect lists arrays, numbers and the config") {
+  const TrainedWorkplace work;
+  const Outcome done = work.run({"inspect", work.checkpoint(12)});
+  CHECK(done.code == 0);
+  CHECK(done.out.starts_with(work.checkpoint(12) + ": step 12, "));
+  CHECK(contains(done.out, std::string("written by version ") + program_version + "\n"));
+  CHECK(contains(done.out, "\nparameters/encoder.layers.0.ff.linear1.weight "));
+  CHECK(contains(done.out, " float32  (32, 16)         mean "));
+  CHECK(contains(done.out, "\nconfig:\ndata:\n  task: copy\n"));
+}
+
+TEST_CASE("help and version go to standard output") {
+  const Workplace work;
+  const Outcome help = work.run({"--help"});
+  CHECK(help.code == 0);
+  CHECK(help.err.empty());
+  for (const char* command : {"train", "evaluate", "translate", "gradcheck", "inspect"}) {
+    CAPTURE(command);
+    CHECK(contains(help.out, std::string("\n  ") + command + " "));
+    const Outcome of_command = work.run({command, "--help"});
+    CHECK(of_command.code == 0);
+    CHECK(contains(of_command.out, std::string("Usage: tapestry ") + command));
+  }
+  const Outcome version = work.run({"--version"});
+  CHECK(version.code == 0);
+  CHECK(version.out == std::string("tapestry ") + program_version + "\n");
+}
+
+}  // namespace
+}  // namespace tapestry

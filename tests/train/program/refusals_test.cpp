@@ -1,0 +1,175 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/contains.h"
+#include "tests/train/refusal.h"
+
+/// What the program says to mistakes on the command line, in configs, data and folders. Nothing
+/// that is there may change.
+namespace tapestry {
+namespace {
+
+using test::Arguments;
+using test::check_refusal;
+using test::ConfiguredWorkplace;
+using test::contains;
+using test::Outcome;
+using test::TextWorkplace;
+using test::Workplace;
+
+TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
+  const Workplace work;
+  const auto check = [&](const Arguments& arguments, const std::string& message) {
+    check_refusal(work, arguments, 2, "command line: " + message);
+  };
+  check({}, "A subcommand is required\nhint: see `tapestry --help`");
+  check({"trian", "tiny.yaml"}, "unknown command `trian`\nhint: did you mean `train`?");
+  check({"help"},
+        "unknown command `help`\nhint: use train, evaluate, translate, generate, gradcheck, check, "
+        "attention or inspect");
+  check({"train"}, "CONFIG or --resume RUN is required\nhint: see `tapestry train --help`");
+  check({"evaluate"}, "RUN is required\nhint: see `tapestry evaluate --help`");
+  check({"train", "tiny.yaml", "--frsh"},
+        "The following argument was not expected: --frsh\nhint: see `tapestry train --help`");
+  check({"train", "--resume", "runs/tiny", "--fresh"},
+        "--resume excludes --fresh\nhint: see `tapestry train --help`");
+  check({"evaluate", "runs/tiny", "--examples", "-1"},
+        "--examples: Value -1 not in range 0 to 1000000\nhint: see `tapestry evaluate --help`");
+}
+
+TEST_CASE("a typo in a key is shown with its line") {
+  const ConfiguredWorkplace work("d_model", "d_modl");
+  for (const char* command : {"train", "gradcheck"}) {
+    check_refusal(work, {command, "tiny.yaml"}, 2,
+                  "tiny.yaml:9:3: unknown key `d_modl` in `model`\n"
+                  "    d_modl: 16\n"
+                  "    ^~~~~~\n"
+                  "hint: did you mean `d_model`?");
+  }
+}
+
+TEST_CASE("a value of the wrong type is shown with its line") {
+  const ConfiguredWorkplace work("steps: 12", "steps: many");
+  check_refusal(work, {"train", "tiny.yaml"}, 2,
+                "tiny.yaml:21:10: expected a whole number from 1 to 1000000000000, found \"many\"\n"
+                "    steps: many\n"
+                "           ^~~~\n"
+                "hint: write for example 2000, the default");
+}
+
+TEST_CASE("heads that do not divide the width are a contradiction") {
+  const ConfiguredWorkplace work("num_heads: 2", "num_heads: 3");
+  check_refusal(work, {"train", "tiny.yaml"}, 2,
+                "tiny.yaml:9:3: `d_model` is 16, not a multiple of `num_heads` (3)\n"
+                "    d_model: 16\n"
+                "    ^~~~~~~\n"
+                "hint: set `d_model` to 15 or 18");
+}
+
+TEST_CASE("sequences longer than the positions are a contradiction") {
+  const ConfiguredWorkplace work("max_length: 8", "max_length: 4");
+  check_refusal(work, {"train", "tiny.yaml"}, 2,
+                "tiny.yaml:4:3: `max_length` is 4, and with `<bos>` or `<eos>` 5 tokens; "
+                "`model.max_length` is 4\n"
+                "    max_length: 4\n"
+                "    ^~~~~~~~~~\n"
+                "hint: set `model.max_length` to 5 or more");
+}
+
+TEST_CASE("a mistake in an override is shown as it was typed") {
+  const ConfiguredWorkplace work;
+  check_refusal(work, {"train", "tiny.yaml", "model.d_modl=8"}, 2,
+                "command line: model.d_modl=8: unknown key `d_modl` in `model`\n"
+                "hint: did you mean `d_model`?");
+}
+
+TEST_CASE("a config file that is missing is named") {
+  const Workplace work;
+  check_refusal(work, {"train", "nowhere.yaml"}, 2,
+                "nowhere.yaml: cannot be read: No such file or directory\n"
+                "hint: check the path and its permissions");
+}
+
+TEST_CASE("a data file that is missing is named") {
+  const TextWorkplace work;
+  std::filesystem::remove(work / "valid.en");
+  check_refusal(
+      work, {"train", "text.yaml"}, 3,
+      work.at("valid.en") +
+          ": cannot be read: No such file or directory\n"
+          "hint: check the path and its permissions; a relative path starts at the folder "
+          "of the config file");
+}
+
+TEST_CASE("files with different numbers of lines are named with their numbers") {
+  const TextWorkplace work;
+  work.write("train.en", "a house\na cat\na tree\n");
+  const Outcome refused = work.run({"train", "text.yaml"});
+  CHECK(refused.code == 3);
+  CHECK(refused.err.starts_with("tapestry: error: " + work.at("train.de") + ": 2 lines, but " +
+                                work.at("train.en") +
+                                " has 3: line n of one must be the "
+                                "translation of line n of the other, and line 3 is not\nhint: "));
+  CHECK_FALSE(std::filesystem::exists(work / "runs"));
+}
+
+TEST_CASE("a sentence longer than the positions is refused before a run directory is made") {
+  const TextWorkplace work;
+  work.write("valid.en", "a dog that is very old\n");
+  const std::string message =
+      "validation pair 1: found 7 tokens with <eos>, expected at most 6 (model.max_length)\n"
+      "hint: set model.max_length to 7 or more; data.max_tokens leaves long training pairs out";
+  check_refusal(work, {"train", "text.yaml"}, 3, message);
+  check_refusal(work, {"gradcheck", "text.yaml"}, 3, message);
+}
+
+TEST_CASE("a mistake in the data leaves the run that --fresh would move aside where it is") {
+  const TextWorkplace work;
+  REQUIRE(work.run({"train", "text.yaml"}).code == 0);
+  std::filesystem::remove(work / "train.de");
+  const auto before = work.contents();
+  CHECK(work.run({"train", "text.yaml", "--fresh"}).code == 3);
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("evaluate takes other sentences, in the words that the model knows") {
+  const TextWorkplace work;
+  REQUIRE(work.run({"train", "text.yaml"}).code == 0);
+  work.write("valid.en", "a cat\n");
+  const Outcome evaluated = work.run({"evaluate", "runs/text"});
+  CHECK(evaluated.code == 0);
+  CHECK(contains(evaluated.out, "validation  1 held-out pairs: "));
+  CHECK(evaluated.err.empty());
+  work.write("train.en", "the big house and all of its cats\na big cat\n");
+  const Outcome changed = work.run({"evaluate", "runs/text"});
+  CHECK(changed.code == 0);
+  CHECK(changed.out == evaluated.out);
+  CHECK(changed.err.starts_with("tapestry: warning: " + work.at("train.en") +
+                                " (data.train_target): found 44 bytes with digest "));
+}
+
+TEST_CASE("a file in the place of the run directory is refused") {
+  const ConfiguredWorkplace work;
+  work.write("taken", "text");
+  const std::string message =
+      "taken: could not create the folder: File exists\n"
+      "hint: move the file of that name away or write elsewhere";
+  check_refusal(work, {"train", "tiny.yaml", "train.run_dir=taken"}, 5, message);
+  check_refusal(work, {"train", "tiny.yaml", "train.run_dir=taken/run"}, 5, message);
+  check_refusal(work, {"train", "tiny.yaml", "train.run_dir=taken", "--fresh"}, 5, message);
+}
+
+TEST_CASE("files of the user's own are not replaced by those of a run") {
+  const ConfiguredWorkplace work;
+  work.write("config.yaml", "mine");
+  for (const char* fresh : {"train.seed=1", "--fresh"}) {
+    check_refusal(work, {"train", "tiny.yaml", "train.run_dir=.", fresh}, 2,
+                  "./config.yaml: is not of a run, and a run there would replace it\n"
+                  "hint: choose another train.run_dir");
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

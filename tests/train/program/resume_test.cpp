@@ -1,0 +1,240 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/train/refusal.h"
+#include "train/storage/checkpoint_file.h"
+
+/// How the program goes on with a run, and what may have changed since.
+namespace tapestry {
+namespace {
+
+using test::Arguments;
+using test::check_refusal;
+using test::contains;
+using test::Outcome;
+using test::TextWorkplace;
+using test::TrainedWorkplace;
+using test::Workplace;
+
+std::string history(const Workplace& work, const std::string& checkpoint) {
+  return read_checkpoint(work / checkpoint).get_text("train/history");
+}
+
+TEST_CASE("a run is resumed by its directory, by its config or by both, in any order") {
+  const std::vector<Arguments> ways = {
+      {"train", "--resume", "runs/tiny", "train.steps=14"},
+      {"train", "tiny.yaml", "--resume", "train.steps=14"},
+      {"train", "--resume", "tiny.yaml", "train.steps=14"},
+      {"train", "--resume", "train.steps=14", "tiny.yaml", "runs/tiny"},
+      {"train", "runs/tiny", "tiny.yaml", "train.steps=14", "--resume"},
+  };
+  std::string expected;
+  for (const Arguments& way : ways) {
+    const TrainedWorkplace work;
+    const Outcome resumed = work.run(way);
+    CHECK(resumed.code == 0);
+    CHECK(resumed.err.empty());
+    CHECK(resumed.out.starts_with(
+        "resuming runs/tiny at step 12 of 14\nchanged train.steps: 12 -> 14\ndata: "));
+    const std::string end = test::read_text(work / work.checkpoint(14));
+    if (expected.empty()) expected = end;
+    CHECK(end == expected);
+    CHECK(history(work, work.checkpoint(14)).empty());
+  }
+}
+
+TEST_CASE("a config that has changed since is compared key by key") {
+  const TrainedWorkplace work;
+  check_refusal(work,
+                {"train", "tiny.yaml", "--resume", "train.steps=20", "model.d_model=32",
+                 "model.dropout=0.4", "train.seed=2"},
+                2,
+                "runs/tiny: the config differs from that of the checkpoint in what the run depends "
+                "on\n"
+                "  key            checkpoint  config  to change it\n"
+                "  model.d_model  16          32      start a new run\n"
+                "  model.dropout  0.2         0.4     --allow-change model.dropout\n"
+                "  train.seed     1           2       start a new run\n"
+                "hint: go on with the config as it was, or as the last column says");
+  check_refusal(work, {"train", "--resume", "runs/tiny", "train.run_dir=other"}, 2,
+                "runs/tiny: the config differs from that of the checkpoint in what the run depends "
+                "on\n"
+                "  key            checkpoint   config   to change it\n"
+                "  train.run_dir  \"runs/tiny\"  \"other\"  a run goes on in its own directory\n"
+                "hint: go on with the config as it was, or as the last column says");
+}
+
+TEST_CASE("a change that the user allows is made and remembered") {
+  const TrainedWorkplace work;
+  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=14",
+                                    "model.dropout=0.4", "--allow-change", "model.dropout"});
+  CHECK(resumed.code == 0);
+  CHECK(contains(resumed.out, "\nwarning: changed model.dropout: 0.2 -> 0.4\n"));
+  CHECK(history(work, work.checkpoint(14)) == "step 12: changed model.dropout: 0.2 -> 0.4\n");
+  CHECK(contains(work.run({"inspect", work.checkpoint(14)}).out,
+                 "\nhistory:\nstep 12: changed model.dropout: 0.2 -> 0.4\n"));
+  // From now on the run has it, and its history goes with it.
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 0);
+  CHECK(history(work, work.checkpoint(15)) == "step 12: changed model.dropout: 0.2 -> 0.4\n");
+  CHECK(work.run({"train", "tiny.yaml", "--resume", "train.steps=16"}).code == 2);
+}
+
+TEST_CASE("--allow-change belongs to --resume") {
+  const TrainedWorkplace work;
+  CHECK(work.run({"train", "tiny.yaml", "--allow-change", "model.dropout"}).code == 2);
+}
+
+TEST_CASE("a run whose learning rate decays keeps its decay when it is given more steps") {
+  const Workplace work;
+  std::string text = test::tiny_yaml;
+  text.replace(text.find("inverse_sqrt"), 12, "cosine");
+  work.write("tiny.yaml", text);
+  REQUIRE(work.run({"train", "tiny.yaml"}).code == 0);
+  const Outcome resumed = work.run({"train", "tiny.yaml", "--resume", "train.steps=13"});
+  CHECK(resumed.code == 0);
+  CHECK(contains(test::read_text(work / "runs/tiny/config.yaml"), "\n  decay_steps: 12\n"));
+}
+
+TEST_CASE("a run on other arithmetic says so and remembers it") {
+  const TrainedWorkplace work;
+  Snapshot other;
+  for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
+    if (path != "arithmetic") other.put(path, array);
+  }
+  other.put_text("arithmetic", "vectors of 2 bytes, OpenBLAS Katmai");
+  write_checkpoint(work / work.checkpoint(12), other);
+  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=13"});
+  CHECK(resumed.code == 0);
+  CHECK(contains(resumed.out,
+                 "\nwarning: changed arithmetic: vectors of 2 bytes, OpenBLAS Katmai -> "));
+  CHECK(history(work, work.checkpoint(13)).starts_with("step 12: changed arithmetic: "));
+}
+
+/// A workplace with a finished run of text.
+struct TrainedOnText : TextWorkplace {
+  TrainedOnText() { REQUIRE(run({"train", "text.yaml"}).code == 0); }
+
+  const std::string checkpoint = "runs/text/checkpoints/step-00000003.h5";
+};
+
+TEST_CASE("training files may move") {
+  const TrainedOnText work;
+  std::filesystem::create_directory(work / "elsewhere");
+  std::filesystem::rename(work / "train.de", work / "elsewhere/renamed.de");
+  const Outcome resumed = work.run({"train", "text.yaml", "--resume", "train.steps=3",
+                                    "data.train_source=elsewhere/renamed.de"});
+  CHECK(resumed.code == 0);
+  CHECK(contains(resumed.out, "\nchanged data.train_source: "));
+  CHECK(history(work, work.checkpoint).empty());
+}
+
+TEST_CASE("a training file that has changed is refused by name, unless that is allowed") {
+  const TrainedOnText work;
+  work.write("train.de", "ein haus\neine maus\n");
+  const auto before = work.contents();
+  const Outcome refused = work.run({"train", "--resume", "runs/text", "train.steps=3"});
+  CHECK(refused.code == 3);
+  CHECK(refused.err.starts_with("tapestry: error: " + work.at("train.de") +
+                                " (data.train_source): found 19 bytes with digest "));
+  CHECK(contains(refused.err, ", expected 20 bytes with digest "));
+  CHECK(
+      refused.err.ends_with("\nhint: put back what was there, or let it change with "
+                            "--allow-change data.train_source\n"));
+  CHECK(work.contents() == before);
+
+  const Outcome resumed = work.run(
+      {"train", "--resume", "runs/text", "train.steps=3", "--allow-change", "data.train_source"});
+  CHECK(resumed.code == 0);
+  CHECK(
+      contains(resumed.out, "\nwarning: changed " + work.at("train.de") + " (data.train_source)"));
+  CHECK(history(work, work.checkpoint).starts_with("step 2: changed "));
+  // The words that the model knows are still the old ones.
+  CHECK(read_checkpoint(work / work.checkpoint).get_text("data/source_vocabulary").find("katze") !=
+        std::string::npos);
+  CHECK(work.run({"train", "--resume", "runs/text", "train.steps=4"}).code == 0);
+}
+
+TEST_CASE("a file that the run did not have is a change, and so is one less") {
+  const TrainedOnText work;
+  const Arguments with_test{"train",
+                            "text.yaml",
+                            "--resume",
+                            "train.steps=3",
+                            "data.test_source=valid.de",
+                            "data.test_target=valid.en"};
+  const Outcome refused = work.run(with_test);
+  CHECK(refused.code == 3);
+  CHECK(contains(refused.err, "valid.de (data.test_source): found "));
+  CHECK(contains(refused.err, ", expected no such file, as the run began without one\n"));
+  Arguments allowed = with_test;
+  for (const char* key : {"data.test_source", "data.test_target"}) {
+    allowed.insert(allowed.end(), {"--allow-change", key});
+  }
+  CHECK(work.run(allowed).code == 0);
+  const Outcome less = work.run({"train", "text.yaml", "--resume", "train.steps=4"});
+  CHECK(less.code == 3);
+  CHECK(contains(less.err, "data.test_source: found no file, expected 9 bytes with digest "));
+}
+
+TEST_CASE("a run with fewer data than before goes on with its next epoch") {
+  const TrainedOnText work;
+  work.write("train.de", "ein haus\n");
+  work.write("train.en", "a house\n");
+  const Outcome resumed =
+      work.run({"train", "--resume", "runs/text", "train.steps=5", "--allow-change",
+                "data.train_source", "--allow-change", "data.train_target"});
+  CHECK(resumed.code == 0);
+  CHECK(resumed.err.empty());
+}
+
+TEST_CASE("a finished run is left untouched, whatever leftovers and lock it has") {
+  const TrainedWorkplace work;
+  work.write("runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0", "of a crash");
+  const auto lock_before = std::filesystem::last_write_time(work / "runs/tiny/.lock");
+  const auto before = work.contents();
+  const Outcome finished = work.run({"train", "tiny.yaml", "--resume"});
+  CHECK(finished.code == 0);
+  CHECK(finished.out == "runs/tiny is finished: 12 of 12 steps; give more with train.steps=N\n");
+  CHECK(work.contents() == before);
+  CHECK(std::filesystem::last_write_time(work / "runs/tiny/.lock") == lock_before);
+}
+
+TEST_CASE("a run that ran out of patience is finished, until it is given more") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Arguments train{"train",
+                        "tiny.yaml",
+                        "train.validate_every=1",
+                        "train.patience=1",
+                        "optimizer.kind=sgd",
+                        "schedule.learning_rate=1e-30"};
+  const Outcome done = work.run(train);
+  CHECK(done.code == 0);
+  CHECK(done.out.ends_with(
+      "\ndone: 2 steps, no new best in 1 validations; next: tapestry evaluate runs/tiny\n"));
+  const Outcome again = work.run({"train", "--resume", "runs/tiny"});
+  CHECK(again.code == 0);
+  CHECK(again.out ==
+        "runs/tiny is finished: 1 validations without a new best; give more with "
+        "train.patience=N\n");
+  const Outcome more = work.run({"train", "--resume", "runs/tiny", "train.patience=2"});
+  CHECK(more.out.starts_with("resuming runs/tiny at step 2 of 12\n"));
+}
+
+TEST_CASE("leftovers of crashes are removed at the next start") {
+  const TrainedWorkplace work;
+  const std::vector<std::string> leftovers = {"runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0",
+                                              "runs/tiny/.metrics.csv.tmp-17-3"};
+  for (const std::string& name : leftovers) work.write(name, "of a crash");
+  work.write("runs/tiny/.notes", "of the user");
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=13"}).code == 0);
+  for (const std::string& name : leftovers) CHECK_FALSE(std::filesystem::exists(work / name));
+  CHECK(std::filesystem::exists(work / "runs/tiny/.notes"));
+}
+
+}  // namespace
+}  // namespace tapestry

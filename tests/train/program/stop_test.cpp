@@ -1,0 +1,219 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/train/program.h"
+#include "train/storage/run_directory.h"
+#include "train/storage/run_lock.h"
+
+/// What happens to a run when it is stopped, or when two want the same directory.
+namespace tapestry {
+namespace {
+
+using test::Outcome;
+using test::Process;
+using test::TrainedWorkplace;
+using test::Workplace;
+
+/// The output of a process, line by line while it runs. A pipe with a name.
+class LiveOutput {
+ public:
+  explicit LiveOutput(std::filesystem::path path) : path_(std::move(path)) {
+    REQUIRE(::mkfifo(path_.c_str(), 0600) == 0);
+    both_ends_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);  // else opening one end waits
+    REQUIRE(both_ends_ >= 0);
+  }
+  LiveOutput(const LiveOutput&) = delete;
+  LiveOutput& operator=(const LiveOutput&) = delete;
+  ~LiveOutput() {
+    if (both_ends_ >= 0) ::close(both_ends_);
+  }
+
+  /// To be called once the process has started; the stream ends with it.
+  std::ifstream lines() {
+    std::ifstream stream(path_);
+    ::close(both_ends_);
+    both_ends_ = -1;
+    return stream;
+  }
+
+ private:
+  std::filesystem::path path_;
+  int both_ends_ = -1;
+};
+
+/// A workplace with a run that was stopped by a signal while it trained without an end in sight.
+struct StoppedWorkplace : Workplace {
+  explicit StoppedWorkplace(int signal, const std::vector<std::string>& options = {}) {
+    write("tiny.yaml", test::tiny_yaml);
+    LiveOutput output(stream("live"));
+    std::vector<std::string> arguments{"train", "tiny.yaml", "train.steps=1000000000",
+                                       "train.save_every=1000000"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    Process training(path(), arguments, {.out = stream("live"), .err = stream("err")});
+    std::ifstream progress = output.lines();
+    std::string line;
+    while (std::getline(progress, line) && !line.starts_with("step ")) continue;
+    training.send(signal);
+    while (std::getline(progress, line)) last_line = line;
+    code = training.wait();
+    step = RunDirectory(path() / "runs/tiny").steps().back();
+  }
+
+  int code = 0;
+  std::string last_line;
+  std::uint64_t step = 0;
+};
+
+TEST_CASE("a run that is told to stop saves, says how to go on and ends with 128 + the signal") {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    CAPTURE(signal);
+    const StoppedWorkplace work(signal);
+    CHECK(work.code == 128 + signal);
+    CHECK(work.last_line.starts_with("stopped by signal " + std::to_string(signal) +
+                                     " and saved at step "));
+    CHECK(work.last_line.ends_with("; go on with: tapestry train --resume runs/tiny"));
+    CHECK(test::read_text(work.stream("err")).empty());
+  }
+}
+
+TEST_CASE("a run that is told to stop says where the time went, if it was asked to") {
+  const StoppedWorkplace work(SIGTERM, {"--profile"});
+  CHECK(work.code == 128 + SIGTERM);
+  CHECK(work.last_line.starts_with("stopped by signal "));
+  const std::string log = test::read_text(work / "runs/tiny/train.log");
+  CHECK(log.find(" seconds went; ") != std::string::npos);
+  CHECK(log.find(" seconds went; ") < log.find("stopped by signal "));
+}
+
+TEST_CASE("a run stopped by a signal and resumed ends with the bytes of one never stopped") {
+  const StoppedWorkplace work(SIGTERM);
+  const std::string steps = "train.steps=" + std::to_string(work.step + 7);
+  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", steps});
+  CHECK(resumed.code == 0);
+  const Outcome at_once =
+      work.run({"train", "tiny.yaml", steps, "train.save_every=1000000", "train.run_dir=at-once"});
+  CHECK(at_once.code == 0);
+  const auto name = RunDirectory("").checkpoint_path(work.step + 7);
+  const std::string expected = test::read_text(work.path() / "at-once" / name);
+  CHECK_FALSE(expected.empty());
+  CHECK(test::read_text(work.path() / "runs/tiny" / name) == expected);
+  CHECK(test::read_text(work / "runs/tiny/metrics.csv") ==
+        test::read_text(work / "at-once/metrics.csv"));
+}
+
+TEST_CASE("a second signal ends a run at once, without a save") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  LiveOutput output(work.stream("live"));
+  Process training(work.path(),
+                   {"train", "tiny.yaml", "train.steps=1000000000", "train.save_every=1000000"},
+                   {.out = work.stream("live"), .err = work.stream("err")});
+  std::ifstream progress = output.lines();
+  std::string line;
+  while (std::getline(progress, line) && !line.starts_with("step ")) continue;
+  // Stopped, the process cannot end its step between the two.
+  for (const int signal : {SIGSTOP, SIGTERM, SIGINT, SIGCONT}) training.send(signal);
+  const int code = training.wait();
+  const bool ended_by_signal = code == -SIGTERM || code == -SIGINT;
+  CHECK_MESSAGE(ended_by_signal, code);
+  CHECK(RunDirectory(work / "runs/tiny").steps().empty());
+}
+
+TEST_CASE("a run that is asked to save does so and goes on") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  LiveOutput output(work.stream("live"));
+  Process training(work.path(),
+                   {"train", "tiny.yaml", "train.steps=1000000000", "train.save_every=1000000",
+                    "train.validate_every=1000000"},
+                   {.out = work.stream("live"), .err = work.stream("err")});
+  std::ifstream progress = output.lines();
+  std::string line;
+  const auto next_report = [&] {
+    while (std::getline(progress, line) && !line.starts_with("step ")) continue;
+  };
+  next_report();
+  const RunDirectory directory(work / "runs/tiny");
+  CHECK(directory.steps().empty());
+  training.send(SIGUSR1);
+  while (directory.steps().empty() && progress) next_report();
+  const auto saved = directory.steps();
+  next_report();
+  CHECK(progress.good());  // still training
+  training.send(SIGTERM);
+  while (std::getline(progress, line)) continue;
+  CHECK(training.wait() == 128 + SIGTERM);
+  REQUIRE(saved.size() == 1);
+  CHECK(directory.steps().back() > saved[0]);
+}
+
+TEST_CASE("a run whose time is up saves, says how to go on and ends as under timeout(1)") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome stopped =
+      work.run({"train", "tiny.yaml", "train.steps=1000000000", "train.max_time=1s"});
+  CHECK(stopped.code == 124);
+  const auto steps = RunDirectory(work / "runs/tiny").steps();
+  REQUIRE_FALSE(steps.empty());
+  CHECK(stopped.out.find("\nstopped by train.max_time (1s) and saved at step ") !=
+        std::string::npos);
+  CHECK(stopped.out.ends_with("; go on with: tapestry train --resume runs/tiny\n"));
+}
+
+TEST_CASE("a run directory that another process works in is refused and not touched") {
+  const TrainedWorkplace work;
+  const RunLock lock(work / "runs/tiny");
+  const auto before = work.contents();
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"train", "--resume", "runs/tiny", "train.steps=20"},
+        std::vector<std::string>{"train", "tiny.yaml", "--fresh"}}) {
+    const Outcome refused = work.run(arguments);
+    CHECK(refused.code == 7);
+    CHECK(refused.out.empty());
+    CHECK(
+        refused.err.starts_with("tapestry: error: runs/tiny: the run directory is in use by pid " +
+                                std::to_string(::getpid()) + " on "));
+    CHECK(refused.err.ends_with(
+        "\nhint: wait for that process to end, or use another run directory\n"));
+    CHECK(work.contents() == before);
+  }
+}
+
+TEST_CASE("a new run in a directory that another process has just begun in is refused") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  std::filesystem::create_directories(work / "runs/tiny/checkpoints");
+  const RunLock lock(work / "runs/tiny");
+  const auto before = work.contents();
+  CHECK(work.run({"train", "tiny.yaml"}).code == 7);
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("a run that died before its first checkpoint gives way to a new one") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  std::filesystem::create_directories(work / "runs/tiny/checkpoints");
+  work.write("runs/tiny/config.yaml", "of the run that died");
+  CHECK(work.run({"train", "tiny.yaml"}).code == 0);
+}
+
+TEST_CASE("a run whose output nobody reads goes on to its end") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome done = work.run({"train", "tiny.yaml"}, test::Streams{.out = "/dev/full"});
+  CHECK(done.code == 0);
+  CHECK(std::filesystem::exists(work / "runs/tiny/checkpoints/step-00000012.h5"));
+}
+
+}  // namespace
+}  // namespace tapestry

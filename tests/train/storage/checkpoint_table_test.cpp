@@ -1,0 +1,164 @@
+#include "train/storage/checkpoint_table.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+constexpr DataRange data{.begin = 1024, .end = 2048};
+
+std::vector<ArrayEntry> decode(std::span<const std::byte> table) {
+  return decode_table(table, data, "x.h5");
+}
+
+std::string refusal(const std::vector<ArrayEntry>& entries) {
+  try {
+    decode(encode_table(entries));
+  } catch (const DamagedCheckpoint& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+ArrayEntry bytes_at(const std::string& path, std::uint64_t offset, std::uint64_t size) {
+  return {.path = path, .shape = {size}, .offset = offset, .size = size};
+}
+
+TEST_CASE("a table is laid out as documented") {
+  const ArrayEntry entry{.path = "a/b",
+                         .type = ElementType::float64,
+                         .shape = {1, 2},
+                         .offset = 1024,
+                         .size = 16,
+                         .digest = 0x1122334455667788};
+  const auto table = encode_table({entry});
+  REQUIRE(table.size() == 8 + 32 + 2 * 8 + 8);
+  CHECK(table[0] == std::byte{1});      // entries
+  CHECK(table[9] == std::byte{4});      // offset: 0x400
+  CHECK(table[16] == std::byte{16});    // size
+  CHECK(table[24] == std::byte{0x88});  // digest
+  CHECK(table[32] == std::byte{2});     // float64
+  CHECK(table[33] == std::byte{2});     // axes
+  CHECK(table[34] == std::byte{3});     // characters in the path
+  CHECK(table[48] == std::byte{2});     // last axis
+  CHECK(table[56] == std::byte{'a'});
+  CHECK(table[59] == std::byte{0});
+  CHECK(decode(table) == std::vector{entry});
+}
+
+TEST_CASE("an empty table and arrays without elements come back") {
+  CHECK(decode(encode_table({})).empty());
+  const ArrayEntry scalar{.path = "s", .offset = 2047, .size = 1};
+  const ArrayEntry empty{.path = "z", .type = ElementType::int32, .shape = {0, 3}};
+  CHECK(decode(encode_table({scalar, empty})) == std::vector{scalar, empty});
+}
+
+TEST_CASE("the size of a table is known from the snapshot") {
+  Snapshot snapshot;
+  CHECK(table_size(snapshot) == encode_table({}).size());
+  snapshot.put_text("a/long.path", "x");
+  snapshot.put_scalar<float>("8letters", 0);
+  const ArrayEntry text{.path = "a/long.path", .shape = {1}, .offset = 1024, .size = 1};
+  const ArrayEntry scalar{.path = "8letters", .offset = 1032, .size = 4};
+  CHECK(table_size(snapshot) == encode_table({text, scalar}).size());
+}
+
+TEST_CASE("a file holds a snapshot if every array is there, in order and byte for byte") {
+  Snapshot snapshot;
+  snapshot.put_text("a", "text");
+  snapshot.put<float>("b", {}, {0, 2});
+  std::vector<std::byte> file(8);
+  std::ranges::copy(snapshot.at("a").bytes, file.begin() + 3);
+  const std::vector<ArrayEntry> right{
+      {.path = "a",
+       .shape = {4},
+       .offset = 3,
+       .size = 4,
+       .digest = array_digest(snapshot.at("a").bytes)},
+      {.path = "b", .type = ElementType::float32, .shape = {0, 2}, .digest = array_digest({})}};
+  CHECK(holds(file, right, snapshot));
+  CHECK_FALSE(holds(file, {right[0]}, snapshot));
+  CHECK_FALSE(holds(file, {right[1], right[0]}, snapshot));
+  const std::vector<std::function<void(ArrayEntry&)>> changes = {
+      [](ArrayEntry& a) { a.path = "c"; },     [](ArrayEntry& a) { a.type = ElementType::int32; },
+      [](ArrayEntry& a) { a.shape = {2, 2}; }, [](ArrayEntry& a) { ++a.digest; },
+      [](ArrayEntry& a) { a.offset = 2; },  // other bytes
+      [](ArrayEntry& a) { a.offset = 9; },     [](ArrayEntry& a) { a.size = 3; },
+      [](ArrayEntry& a) { a.size = 6; },
+  };
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    CAPTURE(i);
+    std::vector<ArrayEntry> wrong = right;
+    changes[i](wrong[0]);
+    CHECK_FALSE(holds(file, wrong, snapshot));
+  }
+}
+
+TEST_CASE("a table cut at any length is refused, and so is a longer one") {
+  const auto table = encode_table({bytes_at("a", 1024, 8), bytes_at("b", 1032, 8)});
+  for (std::size_t size = 0; size < table.size(); ++size) {
+    CAPTURE(size);
+    CHECK_THROWS_AS(decode(std::span(table).first(size)), DamagedCheckpoint);
+  }
+  auto longer = table;
+  longer.resize(table.size() + 8);
+  CHECK_THROWS_AS(decode(longer), DamagedCheckpoint);
+}
+
+TEST_CASE("arrays outside the data are refused, also where offset and size overflow") {
+  const std::uint64_t huge = ~std::uint64_t{0};
+  CHECK(refusal({bytes_at("a", 1024, 1024)}) == "accepted");
+  CHECK(refusal({bytes_at("a", 1024, 1025)}) ==
+        "x.h5: table of contents: found a with 1025 bytes at 1024, expected all between 1024 and "
+        "2048");
+  CHECK(refusal({bytes_at("a", 1023, 1)}) != "accepted");
+  CHECK(refusal({bytes_at("a", 2048, 1)}) != "accepted");
+  CHECK(refusal({bytes_at("a", 1024, huge)}) != "accepted");
+  CHECK(refusal({bytes_at("a", huge, 1)}) != "accepted");
+  CHECK(refusal({bytes_at("a", 0, 1)}) != "accepted");
+  CHECK(refusal({bytes_at("a", 0, 0)}) == "accepted");
+  CHECK(refusal({bytes_at("a", 1, 0)}) != "accepted");
+}
+
+TEST_CASE("arrays that share bytes are refused") {
+  CHECK(refusal({bytes_at("a", 1024, 8), bytes_at("b", 1032, 8)}) == "accepted");
+  CHECK(refusal({bytes_at("b", 1031, 8), bytes_at("a", 1024, 8)}) ==
+        "x.h5: table of contents: found a and b sharing bytes, expected bytes of their own");
+}
+
+TEST_CASE("element types that do not exist are refused") {
+  CHECK(refusal({{.path = "a", .type = static_cast<ElementType>(7)}}) ==
+        "x.h5: table of contents: found element type 7, expected 1 to 6");
+  CHECK(refusal({{.path = "a", .type = static_cast<ElementType>(0)}}) != "accepted");
+}
+
+TEST_CASE("bytes that mean nothing are refused unless they are zero") {
+  auto table = encode_table({bytes_at("a", 1024, 8)});
+  CHECK_NOTHROW(decode(table));
+  table.back() = std::byte{1};
+  CHECK_THROWS_AS(decode(table), DamagedCheckpoint);
+  table.back() = std::byte{0};
+  table[8 + 28] = std::byte{1};
+  CHECK_THROWS_AS(decode(table), DamagedCheckpoint);
+}
+
+TEST_CASE("what a path holds does not reach the terminal as it is") {
+  CHECK(refusal({bytes_at("\x1b[2J", 0, 1)}) ==
+        "x.h5: table of contents: found \\x1B[2J with 1 bytes at 0, expected all between 1024 and "
+        "2048");
+}
+
+TEST_CASE("a table that announces more entries than it has is refused") {
+  auto table = encode_table({bytes_at("a", 1024, 8)});
+  table[7] = std::byte{0xff};
+  CHECK_THROWS_AS(decode(table), DamagedCheckpoint);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,89 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/support/source_folder.h"
+#include "tests/train/program.h"
+#include "train/checkpoint.h"
+#include "train/storage/checkpoint_envelope.h"
+#include "train/storage/checkpoint_file.h"
+
+/// Checkpoints that older versions of the program wrote, kept in tests/regressions.
+namespace tapestry {
+namespace {
+
+using test::Outcome;
+using test::Workplace;
+
+const std::filesystem::path folder = testing::source_folder() / "tests/regressions";
+
+/// Names of the stored checkpoints, one of each format.
+std::vector<std::string> stored_files() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".h5") names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+/// A workplace into which the run of a stored checkpoint was copied, as a user would.
+struct OldRun : Workplace {
+  explicit OldRun(const std::string& file) {
+    std::filesystem::create_directories(*this / "runs/old/checkpoints");
+    std::filesystem::copy_file(folder / file, *this / "runs/old" / name_at(600));
+  }
+  static std::string name_at(int step) {
+    return "checkpoints/step-00000" + std::to_string(step) + ".h5";
+  }
+  Snapshot snapshot(int step) const { return read_checkpoint(*this / "runs/old" / name_at(step)); }
+};
+
+TEST_CASE("every stored checkpoint is whole, agrees with HDF5 and gives a model") {
+  for (const std::string& file : stored_files()) {
+    CAPTURE(file);
+    CHECK_NOTHROW(verify_checkpoint(folder / file));
+    CHECK(load_model(read_checkpoint(folder / file)).step == 600);
+  }
+  CHECK(stored_files().size() == checkpoint_format_version);
+}
+
+TEST_CASE("a checkpoint of any format is evaluated and translates as when it was written") {
+  for (const std::string& file : stored_files()) {
+    CAPTURE(file);
+    const OldRun run(file);
+    const Outcome scores = run.run({"evaluate", "runs/old", "--examples", "0"});
+    CHECK(scores.code == 0);
+    CHECK(scores.out.find("12 held-out pairs: loss 0.36") != std::string::npos);
+    CHECK(run.run({"translate", "runs/old"}, "a a c c\nc d\n").out == "a a c c\nc d\n");
+  }
+}
+
+TEST_CASE("a run whose checkpoint is of any format goes on with all of its state") {
+  for (const std::string& file : stored_files()) {
+    CAPTURE(file);
+    const OldRun run(file);
+    const Snapshot before = run.snapshot(600);
+    const Outcome resumed = run.run({"train", "--resume", "runs/old", "train.steps=640"});
+    CAPTURE(resumed.err);
+    REQUIRE(resumed.code == 0);
+    CHECK(resumed.out.find("resuming runs/old at step 600 of 640") != std::string::npos);
+
+    const Snapshot after = run.snapshot(640);
+    CHECK(step_of(after) == 640);
+    CHECK(after.get_scalar<std::uint64_t>("optimizer/steps") == 640);
+    CHECK(after.get_scalar<std::uint64_t>("train/epoch") == 91);  // 14 batches each, 2 to a step
+    CHECK(after.get_scalar<double>("train/best_loss") ==
+          before.get_scalar<double>("train/best_loss"));
+    const std::string metrics = after.get_text("train/metrics");
+    CHECK(metrics.starts_with(before.get_text("train/metrics")));
+    // A model that had lost its weights, or an optimiser its moments, would be back near 1.
+    const std::string last_row = metrics.substr(metrics.rfind('\n', metrics.size() - 2) + 1);
+    CHECK(last_row.starts_with("640,92,train,0.6"));
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

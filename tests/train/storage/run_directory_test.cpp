@@ -1,0 +1,212 @@
+#include "train/storage/run_directory.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <stdexcept>
+
+#include "tests/train/faulty_file_system.h"
+#include "tests/train/temporary_folder.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using test::FaultyFileSystem;
+using test::TemporaryFolder;
+using Steps = std::vector<std::uint64_t>;
+
+Snapshot snapshot_of(std::uint64_t step) {
+  Snapshot snapshot;
+  snapshot.put_scalar<std::uint64_t>("step", step);
+  return snapshot;
+}
+
+/// A run directory with checkpoints of some steps.
+struct Run {
+  TemporaryFolder folder;
+  RunDirectory directory{folder / "run"};
+
+  explicit Run(const Steps& steps = {}) {
+    directory.create();
+    for (const std::uint64_t step : steps) {
+      directory.save(step, snapshot_of(step), {.keep_last = 100});
+    }
+  }
+
+  void damage(std::uint64_t step) const {
+    std::filesystem::resize_file(directory.checkpoint_path(step), 1000);
+  }
+
+  void add_file(const std::string& name) const {
+    std::ofstream(directory.path() / "checkpoints" / name) << "text";
+  }
+};
+
+TEST_CASE("a checkpoint is named by its step with at least 8 digits") {
+  const RunDirectory directory("run");
+  CHECK(directory.checkpoint_path(1234) == "run/checkpoints/step-00001234.h5");
+  CHECK(directory.checkpoint_path(1234567890) == "run/checkpoints/step-1234567890.h5");
+}
+
+TEST_CASE("a run without a folder or without checkpoints has no steps and no newest one") {
+  const RunDirectory nowhere("/nowhere/run");
+  CHECK(nowhere.steps().empty());
+  CHECK_FALSE(nowhere.read_newest().has_value());
+  const Run run;
+  CHECK(run.directory.steps().empty());
+  CHECK_FALSE(run.directory.read_newest().has_value());
+}
+
+TEST_CASE("steps are listed in ascending order and other names are passed over") {
+  const Run run({300, 5, 100'000'000});
+  for (const char* name : {"step-7.h5", "step-000000009.h5", "step-00000001.h5.bak", "step-.h5",
+                           "step--0000001.h5", "step-99999999999999999999.h5", "best.h5"}) {
+    run.add_file(name);
+  }
+  CHECK(run.directory.steps() == Steps{5, 300, 100'000'000});
+}
+
+TEST_CASE("the newest checkpoint is the one of the highest step") {
+  const Run run({20, 10});
+  const auto newest = run.directory.read_newest();
+  REQUIRE(newest.has_value());
+  CHECK(newest->step == 20);
+  CHECK(newest->path == run.directory.checkpoint_path(20));
+  CHECK(newest->snapshot == snapshot_of(20));
+  CHECK(newest->rejected.empty());
+}
+
+TEST_CASE("damaged checkpoints are passed over and reported, newest first") {
+  const Run run({10, 20, 30});
+  run.damage(20);
+  run.damage(30);
+  const auto newest = run.directory.read_newest();
+  REQUIRE(newest.has_value());
+  CHECK(newest->step == 10);
+  REQUIRE(newest->rejected.size() == 2);
+  CHECK(newest->rejected[0].path == run.directory.checkpoint_path(30));
+  CHECK(newest->rejected[1].reason.find("truncated") != std::string::npos);
+}
+
+TEST_CASE("a run whose checkpoints are all damaged is an error and not a new beginning") {
+  const Run run({10, 20});
+  run.damage(10);
+  run.damage(20);
+  CHECK_THROWS_AS(run.directory.read_newest(), CheckpointError);
+}
+
+TEST_CASE("a newest checkpoint that may not be opened is not replaced by an older one") {
+  const Run run({10, 20});
+  FaultyFileSystem files;
+  files.failing_call = 0;
+  files.error = EACCES;
+  const RunDirectory directory(run.directory.path(), files);
+  CHECK_THROWS_AS(directory.read_newest(), CheckpointError);
+}
+
+TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = EACCES;
+  const RunDirectory directory(run.directory.path(), files);
+  CHECK_THROWS_WITH_AS(directory.read_newest(),
+                       ((run.directory.path() / "checkpoints").string() +
+                        ": could not list the checkpoints: Permission denied")
+                           .c_str(),
+                       CheckpointError);
+}
+
+TEST_CASE("want of memory while the checkpoints are listed is not taken for another failure") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = ENOMEM;
+  CHECK_THROWS_AS(RunDirectory(run.directory.path(), files).steps(), std::bad_alloc);
+}
+
+TEST_CASE("a save after which the old checkpoints cannot be listed is an output error") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = EACCES;
+  RunDirectory directory(run.directory.path(), files);
+  CHECK_THROWS_AS(directory.save(20, snapshot_of(20), {.keep_last = 1}), OutputError);
+  CHECK(run.directory.steps() == Steps{10, 20});
+}
+
+TEST_CASE("saving keeps the newest few and the best one") {
+  Run run;
+  for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
+    run.directory.save(step, snapshot_of(step), {.keep_last = 2, .best_step = 20});
+  }
+  CHECK(run.directory.steps() == Steps{20, 40, 50});
+  run.directory.save(60, snapshot_of(60), {.keep_last = 1});
+  CHECK(run.directory.steps() == Steps{60});
+}
+
+TEST_CASE("saving neither counts nor deletes checkpoints of later steps") {
+  Run run({10, 20, 1000});
+  run.directory.save(30, snapshot_of(30), {.keep_last = 1});
+  CHECK(run.directory.steps() == Steps{30, 1000});
+}
+
+TEST_CASE("saving the same step again replaces its checkpoint") {
+  Run run({10});
+  run.directory.save(10, snapshot_of(11), {});
+  CHECK(run.directory.read_newest()->snapshot == snapshot_of(11));
+}
+
+TEST_CASE("old checkpoints are deleted only after the new one is on the disk") {
+  const Run run({10});
+  FaultyFileSystem files;
+  RunDirectory(run.directory.path(), files).save(20, snapshot_of(20), {.keep_last = 1});
+  const auto unlink = std::ranges::find(files.calls, "unlink");
+  const auto rename = std::ranges::find(files.calls, "rename");
+  REQUIRE(rename < unlink);
+  REQUIRE(unlink != files.calls.end());
+  CHECK(std::find(rename, unlink, "fsync") != unlink);
+}
+
+TEST_CASE("a save that fails deletes nothing") {
+  const Run run({10, 20});
+  for (const char* call : {"open", "fallocate", "write", "fsync", "pread", "close", "rename"}) {
+    CAPTURE(call);
+    FaultyFileSystem files;
+    files.failing_name = call;
+    RunDirectory directory(run.directory.path(), files);
+    CHECK_THROWS_AS(directory.save(30, snapshot_of(30), {.keep_last = 1}), OutputError);
+    CHECK(run.directory.steps() == Steps{10, 20});
+  }
+}
+
+TEST_CASE("keeping no checkpoint at all is refused before anything is written") {
+  Run run({10});
+  CHECK_THROWS_AS(run.directory.save(20, snapshot_of(20), {.keep_last = 0}), std::invalid_argument);
+  CHECK(run.directory.steps() == Steps{10});
+}
+
+TEST_CASE("temporary files of crashed saves are removed, and nothing else") {
+  Run run({10});
+  run.add_file(".step-00000020.h5.tmp-17-0");
+  run.add_file("notes.txt");
+  const auto removed = run.directory.remove_stray_temporaries();
+  REQUIRE(removed.size() == 1);
+  CHECK(removed[0].filename() == ".step-00000020.h5.tmp-17-0");
+  CHECK_FALSE(std::filesystem::exists(removed[0]));
+  CHECK(std::filesystem::exists(run.directory.path() / "checkpoints/notes.txt"));
+  CHECK(run.directory.remove_stray_temporaries().empty());
+}
+
+TEST_CASE("saving into a run directory that was not created is an output error") {
+  const TemporaryFolder folder;
+  RunDirectory directory(folder / "run");
+  CHECK_THROWS_AS(directory.save(1, snapshot_of(1), {}), OutputError);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,130 @@
+#include "train/storage/run_lock.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/train/faulty_file_system.h"
+#include "tests/train/temporary_folder.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using test::FaultyFileSystem;
+using test::TemporaryFolder;
+
+/// A child process that holds the lock of a folder until it is killed.
+class Holder {
+ public:
+  explicit Holder(const std::filesystem::path& folder) {
+    std::array<int, 2> ready{};
+    REQUIRE(::pipe(ready.data()) == 0);
+    pid_ = ::fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) hold(folder, ready[1]);
+    char byte = 0;
+    REQUIRE(::read(ready[0], &byte, 1) == 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  ~Holder() { kill(); }
+
+  pid_t pid() const { return pid_; }
+
+  void kill() {
+    if (pid_ < 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  [[noreturn]] static void hold(const std::filesystem::path& folder, int ready) {
+    const RunLock lock(folder);
+    if (::write(ready, "1", 1) == 1) ::pause();
+    ::_exit(1);
+  }
+
+  pid_t pid_ = -1;
+};
+
+TEST_CASE("a second lock on a run directory is refused with the name of the holder") {
+  const TemporaryFolder folder;
+  const RunLock lock(folder.path());
+  try {
+    const RunLock second(folder.path());
+    FAIL("locked twice");
+  } catch (const RunDirectoryInUse& error) {
+    const std::string message = error.what();
+    CHECK(message.starts_with(folder.path().string() + ": the run directory is in use by pid " +
+                              std::to_string(::getpid()) + " on "));
+    CHECK(message.find(" since 20") != message.npos);
+    CHECK_FALSE(error.hint().empty());
+  }
+}
+
+TEST_CASE("a holder whose name cannot be read is another process") {
+  const TemporaryFolder folder;
+  const RunLock lock(folder.path());
+  FaultyFileSystem files;
+  files.failing_name = "pread";
+  CHECK_THROWS_WITH_AS(
+      RunLock(folder.path(), files),
+      (folder.path().string() + ": the run directory is in use by another process").c_str(),
+      RunDirectoryInUse);
+}
+
+TEST_CASE("a lock is free again after its owner, and its file stays") {
+  const TemporaryFolder folder;
+  { const RunLock lock(folder.path()); }
+  CHECK(std::filesystem::exists(folder / ".lock"));
+  CHECK_NOTHROW(RunLock(folder.path()));
+}
+
+TEST_CASE("a lock of another process holds until that process is killed") {
+  const TemporaryFolder folder;
+  Holder holder(folder.path());
+  const std::string expected = "in use by pid " + std::to_string(holder.pid());
+  try {
+    const RunLock lock(folder.path());
+    FAIL("locked twice");
+  } catch (const RunDirectoryInUse& error) {
+    CHECK(std::string(error.what()).find(expected) != std::string::npos);
+  }
+  holder.kill();
+  CHECK_NOTHROW(RunLock(folder.path()));
+}
+
+TEST_CASE("a new holder overwrites all of what an old one wrote") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / ".lock") << std::string(500, 'x');
+  const RunLock lock(folder.path());
+  std::ifstream file(folder / ".lock");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  CHECK(text.starts_with("pid "));
+  CHECK(text.find('x') == text.npos);
+}
+
+TEST_CASE("a lock that cannot be made is an output error") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(RunLock(folder / "none"), OutputError);
+  for (const char* call : {"open", "flock", "ftruncate", "write"}) {
+    CAPTURE(call);
+    FaultyFileSystem files;
+    files.failing_name = call;
+    files.error = ENOLCK;
+    CHECK_THROWS_AS(RunLock(folder.path(), files), OutputError);
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,151 @@
+#include "train/storage/snapshot.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+std::string message_of(const auto& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST_CASE("a snapshot gives back the elements of every type it stores") {
+  Snapshot snapshot;
+  snapshot.put<float>("float32", std::array{1.5F, -2.0F}, {2});
+  snapshot.put<double>("float64", std::array{0.1}, {1, 1});
+  snapshot.put<std::int32_t>("int32", std::array{-3, 4}, {2, 1});
+  snapshot.put<std::int64_t>("int64", std::array<std::int64_t, 1>{-5'000'000'000}, {1});
+  snapshot.put<std::uint64_t>("uint64", std::array{std::numeric_limits<std::uint64_t>::max()}, {1});
+  snapshot.put<std::uint8_t>("uint8", std::array<std::uint8_t, 1>{255}, {1});
+
+  CHECK(snapshot.get<float>("float32")[1] == -2.0F);
+  CHECK(snapshot.get<double>("float64", {1, 1})[0] == 0.1);
+  CHECK(snapshot.get<std::int32_t>("int32", {2, 1})[0] == -3);
+  CHECK(snapshot.get<std::int64_t>("int64")[0] == -5'000'000'000);
+  CHECK(snapshot.get<std::uint64_t>("uint64")[0] == std::numeric_limits<std::uint64_t>::max());
+  CHECK(snapshot.get<std::uint8_t>("uint8")[0] == 255);
+  CHECK(snapshot.byte_size() == 8 + 8 + 8 + 8 + 8 + 1);
+}
+
+TEST_CASE("the bytes of an array are its elements in little-endian order") {
+  Snapshot snapshot;
+  snapshot.put<std::int32_t>("x", std::array{1, -2}, {2});
+  const std::vector<std::byte> expected{std::byte{1},    std::byte{0},    std::byte{0},
+                                        std::byte{0},    std::byte{0xfe}, std::byte{0xff},
+                                        std::byte{0xff}, std::byte{0xff}};
+  CHECK(snapshot.at("x").bytes == expected);
+}
+
+TEST_CASE("scalars and texts come back as they were, an empty text included") {
+  Snapshot snapshot;
+  snapshot.put_scalar<std::uint64_t>("progress/step", 1234);
+  snapshot.put_text("config", "seed: 1\n\0\xff");
+  snapshot.put_text("empty", "");
+  CHECK(snapshot.get_scalar<std::uint64_t>("progress/step") == 1234);
+  CHECK(snapshot.at("progress/step").shape.empty());
+  CHECK(snapshot.get_text("config") == "seed: 1\n\0\xff");
+  CHECK(snapshot.get_text("empty").empty());
+}
+
+TEST_CASE("arrays without elements keep their shape") {
+  Snapshot snapshot;
+  snapshot.put<float>("x", {}, {3, 0, 2});
+  CHECK(snapshot.get<float>("x", {3, 0, 2}).empty());
+}
+
+TEST_CASE("a snapshot runs through its arrays in byte order of the paths") {
+  Snapshot snapshot;
+  for (const char* path : {"b", "a/x", "a.b", "B"}) snapshot.put_text(path, "");
+  std::vector<std::string> paths;
+  for (const auto& [path, array] : snapshot) paths.push_back(path);
+  CHECK(paths == std::vector<std::string>{"B", "a.b", "a/x", "b"});
+}
+
+TEST_CASE("snapshots with the same arrays are equal wherever they come from") {
+  Snapshot a("a.h5");
+  Snapshot b("b.h5");
+  a.put_text("x", "1");
+  b.put_text("x", "1");
+  CHECK(a == b);
+  b.put_text("y", "2");
+  CHECK_FALSE(a == b);
+}
+
+TEST_CASE("getting an array that is missing or of another kind names place, found and expected") {
+  Snapshot snapshot("run/step.h5");
+  snapshot.put<float>("w", std::array{1.0F, 2.0F}, {2, 1});
+  CHECK_THROWS_AS(snapshot.get<float>("v"), CheckpointError);
+  CHECK(message_of([&] { snapshot.get<float>("v"); }) ==
+        "run/step.h5: v: found nothing, expected an array");
+  CHECK(message_of([&] { snapshot.get<double>("w"); }) ==
+        "run/step.h5: w: found float32 (2, 1), expected float64");
+  CHECK(message_of([&] {
+          snapshot.get<float>("w", {1, 2});
+        }) == "run/step.h5: w: found float32 (2, 1), expected float32 (1, 2)");
+  CHECK(message_of([&] { snapshot.get_scalar<float>("w"); }) ==
+        "run/step.h5: w: found float32 (2, 1), expected float32 ()");
+  CHECK_THROWS_AS(snapshot.get_text("w"), CheckpointError);
+}
+
+TEST_CASE("putting refuses bytes that do not fit the shape, also where the product overflows") {
+  Snapshot snapshot;
+  CHECK_THROWS_AS(snapshot.put<float>("x", std::array{1.0F}, {2}), std::invalid_argument);
+  CHECK_THROWS_AS(snapshot.put<float>("x", {}, {}), std::invalid_argument);
+  const std::uint64_t huge = std::uint64_t{1} << 62U;
+  CHECK_THROWS_AS(snapshot.put<float>("x", {}, {huge, 4}), std::invalid_argument);
+  CHECK_THROWS_AS(snapshot.put<float>("x", std::array{1.0F}, {1, 1, 1, 1, 1, 1, 1, 1, 1}),
+                  std::invalid_argument);
+  CHECK(snapshot.size() == 0);
+}
+
+TEST_CASE("element types are named as in messages") {
+  const std::array types{ElementType::float32, ElementType::float64, ElementType::int32,
+                         ElementType::int64,   ElementType::uint64,  ElementType::uint8};
+  const std::array names{"float32", "float64", "int32", "int64", "uint64", "uint8"};
+  for (std::size_t i = 0; i < types.size(); ++i) CHECK(element_type_name(types[i]) == names[i]);
+}
+
+TEST_CASE("a number that stands for no element type has neither name nor size") {
+  const auto none = static_cast<ElementType>(element_type_count + 1);
+  CHECK_THROWS_AS(element_type_name(none), std::invalid_argument);
+  CHECK_THROWS_AS(element_size(none), std::invalid_argument);
+}
+
+TEST_CASE("putting refuses malformed paths") {
+  Snapshot snapshot;
+  for (const char* path : {"", "/a", "a/", "a//b", "a b", ".", "a/..", "\n", "\xc3\xa4"}) {
+    CAPTURE(path);
+    CHECK_THROWS_AS(snapshot.put_text(path, ""), std::invalid_argument);
+  }
+  CHECK_THROWS_AS(snapshot.put_text(std::string(256, 'a'), ""), std::invalid_argument);
+  CHECK_NOTHROW(snapshot.put_text(std::string(255, 'a'), ""));
+  CHECK_THROWS_AS(snapshot.put_text("1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17", ""),
+                  std::invalid_argument);
+  CHECK_NOTHROW(snapshot.put_text("1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16", ""));
+}
+
+TEST_CASE("a path is taken once, and is either an array or a group") {
+  Snapshot snapshot;
+  snapshot.put_text("a/b/c", "");
+  CHECK_THROWS_AS(snapshot.put_text("a/b/c", ""), std::invalid_argument);
+  CHECK_THROWS_AS(snapshot.put_text("a/b", ""), std::invalid_argument);
+  CHECK_THROWS_AS(snapshot.put_text("a", ""), std::invalid_argument);
+  CHECK_THROWS_AS(snapshot.put_text("a/b/c/d", ""), std::invalid_argument);
+  CHECK_NOTHROW(snapshot.put_text("a/b.c", ""));
+}
+
+}  // namespace
+}  // namespace tapestry

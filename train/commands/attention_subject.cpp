@@ -1,0 +1,118 @@
+#include "train/commands/attention_subject.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "train/commands/open_model.h"
+#include "train/greedy_decoder.h"
+#include "train/objective.h"
+#include "train/refuse_option.h"
+
+namespace tapestry {
+namespace {
+
+/// The part of the data that an example is taken from.
+struct Part {
+  const char* name;
+  const std::vector<Example>& examples;
+};
+
+Part part_of(const Corpus& corpus) {
+  if (!corpus.test.empty()) return {"test", corpus.test};
+  if (!corpus.validation.empty()) return {"validation", corpus.validation};
+  return {"training", corpus.train};
+}
+
+void choose_example(const Corpus& corpus, std::size_t number, AttentionSubject& subject) {
+  const auto [name, examples] = part_of(corpus);
+  if (number > examples.size()) {
+    refuse_option(fmt::format("--example {}", number),
+                  fmt::format("the {} set has {} examples", name, examples.size()),
+                  fmt::format("use 1 to {}", examples.size()));
+  }
+  subject.example = examples[number - 1];
+  subject.name = fmt::format("{} {}", name, number);
+}
+
+/// The example that a text is, with neither target nor class; empty if it has no word.
+Example example_of(const std::string& text, const Config& config, const TextCodec& codec) {
+  const Objective objective = objective_of(config.model.kind);
+  const bool has_source = objective == Objective::translation || objective == Objective::label;
+  std::vector<std::int32_t> ids =
+      has_source ? codec.encode_source(text) : codec.encode_target(text);
+  if (ids.empty()) return {};
+  const bool sentences = config.data.task != TaskKind::text;
+  if (objective != Objective::translation && sentences) ids.insert(ids.begin(), bos_id);
+  if (objective == Objective::label) return {.source = std::move(ids), .target = {first_word_id}};
+  if (has_source) return {.source = std::move(ids)};
+  // A language model does not read the last token, which it only predicts.
+  if (sentences || objective == Objective::next_token) ids.push_back(eos_id);
+  return {.target = std::move(ids)};
+}
+
+/// Positions behind those of the stretches that a model of text has read have learnt nothing.
+void require_fitting(const Example& example, const Config& config) {
+  const bool stretches = config.data.task == TaskKind::text;
+  const std::size_t most =
+      stretches ? std::min(config.data.context, config.model.max_length) : config.model.max_length;
+  const std::size_t tokens = longest_side(example, objective_of(config.model.kind));
+  if (tokens <= most) return;
+  refuse_option("--text",
+                fmt::format("found {} tokens to read, expected at most {} ({})", tokens, most,
+                            most == config.model.max_length ? "model.max_length" : "data.context"),
+                "cut the text");
+}
+
+void read_text(const std::string& text, AttentionSubject& subject) {
+  const Config& config = subject.config;
+  if (config.model.kind == ModelKind::vision_transformer) {
+    refuse_option("--text", "the model reads images, expected --example", "leave --text out");
+  }
+  subject.example = example_of(text, config, subject.codec);
+  subject.name = "the text given";
+  if (subject.example == Example{}) {
+    refuse_option("--text", "found no word", "give it a sentence");
+  }
+  require_fitting(subject.example, config);
+  if (config.model.kind == ModelKind::seq2seq) {
+    subject.example.target = greedy_decode(subject.model->as<Transformer>(),
+                                           {subject.example.source}, config.train.max_decode_length)
+                                 .front();
+  }
+}
+
+}  // namespace
+
+AttentionSubject attention_subject(const AttentionArguments& arguments) {
+  if (arguments.text && is_run_or_checkpoint(arguments.model)) {
+    auto [model, origin] = open_trained(arguments.model, arguments.overrides);
+    AttentionSubject subject{.config = std::move(model.config),
+                             .codec = std::move(model.codec),
+                             .model = std::move(model.model),
+                             .origin = std::move(origin),
+                             .example = {},
+                             .name = {}};
+    read_text(*arguments.text, subject);
+    return subject;
+  }
+  ConfiguredModel opened = open_model(arguments.model, arguments.overrides);
+  const Corpus& corpus = opened.corpus;
+  AttentionSubject subject{
+      .config = opened.config,
+      .codec = TextCodec(opened.config.data, corpus.source_vocabulary, corpus.target_vocabulary),
+      .model = std::move(opened.model),
+      .origin = std::move(opened.origin),
+      .example = {},
+      .name = {}};
+  if (arguments.text) {
+    read_text(*arguments.text, subject);
+  } else {
+    choose_example(corpus, arguments.example, subject);
+  }
+  return subject;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,234 @@
+#include "train/config/domains.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <span>
+
+#include "train/config/suggest.h"
+#include "train/config/text.h"
+
+namespace tapestry {
+namespace {
+
+Mistake mistake(const std::string& expected, std::string_view text, std::string hint = {}) {
+  return {fmt::format("expected {}, found {}", expected, quoted(text)), std::move(hint)};
+}
+
+template <class T>
+struct Scanned {
+  T value{};
+  std::errc error{};  ///< invalid_argument also if only a part of the text is a number
+};
+
+template <class T, class... Format>
+Scanned<T> scan(std::string_view text, Format... format) {
+  Scanned<T> result;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, result.value, format...);
+  result.error = error == std::errc() && stop != end ? std::errc::invalid_argument : error;
+  return result;
+}
+
+std::string without_separators(std::string_view text) {
+  std::string result(text);
+  std::erase(result, '_');
+  return result;
+}
+
+/// The whole number that a user may have meant by 010, 0x10, 1e3, 1_000, 64.0 or +5.
+std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
+  constexpr double kExactBelow = 9007199254740992.0;  // 2^53
+  std::string plain = without_separators(text);
+  if (plain.starts_with('+')) plain.erase(0, 1);
+  if (plain.starts_with("0x")) {
+    const auto hexadecimal = scan<std::uint64_t>(std::string_view(plain).substr(2), 16);
+    if (hexadecimal.error == std::errc()) return hexadecimal.value;
+  }
+  const auto real = scan<double>(plain, std::chars_format::general);
+  const bool whole = real.error == std::errc() && real.value >= 0 && real.value < kExactBelow &&
+                     std::floor(real.value) == real.value;
+  return whole ? std::optional(static_cast<std::uint64_t>(real.value)) : std::nullopt;
+}
+
+std::string hint_for_whole_number(std::string_view text) {
+  const std::optional<std::uint64_t> guess = guess_whole_number(text);
+  return guess ? fmt::format("write `{}`, in decimal digits alone", *guess) : "";
+}
+
+/// 010 or 00.5, of which YAML 1.1 makes another number, and others do not.
+bool has_leading_zero(std::string_view text) {
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
+/// The number that a user may have meant by 0,1 or 1_000.5 or +0.1 or 010.
+std::string hint_for_real_number(std::string_view text) {
+  std::string plain = without_separators(text);
+  std::replace(plain.begin(), plain.end(), ',', '.');
+  if (plain.starts_with('+')) plain.erase(0, 1);
+  while (has_leading_zero(plain)) plain.erase(0, 1);
+  const auto guess = scan<double>(plain, std::chars_format::general);
+  const bool usable = guess.error == std::errc() && std::isfinite(guess.value);
+  return usable && plain != text ? fmt::format("write `{}`", guess.value) : "";
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+struct TimeUnit {
+  char letter;
+  std::int64_t seconds;
+};
+constexpr std::array<TimeUnit, 4> time_units{{{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
+constexpr std::int64_t longest_duration = 10'000 * time_units[0].seconds;
+
+/// Takes a number and the letter behind it off the front of `text`, as seconds. The letter is one
+/// of `units`, of which it and those before it are taken away: each may stand once, in this order.
+std::optional<std::int64_t> take_time(std::string_view& text, std::span<const TimeUnit>& units) {
+  const auto digits =
+      static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
+  const auto number = scan<std::int64_t>(text.substr(0, digits));
+  if (digits == 0 || digits == text.size() || number.error != std::errc()) return std::nullopt;
+  const auto unit = std::ranges::find(units, text[digits], &TimeUnit::letter);
+  if (unit == units.end() || number.value > longest_duration / unit->seconds) return std::nullopt;
+  text.remove_prefix(digits + 1);
+  units = units.subspan(static_cast<std::size_t>(unit - units.begin()) + 1);
+  return number.value * unit->seconds;
+}
+
+}  // namespace
+
+std::string WholeNumber::expected() const {
+  if (high == std::numeric_limits<std::uint64_t>::max()) {
+    return fmt::format("a whole number >= {}", low);
+  }
+  return fmt::format("a whole number from {} to {}", low, high);
+}
+
+Parsed<std::uint64_t> WholeNumber::parse(std::string_view text) const {
+  const bool leading_zero = text.size() > 1 && text[0] == '0';
+  if (!all_digits(text) || leading_zero) {
+    return mistake(expected(), text, hint_for_whole_number(text));
+  }
+  const auto number = scan<std::uint64_t>(text);
+  const bool fits = number.error == std::errc() && number.value >= low && number.value <= high;
+  if (!fits) return mistake(expected(), text);
+  return number.value;
+}
+
+std::string WholeNumber::print(std::uint64_t value) { return fmt::format("{}", value); }
+
+std::string RealNumber::expected() const {
+  if (std::isinf(high)) return fmt::format("a number {} {}", has_low ? ">=" : ">", low);
+  return fmt::format("a number in {}{}, {}{}", has_low ? '[' : '(', low, high,
+                     has_high ? ']' : ')');
+}
+
+Parsed<double> RealNumber::parse(std::string_view text) const {
+  const auto number = scan<double>(text, std::chars_format::general);
+  if (number.error == std::errc::result_out_of_range) {
+    return mistake(expected(), text, "write a number that a double can hold");
+  }
+  const bool clear = !has_leading_zero(text.starts_with('-') ? text.substr(1) : text);
+  if (number.error != std::errc() || !std::isfinite(number.value) || !clear) {
+    return mistake(expected(), text, hint_for_real_number(text));
+  }
+  const bool above = has_low ? number.value >= low : number.value > low;
+  const bool below = has_high ? number.value <= high : number.value < high;
+  if (!above || !below) return mistake(expected(), text);
+  return number.value;
+}
+
+std::string RealNumber::print(double value) { return fmt::format("{}", value); }
+
+std::string NumberOrWord::expected() const {
+  return fmt::format("{} or `{}`", number.expected(), word);
+}
+
+Parsed<std::optional<double>> NumberOrWord::parse(std::string_view text) const {
+  if (text == word) return std::optional<double>();
+  const Parsed<double> parsed = number.parse(text);
+  if (const auto* value = std::get_if<double>(&parsed)) return std::optional(*value);
+  const std::array words{std::string(word)};
+  const bool meant_word = closest(text, words).has_value();
+  return mistake(
+      expected(), text,
+      meant_word ? fmt::format("did you mean `{}`?", word) : std::get<Mistake>(parsed).hint);
+}
+
+std::string NumberOrWord::print(std::optional<double> value) const {
+  return value ? RealNumber::print(*value) : std::string(word);
+}
+
+Parsed<std::chrono::seconds> Duration::parse(std::string_view text) {
+  const std::string hint = all_digits(text) ? fmt::format("write `{}s` for seconds", text) : "";
+  std::string_view rest = text;
+  std::span<const TimeUnit> units = time_units;
+  std::int64_t sum = 0;
+  do {
+    const auto part = take_time(rest, units);
+    if (!part) return mistake(expected(), text, hint);
+    sum += *part;
+  } while (!rest.empty());
+  if (sum > longest_duration) return mistake(expected(), text, "write 10000d or less");
+  return std::chrono::seconds(sum);
+}
+
+std::string Duration::print(std::chrono::seconds value) {
+  std::int64_t rest = value.count();
+  if (rest == 0) return "0s";
+  std::string text;
+  for (const TimeUnit& unit : time_units) {
+    if (rest >= unit.seconds) text += fmt::format("{}{}", rest / unit.seconds, unit.letter);
+    rest %= unit.seconds;
+  }
+  return text;
+}
+
+Parsed<bool> Flag::parse(std::string_view text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  static const std::vector<std::string> yes{"yes", "on", "1", "y", "true"};
+  static const std::vector<std::string> no{"no", "off", "0", "n", "false"};
+  const auto means = [&](const std::string& word) { return edit_distance(text, word) == 0; };
+  std::string hint;
+  if (std::any_of(yes.begin(), yes.end(), means)) hint = "write `true`";
+  if (std::any_of(no.begin(), no.end(), means)) hint = "write `false`";
+  return mistake(expected(), text, hint);
+}
+
+std::string Text::print(std::string_view value) {
+  std::string escaped;
+  for (const char c : value) {
+    if (c == '"' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return fmt::format("\"{}\"", escaped);
+}
+
+std::string list_in_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool last = i + 1 == words.size();
+    text += i == 0 ? "" : last ? " or " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+Parsed<std::size_t> parse_choice(std::string_view text, const std::vector<std::string>& names) {
+  const auto match = std::find(names.begin(), names.end(), text);
+  if (match != names.end()) return static_cast<std::size_t>(match - names.begin());
+  const std::optional<std::string> meant = closest(text, names);
+  return mistake(list_in_words(names), text,
+                 meant ? fmt::format("did you mean `{}`?", *meant) : "");
+}
+
+}  // namespace tapestry

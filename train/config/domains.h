@@ -1,0 +1,122 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "train/config/choices.h"
+
+namespace tapestry {
+
+/// Why a text is not a value of a key.
+struct Mistake {
+  std::string message;  ///< `expected a whole number >= 1, found "abc"`
+  std::string hint;     ///< one action, or empty
+};
+
+template <class T>
+using Parsed = std::variant<T, Mistake>;
+
+// A domain is the set of values that a key may have, with their text in a config:
+//
+//   expected()   names the set for the user
+//   parse(text)  the value, or why there is none; never throws and does not depend on the locale
+//   print(value) the text as YAML; parse() of it, once unquoted, gives the same value
+
+/// Decimal digits alone, for a number in [low, high].
+struct WholeNumber {
+  std::uint64_t low = 0;
+  std::uint64_t high = std::numeric_limits<std::uint64_t>::max();
+
+  std::string expected() const;
+  Parsed<std::uint64_t> parse(std::string_view text) const;
+  static std::string print(std::uint64_t value);
+};
+
+constexpr WholeNumber at_least(std::uint64_t low) { return {.low = low}; }
+constexpr WholeNumber between(std::uint64_t low, std::uint64_t high) { return {low, high}; }
+
+/// A finite number such as 0.1 or 1e-3, each end of the range being part of it or not.
+struct RealNumber {
+  double low = 0.0;
+  double high = std::numeric_limits<double>::infinity();
+  bool has_low = true;
+  bool has_high = true;
+
+  std::string expected() const;
+  Parsed<double> parse(std::string_view text) const;
+  static std::string print(double value);  ///< the shortest that reads back as the same double
+};
+
+constexpr RealNumber not_negative() { return {}; }
+constexpr RealNumber positive() { return {.has_low = false}; }
+constexpr RealNumber from_0_below_1() { return {.high = 1.0, .has_high = false}; }
+
+/// A number, or a word that stands for none.
+struct NumberOrWord {
+  RealNumber number;
+  std::string_view word;
+
+  std::string expected() const;
+  Parsed<std::optional<double>> parse(std::string_view text) const;
+  std::string print(std::optional<double> value) const;
+};
+
+/// A time in days, hours, minutes and seconds, such as 3h50m; at most 10,000 days.
+struct Duration {
+  static std::string expected() { return "a time such as 3h50m, 90s or 1d12h"; }
+  static Parsed<std::chrono::seconds> parse(std::string_view text);
+  static std::string print(std::chrono::seconds value);
+};
+
+/// `true` or `false`.
+struct Flag {
+  static std::string expected() { return "true or false"; }
+  static Parsed<bool> parse(std::string_view text);
+  static std::string print(bool value) { return value ? "true" : "false"; }
+};
+
+/// Any text, the empty one included.
+struct Text {
+  static std::string expected() { return "a text"; }
+  static Parsed<std::string> parse(std::string_view text) { return std::string(text); }
+  static std::string print(std::string_view value);
+};
+
+/// The path of a file; empty for none. load_config() makes it absolute.
+struct FilePath : Text {
+  static std::string expected() { return "a path"; }
+};
+
+/// `a`, `a or b`, `a, b or c`.
+std::string list_in_words(const std::vector<std::string>& words);
+
+/// The value is one of `names`: its index, or why there is none.
+Parsed<std::size_t> parse_choice(std::string_view text, const std::vector<std::string>& names);
+
+/// One of the names of an enumeration.
+template <class E>
+struct Choice {
+  static std::vector<std::string> names() {
+    std::vector<std::string> result;
+    for (const Named<E>& choice : choices_of<E>) result.emplace_back(choice.name);
+    return result;
+  }
+
+  static std::string expected() { return list_in_words(names()); }
+
+  static Parsed<E> parse(std::string_view text) {
+    const Parsed<std::size_t> index = parse_choice(text, names());
+    if (const auto* mistake = std::get_if<Mistake>(&index)) return *mistake;
+    return choices_of<E>[std::get<std::size_t>(index)].value;
+  }
+
+  static std::string print(E value) { return std::string(choice_name(value)); }
+};
+
+}  // namespace tapestry

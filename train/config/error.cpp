@@ -1,0 +1,96 @@
+#include "train/config/error.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "data/escape.h"
+#include "train/config/text.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::string_view kIndent = "    ";
+constexpr std::size_t kWidestExcerpt = 90;
+
+/// The part of the source line that is shown, and where in it the caret goes; both in characters.
+struct Excerpt {
+  std::string text;
+  std::size_t caret;
+  std::size_t length;
+};
+
+Excerpt excerpt(const Place& place) {
+  const std::string& line = place.source_line;
+  const std::size_t caret = place.column - 1;
+  std::size_t first = std::min(caret, std::min(line.find_first_not_of(" \t"), line.size()));
+  if (caret - first > kWidestExcerpt / 2) first = caret - kWidestExcerpt / 2;
+  const std::string_view shown = characters(line, first, kWidestExcerpt);
+  const std::size_t room =
+      count_characters(shown) - std::min(count_characters(shown), caret - first);
+  return {std::string(shown), caret - first, std::min(place.length, room)};
+}
+
+/// Spaces up to the caret; a tab stays a tab, so that the two lines stay aligned.
+std::string margin(const Excerpt& shown) {
+  std::string result;
+  for (std::size_t i = 0; i < shown.caret; ++i) {
+    result += characters(shown.text, i, 1) == "\t" ? '\t' : ' ';
+  }
+  return result;
+}
+
+std::string underlined_source(const Place& place) {
+  const Excerpt shown = excerpt(place);
+  const std::size_t tildes = shown.length > 1 ? shown.length - 1 : 0;
+  return fmt::format("\n{0}{1}\n{0}{2}^{3}", kIndent, shown.text, margin(shown),
+                     std::string(tildes, '~'));
+}
+
+std::string joined_text(const std::vector<Problem>& problems) {
+  std::vector<std::string> texts;
+  for (const Problem& problem : problems) texts.push_back(to_string(problem));
+  return fmt::format("{}", fmt::join(texts, "\n"));
+}
+
+/// Problems without a line belong to the command line, or stand alone.
+std::vector<Problem> in_order(std::vector<Problem> problems) {
+  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+    return std::pair(a.place.line == 0, a.place.line) < std::pair(b.place.line == 0, b.place.line);
+  });
+  return problems;
+}
+
+}  // namespace
+
+std::string to_string(const Problem& problem) {
+  const Place& place = problem.place;
+  std::string text = escaped(place.file);
+  if (place.line > 0) text += fmt::format(":{}:{}", place.line, place.column);
+  text += ": " + problem.message;
+  if (place.line > 0) text += underlined_source(place);
+  if (!problem.hint.empty()) text += "\nhint: " + problem.hint;
+  return text;
+}
+
+ConfigError::ConfigError(std::vector<Problem> problems)
+    : std::runtime_error(joined_text(problems)), problems_(std::move(problems)) {}
+
+void ProblemList::add(Place place, std::string message, std::string hint) {
+  if (problems_.size() == kMost) {
+    std::vector<Problem> all = in_order(problems_);
+    all.push_back({{.file = std::move(place.file)},
+                   fmt::format("more than {} problems, the rest is not listed", kMost),
+                   "check that this file is meant to be a config"});
+    throw ConfigError(std::move(all));
+  }
+  problems_.push_back({std::move(place), std::move(message), std::move(hint)});
+}
+
+void ProblemList::throw_if_any() const {
+  if (!problems_.empty()) throw ConfigError(in_order(problems_));
+}
+
+}  // namespace tapestry

@@ -1,0 +1,210 @@
+#include "train/config/reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "train/config/fields.h"
+#include "train/config/suggest.h"
+#include "train/config/text.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t kLongestShownOverride = 100;  // characters
+
+struct Names {
+  std::vector<std::string> sections;
+  std::map<std::string, std::vector<std::string>, std::less<>> keys_of;      ///< by section
+  std::map<std::string, std::vector<std::string>, std::less<>> sections_of;  ///< by key
+  std::vector<std::string> keys;
+};
+
+Names collect_names() {
+  Names names;
+  const Config config;
+  for_each_field(config, [&](const Field& field, const auto&, const auto&) {
+    const std::string section(field.section), key(field.key);
+    if (names.keys_of[section].empty()) names.sections.push_back(section);
+    names.keys_of[section].push_back(key);
+    names.sections_of[key].push_back(section);
+    names.keys.push_back(key);
+  });
+  return names;
+}
+
+const Names& names() {
+  static const Names all = collect_names();
+  return all;
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// ``in `data` or `train` ``, for the sections that have a key.
+std::string sections_of(const std::string& key) {
+  std::vector<std::string> sections;
+  for (const std::string& section : names().sections_of.at(key)) {
+    sections.push_back(fmt::format("`{}`", section));
+  }
+  return "in " + list_in_words(sections);
+}
+
+std::string hint_for_section(const std::string& section) {
+  if (names().sections_of.contains(section)) {
+    return fmt::format("`{}` belongs {}", section, sections_of(section));
+  }
+  if (const auto meant = closest(section, names().sections)) {
+    return fmt::format("did you mean `{}`?", *meant);
+  }
+  return fmt::format("use {}", list_in_words(names().sections));
+}
+
+std::string hint_for_key(const std::string& section, const std::string& key) {
+  if (names().sections_of.contains(key)) {
+    return fmt::format("`{}` belongs {}", key, sections_of(key));
+  }
+  const std::vector<std::string>& keys = names().keys_of.at(section);
+  if (const auto meant = closest(key, keys)) return fmt::format("did you mean `{}`?", *meant);
+  if (const auto meant = closest(key, names().keys)) {
+    return fmt::format("did you mean `{}` {}?", *meant, sections_of(*meant));
+  }
+  return fmt::format("`{}` has the keys {}", section, fmt::join(keys, ", "));
+}
+
+/// For a value from which nobody can tell what was meant.
+std::string hint_for_value(const std::string& path) {
+  const Config defaults;
+  std::string default_value;
+  for_each_field(defaults, [&](const Field& field, const auto& value, const auto& domain) {
+    if (field.path() == path) default_value = domain.print(value);
+  });
+  return fmt::format("write for example {}, the default", default_value);
+}
+
+template <class Domain>
+Mistake wrong_kind(const Domain& domain, YamlKind kind) {
+  const std::string hint = kind == YamlKind::nothing
+                               ? "write a value, or remove the key to keep its default"
+                               : "write one value";
+  return {fmt::format("expected {}, found {}", domain.expected(), describe(kind)), hint};
+}
+
+Place place_of_override(const std::string& override) {
+  const std::string_view shown = characters(override, 0, kLongestShownOverride);
+  const std::string_view end = shown.size() < override.size() ? "..." : "";
+  return {.file = fmt::format("command line: {}{}", shown, end)};
+}
+
+struct Assignment {
+  std::string section, key, value;
+};
+
+/// The parts of section.key=value.
+std::optional<Assignment> split(const std::string& override) {
+  const std::size_t equals = override.find('=');
+  const std::size_t dot = override.find('.');
+  if (equals == std::string::npos || dot > equals) return std::nullopt;
+  return Assignment{override.substr(0, dot), override.substr(dot + 1, equals - dot - 1),
+                    override.substr(equals + 1)};
+}
+
+/// For an override that lacks its section or its value.
+std::string hint_for_form(const std::string& override) {
+  const std::string name = override.substr(0, override.find('='));
+  const std::string key = name.substr(name.find('.') + 1);  // all of it if there is no dot
+  const auto sections = names().sections_of.find(key);
+  if (sections == names().sections_of.end()) return "write for example `model.d_model=128`";
+  return fmt::format("write `{}.{}=...`", sections->second.front(), key);
+}
+
+}  // namespace
+
+void ConfigReader::read(const YamlDocument& document, const Folder& folder) {
+  std::set<std::string, std::less<>> known;
+  for (const YamlSection& section : document.sections()) {
+    if (check_section(document, section)) known.insert(section.name);
+  }
+  for (const YamlEntry& entry : document.entries()) {
+    const Place key_place = document.place(entry.key_position);
+    const bool good =
+        known.contains(entry.section) && check_key(key_place, entry.section, entry.key);
+    if (!good) continue;
+    give(entry.section + "." + entry.key, key_place,
+         {entry.kind, entry.value, document.place(entry.value_position)}, folder);
+  }
+}
+
+void ConfigReader::read(const std::string& override, const Folder& folder) {
+  if (const auto bad = find_bad_character(override, false)) {
+    problems_.add({.file = "command line"}, fmt::format("found {}", bad->name),
+                  "write the override as UTF-8 text");
+    return;
+  }
+  const Place place = place_of_override(override);
+  const std::optional<Assignment> parts = split(override);
+  if (!parts) {
+    problems_.add(place, "expected `section.key=value`", hint_for_form(override));
+  } else if (!contains(names().sections, parts->section)) {
+    problems_.add(place, fmt::format("unknown section `{}`", parts->section),
+                  hint_for_section(parts->section));
+  } else if (check_key(place, parts->section, parts->key)) {
+    give(parts->section + "." + parts->key, place, {YamlKind::value, parts->value, place}, folder);
+  }
+}
+
+bool ConfigReader::check_section(const YamlDocument& document, const YamlSection& section) {
+  const Place place = document.place(section.position);
+  if (!contains(names().sections, section.name)) {
+    problems_.add(place, fmt::format("unknown section `{}`", section.name),
+                  hint_for_section(section.name));
+    return false;
+  }
+  if (section.kind != YamlKind::map) {
+    problems_.add(place,
+                  fmt::format("expected keys indented below `{}`, found {}", section.name,
+                              describe(section.kind)),
+                  fmt::format("write `{}: ...` below it, or remove the section",
+                              names().keys_of.at(section.name).front()));
+    return false;
+  }
+  return true;
+}
+
+bool ConfigReader::check_key(const Place& place, const std::string& section,
+                             const std::string& key) {
+  if (contains(names().keys_of.at(section), key)) return true;
+  problems_.add(place, fmt::format("unknown key `{}` in `{}`", key, section),
+                hint_for_key(section, key));
+  return false;
+}
+
+void ConfigReader::give(const std::string& path, const Place& place, const Given& given,
+                        const Folder& folder) {
+  bool valid = false;
+  for_each_field(config_,
+                 [&]<class T, class Domain>(const Field& field, T& value, const Domain& domain) {
+                   if (field.path() != path) return;
+                   const Parsed<T> parsed = given.kind == YamlKind::value
+                                                ? domain.parse(given.text)
+                                                : Parsed<T>(wrong_kind(domain, given.kind));
+                   if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
+                     problems_.add(given.place, mistake->message,
+                                   mistake->hint.empty() ? hint_for_value(path) : mistake->hint);
+                     return;
+                   }
+                   valid = true;
+                   value = std::get<T>(parsed);
+                   if constexpr (std::same_as<Domain, FilePath>) {
+                     if (folder && !value.empty())
+                       value = (*folder / value).lexically_normal().string();
+                   }
+                 });
+  origins_.insert_or_assign(path, Origin{place, valid});
+}
+
+}  // namespace tapestry

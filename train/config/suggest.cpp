@@ -1,0 +1,58 @@
+#include "train/config/suggest.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t kLongestWord = 64;
+
+char folded(char c) {
+  if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
+  return c == '-' ? '_' : c;
+}
+
+std::string folded(std::string_view word) {
+  std::string result(word);
+  std::transform(result.begin(), result.end(), result.begin(), [](char c) { return folded(c); });
+  return result;
+}
+
+}  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const std::string x = folded(a);
+  const std::string y = folded(b);
+  // Rows i - 2, i - 1 and i of the table of distances between the prefixes of x and of y.
+  std::vector<std::size_t> before(y.size() + 1), previous(y.size() + 1), current(y.size() + 1);
+  for (std::size_t j = 0; j <= y.size(); ++j) current[j] = j;
+
+  for (std::size_t i = 1; i <= x.size(); ++i) {
+    std::swap(before, previous);
+    std::swap(previous, current);
+    current[0] = i;
+    for (std::size_t j = 1; j <= y.size(); ++j) {
+      const std::size_t replaced = previous[j - 1] + (x[i - 1] == y[j - 1] ? 0 : 1);
+      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1];
+      if (swapped) current[j] = std::min(current[j], before[j - 2] + 1);
+    }
+  }
+  return current.back();
+}
+
+std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates) {
+  if (word.size() > kLongestWord) return std::nullopt;
+  std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::optional<std::string> result;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance >= best) continue;
+    best = distance;
+    result = candidate;
+  }
+  return result;
+}
+
+}  // namespace tapestry

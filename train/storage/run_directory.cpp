@@ -1,0 +1,133 @@
+#include "train/storage/run_directory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <new>
+#include <ranges>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "train/error.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/storage/durable_file.h"
+
+namespace tapestry {
+namespace {
+
+std::string checkpoint_name(std::uint64_t step) { return fmt::format("step-{:08}.h5", step); }
+
+/// The step in a name, if the name is the one that step has.
+std::optional<std::uint64_t> step_of(std::string_view name) {
+  constexpr std::string_view prefix = "step-";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  std::uint64_t step = 0;
+  const char* first = name.data() + prefix.size();
+  const auto result = std::from_chars(first, name.data() + name.size(), step);
+  if (result.ec != std::errc() || name != checkpoint_name(step)) return std::nullopt;
+  return step;
+}
+
+[[noreturn]] void none_is_whole(const std::filesystem::path& folder,
+                                const std::vector<NewestCheckpoint::Rejected>& rejected) {
+  std::string message = fmt::format("{}: found {} checkpoints, all damaged, expected a whole one",
+                                    folder.string(), rejected.size());
+  for (const auto& [path, reason] : rejected) message += "\n  " + reason;
+  throw CheckpointError(message, "restore a checkpoint from a copy, or start a new run directory");
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(std::filesystem::path path, FileSystem& files)
+    : path_(std::move(path)), checkpoints_(path_ / "checkpoints"), files_(files) {}
+
+std::filesystem::path RunDirectory::checkpoint_path(std::uint64_t step) const {
+  return checkpoints_ / checkpoint_name(step);
+}
+
+void RunDirectory::create() { create_folder_durably(checkpoints_, files_); }
+
+std::vector<std::uint64_t> RunDirectory::steps() const {
+  std::vector<std::uint64_t> steps;
+  for (const std::string& name : file_names(checkpoints_)) {
+    if (const auto step = step_of(name)) steps.push_back(*step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::optional<NewestCheckpoint> RunDirectory::read_newest() const {
+  std::vector<NewestCheckpoint::Rejected> rejected;
+  auto newest_first = steps();
+  std::ranges::reverse(newest_first);
+  for (const std::uint64_t step : newest_first) {
+    const auto path = checkpoint_path(step);
+    try {
+      Snapshot snapshot = read_checkpoint(path, default_max_checkpoint_size(), files_);
+      return NewestCheckpoint{step, path, std::move(snapshot), std::move(rejected)};
+    } catch (const DamagedCheckpoint& error) {
+      rejected.push_back({path, error.what()});
+    }
+  }
+  if (!rejected.empty()) none_is_whole(checkpoints_, rejected);
+  return std::nullopt;
+}
+
+void RunDirectory::save(std::uint64_t step, const Snapshot& snapshot, const Retention& retention) {
+  if (retention.keep_last == 0) {
+    throw std::invalid_argument("RunDirectory::save: keep_last is 0, expected at least 1");
+  }
+  write_checkpoint(checkpoint_path(step), snapshot, files_);
+  try {
+    prune(step, retention);
+  } catch (const CheckpointError& error) {  // the folder could not be listed
+    throw OutputError(error.what(), error.hint());
+  }
+}
+
+void RunDirectory::probe(std::uint64_t bytes) const { probe_folder(checkpoints_, bytes, files_); }
+
+std::vector<std::filesystem::path> RunDirectory::remove_stray_temporaries() {
+  std::vector<std::filesystem::path> removed;
+  for (const auto& folder : {path_, checkpoints_}) {
+    for (const std::string& name : file_names(folder)) {
+      if (!is_temporary_name(name)) continue;
+      remove_file(folder / name, files_);
+      removed.push_back(folder / name);
+    }
+  }
+  return removed;
+}
+
+std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& folder) const {
+  std::vector<std::string> names;
+  const int result = retry_interrupted([&] {
+    names.clear();
+    return files_.list(folder.c_str(), names);
+  });
+  if (result != 0 && errno == ENOMEM) throw std::bad_alloc();
+  // Where a file stands in the way of a folder there are no checkpoints either.
+  if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
+    throw CheckpointError(fmt::format("{}: could not list the checkpoints: {}", folder.string(),
+                                      std::generic_category().message(errno)),
+                          "give a run directory that this user can read");
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+void RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
+  auto old = steps();
+  old.erase(std::ranges::upper_bound(old, newest), old.end());
+  old.resize(old.size() - std::min(old.size(), retention.keep_last));
+  for (const std::uint64_t step : old) {
+    if (step == retention.best_step || step == retention.scheduled_step) continue;
+    remove_file(checkpoint_path(step), files_);
+  }
+}
+
+}  // namespace tapestry

@@ -1,0 +1,177 @@
+#include "train/storage/snapshot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "data/escape.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+std::string describe(ElementType type, const StoredShape& shape) {
+  return fmt::format("{} {}", element_type_name(type), to_string(shape));
+}
+
+void require_well_formed(std::string_view path) {
+  std::size_t depth = 0;
+  for (std::size_t start = 0; start <= path.size(); ++depth) {
+    const std::size_t end = std::min(path.find('/', start), path.size());
+    if (!is_path_component(path.substr(start, end - start))) {
+      throw std::invalid_argument(fmt::format(
+          "snapshot: path '{}': found '{}' between slashes, expected 1 to 255 printable ASCII "
+          "characters without blanks",
+          excerpt(path), excerpt(path.substr(start, end - start))));
+    }
+    start = end + 1;
+  }
+  if (depth > max_path_depth) {
+    throw std::invalid_argument(fmt::format("snapshot: path '{}' has {} components, at most {} fit",
+                                            excerpt(path), depth, max_path_depth));
+  }
+}
+
+void require_consistent(const std::string& path, const StoredArray& array) {
+  if (array.shape.size() > max_stored_rank) {
+    throw std::invalid_argument(fmt::format("snapshot: {}: {} axes found, at most {} fit", path,
+                                            array.shape.size(), max_stored_rank));
+  }
+  if (stored_byte_count(array.type, array.shape) != array.bytes.size()) {
+    throw std::invalid_argument(fmt::format("snapshot: {}: {} bytes found, which is not {}", path,
+                                            array.bytes.size(), describe(array.type, array.shape)));
+  }
+}
+
+}  // namespace
+
+std::string_view element_type_name(ElementType type) {
+  switch (type) {
+    case ElementType::float32:
+      return "float32";
+    case ElementType::float64:
+      return "float64";
+    case ElementType::int32:
+      return "int32";
+    case ElementType::int64:
+      return "int64";
+    case ElementType::uint64:
+      return "uint64";
+    case ElementType::uint8:
+      return "uint8";
+  }
+  throw std::invalid_argument("element_type_name: not an element type");
+}
+
+std::size_t element_size(ElementType type) {
+  switch (type) {
+    case ElementType::float32:
+    case ElementType::int32:
+      return 4;
+    case ElementType::float64:
+    case ElementType::int64:
+    case ElementType::uint64:
+      return 8;
+    case ElementType::uint8:
+      return 1;
+  }
+  throw std::invalid_argument("element_size: not an element type");
+}
+
+std::string to_string(const StoredShape& shape) {
+  std::string text;
+  for (const std::uint64_t axis : shape) text += (text.empty() ? "" : ", ") + fmt::to_string(axis);
+  return '(' + text + ')';
+}
+
+std::optional<std::uint64_t> stored_byte_count(ElementType type, const StoredShape& shape) {
+  if (std::ranges::find(shape, 0U) != shape.end()) return 0;
+  std::uint64_t count = element_size(type);
+  for (const std::uint64_t axis : shape) {
+    if (axis > std::numeric_limits<std::uint64_t>::max() / count) return std::nullopt;
+    count *= axis;
+  }
+  return count;
+}
+
+bool is_path_component(std::string_view text) {
+  const auto printable = [](char c) { return c > ' ' && c < '\x7f' && c != '/'; };
+  return !text.empty() && text.size() <= 255 && text != "." && text != ".." &&
+         std::ranges::all_of(text, printable);
+}
+
+void Snapshot::put(std::string path, StoredArray array) {
+  require_well_formed(path);
+  require_consistent(path, array);
+  refuse_conflicts(path);
+  arrays_.emplace(std::move(path), std::move(array));
+}
+
+void Snapshot::put_text(std::string path, std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  put(std::move(path),
+      StoredArray{ElementType::uint8, {text.size()}, {bytes.begin(), bytes.end()}});
+}
+
+const StoredArray& Snapshot::at(std::string_view path) const {
+  const auto found = arrays_.find(path);
+  if (found == arrays_.end()) mismatch(path, "nothing", "an array");
+  return found->second;
+}
+
+std::string Snapshot::get_text(std::string_view path) const {
+  const auto bytes = get<std::uint8_t>(path);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::uint64_t Snapshot::byte_size() const {
+  std::uint64_t total = 0;
+  for (const auto& [path, array] : arrays_) total += array.bytes.size();
+  return total;
+}
+
+const StoredArray& Snapshot::typed(std::string_view path, ElementType expected) const {
+  const StoredArray& array = at(path);
+  if (array.type != expected) {
+    mismatch(path, describe(array.type, array.shape), element_type_name(expected));
+  }
+  return array;
+}
+
+const StoredArray& Snapshot::shaped(std::string_view path, ElementType type,
+                                    const StoredShape& expected) const {
+  const StoredArray& array = at(path);
+  if (array.type != type || array.shape != expected) {
+    mismatch(path, describe(array.type, array.shape), describe(type, expected));
+  }
+  return array;
+}
+
+void Snapshot::refuse_conflicts(const std::string& path) const {
+  if (contains(path)) {
+    throw std::invalid_argument(fmt::format("snapshot: {}: already there", path));
+  }
+  for (auto slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) {
+    if (contains(std::string_view(path).substr(0, slash))) {
+      throw std::invalid_argument(
+          fmt::format("snapshot: {}: {} is an array already", path, path.substr(0, slash)));
+    }
+  }
+  const std::string folder = path + '/';
+  const auto inside = arrays_.lower_bound(folder);
+  if (inside != arrays_.end() && inside->first.starts_with(folder)) {
+    throw std::invalid_argument(
+        fmt::format("snapshot: {}: is a group already, holding {}", path, inside->first));
+  }
+}
+
+void Snapshot::mismatch(std::string_view path, std::string_view found,
+                        std::string_view expected) const {
+  throw CheckpointError(
+      fmt::format("{}: {}: found {}, expected {}", origin_, path, found, expected),
+      "use the config and the program that wrote the checkpoint");
+}
+
+}  // namespace tapestry
