@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <string_view>
 
 namespace tapestry {
@@ -12,8 +13,20 @@ namespace {
 int exit_code = EXIT_FAILURE;
 std::terminate_handler usual_end = nullptr;
 
+/// Whether the process ends because no exception could be made, or by one that says the same.
+bool memory_is_lacking() {
+  if (std::current_exception() == nullptr) return true;
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 [[noreturn]] void end() {
-  if (std::current_exception() != nullptr) usual_end();
+  if (!memory_is_lacking()) usual_end();
   constexpr std::string_view message =
       "tapestry: error: the system has no more memory\n"
       "hint: end other programs or give it more memory (see `ulimit -v`)\n";

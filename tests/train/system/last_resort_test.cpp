@@ -7,6 +7,7 @@
 #include <array>
 #include <csignal>
 #include <exception>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -41,13 +42,23 @@ EndOfProcess end_of(void (*terminated)()) {
   return end;
 }
 
-TEST_CASE("termination without an exception is a lack of memory, which is said") {
-  const EndOfProcess end = end_of([] { std::terminate(); });
-  CHECK(WIFEXITED(end.status));
-  CHECK(WEXITSTATUS(end.status) == 8);
-  CHECK(end.said ==
-        "tapestry: error: the system has no more memory\n"
-        "hint: end other programs or give it more memory (see `ulimit -v`)\n");
+void terminate_by_lack_of_memory() {
+  try {
+    throw std::bad_alloc();
+  } catch (const std::bad_alloc&) {
+    std::terminate();
+  }
+}
+
+TEST_CASE("termination without an exception, or by bad_alloc, is a lack of memory, which is said") {
+  for (void (*terminated)() : {+[] { std::terminate(); }, &terminate_by_lack_of_memory}) {
+    const EndOfProcess end = end_of(terminated);
+    CHECK(WIFEXITED(end.status));
+    CHECK(WEXITSTATUS(end.status) == 8);
+    CHECK(end.said ==
+          "tapestry: error: the system has no more memory\n"
+          "hint: end other programs or give it more memory (see `ulimit -v`)\n");
+  }
 }
 
 TEST_CASE("an exception that nobody catches ends a program as ever") {
