@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <system_error>
 
-#include "data/error.h"
 #include "data/escape.h"
 
 namespace tapestry {
@@ -47,7 +46,7 @@ struct stat OpenFile::status() const {
 
 void OpenFile::require_regular() const {
   if (S_ISDIR(opened_.st_mode)) {
-    throw DataError(fmt::format("{}: found a folder, expected {}", name_, kind_.expected),
+    throw UnopenedFile(fmt::format("{}: found a folder, expected {}", name_, kind_.expected),
                     "name a file in this folder");
   }
   if (!S_ISREG(opened_.st_mode)) refuse_special_file();
@@ -73,13 +72,13 @@ void OpenFile::require_unchanged(std::uint64_t bytes_read) const {
 }
 
 void OpenFile::refuse_unreadable() const {
-  throw DataError(
+  throw UnopenedFile(
       fmt::format("{}: cannot be read: {}", name_, std::generic_category().message(errno)),
       unreadable_hint);
 }
 
 void OpenFile::refuse_special_file() const {
-  throw DataError(
+  throw UnopenedFile(
       fmt::format("{}: found a pipe, socket or device, expected {}", name_, kind_.expected),
       kind_.to_a_file);
 }

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "data/error.h"
+
 namespace tapestry {
 
 /// What messages about a file say of it.
@@ -19,12 +21,19 @@ struct OpenFileKind {
 inline constexpr const char* unreadable_hint =
     "check the path and its permissions; a relative path starts at the folder of the config file";
 
+/// A file that cannot be opened, or is none.
+class UnopenedFile : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 /// A file of a corpus, open for reading. What it is gets asked of the open file, never of its name,
 /// which may lead elsewhere a moment later.
 class OpenFile {
  public:
-  /// throws  DataError, naming the file, if it is missing, unreadable or larger than the memory; if
-  ///         it is a folder, pipe, socket or device, none of which is waited for.
+  /// throws  UnopenedFile, naming the file, if it is missing or unreadable; if it is a folder, pipe,
+  ///         socket or device, none of which is waited for. DataError if it is larger than the
+  ///         memory.
   OpenFile(const std::filesystem::path& path, const OpenFileKind& kind);
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;

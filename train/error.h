@@ -19,6 +19,12 @@ class ProgramError : public std::runtime_error {
   std::string hint_;
 };
 
+/// The command line does not say what to do.
+class UsageError : public ProgramError {
+ public:
+  using ProgramError::ProgramError;
+};
+
 /// A file could not be opened or read.
 class InputError : public ProgramError {
  public:

@@ -2,33 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <functional>
+#include <exception>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <vector>
 
 #include "autograd/kernels/memory.h"
 #include "data/error.h"
 #include "data/escape.h"
-#include "train/commands/commands.h"
-#include "train/config/domains.h"
+#include "train/command_line.h"
 #include "train/config/error.h"
-#include "train/config/suggest.h"
 #include "train/error.h"
 #include "train/exit_code.h"
-#include "train/properties/properties.h"
-#include "train/system/standard_output.h"
 #include "train/system/standard_streams.h"
-#include "train/version.h"
 
 namespace tapestry {
 namespace {
@@ -72,10 +60,13 @@ int out_of_memory(const std::string& detail, std::string_view command) {
   return fail(ExitCode::memory, "the system has no more memory" + detail, memory_hint(command));
 }
 
-/// Runs a command and names the exit code of what it throws.
-int guarded(std::string_view name, const std::function<int()>& command) {
+/// Runs the program and names the exit code of what it throws. `command` is the name of the command
+/// by then, or empty.
+int guarded(const auto& program, const std::string& command) {
   try {
-    return command();
+    return program();
+  } catch (const UsageError& error) {
+    return fail(ExitCode::usage, fmt::format("command line: {}", error.what()), error.hint());
   } catch (const ConfigError& error) {
     return fail(ExitCode::usage, error.what());
   } catch (const DataError& error) {
@@ -93,331 +84,29 @@ int guarded(std::string_view name, const std::function<int()>& command) {
   } catch (const MemoryError& error) {
     return fail(ExitCode::memory, error.what(), error.hint());
   } catch (const kernels::OutOfMemory& error) {
-    return out_of_memory(fmt::format(": {}", error.what()), name);
+    return out_of_memory(fmt::format(": {}", error.what()), command);
   } catch (const std::bad_alloc&) {
-    return out_of_memory("", name);
+    return out_of_memory("", command);
   } catch (const std::length_error&) {  // of a container: more than any memory could hold
-    return out_of_memory("", name);
+    return out_of_memory("", command);
   } catch (const std::exception& error) {
     return fail(ExitCode::bug, fmt::format("{} (this is a bug of tapestry)", error.what()),
                 "please report it with the command line and the config");
   }
 }
 
-/// Runs a command that is there for what it prints, all of which has to reach the reader.
-int printing(const std::function<int()>& command) {
-  int code = 0;
-  try {
-    code = command();
-  } catch (const std::system_error&) {  // what fmt::print throws
-    if (std::ferror(stdout) == 0) throw;
-  }
-  flush_standard_output();
-  return code;
-}
-
-/// CLI::Range, which lets NaN pass, without it.
-CLI::Validator number_from(double least, double most) {
-  const auto refuse_nan = [](const std::string& text) {
-    const bool is_nan = std::isnan(std::strtod(text.c_str(), nullptr));
-    return is_nan ? fmt::format("Value {} is no number", text) : std::string();
-  };
-  return CLI::Range(least, most) & CLI::Validator(refuse_nan, "");
-}
-
-/// The commands with their arguments, and which of them was given.
-class CommandLine {
- public:
-  CommandLine();
-
-  int run(int argc, char** argv);
-
- private:
-  CLI::App& add_command(const std::string& name, const std::string& purpose,
-                        std::function<int()> action);
-  void add_train();
-  void add_evaluate();
-  void add_translate();
-  void add_generate();
-  void add_gradcheck();
-  void add_check();
-  void add_attention();
-  void add_inspect();
-  void sort_resume_arguments();
-  int train();
-
-  bool is_unknown(const std::string& command) const;
-  int refuse_command(const std::string& command) const;
-  int refuse_arguments(const std::string& mistake) const;
-
-  CLI::App app_{"Trains Transformers on the CPU, from config files.", "tapestry"};
-  std::vector<std::string> commands_;
-  std::function<int()> action_;
-  TrainArguments train_;
-  EvaluateArguments evaluate_;
-  GenerateArguments generate_;
-  GradcheckArguments gradcheck_;
-  CheckArguments check_;
-  AttentionArguments attention_;
-  std::string run_;
-};
-
-CommandLine::CommandLine() {
-  app_.set_version_flag("--version", fmt::format("tapestry {}", program_version));
-  app_.require_subcommand(1);
-  app_.footer("`tapestry COMMAND --help` says more about each.");
-  add_train();
-  add_evaluate();
-  add_translate();
-  add_generate();
-  add_gradcheck();
-  add_check();
-  add_attention();
-  add_inspect();
-}
-
-CLI::App& CommandLine::add_command(const std::string& name, const std::string& purpose,
-                                   std::function<int()> action) {
-  commands_.push_back(name);
-  CLI::App& command = *app_.add_subcommand(name, purpose);
-  command.callback([this, action = std::move(action)] { action_ = action; });
-  return command;
-}
-
-void add_run(CLI::App& command, std::string& run) {
-  command.add_option("RUN", run, "Run directory or checkpoint")->required();
-}
-
-void add_model(CLI::App& command, std::string& model) {
-  command
-      .add_option("MODEL", model,
-                  "Config file (initial values), run directory or checkpoint (trained ones)")
-      ->required();
-}
-
-void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
-  command.add_option("OVERRIDES", overrides,
-                     "Keys to change for this once, such as model.d_model=128");
-}
-
-bool is_override(const std::string& word) {
-  const std::size_t equals = word.find('=');
-  return equals != word.npos && word.find('/') > equals && word.find('.') < equals;
-}
-
-bool is_config_file(const std::string& word) {
-  std::error_code ignored;
-  const bool checkpoint = word.ends_with(".h5");
-  return (std::filesystem::is_regular_file(word, ignored) && !checkpoint) ||
-         word.ends_with(".yaml") || word.ends_with(".yml");
-}
-
-void CommandLine::add_train() {
-  CLI::App& command =
-      add_command("train", "Train a model, or go on training one", [this] { return train(); });
-  command.add_option("CONFIG", train_.config,
-                     "Config file (YAML); with --resume also, or only, a run directory");
-  add_overrides(command, train_.overrides);
-  auto* resume =
-      command.add_flag("--resume", train_.resume, "Go on with the run, from its newest checkpoint");
-  command
-      .add_option("--allow-change", train_.allowed,
-                  "Key, or key of a data file, that may differ from what the run had")
-      ->type_name("KEY")
-      ->allow_extra_args(false)
-      ->needs(resume);
-  command
-      .add_flag("--fresh", train_.fresh,
-                "Start anew where a run lies already; the old one is moved aside")
-      ->excludes(resume);
-  command.add_flag("--profile", train_.profile,
-                   "At the end, list the time that each operation took");
-  command.footer(
-      "Examples:\n  tapestry train configs/copy.yaml model.dropout=0.1\n"
-      "  tapestry train --resume runs/copy\n"
-      "  tapestry train --resume configs/copy.yaml        the same, by its config\n"
-      "  tapestry train --resume runs/copy model.dropout=0.2 --allow-change model.dropout");
-}
-
-/// With --resume, what stands in the place of CONFIG may as well be a run directory or an override.
-void CommandLine::sort_resume_arguments() {
-  std::vector<std::string> words{train_.config};
-  words.insert(words.end(), train_.overrides.begin(), train_.overrides.end());
-  train_.config.clear();
-  train_.overrides.clear();
-  for (std::string& word : words) {
-    std::string& place = is_config_file(word) ? train_.config : train_.run;
-    if (is_override(word) || !place.empty()) {
-      train_.overrides.push_back(std::move(word));
-    } else {
-      place = std::move(word);
-    }
-  }
-}
-
-int CommandLine::train() {
-  if (train_.resume) sort_resume_arguments();
-  if (train_.config.empty() && train_.run.empty()) {
-    return refuse_arguments(train_.resume ? "a run directory or CONFIG is required"
-                                          : "CONFIG or --resume RUN is required");
-  }
-  return train_command(train_);
-}
-
-void CommandLine::add_evaluate() {
-  CLI::App& command = add_command("evaluate", "Score a trained model on its held-out data", [this] {
-    return printing([this] { return evaluate_command(evaluate_); });
-  });
-  add_run(command, evaluate_.run);
-  command.add_option("--examples", evaluate_.examples, "Inputs to show with their outputs")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-}
-
-void CommandLine::add_translate() {
-  CLI::App& command =
-      add_command("translate", "Translate standard input to standard output, line by line",
-                  [this] { return printing([this] { return translate_command(run_); }); });
-  add_run(command, run_);
-}
-
-void CommandLine::add_generate() {
-  CLI::App& command =
-      add_command("generate", "Go on with a text, by a trained language model",
-                  [this] { return printing([this] { return generate_command(generate_); }); });
-  add_run(command, generate_.run);
-  SamplingOptions& sampling = generate_.sampling;
-  command.add_option("PROMPT", generate_.prompt, "What the text begins with");
-  command.add_option("--tokens", generate_.tokens, "Characters or words to add")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->capture_default_str();
-  command
-      .add_option("--temperature", sampling.temperature,
-                  "Divides the scores: below 1 likely tokens become likelier; 0 takes the best")
-      ->check(number_from(0.0, 1e6))
-      ->capture_default_str();
-  command.add_option("--top-k", sampling.top_k, "Draws from the K most likely tokens; 0: from all")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->capture_default_str();
-  command
-      .add_option("--top-p", sampling.top_p,
-                  "Draws from the fewest tokens that have this probability together")
-      ->check(number_from(1e-9, 1.0))
-      ->capture_default_str();
-  command.add_option("--seed", sampling.seed, "Of the draws")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-}
-
-void CommandLine::add_gradcheck() {
-  CLI::App& command = add_command(
-      "gradcheck", "Compare all gradients of a configured model with central differences",
-      [this] { return printing([this] { return gradcheck_command(gradcheck_); }); });
-  add_model(command, gradcheck_.model);
-  add_overrides(command, gradcheck_.overrides);
-  command
-      .add_option("--coordinates", gradcheck_.coordinates,
-                  "Coordinates to move of each tensor; larger ones are sampled")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->capture_default_str();
-  command
-      .add_option("--directions", gradcheck_.directions,
-                  "Random directions in which to move each tensor as a whole")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str();
-  command.add_option("--seed", gradcheck_.seed, "Of the sample, the directions and output weights")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command.add_flag("--json", gradcheck_.json, "Print one JSON object");
-}
-
-std::string list_of_properties() {
-  std::string list = "Properties:";
-  for (const Property& property : properties()) {
-    list += fmt::format("\n  {:<13}{}", property.name, property.meaning);
-  }
-  return list;
-}
-
-void CommandLine::add_check() {
-  CLI::App& command =
-      add_command("check", "Prove what goes wrong in a model without a word, such as its masks",
-                  [this] { return printing([this] { return check_command(check_); }); });
-  add_model(command, check_.model);
-  add_overrides(command, check_.overrides);
-  command.footer(list_of_properties());
-}
-
-void CommandLine::add_attention() {
-  CLI::App& command =
-      add_command("attention", "Show which tokens look at which, in every layer and head",
-                  [this] { return printing([this] { return attention_command(attention_); }); });
-  add_model(command, attention_.model);
-  add_overrides(command, attention_.overrides);
-  auto* example =
-      command
-          .add_option("--example", attention_.example,
-                      "Which example of the test set, else of the validation or training set")
-          ->check(CLI::Range(1, 1'000'000'000))
-          ->capture_default_str();
-  command.add_option("--text", attention_.text, "A text to read instead of an example")
-      ->excludes(example);
-  command.add_option("--layer", attention_.layer,
-                     "The only layer to show, such as encoder.layers.0.self_attn");
-  command.add_option("--head", attention_.head, "The only head to show, from 0")
-      ->check(CLI::Range(0, 1'000'000));
-  command.add_flag("--json", attention_.json, "Print one JSON object");
-  command.footer(
-      "A seq2seq model reads the reference of an example, and its own translation of a text.\n"
-      "Words that the model does not know are <unk>.\n"
-      "Examples:\n  tapestry attention runs/copy --layer decoder.layers.1.cross_attn\n"
-      "  tapestry attention runs/copy --text \"d a c\" --json\n"
-      "  tapestry attention configs/copy.yaml model.window=2      the masks of a model as it "
-      "begins");
-}
-
-void CommandLine::add_inspect() {
-  CLI::App& command = add_command("inspect", "List what a checkpoint holds", [this] {
-    return printing([this] { return inspect_command(run_); });
-  });
-  add_run(command, run_);
-}
-
-bool CommandLine::is_unknown(const std::string& command) const {
-  return !command.starts_with('-') && std::ranges::find(commands_, command) == commands_.end();
-}
-
-int CommandLine::refuse_command(const std::string& command) const {
-  const auto meant = closest(command, commands_);
-  return fail(ExitCode::usage, fmt::format("command line: unknown command `{}`", command),
-              meant ? fmt::format("did you mean `{}`?", *meant)
-                    : fmt::format("use {}", list_in_words(commands_)));
-}
-
-int CommandLine::refuse_arguments(const std::string& mistake) const {
-  const auto given = app_.get_subcommands();
-  const std::string command = given.empty() ? "" : given.front()->get_name() + " ";
-  return fail(ExitCode::usage, "command line: " + mistake,
-              fmt::format("see `tapestry {}--help`", command));
-}
-
-int CommandLine::run(int argc, char** argv) {
-  if (argc > 1 && is_unknown(argv[1])) return refuse_command(argv[1]);
-  try {
-    app_.parse(argc, argv);
-  } catch (const CLI::Success& asked_for_help) {
-    return printing([&] { return app_.exit(asked_for_help); });
-  } catch (const CLI::ParseError& error) {
-    return refuse_arguments(error.what());
-  }
-  return guarded(app_.get_subcommands().front()->get_name(), action_);
-}
-
 }  // namespace
 
 int run_program(int argc, char** argv) {
   prepare_standard_streams();
-  return guarded("", [&] { return CommandLine().run(argc, argv); });
+  std::string command;
+  const auto program = [&] {
+    const auto given = parse_command_line(argc, argv);
+    if (!given) return static_cast<int>(ExitCode::done);
+    command = given->name;
+    return given->run();
+  };
+  return guarded(program, command);
 }
 
 }  // namespace tapestry

@@ -24,8 +24,9 @@ struct TrainArguments {
 int train_command(const TrainArguments& arguments);
 
 struct EvaluateArguments {
-  std::string run;           ///< a run directory or a checkpoint
-  std::size_t examples = 5;  ///< inputs to show with the model's outputs
+  std::string run;                     ///< a run directory or a checkpoint
+  std::vector<std::string> overrides;  ///< data.KEY=FILE
+  std::size_t examples = 5;            ///< inputs to show with the model's outputs
 };
 int evaluate_command(const EvaluateArguments& arguments);
 
@@ -43,7 +44,7 @@ int generate_command(const GenerateArguments& arguments);
 
 struct GradcheckArguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value, for a config file
+  std::vector<std::string> overrides;  ///< section.key=value; of a run, data files
   std::size_t coordinates = 8;         ///< of each tensor; larger ones are sampled
   std::size_t directions = 3;          ///< in which each tensor is moved as a whole
   std::uint64_t seed = 1;              ///< of the sample, directions and output weights
@@ -54,14 +55,14 @@ int gradcheck_command(const GradcheckArguments& arguments);
 
 struct CheckArguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value, for a config file
+  std::vector<std::string> overrides;  ///< section.key=value; of a run, data files
 };
 /// Exit code 1 if a property does not hold.
 int check_command(const CheckArguments& arguments);
 
 struct AttentionArguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value, for a config file
+  std::vector<std::string> overrides;  ///< section.key=value; of a run, data files
   std::size_t example = 1;             ///< which held-out example, from 1
   std::optional<std::string> text;     ///< what to read instead of an example
   std::string layer;                   ///< the path of the only layer to show; empty: all

@@ -6,7 +6,7 @@
 #include "train/checkpoint.h"
 #include "train/commands/beginning.h"
 #include "train/commands/commands.h"
-#include "train/commands/open_run.h"
+#include "train/commands/open_model.h"
 #include "train/evaluator.h"
 #include "train/exit_code.h"
 #include "train/greedy_decoder.h"
@@ -73,12 +73,11 @@ void print_examples(const TrainedModel& trained, std::vector<Example> examples, 
 }  // namespace
 
 int evaluate_command(const EvaluateArguments& arguments) {
-  const auto [path, snapshot] = open_run(arguments.run);
-  const TrainedModel trained = load_model(snapshot);
+  const auto [trained, origin] = open_trained(arguments.run, arguments.overrides);
   Corpus corpus = load_corpus_of(trained);
   corpus.train.clear();  // which need not fit the model any more
   require_fitting_sentences(corpus, trained.config.model);
-  fmt::print("{}, step {}\n", path.string(), trained.step);
+  fmt::print("{}\n", origin);
   print_scores(trained, "validation", corpus.validation);
   print_scores(trained, "test", corpus.test);
   if (corpus.validation.empty() && corpus.test.empty()) {

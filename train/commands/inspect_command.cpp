@@ -53,11 +53,13 @@ std::string summary(const Snapshot& snapshot, const std::string& path) {
 }  // namespace
 
 int inspect_command(const std::string& run) {
-  const auto [path, snapshot] = open_run(run);
+  const auto [path, snapshot, choice] = open_run(run);
   const std::string version = snapshot.get_text("program_version");
   const auto step = snapshot.get_scalar<std::uint64_t>("train/step");
-  fmt::print("{}: step {}, {} arrays, {:.1f} MB, written by version {}\n\n", path.string(), step,
+  fmt::print("{}: step {}, {} arrays, {:.1f} MB, written by version {}\n", path.string(), step,
              snapshot.size(), static_cast<double>(snapshot.byte_size()) / 1e6, version);
+  if (!choice.empty()) fmt::print("({})\n", choice);
+  fmt::print("\n");
   std::size_t width = 0;
   for (const auto& [name, array] : snapshot) width = std::max(width, name.size());
   for (const auto& [name, array] : snapshot) {

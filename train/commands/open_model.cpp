@@ -10,10 +10,10 @@
 #include "train/checkpoint.h"
 #include "train/commands/beginning.h"
 #include "train/commands/open_run.h"
+#include "train/commands/other_data.h"
 #include "train/initialization.h"
 #include "train/memory_need.h"
 #include "train/objective.h"
-#include "train/refuse_option.h"
 #include "train/sentence_limit.h"
 
 namespace tapestry {
@@ -76,16 +76,11 @@ bool is_run_or_checkpoint(const std::filesystem::path& path) {
 }
 
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides) {
-  if (!overrides.empty()) {
-    refuse_option(overrides.front(),
-                  fmt::format("found an override beside {}, expected none: a trained model keeps "
-                              "the config it was trained with",
-                              path),
-                  "leave it out, or name a config file");
-  }
-  const auto [file, snapshot] = open_run(path);
+  const auto [file, snapshot, choice] = open_run(path);
   TrainedModel found = load_model(snapshot);
+  found.config = with_other_data(path, found.config, overrides);
   std::string origin = fmt::format("{}, step {}", file.string(), found.step);
+  if (!choice.empty()) origin += fmt::format(" ({})", choice);
   return {.trained = std::move(found), .origin = std::move(origin)};
 }
 

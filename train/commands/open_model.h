@@ -28,7 +28,7 @@ struct ConfiguredModel {
 };
 
 /// The model that `path` stands for, in float64. A config file, with `overrides`: as training would
-/// begin with it. A run directory or a checkpoint: with the trained weights, without overrides.
+/// begin with it. A run directory or a checkpoint: with the trained weights; see open_trained().
 ///
 /// throws  ConfigError, CheckpointError, DataError.
 ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides);
@@ -42,9 +42,9 @@ struct OpenedModel {
   std::string origin;  ///< the file and its step
 };
 
-/// The model of a run directory or a checkpoint.
+/// The model of a run directory or a checkpoint, with the data files that `overrides` name, if any.
 ///
-/// throws  ConfigError if there are overrides; CheckpointError.
+/// throws  ConfigError if there are other overrides; CheckpointError.
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides);
 
 }  // namespace tapestry

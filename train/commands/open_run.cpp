@@ -30,14 +30,15 @@ OpenedCheckpoint best_of(const RunDirectory& directory) {
   const auto best_loss = newest->snapshot.get_scalar<double>("train/best_loss");
   const auto best_step = newest->snapshot.get_scalar<std::uint64_t>("train/best_step");
   if (!std::isfinite(best_loss) || best_step == newest->step) {
-    return {newest->path, std::move(newest->snapshot)};
+    return {newest->path, std::move(newest->snapshot), ""};
   }
   const auto path = directory.checkpoint_path(best_step);
   try {
-    return {path, read_checkpoint(path)};
+    return {path, read_checkpoint(path),
+            fmt::format("the best of the run, whose newest is step {}", newest->step)};
   } catch (const CheckpointError& error) {
     warn_of(error.what());
-    return {newest->path, std::move(newest->snapshot)};
+    return {newest->path, std::move(newest->snapshot), ""};
   }
 }
 
@@ -46,7 +47,7 @@ OpenedCheckpoint best_of(const RunDirectory& directory) {
 OpenedCheckpoint open_run(const std::string& run) {
   std::error_code ignored;
   if (std::filesystem::is_directory(run, ignored)) return best_of(RunDirectory(run));
-  return {run, read_checkpoint(run)};
+  return {run, read_checkpoint(run), ""};
 }
 
 }  // namespace tapestry

@@ -11,6 +11,7 @@ namespace tapestry {
 struct OpenedCheckpoint {
   std::filesystem::path path;
   Snapshot snapshot;
+  std::string choice;  ///< why this one, where the run has a newer one; else empty
 };
 
 /// `run` is a checkpoint file, which is then read as it is, or a run directory, of which the best

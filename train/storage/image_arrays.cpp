@@ -7,7 +7,7 @@
 #include <string>
 #include <system_error>
 
-#include "data/binary_file.h"
+#include "data/corpus_file.h"
 #include "data/error.h"
 #include "data/escape.h"
 #include "train/storage/contained.h"
@@ -79,10 +79,9 @@ ImageFile read_image_arrays(const char* key, const std::filesystem::path& path,
 ImageFile read_image_arrays_by(const std::function<std::string(Bytes)>& described, const char* key,
                                const std::filesystem::path& path, const DataOptions& options,
                                Corpus& corpus) {
-  const BinaryFile file = read_binary_file(path);
-  corpus.files.push_back({key, path, file.bytes.size(), file.digest});
-  const std::string description = described_or_refused(described, path, file.bytes);
-  return read_described_images(path, file.bytes, description, options);
+  const std::vector<std::byte> file = read_corpus_bytes(key, path, corpus);
+  const std::string description = described_or_refused(described, path, file);
+  return read_described_images(path, file, description, options);
 }
 
 }  // namespace tapestry

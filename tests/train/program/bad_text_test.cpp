@@ -139,10 +139,12 @@ TEST_CASE("what is no file of text is refused without waiting for it") {
   const fs::path text = work / "train.de";
   const std::string no_text =
       ": found a pipe, socket or device, expected a text file\n"
-      "hint: write the text to a file first: it is read more than once";
-  const std::string hint =
+      "hint: write the text to a file first: it is read more than once (the key is "
+      "data.train_source)";
+  const std::string unreadable =
       "\nhint: check the path and its permissions; a relative path starts at the folder of the "
       "config file";
+  const std::string hint = unreadable + " (the key is data.train_source)";
   struct Row {
     std::string what;
     std::function<void()> put;
@@ -151,7 +153,8 @@ TEST_CASE("what is no file of text is refused without waiting for it") {
   const Row rows[] = {
       {"nothing", [] {}, ": cannot be read: No such file or directory" + hint},
       {"a folder", [&] { fs::create_directory(text); },
-       ": found a folder, expected a text file\nhint: name a file in this folder"},
+       ": found a folder, expected a text file\nhint: name a file in this folder (the key is "
+       "data.train_source)"},
       {"a pipe", [&] { ::mkfifo(text.c_str(), 0600); }, no_text},
       {"a socket", [&] { ::mknod(text.c_str(), S_IFSOCK | 0600, 0); }, no_text},
       {"an endless device", [&] { fs::create_symlink("/dev/zero", text); }, no_text},
@@ -161,7 +164,7 @@ TEST_CASE("what is no file of text is refused without waiting for it") {
       {"a link to itself", [&] { fs::create_symlink("train.de", text); },
        ": cannot be read: Too many levels of symbolic links" + hint},
       {"a file with a read error", [&] { fs::create_symlink("/proc/self/mem", text); },
-       ": cannot be read: Input/output error" + hint},
+       ": cannot be read: Input/output error" + unreadable},
       {"an empty file", [&] { work.write("train.de", ""); },
        ": found an empty file, expected one sentence a line\nhint: name the file with the "
        "sentences"},
@@ -278,7 +281,7 @@ TEST_CASE("control characters in the name of a folder are escaped in messages") 
                 work.path().string() +
                     "/a\\nb\\x1B[31m/train.de: cannot be read: No such file or directory\n"
                     "hint: check the path and its permissions; a relative path starts at the "
-                    "folder of the config file");
+                    "folder of the config file (the key is data.train_source)");
 }
 
 TEST_CASE("translate refuses what is no text, behind the translations of the lines before it") {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/contains.h"
 #include "tests/train/refusal.h"
 #include "train/storage/checkpoint_file.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 using test::Arguments;
 using test::check_refusal;
+using test::contains;
 using test::Outcome;
 using test::TextWorkplace;
 using test::TrainedWorkplace;
@@ -92,11 +94,13 @@ TEST_CASE("where the best checkpoint is damaged the newest is used, with a warni
   const TrainedWorkplace work;
   REQUIRE(work.run({"train", "--resume", "runs/tiny", "train.steps=13"}).code == 0);
   const Outcome best = work.run({"evaluate", "runs/tiny"});
-  REQUIRE(best.out.starts_with(work.checkpoint(12)));
+  const std::string choice = "(the best of the run, whose newest is step 13)\n";
+  REQUIRE(best.out.starts_with(work.checkpoint(12) + ", step 12 " + choice));
+  CHECK(contains(work.run({"inspect", "runs/tiny"}).out, "\n" + choice + "\n"));
   std::filesystem::resize_file(work / work.checkpoint(12), 0);
   const Outcome newest = work.run({"evaluate", "runs/tiny"});
   CHECK(newest.code == 0);
-  CHECK(newest.out.starts_with(work.checkpoint(13)));
+  CHECK(newest.out.starts_with(work.checkpoint(13) + ", step 13\n"));
   CHECK(newest.err.starts_with("tapestry: warning: " + work.checkpoint(12) + ": "));
 }
 

@@ -67,14 +67,14 @@ TEST_CASE("gradcheck --json prints one object with every figure") {
   CHECK(row.at("worst_relative_error").get<double>() < 1e-6);
 }
 
-TEST_CASE("gradcheck refuses overrides beside a trained model") {
+TEST_CASE("gradcheck refuses overrides of a trained model") {
   const TrainedWorkplace work;
   const Outcome refused = work.run({"gradcheck", "runs/tiny", "model.d_model=8"});
   CHECK(refused.code == 2);
   CHECK(refused.out.empty());
   CHECK(refused.err ==
-        "tapestry: error: command line: model.d_model=8: found an override beside runs/tiny, "
-        "expected none: a trained model keeps the config it was trained with\n"
+        "tapestry: error: command line: model.d_model=8: found an override of runs/tiny, expected "
+        "none but files of data: a trained model keeps the config it was trained with\n"
         "hint: leave it out, or name a config file\n");
 }
 

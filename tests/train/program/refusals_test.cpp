@@ -24,7 +24,7 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   const auto check = [&](const Arguments& arguments, const std::string& message) {
     check_refusal(work, arguments, 2, "command line: " + message);
   };
-  check({}, "A subcommand is required\nhint: see `tapestry --help`");
+  check({}, "a command is required\nhint: see `tapestry --help`");
   check({"trian", "tiny.yaml"}, "unknown command `trian`\nhint: did you mean `train`?");
   check({"help"},
         "unknown command `help`\nhint: use train, evaluate, translate, generate, gradcheck, check, "
@@ -32,11 +32,22 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   check({"train"}, "CONFIG or --resume RUN is required\nhint: see `tapestry train --help`");
   check({"evaluate"}, "RUN is required\nhint: see `tapestry evaluate --help`");
   check({"train", "tiny.yaml", "--frsh"},
-        "The following argument was not expected: --frsh\nhint: see `tapestry train --help`");
+        "there is no option --frsh\nhint: did you mean --fresh?");
+  check({"train", "tiny.yaml", "--faster"},
+        "there is no option --faster\nhint: see `tapestry train --help`");
+  check({"inspect", "runs/tiny", "one", "two"},
+        "found `one`, expected nothing more\nhint: see `tapestry inspect --help`");
   check({"train", "--resume", "runs/tiny", "--fresh"},
         "--resume excludes --fresh\nhint: see `tapestry train --help`");
   check({"evaluate", "runs/tiny", "--examples", "-1"},
-        "--examples: Value -1 not in range 0 to 1000000\nhint: see `tapestry evaluate --help`");
+        "--examples: expected a whole number from 0 to 1000000, found \"-1\"\n"
+        "hint: see `tapestry evaluate --help`");
+  check({"gradcheck", "tiny.yaml", "--seed", "-1"},
+        "--seed: expected a whole number >= 0, found \"-1\"\n"
+        "hint: see `tapestry gradcheck --help`");
+  check({"generate", "runs/tiny", "--temperature", "nan"},
+        "--temperature: expected a number in [0, 1000000], found \"nan\"\n"
+        "hint: see `tapestry generate --help`");
 }
 
 TEST_CASE("a typo in a key is shown with its line") {
@@ -100,7 +111,7 @@ TEST_CASE("a data file that is missing is named") {
       work.at("valid.en") +
           ": cannot be read: No such file or directory\n"
           "hint: check the path and its permissions; a relative path starts at the folder "
-          "of the config file");
+          "of the config file (the key is data.validation_target)");
 }
 
 TEST_CASE("files with different numbers of lines are named with their numbers") {
@@ -148,6 +159,28 @@ TEST_CASE("evaluate takes other sentences, in the words that the model knows") {
   CHECK(changed.out == evaluated.out);
   CHECK(changed.err.starts_with("tapestry: warning: " + work.at("train.en") +
                                 " (data.train_target): found 44 bytes with digest "));
+}
+
+TEST_CASE("evaluate takes files of data that have moved, and others to score") {
+  const TextWorkplace work;
+  REQUIRE(work.run({"train", "text.yaml"}).code == 0);
+  const Outcome before = work.run({"evaluate", "runs/text"});
+  std::filesystem::rename(work / "train.de", work / "moved.de");
+  CHECK(work.run({"evaluate", "runs/text"}).code == 3);
+  const Outcome moved = work.run({"evaluate", "runs/text", "data.train_source=moved.de"});
+  CHECK(moved.out == before.out);
+  CHECK(moved.err.empty());
+
+  work.write("more.de", "ein haus\nein haus\n");
+  work.write("more.en", "a house\na house\n");
+  const Outcome more = work.run({"evaluate", "runs/text", "data.train_source=moved.de",
+                                 "data.test_source=more.de", "data.test_target=more.en"});
+  CHECK(more.code == 0);
+  CHECK(contains(more.out, "\ntest        2 held-out pairs: "));
+  check_refusal(work, {"evaluate", "runs/text", "data.lowercase=true"}, 2,
+                "command line: data.lowercase=true: found an override of runs/text, expected none "
+                "but files of data: a trained model keeps the config it was trained with\n"
+                "hint: leave it out, or name a config file");
 }
 
 TEST_CASE("a file in the place of the run directory is refused") {
