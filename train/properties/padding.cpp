@@ -41,6 +41,15 @@ std::size_t room_for_columns(std::size_t length, std::size_t max_length) {
   return std::min(most_columns, max_length - std::min(length, max_length));
 }
 
+/// Whether a side of a sentence ends before its row does.
+bool has_padding(const Batch& batch) {
+  const auto any_below = [](const std::vector<std::size_t>& lengths, std::size_t columns) {
+    return std::ranges::any_of(lengths, [&](std::size_t length) { return length < columns; });
+  };
+  return any_below(batch.source_lengths, batch.source_length) ||
+         any_below(batch.target_lengths, batch.target_length);
+}
+
 }  // namespace
 
 PropertyResult padding(const Subject& subject) {
@@ -48,6 +57,7 @@ PropertyResult padding(const Subject& subject) {
   const std::size_t source = room_for_columns(batch.source_length, subject.max_source_length);
   const std::size_t target = room_for_columns(batch.target_length, subject.max_target_length);
   const Batch wide = widened(batch, source, target);
+  if (!has_padding(wide)) return not_asked("the model reads nothing that is ever padded");
   const ExaminedModel model = subject.copy(DType::float64);
   const Tensor logits = logits_of(model, batch), wide_logits = logits_of(model, wide);
 

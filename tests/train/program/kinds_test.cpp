@@ -96,6 +96,7 @@ TEST_CASE("the properties of a model of every kind hold") {
     CHECK(done.err.empty());
     CHECK(done.out.ends_with(" properties hold\n"));
     CHECK_FALSE(contains(done.out, "FAILED"));
+    CHECK(contains(done.out, "\n-       padding ") == (kind.name == "images"));
   }
 }
 
