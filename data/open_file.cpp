@@ -47,7 +47,7 @@ struct stat OpenFile::status() const {
 void OpenFile::require_regular() const {
   if (S_ISDIR(opened_.st_mode)) {
     throw UnopenedFile(fmt::format("{}: found a folder, expected {}", name_, kind_.expected),
-                    "name a file in this folder");
+                       "name a file in this folder");
   }
   if (!S_ISREG(opened_.st_mode)) refuse_special_file();
 }

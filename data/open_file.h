@@ -19,7 +19,8 @@ struct OpenFileKind {
 
 /// Advice where a file cannot be opened or read.
 inline constexpr const char* unreadable_hint =
-    "check the path and its permissions; a relative path starts at the folder of the config file";
+    "check the path and its permissions; a relative path starts at the folder of the config file, "
+    "on the command line at the working folder";
 
 /// A file that cannot be opened, or is none.
 class UnopenedFile : public DataError {
@@ -31,8 +32,8 @@ class UnopenedFile : public DataError {
 /// which may lead elsewhere a moment later.
 class OpenFile {
  public:
-  /// throws  UnopenedFile, naming the file, if it is missing or unreadable; if it is a folder, pipe,
-  ///         socket or device, none of which is waited for. DataError if it is larger than the
+  /// throws  UnopenedFile, naming the file, if it is missing or unreadable, or a folder, pipe,
+  ///         socket or device, none of which is waited for; DataError if it is larger than the
   ///         memory.
   OpenFile(const std::filesystem::path& path, const OpenFileKind& kind);
   ~OpenFile();

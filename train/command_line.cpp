@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -37,13 +38,14 @@ int printing(const std::function<int()>& command) {
   return code;
 }
 
-/// Only values of a domain, as in configs.
+/// Only values of a domain, as in configs. The hint, if any, is behind a line feed.
 template <class Domain>
 CLI::Validator within(const Domain& domain) {
   const auto problem_of = [domain](const std::string& text) {
     const auto parsed = domain.parse(text);
     const Mistake* mistake = std::get_if<Mistake>(&parsed);
-    return mistake != nullptr ? mistake->message : std::string();
+    if (mistake == nullptr) return std::string();
+    return mistake->hint.empty() ? mistake->message : mistake->message + "\n" + mistake->hint;
   };
   return CLI::Validator(problem_of, "");
 }
@@ -71,9 +73,10 @@ class CommandLine {
   void sort_resume_arguments();
   int train();
 
-  void require_known(const std::string& command) const;
-  void refuse_extra() const;
-  [[noreturn]] void refuse(const std::string& mistake) const;
+  void require_command(const std::string& word) const;
+  [[noreturn]] void refuse_extra() const;
+  [[noreturn]] void refuse(const std::string& mistake,
+                           const std::optional<std::string>& meant = std::nullopt) const;
 
   CLI::App app_{"Trains Transformers on the CPU, from config files.", "tapestry"};
   std::vector<std::string> commands_;
@@ -311,38 +314,41 @@ void CommandLine::add_inspect() {
   add_run(command, run_);
 }
 
-void CommandLine::require_known(const std::string& command) const {
-  if (command.starts_with('-') || std::ranges::find(commands_, command) != commands_.end()) return;
-  const auto meant = closest(command, commands_);
-  throw UsageError(fmt::format("unknown command `{}`", command),
+void CommandLine::require_command(const std::string& word) const {
+  if (word == "-h" || word == "--help" || word == "--version") return;
+  if (std::ranges::find(commands_, word) != commands_.end()) return;
+  if (word.starts_with('-')) refuse(fmt::format("found {}, expected a command first", word));
+  const auto meant = closest(word, commands_);
+  throw UsageError(fmt::format("unknown command `{}`", word),
                    meant ? fmt::format("did you mean `{}`?", *meant)
                          : fmt::format("use {}", list_in_words(commands_)));
 }
 
 /// What is left when all that was expected has been taken.
 void CommandLine::refuse_extra() const {
-  const CLI::App& command = *app_.get_subcommands().front();
-  const std::string extra = command.remaining().front();
-  if (!extra.starts_with("--")) refuse(fmt::format("found `{}`, expected nothing more", extra));
+  std::vector<std::string> extra = app_.remaining(true);
+  std::erase(extra, "--");
+  if (extra.empty()) refuse("found `--`, expected nothing more");
+  const std::string& first = extra.front();
+  if (!first.starts_with('-')) refuse(fmt::format("found `{}`, expected nothing more", first));
   std::vector<std::string> options;
-  for (const CLI::Option* option : command.get_options()) {
+  for (const CLI::Option* option : app_.get_subcommands().front()->get_options()) {
     for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
   }
-  const auto meant = closest(extra, options);
-  if (!meant) refuse(fmt::format("there is no option {}", extra));
-  throw UsageError(fmt::format("there is no option {}", extra),
-                   fmt::format("did you mean {}?", *meant));
+  refuse(fmt::format("there is no option {}", first), closest(first, options));
 }
 
-void CommandLine::refuse(const std::string& mistake) const {
+void CommandLine::refuse(const std::string& mistake,
+                         const std::optional<std::string>& meant) const {
   const auto given = app_.get_subcommands();
   const std::string command = given.empty() ? "" : given.front()->get_name() + " ";
-  throw UsageError(mistake, fmt::format("see `tapestry {}--help`", command));
+  throw UsageError(mistake, meant ? fmt::format("did you mean {}?", *meant)
+                                  : fmt::format("see `tapestry {}--help`", command));
 }
 
 bool CommandLine::parse(int argc, char** argv) {
   if (argc < 2) refuse("a command is required");
-  require_known(argv[1]);
+  require_command(argv[1]);
   try {
     app_.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {
@@ -351,7 +357,10 @@ bool CommandLine::parse(int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     refuse_extra();
   } catch (const CLI::ParseError& error) {
-    refuse(error.what());
+    const std::string problem = error.what();
+    const std::size_t end = problem.find('\n');
+    if (end != problem.npos) throw UsageError(problem.substr(0, end), problem.substr(end + 1));
+    refuse(problem);
   }
   command_ = app_.get_subcommands().front()->get_name();
   return true;

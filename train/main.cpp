@@ -7,7 +7,7 @@ namespace {
 
 /// Before the initialisers of this program, which may lack memory as well.
 [[gnu::constructor(101)]] void be_ready_for_the_worst() {
-  tapestry::end_with_code_where_nothing_can_be_thrown(static_cast<int>(tapestry::ExitCode::memory));
+  tapestry::end_with_code_without_memory(static_cast<int>(tapestry::ExitCode::memory));
 }
 
 }  // namespace

@@ -51,9 +51,10 @@ int attention_command(const AttentionArguments& arguments) {
                     arguments.layer);
   const HeadRange heads = chosen_heads(layers.front(), arguments.head);
   if (arguments.json) {
-    fmt::print("{}\n", attention_json(layers, heads, subject.origin, subject.name));
+    fmt::print("{}\n", attention_json(layers, heads, subject.origin.place, subject.name));
   } else {
-    fmt::print("{}, {}\n{}", subject.origin, subject.name, attention_tables(layers, heads));
+    fmt::print("{}, {}\n{}", subject.origin.in_words(), subject.name,
+               attention_tables(layers, heads));
   }
   return static_cast<int>(ExitCode::done);
 }

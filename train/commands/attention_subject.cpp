@@ -88,7 +88,11 @@ void read_text(const std::string& text, AttentionSubject& subject) {
 
 AttentionSubject attention_subject(const AttentionArguments& arguments) {
   if (arguments.text && is_run_or_checkpoint(arguments.model)) {
-    auto [model, origin] = open_trained(arguments.model, arguments.overrides);
+    if (!arguments.overrides.empty()) {
+      refuse_option(arguments.overrides.front(), "a text that is given needs no other data",
+                    "leave it or --text out");
+    }
+    auto [model, origin] = open_trained(arguments.model, {});
     AttentionSubject subject{.config = std::move(model.config),
                              .codec = std::move(model.codec),
                              .model = std::move(model.model),

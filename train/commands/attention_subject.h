@@ -6,6 +6,7 @@
 #include "data/codec.h"
 #include "data/corpus.h"
 #include "train/commands/commands.h"
+#include "train/commands/open_run.h"
 #include "train/config/config.h"
 #include "train/model.h"
 
@@ -16,7 +17,7 @@ struct AttentionSubject {
   Config config;
   TextCodec codec;
   std::unique_ptr<Model> model;
-  std::string origin;  ///< where the model's values are from, for the reader
+  ModelOrigin origin;
   Example example;
   std::string name;  ///< of the example
 };

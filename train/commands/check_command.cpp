@@ -65,7 +65,7 @@ int check_command(const CheckArguments& arguments) {
   const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
   kernels::set_num_threads(configured.config.train.threads);
   const Subject subject = subject_of(configured);
-  fmt::print("{}\n", configured.origin);
+  fmt::print("{}\n", configured.origin.in_words());
   std::size_t held = 0, asked = 0;
   for (const Property& property : properties()) {
     const auto [verdict, text] = examine(property, subject);

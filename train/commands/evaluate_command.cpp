@@ -77,7 +77,7 @@ int evaluate_command(const EvaluateArguments& arguments) {
   Corpus corpus = load_corpus_of(trained);
   corpus.train.clear();  // which need not fit the model any more
   require_fitting_sentences(corpus, trained.config.model);
-  fmt::print("{}\n", origin);
+  fmt::print("{}\n", origin.in_words());
   print_scores(trained, "validation", corpus.validation);
   print_scores(trained, "test", corpus.test);
   if (corpus.validation.empty() && corpus.test.empty()) {

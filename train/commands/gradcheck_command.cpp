@@ -106,9 +106,9 @@ int gradcheck_command(const GradcheckArguments& arguments) {
                                                     .max_coordinates = arguments.coordinates,
                                                     .seed = arguments.seed});
   if (arguments.json) {
-    fmt::print("{}\n", to_json(report, configured.origin));
+    fmt::print("{}\n", to_json(report, configured.origin.place));
   } else {
-    fmt::print("{}{}, float64, {} sentences\n{}", configured.origin,
+    fmt::print("{}{}, float64, {} sentences\n{}", configured.origin.in_words(),
                configured.trained ? "" : " made uneven", sentences, to_string(report));
   }
   return static_cast<int>(report.count(GradcheckVerdict::wrong) == 0 ? ExitCode::done

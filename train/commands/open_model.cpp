@@ -9,7 +9,6 @@
 
 #include "train/checkpoint.h"
 #include "train/commands/beginning.h"
-#include "train/commands/open_run.h"
 #include "train/commands/other_data.h"
 #include "train/initialization.h"
 #include "train/memory_need.h"
@@ -42,7 +41,7 @@ ConfiguredModel untrained(const std::string& path, const std::vector<std::string
   if (from) take_over(*from, config.train.initialize_from, *model);
   return {.config = std::move(config),
           .corpus = std::move(corpus),
-          .origin = fmt::format("{}, initial values", path),
+          .origin = {.place = fmt::format("{}, initial values", path), .choice = ""},
           .trained = false,
           .model = std::move(model)};
 }
@@ -76,12 +75,12 @@ bool is_run_or_checkpoint(const std::filesystem::path& path) {
 }
 
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides) {
-  const auto [file, snapshot, choice] = open_run(path);
+  auto [file, snapshot, choice] = open_run(path);
   TrainedModel found = load_model(snapshot);
   found.config = with_other_data(path, found.config, overrides);
-  std::string origin = fmt::format("{}, step {}", file.string(), found.step);
-  if (!choice.empty()) origin += fmt::format(" ({})", choice);
-  return {.trained = std::move(found), .origin = std::move(origin)};
+  std::string place = fmt::format("{}, step {}", file.string(), found.step);
+  return {.trained = std::move(found),
+          .origin = {.place = std::move(place), .choice = std::move(choice)}};
 }
 
 ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides) {

@@ -8,6 +8,7 @@
 #include "data/batch.h"
 #include "data/corpus.h"
 #include "train/checkpoint.h"
+#include "train/commands/open_run.h"
 #include "train/config/config.h"
 #include "train/model.h"
 
@@ -17,7 +18,7 @@ namespace tapestry {
 struct ConfiguredModel {
   Config config;
   Corpus corpus;
-  std::string origin;            ///< where its values are from, for the reader
+  ModelOrigin origin;
   bool trained;                  ///< false for the initial values of a config
   std::unique_ptr<Model> model;  ///< float64
 
@@ -39,7 +40,7 @@ bool is_run_or_checkpoint(const std::filesystem::path& path);
 /// A trained model without the data that it has learnt.
 struct OpenedModel {
   TrainedModel trained;
-  std::string origin;  ///< the file and its step
+  ModelOrigin origin;
 };
 
 /// The model of a run directory or a checkpoint, with the data files that `overrides` name, if any.

@@ -44,6 +44,10 @@ OpenedCheckpoint best_of(const RunDirectory& directory) {
 
 }  // namespace
 
+std::string ModelOrigin::in_words() const {
+  return choice.empty() ? place : fmt::format("{} ({})", place, choice);
+}
+
 OpenedCheckpoint open_run(const std::string& run) {
   std::error_code ignored;
   if (std::filesystem::is_directory(run, ignored)) return best_of(RunDirectory(run));

@@ -7,11 +7,20 @@
 
 namespace tapestry {
 
+/// Where the values of a model are from, for the reader.
+struct ModelOrigin {
+  std::string place;   ///< a checkpoint and its step, or a config
+  std::string choice;  ///< why this checkpoint, where the run has a newer one; else empty
+
+  /// "runs/copy/checkpoints/step-00000900.h5, step 900 (the best of the run, ...)"
+  std::string in_words() const;
+};
+
 /// A checkpoint that a user named, or the one to use of a run that a user named.
 struct OpenedCheckpoint {
   std::filesystem::path path;
   Snapshot snapshot;
-  std::string choice;  ///< why this one, where the run has a newer one; else empty
+  std::string choice;  ///< as in ModelOrigin
 };
 
 /// `run` is a checkpoint file, which is then read as it is, or a run directory, of which the best

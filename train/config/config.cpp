@@ -43,7 +43,8 @@ Config with_process_settings(Config config, const TrainOptions& process) {
 
 Config parse_config(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides) {
-  return read_config(text, name, {}, overrides, {});
+  const Folder here = overrides.empty() ? Folder() : std::filesystem::current_path();
+  return read_config(text, name, {}, overrides, here);
 }
 
 Config load_config(const std::string& path, const std::vector<std::string>& overrides) {

@@ -59,7 +59,8 @@ Config with_process_settings(Config config, const TrainOptions& process);
 
 /// Reads the YAML `text`, then `overrides` of the form `section.key=value`, of which later ones
 /// win. `name` stands in the place of every problem. A quoted value means the same as an unquoted
-/// one; an override is taken as it is, without quotes.
+/// one; an override is taken as it is, without quotes, and a relative path in it starts at the
+/// working folder.
 ///
 /// throws  ConfigError with everything that is wrong.
 Config parse_config(std::string_view text, const std::string& name,

@@ -57,7 +57,7 @@ PropertyResult padding(const Subject& subject) {
   const std::size_t source = room_for_columns(batch.source_length, subject.max_source_length);
   const std::size_t target = room_for_columns(batch.target_length, subject.max_target_length);
   const Batch wide = widened(batch, source, target);
-  if (!has_padding(wide)) return not_asked("the model reads nothing that is ever padded");
+  if (!has_padding(wide)) return not_asked("nothing is padded, and there is no room for padding");
   const ExaminedModel model = subject.copy(DType::float64);
   const Tensor logits = logits_of(model, batch), wide_logits = logits_of(model, wide);
 

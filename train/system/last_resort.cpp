@@ -36,7 +36,7 @@ bool memory_is_lacking() {
 
 }  // namespace
 
-void end_with_code_where_nothing_can_be_thrown(int code) {
+void end_with_code_without_memory(int code) {
   exit_code = code;
   usual_end = std::set_terminate(end);
 }

@@ -6,6 +6,6 @@ namespace tapestry {
 /// made, nothing can be thrown or caught: the program is terminated without an active exception.
 /// From now on it then says that memory is lacking and ends with this exit code; so it does after a
 /// bad_alloc that nobody catches.
-void end_with_code_where_nothing_can_be_thrown(int code);
+void end_with_code_without_memory(int code);
 
 }  // namespace tapestry

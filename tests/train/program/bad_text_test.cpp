@@ -143,7 +143,7 @@ TEST_CASE("what is no file of text is refused without waiting for it") {
       "data.train_source)";
   const std::string unreadable =
       "\nhint: check the path and its permissions; a relative path starts at the folder of the "
-      "config file";
+      "config file, on the command line at the working folder";
   const std::string hint = unreadable + " (the key is data.train_source)";
   struct Row {
     std::string what;
@@ -281,7 +281,8 @@ TEST_CASE("control characters in the name of a folder are escaped in messages") 
                 work.path().string() +
                     "/a\\nb\\x1B[31m/train.de: cannot be read: No such file or directory\n"
                     "hint: check the path and its permissions; a relative path starts at the "
-                    "folder of the config file (the key is data.train_source)");
+                    "folder of the config file, on the command line at the working folder (the "
+                    "key is data.train_source)");
 }
 
 TEST_CASE("translate refuses what is no text, behind the translations of the lines before it") {

@@ -69,13 +69,16 @@ TEST_CASE("gradcheck --json prints one object with every figure") {
 
 TEST_CASE("gradcheck refuses overrides of a trained model") {
   const TrainedWorkplace work;
-  const Outcome refused = work.run({"gradcheck", "runs/tiny", "model.d_model=8"});
-  CHECK(refused.code == 2);
-  CHECK(refused.out.empty());
-  CHECK(refused.err ==
-        "tapestry: error: command line: model.d_model=8: found an override of runs/tiny, expected "
-        "none but files of data: a trained model keeps the config it was trained with\n"
-        "hint: leave it out, or name a config file\n");
+  for (const char* override : {"model.d_model=8", "model.d_model=7", "model.d_model=16", "more"}) {
+    const Outcome refused = work.run({"gradcheck", "runs/tiny", override});
+    CHECK(refused.code == 2);
+    CHECK(refused.out.empty());
+    CHECK(refused.err ==
+          "tapestry: error: command line: " + std::string(override) +
+              ": expected nothing beside runs/tiny but files of data, such as "
+              "data.test_text=more.txt: a trained model keeps the config it was trained with\n"
+              "hint: leave it out, or name a config file\n");
+  }
 }
 
 TEST_CASE("gradcheck refuses to compare nothing") {

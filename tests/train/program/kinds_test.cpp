@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <set>
 #include <sstream>
 #include <string>
@@ -122,6 +123,26 @@ TEST_CASE("evaluate shows sentences and images with the classes that the model g
   const Outcome images = work.run({"evaluate", "runs/images", "--examples", "1"});
   CHECK(contains(images.out, "test        4 held-out images: loss "));
   CHECK(contains(images.out, "\n\ninput     image 1\noutput    "));
+}
+
+TEST_CASE("evaluate does not cut other images out of those that a model has learnt") {
+  const KindWorkplace work;
+  REQUIRE(work.run({"train", "images.yaml", "train.steps=1"}).code == 0);
+  const Outcome cut = work.run({"evaluate", "runs/images"});
+  std::filesystem::copy(work / "images.csv", work / "more.csv");
+  check_refusal(work, {"evaluate", "runs/images", "data.test_images=more.csv"}, 2,
+                "command line: data.test_images: the run holds images for validation out of "
+                "data.train_images behind those for the test, which are others without these\n"
+                "hint: name the images to score as data.validation_images");
+  const Outcome more = work.run({"evaluate", "runs/images", "data.validation_images=more.csv"});
+  CHECK(contains(more.out, "\nvalidation  32 held-out images: "));
+  const auto from_test = [](const Outcome& done) {
+    return done.out.substr(done.out.find("\ntest "));
+  };
+  CHECK(from_test(more) == from_test(cut));
+  const Outcome missing = work.run({"evaluate", "runs/images", "data.train_images=no.h5"});
+  CHECK(missing.code == 3);
+  CHECK(contains(missing.err, " (the key is data.train_images)\n"));
 }
 
 TEST_CASE("translate and generate take models of their kind alone") {

@@ -31,12 +31,21 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
         "attention or inspect");
   check({"train"}, "CONFIG or --resume RUN is required\nhint: see `tapestry train --help`");
   check({"evaluate"}, "RUN is required\nhint: see `tapestry evaluate --help`");
-  check({"train", "tiny.yaml", "--frsh"},
-        "there is no option --frsh\nhint: did you mean --fresh?");
+  check({"train", "tiny.yaml", "--frsh"}, "there is no option --frsh\nhint: did you mean --fresh?");
   check({"train", "tiny.yaml", "--faster"},
         "there is no option --faster\nhint: see `tapestry train --help`");
+  const std::string inspect_help = "\nhint: see `tapestry inspect --help`";
   check({"inspect", "runs/tiny", "one", "two"},
-        "found `one`, expected nothing more\nhint: see `tapestry inspect --help`");
+        "found `one`, expected nothing more" + inspect_help);
+  check({"inspect", "runs/tiny", "--", "one"}, "found `one`, expected nothing more" + inspect_help);
+  check({"inspect", "--", "runs/tiny", "one"}, "found `one`, expected nothing more" + inspect_help);
+  check({"inspect", "runs/tiny", "-x"}, "there is no option -x" + inspect_help);
+  check({"inspect", "runs/tiny", "--", "-x"}, "there is no option -x" + inspect_help);
+  for (const char* option : {"--json", "-v", "--resume", "--"}) {
+    check(
+        {option, "inspect", "runs/tiny"},
+        "found " + std::string(option) + ", expected a command first\nhint: see `tapestry --help`");
+  }
   check({"train", "--resume", "runs/tiny", "--fresh"},
         "--resume excludes --fresh\nhint: see `tapestry train --help`");
   check({"evaluate", "runs/tiny", "--examples", "-1"},
@@ -45,6 +54,9 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   check({"gradcheck", "tiny.yaml", "--seed", "-1"},
         "--seed: expected a whole number >= 0, found \"-1\"\n"
         "hint: see `tapestry gradcheck --help`");
+  check({"gradcheck", "tiny.yaml", "--seed", "1_000"},
+        "--seed: expected a whole number >= 0, found \"1_000\"\n"
+        "hint: write `1000`, in decimal digits alone");
   check({"generate", "runs/tiny", "--temperature", "nan"},
         "--temperature: expected a number in [0, 1000000], found \"nan\"\n"
         "hint: see `tapestry generate --help`");
@@ -111,7 +123,8 @@ TEST_CASE("a data file that is missing is named") {
       work.at("valid.en") +
           ": cannot be read: No such file or directory\n"
           "hint: check the path and its permissions; a relative path starts at the folder "
-          "of the config file (the key is data.validation_target)");
+          "of the config file, on the command line at the working folder (the key is "
+          "data.validation_target)");
 }
 
 TEST_CASE("files with different numbers of lines are named with their numbers") {
@@ -177,10 +190,42 @@ TEST_CASE("evaluate takes files of data that have moved, and others to score") {
                                  "data.test_source=more.de", "data.test_target=more.en"});
   CHECK(more.code == 0);
   CHECK(contains(more.out, "\ntest        2 held-out pairs: "));
-  check_refusal(work, {"evaluate", "runs/text", "data.lowercase=true"}, 2,
-                "command line: data.lowercase=true: found an override of runs/text, expected none "
-                "but files of data: a trained model keeps the config it was trained with\n"
-                "hint: leave it out, or name a config file");
+  check_refusal(work, {"evaluate", "runs/text", "data.train_source=moved.de", "data.test_source="},
+                2,
+                "command line: data.test_source=: found no file, expected one\n"
+                "hint: write data.test_source=FILE");
+  check_refusal(work, {"evaluate", "runs/text", "data.tst_source=more.de"}, 2,
+                "command line: data.tst_source=more.de: unknown key `tst_source` in `data`\n"
+                "hint: did you mean `test_source`?");
+  check_refusal(work, {"evaluate", "runs/text", "data.train_source=nowhere"}, 3,
+                work.at("nowhere") +
+                    ": cannot be read: No such file or directory\n"
+                    "hint: check the path and its permissions; a relative path starts at the "
+                    "folder of the config file, on the command line at the working folder (the key "
+                    "is data.train_source)");
+}
+
+TEST_CASE("every command that examines a run takes files of data that have moved") {
+  const TextWorkplace work;
+  REQUIRE(work.run({"train", "text.yaml"}).code == 0);
+  std::filesystem::create_directory(work / "moved");
+  std::filesystem::rename(work / "train.de", work / "moved/train.de");
+  for (const Arguments& command : {Arguments{"check", "runs/text"},
+                                   {"gradcheck", "runs/text", "--coordinates", "1"},
+                                   {"attention", "runs/text"}}) {
+    CAPTURE(command[0]);
+    CHECK(work.run(command).code == 3);
+    Arguments moved = command;
+    moved.emplace_back("data.train_source=moved/train.de");
+    CHECK(work.run(moved).code == 0);
+  }
+  CHECK(work.run({"train", "--resume", "runs/text", "train.steps=6",
+                  "data.train_source=moved/train.de"})
+            .code == 0);
+  CHECK(work.run({"attention", "runs/text"}).code == 0);
+  check_refusal(work, {"attention", "runs/text", "--text", "ein haus", "data.train_source=x"}, 2,
+                "command line: data.train_source=x: a text that is given needs no other data\n"
+                "hint: leave it or --text out");
 }
 
 TEST_CASE("a file in the place of the run directory is refused") {

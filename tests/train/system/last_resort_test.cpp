@@ -29,7 +29,7 @@ EndOfProcess end_of(void (*terminated)()) {
   if (child == 0) {
     std::signal(SIGABRT, SIG_DFL);
     ::dup2(ends[1], STDERR_FILENO);
-    end_with_code_where_nothing_can_be_thrown(8);
+    end_with_code_without_memory(8);
     terminated();
     ::_exit(0);
   }
@@ -42,16 +42,11 @@ EndOfProcess end_of(void (*terminated)()) {
   return end;
 }
 
-void terminate_by_lack_of_memory() {
-  try {
-    throw std::bad_alloc();
-  } catch (const std::bad_alloc&) {
-    std::terminate();
-  }
-}
+void throw_bad_alloc() { throw std::bad_alloc(); }
+void lack_memory() noexcept { throw_bad_alloc(); }
 
 TEST_CASE("termination without an exception, or by bad_alloc, is a lack of memory, which is said") {
-  for (void (*terminated)() : {+[] { std::terminate(); }, &terminate_by_lack_of_memory}) {
+  for (void (*terminated)() : {+[]() noexcept { std::terminate(); }, &lack_memory}) {
     const EndOfProcess end = end_of(terminated);
     CHECK(WIFEXITED(end.status));
     CHECK(WEXITSTATUS(end.status) == 8);
