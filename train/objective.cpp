@@ -42,4 +42,9 @@ const char* words_for_examples(const Config& config) {
   }
 }
 
+const char* words_for_targets(const Config& config) {
+  const bool one_each = objective_of(config.model.kind) == Objective::label;
+  return one_each ? words_for_examples(config) : "tokens";
+}
+
 }  // namespace tapestry

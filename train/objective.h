@@ -24,4 +24,7 @@ BatchLengths batch_lengths(const Config& config);
 /// What the user calls the examples of a run: "pairs", "sentences", "images" or "stretches".
 const char* words_for_examples(const Config& config);
 
+/// What the user calls that of which each has a label: "tokens", or examples that have one alone.
+const char* words_for_targets(const Config& config);
+
 }  // namespace tapestry

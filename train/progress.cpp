@@ -36,11 +36,13 @@ std::string format_scores(const Scores& scores) {
   return text;
 }
 
-Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps)
+Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
+                   std::string targets)
     : out_(out),
       terminal_(out != nullptr && isatty(fileno(out)) != 0),
       first_step_(first_step),
       total_steps_(total_steps),
+      targets_(std::move(targets)),
       started_(Clock::now()),
       stretch_started_(started_) {}
 
@@ -71,9 +73,10 @@ void Progress::line(const std::string& text) {
 
 void Progress::message(const std::string& text) { line(text); }
 
-double Progress::tokens_per_second() const {
+std::string Progress::speed() const {
   const double seconds = seconds_between(stretch_started_, Clock::now());
-  return seconds > 0 ? static_cast<double>(stretch_tokens_) / seconds : 0.0;
+  const double speed = seconds > 0 ? static_cast<double>(stretch_targets_) / seconds : 0.0;
+  return fmt::format("{} {}/s", format_count(static_cast<std::uint64_t>(speed)), targets_);
 }
 
 std::string Progress::time_left(std::uint64_t step) const {
@@ -82,34 +85,32 @@ std::string Progress::time_left(std::uint64_t step) const {
   return format_duration(per_step * static_cast<double>(total_steps_ - step));
 }
 
-void Progress::step(std::uint64_t step, std::size_t target_tokens, double loss) {
-  stretch_tokens_ += target_tokens;
+void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
+  stretch_targets_ += targets;
   const Clock::time_point now = Clock::now();
   if (!terminal_ || seconds_between(drawn_, now) < 0.1) return;
   drawn_ = now;
   // Unlike fmt::print, fputs does not throw when the terminal has gone: the run goes on.
-  const std::string text =
-      fmt::format("\r\033[Kstep {}/{}  loss {:.4f}  {} tokens/s  {} left", step, total_steps_, loss,
-                  format_count(static_cast<std::uint64_t>(tokens_per_second())), time_left(step));
+  const std::string text = fmt::format("\r\033[Kstep {}/{}  loss {:.4f}  {}  {} left", step,
+                                       total_steps_, loss, speed(), time_left(step));
   std::fputs(text.c_str(), out_);
   std::fflush(out_);
 }
 
 void Progress::metrics(const TrainMetrics& m) {
-  line(fmt::format(
-      "step {:>{}}/{}  epoch {}  loss {:.4f}  perplexity {:.3f}  lr {:.2e}  "
-      "gradient {:.3f}  {} tokens/s  {} left",
-      m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss, m.perplexity,
-      m.learning_rate, m.gradient_norm,
-      format_count(static_cast<std::uint64_t>(tokens_per_second())), time_left(m.step)));
-  stretch_tokens_ = 0;
+  line(
+      fmt::format("step {:>{}}/{}  epoch {}  loss {:.4f}  perplexity {:.3f}  lr {:.2e}  "
+                  "gradient {:.3f}  {}  {} left",
+                  m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
+                  m.perplexity, m.learning_rate, m.gradient_norm, speed(), time_left(m.step)));
+  stretch_targets_ = 0;
   stretch_started_ = Clock::now();
 }
 
 void Progress::validation(std::uint64_t step, const Scores& scores, bool best) {
   line(fmt::format("validation at step {}: {}{}", step, format_scores(scores),
                    best ? "  (best so far)" : ""));
-  stretch_tokens_ = 0;
+  stretch_targets_ = 0;
   stretch_started_ = Clock::now();
 }
 

@@ -18,8 +18,10 @@ namespace tapestry {
 /// everything but the live line goes to the run's log file too, with the time of day.
 class Progress {
  public:
-  /// `out` may be null: then only the log file, if any, is written. `total_steps` is the goal.
-  Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps);
+  /// `out` may be null: then only the log file, if any, is written. `total_steps` is the goal and
+  /// `targets` what is predicted, see words_for_targets().
+  Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
+           std::string targets = "tokens");
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -29,8 +31,8 @@ class Progress {
 
   /// A line of text for the user.
   void message(const std::string& text);
-  /// After every step: counts tokens and, at most ten times a second, redraws the live line.
-  void step(std::uint64_t step, std::size_t target_tokens, double loss);
+  /// After every step: counts targets and, at most ten times a second, redraws the live line.
+  void step(std::uint64_t step, std::size_t targets, double loss);
   /// After a stretch of steps.
   void metrics(const TrainMetrics& metrics);
   void validation(std::uint64_t step, const Scores& scores, bool best);
@@ -40,14 +42,16 @@ class Progress {
 
   void line(const std::string& text);
   void erase_live_line();
-  double tokens_per_second() const;
+  /// "31,672 tokens/s"
+  std::string speed() const;
   std::string time_left(std::uint64_t step) const;
 
   std::FILE* out_;
   bool terminal_;
   std::uint64_t first_step_, total_steps_;
+  std::string targets_;
   Clock::time_point started_, drawn_{}, stretch_started_;
-  std::uint64_t stretch_tokens_ = 0;
+  std::uint64_t stretch_targets_ = 0;
   std::shared_ptr<spdlog::logger> log_;
 };
 

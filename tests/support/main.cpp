@@ -3,9 +3,11 @@
 
 #include <csignal>
 
+// An allocation that is too large fails, as it does without the sanitizers, and does not abort.
 #if defined(TAPESTRY_ASAN)
-/// An allocation that is too large fails, as it does without the sanitizer, and does not abort.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+#elif defined(TAPESTRY_TSAN)
+extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
 #endif
 
 int main(int argc, char** argv) {

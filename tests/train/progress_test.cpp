@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/support/contains.h"
 #include "tests/train/temporary_folder.h"
 #include "train/error.h"
 
@@ -136,6 +137,13 @@ TEST_CASE("a line of metrics has step, epoch, loss, perplexity, rate, gradient, 
       text.starts_with("step   50/1000  epoch 2  loss 0.5000  perplexity 1.250  lr 1.00e-03  "
                        "gradient 0.750  0 tokens/s  "));
   CHECK(text.ends_with(" left\n"));
+}
+
+TEST_CASE("the speed is in what is predicted") {
+  const PlainOutput output;
+  Progress progress(output.file(), 0, 1000, "images");
+  progress.metrics(metrics);
+  CHECK(test::contains(output.text(), "  0 images/s  "));
 }
 
 TEST_CASE("lines go to the log file too, each with the time of day, behind what is there") {

@@ -17,6 +17,7 @@
 #include "train/exit_code.h"
 #include "train/format.h"
 #include "train/memory_need.h"
+#include "train/objective.h"
 #include "train/resume_policy.h"
 #include "train/storage/run_lock.h"
 #include "train/system/machine.h"
@@ -112,7 +113,8 @@ int go_on(const RunDirectory& listed, const TrainArguments& arguments, Plan plan
       load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
   const AvailableMemory available = read_available_memory();
   require_memory_for_model(plan.config, data.corpus, available);
-  Progress progress(stdout, plan.checkpoint.step, plan.config.train.steps);
+  Progress progress(stdout, plan.checkpoint.step, plan.config.train.steps,
+                    words_for_targets(plan.config));
   Trainer trainer(plan.config, data.corpus, directory, progress);
   trainer.resume(plan.checkpoint.snapshot);
 

@@ -5,6 +5,7 @@
 #include "train/commands/new_run.h"
 #include "train/commands/run_to_the_end.h"
 #include "train/memory_need.h"
+#include "train/objective.h"
 #include "train/storage/run_lock.h"
 
 namespace tapestry {
@@ -20,7 +21,7 @@ int start_run(const TrainArguments& arguments, TimeLimit::Clock::time_point star
   const Corpus& corpus = beginning.corpus;
   const AvailableMemory available = read_available_memory();
   require_memory_for_model(config, corpus, available);
-  Progress progress(stdout, 0, config.train.steps);
+  Progress progress(stdout, 0, config.train.steps, words_for_targets(config));
   Trainer trainer(config, corpus, directory, progress);
   std::vector<std::string> initialized;
   if (beginning.model) initialized = trainer.initialize(*beginning.model);

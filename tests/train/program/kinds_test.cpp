@@ -29,6 +29,7 @@ TEST_CASE("a model of every kind is trained and evaluated") {
     CHECK(done.code == 0);
     CHECK(done.err.empty());
     CHECK(contains(done.out, " training " + kind.examples + ", "));
+    CHECK(contains(done.out, " images/s  ") == (kind.name == "images"));
     CHECK(contains(done.out, "\nvalidation at step 12: loss "));
     CHECK(done.out.ends_with("\ndone: 12 steps; next: tapestry evaluate runs/" + kind.name + "\n"));
 
