@@ -28,7 +28,13 @@ declare -A left_out=(
   # Minutes for one product of some gigaflops, which other tests of products cover. And a sum that
   # is compared with one in 80 bits, of which valgrind makes 64.
   [autograd]='products beyond the size of a split*,the sum of squares of float32 values*'
+  # What is started with a limit on memory that valgrind itself exceeds, a process that runs out of
+  # memory, which valgrind ends, and /proc/self/mem, which it lets be read.
+  [train]='a config that is made to explode*,a config of a terabyte*,work has no more memory*,input that cannot be read*'
 )
+# Forked processes end where they stand and know nothing of the stacks of other threads: what these
+# hold would count as lost. The address sanitizer looks for leaks there.
+declare -A leak_check=([train]=no)
 
 failed=0
 
@@ -49,8 +55,8 @@ report() {
 unit_tests() {
   local start=$SECONDS status=0
   cmake --build --preset valgrind --target "$1_tests"
-  "${memcheck[@]}" "$build/tests/$1/$1_tests" --test-case-exclude="${left_out[$1]:-}" \
-    >"$build/$1.log" 2>&1 || status=$?
+  "${memcheck[@]}" --leak-check="${leak_check[$1]:-full}" "$build/tests/$1/$1_tests" \
+    --test-case-exclude="${left_out[$1]:-}" >"$build/$1.log" 2>&1 || status=$?
   report "$1" "$status" $((SECONDS - start))
 }
 
