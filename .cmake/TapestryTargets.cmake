@@ -53,8 +53,9 @@ function(tapestry_precompile target)
 endfunction()
 set(TAPESTRY_ARRAY_HEADERS <xsimd/xsimd.hpp> <xtensor/xadapt.hpp> <xtensor/xtensor.hpp>)
 
-# tapestry_library(NAME SOURCES ... USES ...): the library of the folder NAME, as tapestry::NAME.
-# USES are the other folders and libraries that appear in its headers or its sources.
+# tapestry_library(NAME SOURCES ... USES ...): the library of the folder NAME, or of FOLDER/PART if the
+# name is FOLDER_PART, as tapestry::NAME. USES are the other folders and libraries that appear in its
+# headers or its sources.
 function(tapestry_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
   add_library(tapestry_${name} STATIC ${ARG_SOURCES})
@@ -65,6 +66,7 @@ function(tapestry_library name)
   target_compile_features(tapestry_${name} PUBLIC cxx_std_20)
   target_link_libraries(tapestry_${name} PUBLIC ${ARG_USES}
     PRIVATE ${ARG_PRIVATE_USES} $<BUILD_INTERFACE:tapestry_compile_options>)
-  tapestry_inlining(tapestry_${name} ${name})
+  string(REGEX REPLACE "_.*" "" folder ${name})
+  tapestry_inlining(tapestry_${name} ${folder})
   install(TARGETS tapestry_${name} EXPORT tapestry-targets)
 endfunction()

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "data/characters.h"
@@ -32,6 +32,10 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
+std::size_t values_of_image(const DataOptions& options) {
+  return options.image_height * options.image_width * options.image_channels;
+}
+
 /// What a field says as a number; NaN if it is none, or one that float64 does not have.
 double number_in(std::string_view field) {
   double number = 0.0;
@@ -47,47 +51,44 @@ bool looks_like_number(std::string_view field) {
   return error != std::errc::invalid_argument && rest == field.data() + field.size();
 }
 
-/// Reads the lines of one file.
-class TableReader {
- public:
-  TableReader(std::string name, const DataOptions& options)
-      : name_(std::move(name)),
-        values_(options.image_height * options.image_width * options.image_channels),
-        maximum_(options.pixel_maximum) {}
+[[noreturn]] void refuse(const std::string& place, const std::string& found, const char* hint) {
+  throw DataError(fmt::format("{}: found {}", place, found), hint);
+}
 
-  LabelledImage parse(std::size_t line, std::string_view text) const {
-    const auto fields = fields_of(text);
-    if (fields.size() != values_ + 1) {
-      refuse(line,
-             fmt::format("{} fields, expected {}: {} pixels and the label", fields.size(),
-                         values_ + 1, values_),
-             "see data.image_height, data.image_width and data.image_channels");
-    }
-    LabelledImage image{.number = line, .label = std::string(fields.back()), .pixels = {}};
-    if (!can_be_class(image.label)) {
-      refuse(line, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
-             "the last field of a line is its label");
-    }
-    for (std::size_t i = 0; i < values_; ++i) image.pixels.push_back(pixel(line, i, fields[i]));
-    return image;
+void require_fields(std::size_t found, std::size_t expected, const std::string& meaning,
+                    const std::string& place, const char* hint) {
+  if (found == expected) return;
+  refuse(place, fmt::format("{} fields, expected {}: {}", found, expected, meaning), hint);
+}
+
+std::vector<float> parse_pixels(std::span<const std::string_view> fields, double maximum,
+                                const std::string& place, const char* hint) {
+  std::vector<float> pixels;
+  pixels.reserve(fields.size());
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    pixels.push_back(static_cast<float>(number_in(fields[i]) / maximum));
+    if (std::isfinite(pixels.back())) continue;
+    refuse(place, fmt::format("\"{}\" in field {}, expected a number", excerpt(fields[i]), i + 1),
+           hint);
   }
+  return pixels;
+}
 
- private:
-  float pixel(std::size_t line, std::size_t i, std::string_view field) const {
-    const auto value = static_cast<float>(number_in(field) / maximum_);
-    if (std::isfinite(value)) return value;
-    refuse(line, fmt::format("\"{}\" in field {}, expected a number", excerpt(field), i + 1),
-           "every field but the last is the value of a pixel");
+LabelledImage parse_labelled(std::size_t line, std::string_view text, const std::string& place,
+                             const DataOptions& options) {
+  const auto fields = fields_of(text);
+  const std::size_t values = values_of_image(options);
+  require_fields(fields.size(), values + 1, fmt::format("{} pixels and the label", values), place,
+                 "see data.image_height, data.image_width and data.image_channels");
+  LabelledImage image{.number = line, .label = std::string(fields.back()), .pixels = {}};
+  if (!can_be_class(image.label)) {
+    refuse(place, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
+           "the last field of a line is its label");
   }
-
-  [[noreturn]] void refuse(std::size_t line, const std::string& found, const char* hint) const {
-    throw DataError(fmt::format("{}:{}: found {}", name_, line, found), hint);
-  }
-
-  std::string name_;
-  std::size_t values_;
-  double maximum_;
-};
+  image.pixels = parse_pixels(std::span(fields).first(values), options.pixel_maximum, place,
+                              "every field but the last is the value of a pixel");
+  return image;
+}
 
 bool is_heading(std::string_view line) {
   return std::ranges::none_of(fields_of(line), looks_like_number);
@@ -95,15 +96,28 @@ bool is_heading(std::string_view line) {
 
 }  // namespace
 
+std::vector<float> parse_image(std::string_view line, const std::string& place,
+                               const DataOptions& options) {
+  const auto fields = fields_of(line);
+  require_fields(
+      fields.size(), values_of_image(options), "the pixels, without a label", place,
+      "leave labels out; see data.image_height, data.image_width and data.image_channels");
+  return parse_pixels(fields, options.pixel_maximum, place, "every field is the value of a pixel");
+}
+
+bool is_image_heading(std::string_view line, const DataOptions& options) {
+  return is_heading(line) && fields_of(line).size() == values_of_image(options);
+}
+
 ImageFile read_image_table(const char* key, const std::filesystem::path& path,
                            const DataOptions& options, Corpus& corpus) {
   const std::vector<std::string> lines = read_corpus_file(key, path, corpus);
   ImageFile table{.name = escaped(path.native()), .images = {}};
-  const TableReader reader(table.name, options);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     if (is_blank(line) || (i == 0 && is_heading(line))) continue;
-    table.images.push_back(reader.parse(i + 1, line));
+    const std::string place = fmt::format("{}:{}", table.name, i + 1);
+    table.images.push_back(parse_labelled(i + 1, line, place, options));
   }
   if (!table.images.empty()) return table;
   throw DataError(fmt::format("{}: found no image, expected one a line", table.name),

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "data/labelled_images.h"
 
@@ -15,5 +18,17 @@ namespace tapestry {
 ///         finite number or a label is not one word; if there is no image.
 ImageFile read_image_table(const char* key, const std::filesystem::path& path,
                            const DataOptions& options, Corpus& corpus);
+
+/// The pixels of an image in a line as of such a file, but without a label. A value of
+/// `pixel_maximum` becomes 1.
+///
+/// throws  DataError, which begins with `place`, if the line has another number of fields or one of
+///         them is no finite number.
+std::vector<float> parse_image(std::string_view line, const std::string& place,
+                               const DataOptions& options);
+
+/// Whether a line is the heading over images without labels: a field for each pixel, of which none
+/// is a number.
+bool is_image_heading(std::string_view line, const DataOptions& options);
 
 }  // namespace tapestry

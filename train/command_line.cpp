@@ -65,6 +65,7 @@ class CommandLine {
   void add_train();
   void add_evaluate();
   void add_translate();
+  void add_classify();
   void add_generate();
   void add_gradcheck();
   void add_check();
@@ -98,6 +99,7 @@ CommandLine::CommandLine() {
   add_train();
   add_evaluate();
   add_translate();
+  add_classify();
   add_generate();
   add_gradcheck();
   add_check();
@@ -210,6 +212,22 @@ void CommandLine::add_translate() {
       add_command("translate", "Translate standard input to standard output, line by line",
                   [this] { return printing([this] { return translate_command(run_); }); });
   add_run(command, run_);
+}
+
+void CommandLine::add_classify() {
+  CLI::App& command =
+      add_command("classify", "Name the class of each sentence or image on standard input",
+                  [this] { return printing([this] { return classify_command(run_); }); });
+  add_run(command, run_);
+  command.footer(
+      "A line out for each line in: the class, a tab and its probability; an empty line for a "
+      "blank "
+      "one.\nAn image is a line of its pixels, separated by commas: row by row from the top left, "
+      "the channels\nof a pixel side by side, on the scale of the training images, without a "
+      "label; "
+      "a heading is passed over.\n"
+      "Examples:\n  tapestry classify runs/toy_agreement < sentences.txt\n"
+      "  cut -d, -f1-64 digits.csv | tapestry classify runs/digits_vit");
 }
 
 void CommandLine::add_generate() {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/softmax.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"
 #include "layers/transformer.h"
@@ -76,17 +77,22 @@ Scores evaluate(const Model& model, const std::vector<Example>& examples,
   return scores;
 }
 
-std::vector<std::int32_t> most_likely_classes(const Model& model,
-                                              const std::vector<Example>& examples,
-                                              std::size_t batch_size) {
-  std::vector<std::int32_t> classes(examples.size());
+std::vector<LikelyClass> most_likely_classes(const Model& model,
+                                             const std::vector<Example>& examples,
+                                             std::size_t batch_size) {
+  std::vector<LikelyClass> classes(examples.size());
   Batch batch;
   for (const BatchIndices& indices : evaluation_batches(examples, batch_size)) {
     fill_batch(examples, indices, batch, {.objective = Objective::label});
-    const auto best =
-        largest_of_rows((*model.network)(network_input(batch, model.parameters.dtype())));
+    const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()));
+    const std::vector<std::int32_t> best = largest_of_rows(logits);
+    const Tensor probabilities = softmax(logits.copied(DType::float64));
+    const auto values = probabilities.values<double>();
+    const std::size_t width = values.size() / indices.size();
     for (std::size_t row = 0; row < indices.size(); ++row) {
-      classes[indices[row]] = best[row] + first_word_id;
+      const auto column = static_cast<std::size_t>(best[row]);
+      classes[indices[row]] = {.id = best[row] + first_word_id,
+                               .probability = values[row * width + column]};
     }
   }
   return classes;

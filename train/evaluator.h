@@ -7,21 +7,9 @@
 #include "data/batch.h"
 #include "data/corpus.h"
 #include "train/model.h"
+#include "train/scores.h"
 
 namespace tapestry {
-
-/// How well a model does on a set of examples.
-struct Scores {
-  Objective objective = Objective::translation;
-  TextUnit unit = TextUnit::word;  ///< what a token is
-  std::size_t sentences = 0;
-  std::size_t tokens = 0;       ///< labels: target tokens, <eos> included, <pad> not; or classes
-  double loss = 0.0;            ///< mean -log p(token), without label smoothing, in nats
-  double perplexity = 0.0;      ///< exp(loss)
-  double token_accuracy = 0.0;  ///< share of labels that are the most likely
-  std::size_t decoded = 0;      ///< sentences decoded for the next one
-  double exact_match = 0.0;     ///< share of decoded outputs equal to the target; 0 if none were
-};
 
 struct EvaluationOptions {
   std::size_t batch_size = 64;
@@ -37,9 +25,15 @@ struct EvaluationOptions {
 Scores evaluate(const Model& model, const std::vector<Example>& examples,
                 const EvaluationOptions& options);
 
-/// For examples with classes, the id of the class of each that is most likely.
-std::vector<std::int32_t> most_likely_classes(const Model& model,
-                                              const std::vector<Example>& examples,
-                                              std::size_t batch_size);
+/// A class and how likely a model finds it.
+struct LikelyClass {
+  std::int32_t id = first_word_id;  ///< in the target vocabulary
+  double probability = 0.0;         ///< by softmax of the logits, in (0, 1]; NaN if one of them is
+};
+
+/// For examples with classes, the most likely of each.
+std::vector<LikelyClass> most_likely_classes(const Model& model,
+                                             const std::vector<Example>& examples,
+                                             std::size_t batch_size);
 
 }  // namespace tapestry

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/evaluator.h"
+#include "train/scores.h"
 #include "train/storage/file_system.h"
 
 namespace tapestry {

@@ -70,6 +70,12 @@ std::string name_pairs(const std::vector<std::size_t>& pairs) {
   return text;
 }
 
+bool is_finite(const Tensor& tensor) {
+  return dispatch(tensor.dtype(), [&]<class T>() {
+    return std::ranges::all_of(tensor.values<T>(), [](T value) { return std::isfinite(value); });
+  });
+}
+
 }  // namespace
 
 NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<Example>& pairs,
@@ -114,6 +120,23 @@ std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& p
                         codec.decode_source(pairs[i].source), codec.decode_target(pairs[i].target));
   }
   return text;
+}
+
+std::optional<std::string> find_non_finite_state(const Parameters& parameters,
+                                                 const Optimizer& optimizer) {
+  const auto found = [](const std::string& name) {
+    return name + " has a value that is not finite";
+  };
+  for (const NamedTensor& parameter : parameters) {
+    if (!is_finite(parameter.tensor)) return found(parameter.name);
+  }
+  for (const NamedTensor& buffer : parameters.buffers()) {
+    if (!is_finite(buffer.tensor)) return found(buffer.name);
+  }
+  for (const NamedTensor& tensor : optimizer.state()) {
+    if (!is_finite(tensor.tensor)) return found("optimizer/" + tensor.name);
+  }
+  return std::nullopt;
 }
 
 }  // namespace tapestry

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "data/codec.h"
 #include "data/corpus.h"
 #include "layers/parameters.h"
+#include "optim/optimizer.h"
 
 namespace tapestry {
 
@@ -41,5 +43,10 @@ std::string in_words(const NonFiniteOrigin& origin);
 /// Everything, with the text of each pair.
 std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& pairs,
                     const TextCodec& codec);
+
+/// "head.weight has a value that is not finite", of the first such tensor that a checkpoint would
+/// hold, or nothing: an update can overflow where loss and gradient did not.
+std::optional<std::string> find_non_finite_state(const Parameters& parameters,
+                                                 const Optimizer& optimizer);
 
 }  // namespace tapestry

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
 
 #include "train/config/error.h"
 #include "train/config/suggest.h"
@@ -116,11 +115,6 @@ constexpr std::array rules = {
     Rule{"train.dtype", never},
 };
 
-const Rule* find_rule(std::string_view key) {
-  const auto found = std::ranges::find(rules, key, &Rule::key);
-  return found == rules.end() ? nullptr : &*found;
-}
-
 bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::ranges::find(words, word) != words.end();
 }
@@ -132,15 +126,15 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 
 /// Leave can be given for keys that exist and may change, and for files of data.
 void check_leave(const std::string& key) {
-  const Rule* rule = find_rule(key);
-  if (rule == nullptr) {
+  const auto rule = change_rule(key);
+  if (!rule) {
     std::vector<std::string> keys;
     for (const Rule& known : rules) keys.emplace_back(known.key);
     const auto meant = closest(key, keys);
     refuse_leave(key, "is no key of a config",
                  meant ? fmt::format("did you mean `{}`?", *meant) : "see configs/README.md");
   }
-  if (rule->rule == never) {
+  if (rule == never) {
     refuse_leave(key, "can never change: the state of the run would mean nothing",
                  "start a new run with it");
   }
@@ -173,10 +167,9 @@ std::string table(const std::vector<ConfigDifference>& differences) {
 
 }  // namespace
 
-ChangeRule change_rule(std::string_view key) {
-  const Rule* rule = find_rule(key);
-  if (rule == nullptr) throw std::out_of_range(fmt::format("no rule for the key {}", key));
-  return rule->rule;
+std::optional<ChangeRule> change_rule(std::string_view key) {
+  const auto found = std::ranges::find(rules, key, &Rule::key);
+  return found == rules.end() ? std::nullopt : std::optional(found->rule);
 }
 
 ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDifference>& differences,
@@ -185,7 +178,7 @@ ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDiffe
   ConfigChanges changes;
   std::vector<ConfigDifference> refused;
   for (const ConfigDifference& difference : differences) {
-    const ChangeRule rule = change_rule(difference.key);
+    const auto rule = change_rule(difference.key);
     const bool granted = rule == by_leave && contains(allowed, difference.key);
     (rule == free ? changes.taken : granted ? changes.allowed : refused).push_back(difference);
   }

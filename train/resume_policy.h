@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +16,9 @@ enum class ChangeRule {
   never      ///< the state would mean nothing: shapes, vocabulary, task, seed, order of the data
 };
 
-/// The rule for a key such as `train.steps`. Paths of data are free: files are known by their
-/// content. throws std::out_of_range for what is no key.
-ChangeRule change_rule(std::string_view key);
+/// The rule for a key such as `train.steps`, or nothing for what is no key. Paths of data are free:
+/// files are known by their content.
+std::optional<ChangeRule> change_rule(std::string_view key);
 
 /// The changes between the config of a checkpoint and the one to go on with.
 struct ConfigChanges {

@@ -7,22 +7,20 @@
 #include <span>
 
 #include "autograd/anomaly.h"
-#include "autograd/ops/cross_entropy.h"
 #include "autograd/profiler.h"
-#include "autograd/random.h"
-#include "autograd/tape.h"
 #include "data/codec.h"
 #include "optim/clip.h"
 #include "optim/make_optimizer.h"
 #include "train/error.h"
+#include "train/evaluator.h"
 #include "train/format.h"
 #include "train/initialization.h"
 #include "train/non_finite.h"
 #include "train/objective.h"
 #include "train/sentence_limit.h"
+#include "train/step_gradients.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/durable_file.h"
-#include "train/training_loss.h"
 
 namespace tapestry {
 namespace {
@@ -42,21 +40,9 @@ Config resolved(Config config) {
   return config;
 }
 
-std::size_t count_target_tokens(const std::vector<Batch>& batches) {
-  std::size_t sum = 0;
-  for (const Batch& batch : batches) sum += batch.target_tokens;
-  return sum;
-}
-
 /// The sign of a NaN means nothing.
 std::string value_text(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{}", value);
-}
-
-bool is_finite(const Tensor& tensor) {
-  return dispatch(tensor.dtype(), [&]<class T>() {
-    return std::ranges::all_of(tensor.values<T>(), [](T value) { return std::isfinite(value); });
-  });
 }
 
 }  // namespace
@@ -148,7 +134,7 @@ Trainer::StepEnd Trainer::train_step() {
   const std::vector<Batch> batches = next_batches();
   StepLoss loss;
   try {
-    loss = gradients_of(batches);
+    loss = compute_gradients(batches, state_.step + 1, config_.train, model_);
   } catch (const AnomalyError&) {  // of train.detect_anomaly; the search finds it again
     return meet_non_finite("a value is not finite", batches);
   }
@@ -178,33 +164,6 @@ std::vector<Batch> Trainer::next_batches() {
 
 BatchRules Trainer::rules(std::uint64_t epoch) const {
   return batch_rules(config_, corpus_.target_vocabulary.size(), epoch);
-}
-
-/// Adds up the gradients of the mean loss over all target tokens of all batches.
-Trainer::StepLoss Trainer::gradients_of(const std::vector<Batch>& batches) {
-  model_.parameters.clear_gradients();
-  StepLoss sum{.target_tokens = count_target_tokens(batches)};
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    double nll_sum = 0.0;
-    AnomalyDetector detector;
-    Tape tape(config_.train.detect_anomaly ? &detector : nullptr);
-    const Tensor loss = batch_loss(batches[i], i, sum.target_tokens, &nll_sum);
-    tape.backward(loss);
-    sum.mean += loss.item();
-    sum.nll_sum += nll_sum;
-  }
-  return sum;
-}
-
-/// index  which batch of the step this is, or is a part of
-Tensor Trainer::batch_loss(const Batch& batch, std::size_t index, std::size_t target_tokens,
-                           double* nll_sum) const {
-  const RandomStream random =
-      RandomStream(config_.train.seed).named("dropout").at(state_.step + 1).at(index);
-  const CrossEntropyOptions options{.ignored_id = no_label,
-                                    .label_smoothing = config_.train.label_smoothing,
-                                    .normalizer = target_tokens};
-  return training_loss(model_, batch, options, random, nll_sum);
 }
 
 double Trainer::gradient_norm() const {
@@ -280,8 +239,10 @@ void Trainer::count_nan_step(const std::string& finding) {
 /// Finds out where a value that is not finite comes from, stores that in the run directory and
 /// returns it as a line.
 std::string Trainer::examine(const std::string& found, const std::vector<Batch>& batches) {
+  const std::size_t target_tokens = count_target_tokens(batches);
   const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
-    return batch_loss(batch, index, count_target_tokens(batches), nullptr);
+    const BatchPlace place{.step = state_.step + 1, .index = index, .target_tokens = target_tokens};
+    return batch_loss(batch, place, config_.train, model_);
   };
   const NonFiniteOrigin origin =
       find_non_finite_origin(loss, corpus_.train, rules(epoch_ - 1), batches, model_.parameters);
@@ -357,7 +318,7 @@ bool Trainer::validate_and_compare() {
 
 void Trainer::save_as_scheduled() {
   if (config_.train.on_nan == OnNan::rollback) {
-    if (const auto found = non_finite_state()) {
+    if (const auto found = find_non_finite_state(model_.parameters, *optimizer_)) {
       count_nan_step(fmt::format("step {}: {}", state_.step, *found));
       return roll_back(fmt::format("{} at step {}", *found, state_.step));
     }
@@ -370,7 +331,9 @@ void Trainer::save_as_scheduled() {
 /// last  whether the run ends with it
 void Trainer::save(bool last) {
   const ProfileScope scope("saving", Phase::other);
-  if (const auto found = non_finite_state()) refuse_state(*found);
+  if (const auto found = find_non_finite_state(model_.parameters, *optimizer_)) {
+    refuse_state(*found);
+  }
   const Clock::time_point started = Clock::now();
   if (saves_.attempt([this] { write_files(); }, last)) saved_step_ = state_.step;
   longest_save_ = std::max(longest_save_, Clock::now() - started);
@@ -383,23 +346,6 @@ void Trainer::write_files() {
                   {.keep_last = config_.train.keep_last,
                    .best_step = state_.best_step,
                    .scheduled_step = state_.scheduled_save});
-}
-
-/// An update can overflow where loss and gradient did not.
-std::optional<std::string> Trainer::non_finite_state() const {
-  const auto text = [](const std::string& name) {
-    return name + " has a value that is not finite";
-  };
-  for (const NamedTensor& parameter : model_.parameters) {
-    if (!is_finite(parameter.tensor)) return text(parameter.name);
-  }
-  for (const NamedTensor& buffer : model_.parameters.buffers()) {
-    if (!is_finite(buffer.tensor)) return text(buffer.name);
-  }
-  for (const NamedTensor& tensor : optimizer_->state()) {
-    if (!is_finite(tensor.tensor)) return text("optimizer/" + tensor.name);
-  }
-  return std::nullopt;
 }
 
 void Trainer::refuse_state(const std::string& found) const {

@@ -17,6 +17,7 @@
 #include "train/model.h"
 #include "train/progress.h"
 #include "train/save_attempts.h"
+#include "train/step_gradients.h"
 #include "train/storage/run_directory.h"
 #include "train/system/run_signals.h"
 #include "train/system/time_limit.h"
@@ -80,11 +81,6 @@ class Trainer {
     double learning_rate = 0.0;
     double gradient_norm = 0.0;
   };
-  struct StepLoss {
-    double mean = 0.0;     ///< of the objective per target token
-    double nll_sum = 0.0;  ///< of -log p(token)
-    std::size_t target_tokens = 0;
-  };
   enum class StepEnd { done, skipped, rolled_back };
 
   RunParts parts();
@@ -95,9 +91,6 @@ class Trainer {
   StepEnd train_step();
   std::vector<Batch> next_batches();
   BatchRules rules(std::uint64_t epoch) const;
-  StepLoss gradients_of(const std::vector<Batch>& batches);
-  Tensor batch_loss(const Batch& batch, std::size_t index, std::size_t target_tokens,
-                    double* nll_sum) const;
   double gradient_norm() const;
   void update_weights(double learning_rate, double gradient_norm);
   void finish_step(const StepLoss& loss, StepReport report);
@@ -108,7 +101,6 @@ class Trainer {
   void count_nan_step(const std::string& finding);
   std::string examine(const std::string& found, const std::vector<Batch>& batches);
   void roll_back(const std::string& found);
-  std::optional<std::string> non_finite_state() const;
   [[noreturn]] void refuse_state(const std::string& found) const;
 
   void log();

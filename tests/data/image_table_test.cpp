@@ -1,4 +1,4 @@
-#include "data/labelled_images.h"
+#include "data/image_table.h"
 
 #include <doctest/doctest.h>
 
@@ -233,4 +233,19 @@ TEST_CASE("a held-out label that training lacks is refused with its place") {
   images.options.validation_images = "other.csv";
   CHECK(refusal([&] { images.load(); }) ==
         images.name("other.csv") + ":3: found the label c, expected one of the classes a, b");
+}
+
+TEST_CASE("an image without a label is the pixels alone") {
+  const DataOptions options = ImageFolder().options;
+  CHECK(parse_image("51, 255", "in:1", options) == Pixels{0.2F, 1.0F});
+  const auto message = [&](std::string_view line) {
+    return refusal([&] { parse_image(line, "in:7", options); });
+  };
+  CHECK(message("0,255,cat") == "in:7: found 3 fields, expected 2: the pixels, without a label");
+  CHECK(message("0") == "in:7: found 1 fields, expected 2: the pixels, without a label");
+  CHECK(message("0,cat") == "in:7: found \"cat\" in field 2, expected a number");
+  CHECK(is_image_heading("left,right", options));
+  CHECK_FALSE(is_image_heading("left,right,label", options));
+  CHECK_FALSE(is_image_heading("left,2", options));
+  CHECK(message("inf,0") == "in:7: found \"inf\" in field 1, expected a number");
 }

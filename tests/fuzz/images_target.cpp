@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 #include "data/characters.h"
 #include "data/error.h"
+#include "data/image_table.h"
 #include "data/labelled_images.h"
 #include "data/text_file.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -28,9 +30,15 @@ void require_images(const Corpus& corpus) {
   }
 }
 
-std::size_t lines_with_something(const std::string& path) {
-  const auto lines = read_text_file(path).lines;
-  return lines.size() - static_cast<std::size_t>(std::ranges::count_if(lines, is_blank));
+/// A line as of a table without labels.
+void feed_line(std::string_view line, const DataOptions& options) try {
+  const std::vector<float> image = parse_image(line, "input:1", options);
+  fuzz::require(image.size() == pixels, "an image has all of its pixels");
+  fuzz::require(std::ranges::all_of(image, [](float x) { return std::isfinite(x); }),
+                "a pixel is a finite number");
+} catch (const DataError& error) {
+  fuzz::require_presentable(error.what());
+  fuzz::require_presentable(error.hint());
 }
 
 }  // namespace
@@ -45,11 +53,14 @@ void tapestry::fuzz::feed(std::string_view bytes) try {
   options.image_width = pixels;
   options.pixel_maximum = 16;
   options.validation_size = options.test_size = 0;
+  const auto lines = read_text_file(file.path()).lines;
+  for (const std::string& line : lines) feed_line(line, options);
   const Corpus corpus = load_images(options, "/");
   require_images(corpus);
   require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
-  const std::size_t lines = lines_with_something(file.path());
-  require(corpus.train.size() == lines || corpus.train.size() + 1 == lines,
+  const auto filled = static_cast<std::size_t>(
+      std::ranges::count_if(lines, [](const std::string& line) { return !is_blank(line); }));
+  require(corpus.train.size() == filled || corpus.train.size() + 1 == filled,
           "no line but the heading is left out");
 } catch (const DataError& error) {
   fuzz::require_presentable(error.what());

@@ -54,10 +54,12 @@ TEST_CASE("a classifier begins with the encoder of a masked language model and a
   Model to = classifier();
   const Values before = values_of(to), given = values_of(*from.model);
   // Embedding; 16 of a layer, four of which are its norms'; the last norm.
-  CHECK(take_over(from, "runs/masked", to) ==
-        Lines{"initialized from runs/masked, step 1234: 19 tensors loaded",
-              "  new: 2 tensors: head.weight (3, 8), head.bias (3)",
-              "  left: 2 tensors: output.weight (11, 8), output.bias (11)"});
+  CHECK(
+      take_over(from, "runs/masked", to) ==
+      Lines{
+          "initialized from runs/masked, step 1234: 19 of 21 tensors loaded, 95.9 % of the values",
+          "  new: 2 tensors: head.weight (3, 8), head.bias (3)",
+          "  left: 2 tensors: output.weight (11, 8), output.bias (11)"});
   for (const auto& tensor : values_of(to)) {
     const std::string& name = tensor.first;
     CAPTURE(name);
@@ -70,7 +72,7 @@ TEST_CASE("a tensor of another shape is new, and that of the other model is left
   Model to = classifier();
   const Values before = values_of(to);
   const Lines lines = take_over(from, "m", to);
-  CHECK(lines[0] == "initialized from m, step 1234: 18 tensors loaded");
+  CHECK(lines[0] == "initialized from m, step 1234: 18 of 21 tensors loaded, 82.6 % of the values");
   CHECK(lines[1] ==
         "  new: 3 tensors: embedding.weight (11, 8), head.weight (3, 8), head.bias (3)");
   CHECK(lines[2] ==
@@ -99,8 +101,9 @@ TEST_CASE("a model of the same kind and sizes is taken over whole") {
   const TrainedModel from = masked_model();
   Model to(options(ModelKind::masked_language_model), {.source = 11, .target = 11}, DType::float32,
            2);
-  CHECK(take_over(from, "m", to) == Lines{"initialized from m, step 1234: 21 tensors loaded",
-                                          "  new: 0 tensors", "  left: 0 tensors"});
+  CHECK(take_over(from, "m", to) ==
+        Lines{"initialized from m, step 1234: 21 of 21 tensors loaded, 100.0 % of the values",
+              "  new: 0 tensors", "  left: 0 tensors"});
   CHECK(values_of(to) == values_of(*from.model));
 }
 

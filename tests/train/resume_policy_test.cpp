@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <stdexcept>
-
 #include "train/config/error.h"
 
 namespace tapestry {
@@ -22,9 +20,9 @@ std::string refusal(const std::vector<ConfigDifference>& differences,
 TEST_CASE("every key has a rule, and what is no key has none") {
   for (const ConfigKey& key : config_keys()) {
     CAPTURE(key.key);
-    CHECK_NOTHROW(change_rule(key.section + "." + key.key));
+    CHECK(change_rule(key.section + "." + key.key).has_value());
   }
-  CHECK_THROWS_AS(change_rule("model.width"), std::out_of_range);
+  CHECK_FALSE(change_rule("model.width").has_value());
 }
 
 TEST_CASE("free changes are taken, others need leave") {

@@ -10,6 +10,7 @@
 #include "train/greedy_decoder.h"
 #include "train/objective.h"
 #include "train/refuse_option.h"
+#include "train/text_example.h"
 
 namespace tapestry {
 namespace {
@@ -37,22 +38,6 @@ void choose_example(const Corpus& corpus, std::size_t number, AttentionSubject& 
   subject.name = fmt::format("{} {}", name, number);
 }
 
-/// The example that a text is, with neither target nor class; empty if it has no word.
-Example example_of(const std::string& text, const Config& config, const TextCodec& codec) {
-  const Objective objective = objective_of(config.model.kind);
-  const bool has_source = objective == Objective::translation || objective == Objective::label;
-  std::vector<std::int32_t> ids =
-      has_source ? codec.encode_source(text) : codec.encode_target(text);
-  if (ids.empty()) return {};
-  const bool sentences = config.data.task != TaskKind::text;
-  if (objective != Objective::translation && sentences) ids.insert(ids.begin(), bos_id);
-  if (objective == Objective::label) return {.source = std::move(ids), .target = {first_word_id}};
-  if (has_source) return {.source = std::move(ids)};
-  // A language model does not read the last token, which it only predicts.
-  if (sentences || objective == Objective::next_token) ids.push_back(eos_id);
-  return {.target = std::move(ids)};
-}
-
 /// Positions behind those of the stretches that a model of text has read have learnt nothing.
 void require_fitting(const Example& example, const Config& config) {
   const bool stretches = config.data.task == TaskKind::text;
@@ -71,7 +56,7 @@ void read_text(const std::string& text, AttentionSubject& subject) {
   if (config.model.kind == ModelKind::vision_transformer) {
     refuse_option("--text", "the model reads images, expected --example", "leave --text out");
   }
-  subject.example = example_of(text, config, subject.codec);
+  subject.example = text_example(text, config, subject.codec);
   subject.name = "the text given";
   if (subject.example == Example{}) {
     refuse_option("--text", "found no word", "give it a sentence");

@@ -33,6 +33,10 @@ int evaluate_command(const EvaluateArguments& arguments);
 /// Standard input to standard output, one sentence a line.
 int translate_command(const std::string& run);
 
+/// Standard input to standard output, one sentence or image a line: its class, a tab and how likely
+/// that is.
+int classify_command(const std::string& run);
+
 struct GenerateArguments {
   std::string run;     ///< a run directory or a checkpoint
   std::string prompt;  ///< what the text begins with

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "data/escape.h"
+#include "train/batch_tensors.h"
 #include "train/checkpoint.h"
 #include "train/commands/beginning.h"
 #include "train/commands/commands.h"
@@ -57,8 +59,29 @@ void print_classes(const TrainedModel& trained, const std::vector<Example>& exam
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const bool image = !examples[i].pixels.empty();
     print_example(image ? fmt::format("image {}", i + 1) : codec.decode_source(examples[i].source),
-                  codec.decode_target(std::array{classes[i]}),
+                  codec.decode_target(std::array{classes[i].id}),
                   codec.decode_target(examples[i].target));
+  }
+}
+
+/// The text with the guesses of the model in the places of what is hidden from it; one that is no
+/// word is <unk>.
+void print_guesses(const TrainedModel& trained, const std::vector<Example>& examples) {
+  const TextCodec& codec = trained.codec;
+  const BatchRules rules = batch_rules(trained.config, codec.target_vocabulary().size());
+  const auto in_words = [&](const std::vector<std::int32_t>& ids) {
+    return escaped(codec.decode_target(ids));
+  };
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const Batch batch = make_batch(examples, std::array{i}, rules);
+    const auto guesses = largest_of_rows(
+        (*trained.model->network)(network_input(batch, trained.model->parameters.dtype())));
+    std::vector<std::int32_t> filled = examples[i].target;
+    for (std::size_t at = 0; at < filled.size(); ++at) {
+      const bool hidden = batch.labels[at] != no_label;
+      if (hidden) filled[at] = guesses[at] < first_word_id ? unk_id : guesses[at];
+    }
+    print_example(in_words(batch.decoder_input), in_words(filled), in_words(examples[i].target));
   }
 }
 
@@ -67,6 +90,7 @@ void print_examples(const TrainedModel& trained, std::vector<Example> examples, 
   if (examples.empty()) return;
   const Objective objective = objective_of(trained.config.model.kind);
   if (objective == Objective::translation) print_translations(trained, examples);
+  if (objective == Objective::masked_tokens) print_guesses(trained, examples);
   if (objective == Objective::label) print_classes(trained, examples);
 }
 

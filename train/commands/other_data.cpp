@@ -2,29 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "train/config/listing.h"
 #include "train/refuse_option.h"
 #include "train/resume_policy.h"
 
 namespace tapestry {
 namespace {
 
-bool is_key(const std::string& path) {
-  return std::ranges::any_of(
-      config_keys(), [&](const ConfigKey& key) { return key.section + "." + key.key == path; });
-}
-
-bool is_data_file(const std::string& key) {
-  return key.starts_with("data.") && change_rule(key) == ChangeRule::free;
-}
-
 /// A key that does not exist is left to parse_config(), which knows those that do.
 void require_data_file(const std::string& override, const std::string& path) {
   const std::size_t equals = override.find('=');
   const std::string key = override.substr(0, equals);
-  if (equals == override.npos || (is_key(key) && !is_data_file(key))) {
+  const auto rule = change_rule(key);
+  const bool is_data_file = key.starts_with("data.") && rule == ChangeRule::free;
+  if (equals == override.npos || (rule && !is_data_file)) {
     refuse_option(override,
                   fmt::format("expected nothing beside {} but files of data, such as "
                               "data.test_text=more.txt: a trained model keeps the config it was "
@@ -32,7 +22,7 @@ void require_data_file(const std::string& override, const std::string& path) {
                               path),
                   "leave it out, or name a config file");
   }
-  if (is_key(key) && equals + 1 == override.size()) {
+  if (rule && equals + 1 == override.size()) {
     refuse_option(override, "found no file, expected one", fmt::format("write {}FILE", override));
   }
 }

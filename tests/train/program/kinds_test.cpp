@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
@@ -126,6 +128,32 @@ TEST_CASE("evaluate shows sentences and images with the classes that the model g
   CHECK(contains(images.out, "\n\ninput     image 1\noutput    "));
 }
 
+std::vector<std::string> words_in(const std::string& line) {
+  std::istringstream words(line);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+TEST_CASE("evaluate shows what a masked model reads and guesses, in the places hidden alone") {
+  const KindWorkplace work;
+  CHECK(work.run({"train", "masked.yaml", "train.steps=1"}).code == 0);
+  const Outcome done = work.run({"evaluate", "runs/masked", "--examples", "4"});
+  CHECK(done.code == 0);
+  std::istringstream lines(done.out.substr(done.out.find("\n\n")));
+  std::size_t hidden = 0, words = 0, wrong = 0;
+  for (std::string line, last; std::getline(lines, line); last = line) {
+    if (line.starts_with("input  ")) hidden += contains(line, "<unk>") ? 1 : 0;
+    if (!line.starts_with("expected  ")) continue;
+    const auto guessed = words_in(last), right = words_in(line);
+    REQUIRE(guessed.size() == right.size());
+    REQUIRE(guessed.front() == "output");
+    for (std::size_t i = 1; i < right.size(); ++i) wrong += guessed[i] != right[i] ? 1 : 0;
+    words += right.size() - 1;
+  }
+  CHECK(hidden > 0);
+  CHECK(wrong > 0);
+  CHECK(wrong < words / 2);  // a model of one step is wrong nearly everywhere it guesses
+}
+
 TEST_CASE("evaluate does not cut other images out of those that a model has learnt") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "images.yaml", "train.steps=1"}).code == 0);
@@ -146,7 +174,23 @@ TEST_CASE("evaluate does not cut other images out of those that a model has lear
   CHECK(contains(missing.err, " (the key is data.train_images)\n"));
 }
 
-TEST_CASE("translate and generate take models of their kind alone") {
+TEST_CASE("evaluate scores a language model on another text, which is read with its vocabulary") {
+  const KindWorkplace work;
+  REQUIRE(work.run({"train", "language.yaml"}).code == 0);
+  const Outcome before = work.run({"evaluate", "runs/language"});
+  work.write("more.txt", "dab a cab\nzzz\n");
+  const Outcome done = work.run({"evaluate", "runs/language", "data.test_text=more.txt"});
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  // 14 characters: two stretches of 6 that are predicted from the character before, and the rest.
+  CHECK(done.out.starts_with(before.out));
+  CHECK(contains(done.out, "\ntest        3 held-out stretches: loss "));
+  const Outcome missing = work.run({"evaluate", "runs/language", "data.test_text=none.txt"});
+  CHECK(missing.code == 3);
+  CHECK(contains(missing.err, " (the key is data.test_text)\n"));
+}
+
+TEST_CASE("translate, classify and generate take models of their kind alone") {
   const KindWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   CHECK(work.run({"train", "tiny.yaml", "train.steps=1"}).code == 0);
@@ -156,6 +200,11 @@ TEST_CASE("translate and generate take models of their kind alone") {
       work, {"translate", "runs/language"}, 2,
       "command line: translate: the model is of kind language_model, expected seq2seq" + hint,
       "a b\n");
+  check_refusal(work, {"classify", "runs/tiny"}, 2,
+                "command line: classify: the model is of kind seq2seq, expected classifier or "
+                "vision_transformer" +
+                    hint,
+                "a b\n");
   check_refusal(
       work, {"generate", "runs/tiny"}, 2,
       "command line: generate: the model is of kind seq2seq, expected language_model" + hint);

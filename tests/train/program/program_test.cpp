@@ -217,7 +217,8 @@ TEST_CASE("help and version go to standard output") {
   const Outcome help = work.run({"--help"});
   CHECK(help.code == 0);
   CHECK(help.err.empty());
-  for (const char* command : {"train", "evaluate", "translate", "gradcheck", "inspect"}) {
+  for (const char* command :
+       {"train", "evaluate", "translate", "classify", "gradcheck", "inspect"}) {
     CAPTURE(command);
     CHECK(contains(help.out, std::string("\n  ") + command + " "));
     const Outcome of_command = work.run({command, "--help"});

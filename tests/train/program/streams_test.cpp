@@ -25,6 +25,7 @@ const std::vector<Arguments> printing_commands = {
     {"--version"},
     {"train", "--help"},
     {"translate", "--help"},
+    {"classify", "--help"},
     {"evaluate", "runs/tiny"},
     {"translate", "runs/tiny"},
     {"inspect", "runs/tiny"},

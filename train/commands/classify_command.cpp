@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/characters.h"
+#include "data/image_table.h"
+#include "train/checkpoint.h"
+#include "train/commands/answer_lines.h"
+#include "train/commands/commands.h"
+#include "train/commands/open_run.h"
+#include "train/commands/require_kind.h"
+#include "train/error.h"
+#include "train/evaluator.h"
+#include "train/exit_code.h"
+
+namespace tapestry {
+namespace {
+
+std::vector<std::string> likely_classes(const TrainedModel& trained,
+                                        const std::vector<Example>& examples) {
+  std::vector<std::string> lines;
+  for (const LikelyClass& likely :
+       most_likely_classes(*trained.model, examples, trained.config.train.batch_size)) {
+    if (!std::isfinite(likely.probability)) {
+      throw NumericError("standard input: the scores of a line are not finite numbers",
+                         "are its pixels on the scale of the training images?");
+    }
+    lines.push_back(fmt::format("{}\t{:.4f}", trained.codec.decode_target(std::array{likely.id}),
+                                likely.probability));
+  }
+  return lines;
+}
+
+std::optional<Example> read_image(const std::string& line, std::size_t number,
+                                  const std::string& place, const TrainedModel& trained) {
+  const bool heading = number == 1 && is_image_heading(line, trained.config.data);
+  if (heading || is_blank(line)) return std::nullopt;
+  return Example{.target = {first_word_id},
+                 .pixels = parse_image(line, place, trained.config.data)};
+}
+
+}  // namespace
+
+int classify_command(const std::string& run) {
+  const TrainedModel trained = load_model(open_run(run).snapshot);
+  require_kind(trained, {ModelKind::classifier, ModelKind::vision_transformer}, "classify");
+  const bool images = trained.config.model.kind == ModelKind::vision_transformer;
+  const auto read = [&](const std::string& line, std::size_t number, const std::string& place) {
+    return images ? read_image(line, number, place, trained) : read_sentence(line, place, trained);
+  };
+  answer_lines({.hint = images ? "give it a table, the pixels of an image a line, such as `< FILE`"
+                               : "give it text, one sentence a line, such as `< FILE`",
+                .read = read,
+                .answer = [&](const auto& examples) { return likely_classes(trained, examples); }});
+  return static_cast<int>(ExitCode::done);
+}
+
+}  // namespace tapestry
