@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "data/class_names.h"
@@ -28,7 +31,15 @@ ImageFile read(const char* key, const std::filesystem::path& path, const DataOpt
                   "write the images as CSV");
 }
 
-/// Takes `count` images, spread evenly, out of a file.
+/// The indices of images, class by class, each class in the order of the file.
+std::vector<std::size_t> by_class(const std::vector<LabelledImage>& images) {
+  std::vector<std::size_t> order(images.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return images[i].label; });
+  return order;
+}
+
+/// Takes `count` images out of a file: of each class its share, spread evenly over the file.
 std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const char* key) {
   const std::size_t all = file.images.size();
   if (count >= all) {
@@ -37,10 +48,14 @@ std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const ch
                                 key, count, all, file.name),
                     fmt::format("lower data.{}", key));
   }
+  const std::vector<std::size_t> order = by_class(file.images);
+  std::vector<bool> out(all);
+  for (std::size_t i = 0; i < all; ++i) {
+    out[order[i]] = (i + 1) * count / all > i * count / all;
+  }
   std::vector<LabelledImage> held_out, kept;
   for (std::size_t i = 0; i < all; ++i) {
-    const bool out = (i + 1) * count / all > i * count / all;
-    (out ? held_out : kept).push_back(std::move(file.images[i]));
+    (out[i] ? held_out : kept).push_back(std::move(file.images[i]));
   }
   file.images = std::move(kept);
   return held_out;
@@ -53,6 +68,22 @@ std::vector<Example> encode(ImageFile file, const Vocabulary& classes) {
     examples.push_back({.target = {label}, .pixels = std::move(image.pixels)});
   }
   return examples;
+}
+
+/// A line for the user if the pixels of the training set are hardly on the scale that was named.
+std::optional<std::string> note_on_scale(const std::vector<Example>& images, double maximum) {
+  constexpr float far_below = 0.25F;
+  float low = 0.0F, high = 0.0F;
+  for (const Example& image : images) {
+    const auto [least, most] = std::ranges::minmax(image.pixels);
+    low = std::min(low, least);
+    high = std::max(high, most);
+  }
+  if (low >= 0.0F && high <= 1.0F && high > far_below) return std::nullopt;
+  return fmt::format(
+      "warning: the pixels to learn from are from {:.4g} to {:.4g}, data.pixel_maximum "
+      "is {:.4g}: it should be the largest value there can be",
+      low * maximum, high * maximum, maximum);
 }
 
 Vocabulary classes_of(const ImageFile& file) {
@@ -75,6 +106,7 @@ Corpus load_images(const DataOptions& options, const std::filesystem::path& base
     return read(key, base / file, options, read_arrays, corpus);
   };
   ImageFile training = read_file("data.train_images", options.train_images);
+  corpus.target_vocabulary = classes != nullptr ? *classes : classes_of(training);
   const auto other_part = [&](const char* file_key, const std::string& file, const char* size_key,
                               std::size_t size) -> ImageFile {
     if (!file.empty()) return read_file(file_key, file);
@@ -86,8 +118,10 @@ Corpus load_images(const DataOptions& options, const std::filesystem::path& base
       other_part("data.test_images", options.test_images, "test_size", options.test_size);
   ImageFile validation = other_part("data.validation_images", options.validation_images,
                                     "validation_size", options.validation_size);
-  corpus.target_vocabulary = classes != nullptr ? *classes : classes_of(training);
   corpus.train = encode(std::move(training), corpus.target_vocabulary);
+  if (const auto note = note_on_scale(corpus.train, options.pixel_maximum)) {
+    corpus.notes.push_back(*note);
+  }
   corpus.validation = encode(std::move(validation), corpus.target_vocabulary);
   corpus.test = encode(std::move(test), corpus.target_vocabulary);
   return corpus;

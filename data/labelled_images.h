@@ -39,7 +39,7 @@ using ImageFileReader = std::function<ImageFile(const char* key, const std::file
 /// image_table.h. A value of `pixel_maximum` becomes 1.
 ///
 /// Without a file for validation or testing, `validation_size` and `test_size` images of the
-/// training file, spread evenly over it, are held out. The classes of a model that is trained
+/// training file are held out: of each class its share, spread evenly over the file. The classes of a model that is trained
 /// already are given.
 ///
 /// throws  DataError, as the readers do; naming the place, if a label is none of the classes; if

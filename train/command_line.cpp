@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -28,13 +29,14 @@ namespace {
 
 /// Runs a command that is there for what it prints, all of which has to reach the reader.
 int printing(const std::function<int()>& command) {
-  int code = 0;
+  int code = 0, error = 0;
   try {
     code = command();
-  } catch (const std::system_error&) {  // what fmt::print throws
+  } catch (const std::system_error& failed) {  // what fmt::print throws
     if (std::ferror(stdout) == 0) throw;
+    error = failed.code().value();
   }
-  flush_standard_output();
+  flush_standard_output(error);
   return code;
 }
 
@@ -127,8 +129,10 @@ void add_model(CLI::App& command, std::string& model) {
 }
 
 void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
-  command.add_option("OVERRIDES", overrides,
-                     "Keys to change for this once, such as model.d_model=128");
+  command.add_option(
+      "OVERRIDES", overrides,
+      "Keys to change for this once, such as model.d_model=128; of a run, files of data alone, "
+      "such as data.test_text=more.txt");
 }
 
 bool is_override(const std::string& word) {
@@ -225,7 +229,7 @@ void CommandLine::add_classify() {
       "one.\nAn image is a line of its pixels, separated by commas: row by row from the top left, "
       "the channels\nof a pixel side by side, on the scale of the training images, without a "
       "label; "
-      "a heading is passed over.\n"
+      "a heading gets an empty line.\n"
       "Examples:\n  tapestry classify runs/toy_agreement < sentences.txt\n"
       "  cut -d, -f1-64 digits.csv | tapestry classify runs/digits_vit");
 }
@@ -370,7 +374,12 @@ bool CommandLine::parse(int argc, char** argv) {
   try {
     app_.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {
-    printing([&] { return app_.exit(asked_for_help); });
+    std::ostringstream text;
+    printing([&] {
+      const int code = app_.exit(asked_for_help, text, text);
+      fmt::print("{}", text.str());
+      return code;
+    });
     return false;
   } catch (const CLI::ExtrasError&) {
     refuse_extra();

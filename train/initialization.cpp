@@ -22,24 +22,30 @@ std::string listed(const char* what, const std::vector<std::string>& tensors) {
 
 }  // namespace
 
-std::vector<std::string> take_over(const TrainedModel& from, const std::string& origin, Model& to) {
+std::vector<std::string> take_over(const TrainedModel& from, const std::string& origin,
+                                   const Vocabulary& targets, Model& to) {
+  const bool same_targets = from.codec.target_vocabulary() == targets;
+  /// Whether a tensor of one model means the same in the other.
+  const auto same = [&](const NamedTensor& one, const Parameters& other) {
+    const NamedTensor* found = other.find(one.name);
+    const bool of_head = one.name.starts_with("head.");
+    return found != nullptr && found->tensor.shape() == one.tensor.shape() &&
+           (same_targets || !of_head);
+  };
+  const Parameters& given = from.model->parameters;
   std::vector<std::string> made, left;
   std::size_t loaded = 0, values = 0;
   for (const NamedTensor& parameter : to.parameters) {
-    const NamedTensor* found = from.model->parameters.find(parameter.name);
-    if (found == nullptr || found->tensor.shape() != parameter.tensor.shape()) {
+    if (!same(parameter, given)) {
       made.push_back(described(parameter));
       continue;
     }
-    copy_values(found->tensor, parameter.tensor);
+    copy_values(given.find(parameter.name)->tensor, parameter.tensor);
     ++loaded;
     values += parameter.tensor.size();
   }
-  for (const NamedTensor& parameter : from.model->parameters) {
-    const NamedTensor* wanted = to.parameters.find(parameter.name);
-    if (wanted == nullptr || wanted->tensor.shape() != parameter.tensor.shape()) {
-      left.push_back(described(parameter));
-    }
+  for (const NamedTensor& parameter : given) {
+    if (!same(parameter, to.parameters)) left.push_back(described(parameter));
   }
   if (loaded == 0) {
     throw CheckpointError(

@@ -152,7 +152,8 @@ std::string size_of(const Batch& batch, Objective objective) {
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available) {
   return fmt::format(
-      "memory: about {} needed (model and optimiser {}, the largest step of {} {}, validation {}, "
+      "memory: about {} needed beside the data (model and optimiser {}, the largest step of {} {}, "
+      "validation {}, "
       "saving {}, other {}), {} free{}",
       format_bytes(need.total()), format_bytes(need.state), largest_step, format_bytes(need.step),
       format_bytes(need.validation), format_bytes(need.saving), format_bytes(need.other),

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <numbers>
+#include <system_error>
 
 #include "train/error.h"
 #include "train/format.h"
@@ -67,8 +69,14 @@ void Progress::line(const std::string& text) {
   if (log_ != nullptr) log_->info(text);
   if (out_ == nullptr) return;
   erase_live_line();
-  std::fputs((text + "\n").c_str(), out_);
-  std::fflush(out_);
+  errno = 0;
+  if (std::fputs((text + "\n").c_str(), out_) >= 0 && std::fflush(out_) == 0) return;
+  // Nobody reads it: the run goes on, and the log says why there was nothing more to see.
+  if (log_ != nullptr && !lost_) {
+    log_->info("warning: standard output could not be written: {}",
+               std::generic_category().message(errno));
+  }
+  lost_ = true;
 }
 
 void Progress::message(const std::string& text) { line(text); }

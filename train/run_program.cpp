@@ -45,7 +45,8 @@ int fail(ExitCode code, const std::string& message, const std::string& hint = ""
 std::string memory_hint(std::string_view command) {
   if (command == "train") {
     return "try a smaller train.batch_size with a larger train.accumulate, or a smaller model "
-           "(model.d_model, model.num_encoder_layers, model.num_decoder_layers)";
+           "(model.d_model, model.num_encoder_layers, model.num_decoder_layers), or fewer data "
+           "(data.train_size)";
   }
   if (command == "attention") return "give it a shorter text or example";
   if (command == "translate") return "give it shorter lines, or more memory (see `ulimit -v`)";

@@ -79,7 +79,7 @@ void Trainer::resume(const Snapshot& snapshot) {
 }
 
 std::vector<std::string> Trainer::initialize(const TrainedModel& from) {
-  return take_over(from, config_.train.initialize_from, model_);
+  return take_over(from, config_.train.initialize_from, corpus_.target_vocabulary, model_);
 }
 
 void Trainer::note(const std::string& event) {

@@ -88,6 +88,24 @@ TEST_CASE("pixels may be any finite numbers, with white space around them") {
   CHECK(corpus.train[1].pixels == Pixels{0.0F, 0.0F});
 }
 
+TEST_CASE("pixels that are hardly on the scale that was named are noted") {
+  ImageFolder images;
+  const auto notes = [&](double maximum) {
+    images.options.pixel_maximum = maximum;
+    return images.load().notes;
+  };
+  CHECK(notes(255).empty());  // they go up to 255
+  CHECK(notes(1000).empty());
+  const std::vector<std::string> far_above = notes(10'000);
+  REQUIRE(far_above.size() == 1);
+  CHECK(far_above[0] ==
+        "warning: the pixels to learn from are from 0 to 255, data.pixel_maximum is 1e+04: it "
+        "should be the largest value there can be");
+  CHECK(notes(254).size() == 1);
+  images.write("-1,255,cat\n51,102,dog\n");
+  CHECK(notes(255).size() == 1);
+}
+
 TEST_CASE("classes are numbered by their size, whatever their order in the file") {
   ImageFolder images;
   images.write("0,0,10\n0,0,9\n0,0,2\n");
@@ -176,15 +194,34 @@ TEST_CASE("a file without images, or with images of one class, is refused") {
                                     images.name("none.csv") + ": cannot be read"));
 }
 
-TEST_CASE("held-out images are spread evenly over the file, those for testing taken first") {
+TEST_CASE("of each class its share is held out, spread evenly, for testing before validation") {
+  CountingFolder images;
+  images.options.test_size = 4;
+  images.options.validation_size = 4;
+  const Corpus corpus = images.load();
+  // The class a has even numbers, b odd ones: of six each, two go to the test and two of the others
+  // to validation.
+  CHECK(first_pixels(corpus.test) == Pixels{4, 5, 10, 11});
+  CHECK(first_pixels(corpus.validation) == Pixels{2, 3, 8, 9});
+  CHECK(first_pixels(corpus.train) == Pixels{0, 1, 6, 7});
+}
+
+TEST_CASE("a share that is no whole number is rounded, and all shares together are not") {
   CountingFolder images;
   images.options.test_size = 3;
-  images.options.validation_size = 3;
+  CHECK(first_pixels(images.load().test) == Pixels{3, 6, 11});
+  images.write("0,a\n1,a\n2,a\n3,b\n4,a\n5,a\n6,c\n");
+  images.options.test_size = 4;
+  CHECK(images.load().test.size() == 4);
+}
+
+TEST_CASE("the classes are those of the whole file, also of what is held out") {
+  CountingFolder images;
+  images.write("0,a\n1,b\n");
+  images.options.test_size = 1;
   const Corpus corpus = images.load();
-  CHECK(first_pixels(corpus.test) == Pixels{3, 7, 11});
-  CHECK(first_pixels(corpus.validation) == Pixels{2, 6, 10});
-  CHECK(first_pixels(corpus.train) == Pixels{0, 1, 4, 5, 8, 9});
-  CHECK(corpus.validation[0].target == corpus.train[0].target);
+  CHECK(corpus.target_vocabulary == Vocabulary({"a", "b"}));
+  CHECK(corpus.train.size() == 1);
 }
 
 TEST_CASE("holding out more images than there are is refused with both numbers") {

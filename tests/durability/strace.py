@@ -58,6 +58,14 @@ def _paths(arguments, folder):
             for path in paths]
 
 
+def _given(name, rest):
+    """What a call is given: neither what is read and written is a path, nor what is returned, which
+    a call that is killed does not show."""
+    if name == "getcwd":
+        return ""
+    return rest.split(', "')[0] if name in DATA_CALLS else rest.rsplit(" = ", 1)[0]
+
+
 def _parse(trace, folder):
     """The calls of the main thread in a trace, each with its line. The first line is its execve."""
     lines = trace.read_text(errors="replace").splitlines()
@@ -69,9 +77,7 @@ def _parse(trace, folder):
             continue
         name, rest = found.groups()
         counts[name] = counts.get(name, 0) + 1
-        # Neither what is read and written is a path, nor what is returned.
-        arguments = rest.split(', "')[0] if name in DATA_CALLS else rest.rsplit(" = ", 1)[0]
-        what = " ".join([name, *_paths(arguments, folder)])
+        what = " ".join([name, *_paths(_given(name, rest), folder)])
         alike[what] = alike.get(what, 0) + 1
         calls.append((Call(name, counts[name], what, saves, alike[what]), line))
         if name == "rename" and what.endswith(".h5"):  # a checkpoint is put in its place

@@ -52,34 +52,40 @@ def counts(mutants, killed, found, to_find):
 
 
 def write_table(mutants, trials, minutes, jobs):
-    head = README.read_text().partition(MARK)[0]
-    rows = [["mutant", "what is broken", "killed by", *CHECKS]]
-    rows.append(["---"] * len(rows[0]))
-    for file, of_file in by_file(mutants).items():
-        rows.append([f"**{file}**", *[""] * (len(rows[0]) - 1)])
-        rows += [row(mutant, trials[mutants.index(mutant)]) for mutant in of_file]
-    table = "".join("| " + " | ".join(cells) + " |\n" for cells in rows)
-    README.write_text(f"{head}{MARK}\n{summary(mutants, trials, minutes, jobs)}\n\n{table}")
+    rows = {mutant.name: row(mutant, trial) for mutant, trial in zip(mutants, trials)}
+    write(summary(mutants, trials, minutes, jobs), mutants, rows)
 
 
 def replace_rows(mutants, selected, trials):
-    """Puts what some of the mutants have come to now in the place of their rows in the table."""
-    head, _, table = README.read_text().partition(MARK)
-    lines = table.splitlines()
-    for mutant, trial in zip(selected, trials):
-        places = [i for i, line in enumerate(lines) if line.startswith(f"| `{mutant.name}` |")]
-        if not places:
-            raise ListError(f"--replace: the table has no row of {mutant.name}; run them all once")
-        lines[places[0]] = "| " + " | ".join(row(mutant, trial)) + " |"
-    rows = [line for line in lines if line.startswith("| `")]
-    killed = sum(SURVIVES not in line for line in rows)
-    missed = sum(MISSES in line for line in rows)
-    to_find = sum(mutant.gradcheck for mutant in mutants)
-    time = lines[1].partition(" of a model. ")[2]
-    lines[1] = f"{counts(mutants, killed, to_find - missed, to_find)} {time}"
-    README.write_text(head + MARK + "\n".join(lines) + "\n")
+    """Puts what some of the mutants have come to now into the table, which has the others already."""
+    first, *lines = README.read_text().partition(MARK)[2].strip().splitlines()
+    rows = {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+    rows |= {mutant.name: row(mutant, trial) for mutant, trial in zip(selected, trials)}
+    unknown = [mutant.name for mutant in mutants if mutant.name not in rows]
+    if unknown:
+        raise ListError(f"--replace: the table has no row of {', '.join(unknown)}; run them too")
+    to_find = [mutant.name for mutant in mutants if mutant.gradcheck]
+    killed = sum(SURVIVES not in rows[mutant.name] for mutant in mutants)
+    found = sum(MISSES not in rows[name] for name in to_find)
+    time = first.partition(" of a model. ")[2]
+    write(f"{counts(mutants, killed, found, len(to_find))} {time}", mutants, rows)
+
+
+def write(first, mutants, rows):
+    """The table, file by file, behind its first line and below the mark in README.md."""
+    lines = [table_line(["mutant", "what is broken", "killed by", *CHECKS]),
+             table_line(["---"] * (3 + len(CHECKS)))]
+    for file, of_file in by_file(mutants).items():
+        lines.append(table_line([f"**{file}**", *[""] * (2 + len(CHECKS))]))
+        lines += [rows[mutant.name] for mutant in of_file]
+    head = README.read_text().partition(MARK)[0]
+    README.write_text(f"{head}{MARK}\n{first}\n\n" + "\n".join(lines) + "\n")
 
 
 def row(mutant, trial):
     cells = [f"`{mutant.name}`", mutant.breaks, killer(trial), *checks(mutant, trial)]
-    return [cell.replace("|", "\\|") for cell in cells]
+    return table_line([cell.replace("|", "\\|") for cell in cells])
+
+
+def table_line(cells):
+    return "| " + " | ".join(cells) + " |"

@@ -191,8 +191,9 @@ TEST_CASE("the line names each part, and the warning what to reduce") {
                   .saving = 200'000'000,
                   .other = 100'000'000};
   CHECK(to_line(need, "64 x 23 x 25 tokens", {.free = 21'300'000'000}) ==
-        "memory: about 1.6 GB needed (model and optimiser 900 MB, the largest step of 64 x 23 x 25 "
-        "tokens 300 MB, validation 400 MB, saving 200 MB, other 100 MB), 21.3 GB free");
+        "memory: about 1.6 GB needed beside the data (model and optimiser 900 MB, the largest step "
+        "of 64 x 23 x 25 tokens 300 MB, validation 400 MB, saving 200 MB, other 100 MB), 21.3 GB "
+        "free");
   CHECK_FALSE(warning_about_memory(need, {.free = 1'600'000'000}));
   CHECK(
       warning_about_memory(need, {.free = 1'599'999'999, .bound = "ulimit -v"}).value_or("") ==

@@ -1,8 +1,11 @@
 #include "train/commands/beginning.h"
 
+#include <fmt/format.h>
+
 #include "train/commands/data_changes.h"
 #include "train/commands/open_run.h"
 #include "train/commands/warn.h"
+#include "train/error.h"
 #include "train/load_data.h"
 #include "train/objective.h"
 
@@ -16,6 +19,17 @@ FixedVocabularies words_of(const TrainedModel& model, const Config& config) {
     words.target = model.codec.target_vocabulary();
   }
   return words;
+}
+
+/// A model of images has no words, nor one of words eyes.
+void require_same_input(const Config& before, const Config& config) {
+  const bool saw = before.model.kind == ModelKind::vision_transformer;
+  const bool sees = config.model.kind == ModelKind::vision_transformer;
+  if (saw == sees) return;
+  const auto input = [](bool images) { return images ? "images" : "text"; };
+  throw CheckpointError(fmt::format("{}: is a model of {}, expected one of {}",
+                                    config.train.initialize_from, input(saw), input(sees)),
+                        "name another run as train.initialize_from, or leave it out");
 }
 
 /// Other sentences to evaluate on are what a user may want. What is held out of other training
@@ -36,6 +50,7 @@ Beginning begin_with(const Config& config) {
     return beginning;
   }
   beginning.model = load_model(open_run(config.train.initialize_from).snapshot);
+  require_same_input(beginning.model->config, config);
   const FixedVocabularies words = words_of(*beginning.model, config);
   beginning.corpus = load_data(config.data, &words);
   return beginning;

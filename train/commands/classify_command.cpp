@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/characters.h"
+#include "data/error.h"
 #include "data/image_table.h"
 #include "train/checkpoint.h"
 #include "train/commands/answer_lines.h"
@@ -35,6 +36,15 @@ std::vector<std::string> likely_classes(const TrainedModel& trained,
   return lines;
 }
 
+/// A line of a labelled text would be read with its label as its first word.
+void refuse_label(const std::string& line, const std::string& place, const Vocabulary& classes) {
+  const std::size_t tab = line.find('\t');
+  if (tab == line.npos || classes.id(line.substr(0, tab)) == unk_id) return;
+  throw DataError(fmt::format("{}: found the label {} and a tab, expected a sentence alone", place,
+                              line.substr(0, tab)),
+                  "leave the label out, with: cut -f2-");
+}
+
 std::optional<Example> read_image(const std::string& line, std::size_t number,
                                   const std::string& place, const TrainedModel& trained) {
   const bool heading = number == 1 && is_image_heading(line, trained.config.data);
@@ -50,7 +60,9 @@ int classify_command(const std::string& run) {
   require_kind(trained, {ModelKind::classifier, ModelKind::vision_transformer}, "classify");
   const bool images = trained.config.model.kind == ModelKind::vision_transformer;
   const auto read = [&](const std::string& line, std::size_t number, const std::string& place) {
-    return images ? read_image(line, number, place, trained) : read_sentence(line, place, trained);
+    if (images) return read_image(line, number, place, trained);
+    refuse_label(line, place, trained.codec.target_vocabulary());
+    return read_sentence(line, place, trained);
   };
   answer_lines({.hint = images ? "give it a table, the pixels of an image a line, such as `< FILE`"
                                : "give it text, one sentence a line, such as `< FILE`",

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "data/escape.h"
+#include "data/unknown_tokens.h"
 #include "train/batch_tensors.h"
 #include "train/checkpoint.h"
 #include "train/commands/beginning.h"
@@ -32,6 +33,8 @@ void print_scores(const TrainedModel& trained, const char* which,
                 .max_decode_length = config.train.max_decode_length});
   fmt::print("{:<10}  {} held-out {}: {}\n", which, scores.sentences, words_for_examples(config),
              format_scores(scores));
+  const double unknown = share_of_unknown_tokens(examples, objective_of(config.model.kind));
+  if (unknown > 0.0) fmt::print("{:<10}  {:.1f} % of its tokens are unknown\n", "", 100 * unknown);
 }
 
 void print_example(const std::string& input, const std::string& output,

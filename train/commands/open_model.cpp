@@ -38,7 +38,7 @@ ConfiguredModel untrained(const std::string& path, const std::vector<std::string
   require_memory_for_model(config, corpus, read_available_memory());
   auto model = std::make_unique<Model>(config.model, network_sizes(config, corpus), DType::float64,
                                        config.train.seed);
-  if (from) take_over(*from, config.train.initialize_from, *model);
+  if (from) take_over(*from, config.train.initialize_from, corpus.target_vocabulary, *model);
   return {.config = std::move(config),
           .corpus = std::move(corpus),
           .origin = {.place = fmt::format("{}, initial values", path), .choice = ""},

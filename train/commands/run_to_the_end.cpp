@@ -1,13 +1,16 @@
 #include "train/commands/run_to_the_end.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <sstream>
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
+#include "data/unknown_tokens.h"
 #include "train/config/domains.h"
 #include "train/config/listing.h"
 #include "train/exit_code.h"
@@ -45,6 +48,32 @@ int stopped(const Trainer& trainer, const std::string& by, const std::string& ru
   return code;
 }
 
+/// "3 classes: cat, dog, fox", so that a heading that was taken for an example is seen.
+std::string describe_classes(const Corpus& corpus) {
+  constexpr std::size_t most_named = 12;
+  const Vocabulary& classes = corpus.target_vocabulary;
+  const std::size_t all = classes.size() - first_word_id;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(all, most_named); ++i) {
+    names.push_back(classes.token(first_word_id + static_cast<std::int32_t>(i)));
+  }
+  return fmt::format("{} classes: {}{}", format_count(all), fmt::join(names, ", "),
+                     all > most_named ? ", ..." : "");
+}
+
+/// Tokens that are not in the vocabulary are all the same to a model.
+std::optional<std::string> note_on_unknown_tokens(const Config& config, const Corpus& corpus) {
+  const Objective objective = objective_of(config.model.kind);
+  const double training = share_of_unknown_tokens(corpus.train, objective);
+  const double validation = share_of_unknown_tokens(corpus.validation, objective);
+  const double test = share_of_unknown_tokens(corpus.test, objective);
+  if (training + validation + test == 0.0) return std::nullopt;
+  return fmt::format(
+      "{}unknown tokens: {:.1f} % of the training, {:.1f} % of the validation, "
+      "{:.1f} % of the test set",
+      training > 0.5 ? "warning: " : "", 100 * training, 100 * validation, 100 * test);
+}
+
 std::string describe_vocabularies(const Config& config, const Corpus& corpus) {
   const NetworkSizes sizes = network_sizes(config, corpus);
   const std::string source = format_count(sizes.source), target = format_count(sizes.target);
@@ -52,9 +81,9 @@ std::string describe_vocabularies(const Config& config, const Corpus& corpus) {
     case ModelKind::seq2seq:
       return fmt::format("vocabularies of {} and {}", source, target);
     case ModelKind::classifier:
-      return fmt::format("vocabulary of {}, {} classes", source, target);
+      return fmt::format("vocabulary of {}, {}", source, describe_classes(corpus));
     case ModelKind::vision_transformer:
-      return fmt::format("{} classes", target);
+      return describe_classes(corpus);
     default:
       return fmt::format("vocabulary of {}", target);
   }
@@ -86,6 +115,7 @@ void describe(const Trainer& trainer, const Corpus& corpus, const std::string& r
       "data: {} training {}, {} validation, {} test; {}", format_count(corpus.train.size()),
       words_for_examples(trainer.config()), format_count(corpus.validation.size()),
       format_count(corpus.test.size()), describe_vocabularies(trainer.config(), corpus)));
+  if (const auto note = note_on_unknown_tokens(trainer.config(), corpus)) progress.message(*note);
   progress.message(fmt::format("model: {} parameters in {} tensors; threads: {}; run directory {}",
                                format_count(trainer.model().parameters.num_values()),
                                trainer.model().parameters.list().size(), kernels::num_threads(),

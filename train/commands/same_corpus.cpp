@@ -13,6 +13,15 @@
 namespace tapestry {
 namespace {
 
+/// Whether examples of a file are held out of training.
+bool is_cut_for_others(const std::string& key, const DataOptions& data) {
+  const bool images = (data.validation_images.empty() && data.validation_size > 0) ||
+                      (data.test_images.empty() && data.test_size > 0);
+  const bool text = data.validation_text.empty() && data.validation_share > 0.0;
+  return (key == "data.train_images" && images) ||
+         (key == "data.train_text" && data.task == TaskKind::text && text);
+}
+
 /// throws  DataError for all changes that the user has not allowed.
 void refuse_changes(const std::vector<FileChange>& changes,
                     const std::vector<std::string>& allowed) {
@@ -46,7 +55,14 @@ ResumedCorpus load_same_corpus(const Config& config, const Snapshot& snapshot,
                                 config.train.run_dir),
                     "put the original files back, or start a new run");
   }
-  for (const FileChange& change : changes) resumed.changes.push_back("changed " + change.what);
+  for (const FileChange& change : changes) {
+    resumed.changes.push_back("changed " + change.what);
+    if (is_cut_for_others(change.key, config.data)) {
+      resumed.changes.push_back(
+          "what is held out of " + change.key +
+          " for validation or testing is new, and the run may have learnt it");
+    }
+  }
   return resumed;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "train/config/error.h"
 #include "train/config/file.h"
@@ -13,6 +14,15 @@ namespace tapestry {
 namespace {
 
 using Folder = std::optional<std::filesystem::path>;
+
+std::filesystem::path working_folder() {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::current_path(error);
+  if (!error) return folder;
+  throw ConfigError({{.place = {.file = "the working folder"},
+                      .message = "cannot be found out: " + error.message(),
+                      .hint = "go to a folder that is there, with cd"}});
+}
 
 /// Relative paths in the text start at `of_text`, those in overrides at `of_overrides`.
 Config read_config(std::string_view text, const std::string& name, const Folder& of_text,
@@ -43,14 +53,14 @@ Config with_process_settings(Config config, const TrainOptions& process) {
 
 Config parse_config(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides) {
-  const Folder here = overrides.empty() ? Folder() : std::filesystem::current_path();
+  const Folder here = overrides.empty() ? Folder() : working_folder();
   return read_config(text, name, {}, overrides, here);
 }
 
 Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
   namespace fs = std::filesystem;
   const std::string text = read_config_file(path);
-  const fs::path here = fs::current_path();
+  const fs::path here = working_folder();
   const fs::path folder = (here / path).parent_path();
   Config config = read_config(text, path, folder, overrides, here);
   if (config.train.run_dir.empty()) {

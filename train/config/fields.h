@@ -95,8 +95,8 @@ void visit(V field, O& o) {
         symbols);
   field("train_size", o.train_size, between(1, kMostExamples), "sequences to train on", generated);
   field("validation_size", o.validation_size, between(0, kMostExamples),
-        "different held-out sequences to validate on; images: held out of `train_images`, if there "
-        "is no file",
+        "different held-out sequences to validate on; images: held out of `train_images`, of each "
+        "class its share, if there is no file",
         held_out);
   field("test_size", o.test_size, between(0, kMostExamples), "the same for the final test",
         held_out);

@@ -10,13 +10,16 @@
 
 namespace tapestry {
 
-void flush_standard_output() {
+void flush_standard_output(int error_before) {
   errno = 0;
   const bool failed_now = std::fflush(stdout) != 0;
   if (!failed_now && std::ferror(stdout) == 0) return;
-  const std::string reason = failed_now ? ": " + std::generic_category().message(errno) : "";
-  throw OutputError(fmt::format("standard output: could not be written{}", reason),
-                    "send it to a disk with free space, or to a program that reads all of it");
+  const int error = error_before != 0 ? error_before : failed_now ? errno : 0;
+  const std::string reason = error == 0 ? "" : ": " + std::generic_category().message(error);
+  throw OutputError(
+      fmt::format("standard output: could not be written{}", reason),
+      error == EPIPE ? "its reader ended before it had all; nothing else is wrong"
+                     : "send it to a disk with free space, or to a program that reads all of it");
 }
 
 }  // namespace tapestry

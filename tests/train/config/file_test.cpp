@@ -128,6 +128,26 @@ TEST_CASE("paths in a config start at its folder, paths in overrides at the work
   CHECK(config.data.test_source.empty());
 }
 
+TEST_CASE("without a working folder there is nowhere for paths to start") {
+  const ScratchFolder folder;
+  const std::string path = folder.file("mine.yaml", "train:\n  steps: 10\n");
+  const fs::path before = fs::current_path();
+  const fs::path gone = folder.path() / "gone";
+  fs::create_directory(gone);
+  fs::current_path(gone);
+  fs::remove(gone);
+  std::string found = "accepted";
+  try {
+    load_config(path);
+  } catch (const ConfigError& error) {
+    found = error.what();
+  }
+  fs::current_path(before);
+  CHECK(found ==
+        "the working folder: cannot be found out: No such file or directory\n"
+        "hint: go to a folder that is there, with cd");
+}
+
 TEST_CASE("the run directory is named after the config unless it is given") {
   const ScratchFolder folder;
   const std::string path = folder.file("my.first.yaml", "train:\n  steps: 10\n");

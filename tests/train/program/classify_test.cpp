@@ -105,6 +105,11 @@ TEST_CASE("classify refuses what is no sentence for it, behind the answers to th
         "(model.max_length)\n"
         "hint: cut the line, or train a model with a larger model.max_length\n");
   check_refusal(work, {"classify", "runs/classes"}, 3,
+                "standard input:1: found the label yes and a tab, expected a sentence alone\n"
+                "hint: leave the label out, with: cut -f2-",
+                "yes\ta fine day\n");
+  CHECK(work.classes("a\tfine day\n") == work.classes("a fine day\n"));
+  check_refusal(work, {"classify", "runs/classes"}, 3,
                 "standard input:1: byte 3 (0xFF) is not UTF-8\n"
                 "hint: convert the text to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8",
                 "a \xFF\n");

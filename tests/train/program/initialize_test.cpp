@@ -99,6 +99,14 @@ TEST_CASE(
   CHECK(work.contents() == before);
 }
 
+TEST_CASE("a model of images is none to begin one of text with") {
+  const PretrainedWorkplace work;
+  check_refusal(work, {"train", "images.yaml", from_masked}, 4,
+                (work / "runs/masked").string() +
+                    ": is a model of text, expected one of images\n"
+                    "hint: name another run as train.initialize_from, or leave it out");
+}
+
 TEST_CASE("a run to begin with that is not there is refused before anything is written") {
   const KindWorkplace work;
   const auto before = work.contents();

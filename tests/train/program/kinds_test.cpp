@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <filesystem>
 #include <iterator>
 #include <set>
@@ -54,8 +55,9 @@ TEST_CASE("the data line names words and classes as the kind of model has them")
   CHECK(first_line("language.yaml") ==
         "data: 30 training stretches, 4 validation, 0 test; vocabulary of 11");
   CHECK(first_line("classes.yaml") ==
-        "data: 11 training sentences, 11 validation, 0 test; vocabulary of 10, 2 classes");
-  CHECK(first_line("images.yaml") == "data: 22 training images, 6 validation, 4 test; 2 classes");
+        "data: 11 training sentences, 11 validation, 0 test; vocabulary of 10, 2 classes: no, yes");
+  CHECK(first_line("images.yaml") ==
+        "data: 22 training images, 6 validation, 4 test; 2 classes: bottom, top");
 }
 
 TEST_CASE("a run of any kind that is stopped and resumed ends with the bytes of one that was not") {
@@ -190,6 +192,20 @@ TEST_CASE("evaluate scores a language model on another text, which is read with 
   CHECK(contains(missing.err, " (the key is data.test_text)\n"));
 }
 
+TEST_CASE("train and evaluate say how much of a text the model does not know") {
+  const KindWorkplace work;
+  work.write("valid.txt", "yes\ta zebra day\nno\tit rains\n");
+  const Outcome known = work.run({"train", "classes.yaml", "train.steps=1"});
+  CHECK_FALSE(contains(known.out, "unknown"));
+  const Outcome done = work.run(
+      {"train", "classes.yaml", "train.steps=1", "data.validation_text=valid.txt", "--fresh"});
+  const std::string share =
+      "unknown tokens: 0.0 % of the training, 20.0 % of the validation, 0.0 %";
+  CHECK(contains(done.out, "\n" + share + " of the test set\n"));
+  const Outcome scores = work.run({"evaluate", "runs/classes"});
+  CHECK(contains(scores.out, "\n            20.0 % of its tokens are unknown\n"));
+}
+
 TEST_CASE("translate, classify and generate take models of their kind alone") {
   const KindWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
@@ -228,6 +244,24 @@ TEST_CASE("training examples may change if they are allowed to, but not the clas
   CHECK(work.run({"train", "--resume", "classes.yaml", "train.steps=14", "--allow-change",
                   "data.train_text", "--allow-change", "data.validation_text"})
             .code == 0);
+}
+
+TEST_CASE("where the file that examples are held out of changes, they are others, and it is said") {
+  const KindWorkplace work;
+  const std::string said = " for validation or testing is new, and the run may have learnt it\n";
+  for (const auto& [run, file, key] : {std::array{"images", "images.csv", "data.train_images"},
+                                       std::array{"language", "text.txt", "data.train_text"},
+                                       std::array{"classes", "labels.txt", "data.train_text"}}) {
+    CAPTURE(run);
+    const std::string config = std::string(run) + ".yaml";
+    REQUIRE(work.run({"train", config}).code == 0);
+    work.write(file, read_text(work / file) + read_text(work / file));
+    const Outcome done = work.run({"train", "--resume", config, "train.steps=14", "--allow-change",
+                                   key, "--allow-change", "data.validation_text"});
+    CHECK(done.code == 0);
+    const std::string warning = "\nwarning: what is held out of " + std::string(key) + said;
+    CHECK(contains(done.out, warning) == (std::string(run) != "classes"));
+  }
 }
 
 TEST_CASE("a sentence with more tokens than positions is refused before training") {

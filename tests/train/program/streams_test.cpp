@@ -51,15 +51,17 @@ class BrokenPipe {
   std::array<int, 2> ends_{};
 };
 
-void check_output_error(const TrainedWorkplace& work, const Streams& streams) {
+void check_output_error(
+    const TrainedWorkplace& work, const Streams& streams,
+    const std::string& hint =
+        "send it to a disk with free space, or to a program that reads all of it") {
   const auto before = work.contents();
   for (const Arguments& arguments : printing_commands) {
     CAPTURE(arguments);
     const Outcome refused = work.run(arguments, streams);
     CHECK(refused.code == 5);
     CHECK(refused.err.starts_with("tapestry: error: standard output: could not be written"));
-    CHECK(refused.err.ends_with(
-        "\nhint: send it to a disk with free space, or to a program that reads all of it\n"));
+    CHECK(refused.err.ends_with("\nhint: " + hint + "\n"));
   }
   CHECK(work.contents() == before);
 }
@@ -70,7 +72,8 @@ TEST_CASE("every command that prints notices a full disk, a reader that left, a 
   const std::string input = work / "input";
   const BrokenPipe pipe;
   check_output_error(work, {.in = input, .out = "/dev/full"});
-  check_output_error(work, {.in = input, .out_descriptor = pipe.descriptor()});
+  check_output_error(work, {.in = input, .out_descriptor = pipe.descriptor()},
+                     "its reader ended before it had all; nothing else is wrong");
   check_output_error(work, {.in = input, .out = ""});
 }
 
@@ -83,6 +86,10 @@ TEST_CASE("a run goes on to the same bytes without its reader, or with all its s
         Streams{.out_descriptor = pipe.descriptor()}, Streams{.in = "", .out = "", .err = ""}}) {
     REQUIRE(work.run({"train", "tiny.yaml", "--fresh"}, streams).code == 0);
     CHECK(test::read_text(work / work.checkpoint(12)) == expected);
+    const std::string log = test::read_text(work / "runs/tiny/train.log");
+    const std::string warning = "warning: standard output could not be written: ";
+    CHECK(log.find(warning) != log.npos);
+    CHECK(log.find(warning) == log.rfind(warning));
   }
 }
 
