@@ -43,7 +43,7 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
       .number = number, .label = line.substr(0, tab), .sentence = line.substr(tab + 1)};
   if (is_blank(labelled.label)) refuse("no label before the tab");
   if (!can_be_class(labelled.label)) {
-    refuse(fmt::format("the label {}, which is no single word", excerpt(labelled.label)));
+    refuse(fmt::format("the label \"{}\", which is no single word", excerpt(labelled.label)));
   }
   if (is_blank(labelled.sentence)) refuse("no sentence behind the tab");
   return labelled;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <stdexcept>
 #include <string_view>
 
@@ -44,15 +43,6 @@ ReadTokens read_tokens(const Batch& batch, const Config& config, const TextCodec
   return {.encoder = objective == Objective::translation ? source : target, .decoder = target};
 }
 
-/// Nothing is hidden: of masked tokens the model is shown all, as next_token is all but the last.
-Batch batch_of(Example example, Objective objective) {
-  if (objective == Objective::masked_tokens) {
-    objective = Objective::next_token;
-    example.target.push_back(eos_id);
-  }
-  return make_batch({example}, std::array<std::size_t, 1>{0}, {.objective = objective});
-}
-
 LayerAttention view_of(const RecordedAttention& record, const ReadTokens& tokens) {
   const std::string_view path = record.path;
   const bool encoder_looks = path.starts_with("encoder");
@@ -76,7 +66,7 @@ LayerAttention view_of(const RecordedAttention& record, const ReadTokens& tokens
 
 std::vector<LayerAttention> attention_of(const Model& model, const Config& config,
                                          const TextCodec& codec, const Example& example) {
-  const Batch batch = batch_of(example, objective_of(config.model.kind));
+  const Batch batch = shown_whole(example, objective_of(config.model.kind));
   const NetworkInput input = network_input(batch, model.parameters.dtype());
   const AttentionRecorder recorder;
   model.network->features(model.network->embed(input), input);

@@ -64,10 +64,13 @@ class CommandLine {
  private:
   CLI::App& add_command(const std::string& name, const std::string& purpose,
                         std::function<int()> action);
+  CLI::App& add_on_lines(const std::string& name, const std::string& purpose,
+                         int (*answer)(const std::string& run));
   void add_train();
   void add_evaluate();
   void add_translate();
   void add_classify();
+  void add_fill();
   void add_generate();
   void add_gradcheck();
   void add_check();
@@ -83,6 +86,7 @@ class CommandLine {
 
   CLI::App app_{"Trains Transformers on the CPU, from config files.", "tapestry"};
   std::vector<std::string> commands_;
+  std::vector<std::string> on_lines_;  ///< those that answer the lines of standard input
   std::string command_;
   std::function<int()> action_;
   TrainArguments train_;
@@ -102,6 +106,7 @@ CommandLine::CommandLine() {
   add_evaluate();
   add_translate();
   add_classify();
+  add_fill();
   add_generate();
   add_gradcheck();
   add_check();
@@ -211,18 +216,24 @@ void CommandLine::add_evaluate() {
       ->capture_default_str();
 }
 
-void CommandLine::add_translate() {
-  CLI::App& command =
-      add_command("translate", "Translate standard input to standard output, line by line",
-                  [this] { return printing([this] { return translate_command(run_); }); });
+/// A command that answers the lines of standard input.
+CLI::App& CommandLine::add_on_lines(const std::string& name, const std::string& purpose,
+                                    int (*answer)(const std::string& run)) {
+  CLI::App& command = add_command(
+      name, purpose, [this, answer] { return printing([this, answer] { return answer(run_); }); });
   add_run(command, run_);
+  on_lines_.push_back(name);
+  return command;
+}
+
+void CommandLine::add_translate() {
+  add_on_lines("translate", "Translate standard input to standard output, line by line",
+               translate_command);
 }
 
 void CommandLine::add_classify() {
-  CLI::App& command =
-      add_command("classify", "Name the class of each sentence or image on standard input",
-                  [this] { return printing([this] { return classify_command(run_); }); });
-  add_run(command, run_);
+  CLI::App& command = add_on_lines(
+      "classify", "Name the class of each sentence or image on standard input", classify_command);
   command.footer(
       "A line out for each line in: the class, a tab and its probability; an empty line for a "
       "blank "
@@ -232,6 +243,16 @@ void CommandLine::add_classify() {
       "a heading gets an empty line.\n"
       "Examples:\n  tapestry classify runs/toy_agreement < sentences.txt\n"
       "  cut -d, -f1-64 digits.csv | tapestry classify runs/digits_vit");
+}
+
+void CommandLine::add_fill() {
+  CLI::App& command = add_on_lines(
+      "fill", "Guess the missing words of each sentence on standard input", fill_command);
+  command.footer(
+      "A line out for each line in, by a masked language model. Every word that it does not know "
+      "is "
+      "guessed,\nso that any will do for a blank, such as _.\n"
+      "Example:\n  echo \"le chat _ dort\" | tapestry fill runs/toy_masked");
 }
 
 void CommandLine::add_generate() {
@@ -352,7 +373,12 @@ void CommandLine::refuse_extra() const {
   std::erase(extra, "--");
   if (extra.empty()) refuse("found `--`, expected nothing more");
   const std::string& first = extra.front();
-  if (!first.starts_with('-')) refuse(fmt::format("found `{}`, expected nothing more", first));
+  if (!first.starts_with('-')) {
+    const std::string mistake = fmt::format("found `{}`, expected nothing more", first);
+    const std::string command = app_.get_subcommands().front()->get_name();
+    if (std::ranges::find(on_lines_, command) == on_lines_.end()) refuse(mistake);
+    throw UsageError(mistake, fmt::format("to read a file, write < {}", first));
+  }
   std::vector<std::string> options;
   for (const CLI::Option* option : app_.get_subcommands().front()->get_options()) {
     for (const std::string& name : option->get_lnames()) options.push_back("--" + name);

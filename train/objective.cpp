@@ -1,5 +1,7 @@
 #include "train/objective.h"
 
+#include <array>
+
 namespace tapestry {
 
 Objective objective_of(ModelKind kind) {
@@ -22,6 +24,14 @@ BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64
           .vocabulary = vocabulary,
           .seed = config.train.seed,
           .epoch = epoch};
+}
+
+Batch shown_whole(Example example, Objective objective) {
+  if (objective == Objective::masked_tokens) {
+    objective = Objective::next_token;  // which is shown all but the last
+    example.target.push_back(eos_id);
+  }
+  return make_batch({example}, std::array<std::size_t, 1>{0}, {.objective = objective});
 }
 
 BatchLengths batch_lengths(const Config& config) {

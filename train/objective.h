@@ -16,6 +16,9 @@ Objective objective_of(ModelKind kind);
 /// vocabulary  entries of the target vocabulary
 BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch = 0);
 
+/// The batch of one example, of which nothing is hidden: of masked tokens the model is shown all.
+Batch shown_whole(Example example, Objective objective);
+
 /// The moments of a batch norm are those of the whole training set only if every batch is a fair
 /// sample of it: sorted by length, the batches of configs/reverse.yaml taught 30 % and not
 /// 100 %.

@@ -49,7 +49,8 @@ std::string memory_hint(std::string_view command) {
            "(data.train_size)";
   }
   if (command == "attention") return "give it a shorter text or example";
-  if (command == "translate") return "give it shorter lines, or more memory (see `ulimit -v`)";
+  if (command == "translate" || command == "fill")
+    return "give it shorter lines, or more memory (see `ulimit -v`)";
   if (command == "check" || command == "gradcheck") {
     return "try a smaller model, such as model.d_model=32, or give it more memory (see `ulimit "
            "-v`)";

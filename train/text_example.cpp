@@ -22,4 +22,12 @@ Example text_example(std::string_view text, const Config& config, const TextCode
   return {.target = std::move(ids)};
 }
 
+TokenLimit token_limit(const Config& config) {
+  const bool stretches = config.data.task == TaskKind::text;
+  if (stretches && config.data.context < config.model.max_length) {
+    return {.tokens = config.data.context, .key = "data.context"};
+  }
+  return {.tokens = config.model.max_length, .key = "model.max_length"};
+}
+
 }  // namespace tapestry

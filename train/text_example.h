@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "data/codec.h"
@@ -13,5 +14,13 @@ namespace tapestry {
 ///
 /// throws  DataError if the text is not valid UTF-8.
 Example text_example(std::string_view text, const Config& config, const TextCodec& codec);
+
+/// Tokens that a model can read at once: as many as it has positions for. Of a text in stretches
+/// positions behind those of a stretch have learnt nothing.
+struct TokenLimit {
+  std::size_t tokens = 0;
+  const char* key = "";  ///< of the config, which sets it
+};
+TokenLimit token_limit(const Config& config);
 
 }  // namespace tapestry

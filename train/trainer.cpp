@@ -112,7 +112,7 @@ Trainer::End Trainer::run(Interruptions interruptions) {
     if (time.is_up(started)) end = End::time;
     if (end != End::finished) break;
     turn();
-    if (signals != nullptr && signals->take_save_request()) save(finished());
+    if (signals != nullptr && signals->take_save_request()) save_on_request();
     time.note_turn(Clock::now() - started);
     time.note_save(longest_save_);
   }
@@ -326,6 +326,12 @@ void Trainer::save_as_scheduled() {
   }
   state_.scheduled_save = state_.step;
   save(finished());
+}
+
+void Trainer::save_on_request() {
+  save(finished());
+  if (saved_step_ != state_.step) return;  // which is said already
+  progress_.message(fmt::format("saved at step {}, as a signal asked", format_count(state_.step)));
 }
 
 /// last  whether the run ends with it

@@ -106,6 +106,7 @@ class Trainer {
   void log();
   bool validate_and_compare();
   void save_as_scheduled();
+  void save_on_request();
   void save(bool last);
   void write_files();
 

@@ -97,14 +97,16 @@ TEST_CASE("a line that is not a label, a tab and a sentence is refused with its 
   CHECK(text.message(" \tb\n") == "1: found no label before the tab" + expected);
   CHECK(text.message("a\t\n") == "1: found no sentence behind the tab" + expected);
   CHECK(text.message("a\t \t\u00A0\n") == "1: found no sentence behind the tab" + expected);
-  CHECK(text.message("a b\tc\n") == "1: found the label a b, which is no single word" + expected);
-  CHECK(text.message(" a\tc\n") == "1: found the label  a, which is no single word" + expected);
+  CHECK(text.message("a b\tc\n") ==
+        "1: found the label \"a b\", which is no single word" + expected);
+  CHECK(text.message(" a\tc\n") == "1: found the label \" a\", which is no single word" + expected);
   CHECK(text.message("a\vb\tc\n") ==
-        "1: found the label a\\x0Bb, which is no single word" + expected);
+        "1: found the label \"a\\x0Bb\", which is no single word" + expected);
   CHECK(text.message("<eos>\tc\n") ==
-        "1: found the label <eos>, which is no single word" + expected);
+        "1: found the label \"<eos>\", which is no single word" + expected);
   CHECK(text.message(std::string(100'000, 'x') + " y\tc\n") ==
-        "1: found the label " + std::string(60, 'x') + "..., which is no single word" + expected);
+        "1: found the label \"" + std::string(60, 'x') + "...\", which is no single word" +
+            expected);
 }
 
 TEST_CASE("a file of blank lines, or with one class, is refused") {

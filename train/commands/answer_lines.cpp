@@ -73,12 +73,12 @@ std::optional<Example> read_sentence(const std::string& line, const std::string&
   if (example == Example{}) return std::nullopt;
   const Objective objective = objective_of(config.model.kind);
   const std::size_t tokens = longest_side(example, objective);
-  if (tokens <= config.model.max_length) return example;
-  throw DataError(
-      fmt::format("{}: found {} tokens {}, expected at most {} (model.max_length)", place, tokens,
-                  objective == Objective::translation ? "with <eos>" : "to read",
-                  config.model.max_length),
-      "cut the line, or train a model with a larger model.max_length");
+  const TokenLimit most = token_limit(config);
+  if (tokens <= most.tokens) return example;
+  throw DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place, tokens,
+                              objective == Objective::translation ? "with <eos>" : "to read",
+                              most.tokens, most.key),
+                  fmt::format("cut the line, or train a model with a larger {}", most.key));
 }
 
 }  // namespace tapestry

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -38,16 +37,13 @@ void choose_example(const Corpus& corpus, std::size_t number, AttentionSubject& 
   subject.name = fmt::format("{} {}", name, number);
 }
 
-/// Positions behind those of the stretches that a model of text has read have learnt nothing.
 void require_fitting(const Example& example, const Config& config) {
-  const bool stretches = config.data.task == TaskKind::text;
-  const std::size_t most =
-      stretches ? std::min(config.data.context, config.model.max_length) : config.model.max_length;
+  const TokenLimit most = token_limit(config);
   const std::size_t tokens = longest_side(example, objective_of(config.model.kind));
-  if (tokens <= most) return;
+  if (tokens <= most.tokens) return;
   refuse_option("--text",
-                fmt::format("found {} tokens to read, expected at most {} ({})", tokens, most,
-                            most == config.model.max_length ? "model.max_length" : "data.context"),
+                fmt::format("found {} tokens to read, expected at most {} ({})", tokens,
+                            most.tokens, most.key),
                 "cut the text");
 }
 

@@ -37,6 +37,9 @@ int translate_command(const std::string& run);
 /// that is.
 int classify_command(const std::string& run);
 
+/// Standard input to standard output, one sentence a line, with words in the place of unknown ones.
+int fill_command(const std::string& run);
+
 struct GenerateArguments {
   std::string run;     ///< a run directory or a checkpoint
   std::string prompt;  ///< what the text begins with

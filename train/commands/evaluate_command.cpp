@@ -67,8 +67,7 @@ void print_classes(const TrainedModel& trained, const std::vector<Example>& exam
   }
 }
 
-/// The text with the guesses of the model in the places of what is hidden from it; one that is no
-/// word is <unk>.
+/// The text with the guesses of the model in the places of what is hidden from it.
 void print_guesses(const TrainedModel& trained, const std::vector<Example>& examples) {
   const TextCodec& codec = trained.codec;
   const BatchRules rules = batch_rules(trained.config, codec.target_vocabulary().size());
@@ -77,12 +76,11 @@ void print_guesses(const TrainedModel& trained, const std::vector<Example>& exam
   };
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const Batch batch = make_batch(examples, std::array{i}, rules);
-    const auto guesses = largest_of_rows(
-        (*trained.model->network)(network_input(batch, trained.model->parameters.dtype())));
+    const NetworkInput input = network_input(batch, trained.model->parameters.dtype());
+    const auto guesses = largest_of_rows((*trained.model->network)(input), first_word_id);
     std::vector<std::int32_t> filled = examples[i].target;
     for (std::size_t at = 0; at < filled.size(); ++at) {
-      const bool hidden = batch.labels[at] != no_label;
-      if (hidden) filled[at] = guesses[at] < first_word_id ? unk_id : guesses[at];
+      if (batch.labels[at] != no_label) filled[at] = guesses[at];
     }
     print_example(in_words(batch.decoder_input), in_words(filled), in_words(examples[i].target));
   }

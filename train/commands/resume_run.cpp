@@ -71,8 +71,13 @@ Plan make_plan(const RunDirectory& directory, const TrainArguments& arguments) {
 std::string reason_of_end(const Plan& plan) {
   const TrainOptions& options = plan.config.train;
   if (plan.checkpoint.step >= options.steps) {
-    return fmt::format("{} of {} steps; give more with train.steps=N",
-                       format_count(plan.checkpoint.step), format_count(options.steps));
+    const std::string done = format_count(plan.checkpoint.step);
+    const std::string steps = format_count(options.steps);
+    return done == steps ? fmt::format("{} of {} steps; give more with train.steps=N", done, steps)
+                         : fmt::format(
+                               "it has done {} steps, and train.steps is {}; give more with "
+                               "train.steps=N",
+                               done, steps);
   }
   const std::uint64_t without_best = validations_since_best(plan.checkpoint.snapshot);
   if (options.patience > 0 && without_best >= options.patience) {

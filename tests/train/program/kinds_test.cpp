@@ -156,6 +156,35 @@ TEST_CASE("evaluate shows what a masked model reads and guesses, in the places h
   CHECK(wrong < words / 2);  // a model of one step is wrong nearly everywhere it guesses
 }
 
+TEST_CASE(
+    "fill puts words in the place of those that a masked model does not know, and no others") {
+  const KindWorkplace work;
+  CHECK(work.run({"train", "masked.yaml", "train.steps=40"}).code == 0);
+  const auto fill = [&](const std::string& input) {
+    const Outcome done = work.run({"fill", "runs/masked"}, input);
+    CHECK(done.code == 0);
+    CHECK(done.err.empty());
+    return done.out;
+  };
+  CHECK(fill("le chat dort\n\n") == "le chat dort\n\n");
+  const auto filled = words_in(fill("le _ dort zebra\n"));
+  REQUIRE(filled.size() == 4);
+  CHECK(filled[0] == "le");
+  CHECK(filled[2] == "dort");
+  for (const std::size_t blank : {1, 3}) {
+    CHECK(filled[blank] != "_");
+    CHECK(filled[blank] != "zebra");
+    CHECK_FALSE(filled[blank].starts_with('<'));
+  }
+  std::string blanks;
+  for (int i = 0; i < 40; ++i) blanks += "_ ";
+  check_refusal(work, {"fill", "runs/masked"}, 3,
+                "standard input:1: found 42 tokens to read, expected at most 40 "
+                "(model.max_length)\n"
+                "hint: cut the line, or train a model with a larger model.max_length",
+                blanks + "\n");
+}
+
 TEST_CASE("evaluate does not cut other images out of those that a model has learnt") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "images.yaml", "train.steps=1"}).code == 0);
@@ -206,7 +235,7 @@ TEST_CASE("train and evaluate say how much of a text the model does not know") {
   CHECK(contains(scores.out, "\n            20.0 % of its tokens are unknown\n"));
 }
 
-TEST_CASE("translate, classify and generate take models of their kind alone") {
+TEST_CASE("translate, classify, fill and generate take models of their kind alone") {
   const KindWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   CHECK(work.run({"train", "tiny.yaml", "train.steps=1"}).code == 0);
@@ -221,6 +250,10 @@ TEST_CASE("translate, classify and generate take models of their kind alone") {
                 "vision_transformer" +
                     hint,
                 "a b\n");
+  check_refusal(
+      work, {"fill", "runs/tiny"}, 2,
+      "command line: fill: the model is of kind seq2seq, expected masked_language_model" + hint,
+      "a b\n");
   check_refusal(
       work, {"generate", "runs/tiny"}, 2,
       "command line: generate: the model is of kind seq2seq, expected language_model" + hint);

@@ -27,7 +27,7 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   check({}, "a command is required\nhint: see `tapestry --help`");
   check({"trian", "tiny.yaml"}, "unknown command `trian`\nhint: did you mean `train`?");
   check({"help"},
-        "unknown command `help`\nhint: use train, evaluate, translate, classify, generate, "
+        "unknown command `help`\nhint: use train, evaluate, translate, classify, fill, generate, "
         "gradcheck, check, attention or inspect");
   check({"train"}, "CONFIG or --resume RUN is required\nhint: see `tapestry train --help`");
   check({"evaluate"}, "RUN is required\nhint: see `tapestry evaluate --help`");
@@ -39,6 +39,8 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
         "found `one`, expected nothing more" + inspect_help);
   check({"inspect", "runs/tiny", "--", "one"}, "found `one`, expected nothing more" + inspect_help);
   check({"inspect", "--", "runs/tiny", "one"}, "found `one`, expected nothing more" + inspect_help);
+  check({"translate", "runs/tiny", "in.txt"},
+        "found `in.txt`, expected nothing more\nhint: to read a file, write < in.txt");
   check({"inspect", "runs/tiny", "-x"}, "there is no option -x" + inspect_help);
   check({"inspect", "runs/tiny", "--", "-x"}, "there is no option -x" + inspect_help);
   for (const char* option : {"--json", "-v", "--resume", "--"}) {

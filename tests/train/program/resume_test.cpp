@@ -201,6 +201,9 @@ TEST_CASE("a finished run is left untouched, whatever leftovers and lock it has"
   CHECK(finished.out == "runs/tiny is finished: 12 of 12 steps; give more with train.steps=N\n");
   CHECK(work.contents() == before);
   CHECK(std::filesystem::last_write_time(work / "runs/tiny/.lock") == lock_before);
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=10"}).out ==
+        "runs/tiny is finished: it has done 12 steps, and train.steps is 10; give more with "
+        "train.steps=N\n");
 }
 
 TEST_CASE("a run that ran out of patience is finished, until it is given more") {

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/contains.h"
 #include "tests/train/program.h"
+#include "train/format.h"
 #include "train/storage/run_directory.h"
 #include "train/storage/run_lock.h"
 
@@ -155,6 +157,8 @@ TEST_CASE("a run that is asked to save does so and goes on") {
   CHECK(training.wait() == 128 + SIGTERM);
   REQUIRE(saved.size() == 1);
   CHECK(directory.steps().back() > saved[0]);
+  CHECK(test::contains(test::read_text(work / "runs/tiny/train.log"),
+                       "  saved at step " + format_count(saved[0]) + ", as a signal asked\n"));
 }
 
 TEST_CASE("a run whose time is up saves, says how to go on and ends as under timeout(1)") {

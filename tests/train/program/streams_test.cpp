@@ -26,6 +26,7 @@ const std::vector<Arguments> printing_commands = {
     {"train", "--help"},
     {"translate", "--help"},
     {"classify", "--help"},
+    {"fill", "--help"},
     {"evaluate", "runs/tiny"},
     {"translate", "runs/tiny"},
     {"inspect", "runs/tiny"},
