@@ -30,8 +30,9 @@ bool comes_before(const std::string& a, const std::string& b) {
   return key(a) < key(b);
 }
 
-/// "no, yes", or the first of many.
-std::string list_of(const Vocabulary& classes) {
+}  // namespace
+
+std::string list_of_classes(const Vocabulary& classes) {
   constexpr std::size_t most = 10;
   const std::size_t count = classes.size() - first_word_id;
   std::string list;
@@ -41,8 +42,6 @@ std::string list_of(const Vocabulary& classes) {
   }
   return count > most ? fmt::format("{}, ... ({} in all)", list, count) : list;
 }
-
-}  // namespace
 
 bool can_be_class(std::string_view label) {
   return !label.empty() && label.find_first_of(" \t\n\v\f\r") == std::string_view::npos &&
@@ -64,7 +63,7 @@ std::int32_t class_id(const Vocabulary& classes, std::string_view label, const s
   if (id != unk_id) return id;
   throw DataError(
       fmt::format("{}: found the label {}, expected one of the classes {}", place, excerpt(label),
-                  list_of(classes)),
+                  list_of_classes(classes)),
       "leave it out, or give the training set examples of it; a trained model keeps its "
       "classes");
 }

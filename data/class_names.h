@@ -19,6 +19,9 @@ bool can_be_class(std::string_view label);
 /// throws  DataError, naming the training set by `name`, if there are fewer than two classes.
 Vocabulary class_names(const std::vector<std::string>& labels, std::string_view name);
 
+/// "no, yes", or the first of many; harmless to a terminal, whatever the labels are.
+std::string list_of_classes(const Vocabulary& classes);
+
 /// The id of the class that a label names.
 ///
 /// throws  DataError, which begins with `place`, if there is no such class.

@@ -61,6 +61,21 @@ std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const ch
   return held_out;
 }
 
+/// Something is left to learn of each class.
+void require_every_class(const ImageFile& training, const Vocabulary& classes) {
+  std::vector<bool> learnt(classes.size());
+  for (const LabelledImage& image : training.images) {
+    learnt[static_cast<std::size_t>(classes.id(image.label))] = true;
+  }
+  for (std::size_t id = first_word_id; id < classes.size(); ++id) {
+    if (learnt[id]) continue;
+    throw DataError(
+        fmt::format("{}: found all images of the class {} held out, expected one to learn from",
+                    training.name, excerpt(classes.token(static_cast<std::int32_t>(id)))),
+        "lower data.test_size or data.validation_size, or name files for them");
+  }
+}
+
 std::vector<Example> encode(ImageFile file, const Vocabulary& classes) {
   std::vector<Example> examples;
   for (LabelledImage& image : file.images) {
@@ -73,13 +88,14 @@ std::vector<Example> encode(ImageFile file, const Vocabulary& classes) {
 /// A line for the user if the pixels of the training set are hardly on the scale that was named.
 std::optional<std::string> note_on_scale(const std::vector<Example>& images, double maximum) {
   constexpr float far_below = 0.25F;
-  float low = 0.0F, high = 0.0F;
+  float low = images.front().pixels.front(), high = low;
   for (const Example& image : images) {
     const auto [least, most] = std::ranges::minmax(image.pixels);
     low = std::min(low, least);
     high = std::max(high, most);
   }
-  if (low >= 0.0F && high <= 1.0F && high > far_below) return std::nullopt;
+  const bool normalized = low < 0.0F;  // by whoever wrote the file
+  if (normalized || (high <= 1.0F && high > far_below)) return std::nullopt;
   return fmt::format(
       "warning: the pixels to learn from are from {:.4g} to {:.4g}, data.pixel_maximum "
       "is {:.4g}: it should be the largest value there can be",
@@ -118,6 +134,7 @@ Corpus load_images(const DataOptions& options, const std::filesystem::path& base
       other_part("data.test_images", options.test_images, "test_size", options.test_size);
   ImageFile validation = other_part("data.validation_images", options.validation_images,
                                     "validation_size", options.validation_size);
+  if (classes == nullptr) require_every_class(training, corpus.target_vocabulary);
   corpus.train = encode(std::move(training), corpus.target_vocabulary);
   if (const auto note = note_on_scale(corpus.train, options.pixel_maximum)) {
     corpus.notes.push_back(*note);

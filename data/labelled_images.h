@@ -39,8 +39,8 @@ using ImageFileReader = std::function<ImageFile(const char* key, const std::file
 /// image_table.h. A value of `pixel_maximum` becomes 1.
 ///
 /// Without a file for validation or testing, `validation_size` and `test_size` images of the
-/// training file are held out: of each class its share, spread evenly over the file. The classes of a model that is trained
-/// already are given.
+/// training file are held out: of each class its share, spread evenly over the file. The classes of
+/// a model that is trained already are given.
 ///
 /// throws  DataError, as the readers do; naming the place, if a label is none of the classes; if
 ///         more is to be held out than there is; if an array is named without a reader for it.

@@ -15,7 +15,7 @@ NetworkInput network_input(const Batch& batch, DType dtype);
 /// (rows, target_length)
 Ids label_ids(const Batch& batch);
 
-/// From logits (..., n), where the largest of each row stands, from column `first` on.
-std::vector<std::int32_t> largest_of_rows(const Tensor& logits, std::size_t first = 0);
+/// From logits (..., n), where the largest of each row stands.
+std::vector<std::int32_t> largest_of_rows(const Tensor& logits);
 
 }  // namespace tapestry

@@ -249,9 +249,9 @@ void CommandLine::add_fill() {
   CLI::App& command = add_on_lines(
       "fill", "Guess the missing words of each sentence on standard input", fill_command);
   command.footer(
-      "A line out for each line in, by a masked language model. Every word that it does not know "
-      "is "
-      "guessed,\nso that any will do for a blank, such as _.\n"
+      "A line out for each line in, by a masked language model. Every token that it does not know "
+      "is\n"
+      "guessed: write _ for a blank.\n"
       "Example:\n  echo \"le chat _ dort\" | tapestry fill runs/toy_masked");
 }
 
@@ -377,7 +377,10 @@ void CommandLine::refuse_extra() const {
     const std::string mistake = fmt::format("found `{}`, expected nothing more", first);
     const std::string command = app_.get_subcommands().front()->get_name();
     if (std::ranges::find(on_lines_, command) == on_lines_.end()) refuse(mistake);
-    throw UsageError(mistake, fmt::format("to read a file, write < {}", first));
+    std::error_code ignored;
+    throw UsageError(mistake, std::filesystem::exists(first, ignored)
+                                  ? fmt::format("to read a file, write < {}", first)
+                                  : "give it the lines as standard input, such as `< FILE`");
   }
   std::vector<std::string> options;
   for (const CLI::Option* option : app_.get_subcommands().front()->get_options()) {

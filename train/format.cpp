@@ -20,4 +20,8 @@ std::string format_duration(double seconds) {
   return fmt::format("{}:{:02}", total / 60, total % 60);
 }
 
+std::string format_share(double share) {
+  return share < 0.001 ? "under 0.1 %" : fmt::format("{:.1f} %", 100 * share);
+}
+
 }  // namespace tapestry

@@ -72,11 +72,10 @@ void Progress::line(const std::string& text) {
   errno = 0;
   if (std::fputs((text + "\n").c_str(), out_) >= 0 && std::fflush(out_) == 0) return;
   // Nobody reads it: the run goes on, and the log says why there was nothing more to see.
-  if (log_ != nullptr && !lost_) {
-    log_->info("warning: standard output could not be written: {}",
-               std::generic_category().message(errno));
-  }
+  if (log_ == nullptr || lost_) return;
   lost_ = true;
+  log_->info("warning: standard output could not be written: {}",
+             std::generic_category().message(errno));
 }
 
 void Progress::message(const std::string& text) { line(text); }

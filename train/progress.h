@@ -48,7 +48,7 @@ class Progress {
 
   std::FILE* out_;
   bool terminal_;
-  bool lost_ = false;  ///< whether something could not be written to out_
+  bool lost_ = false;  ///< whether the log says that out_ could not be written
   std::uint64_t first_step_, total_steps_;
   std::string targets_;
   Clock::time_point started_, drawn_{}, stretch_started_;

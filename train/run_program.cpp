@@ -45,12 +45,12 @@ int fail(ExitCode code, const std::string& message, const std::string& hint = ""
 std::string memory_hint(std::string_view command) {
   if (command == "train") {
     return "try a smaller train.batch_size with a larger train.accumulate, or a smaller model "
-           "(model.d_model, model.num_encoder_layers, model.num_decoder_layers), or fewer data "
-           "(data.train_size)";
+           "(model.d_model, model.num_encoder_layers, model.num_decoder_layers), or fewer data";
   }
   if (command == "attention") return "give it a shorter text or example";
-  if (command == "translate" || command == "fill")
+  if (command == "translate" || command == "fill") {
     return "give it shorter lines, or more memory (see `ulimit -v`)";
+  }
   if (command == "check" || command == "gradcheck") {
     return "try a smaller model, such as model.d_model=32, or give it more memory (see `ulimit "
            "-v`)";

@@ -24,8 +24,10 @@ Example text_example(std::string_view text, const Config& config, const TextCode
 
 TokenLimit token_limit(const Config& config) {
   const bool stretches = config.data.task == TaskKind::text;
-  if (stretches && config.data.context < config.model.max_length) {
-    return {.tokens = config.data.context, .key = "data.context"};
+  const bool predicts_next = objective_of(config.model.kind) == Objective::next_token;
+  const std::size_t learnt = config.data.context + (predicts_next ? 0 : 1);
+  if (stretches && learnt < config.model.max_length) {
+    return {.tokens = learnt, .key = "data.context"};
   }
   return {.tokens = config.model.max_length, .key = "model.max_length"};
 }

@@ -16,7 +16,8 @@ namespace tapestry {
 Example text_example(std::string_view text, const Config& config, const TextCodec& codec);
 
 /// Tokens that a model can read at once: as many as it has positions for. Of a text in stretches
-/// positions behind those of a stretch have learnt nothing.
+/// positions behind those of a stretch have learnt nothing; one that is read to predict the next
+/// tokens is read but for its last, see stretches of data/text_stream.h.
 struct TokenLimit {
   std::size_t tokens = 0;
   const char* key = "";  ///< of the config, which sets it

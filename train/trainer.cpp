@@ -329,7 +329,7 @@ void Trainer::save_as_scheduled() {
 }
 
 void Trainer::save_on_request() {
-  save(finished());
+  if (saved_step_ != state_.step) save(finished());
   if (saved_step_ != state_.step) return;  // which is said already
   progress_.message(fmt::format("saved at step {}, as a signal asked", format_count(state_.step)));
 }

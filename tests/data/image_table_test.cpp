@@ -102,8 +102,10 @@ TEST_CASE("pixels that are hardly on the scale that was named are noted") {
         "warning: the pixels to learn from are from 0 to 255, data.pixel_maximum is 1e+04: it "
         "should be the largest value there can be");
   CHECK(notes(254).size() == 1);
-  images.write("-1,255,cat\n51,102,dog\n");
-  CHECK(notes(255).size() == 1);
+  images.write("300,600,cat\n510,320,dog\n");
+  CHECK(notes(255).front().starts_with("warning: the pixels to learn from are from 300 to 600, "));
+  images.write("-1,3,cat\n1,2,dog\n");
+  CHECK(notes(1).empty());  // made so on purpose
 }
 
 TEST_CASE("classes are numbered by their size, whatever their order in the file") {
@@ -210,18 +212,19 @@ TEST_CASE("a share that is no whole number is rounded, and all shares together a
   CountingFolder images;
   images.options.test_size = 3;
   CHECK(first_pixels(images.load().test) == Pixels{3, 6, 11});
-  images.write("0,a\n1,a\n2,a\n3,b\n4,a\n5,a\n6,c\n");
+  images.write("0,a\n1,a\n2,b\n3,a\n4,b\n5,b\n6,a\n");
   images.options.test_size = 4;
   CHECK(images.load().test.size() == 4);
 }
 
-TEST_CASE("the classes are those of the whole file, also of what is held out") {
+TEST_CASE("a class of which everything would be held out is refused by its name") {
   CountingFolder images;
-  images.write("0,a\n1,b\n");
+  images.write("0,a\n1,b\n2,a\n");
   images.options.test_size = 1;
-  const Corpus corpus = images.load();
-  CHECK(corpus.target_vocabulary == Vocabulary({"a", "b"}));
-  CHECK(corpus.train.size() == 1);
+  CHECK(images.message("0,a\n1,b\n2,a\n") ==
+        " found all images of the class b held out, expected one to learn from");
+  const Vocabulary known({"a", "b"});
+  CHECK(images.load(&known).train.size() == 2);  // by a model that has learnt them
 }
 
 TEST_CASE("holding out more images than there are is refused with both numbers") {

@@ -36,8 +36,14 @@ void require_same_input(const Config& before, const Config& config) {
 /// files may be what the model has learnt.
 void warn_of_changes(const DataIdentity& learnt, const Corpus& corpus) {
   if (learnt.files.empty()) return;  // generated data, or a checkpoint of version 1
-  for (const FileChange& change : changes_between(learnt, corpus)) {
+  const auto changes = changes_between(learnt, corpus);
+  for (const FileChange& change : changes) {
     if (change.key.starts_with("data.train_")) warn(change.what);
+  }
+  if (changes.empty() && corpus.fingerprint != learnt.fingerprint) {
+    warn(
+        "the data files are those of the run, but the examples in them are others: this program "
+        "reads them, or holds out of them, in another way than that of the run");
   }
 }
 

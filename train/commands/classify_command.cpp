@@ -8,6 +8,7 @@
 
 #include "data/characters.h"
 #include "data/error.h"
+#include "data/escape.h"
 #include "data/image_table.h"
 #include "train/checkpoint.h"
 #include "train/commands/answer_lines.h"
@@ -40,8 +41,8 @@ std::vector<std::string> likely_classes(const TrainedModel& trained,
 void refuse_label(const std::string& line, const std::string& place, const Vocabulary& classes) {
   const std::size_t tab = line.find('\t');
   if (tab == line.npos || classes.id(line.substr(0, tab)) == unk_id) return;
-  throw DataError(fmt::format("{}: found the label {} and a tab, expected a sentence alone", place,
-                              line.substr(0, tab)),
+  throw DataError(fmt::format("{}: found the label \"{}\" and a tab, expected a sentence alone",
+                              place, excerpt(line.substr(0, tab))),
                   "leave the label out, with: cut -f2-");
 }
 

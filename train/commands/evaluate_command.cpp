@@ -12,6 +12,7 @@
 #include "train/commands/open_model.h"
 #include "train/evaluator.h"
 #include "train/exit_code.h"
+#include "train/format.h"
 #include "train/greedy_decoder.h"
 #include "train/objective.h"
 #include "train/progress.h"
@@ -34,7 +35,8 @@ void print_scores(const TrainedModel& trained, const char* which,
   fmt::print("{:<10}  {} held-out {}: {}\n", which, scores.sentences, words_for_examples(config),
              format_scores(scores));
   const double unknown = share_of_unknown_tokens(examples, objective_of(config.model.kind));
-  if (unknown > 0.0) fmt::print("{:<10}  {:.1f} % of its tokens are unknown\n", "", 100 * unknown);
+  if (unknown > 0.0)
+    fmt::print("{:<10}  {} of its tokens are unknown\n", "", format_share(unknown));
 }
 
 void print_example(const std::string& input, const std::string& output,
@@ -67,7 +69,8 @@ void print_classes(const TrainedModel& trained, const std::vector<Example>& exam
   }
 }
 
-/// The text with the guesses of the model in the places of what is hidden from it.
+/// The text with the guesses of the model in the places of what is hidden from it; one that is no
+/// word is <unk>.
 void print_guesses(const TrainedModel& trained, const std::vector<Example>& examples) {
   const TextCodec& codec = trained.codec;
   const BatchRules rules = batch_rules(trained.config, codec.target_vocabulary().size());
@@ -77,10 +80,11 @@ void print_guesses(const TrainedModel& trained, const std::vector<Example>& exam
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const Batch batch = make_batch(examples, std::array{i}, rules);
     const NetworkInput input = network_input(batch, trained.model->parameters.dtype());
-    const auto guesses = largest_of_rows((*trained.model->network)(input), first_word_id);
+    const auto guesses = largest_of_rows((*trained.model->network)(input));
     std::vector<std::int32_t> filled = examples[i].target;
     for (std::size_t at = 0; at < filled.size(); ++at) {
-      if (batch.labels[at] != no_label) filled[at] = guesses[at];
+      const bool hidden = batch.labels[at] != no_label;
+      if (hidden) filled[at] = guesses[at] < first_word_id ? unk_id : guesses[at];
     }
     print_example(in_words(batch.decoder_input), in_words(filled), in_words(examples[i].target));
   }

@@ -17,7 +17,8 @@ int fill_command(const std::string& run) {
   const auto answer = [&](const std::vector<Example>& examples) {
     std::vector<std::string> lines;
     for (const Example& example : examples) {
-      lines.push_back(trained.codec.decode_target(fill_in(*trained.model, example.target)));
+      lines.push_back(trained.codec.decode_target(
+          fill_in(*trained.model, trained.codec.target_vocabulary(), example.target)));
     }
     return lines;
   };

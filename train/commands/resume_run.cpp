@@ -73,11 +73,12 @@ std::string reason_of_end(const Plan& plan) {
   if (plan.checkpoint.step >= options.steps) {
     const std::string done = format_count(plan.checkpoint.step);
     const std::string steps = format_count(options.steps);
-    return done == steps ? fmt::format("{} of {} steps; give more with train.steps=N", done, steps)
-                         : fmt::format(
-                               "it has done {} steps, and train.steps is {}; give more with "
-                               "train.steps=N",
-                               done, steps);
+    return plan.checkpoint.step == options.steps
+               ? fmt::format("{} of {} steps; give more with train.steps=N", done, steps)
+               : fmt::format(
+                     "it has done {} steps, and train.steps is {}; give more with "
+                     "train.steps=N",
+                     done, steps);
   }
   const std::uint64_t without_best = validations_since_best(plan.checkpoint.snapshot);
   if (options.patience > 0 && without_best >= options.patience) {

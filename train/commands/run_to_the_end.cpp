@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <optional>
 #include <span>
 #include <sstream>
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
+#include "data/class_names.h"
 #include "data/unknown_tokens.h"
 #include "train/config/domains.h"
 #include "train/config/listing.h"
@@ -50,28 +50,26 @@ int stopped(const Trainer& trainer, const std::string& by, const std::string& ru
 
 /// "3 classes: cat, dog, fox", so that a heading that was taken for an example is seen.
 std::string describe_classes(const Corpus& corpus) {
-  constexpr std::size_t most_named = 12;
   const Vocabulary& classes = corpus.target_vocabulary;
-  const std::size_t all = classes.size() - first_word_id;
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < std::min(all, most_named); ++i) {
-    names.push_back(classes.token(first_word_id + static_cast<std::int32_t>(i)));
-  }
-  return fmt::format("{} classes: {}{}", format_count(all), fmt::join(names, ", "),
-                     all > most_named ? ", ..." : "");
+  return fmt::format("{} classes: {}", format_count(classes.size() - first_word_id),
+                     list_of_classes(classes));
 }
 
 /// Tokens that are not in the vocabulary are all the same to a model.
 std::optional<std::string> note_on_unknown_tokens(const Config& config, const Corpus& corpus) {
+  constexpr double alarming = 0.5;  // of the training set
   const Objective objective = objective_of(config.model.kind);
   const double training = share_of_unknown_tokens(corpus.train, objective);
-  const double validation = share_of_unknown_tokens(corpus.validation, objective);
-  const double test = share_of_unknown_tokens(corpus.test, objective);
-  if (training + validation + test == 0.0) return std::nullopt;
-  return fmt::format(
-      "{}unknown tokens: {:.1f} % of the training, {:.1f} % of the validation, "
-      "{:.1f} % of the test set",
-      training > 0.5 ? "warning: " : "", 100 * training, 100 * validation, 100 * test);
+  std::vector<std::string> shares;
+  const auto add = [&](double share, const char* part) {
+    if (share > 0.0) shares.push_back(fmt::format("{} of the {} set", format_share(share), part));
+  };
+  add(training, "training");
+  add(share_of_unknown_tokens(corpus.validation, objective), "validation");
+  add(share_of_unknown_tokens(corpus.test, objective), "test");
+  if (shares.empty()) return std::nullopt;
+  return fmt::format("{}unknown tokens: {}", training > alarming ? "warning: " : "",
+                     fmt::join(shares, ", "));
 }
 
 std::string describe_vocabularies(const Config& config, const Corpus& corpus) {

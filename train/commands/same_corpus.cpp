@@ -13,13 +13,31 @@
 namespace tapestry {
 namespace {
 
-/// Whether examples of a file are held out of training.
-bool is_cut_for_others(const std::string& key, const DataOptions& data) {
-  const bool images = (data.validation_images.empty() && data.validation_size > 0) ||
-                      (data.test_images.empty() && data.test_size > 0);
-  const bool text = data.validation_text.empty() && data.validation_share > 0.0;
-  return (key == "data.train_images" && images) ||
-         (key == "data.train_text" && data.task == TaskKind::text && text);
+/// The parts of the data that are held out of a file to train on.
+struct HeldOut {
+  bool validation = false, test = false;
+
+  friend bool operator==(const HeldOut&, const HeldOut&) = default;
+};
+
+HeldOut held_out_of_training(const DataOptions& data) {
+  if (data.task == TaskKind::images) {
+    return {.validation = data.validation_images.empty() && data.validation_size > 0,
+            .test = data.test_images.empty() && data.test_size > 0};
+  }
+  return {.validation = data.task == TaskKind::text && data.validation_text.empty() &&
+                        data.validation_share > 0.0};
+}
+
+/// Whether a part is held out that was not, or other examples are.
+bool holds_out_others(const DataOptions& before, const DataOptions& now,
+                      const std::vector<FileChange>& changes) {
+  const HeldOut parts = held_out_of_training(now);
+  if (!parts.validation && !parts.test) return false;
+  return parts != held_out_of_training(before) ||
+         std::ranges::any_of(changes, [](const FileChange& change) {
+           return change.key == "data.train_images" || change.key == "data.train_text";
+         });
 }
 
 /// throws  DataError for all changes that the user has not allowed.
@@ -51,17 +69,19 @@ ResumedCorpus load_same_corpus(const Config& config, const Snapshot& snapshot,
       before.files.empty() ? std::vector<FileChange>{} : changes_between(before, resumed.corpus);
   refuse_changes(changes, allowed);
   if (changes.empty()) {
-    throw DataError(fmt::format("{}: the data differ from those the run was started with",
-                                config.train.run_dir),
-                    "put the original files back, or start a new run");
+    const bool same_files = !before.files.empty();
+    throw DataError(fmt::format("{}: the data differ from those the run was started with{}",
+                                config.train.run_dir,
+                                same_files ? ", though the files are the same: this program reads "
+                                             "them, or holds out of them, in another way"
+                                           : ""),
+                    same_files ? "go on with the program that began the run, or start a new run"
+                               : "put the original files back, or start a new run");
   }
-  for (const FileChange& change : changes) {
-    resumed.changes.push_back("changed " + change.what);
-    if (is_cut_for_others(change.key, config.data)) {
-      resumed.changes.push_back(
-          "what is held out of " + change.key +
-          " for validation or testing is new, and the run may have learnt it");
-    }
+  for (const FileChange& change : changes) resumed.changes.push_back("changed " + change.what);
+  if (holds_out_others(config_of(snapshot).data, config.data, changes)) {
+    resumed.changes.emplace_back(
+        "what is held out of training is not what it was, and the run may have learnt some of it");
   }
   return resumed;
 }

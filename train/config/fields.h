@@ -276,8 +276,9 @@ void visit(V field, O& o, ModelKind kind) {
         "looks for NaN and infinity after every operation and stops at the first, which it names; "
         "slow");
   field("initialize_from", o.initialize_from, FilePath(),
-        "run or checkpoint whose parameters of the same name and shape a new run begins with, and "
-        "whose words it keeps; empty: none");
+        "run or checkpoint whose parameters of the same name and shape a new run begins with, but "
+        "for "
+        "the head of other classes, and whose words it keeps; empty: none");
   field("run_dir", o.run_dir, Text(),
         "folder of the run, from the working folder; empty: `runs/` and the name of the config");
   field("dtype", o.dtype, Choice<DType>(), "precision of all numbers");

@@ -128,24 +128,33 @@ TEST_CASE("paths in a config start at its folder, paths in overrides at the work
   CHECK(config.data.test_source.empty());
 }
 
+struct WorkingFolder {
+  ~WorkingFolder() { fs::current_path(before); }
+  const fs::path before = fs::current_path();
+};
+
 TEST_CASE("without a working folder there is nowhere for paths to start") {
   const ScratchFolder folder;
   const std::string path = folder.file("mine.yaml", "train:\n  steps: 10\n");
-  const fs::path before = fs::current_path();
   const fs::path gone = folder.path() / "gone";
   fs::create_directory(gone);
+  const WorkingFolder to_return_to;
   fs::current_path(gone);
   fs::remove(gone);
-  std::string found = "accepted";
-  try {
-    load_config(path);
-  } catch (const ConfigError& error) {
-    found = error.what();
-  }
-  fs::current_path(before);
-  CHECK(found ==
-        "the working folder: cannot be found out: No such file or directory\n"
-        "hint: go to a folder that is there, with cd");
+  const auto message = [](const auto& read) {
+    try {
+      read();
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  const std::string expected =
+      "the working folder: cannot be found out: No such file or directory\n"
+      "hint: go to a folder that is there, with cd";
+  CHECK(message([&] { load_config(path); }) == expected);
+  CHECK(message([] { parse_config("train:\n  steps: 5\n", "c", {"train.steps=10"}); }) == expected);
+  CHECK(message([] { parse_config("train:\n  steps: 5\n", "c"); }) == "accepted");
 }
 
 TEST_CASE("the run directory is named after the config unless it is given") {

@@ -105,7 +105,7 @@ TEST_CASE("classify refuses what is no sentence for it, behind the answers to th
         "(model.max_length)\n"
         "hint: cut the line, or train a model with a larger model.max_length\n");
   check_refusal(work, {"classify", "runs/classes"}, 3,
-                "standard input:1: found the label yes and a tab, expected a sentence alone\n"
+                "standard input:1: found the label \"yes\" and a tab, expected a sentence alone\n"
                 "hint: leave the label out, with: cut -f2-",
                 "yes\ta fine day\n");
   CHECK(work.classes("a\tfine day\n") == work.classes("a fine day\n"));

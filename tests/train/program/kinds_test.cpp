@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <set>
@@ -11,6 +13,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
+#include "train/storage/checkpoint_file.h"
 
 /// What the commands do with models of every kind.
 namespace tapestry {
@@ -185,6 +188,48 @@ TEST_CASE(
                 blanks + "\n");
 }
 
+TEST_CASE("fill keeps to one line, and to as much text as a stretch has") {
+  const KindWorkplace work;
+  work.write("stretches.yaml",
+             "data: {task: text, train_text: text.txt, context: 6}\n"
+             "model: {kind: masked_language_model, d_model: 32, num_heads: 2, "
+             "num_encoder_layers: 1, d_ff: 64, max_length: 9}\n"
+             "train: {steps: 12, batch_size: 4, threads: 1, validate_every: 6, save_every: 6}\n");
+  REQUIRE(work.run({"train", "stretches.yaml"}).code == 0);
+  const Outcome done = work.run({"fill", "runs/stretches"}, "a bad c\n__bad__\na ba_\n");
+  CHECK(done.code == 0);
+  CHECK(done.out.starts_with("a bad c\n"));
+  CHECK(std::ranges::count(done.out, '\n') == 3);
+  CHECK(done.out.find('_') == std::string::npos);
+  check_refusal(work, {"fill", "runs/stretches"}, 3,
+                "standard input:1: found 8 tokens to read, expected at most 7 (data.context)\n"
+                "hint: cut the line, or train a model with a larger data.context",
+                "a bad ca\n");
+}
+
+TEST_CASE("evaluate warns where the program takes other examples out of the files of a run") {
+  const KindWorkplace work;
+  REQUIRE(work.run({"train", "images.yaml"}).code == 0);
+  const std::string checkpoint = "runs/images/checkpoints/step-00000012.h5";
+  const Snapshot original = read_checkpoint(work / checkpoint);
+  Snapshot altered;
+  for (const auto& [path, array] : original) {
+    if (path != "data/fingerprint") altered.put(path, array);
+  }
+  altered.put_scalar("data/fingerprint", std::uint64_t{1});
+  write_checkpoint(work / checkpoint, altered);
+  const Outcome done = work.run({"evaluate", checkpoint});
+  CHECK(done.code == 0);
+  CHECK(contains(done.err,
+                 "warning: the data files are those of the run, but the examples in them "));
+  const Outcome resumed = work.run({"train", "--resume", "images.yaml", "train.steps=20"});
+  CHECK(resumed.code == 3);
+  CHECK(
+      contains(resumed.err, ", though the files are the same: this program reads them, or holds "));
+  CHECK(
+      contains(resumed.err, "\nhint: go on with the program that began the run, or start a new "));
+}
+
 TEST_CASE("evaluate does not cut other images out of those that a model has learnt") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "images.yaml", "train.steps=1"}).code == 0);
@@ -228,9 +273,7 @@ TEST_CASE("train and evaluate say how much of a text the model does not know") {
   CHECK_FALSE(contains(known.out, "unknown"));
   const Outcome done = work.run(
       {"train", "classes.yaml", "train.steps=1", "data.validation_text=valid.txt", "--fresh"});
-  const std::string share =
-      "unknown tokens: 0.0 % of the training, 20.0 % of the validation, 0.0 %";
-  CHECK(contains(done.out, "\n" + share + " of the test set\n"));
+  CHECK(contains(done.out, "\nunknown tokens: 20.0 % of the validation set\n"));
   const Outcome scores = work.run({"evaluate", "runs/classes"});
   CHECK(contains(scores.out, "\n            20.0 % of its tokens are unknown\n"));
 }
@@ -279,9 +322,13 @@ TEST_CASE("training examples may change if they are allowed to, but not the clas
             .code == 0);
 }
 
+const std::string held_out_anew =
+    "\nwarning: what is held out of training is not what it was, and the run may have learnt some "
+    "of "
+    "it\n";
+
 TEST_CASE("where the file that examples are held out of changes, they are others, and it is said") {
   const KindWorkplace work;
-  const std::string said = " for validation or testing is new, and the run may have learnt it\n";
   for (const auto& [run, file, key] : {std::array{"images", "images.csv", "data.train_images"},
                                        std::array{"language", "text.txt", "data.train_text"},
                                        std::array{"classes", "labels.txt", "data.train_text"}}) {
@@ -292,9 +339,25 @@ TEST_CASE("where the file that examples are held out of changes, they are others
     const Outcome done = work.run({"train", "--resume", config, "train.steps=14", "--allow-change",
                                    key, "--allow-change", "data.validation_text"});
     CHECK(done.code == 0);
-    const std::string warning = "\nwarning: what is held out of " + std::string(key) + said;
-    CHECK(contains(done.out, warning) == (std::string(run) != "classes"));
+    CHECK(contains(done.out, held_out_anew) == (std::string(run) != "classes"));
   }
+}
+
+TEST_CASE("where a part has a file no longer or at last, what is held out is said to be new") {
+  const KindWorkplace work;
+  std::filesystem::copy(work / "images.csv", work / "more.csv");
+  const auto resumed = [&](const std::string& begun_with, const std::string& goes_on_with) {
+    REQUIRE(work.run({"train", "images.yaml", "--fresh", "train.steps=1", begun_with}).code == 0);
+    const Outcome done = work.run({"train", "--resume", "runs/images", "train.steps=2",
+                                   goes_on_with, "--allow-change", "data.test_images",
+                                   "--allow-change", "data.validation_images"});
+    CHECK(done.code == 0);
+    return contains(done.out, held_out_anew);
+  };
+  CHECK(resumed("data.test_images=", "data.test_images=more.csv"));
+  CHECK(resumed("data.test_images=more.csv", "data.test_images="));
+  CHECK(resumed("data.validation_images=more.csv", "data.validation_images="));
+  CHECK_FALSE(resumed("data.test_images=more.csv", "train.log_every=3"));
 }
 
 TEST_CASE("a sentence with more tokens than positions is refused before training") {

@@ -39,8 +39,12 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
         "found `one`, expected nothing more" + inspect_help);
   check({"inspect", "runs/tiny", "--", "one"}, "found `one`, expected nothing more" + inspect_help);
   check({"inspect", "--", "runs/tiny", "one"}, "found `one`, expected nothing more" + inspect_help);
+  work.write("in.txt", "a\n");
   check({"translate", "runs/tiny", "in.txt"},
         "found `in.txt`, expected nothing more\nhint: to read a file, write < in.txt");
+  check({"translate", "runs/tiny", "a b"},
+        "found `a b`, expected nothing more\nhint: give it the lines as standard input, such as `< "
+        "FILE`");
   check({"inspect", "runs/tiny", "-x"}, "there is no option -x" + inspect_help);
   check({"inspect", "runs/tiny", "--", "-x"}, "there is no option -x" + inspect_help);
   for (const char* option : {"--json", "-v", "--resume", "--"}) {
