@@ -20,7 +20,7 @@ std::int32_t most_likely_word(std::span<const T> scores, std::int32_t newline) {
   for (auto id = first_word_id; id < static_cast<std::int32_t>(scores.size()); ++id) {
     const T score = scores[static_cast<std::size_t>(id)];
     if (!std::isfinite(score)) {
-      throw NumericError("standard input: the scores of a blank are not finite numbers",
+      throw NumericError("fill: the scores of a blank are not finite numbers",
                          "train the model with a smaller schedule.learning_rate");
     }
     if (id == newline) continue;

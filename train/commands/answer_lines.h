@@ -10,6 +10,9 @@
 
 namespace tapestry {
 
+/// What standard input should be where a line is a sentence.
+inline constexpr const char* sentences_hint = "give it text, one sentence a line, such as `< FILE`";
+
 /// How a command answers the lines of standard input.
 struct LineAnswers {
   const char* hint;  ///< what standard input should be, if it cannot be read

@@ -66,7 +66,7 @@ int classify_command(const std::string& run) {
     return read_sentence(line, place, trained);
   };
   answer_lines({.hint = images ? "give it a table, the pixels of an image a line, such as `< FILE`"
-                               : "give it text, one sentence a line, such as `< FILE`",
+                               : sentences_hint,
                 .read = read,
                 .answer = [&](const auto& examples) { return likely_classes(trained, examples); }});
   return static_cast<int>(ExitCode::done);

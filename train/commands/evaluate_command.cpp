@@ -35,8 +35,9 @@ void print_scores(const TrainedModel& trained, const char* which,
   fmt::print("{:<10}  {} held-out {}: {}\n", which, scores.sentences, words_for_examples(config),
              format_scores(scores));
   const double unknown = share_of_unknown_tokens(examples, objective_of(config.model.kind));
-  if (unknown > 0.0)
+  if (unknown > 0.0) {
     fmt::print("{:<10}  {} of its tokens are unknown\n", "", format_share(unknown));
+  }
 }
 
 void print_example(const std::string& input, const std::string& output,

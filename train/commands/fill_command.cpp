@@ -23,7 +23,7 @@ int fill_command(const std::string& run) {
     return lines;
   };
   answer_lines(
-      {.hint = "give it text, one sentence a line, such as `< FILE`",
+      {.hint = sentences_hint,
        .read = [&](const std::string& line, std::size_t,
                    const std::string& place) { return read_sentence(line, place, trained); },
        .answer = answer});

@@ -30,7 +30,7 @@ int translate_command(const std::string& run) {
   const TrainedModel trained = load_model(open_run(run).snapshot);
   require_kind(trained, {ModelKind::seq2seq}, "translate");
   answer_lines(
-      {.hint = "give it text, one sentence a line, such as `< FILE`",
+      {.hint = sentences_hint,
        .read = [&](const std::string& line, std::size_t,
                    const std::string& place) { return read_sentence(line, place, trained); },
        .answer = [&](const auto& examples) { return translations(trained, examples); }});

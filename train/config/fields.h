@@ -277,8 +277,7 @@ void visit(V field, O& o, ModelKind kind) {
         "slow");
   field("initialize_from", o.initialize_from, FilePath(),
         "run or checkpoint whose parameters of the same name and shape a new run begins with, but "
-        "for "
-        "the head of other classes, and whose words it keeps; empty: none");
+        "for the head of other classes, and whose words it keeps; empty: none");
   field("run_dir", o.run_dir, Text(),
         "folder of the run, from the working folder; empty: `runs/` and the name of the config");
   field("dtype", o.dtype, Choice<DType>(), "precision of all numbers");
