@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "autograd/anomaly.h"
 #include "autograd/profiler.h"
@@ -260,11 +261,22 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
   return fmt::format("{}, expected a finite number{}{}", found, in_words(origin), stored);
 }
 
-/// Back to the last scheduled checkpoint, and on with the data behind the step.
+/// The last scheduled checkpoint; the newest whole one where that one is missing or damaged, as
+/// after a run that never rolled back before and was stopped before its first scheduled save.
+Snapshot Trainer::rollback_target(const std::string& found) const {
+  try {
+    return read_checkpoint(directory_.checkpoint_path(state_.scheduled_save));
+  } catch (const CheckpointError&) {
+    if (auto newest = directory_.read_newest()) return std::move(newest->snapshot);
+  }
+  throw NumericError(found + "; there is no checkpoint to go back to", smaller_steps_hint);
+}
+
+/// Back to a checkpoint, and on with the data behind the step.
 void Trainer::roll_back(const std::string& found) {
   const BatchPosition behind = state_.position;
   const std::uint64_t in_a_row = state_.nan_steps;
-  restore(read_checkpoint(directory_.checkpoint_path(state_.scheduled_save)), parts());
+  restore(rollback_target(found), parts());
   saved_step_ = state_.step;
   state_.position = behind;
   state_.nan_steps = in_a_row;
@@ -322,10 +334,14 @@ void Trainer::save_as_scheduled() {
       count_nan_step(fmt::format("step {}: {}", state_.step, *found));
       return roll_back(fmt::format("{} at step {}", *found, state_.step));
     }
-    state_.nan_steps = 0;
   }
-  state_.scheduled_save = state_.step;
-  save(finished());
+  // As the checkpoint says it of itself; taken back if there is none to go back to.
+  const std::uint64_t scheduled_before = std::exchange(state_.scheduled_save, state_.step);
+  const std::uint64_t nan_steps = state_.nan_steps;
+  if (config_.train.on_nan == OnNan::rollback) state_.nan_steps = 0;
+  if (save(finished())) return;
+  state_.scheduled_save = scheduled_before;
+  state_.nan_steps = nan_steps;
 }
 
 void Trainer::save_on_request() {
@@ -335,14 +351,17 @@ void Trainer::save_on_request() {
 }
 
 /// last  whether the run ends with it
-void Trainer::save(bool last) {
+/// Returns whether the checkpoint was written; where it was not, a warning says so.
+bool Trainer::save(bool last) {
   const ProfileScope scope("saving", Phase::other);
   if (const auto found = find_non_finite_state(model_.parameters, *optimizer_)) {
     refuse_state(*found);
   }
   const Clock::time_point started = Clock::now();
-  if (saves_.attempt([this] { write_files(); }, last)) saved_step_ = state_.step;
+  const bool saved = saves_.attempt([this] { write_files(); }, last);
+  if (saved) saved_step_ = state_.step;
   longest_save_ = std::max(longest_save_, Clock::now() - started);
+  return saved;
 }
 
 /// The metrics come first, so that nothing is left to write once the last checkpoint is there.

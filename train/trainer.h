@@ -100,6 +100,7 @@ class Trainer {
   StepEnd meet_non_finite(const std::string& found, const std::vector<Batch>& batches);
   void count_nan_step(const std::string& finding);
   std::string examine(const std::string& found, const std::vector<Batch>& batches);
+  Snapshot rollback_target(const std::string& found) const;
   void roll_back(const std::string& found);
   [[noreturn]] void refuse_state(const std::string& found) const;
 
@@ -107,7 +108,7 @@ class Trainer {
   bool validate_and_compare();
   void save_as_scheduled();
   void save_on_request();
-  void save(bool last);
+  bool save(bool last);
   void write_files();
 
   Config config_;

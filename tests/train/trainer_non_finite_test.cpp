@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/values.h"
 #include "tests/train/error_text.h"
+#include "tests/train/faulty_file_system.h"
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
@@ -184,6 +186,67 @@ TEST_CASE("runs that skip or roll back end with the same bytes wherever they wer
       CHECK(stopped.checkpoint_bytes(20) == whole.checkpoint_bytes(20));
     }
   }
+}
+
+/// The checkpoint of a poisoned run after its first step, which saved nothing on schedule.
+void stop_after_poisoned_step(TinyRun& run) {
+  Config config = one_sentence_a_step(OnNan::skip);
+  config.train.steps = 1;
+  config.train.save_every = config.train.validate_every = 100;
+  REQUIRE(poisoned_run(run, config) == "nothing was thrown");
+}
+
+TEST_CASE("a run that rolls back reaches its end wherever one of its saves fails") {
+  TinyRun start;
+  stop_after_poisoned_step(start);
+  Config config = one_sentence_a_step(OnNan::rollback);
+  config.train.save_every = 1;
+  const Corpus corpus = load_corpus(config.data, ".");
+  for (std::size_t saved = 2; saved < 19; ++saved) {
+    CAPTURE(saved);
+    test::FaultyFileSystem files;
+    const test::TemporaryFolder folder;
+    RunDirectory directory(folder / "run", files);
+    directory.create();
+    std::filesystem::copy(start.directory().checkpoint_path(1), directory.checkpoint_path(1));
+    Progress progress(nullptr, 1, 20);
+    const auto train_to = [&](std::size_t step) {
+      config.train.steps = step;
+      Trainer trainer(config, corpus, directory, progress);
+      trainer.resume(directory.read_newest()->snapshot);
+      return trainer.run();
+    };
+    train_to(saved);
+    files.fail_times("rename", 1, ENOSPC);
+    CHECK(train_to(20) == Trainer::End::finished);
+    CHECK(directory.steps().back() == 20);
+  }
+}
+
+TEST_CASE("a run without a scheduled checkpoint rolls back to its newest one") {
+  TinyRun run;
+  stop_after_poisoned_step(run);
+  Config config = one_sentence_a_step(OnNan::rollback);
+  config.train.save_every = 4;
+  run.train(config);
+  CHECK(run.snapshot(20).get_scalar<std::uint64_t>("optimizer/steps") >= 19);
+  CHECK(contains(history(run, 20), "step 1: back from the loss is nan at step "));
+}
+
+TEST_CASE("a run that has no checkpoint to go back to ends as one whose loss is not finite") {
+  test::FaultyFileSystem files;
+  const test::TemporaryFolder folder;
+  RunDirectory directory(folder / "run", files);
+  directory.create();
+  Progress progress(nullptr, 0, 20);
+  Config config = one_sentence_a_step(OnNan::rollback);
+  config.train.batch_size = 22;  // each step has the symbol
+  const Corpus corpus = load_corpus(config.data, ".");
+  Trainer trainer(config, corpus, directory, progress);
+  poison(trainer);
+  files.fail_times("rename", 1, ENOSPC);
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  CHECK(text.starts_with("the loss is nan at step 1; there is no checkpoint to go back to\n"));
 }
 
 TEST_CASE("weights that are not finite are not saved") {
