@@ -11,8 +11,10 @@
 #include <limits>
 #include <mutex>
 #include <new>
+#include <stdexcept>
 #include <vector>
 
+#include "autograd/kernels/block_source.h"
 #include "autograd/kernels/memory_region.h"
 
 #if defined(TAPESTRY_ASAN)
@@ -44,17 +46,14 @@ inline constexpr std::size_t most_bytes = std::numeric_limits<std::size_t>::max(
 /// Blocks from this size on are given back to the system when it is asked for.
 inline constexpr std::size_t smallest_released = std::size_t{1} << 16;
 
-/// The head of every block; its bytes follow at the next 64-byte boundary.
+/// The head of every block; its bytes follow at the next 64-byte boundary, unless they come from a
+/// BlockSource.
 struct alignas(alignment) Block {
   std::atomic<std::uint32_t> owners;
   std::uint32_t size_class;
   Block* next_free;
   Region* region;  ///< null if it stands by itself
-
-  std::byte* data() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }
-  static Block* of(void* data) {
-    return reinterpret_cast<Block*>(static_cast<std::byte*>(data) - sizeof(Block));
-  }
+  std::byte* data;
 };
 
 namespace {
@@ -85,24 +84,40 @@ class Pool {
  public:
   Block* take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    Block* const block = take_free_or_new(bytes);
+    Block* const block = source_ != nullptr ? take_from_source(bytes) : take_free_or_new(bytes);
     if (block->region != nullptr) ++block->region->blocks_in_use;
     statistics_.bytes_in_use += class_bytes(block->size_class);
     statistics_.peak_bytes_in_use =
         std::max(statistics_.peak_bytes_in_use, statistics_.bytes_in_use);
     block->owners.store(1, std::memory_order_relaxed);
-    ASAN_UNPOISON_MEMORY_REGION(block->data(), bytes);
+    ASAN_UNPOISON_MEMORY_REGION(block->data, bytes);
     return block;
   }
 
   void give_back(Block* block) noexcept {
-    ASAN_POISON_MEMORY_REGION(block->data(), class_bytes(block->size_class));
     const std::lock_guard lock(mutex_);
-    if (block->region != nullptr) --block->region->blocks_in_use;
     statistics_.bytes_in_use -= class_bytes(block->size_class);
+    if (source_ != nullptr) return give_back_to_source(block);
+    ASAN_POISON_MEMORY_REGION(block->data, class_bytes(block->size_class));
+    if (block->region != nullptr) --block->region->blocks_in_use;
     block->next_free = free_[block->size_class];
     free_[block->size_class] = block;
   }
+
+  Block* block_at(void* data) const noexcept {
+    void* const head =
+        source_ != nullptr ? source_->head_of(data) : static_cast<std::byte*>(data) - sizeof(Block);
+    return static_cast<Block*>(head);
+  }
+
+  void use(const BlockSource& source) {
+    const std::lock_guard lock(mutex_);
+    if (statistics_.system_allocations > 0) {
+      throw std::logic_error("set_block_source: blocks were taken before");
+    }
+    source_ = &source;
+  }
+  bool has_source() const { return source_ != nullptr; }
 
   void release_unused() {
     const std::lock_guard lock(mutex_);
@@ -122,6 +137,25 @@ class Pool {
  private:
   static std::size_t whole_size(std::uint32_t size_class) {
     return sizeof(Block) + class_bytes(size_class);
+  }
+
+  Block* take_from_source(std::size_t bytes) try {
+    void* const data = source_->take(bytes);
+    ++statistics_.system_allocations;
+    const std::uint32_t size_class = class_of(bytes);
+    statistics_.bytes_reserved += whole_size(size_class);
+    return new (source_->head_of(data)) Block{.owners = 0,
+                                              .size_class = size_class,
+                                              .next_free = nullptr,
+                                              .region = nullptr,
+                                              .data = static_cast<std::byte*>(data)};
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(bytes, statistics_.bytes_in_use);
+  }
+
+  void give_back_to_source(Block* block) noexcept {
+    statistics_.bytes_reserved -= whole_size(block->size_class);
+    source_->give_back(block->data);
   }
 
   /// Of its class; where the pool would grow beyond its bounds, a larger one, or a new one after it
@@ -169,9 +203,12 @@ class Pool {
     void* const memory =
         region != nullptr ? region->cut(bytes) : std::aligned_alloc(alignment, bytes);
     if (memory == nullptr) throw std::bad_alloc();
-    auto* const block = new (memory)
-        Block{.owners = 0, .size_class = size_class, .next_free = nullptr, .region = region};
-    ASAN_POISON_MEMORY_REGION(block->data(), class_bytes(size_class));
+    auto* const block = new (memory) Block{.owners = 0,
+                                           .size_class = size_class,
+                                           .next_free = nullptr,
+                                           .region = region,
+                                           .data = static_cast<std::byte*>(memory) + sizeof(Block)};
+    ASAN_POISON_MEMORY_REGION(block->data, class_bytes(size_class));
     ++statistics_.system_allocations;
     statistics_.bytes_reserved += bytes;
     return block;
@@ -213,7 +250,7 @@ class Pool {
         }
         *link = block->next_free;
         statistics_.bytes_reserved -= whole_size(block->size_class);
-        ASAN_UNPOISON_MEMORY_REGION(block->data(), class_bytes(block->size_class));
+        ASAN_UNPOISON_MEMORY_REGION(block->data, class_bytes(block->size_class));
         if (block->region == nullptr) std::free(block);
       }
     }
@@ -225,6 +262,7 @@ class Pool {
   std::array<Block*, 256> free_{};
   std::vector<std::unique_ptr<Region>> regions_;
   MemoryStatistics statistics_;
+  const BlockSource* source_ = nullptr;
 };
 
 /// Never destroyed: handles in static storage may be released after it would have been.
@@ -235,8 +273,11 @@ Pool& pool() {
 
 }  // namespace
 
-void* pool_allocate(std::size_t bytes) { return pool().take(bytes)->data(); }
-void pool_release(void* data) noexcept { pool().give_back(Block::of(data)); }
+void* pool_allocate(std::size_t bytes) { return pool().take(bytes)->data; }
+void pool_release(void* data) noexcept { pool().give_back(pool().block_at(data)); }
+
+void set_block_source(const BlockSource& source) { pool().use(source); }
+bool has_block_source() { return pool().has_source(); }
 
 }  // namespace detail
 
@@ -252,7 +293,7 @@ Memory::~Memory() {
   }
 }
 
-std::byte* Memory::data() const { return block_ == nullptr ? nullptr : block_->data(); }
+std::byte* Memory::data() const { return block_ == nullptr ? nullptr : block_->data; }
 
 bool Memory::unique() const {
   return block_ != nullptr && block_->owners.load(std::memory_order_acquire) == 1;

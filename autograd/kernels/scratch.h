@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "autograd/kernels/block_source.h"
 #include "autograd/kernels/memory.h"
 
 namespace tapestry::kernels {
@@ -14,7 +15,7 @@ class Scratch {
   template <class T>
   T* of(std::size_t n) {
     const std::size_t bytes = n * sizeof(T);
-    if (bytes > bytes_) {
+    if (bytes > bytes_ || (bytes < bytes_ && detail::has_block_source())) {
       memory_ = Memory();  // not {}, which clang 14 forgets to destroy in a template
       memory_ = Memory(bytes);
       bytes_ = bytes;

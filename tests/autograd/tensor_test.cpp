@@ -7,6 +7,7 @@
 #include "autograd/error.h"
 #include "autograd/ops/mul.h"
 #include "autograd/tape.h"
+#include "tests/support/guarded_memory.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;
@@ -27,7 +28,8 @@ TEST_CASE("tensors are made from values, one value, zeros and scalars, in both p
   }
 }
 
-TEST_CASE("the values of a tensor start on a 64-byte boundary") {
+// In a guarded run they end at a boundary, or start at one, as it is wanted.
+TEST_CASE("the values of a tensor start on a 64-byte boundary" * doctest::skip(is_guarded_run())) {
   for (const std::size_t n : {1, 3, 100, 5000}) {
     const Tensor x = Tensor::empty({n}, DType::float32);
     CHECK(reinterpret_cast<std::uintptr_t>(x.values<float>().data()) % 64 == 0);

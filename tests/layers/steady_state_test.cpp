@@ -9,6 +9,7 @@
 #include "autograd/tape.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/allocations.h"
+#include "tests/support/guarded_memory.h"
 #include "tests/support/threads.h"
 
 using namespace tapestry;
@@ -81,6 +82,9 @@ TokenBatch whole_sentences(std::size_t rows, std::size_t length, std::size_t wor
 
 }  // namespace
 
+// In a guarded run blocks do not come from the pool.
+TEST_SUITE_BEGIN("steady state" * doctest::skip(is_guarded_run()));
+
 TEST_CASE("after warm-up a step of a model of any kind takes nothing from the system") {
   for (TransformerOptions options : every_choice()) {
     options.dropout = 0.1;
@@ -111,3 +115,5 @@ TEST_CASE("neither does one of a model large enough for several threads") {
     CHECK(comes_to_take_nothing(training));
   }
 }
+
+TEST_SUITE_END();

@@ -22,6 +22,7 @@ class Mutant:
     new: str
     statements: bool = False
     gradcheck: bool = False  # breaks a gradient of the model: the checker has to find it
+    guard: bool = False  # an access beyond an operand: for the tests with unreadable pages
 
     @property
     def folder(self):

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from mutants import ROOT
 
 SUITES = ["autograd", "layers", "optim", "data", "train"]
+GUARDS = ["back", "front"]  # sides of the unreadable pages, tests/support/guarded_memory.h
+GUARDED_SUITES = ["autograd", "layers", "optim"]
 SECONDS = 300  # after which a program hangs; the slowest takes 50 when two run on two cores
 
 TINY = ["data.num_symbols=4", "data.min_length=2", "data.max_length=6", "data.train_size=4",
@@ -36,7 +38,7 @@ MODELS = [
 @dataclass(frozen=True)
 class TestKill:
     """How a test program noticed."""
-    suite: str
+    suite: str      # and the side of the guard, in a guarded run
     how: str        # "fails", "crashes" or "hangs"
     first: str = ""  # the first test case that failed, or that never ended
     count: int = 1  # of the test cases that failed
@@ -72,6 +74,7 @@ def try_mutant(mutant, programs):
     """The trial of a mutant, or of the sources as they are if it is None."""
     environment = dict(os.environ)
     environment.pop("TAPESTRY_MUTANT", None)
+    environment.pop("TAPESTRY_GUARD", None)
     if mutant is not None:
         environment["TAPESTRY_MUTANT"] = mutant.name
     return Trial(test=first_kill(mutant, programs, environment),
@@ -81,12 +84,26 @@ def try_mutant(mutant, programs):
 def first_kill(mutant, programs, environment):
     """By the tests of the mutant's own folder, or else by those of another."""
     own = mutant.folder if mutant is not None else SUITES[0]
-    for suite in sorted(SUITES, key=lambda suite: suite != own):
+    for suite, guard in runs_of_tests(mutant, own):
         program = programs / "tests" / suite / f"{suite}_tests"
-        code, output = run([program, "--reporters=xml"], program.parent, environment)
+        name = suite
+        if guard is not None:
+            name = f"{suite}, guarded at the {guard},"
+        code, output = run([program, "--reporters=xml"], program.parent,
+                           environment | ({} if guard is None else {"TAPESTRY_GUARD": guard}))
         if code != 0:
-            return test_kill(suite, code, output)
+            return test_kill(name, code, output)
     return None
+
+
+def runs_of_tests(mutant, own):
+    """Pairs of a test program and the side of unreadable pages, or None for plain memory."""
+    plain = [(suite, None) for suite in sorted(SUITES, key=lambda suite: suite != own)]
+    guarded = [(suite, guard) for suite in sorted(GUARDED_SUITES, key=lambda suite: suite != own)
+               for guard in GUARDS]
+    if mutant is None:
+        return plain + guarded
+    return guarded if mutant.guard else plain
 
 
 def test_kill(suite, code, output):

@@ -18,9 +18,10 @@ using namespace tapestry::testing;
 namespace {
 
 /// Where an element goes that is a parameter of its own.
-double alone(OptimizerKind kind, DType dtype, double value, const std::vector<double>& gradients) {
+double alone(const OptimizerOptions& options, DType dtype, double value,
+             const std::vector<double>& gradients) {
   const NamedTensor p = leaf("p", {1, 1}, {value}, dtype);
-  const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
+  const auto optimizer = make_optimizer(options, {&p, 1});
   for (const double g : gradients) {
     set_gradient(p, {g});
     optimizer->step(0.03, 0.7);
@@ -28,16 +29,24 @@ double alone(OptimizerKind kind, DType dtype, double value, const std::vector<do
   return p.tensor.item();
 }
 
+/// Between them they reach every kernel.
+std::vector<OptimizerOptions> every_update() {
+  std::vector<OptimizerOptions> all;
+  for (const OptimizerKind kind : optimizer_kinds) all.push_back(eventful_options(kind));
+  all.push_back({.kind = OptimizerKind::sgd, .momentum = 0.0, .weight_decay = 0.1});
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("an element gets the same bits wherever in its parameter it stands") {
-  for (const OptimizerKind kind : optimizer_kinds) {
+  for (const OptimizerOptions& options : every_update()) {
     for (const DType dtype : dtypes) {
       for (const std::size_t n : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 67}) {
         CAPTURE(n);
         const std::vector<double> start = uneven(n, 1), first = uneven(n, 2), then = uneven(n, 3);
         const NamedTensor p = leaf("p", {1, n}, start, dtype);
-        const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
+        const auto optimizer = make_optimizer(options, {&p, 1});
         for (const std::vector<double>& gradient : {first, then}) {
           set_gradient(p, gradient);
           optimizer->step(0.03, 0.7);
@@ -45,7 +54,7 @@ TEST_CASE("an element gets the same bits wherever in its parameter it stands") {
         const std::vector<double> found = values_of(p.tensor);
         std::size_t different = 0;
         for (std::size_t i = 0; i < n; ++i) {
-          different += found[i] != alone(kind, dtype, start[i], {first[i], then[i]});
+          different += found[i] != alone(options, dtype, start[i], {first[i], then[i]});
         }
         CHECK(different == 0);
       }
@@ -54,14 +63,14 @@ TEST_CASE("an element gets the same bits wherever in its parameter it stands") {
 }
 
 TEST_CASE("a parameter of several pieces is updated to its last element") {
-  for (const OptimizerKind kind : optimizer_kinds) {
+  for (const OptimizerOptions& options : every_update()) {
     for (const DType dtype : dtypes) {
       const std::size_t n = 2 * kernels::elements_per_piece + 1;
       const NamedTensor p = leaf("p", {n, 1}, std::vector<double>(n, 0.5), dtype);
-      const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
+      const auto optimizer = make_optimizer(options, {&p, 1});
       set_gradient(p, std::vector<double>(n, 0.25));
       optimizer->step(0.03, 0.7);
-      CHECK(values_of(p.tensor) == std::vector<double>(n, alone(kind, dtype, 0.5, {0.25})));
+      CHECK(values_of(p.tensor) == std::vector<double>(n, alone(options, dtype, 0.5, {0.25})));
     }
   }
 }
@@ -74,7 +83,7 @@ TEST_CASE("parameters of either element type may stand side by side") {
     for (const NamedTensor& p : parameters) set_gradient(p, {0.3});
     optimizer->step(0.03, 0.7);
     for (const NamedTensor& p : parameters) {
-      CHECK(p.tensor.item() == alone(kind, p.tensor.dtype(), 0.5, {0.3}));
+      CHECK(p.tensor.item() == alone(eventful_options(kind), p.tensor.dtype(), 0.5, {0.3}));
     }
     for (const NamedTensor& s : optimizer->state()) {
       CHECK(s.tensor.dtype() == (s.name.ends_with("/narrow") ? DType::float32 : DType::float64));
@@ -144,7 +153,7 @@ TEST_CASE("parameters may move to other memory after the optimiser was made") {
     Tensor(p.tensor).move_into(values, 64, gradients, 64);
     set_gradient(p, {0.3});
     optimizer->step(0.03, 0.7);
-    CHECK(p.tensor.item() == alone(kind, DType::float64, 0.5, {0.3}));
+    CHECK(p.tensor.item() == alone(eventful_options(kind), DType::float64, 0.5, {0.3}));
   }
 }
 

@@ -5,12 +5,15 @@
 #include "optim/make_optimizer.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/allocations.h"
+#include "tests/support/guarded_memory.h"
 #include "tests/support/threads.h"
 
 using namespace tapestry;
 using namespace tapestry::testing;
 
-TEST_CASE("after warm-up a clipped step takes nothing from the system") {
+// In a guarded run blocks do not come from the pool.
+TEST_CASE("after warm-up a clipped step takes nothing from the system" *
+          doctest::skip(is_guarded_run())) {
   for (const std::size_t threads : {1, 2}) {
     const Threads count(threads);
     for (const OptimizerKind kind : optimizer_kinds) {

@@ -4,24 +4,40 @@
 #include <cstdlib>
 #include <new>
 
+#include "tests/support/guarded_memory.h"
+
 namespace {
+
+using namespace tapestry::testing;
 
 std::atomic<std::uint64_t> calls = 0;
 
 void* counted(std::size_t bytes) noexcept {
   calls.fetch_add(1, std::memory_order_relaxed);
+  if (is_guarded_run()) {
+    if (void* const memory = take_guarded(bytes, guard())) return memory;
+  }
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
 
 void* counted(std::size_t bytes, std::align_val_t alignment) noexcept {
   calls.fetch_add(1, std::memory_order_relaxed);
   const auto unit = static_cast<std::size_t>(alignment);
-  return std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+  const std::size_t rounded = (bytes + unit - 1) / unit * unit;
+  if (is_guarded_run()) {
+    if (void* const memory = take_guarded(rounded, guard())) return memory;
+  }
+  return std::aligned_alloc(unit, rounded);
 }
 
 void* or_throw(void* memory) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
+}
+
+void release(void* memory) noexcept {
+  if (is_guarded(memory)) return give_back_guarded(memory);
+  std::free(memory);
 }
 
 }  // namespace
@@ -40,21 +56,21 @@ void* operator new(std::size_t n, std::align_val_t a, const std::nothrow_t&) noe
 void* operator new[](std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
   return counted(n, a);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { release(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { release(memory); }
 void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
-  std::free(memory);
+  release(memory);
 }
 
 namespace tapestry::testing {

@@ -1,0 +1,123 @@
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "autograd/kernels/memory.h"
+#include "tests/autograd/edges/every_operation.h"
+#include "tests/support/guarded_memory.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+constexpr Guard sides[] = {Guard::back, Guard::front};
+
+/// True if reading the byte, in a child process, is a segmentation fault.
+bool faults(const std::byte* address) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::signal(SIGSEGV, SIG_DFL);
+    const volatile std::byte* const read = address;
+    static_cast<void>(*read);
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+}
+
+/// The byte next to the block on this side.
+const std::byte* neighbour(const std::byte* data, std::size_t bytes, Guard side) {
+  return side == Guard::back ? data + bytes : data - 1;
+}
+
+struct Size {
+  std::size_t rows, n;
+};
+
+/// Around one and more vectors, tiles, groups of dropout, strips of columns and blocks of rows of
+/// either precision; alignment_test.cpp goes through all n up to two vectors.
+const std::vector<Size> sizes = {{1, 48},  {2, 63},  {13, 64}, {12, 65},  {16, 31},
+                                 {17, 33}, {36, 32}, {37, 40}, {5, 128},  {4, 129},
+                                 {1, 256}, {3, 257}, {49, 16}, {65, 100}, {33, 1}};
+
+}  // namespace
+
+TEST_CASE("guarded memory borders directly on an unreadable page and is readable throughout") {
+  for (const Guard side : sides) {
+    for (const std::size_t bytes : {1, 4, 60, 4092, 4096, 4100, 100'000}) {
+      CAPTURE(bytes);
+      auto* const data = static_cast<std::byte*>(take_guarded(bytes, side));
+      REQUIRE(data != nullptr);
+      CHECK(is_guarded(data));
+      for (std::size_t i = 0; i < bytes; ++i) REQUIRE(data[i] == std::byte{0xff});
+      std::memset(data, 0, bytes);
+      CHECK(faults(neighbour(data, bytes, side)));
+      give_back_guarded(data);
+    }
+  }
+}
+
+TEST_CASE("guarded memory of no bytes is readable on neither side") {
+  for (const Guard side : sides) {
+    auto* const data = static_cast<std::byte*>(take_guarded(0, side));
+    CHECK(faults(data));
+    CHECK(faults(data - 1));
+    give_back_guarded(data);
+  }
+}
+
+TEST_CASE("guarded memory that was given back serves again, filled anew") {
+  for (const Guard side : sides) {
+    auto* const first = static_cast<std::byte*>(take_guarded(3000, side));
+    std::memset(first, 0, 3000);
+    give_back_guarded(first);
+    auto* const second = static_cast<std::byte*>(take_guarded(3000, side));
+    CHECK(second == first);
+    CHECK(second[1500] == std::byte{0xff});
+    give_back_guarded(second);
+  }
+}
+
+TEST_CASE("in a guarded run tensors, blocks and arrays border on an unreadable page" *
+          doctest::skip(!is_guarded_run())) {
+  for (const std::size_t n : {1, 5, 64, 1500}) {
+    CAPTURE(n);
+    const kernels::Memory memory(n);
+    CHECK(faults(neighbour(memory.data(), n, guard())));
+    const Tensor x = Tensor::full({n}, 1.0, DType::float32);
+    const std::byte* const values = std::as_bytes(x.values<float>()).data();
+    CHECK(faults(neighbour(values, n * sizeof(float), guard())));
+    const std::vector<float> array(n);
+    CHECK(faults(neighbour(std::as_bytes(std::span(array)).data(), n * sizeof(float), guard())));
+  }
+}
+
+TEST_CASE("every operation gives numbers on operands around the sizes of its blocks") {
+  for (const Size& size : sizes) {
+    for (const OperationCase& operation : every_operation(size.rows, size.n)) {
+      for (const DType dtype : dtypes) {
+        CAPTURE(operation.name);
+        CAPTURE(size.rows);
+        CAPTURE(size.n);
+        CAPTURE(name(dtype));
+        const Results results = results_of(operation, operands_of(operation, dtype));
+        CHECK(std::ranges::none_of(results.y, [](double y) { return std::isnan(y); }));
+        for (const auto& gradient : results.gradients) {
+          CHECK(std::ranges::none_of(gradient, [](double g) { return std::isnan(g); }));
+        }
+      }
+    }
+  }
+}
