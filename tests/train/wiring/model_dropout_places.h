@@ -1,0 +1,164 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "layers/transformer.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+#include "tests/train/wiring/model_kinds.h"
+#include "train/model.h"
+
+/// Models in which one place alone contributes, so that what is dropped there can be counted from
+/// outside: all weights and biases are 0 but those of the place, which make it give ones. RMS norms
+/// keep zeros.
+namespace tapestry::testing {
+
+/// A sublayer of a layer.
+struct Place {
+  std::string stack;     ///< `encoder` or `decoder`
+  std::size_t layer;     ///< from 0
+  std::string sublayer;  ///< self_attn, cross_attn or ff
+
+  std::string path() const { return stack + ".layers." + std::to_string(layer) + "." + sublayer; }
+};
+
+inline std::vector<Place> places_of(const TransformerOptions& options) {
+  std::vector<Place> places;
+  const auto add = [&](const std::string& stack, std::size_t layers, bool cross) {
+    for (std::size_t i = 0; i < layers; ++i) {
+      places.push_back({stack, i, "self_attn"});
+      if (cross) places.push_back({stack, i, "cross_attn"});
+      places.push_back({stack, i, "ff"});
+    }
+  };
+  const bool seq2seq = options.kind == ModelKind::seq2seq;
+  if (options.kind != ModelKind::language_model) add("encoder", options.num_encoder_layers, false);
+  if (seq2seq || options.kind == ModelKind::language_model) {
+    add("decoder", options.num_decoder_layers, seq2seq);
+  }
+  return places;
+}
+
+/// One token a row, or an image of one pixel.
+class SilentModel {
+ public:
+  static constexpr std::size_t width = 8;
+
+  /// Adapts the options: heads of one feature each, as many features inside the feed-forward block
+  /// as outside, RMS norms before the sublayers.
+  SilentModel(TransformerOptions options, std::size_t rows, std::uint64_t seed)
+      : options_(adapted(options)),
+        model_(options_,
+               {.source = 3, .target = 3, .image = {.height = 1, .width = 1, .channels = 1}},
+               DType::float64, 1),
+        rows_(rows),
+        random_(RandomStream(seed)) {}
+
+  /// Zeroes all that was set.
+  void silence() {
+    for (const NamedTensor& p : model_.parameters) {
+      if (p.name.ends_with("norm.weight")) continue;
+      set_values(p.tensor, std::vector<double>(p.tensor.size(), 0.0));
+    }
+  }
+
+  void fill(const std::string& name, double value) {
+    const Tensor tensor = parameter(model_.parameters, name);
+    set_values(tensor, std::vector<double>(tensor.size(), value));
+  }
+
+  void make_identity(const std::string& name) {
+    const Tensor tensor = parameter(model_.parameters, name);
+    std::vector<double> values(tensor.size(), 0.0);
+    for (std::size_t i = 0; i < width; ++i) values[i * width + i] = 1.0;
+    set_values(tensor, values);
+  }
+
+  /// The output of a sublayer is 1 whatever it reads: only its residual block drops something.
+  void speak_behind(const Place& place) {
+    silence();
+    fill(place.path() + (place.sublayer == "ff" ? ".linear2.bias" : ".out_proj.bias"), 1.0);
+  }
+
+  /// It goes through the weights of attention, or through the activation, each feature by itself.
+  void speak_inside(const Place& place) {
+    silence();
+    const bool ff = place.sublayer == "ff";
+    fill(place.path() + (ff ? ".linear1.bias" : ".v_proj.bias"), 1.0);
+    make_identity(place.path() + (ff ? ".linear2.weight" : ".out_proj.weight"));
+  }
+
+  /// All token vectors are ones before their dropout.
+  void speak_at_embeddings() {
+    for (const NamedTensor& p : model_.parameters) {
+      const bool embedding = p.name.ends_with("embedding.weight");
+      if (embedding) set_values(p.tensor, std::vector<double>(p.tensor.size(), 1 / std::sqrt(8.0)));
+    }
+    if (options_.kind != ModelKind::vision_transformer) return;
+    fill("patches.projection.bias", 1.0);
+    fill("patches.class_token", 1.0);
+  }
+
+  std::vector<std::vector<double>> token_vectors() const {
+    const TokenVectors vectors = model_.network->embed(input(), random_);
+    std::vector<std::vector<double>> sides;
+    if (vectors.source) sides.push_back(values_of(vectors.source));
+    if (vectors.target) sides.push_back(values_of(vectors.target));
+    return sides;
+  }
+
+  /// What the stack of a place gives for the first token of each row: rows * width values.
+  std::vector<double> output(const Place& place) const {
+    const NetworkInput batch = input();
+    if (options_.kind == ModelKind::seq2seq && place.stack == "encoder") {
+      return values_of(model_.as<Transformer>().encode(batch.source, random_));
+    }
+    const Network& network = *model_.network;
+    return values_of(network.features(network.embed(batch, random_), batch, random_));
+  }
+
+  /// How many keys the first token attends to.
+  std::size_t keys() const { return options_.kind == ModelKind::vision_transformer ? 2 : 1; }
+
+ private:
+  static TransformerOptions adapted(TransformerOptions options) {
+    options.d_model = options.num_heads = options.d_ff = width;
+    options.norm = NormPlacement::pre;
+    options.normalization = Normalization::rms_norm;
+    options.positions = PositionKind::none;
+    options.patch_size = 1;
+    return options;
+  }
+
+  NetworkInput input() const {
+    const TokenBatch tokens{.ids = Ids(std::array<std::size_t, 2>{rows_, 1}, 2),
+                            .lengths = std::vector<std::int32_t>(rows_, 1)};
+    return {
+        .source = tokens, .target = tokens, .images = Tensor::zeros({rows_, 1}, DType::float64)};
+  }
+
+  TransformerOptions options_;
+  Model model_;
+  std::size_t rows_;
+  RandomStream random_;
+};
+
+inline double share_of_zeros(const std::vector<double>& values) {
+  return static_cast<double>(std::ranges::count(values, 0.0)) / static_cast<double>(values.size());
+}
+
+/// Checks a share among n independent draws, to four and a half deviations.
+inline void check_share(double found, double expected, std::size_t n) {
+  const double deviation = std::sqrt(expected * (1 - expected) / static_cast<double>(n));
+  CHECK(std::abs(found - expected) <= 4.5 * deviation);
+}
+
+}  // namespace tapestry::testing

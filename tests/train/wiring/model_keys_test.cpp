@@ -1,0 +1,264 @@
+#include "tests/train/wiring/model_keys.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "autograd/error.h"
+#include "tests/support/contains.h"
+#include "tests/train/wiring/model_kinds.h"
+#include "tests/train/wiring/model_parameters.h"
+#include "tests/train/wiring/model_results.h"
+#include "train/config/error.h"
+#include "train/config/fields.h"
+#include "train/config/listing.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+std::vector<std::string> overrides_of(const KeyRow& row, bool with_value) {
+  std::vector<std::string> overrides;
+  for (const std::string& other : row.context) overrides.push_back("model." + other);
+  if (with_value) overrides.push_back("model." + row.key + "=" + row.value);
+  return overrides;
+}
+
+TransformerOptions before(const KeyRow& row, const KindCase& kind) {
+  TransformerOptions options = base_options(kind);
+  row.set_context(options);
+  return options;
+}
+
+TransformerOptions after(const KeyRow& row, const KindCase& kind) {
+  TransformerOptions options = before(row, kind);
+  row.set(options);
+  return options;
+}
+
+/// Calls f(row, kind) for every row and every kind that uses its key, or for every one that does
+/// not.
+template <class F>
+void for_each_row(bool used, const F& f) {
+  for (const KindCase& kind : kind_cases) {
+    for (const KeyRow& row : key_rows) {
+      if (uses(row.users, kind.kind) != used) continue;
+      CAPTURE(kind.name);
+      CAPTURE(row.key);
+      CAPTURE(row.value);
+      f(row, kind);
+    }
+  }
+}
+
+using NamedValues = std::map<std::string, std::vector<double>>;
+
+NamedValues values_of_all(const Model& model) {
+  NamedValues values;
+  for (const NamedTensor& p : model.parameters) values[p.name] = values_of(p.tensor);
+  return values;
+}
+
+/// "name (shape)" in alphabetical order.
+std::set<std::string> lines(const std::vector<ExpectedTensor>& tensors) {
+  std::set<std::string> result;
+  for (const auto& t : tensors) result.insert(t.name + " " + to_string(t.shape));
+  return result;
+}
+
+std::set<std::string> lines(const std::vector<NamedTensor>& tensors) {
+  std::set<std::string> result;
+  for (const auto& t : tensors) result.insert(t.name + " " + to_string(t.tensor.shape()));
+  return result;
+}
+
+void check_tensors(const TransformerOptions& options) {
+  const NetworkSizes sizes = sizes_of(options);
+  const Model model = model_of(options);
+  const ExpectedTensors expected = expected_tensors(options, sizes);
+  CHECK(lines(model.parameters.list()) == lines(expected.parameters));
+  CHECK(lines(model.parameters.buffers()) == lines(expected.buffers));
+  CHECK(model.parameters.list().size() == expected.parameters.size());
+  CHECK(count_values(options, sizes).parameters == model.parameters.num_values());
+}
+
+}  // namespace
+
+TEST_CASE("every key of the section model has a row for each kind that uses it, and each choice") {
+  for (const KindCase& kind : kind_cases) {
+    CAPTURE(kind.name);
+    const Config config = parsed(kind);
+    for_each_field(config, [&]<class D>(const Field& field, const auto& value, const D& domain) {
+      if (field.section != "model" || field.key == "kind") return;
+      CAPTURE(field.key);
+      std::set<std::string> values{domain.print(value)};
+      for (const KeyRow& row : key_rows) {
+        if (row.key != field.key) continue;
+        CHECK(uses(row.users, kind.kind) == field.use.in_use());
+        values.insert(row.value);
+      }
+      CHECK(values.size() > 1);
+      if constexpr (requires { D::names(); }) CHECK(values.size() == D::names().size());
+    });
+  }
+  std::set<std::string> keys;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.section == "model") keys.insert(key.key);
+  }
+  for (const KeyRow& row : key_rows) CHECK_MESSAGE(keys.contains(row.key), row.key);
+}
+
+TEST_CASE("a key of the section model sets its own option and no other") {
+  for (const KindCase& kind : kind_cases) {
+    Config expected = parsed(kind);
+    expected.model = base_options(kind);
+    CHECK(dump_config(parsed(kind)) == dump_config(expected));
+  }
+  for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
+    Config expected = parsed(kind);
+    expected.model = after(row, kind);
+    CHECK(dump_config(parsed(kind, overrides_of(row, true))) == dump_config(expected));
+    expected.model = before(row, kind);
+    CHECK(dump_config(parsed(kind, overrides_of(row, false))) == dump_config(expected));
+  });
+}
+
+TEST_CASE("a kind of model refuses another value of a key that it does not use") {
+  for_each_row(false, [](const KeyRow& row, const KindCase& kind) {
+    std::string message;
+    try {
+      parsed(kind, overrides_of(row, true));
+    } catch (const ConfigError& error) {
+      message = error.what();
+    }
+    CHECK(test::contains(message, "`" + row.key + "` is used with `model.kind: "));
+    CHECK(test::contains(message, ", found `" + kind.name + "`"));
+  });
+}
+
+TEST_CASE("a model depends on no option that its kind does not use") {
+  for_each_row(false, [](const KeyRow& row, const KindCase& kind) {
+    const TransformerOptions options = after(row, kind);
+    Model found = perturbed_model(options);
+    Model expected = perturbed_model(before(row, kind));
+    CHECK(listing(found.parameters) == listing(expected.parameters));
+    CHECK(values_of_all(found) == values_of_all(expected));
+    for (const RandomStream& random : {RandomStream(), RandomStream(3)}) {
+      CHECK(results_of(found, kind.kind, random) == results_of(expected, kind.kind, random));
+    }
+  });
+}
+
+TEST_CASE("a model of each kind has the tensors that its options stand for") {
+  for (const KindCase& kind : kind_cases) {
+    CAPTURE(kind.name);
+    check_tensors(base_options(kind));
+  }
+  for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
+    check_tensors(before(row, kind));
+    check_tensors(after(row, kind));
+    const bool same = lines(model_of(before(row, kind)).parameters.list()) ==
+                      lines(model_of(after(row, kind)).parameters.list());
+    CHECK(same == (row.effect != Effect::tensors));
+  });
+}
+
+TEST_CASE("tensors that a key does not concern start with the same bits") {
+  for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
+    const auto expected = [](const TransformerOptions& options) {
+      std::map<std::string, ExpectedTensor> tensors;
+      const ExpectedTensors all = expected_tensors(options, sizes_of(options));
+      for (const ExpectedTensor& tensor : all.parameters) tensors[tensor.name] = tensor;
+      return tensors;
+    };
+    const auto old_tensors = expected(before(row, kind)), new_tensors = expected(after(row, kind));
+    const NamedValues old_values = values_of_all(model_of(before(row, kind)));
+    const NamedValues new_values = values_of_all(model_of(after(row, kind)));
+    for (const auto& tensor : new_tensors) {
+      const std::string& name = tensor.first;
+      const auto found = old_tensors.find(name);
+      if (found == old_tensors.end()) continue;
+      CAPTURE(name);
+      CHECK((new_values.at(name) == old_values.at(name)) == (tensor.second == found->second));
+    }
+  });
+}
+
+TEST_CASE("a key of the section model changes what it stands for, and no other bit") {
+  for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
+    if (row.effect == Effect::tensors) return;
+    Model old_model = perturbed_model(before(row, kind));
+    Model new_model = perturbed_model(after(row, kind));
+    const auto differ = [&](const RandomStream& random) {
+      const Results old_results = results_of(old_model, kind.kind, random);
+      const Results new_results = results_of(new_model, kind.kind, random);
+      const bool logits = new_results.logits != old_results.logits;
+      CHECK((new_results.gradients != old_results.gradients) == logits);
+      CHECK((new_results.loss != old_results.loss) == logits);
+      return logits;
+    };
+    CHECK(differ({}) == (row.effect == Effect::computation));
+    CHECK(differ(RandomStream(3)) == (row.effect != Effect::limit));
+  });
+}
+
+TEST_CASE("every value of a key computes what the documentation says, in models of every kind") {
+  for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
+    TransformerOptions options = after(row, kind);
+    if (row.effect == Effect::training) {  // inference alone can be told
+      Model model = perturbed_model(options);
+      Reference reference(model.parameters, options, false);
+      check_close(results_of(model, kind.kind, {}), results_of(reference, model, kind.kind));
+    } else {
+      check_against_reference(options);
+    }
+  });
+}
+
+TEST_CASE("a model reads max_length tokens on either side and no more") {
+  const auto batch = [](std::size_t length) {
+    return TokenBatch{.ids = Ids(std::array<std::size_t, 2>{1, length}, 5),
+                      .lengths = {static_cast<std::int32_t>(length)}};
+  };
+  for (const KindCase& kind : kind_cases) {
+    CAPTURE(kind.name);
+    for (const char* positions : {"sinusoidal", "learned", "none", "rotary", "alibi"}) {
+      CAPTURE(positions);
+      TransformerOptions options =
+          parsed(kind, {std::string("model.positions=") + positions}).model;
+      const bool sees = kind.kind == ModelKind::vision_transformer;
+      const Tensor images = wiring_input().images;
+      const std::size_t longest = 9;
+      options.max_length = longest;
+      const Model model = model_of(options);
+      CHECK_NOTHROW((*model.network)({batch(longest), batch(longest), images}));
+      if (sees) {  // eight patches and the class token
+        options.max_length = longest - 1;
+        CHECK_THROWS_AS((*model_of(options).network)({.images = images}), ShapeError);
+        continue;
+      }
+      const bool reads = kind.kind == ModelKind::seq2seq || kind.kind == ModelKind::classifier;
+      if (reads) {
+        CHECK_THROWS_AS((*model.network)({batch(longest + 1), batch(longest), images}), ShapeError);
+      }
+      if (kind.kind != ModelKind::classifier) {
+        CHECK_THROWS_AS((*model.network)({batch(longest), batch(longest + 1), images}), ShapeError);
+      }
+    }
+  }
+}
+
+TEST_CASE("the key model.kind makes a model of that kind") {
+  std::set<std::set<std::string>> different;
+  for (const KindCase& kind : kind_cases) {
+    const Config config = parsed(kind);
+    CHECK(config.model.kind == kind.kind);
+    different.insert(lines(model_of(config.model).parameters.list()));
+  }
+  CHECK(different.size() == kind_cases.size());
+}

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "layers/make_network.h"
+#include "layers/network.h"
+#include "layers/transformer_options.h"
+#include "tests/support/gradients.h"
+#include "train/config/config.h"
+
+/// The models of every kind that the tests of the keys of the section `model` change and compare.
+namespace tapestry::testing {
+
+struct KindCase {
+  ModelKind kind;
+  std::string name;
+  bool encodes;  ///< has num_encoder_layers
+  bool decodes;  ///< has num_decoder_layers
+  std::string data;
+};
+
+inline const std::array<KindCase, 5> kind_cases = {{
+    {ModelKind::seq2seq, "seq2seq", true, true, "task: copy, max_length: 5"},
+    {ModelKind::language_model, "language_model", false, true,
+     "task: text, train_text: a.txt, context: 5"},
+    {ModelKind::masked_language_model, "masked_language_model", true, false,
+     "task: text, train_text: a.txt, context: 5"},
+    {ModelKind::classifier, "classifier", true, false, "task: toy_agreement"},
+    {ModelKind::vision_transformer, "vision_transformer", true, false,
+     "task: images, train_images: a.csv, image_height: 4, image_width: 8, image_channels: 2"},
+}};
+
+inline bool tells_classes(ModelKind kind) {
+  return kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
+}
+
+/// Tiny sizes, no two of them alike as far as possible, and nothing that is random.
+inline TransformerOptions base_options(const KindCase& kind) {
+  TransformerOptions options;
+  options.kind = kind.kind;
+  options.d_model = 8;
+  options.num_heads = 2;
+  if (kind.encodes) options.num_encoder_layers = 2;
+  if (kind.decodes) options.num_decoder_layers = 3;
+  options.d_ff = 12;
+  options.dropout = 0.0;
+  options.max_length = 9;
+  return options;
+}
+
+/// A config of base_options().
+inline std::string base_config(const KindCase& kind) {
+  return "data: {" + kind.data + "}\nmodel: {kind: " + kind.name +
+         ", d_model: 8, num_heads: 2, d_ff: 12, dropout: 0, max_length: 9" +
+         (kind.encodes ? ", num_encoder_layers: 2" : "") +
+         (kind.decodes ? ", num_decoder_layers: 3" : "") + "}\n";
+}
+
+inline Config parsed(const KindCase& kind, const std::vector<std::string>& overrides = {}) {
+  return parse_config(base_config(kind), "config", overrides);
+}
+
+/// Vocabularies of different sizes unless they share an embedding, or three classes.
+inline NetworkSizes sizes_of(const TransformerOptions& options) {
+  const bool shared =
+      options.kind == ModelKind::seq2seq && options.tie_embeddings == TiedEmbeddings::all;
+  return {.source = shared ? 11u : 13u,
+          .target = tells_classes(options.kind) ? 3u : 11u,
+          .image = {.height = 4, .width = 8, .channels = 2}};
+}
+
+/// Three rows for a network of any kind, with other lengths on either side, and images. Behind its
+/// tokens a row is filled with padding; one padding token stands among the tokens of each side.
+inline NetworkInput wiring_input() {
+  return {
+      .source = {.ids = {{5, 6, 7, 8, 2}, {9, 0, 4, 0, 0}, {3, 10, 0, 0, 0}}, .lengths = {5, 3, 2}},
+      .target = {.ids = {{1, 8, 7, 0}, {1, 4, 9, 6}, {1, 5, 0, 0}}, .lengths = {4, 4, 2}},
+      .images = random_leaf({3, 4 * 8 * 2}, 5).copied(DType::float64)};
+}
+
+inline constexpr std::int32_t ignored_label = 0;
+
+/// What a model is to predict of wiring_input(); padding has no label.
+inline Ids wiring_labels(ModelKind kind) {
+  if (tells_classes(kind)) return {{2}, {1}, {1}};
+  return {{8, 7, 3, 2}, {4, 9, 6, 2}, {5, 2, 0, 0}};
+}
+
+}  // namespace tapestry::testing
