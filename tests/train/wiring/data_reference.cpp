@@ -1,0 +1,208 @@
+#include "tests/train/wiring/data_reference.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
+
+namespace tapestry::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words lines_of(const std::string& file) {
+  std::istringstream text(read_text(file));
+  Words lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  REQUIRE_MESSAGE(!lines.empty(), file);
+  return lines;
+}
+
+std::string lowered(std::string text, bool lowercase) {
+  for (char& c : text) c = lowercase ? static_cast<char>(std::tolower(c)) : c;
+  return text;
+}
+
+Words words_of(const std::string& line, bool lowercase) {
+  std::istringstream stream(lowered(line, lowercase));
+  Words words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+Words characters_of(const std::string& line, bool lowercase) {
+  Words characters;
+  for (const char c : lowered(line, lowercase)) {
+    characters.push_back(c == ' ' ? "<space>" : std::string(1, c));
+  }
+  return characters;
+}
+
+/// The frequent words, most frequent first and then by their bytes.
+Vocabulary vocabulary_of(const std::vector<Words>& sentences, const DataOptions& options) {
+  std::map<std::string, std::size_t> counts;
+  for (const Words& sentence : sentences) {
+    for (const std::string& word : sentence) ++counts[word];
+  }
+  std::vector<std::pair<std::size_t, std::string>> ranks;
+  for (const auto& [word, count] : counts) {
+    if (count >= options.min_frequency) ranks.emplace_back(~count, word);
+  }
+  std::ranges::sort(ranks);
+  Words words;
+  for (const auto& [rank, word] : ranks) {
+    if (options.max_vocabulary == 0 || words.size() < options.max_vocabulary) words.push_back(word);
+  }
+  return Vocabulary(words);
+}
+
+std::vector<std::int32_t> ids_of(const Words& words, const Vocabulary& vocabulary) {
+  std::vector<std::int32_t> ids;
+  for (const std::string& word : words) ids.push_back(vocabulary.id(word));
+  return ids;
+}
+
+struct Sides {
+  std::vector<Words> source, target;
+};
+
+Sides pairs_of(const std::string& source, const std::string& target, bool lowercase,
+               std::size_t max_tokens) {
+  const Words sources = lines_of(source), targets = lines_of(target);
+  REQUIRE(sources.size() == targets.size());
+  Sides pairs;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const Words a = words_of(sources[i], lowercase), b = words_of(targets[i], lowercase);
+    if (max_tokens != 0 && std::max(a.size(), b.size()) > max_tokens) continue;
+    pairs.source.push_back(a);
+    pairs.target.push_back(b);
+  }
+  return pairs;
+}
+
+Corpus pairs_plainly(const DataOptions& o) {
+  const Sides train = pairs_of(o.train_source, o.train_target, o.lowercase, o.max_tokens);
+  Corpus corpus;
+  std::vector<Words> both = train.source;
+  both.insert(both.end(), train.target.begin(), train.target.end());
+  corpus.source_vocabulary = vocabulary_of(o.shared_vocabulary ? both : train.source, o);
+  corpus.target_vocabulary = vocabulary_of(o.shared_vocabulary ? both : train.target, o);
+  const auto encode = [&](const Sides& pairs) {
+    std::vector<Example> examples;
+    for (std::size_t i = 0; i < pairs.source.size(); ++i) {
+      examples.push_back({.source = ids_of(pairs.source[i], corpus.source_vocabulary),
+                          .target = ids_of(pairs.target[i], corpus.target_vocabulary)});
+    }
+    return examples;
+  };
+  corpus.train = encode(train);
+  corpus.validation = encode(pairs_of(o.validation_source, o.validation_target, o.lowercase, 0));
+  if (!o.test_source.empty()) {
+    corpus.test = encode(pairs_of(o.test_source, o.test_target, o.lowercase, 0));
+  }
+  return corpus;
+}
+
+Corpus text_plainly(const DataOptions& o) {
+  Words train = lines_of(o.train_text), validation;
+  if (!o.validation_text.empty()) {
+    validation = lines_of(o.validation_text);
+  } else {
+    // The lines behind the first `1 - validation_share` of the bytes.
+    double bytes = 0.0, before = 0.0;
+    for (const std::string& line : train) bytes += static_cast<double>(line.size() + 1);
+    std::size_t kept = 0;
+    while (kept < train.size() && before < std::round((1.0 - o.validation_share) * bytes)) {
+      before += static_cast<double>(train[kept++].size() + 1);
+    }
+    validation.assign(train.begin() + static_cast<std::ptrdiff_t>(kept), train.end());
+    train.resize(kept);
+  }
+  const auto tokens_of = [&](const Words& lines) {
+    Words tokens;
+    for (const std::string& line : lines) {
+      const Words of_line =
+          o.unit == TextUnit::word ? words_of(line, o.lowercase) : characters_of(line, o.lowercase);
+      tokens.insert(tokens.end(), of_line.begin(), of_line.end());
+      tokens.emplace_back("<newline>");
+    }
+    return tokens;
+  };
+  Corpus corpus;
+  corpus.source_vocabulary = corpus.target_vocabulary = vocabulary_of({tokens_of(train)}, o);
+  const auto cut = [&](const Words& lines) {
+    const auto ids = ids_of(tokens_of(lines), corpus.target_vocabulary);
+    std::vector<Example> examples;
+    for (std::size_t label = 1; label < ids.size(); ++label) {
+      if ((label - 1) % o.context == 0) examples.push_back({.target = {ids[label - 1]}});
+      examples.back().target.push_back(ids[label]);
+    }
+    return examples;
+  };
+  corpus.train = cut(train);
+  corpus.validation = cut(validation);
+  if (!o.test_text.empty()) corpus.test = cut(lines_of(o.test_text));
+  return corpus;
+}
+
+Corpus labels_plainly(const DataOptions& o) {
+  struct Labelled {
+    Words labels;
+    std::vector<Words> sentences;
+  };
+  const auto read = [&](const std::string& file) {
+    Labelled labelled;
+    for (const std::string& line : lines_of(file)) {
+      const std::size_t tab = line.find('\t');
+      labelled.labels.push_back(line.substr(0, tab));
+      labelled.sentences.push_back(words_of(line.substr(tab + 1), o.lowercase));
+    }
+    return labelled;
+  };
+  const Labelled train = read(o.train_text);
+  Corpus corpus;
+  corpus.source_vocabulary = vocabulary_of(train.sentences, o);
+  const std::set<std::string> classes(train.labels.begin(), train.labels.end());
+  corpus.target_vocabulary = Vocabulary(Words(classes.begin(), classes.end()));
+  const auto encode = [&](const Labelled& labelled) {
+    std::vector<Example> examples;
+    for (std::size_t i = 0; i < labelled.labels.size(); ++i) {
+      Example example{.source = {bos_id},
+                      .target = {corpus.target_vocabulary.id(labelled.labels[i])}};
+      for (const std::int32_t id : ids_of(labelled.sentences[i], corpus.source_vocabulary)) {
+        example.source.push_back(id);
+      }
+      examples.push_back(example);
+    }
+    return examples;
+  };
+  corpus.train = encode(train);
+  if (!o.validation_text.empty()) corpus.validation = encode(read(o.validation_text));
+  if (!o.test_text.empty()) corpus.test = encode(read(o.test_text));
+  return corpus;
+}
+
+}  // namespace
+
+Corpus read_plainly(const DataOptions& options) {
+  if (options.task == TaskKind::parallel_text) return pairs_plainly(options);
+  if (options.task == TaskKind::text) return text_plainly(options);
+  REQUIRE(options.task == TaskKind::labelled_text);
+  return labels_plainly(options);
+}
+
+void check_same(const Corpus& found, const Corpus& expected) {
+  CHECK(found.source_vocabulary.to_text() == expected.source_vocabulary.to_text());
+  CHECK(found.target_vocabulary.to_text() == expected.target_vocabulary.to_text());
+  CHECK(found.train == expected.train);
+  CHECK(found.validation == expected.validation);
+  CHECK(found.test == expected.test);
+}
+
+}  // namespace tapestry::test

@@ -1,0 +1,192 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/train/wiring/keys_rows.h"
+#include "tests/train/wiring/keys_tasks.h"
+#include "train/config/listing.h"
+#include "train/storage/checkpoint_file.h"
+
+/// Settings that belong to a process and not to its run: a resumed run takes none of them from its
+/// checkpoint. That every other key of a run is kept, check_row() sees.
+namespace tapestry {
+namespace {
+
+using namespace test;
+
+const TaskCase task = one_case_of_each_kind.front();
+const std::string run_dir = "runs/" + task.name();
+const std::string config_file = task.name() + ".yaml";
+
+/// A workplace with a config that says nothing of threads.
+struct ProcessWorkplace : TaskWorkplace {
+  ProcessWorkplace() {
+    std::string text = read_text(*this / config_file);
+    const std::string threads = "threads: 1, ";
+    text.erase(text.find(threads), threads.size());
+    write(config_file, text);
+  }
+
+  Outcome start(const std::vector<std::string>& overrides) const {
+    return with({"train", config_file}, overrides);
+  }
+  /// From the checkpoint alone.
+  Outcome resume(const std::vector<std::string>& overrides) const {
+    return with({"train", "--resume", run_dir}, overrides);
+  }
+  /// From checkpoint and config file.
+  Outcome resume_with_config(const std::vector<std::string>& overrides) const {
+    return with({"train", "--resume", config_file}, overrides);
+  }
+
+ private:
+  Outcome with(std::vector<std::string> arguments,
+               const std::vector<std::string>& overrides) const {
+    arguments.insert(arguments.end(), overrides.begin(), overrides.end());
+    return run(arguments);
+  }
+};
+
+/// "threads: 3" of the line that describes the model.
+std::string threads_in(const Outcome& done) {
+  const std::size_t at = done.out.find("; threads: ") + 2;
+  return done.out.substr(at, done.out.find(';', at) - at);
+}
+
+TEST_CASE("a resumed run has the threads that its own process is given") {
+  const ProcessWorkplace work;
+  const Outcome plain = work.start({"train.steps=1", "train.threads=0", "train.run_dir=plain"});
+  const std::string all_cores = threads_in(plain);
+  const std::string other = all_cores == "threads: 3" ? "5" : "3";
+
+  CHECK(threads_in(work.start({"train.steps=1", "train.threads=" + other})) == "threads: " + other);
+  CHECK(threads_in(work.resume({"train.steps=2"})) == all_cores);
+  CHECK(threads_in(work.resume({"train.steps=3", "train.threads=" + other})) ==
+        "threads: " + other);
+  CHECK(threads_in(work.resume_with_config({"train.steps=4"})) == all_cores);
+  CHECK(threads_in(work.resume_with_config({"train.steps=5", "train.threads=" + other})) ==
+        "threads: " + other);
+  const Outcome last = work.resume({"train.steps=6"});
+  CHECK(threads_in(last) == all_cores);
+  CHECK_FALSE(contains(last.out, "changed train.threads"));
+}
+
+/// Makes the next steps of a run overflow.
+void poison_newest(const Workplace& work) {
+  const Finished run = finished(work, run_dir, {});
+  const auto& [step, checkpoint] = *run.checkpoints.rbegin();
+  Snapshot poisoned;
+  for (const auto& [path, array] : checkpoint) {
+    const bool chosen = path == "parameters/encoder.norm.weight";
+    if (chosen) {
+      const std::vector<double> huge(array.bytes.size() / sizeof(double), 1e308);
+      poisoned.put<double>(path, huge, array.shape);
+    } else {
+      poisoned.put(path, array);
+    }
+  }
+  write_checkpoint(work / fmt::format("{}/checkpoints/step-{:08}.h5", run_dir, step), poisoned);
+}
+
+TEST_CASE("a resumed run looks for anomalies if its own process is told to") {
+  const std::string found_by_operation = "a value is not finite, expected";
+  const std::string found_by_loss = "the loss is ";
+  const std::string detect = "train.detect_anomaly=true";
+  const ProcessWorkplace with, without;
+  REQUIRE(with.start({"train.steps=1", detect}).code == 0);
+  REQUIRE(without.start({"train.steps=1"}).code == 0);
+  poison_newest(with);
+  poison_newest(without);
+  const auto check = [](const Outcome& outcome, const std::string& by) {
+    CHECK(outcome.code == 6);
+    CHECK_MESSAGE(contains(outcome.err, "step 2: " + by), outcome.err);
+  };
+  check(with.resume({"train.steps=2"}), found_by_loss);
+  check(with.resume_with_config({"train.steps=2"}), found_by_loss);
+  check(without.resume({"train.steps=2", detect}), found_by_operation);
+  check(without.resume_with_config({"train.steps=2", detect}), found_by_operation);
+}
+
+TEST_CASE("a resumed run has the time that its own process is given") {
+  const ProcessWorkplace work;
+  const std::string second = "train.max_time=1s", endless = "train.steps=1000000000";
+  const std::vector<std::string> quiet = {endless, "train.threads=1", "train.log_every=1000000",
+                                          "train.validate_every=1000000",
+                                          "train.save_every=1000000"};
+  std::vector<std::string> limited = quiet;
+  limited.push_back(second);
+  const Outcome out_of_time = work.start(limited);
+  CHECK(out_of_time.code == 124);
+  CHECK(contains(out_of_time.out, "\nstopped by train.max_time (1s) and saved at step "));
+
+  // Without a limit it goes on for longer than that, until it is told to stop.
+  {
+    Process resumed(work.path(), {"train", "--resume", run_dir}, {.out = work.stream("live")});
+    using std::chrono::milliseconds;
+    while (!contains(read_text(work.stream("live")), "; run directory ")) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    std::this_thread::sleep_for(milliseconds(1100));
+    resumed.send(SIGTERM);
+    CHECK(resumed.wait() == 128 + SIGTERM);
+    CHECK(contains(read_text(work.stream("live")), "\nstopped by signal 15 and saved at step "));
+  }
+  CHECK(work.resume({second}).code == 124);
+  const Outcome ended = work.resume({"train.steps=1"});
+  CHECK(contains(ended.out, " is finished: it has done "));
+}
+
+TEST_CASE("a run that was moved goes on where it is now") {
+  const ProcessWorkplace work;
+  REQUIRE(work.start({"train.steps=1"}).code == 0);
+  std::filesystem::create_directories(work / "moved");
+  std::filesystem::rename(work / run_dir, work / "moved/run");
+  std::filesystem::remove_all(work / "runs");
+  const Outcome resumed = work.run({"train", "--resume", "moved/run", "train.steps=2"});
+  CHECK(resumed.code == 0);
+  CHECK(contains(resumed.out, "; run directory moved/run\n"));
+  CHECK_FALSE(std::filesystem::exists(work / "runs"));
+  CHECK(std::filesystem::exists(work / "moved/run/checkpoints/step-00000002.h5"));
+  CHECK(contains(read_text(work / "moved/run/config.yaml"), "\n  run_dir: \"moved/run\"\n"));
+}
+
+TEST_CASE("a checkpoint says nothing of the process that wrote it") {
+  const ProcessWorkplace work;
+  const std::vector<std::string> settings = {"train.threads=3", "train.max_time=1h",
+                                             "train.detect_anomaly=true",
+                                             "train.run_dir=" + run_dir};
+  const auto stored = [&](std::uint64_t step) {
+    const auto path = work / fmt::format("{}/checkpoints/step-{:08}.h5", run_dir, step);
+    return parse_config(read_checkpoint(path).get_text("config"), "checkpoint");
+  };
+  const auto differences = [](const Config& a, const Config& b) {
+    std::set<std::string> keys;
+    for (const ConfigDifference& difference : compare_configs(a, b)) keys.insert(difference.key);
+    return keys;
+  };
+  std::vector<std::string> one_step = settings;
+  one_step.emplace_back("train.steps=1");
+  REQUIRE(work.start(one_step).code == 0);
+  const Config of_run = work.config(task, one_step);
+  CHECK(differences(stored(1), of_run) == process_settings);
+  // The file beside the checkpoints has the settings of the last process.
+  CHECK(contains(read_text(work / (run_dir + "/config.yaml")), "\n  threads: 3\n"));
+  REQUIRE(work.resume({"train.steps=2"}).code == 0);
+  CHECK(differences(stored(2), stored(1)) == std::set<std::string>{"train.steps"});
+  const std::string config_now = read_text(work / (run_dir + "/config.yaml"));
+  CHECK(contains(config_now, "\n  threads: 0\n"));
+  CHECK(contains(config_now, "\n  max_time: 0s\n"));
+  CHECK(contains(config_now, "\n  detect_anomaly: false\n"));
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,194 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/train/program.h"
+#include "train/config/config.h"
+#include "train/config/fields.h"
+
+/// A tiny config of every kind of model on every task that it learns, with all the files that these
+/// read. Each part has files of its own, so that one that is taken for another is seen.
+namespace tapestry::test {
+
+/// A kind of model on a task; the config is NAME.yaml.
+struct TaskCase {
+  std::string kind;
+  std::string task;
+
+  std::string name() const { return kind + "-" + task; }
+};
+
+inline const std::vector<TaskCase> task_cases = {
+    {"seq2seq", "copy"},
+    {"seq2seq", "reverse"},
+    {"seq2seq", "sort"},
+    {"seq2seq", "toy_translation"},
+    {"seq2seq", "parallel_text"},
+    {"language_model", "text"},
+    {"language_model", "toy_sentences"},
+    {"masked_language_model", "text"},
+    {"masked_language_model", "toy_sentences"},
+    {"classifier", "labelled_text"},
+    {"classifier", "toy_agreement"},
+    {"vision_transformer", "images"},
+};
+
+/// One task of each kind of model, for keys whose effect does not depend on the task.
+inline const std::vector<TaskCase> one_case_of_each_kind = {
+    {"seq2seq", "copy"},
+    {"language_model", "text"},
+    {"masked_language_model", "toy_sentences"},
+    {"classifier", "labelled_text"},
+    {"vision_transformer", "images"},
+};
+
+inline constexpr std::size_t image_height = 4, image_width = 6;
+
+/// Numbers that look random, the same for the same seed.
+class Numbers {
+ public:
+  explicit Numbers(std::uint64_t seed) : state_(seed * 7919 + 17) {}
+
+  std::size_t below(std::size_t n) {
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<std::size_t>((state_ >> 33U) % n);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// Lines of words, the same for the same seed. Some words are frequent, some occur once; some
+/// differ in case alone.
+inline std::vector<std::string> word_lines(std::size_t count, std::uint64_t seed,
+                                           const std::vector<std::string>& words) {
+  Numbers numbers(seed);
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string line;
+    const std::size_t length = 1 + numbers.below(5);
+    for (std::size_t k = 0; k < length; ++k) {
+      const std::size_t a = numbers.below(words.size()), b = numbers.below(words.size());
+      const std::size_t rank = a * b / words.size();
+      line += (k == 0 ? "" : " ") + words[rank];
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+inline const std::vector<std::string> source_words = {"ka", "mo", "Ka", "both", "ti", "Mo",
+                                                      "su", "lo", "re", "pi",   "zu"};
+inline const std::vector<std::string> target_words = {"ab", "both", "ec", "Ab", "id", "Ec",
+                                                      "of", "um",   "yx", "Id", "ow"};
+
+inline std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+inline std::string labelled_lines(std::size_t count, std::uint64_t seed) {
+  std::string text;
+  const auto sentences = word_lines(count, seed, source_words);
+  for (std::size_t i = 0; i < count; ++i) {
+    text += ((i + seed) % 3 == 0 ? "Up\t" : "down\t") + sentences[i] + "\n";
+  }
+  return text;
+}
+
+/// Images as a table: `size` values below 10 and a class each.
+inline std::string image_lines(std::size_t count, std::uint64_t seed, std::size_t size) {
+  Numbers numbers(seed);
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t pixel = 0; pixel < size; ++pixel) {
+      text += std::to_string(numbers.below(10)) + ",";
+    }
+    const std::size_t kind = i < 6 ? i : numbers.below(6);
+    text += kind == 0 ? "rare\n" : kind < 3 ? "even\n" : "odd\n";
+  }
+  return text;
+}
+
+struct TaskWorkplace : Workplace {
+  TaskWorkplace() {
+    // Of the training, validation and test files "other" ones may take the place.
+    std::uint64_t seed = 1;
+    for (const std::string& part : std::vector<std::string>{"train", "validation", "test"}) {
+      for (const std::string& other : std::vector<std::string>{"", "_other"}) {
+        const std::size_t count = part == "train" ? 18 : part == "test" ? 5 : 6;
+        write(part + other + ".source", joined(word_lines(count, seed++, source_words)));
+        write(part + other + ".target", joined(word_lines(count, seed++, target_words)));
+        write(part + other + ".text", joined(word_lines(count / 2, seed++, source_words)));
+        write(part + other + ".labels", labelled_lines(count, seed++));
+        write(part + other + ".csv", image_lines(count + 12, seed++, image_height * image_width));
+      }
+    }
+    for (const TaskCase& task : task_cases) write(task.name() + ".yaml", yaml(task));
+  }
+
+  /// The config of a case, read as the program reads it.
+  Config config(const TaskCase& task, const std::vector<std::string>& overrides = {}) const {
+    std::vector<std::string> absolute = overrides;
+    for (std::string& override : absolute) override = with_absolute_path(override);
+    return load_config((*this / (task.name() + ".yaml")).string(), absolute);
+  }
+
+ private:
+  /// Overrides name files of this workplace, which is the working folder of the program alone.
+  std::string with_absolute_path(const std::string& override) const {
+    const std::size_t equals = override.find('=');
+    const std::string value = override.substr(equals + 1);
+    const bool is_file =
+        equals != std::string::npos && !value.empty() && std::filesystem::exists(*this / value);
+    return is_file ? override.substr(0, equals + 1) + (*this / value).string() : override;
+  }
+
+  static std::string data(const std::string& task) {
+    const auto files = [](const std::string& what, const std::string& extension) {
+      return ", train_" + what + ": train." + extension + ", validation_" + what + ": validation." +
+             extension + ", test_" + what + ": test." + extension;
+    };
+    if (task == "parallel_text") return files("source", "source") + files("target", "target");
+    if (task == "text") return files("text", "text") + ", context: 6";
+    if (task == "labelled_text") return files("text", "labels");
+    if (task == "images") {
+      return ", train_images: train.csv, image_height: 4, image_width: 6, pixel_maximum: 9, "
+             "validation_size: 6, test_size: 5";
+    }
+    const bool symbols = task == "copy" || task == "reverse" || task == "sort";
+    return std::string(symbols ? ", num_symbols: 5, max_length: 4" : "") +
+           ", train_size: 18, validation_size: 6, test_size: 5";
+  }
+
+  static std::string yaml(const TaskCase& task) {
+    const bool decoder = task.kind == "seq2seq" || task.kind == "language_model";
+    const bool encoder = task.kind != "language_model";
+    return "data: {task: " + task.task + data(task.task) +
+           "}\n"
+           "model: {kind: " +
+           task.kind + ", d_model: 8, num_heads: 2, d_ff: 8, dropout: 0.2, max_length: 40" +
+           (encoder ? ", num_encoder_layers: 1" : "") + (decoder ? ", num_decoder_layers: 1" : "") +
+           "}\n"
+           "schedule: {learning_rate: 0.01}\n"
+           "train: {steps: 7, batch_size: 4, accumulate: 2, threads: 1, log_every: 3, "
+           "validate_every: 3, save_every: 2, dtype: float64" +
+           (task.kind == "seq2seq" ? ", exact_match_sequences: 3" : "") + "}\n";
+  }
+};
+
+/// The keys of a section that a config uses.
+inline std::vector<std::string> keys_in_use(const Config& config, const std::string& section) {
+  std::vector<std::string> keys;
+  for_each_field(config, [&](const Field& field, const auto&, const auto&) {
+    if (field.section == section && field.use.in_use()) keys.emplace_back(field.key);
+  });
+  return keys;
+}
+
+}  // namespace tapestry::test

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "optim/options.h"
+#include "train/config/config.h"
+#include "train/model.h"
+
+/// Update rules, learning rates and checkpoint files of a run, written out from their formulas.
+namespace tapestry::test {
+
+/// Values of all parameters by name.
+using Values = std::map<std::string, std::vector<double>>;
+
+/// The learning rate of a step, from 1.
+double rate_of(const Config& config, std::uint64_t step);
+
+/// The update rules as the documentation of the optimizers states them.
+class HandOptimizer {
+ public:
+  explicit HandOptimizer(const OptimizerOptions& options) : options_(options) {}
+
+  /// Moves the values against the gradients, which are scaled.
+  void step(const Model& model, Values& values, const Values& gradients, double rate,
+            double gradient_scale) {
+    ++t_;
+    for (const auto& [name, tensor] : model.parameters) {
+      if (!gradients.contains(name)) continue;
+      const bool matrix = tensor.rank() >= 2;
+      std::vector<double>& p = values.at(name);
+      std::vector<double>& m = first_[name];
+      std::vector<double>& v = second_[name];
+      m.resize(p.size());
+      v.resize(p.size());
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        const double g = gradient_scale * gradients.at(name)[i];
+        p[i] -= options_.kind == OptimizerKind::sgd ? sgd(g, p[i], m[i], rate)
+                                                    : adam(g, p[i], m[i], v[i], rate, matrix);
+      }
+    }
+  }
+
+ private:
+  double sgd(double g, double p, double& velocity, double rate) const {
+    velocity = options_.momentum * velocity + g + options_.weight_decay * p;
+    return rate * velocity;
+  }
+
+  double adam(double g, double p, double& m, double& v, double rate, bool matrix) const {
+    const bool decoupled = options_.kind == OptimizerKind::adamw;
+    const double h = decoupled ? g : g + options_.weight_decay * p;
+    m = options_.beta1 * m + (1.0 - options_.beta1) * h;
+    v = options_.beta2 * v + (1.0 - options_.beta2) * h * h;
+    const double m_hat = m / (1.0 - std::pow(options_.beta1, t_));
+    const double v_hat = v / (1.0 - std::pow(options_.beta2, t_));
+    const double decay = decoupled && matrix ? rate * options_.weight_decay * p : 0.0;
+    return rate * m_hat / (std::sqrt(v_hat) + options_.epsilon) + decay;
+  }
+
+  OptimizerOptions options_;
+  double t_ = 0.0;
+  Values first_, second_;
+};
+
+/// Which checkpoint files a run leaves.
+class HandFiles {
+ public:
+  explicit HandFiles(std::size_t keep_last) : keep_last_(keep_last) {}
+
+  void save(std::uint64_t step, std::optional<std::uint64_t> best, bool scheduled) {
+    if (scheduled) scheduled_ = step;
+    saved_.insert(step);
+    std::set<std::uint64_t> kept;
+    for (auto newest = saved_.rbegin(); newest != saved_.rend() && kept.size() < keep_last_;
+         ++newest) {
+      kept.insert(*newest);
+    }
+    for (const std::uint64_t one : saved_) {
+      if (one == best || one == scheduled_) kept.insert(one);
+    }
+    saved_ = kept;
+  }
+
+  bool has(std::uint64_t step) const { return saved_.contains(step); }
+  std::vector<std::uint64_t> steps() const { return {saved_.begin(), saved_.end()}; }
+
+ private:
+  std::size_t keep_last_;
+  std::set<std::uint64_t> saved_;
+  std::uint64_t scheduled_ = 0;
+};
+
+}  // namespace tapestry::test

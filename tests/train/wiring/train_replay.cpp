@@ -1,0 +1,116 @@
+#include "tests/train/wiring/train_replay.h"
+
+#include <cmath>
+
+#include "autograd/ops/cross_entropy.h"
+#include "autograd/random.h"
+#include "autograd/tape.h"
+#include "data/batch_schedule.h"
+#include "tests/support/values.h"
+#include "train/batch_tensors.h"
+
+namespace tapestry::test {
+namespace {
+
+using testing::values_of;
+
+/// One step: gradients of the mean objective over all labels of its batches.
+struct HandStep {
+  Sums sums{};
+  std::uint64_t epoch = 0;
+  Values gradients{};
+  double norm = 0.0;
+};
+
+HandStep gradients_of_step(const Config& config, const Corpus& corpus, BatchSchedule& order,
+                           BatchPosition& position, std::uint64_t step, Model& model) {
+  HandStep done{.epoch = position.epoch + 1};
+  std::vector<Batch> batches;
+  std::size_t labels = 0;
+  for (std::size_t i = 0; i < config.train.accumulate; ++i) {
+    batches.push_back(
+        make_batch(corpus.train, order.at(position), rules_of(config, corpus, position.epoch)));
+    labels += batches.back().target_tokens;
+    position = order.after(position);
+  }
+  model.parameters.clear_gradients();
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const RandomStream random = RandomStream(config.train.seed).named("dropout").at(step).at(i);
+    Tape tape;
+    const Tensor logits = (*model.network)(network_input(batches[i], config.train.dtype), random);
+    tape.backward(cross_entropy(logits, label_ids(batches[i]),
+                                {.ignored_id = no_label,
+                                 .label_smoothing = config.train.label_smoothing,
+                                 .normalizer = labels}));
+    done.sums.add(sums_of(values_of(logits), batches[i].labels, config.train.label_smoothing));
+  }
+  double squares = 0.0;
+  for (const auto& [name, tensor] : model.parameters) {
+    if (!tensor.gradient()) continue;
+    done.gradients[name] = values_of(tensor.gradient());
+    for (const double g : done.gradients[name]) squares += g * g;
+  }
+  done.norm = std::sqrt(squares);
+  return done;
+}
+
+}  // namespace
+
+Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
+  Model model = new_model(config, corpus);
+  Replay run;
+  Values values = from != nullptr ? *from : values_of_parameters(model);
+  run.weights[0] = values;
+  HandOptimizer optimizer(config.optimizer);
+  HandFiles files(config.train.keep_last);
+  BatchSchedule order(corpus.train, config.train.batch_size, config.train.seed);
+  BatchPosition position;
+  Sums since_log;
+  double best_loss = INFINITY;
+  const auto due = [&](std::size_t every) { return run.steps % every == 0; };
+  const std::size_t patience = config.train.patience;
+  while (run.steps < config.train.steps &&
+         (patience == 0 || run.validations_since_best < patience)) {
+    set_values(model, values);
+    HandStep step = gradients_of_step(config, corpus, order, position, run.steps + 1, model);
+    ++run.steps;
+    const double limit = config.optimizer.clip_norm, rate = rate_of(config, run.steps);
+    const double scale = limit > 0.0 && step.norm > limit ? limit / step.norm : 1.0;
+    optimizer.step(model, values, step.gradients, rate, scale);
+    set_values(model, values);
+    if (config.train.dtype == DType::float32) values = values_of_parameters(model);
+    run.weights[run.steps] = values;
+    since_log.add(step.sums);
+    run.losses.push_back(step.sums.objective / static_cast<double>(step.sums.labels));
+    if (due(config.train.log_every)) {
+      const auto labels = static_cast<double>(since_log.labels);
+      run.rows.push_back({.step = run.steps,
+                          .epoch = step.epoch,
+                          .split = "train",
+                          .loss = since_log.objective / labels,
+                          .perplexity = std::exp(since_log.nll / labels),
+                          .learning_rate = rate,
+                          .gradient_norm = step.norm,
+                          .tokens = since_log.labels});
+      since_log = {};
+    }
+    bool best = false;
+    if (due(config.train.validate_every) && !corpus.validation.empty()) {
+      MetricsRow row =
+          scores_with(config, corpus, model, corpus.validation, config.train.exact_match_sequences);
+      row.step = run.steps;
+      row.epoch = step.epoch;
+      run.rows.push_back(row);
+      best = row.loss < best_loss;
+      run.validations_since_best = best ? 0 : run.validations_since_best + 1;
+      if (best) best_loss = row.loss;
+      if (best) run.best_step = run.steps;
+    }
+    if (best || due(config.train.save_every)) files.save(run.steps, run.best_step, true);
+  }
+  if (!files.has(run.steps)) files.save(run.steps, run.best_step, false);
+  run.files = files.steps();
+  return run;
+}
+
+}  // namespace tapestry::test

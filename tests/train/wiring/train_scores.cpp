@@ -1,0 +1,195 @@
+#include "tests/train/wiring/train_scores.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "tests/support/values.h"
+#include "train/batch_tensors.h"
+
+namespace tapestry::test {
+namespace {
+
+using testing::values_of;
+
+Objective what_is_predicted(const Config& config) {
+  switch (config.model.kind) {
+    case ModelKind::seq2seq:
+      return Objective::translation;
+    case ModelKind::language_model:
+      return Objective::next_token;
+    case ModelKind::masked_language_model:
+      return Objective::masked_tokens;
+    default:
+      return Objective::label;
+  }
+}
+
+/// One sentence by itself, token by token.
+std::vector<std::int32_t> decoded(const Config& config, const Model& model,
+                                  const std::vector<std::int32_t>& source) {
+  const std::size_t most = std::min(
+      config.train.max_decode_length != 0 ? config.train.max_decode_length : source.size() + 50,
+      config.model.max_length - 1);
+  std::vector<std::int32_t> output;
+  while (output.size() < most) {
+    const std::vector<Example> pair{{source, output}};
+    const Batch batch = make_batch(pair, std::vector<std::size_t>{0});
+    const auto logits = values_of((*model.network)(network_input(batch, config.train.dtype)));
+    const std::size_t width = logits.size() / (output.size() + 1);
+    const auto last = logits.end() - static_cast<std::ptrdiff_t>(width);
+    const auto next = static_cast<std::int32_t>(std::max_element(last, logits.end()) - last);
+    if (next == eos_id) break;
+    output.push_back(next);
+  }
+  return output;
+}
+
+}  // namespace
+
+BatchRules rules_of(const Config& config, const Corpus& corpus, std::uint64_t epoch) {
+  return {.objective = what_is_predicted(config),
+          .vocabulary = corpus.target_vocabulary.size(),
+          .seed = config.train.seed,
+          .epoch = epoch};
+}
+
+Model new_model(const Config& config, const Corpus& corpus) {
+  const bool classes = what_is_predicted(config) == Objective::label;
+  const NetworkSizes sizes{
+      .source = corpus.source_vocabulary.size(),
+      .target = corpus.target_vocabulary.size() - (classes ? first_word_id : 0),
+      .image = {.height = config.data.image_height,
+                .width = config.data.image_width,
+                .channels = config.data.image_channels}};
+  return Model(config.model, sizes, config.train.dtype, config.train.seed);
+}
+
+void set_values(const Model& model, const Values& values) {
+  for (const auto& [name, tensor] : model.parameters) {
+    Tensor target = tensor;
+    const std::vector<double>& from = values.at(name);
+    dispatch(target.dtype(), [&]<class T>() {
+      std::ranges::transform(from, target.template mutable_values<T>().begin(),
+                             [](double value) { return static_cast<T>(value); });
+    });
+  }
+}
+
+Values values_of_parameters(const Model& model) {
+  Values values;
+  for (const auto& [name, tensor] : model.parameters) values[name] = values_of(tensor);
+  return values;
+}
+
+Sums sums_of(const std::vector<double>& logits, const std::vector<std::int32_t>& labels,
+             double smoothing) {
+  const std::size_t width = logits.size() / labels.size();
+  Sums sums;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    if (labels[row] < 0) continue;
+    const auto first = logits.begin() + static_cast<std::ptrdiff_t>(row * width);
+    const auto last = first + static_cast<std::ptrdiff_t>(width);
+    const double top = *std::max_element(first, last);
+    double total = 0.0, all = 0.0;
+    for (auto x = first; x != last; ++x) total += std::exp(*x - top);
+    const double log_total = top + std::log(total);
+    for (auto x = first; x != last; ++x) all += log_total - *x;
+    const double nll = log_total - first[labels[row]];
+    sums.nll += nll;
+    sums.objective += (1.0 - smoothing) * nll + smoothing * all / static_cast<double>(width);
+    sums.hits += std::max_element(first, last) - first == labels[row] ? 1 : 0;
+    ++sums.labels;
+  }
+  return sums;
+}
+
+MetricsRow scores_with(const Config& config, const Corpus& corpus, const Model& model,
+                       const std::vector<Example>& examples, std::size_t wanted) {
+  Sums sums;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const Batch batch =
+        make_batch(examples, std::vector<std::size_t>{i}, rules_of(config, corpus, 0));
+    const Tensor logits = (*model.network)(network_input(batch, config.train.dtype));
+    sums.add(sums_of(values_of(logits), batch.labels, 0.0));
+  }
+  const auto count = static_cast<double>(sums.labels);
+  MetricsRow row{.split = "validation",
+                 .loss = sums.nll / count,
+                 .perplexity = std::exp(sums.nll / count),
+                 .accuracy = static_cast<double>(sums.hits) / count,
+                 .tokens = sums.labels};
+  if (what_is_predicted(config) != Objective::translation || wanted == 0) return row;
+  const std::size_t all = examples.size(), some = std::min(wanted, all);
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < some; ++i) {
+    const Example& pair = examples[i * all / some];
+    right += decoded(config, model, pair.source) == pair.target ? 1 : 0;
+  }
+  row.exact_match = static_cast<double>(right) / static_cast<double>(some);
+  return row;
+}
+
+MetricsRow scores_of(const Config& config, const Corpus& corpus, const Values& weights,
+                     const std::vector<Example>& examples, std::size_t decoded_sequences) {
+  const Model model = new_model(config, corpus);
+  set_values(model, weights);
+  return scores_with(config, corpus, model, examples, decoded_sequences);
+}
+
+std::string printed_scores(const Config& config, const MetricsRow& scores) {
+  const Objective objective = what_is_predicted(config);
+  if (objective == Objective::label) {
+    return fmt::format("loss {:.4f}  accuracy {:.2f} %", scores.loss, 100 * *scores.accuracy);
+  }
+  std::string text = fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %", scores.loss,
+                                 scores.perplexity, 100 * *scores.accuracy);
+  if (objective == Objective::next_token) {
+    const bool characters =
+        config.data.task == TaskKind::text && config.data.unit == TextUnit::character;
+    text += fmt::format("  bits per {} {:.4f}", characters ? "character" : "word",
+                        scores.loss / std::log(2.0));
+  }
+  if (scores.exact_match) text += fmt::format("  exact match {:.2f} %", 100 * *scores.exact_match);
+  return text;
+}
+
+std::vector<MetricsRow> parse_metrics(const std::string& csv) {
+  std::istringstream lines(csv);
+  std::string line;
+  std::getline(lines, line);
+  CHECK(line ==
+        "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,"
+        "target_tokens");
+  std::vector<MetricsRow> rows;
+  while (std::getline(lines, line)) {
+    std::vector<std::string> fields(1);
+    for (const char c : line) {
+      if (c == ',') {
+        fields.emplace_back();
+      } else {
+        fields.back() += c;
+      }
+    }
+    REQUIRE(fields.size() == 10);
+    const auto number = [&](std::size_t i) {
+      return fields[i].empty() ? std::nullopt : std::optional(std::stod(fields[i]));
+    };
+    rows.push_back({.step = std::stoull(fields[0]),
+                    .epoch = std::stoull(fields[1]),
+                    .split = fields[2],
+                    .loss = number(3).value(),
+                    .perplexity = number(4).value(),
+                    .accuracy = number(5),
+                    .exact_match = number(6),
+                    .learning_rate = number(7),
+                    .gradient_norm = number(8),
+                    .tokens = std::stoull(fields[9])});
+  }
+  return rows;
+}
+
+}  // namespace tapestry::test
