@@ -261,15 +261,22 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
   return fmt::format("{}, expected a finite number{}{}", found, in_words(origin), stored);
 }
 
-/// The last scheduled checkpoint; the newest whole one where that one is missing or damaged, as
-/// after a run that never rolled back before and was stopped before its first scheduled save.
+/// The last scheduled checkpoint; the newest whole one where that one is damaged or missing. It is
+/// missing if a run is resumed with rollback that was stopped before its first scheduled save.
 Snapshot Trainer::rollback_target(const std::string& found) const {
   try {
     return read_checkpoint(directory_.checkpoint_path(state_.scheduled_save));
+  } catch (const DamagedCheckpoint& damage) {
+    progress_.message(fmt::format("warning: {}; another checkpoint is used", damage.what()));
   } catch (const CheckpointError&) {
-    if (auto newest = directory_.read_newest()) return std::move(newest->snapshot);
   }
-  throw NumericError(found + "; there is no checkpoint to go back to", smaller_steps_hint);
+  std::string reason = "there is no checkpoint to go back to";
+  try {
+    if (auto newest = directory_.read_newest()) return std::move(newest->snapshot);
+  } catch (const CheckpointError& error) {
+    reason = error.what();
+  }
+  throw NumericError(fmt::format("{}; {}", found, reason), smaller_steps_hint);
 }
 
 /// Back to a checkpoint, and on with the data behind the step.
@@ -335,7 +342,7 @@ void Trainer::save_as_scheduled() {
       return roll_back(fmt::format("{} at step {}", *found, state_.step));
     }
   }
-  // As the checkpoint says it of itself; taken back if there is none to go back to.
+  // The checkpoint records its own step as the last scheduled save; undone if writing it fails.
   const std::uint64_t scheduled_before = std::exchange(state_.scheduled_save, state_.step);
   const std::uint64_t nan_steps = state_.nan_steps;
   if (config_.train.on_nan == OnNan::rollback) state_.nan_steps = 0;

@@ -4,9 +4,8 @@
 
 namespace tapestry::kernels::detail {
 
-/// Memory for blocks in place of the pool's: every block is taken, of exactly the bytes that were
-/// asked for, and given back. For tests, which place blocks beside unreadable pages
-/// (tests/support/guarded_memory.h).
+/// Replaces the pool: each block is allocated with exactly the requested size and freed at once.
+/// For tests, which place blocks beside unreadable pages (tests/support/guarded_memory.h).
 struct BlockSource {
   void* (*take)(std::size_t bytes);  ///< throws std::bad_alloc
   void (*give_back)(void* data) noexcept;
@@ -17,7 +16,7 @@ struct BlockSource {
 /// From now on all blocks come from `source`; throws std::logic_error once there are blocks.
 void set_block_source(const BlockSource& source);
 
-/// True after that. Who keeps memory for later use then keeps none of another size.
+/// Whether set_block_source() was called. Scratch memory then reallocates for every change of size.
 bool has_block_source();
 
 }  // namespace tapestry::kernels::detail

@@ -28,7 +28,7 @@ TEST_CASE("tensors are made from values, one value, zeros and scalars, in both p
   }
 }
 
-// In a guarded run they end at a boundary, or start at one, as it is wanted.
+// In a guarded run values need not be aligned.
 TEST_CASE("the values of a tensor start on a 64-byte boundary" * doctest::skip(is_guarded_run())) {
   for (const std::size_t n : {1, 3, 100, 5000}) {
     const Tensor x = Tensor::empty({n}, DType::float32);

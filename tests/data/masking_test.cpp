@@ -129,6 +129,19 @@ TEST_CASE("what is hidden is a function of seed, epoch and example") {
   CHECK(mask(tokens, 3, rules(1000, 1, 1)) != mask(tokens, 3, rules(1000, 1, 2)));
 }
 
+TEST_CASE("no epoch of a seed hides what an epoch of another seed does") {
+  const Ids tokens = sentence(60);
+  std::vector<Masked> all;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
+      all.push_back(mask(tokens, 3, rules(1000, seed, epoch)));
+    }
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) CHECK_FALSE(all[i] == all[j]);
+  }
+}
+
 TEST_CASE("which words are chosen does not depend on which words they are") {
   Ids others = sentence(100);
   std::reverse(others.begin() + 1, others.end() - 1);

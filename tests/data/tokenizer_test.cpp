@@ -44,6 +44,11 @@ TEST_CASE("points, commas and colons stay inside numbers only") {
   CHECK(tokenizer.split(".5 a.b 1,a") == Tokens{".", "5", "a", ".", "b", "1", ",", "a"});
 }
 
+TEST_CASE("a mark between a letter and a digit is a token of its own") {
+  CHECK(WordTokenizer().split("v.2 3.b a,1 1:c") ==
+        Tokens{"v", ".", "2", "3", ".", "b", "a", ",", "1", "1", ":", "c"});
+}
+
 TEST_CASE("a run of points or hyphens is one token, other marks stand alone") {
   const WordTokenizer tokenizer;
   CHECK(tokenizer.split("well...") == Tokens{"well", "..."});

@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/ops/add.h"
@@ -48,6 +52,32 @@ TEST_CASE("a residual block has the parameters of its norm") {
     CHECK(listing(Block(placement, 3).parameters) ==
           std::vector<std::string>{"block.norm.weight (3)", "block.norm.bias (3)"});
   }
+}
+
+TEST_CASE("no element is dropped exactly when a sentence is left out") {
+  constexpr std::size_t sentences = 8, d_model = 512, draws = 64;
+  const Block block({.d_model = d_model, .dropout = 0.5, .stochastic_depth = 0.5});
+  const Tensor x = Tensor::zeros({sentences, d_model}, DType::float64);
+  const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
+  // By sentence and element of the first one: in how many draws both were left out, or neither.
+  std::vector<std::size_t> alike(sentences * d_model, 0);
+  std::size_t kept = 0;
+  for (std::uint64_t seed = 0; seed < 2 * draws; ++seed) {
+    const auto y = values_of(block.layer(x, {}, RandomStream(seed), ones));
+    const auto left_out = [&](std::size_t sentence) {
+      const auto first = y.begin() + static_cast<std::ptrdiff_t>(sentence * d_model);
+      return std::all_of(first, first + d_model, [](double value) { return value == 0.0; });
+    };
+    if (left_out(0)) continue;
+    ++kept;
+    for (std::size_t i = 1; i < sentences; ++i) {
+      for (std::size_t j = 0; j < d_model; ++j) {
+        alike[i * d_model + j] += left_out(i) == (y[j] == 0.0) ? 1 : 0;
+      }
+    }
+  }
+  REQUIRE(kept > draws / 2);
+  CHECK(*std::ranges::max_element(alike) < kept);
 }
 
 TEST_CASE("dropout takes away from the sublayer's output and never from the residual") {

@@ -68,6 +68,15 @@ TEST_CASE("the first step of adam is the learning rate, whatever the size of the
   }
 }
 
+TEST_CASE("float32 moments have their share of a gradient to the last bits") {
+  const NamedTensor p = leaf("p", {1}, {1}, DType::float32);
+  Adam adam({&p, 1}, {.beta1 = 0.9, .beta2 = 0.999});
+  set_gradient(p, {1});
+  adam.step(0.1);
+  check_values(adam.state().at(0).tensor, {0.1}, 1e-8);
+  check_values(adam.state().at(1).tensor, {0.001}, 1e-10);  // 1 - float(0.999) is 4.7e-8 more
+}
+
 TEST_CASE("the weight decay of adam is part of the gradient, on any number of axes") {
   OptimizerOptions options = round_numbers;
   options.weight_decay = 0.5;  // h = 1.5 + 0.5 * 1

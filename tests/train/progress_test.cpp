@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "tests/support/contains.h"
 #include "tests/train/temporary_folder.h"
@@ -20,6 +22,7 @@
 namespace tapestry {
 namespace {
 
+using test::contains;
 using test::TemporaryFolder;
 
 const TrainMetrics metrics{.step = 50,
@@ -136,6 +139,18 @@ TEST_CASE("a line of metrics has step, epoch, loss, perplexity, rate, gradient, 
   CHECK(
       text.starts_with("step   50/1000  epoch 2  loss 0.5000  perplexity 1.250  lr 1.00e-03  "
                        "gradient 0.750  0 tokens/s  "));
+  CHECK(text.ends_with(" left\n"));
+}
+
+TEST_CASE("the time left of a resumed run follows from its own steps alone") {
+  const PlainOutput output;
+  Progress progress(output.file(), 1'000'000, 2'000'000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  TrainMetrics first = metrics;
+  first.step = 1'000'001;
+  progress.metrics(first);
+  const std::string text = output.text();
+  CHECK_FALSE(contains(text, "  0:"));  // at least 999,999 x 10 ms, nearly three hours
   CHECK(text.ends_with(" left\n"));
 }
 

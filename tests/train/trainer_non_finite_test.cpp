@@ -233,6 +233,54 @@ TEST_CASE("a run without a scheduled checkpoint rolls back to its newest one") {
   CHECK(contains(history(run, 20), "step 1: back from the loss is nan at step "));
 }
 
+/// A poisoned run with whole checkpoints of steps 1 and 2.
+void save_two_poisoned_steps(TinyRun& run) {
+  Config config = one_sentence_a_step(OnNan::skip);
+  config.train.steps = 2;
+  config.train.save_every = 1;
+  REQUIRE(poisoned_run(run, config) == "nothing was thrown");
+}
+
+/// Goes on from step 2 with rollback, after its checkpoint, or both, were cut short.
+std::string go_on_without_checkpoints(TinyRun& run, const std::vector<std::uint64_t>& cut,
+                                      Progress& progress) {
+  Config config = one_sentence_a_step(OnNan::rollback);
+  config.train.save_every = config.train.validate_every = 100;
+  config.train.max_nan_steps = 10;
+  const Snapshot snapshot = run.snapshot(2);
+  for (const std::uint64_t step : cut) {
+    std::filesystem::resize_file(run.directory().checkpoint_path(step), 1000);
+  }
+  const Corpus corpus = load_corpus(config.data, ".");
+  Trainer trainer(config, corpus, run.directory(), progress);
+  trainer.resume(snapshot);
+  return test::error_text<NumericError>([&] { trainer.run(); });
+}
+
+TEST_CASE("a rollback to a damaged checkpoint warns and goes to the newest whole one") {
+  TinyRun run;
+  save_two_poisoned_steps(run);
+  const test::TemporaryFolder folder;
+  const std::string log = folder / "log";
+  Progress progress(nullptr, 2, 20);
+  progress.log_to(log);
+  go_on_without_checkpoints(run, {2}, progress);
+  const std::string text = test::read_text(log);
+  CHECK(contains(text, "step-00000002.h5: the checkpoint is truncated: "));
+  CHECK(contains(text, "; another checkpoint is used\n"));
+  CHECK(contains(text, "  went back to step 1\n"));
+}
+
+TEST_CASE(
+    "a rollback without a whole checkpoint ends with what is not finite and what is damaged") {
+  TinyRun run;
+  save_two_poisoned_steps(run);
+  const std::string text = go_on_without_checkpoints(run, {1, 2}, run.progress());
+  CAPTURE(text);
+  CHECK(text.starts_with("the loss is nan at step "));
+  CHECK(contains(text, "found 2 checkpoints, all damaged, expected a whole one"));
+}
+
 TEST_CASE("a run that has no checkpoint to go back to ends as one whose loss is not finite") {
   test::FaultyFileSystem files;
   const test::TemporaryFolder folder;

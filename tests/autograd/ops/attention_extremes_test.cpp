@@ -130,25 +130,32 @@ Tensor column(std::initializer_list<double> values, DType dtype) {
 }  // namespace
 
 TEST_CASE("NaN and infinity behind a mask change no value and no gradient, with dropout too") {
-  constexpr std::size_t n_q = 70, n_k = 67;  // more than one tile
-  std::vector<std::uint8_t> keep(n_q * n_k, 1);
-  for (std::size_t i = 0; i < n_q; ++i) keep[i * n_k + n_k - 1] = 0;
-  const AttentionMask masks[] = {AttentionMask::padding({n_k - 1}),
-                                 AttentionMask::keep(1, n_q, n_k, keep)};
-  for (const DType dtype : dtypes) {
-    const Tensor q = random_leaf({1, n_q, 4}, 1).copied(dtype);
-    const Tensor k = with_last_row(random_leaf({1, n_k, 4}, 2).copied(dtype), 0.0);
-    const Tensor v = with_last_row(random_leaf({1, n_k, 4}, 3).copied(dtype), 0.0);
-    for (const AttentionMask& mask : masks) {
-      for (const double rate : {0.0, 0.5}) {
-        const AttentionOptions options{
-            .num_heads = 2, .mask = mask, .dropout = rate, .random = RandomStream(5)};
-        const AttentionResults expected = attention_results(q, k, v, options);
-        for (const double hidden : {undefined, inf, -inf}) {
-          CAPTURE(hidden);
-          const Tensor bad_k = with_last_row(k, hidden);
-          const Tensor bad_v = with_last_row(v, hidden);
-          CHECK(all_close(attention_results(q, bad_k, bad_v, options), expected, 1e-5));
+  struct Size {
+    int n_q, n_k;
+  };
+  // More than one tile of queries; more keys than a product takes at once.
+  for (const auto [n_q, n_k] : {Size{70, 67}, Size{3, 530}}) {
+    CAPTURE(n_k);
+    const auto queries = static_cast<std::size_t>(n_q), keys = static_cast<std::size_t>(n_k);
+    std::vector<std::uint8_t> keep(queries * keys, 1);
+    for (std::size_t i = 0; i < queries; ++i) keep[i * keys + keys - 1] = 0;
+    const AttentionMask masks[] = {AttentionMask::padding({n_k - 1}),
+                                   AttentionMask::keep(1, queries, keys, keep)};
+    for (const DType dtype : dtypes) {
+      const Tensor q = random_leaf({1, queries, 4}, 1).copied(dtype);
+      const Tensor k = with_last_row(random_leaf({1, keys, 4}, 2).copied(dtype), 0.0);
+      const Tensor v = with_last_row(random_leaf({1, keys, 4}, 3).copied(dtype), 0.0);
+      for (const AttentionMask& mask : masks) {
+        for (const double rate : {0.0, 0.5}) {
+          const AttentionOptions options{
+              .num_heads = 2, .mask = mask, .dropout = rate, .random = RandomStream(5)};
+          const AttentionResults expected = attention_results(q, k, v, options);
+          for (const double hidden : {undefined, inf, -inf}) {
+            CAPTURE(hidden);
+            const Tensor bad_k = with_last_row(k, hidden);
+            const Tensor bad_v = with_last_row(v, hidden);
+            CHECK(all_close(attention_results(q, bad_k, bad_v, options), expected, 1e-5));
+          }
         }
       }
     }

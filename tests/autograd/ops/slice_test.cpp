@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
 #include "autograd/error.h"
 #include "autograd/ops/add.h"
 #include "autograd/ops/mul.h"
@@ -68,4 +73,19 @@ TEST_CASE("slice refuses parts that reach outside") {
   CHECK_THROWS_AS(slice(x, 1, 2, 1), ValueError);
   CHECK_THROWS_WITH_AS(slice(x, 2, 0, 1), "slice: axis 2 does not exist, expected -2 <= axis < 2",
                        ValueError);
+}
+
+TEST_CASE("a slice of one long row is that part of it") {
+  constexpr std::size_t n = 70'000;  // several pieces
+  std::vector<double> counted(n);
+  std::iota(counted.begin(), counted.end(), 0.0);
+  const Tensor x = Tensor::from({n}, counted, DType::float64).require_gradient();
+  Tape tape;
+  const Tensor y = slice(x, 0, 5, n - 7);
+  CHECK(values_of(y) == std::vector<double>(counted.begin() + 5, counted.end() - 7));
+  tape.backward(y, y.copied(DType::float64));
+  std::vector<double> gradient = counted;
+  std::fill(gradient.begin(), gradient.begin() + 5, 0.0);
+  std::fill(gradient.end() - 7, gradient.end(), 0.0);
+  CHECK(values_of(x.gradient()) == gradient);
 }

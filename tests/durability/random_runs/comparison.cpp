@@ -9,11 +9,20 @@
 #include <string_view>
 #include <utility>
 
+#include "tests/support/contains.h"
+
 namespace tapestry::random_runs {
 namespace {
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
+using test::contains;
+
+/// Warnings that depend on the machine.
+bool is_about_machine(const std::string& line) {
+  for (const char* subject : {"warning: threads: ", "warning: other programs", "warning: OpenBLAS",
+                              "warning: memory", "warning: the learning rate is 0"}) {
+    if (line.starts_with(subject)) return true;
+  }
+  return false;
 }
 
 /// The value of a map at a key; learnt, if it is new.
@@ -80,6 +89,12 @@ class Comparison {
     equal(where + ": history", fmt::format("{}", fmt::join(history, "; ")),
           fmt::format("{}", fmt::join(expected.history, "; ")));
     rows(where, found.metrics, expected.rows);
+    if (expected.best_weights.empty()) {
+      equal(where + ": best loss", found.best_loss, expected.best_loss);
+    } else if (const auto best = values_.validation_loss.find(expected.best_weights);
+               best != values_.validation_loss.end()) {
+      close(where + ": best loss", found.best_loss, best->second);
+    }
     auto settings = to_text(expected.settings);
     settings.push_back({"train.threads", "0"});  // of no process
     settings.push_back({"train.max_time", "0s"});
@@ -124,6 +139,8 @@ std::vector<std::string> events_of(const Outcome& outcome) {
     unsigned long long a = 0, b = 0, c = 0;
     if (contains(line, "an older checkpoint is used")) {
       events.emplace_back("older checkpoint");
+    } else if (contains(line, "; another checkpoint is used")) {
+      events.emplace_back("another checkpoint");
     } else if (std::sscanf(text, "resuming run at step %llu of %llu", &a, &b) == 2) {
       events.push_back(fmt::format("resuming {} of {}", a, b));
     } else if (line.starts_with("changed ")) {
@@ -160,6 +177,8 @@ std::vector<std::string> events_of(const Outcome& outcome) {
       events.push_back(fmt::format("done {}", a));
     } else if (contains(line, " is finished: ")) {
       events.emplace_back("finished");
+    } else if (line.starts_with("warning: ") && !is_about_machine(line)) {
+      events.push_back(line);
     }
   }
   return events;
@@ -189,10 +208,18 @@ std::vector<std::string> differences(const Disk& expected, const std::filesystem
     comparison.rows("metrics.csv", parse_metrics(read_text(run / "metrics.csv")),
                     *expected.metrics);
   }
+  std::vector<std::string> reports, expected_reports;
   for (const std::uint64_t step : expected.reports) {
-    const std::string name = fmt::format("non-finite-step-{:08}.txt", step);
-    if (!std::filesystem::exists(run / name)) comparison.add(name + " is missing");
+    expected_reports.push_back(fmt::format("non-finite-step-{:08}.txt", step));
   }
+  if (std::filesystem::exists(run)) {
+    for (const auto& entry : std::filesystem::directory_iterator(run)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("non-finite-step-")) reports.push_back(name);
+    }
+  }
+  std::ranges::sort(reports);
+  comparison.equal("reports", list(reports), list(expected_reports));
   if (!may_have_temporaries && std::filesystem::exists(run)) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(run)) {
       const std::string name = entry.path().filename().string();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <iterator>
@@ -155,8 +157,9 @@ class Output {
                             std::vector<std::string> arguments, const Output& out,
                             const Output& err) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, SIG_DFL);
-  const rlimit seconds{20, 20}, none{0, 0};
-  ::setrlimit(RLIMIT_CPU, &seconds);
+  const rlimit none{0, 0};
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::alarm(120);  // a process that hangs ends with SIGALRM
   ::setrlimit(RLIMIT_CORE, &none);
   if (::chdir(folder.c_str()) != 0) ::_exit(99);
   ::dup2(out.fd(), STDOUT_FILENO);
@@ -238,26 +241,32 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-/// Version 0 has 20 images, 5 batches; version 1 has 12 of other values, 3 batches.
+/// Version 0 has 20 images, version 1 has 12 with other values; four are a batch.
 void write_training_images(const std::filesystem::path& path, std::size_t version,
                            std::size_t bad) {
   std::string text;
-  for (std::size_t i = 0; i < (version == 0 ? 20U : 12U); ++i) {
+  for (std::size_t i = 0; i < 4 * batches_per_epoch(version); ++i) {
     const bool overflows = (bad > 0 && i == 7) || (bad > 1 && i == 10);
     text += image_line(i + version, overflows);
   }
   write_text(path, text);
 }
 
-std::filesystem::path new_folder() {
+constexpr const char* folder_prefix = "tapestry-random-runs-";
+
+std::filesystem::path folder_of_folders() {
   const bool memory = std::filesystem::is_directory("/dev/shm") && ::access("/dev/shm", W_OK) == 0;
+  return memory ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path();
+}
+
+std::filesystem::path new_folder() {
   std::string name =
-      (memory ? "/dev/shm" : std::filesystem::temp_directory_path().string()) + "/run-XXXXXX";
+      fmt::format("{}/{}{}-XXXXXX", folder_of_folders().string(), folder_prefix, ::getpid());
   if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
   return name;
 }
 
-/// A lock on the run directory that a program without any manners holds.
+/// An exclusive lock on the run directory, held by another program.
 class HeldLock {
  public:
   explicit HeldLock(const std::filesystem::path& run) {
@@ -300,6 +309,17 @@ void Workplace::cut_newest_checkpoint() const {
   const RunDirectory directory(run_directory());
   const auto path = directory.checkpoint_path(directory.steps().back());
   std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+}
+
+void remove_folders_of_killed_tests() {
+  for (const auto& entry : std::filesystem::directory_iterator(folder_of_folders())) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(folder_prefix)) continue;
+    const pid_t owner = std::atoi(name.c_str() + std::string_view(folder_prefix).size());
+    if (::kill(owner, 0) == 0 || errno != ESRCH) continue;
+    std::error_code ignored;
+    std::filesystem::remove_all(entry.path(), ignored);
+  }
 }
 
 Outcome Workplace::run(const Process& process) {

@@ -40,6 +40,9 @@ class Workplace {
   std::size_t bad_;
 };
 
+/// Removes the folders of tests that were killed.
+void remove_folders_of_killed_tests();
+
 /// One line of metrics.csv.
 struct MetricsRow {
   std::uint64_t step = 0, epoch = 0;

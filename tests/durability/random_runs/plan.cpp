@@ -249,6 +249,13 @@ void each_simpler(const Process& process, const auto& with) {
     less.*flag = false;
     with(less);
   }
+  if (process.other) {
+    Process less = process;
+    less.other.reset();
+    std::erase_if(less.events,
+                  [](const Event& event) { return event.action == Action::other_process; });
+    with(less);
+  }
   if (process.threads != 1) {
     Process less = process;
     less.threads = 1;

@@ -75,6 +75,9 @@ struct Process {
   std::shared_ptr<Process> other{};  ///< of Action::other_process
 };
 
+/// Batches of images in an epoch of that version of the training file.
+inline std::uint64_t batches_per_epoch(std::size_t data) { return data == 0 ? 5 : 3; }
+
 /// A run and the kind of data it learns from.
 struct Sequence {
   bool images = false;  ///< images, some of which overflow; else pairs of symbols

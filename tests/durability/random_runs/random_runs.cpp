@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <iterator>
 #include <optional>
 #include <stdexcept>
@@ -18,11 +19,11 @@
 #include "tests/durability/random_runs/plan.h"
 #include "tests/durability/random_runs/reference.h"
 
-/// Random lives of runs against a model of a run: processes that train and resume with other
-/// settings and other data, while signals, kills, failed saves, the end of their time, steps that
-/// are not finite and other processes come in between. After each process its exit code, what it
-/// printed and everything on the disk has to be what the model says, and weights that have learnt
-/// the same steps have to be the same bits, however the run came there.
+/// Random sequences of processes of a run against a model of a run: processes that train and resume
+/// with other settings and other data, while signals, kills, failed saves, the end of their time,
+/// steps that are not finite and other processes come in between. After each process its exit code,
+/// what it printed and everything on the disk has to be what the model says, and weights that have
+/// learnt the same steps have to be the same bits, however the run came there.
 ///
 ///     random_runs [--sequences 100000] [--first 1]     that many sequences, from this number on
 ///
@@ -31,12 +32,12 @@ namespace tapestry::random_runs {
 namespace {
 
 /// Values that runs have computed so far, for each kind of data.
-class Worlds {
+class ValuesByData {
  public:
   Values& of(const Sequence& sequence) {
-    auto& world = worlds_[sequence.images ? 1 + sequence.bad : 0];
-    if (!world) world = learn(sequence);
-    return *world;
+    auto& values = values_[sequence.images ? 1 + sequence.bad : 0];
+    if (!values) values = learn(sequence);
+    return *values;
   }
 
  private:
@@ -59,16 +60,17 @@ class Worlds {
       const Outcome outcome = place.run(Process{.data = data});
       if (outcome.code != 0)
         throw std::runtime_error("a run without events fails: " + outcome.error);
-      values.steps[data] = steps_of(parse_metrics(read_text(place.run_directory() / "metrics.csv")),
-                                    steps, sequence.images ? (data == 0 ? 5 : 3) : 3);
+      values.steps[data] =
+          steps_of(parse_metrics(read_text(place.run_directory() / "metrics.csv")), steps,
+                   sequence.images ? batches_per_epoch(data) : 3, sequence.images ? 1 : 2);
     }
     return values;
   }
 
   /// steps_per_epoch  steps in which the data is read once
   static std::vector<StepData> steps_of(const std::vector<MetricsRow>& rows, std::uint64_t steps,
-                                        std::uint64_t steps_per_epoch) {
-    const std::uint64_t batches_per_step = steps_per_epoch == 3 && rows.front().targets > 4 ? 2 : 1;
+                                        std::uint64_t steps_per_epoch,
+                                        std::uint64_t batches_per_step) {
     const auto position = [&](std::uint64_t step) {
       return Position{.epoch = step / steps_per_epoch,
                       .batch = step % steps_per_epoch * batches_per_step};
@@ -85,7 +87,7 @@ class Worlds {
     return data;
   }
 
-  std::array<std::optional<Values>, 4> worlds_;
+  std::array<std::optional<Values>, 4> values_;
 };
 
 std::string joined(const std::vector<std::string>& lines) {
@@ -118,8 +120,8 @@ void compare_outcome(const std::string& name, const Outcome& outcome, const Expe
 }
 
 /// What differs from the model, after the first process that does.
-std::vector<std::string> failures(const Sequence& sequence, Worlds& worlds) {
-  Values& values = worlds.of(sequence);
+std::vector<std::string> failures(const Sequence& sequence, ValuesByData& known) {
+  Values& values = known.of(sequence);
   Workplace place(sequence);
   Disk disk;
   bool may_have_temporaries = false;
@@ -138,8 +140,10 @@ std::vector<std::string> failures(const Sequence& sequence, Worlds& worlds) {
     compare_outcome(name, outcome, expected, found);
     if (outcome.other && expected.other) {
       compare_outcome(name + ", the other one", *outcome.other, *expected.other, found);
-    } else if (outcome.other || expected.other) {
-      found.push_back(name + ": the other process runs in only one of program and model");
+    }
+    if (expected.runs_other != (outcome.other != nullptr)) {
+      found.push_back(fmt::format("{}: the other process {}", name,
+                                  expected.runs_other ? "does not run" : "runs unexpectedly"));
     }
     may_have_temporaries = outcome.code < 0 || (may_have_temporaries && !expected.cleans_up);
     for (const std::string& difference :
@@ -150,12 +154,19 @@ std::vector<std::string> failures(const Sequence& sequence, Worlds& worlds) {
   return found;
 }
 
+/// The same; what is thrown on the way is a failure too.
+std::vector<std::string> failures_or_error(const Sequence& sequence, ValuesByData& known) try {
+  return failures(sequence, known);
+} catch (const std::exception& error) {
+  return {error.what()};
+}
+
 /// The sequence without everything that it fails without.
-Sequence shortest(Sequence sequence, Worlds& worlds) {
+Sequence shortest(Sequence sequence, ValuesByData& known) {
   for (bool shorter = true; shorter;) {
     shorter = false;
     for (const Sequence& candidate : simpler(sequence)) {
-      if (failures(candidate, worlds).empty()) continue;
+      if (failures_or_error(candidate, known).empty()) continue;
       sequence = candidate;
       shorter = true;
       break;
@@ -165,18 +176,20 @@ Sequence shortest(Sequence sequence, Worlds& worlds) {
 }
 
 int run(std::uint64_t first, std::uint64_t count, std::uint64_t most_failures) {
-  Worlds worlds;
+  remove_folders_of_killed_tests();
+  ValuesByData known;
   std::uint64_t tried = 0, failed = 0, processes = 0, events = 0;
   for (std::uint64_t number = first; number < first + count && failed < most_failures; ++number) {
     const Sequence sequence = random_sequence(number);
     ++tried;
     processes += sequence.processes.size();
     for (const Process& process : sequence.processes) events += process.events.size();
-    if (failures(sequence, worlds).empty()) continue;
+    if (failures_or_error(sequence, known).empty()) continue;
     ++failed;
-    const Sequence least = shortest(sequence, worlds);
+    const Sequence least = shortest(sequence, known);
     fmt::print("sequence {} fails; cut down:\n{}", number, describe(least));
-    for (const std::string& failure : failures(least, worlds)) fmt::print("  {}\n", failure);
+    for (const std::string& failure : failures_or_error(least, known))
+      fmt::print("  {}\n", failure);
     std::fflush(stdout);
   }
   fmt::print("{} sequences of {} processes with {} events, {} failed\n", tried, processes, events,
@@ -188,7 +201,7 @@ int run(std::uint64_t first, std::uint64_t count, std::uint64_t most_failures) {
 }  // namespace tapestry::random_runs
 
 int main(int argc, char** argv) {
-  CLI::App app("Random lives of training runs against a model of a run");
+  CLI::App app("Random sequences of processes of a run against a model of a run");
   std::uint64_t sequences = 500, first = 1, most_failures = 3;
   app.add_option("--sequences", sequences, "How many");
   app.add_option("--first", first, "Number of the first one");

@@ -10,12 +10,12 @@
 #include <string_view>
 #include <utility>
 
+#include "tests/support/contains.h"
+
 namespace tapestry::random_runs {
 namespace {
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
+using test::contains;
 
 /// The process ends here with this exit code and a message.
 struct Ended {
@@ -87,7 +87,8 @@ class Simulation {
   }
 
   void run_other() {
-    if (!process_.other || !outcome_.other) return;
+    expected_.runs_other = true;
+    if (!outcome_.other) return;
     Process other = *process_.other;
     other.data = process_.data;
     other.lock_is_held = process_.lock_is_held || locked_;
@@ -165,7 +166,7 @@ class Simulation {
   struct Plan {
     State state;
     Settings settings;
-    std::size_t older = 0;  ///< damaged checkpoints that are newer
+    std::size_t num_damaged_newer = 0;  ///< checkpoints
   };
 
   Plan make_plan() const {
@@ -174,7 +175,7 @@ class Simulation {
                                        : "expected the directory of a run"};
     }
     Plan plan{.state = disk_.checkpoints.rbegin()->second, .settings = {}};
-    plan.older = static_cast<std::size_t>(std::ranges::count_if(
+    plan.num_damaged_newer = static_cast<std::size_t>(std::ranges::count_if(
         disk_.damaged, [&](std::uint64_t step) { return step > plan.state.step; }));
     plan.settings =
         overridden(process_.with_config ? sequence_.base : plan.state.settings, process_.overrides);
@@ -207,18 +208,16 @@ class Simulation {
       throw Ended{3, "--allow-change data.train_images"};
     }
     state_.data = process_.data;
-    if (other_data && state_.position.batch >= batches_per_epoch()) {
+    if (other_data && state_.position.batch >= batches_per_epoch(process_.data)) {
       state_.position = {.epoch = state_.position.epoch + 1, .batch = 0};
     }
     write_config();
-    for (std::size_t i = 0; i < plan.older; ++i) say("older checkpoint");
+    for (std::size_t i = 0; i < plan.num_damaged_newer; ++i) say("older checkpoint");
     say(fmt::format("resuming {} of {}", state_.step, settings_.steps));
     tell_changes(plan.state.settings, other_data);
     say_threads();
     return train();
   }
-
-  std::uint64_t batches_per_epoch() const { return process_.data == 0 ? 5 : 3; }
 
   void tell_changes(const Settings& before, bool other_data) {
     const auto then = to_text(before), now = to_text(settings_);
@@ -333,6 +332,7 @@ class Simulation {
   /// To the last scheduled checkpoint; where that is not there, to the newest one.
   void roll_back() {
     auto target = disk_.checkpoints.find(state_.scheduled_save);
+    if (disk_.damaged.contains(state_.scheduled_save)) say("another checkpoint");
     if (target == disk_.checkpoints.end()) {
       if (disk_.checkpoints.empty()) throw Ended{6, "there is no checkpoint to go back to"};
       target = std::prev(disk_.checkpoints.end());
@@ -371,6 +371,7 @@ class Simulation {
     ++state_.since_best;
     if (best) {
       state_.best_loss = loss;
+      state_.best_weights = state_.weights;
       state_.best_step = state_.step;
       state_.since_best = 0;
     }

@@ -44,6 +44,7 @@ struct State {
   std::string weights = "start";  ///< names what the weights have learnt, step by step
   std::uint64_t steps_since_log = 0;
   double best_loss = std::numeric_limits<double>::infinity();
+  std::string best_weights;  ///< that have it; empty before the first validation
   std::uint64_t best_step = 0, since_best = 0, nan_steps = 0, scheduled_save = 0;
   std::vector<std::string> history;  ///< "step S: KIND"
   std::vector<ExpectedRow> rows;
@@ -75,10 +76,11 @@ class Values {
 /// What a process is expected to do.
 struct Expected {
   int code = 0;
-  std::vector<std::string> events;  ///< see events_of() in comparison.h
-  std::string error;                ///< part of what is on standard error
-  bool cleans_up = false;           ///< removes temporary files that killed processes left
-  std::shared_ptr<Expected> other;  ///< of Process::other, if it runs
+  std::vector<std::string> events;    ///< see events_of() in comparison.h
+  std::string error;                  ///< part of what is on standard error
+  bool runs_other = false;            ///< Process::other runs
+  bool cleans_up = false;             ///< removes temporary files that killed processes left
+  std::shared_ptr<Expected> other{};  ///< what Process::other does
 };
 
 /// What a process does to `disk`, which becomes what it leaves. Losses of validations that are not

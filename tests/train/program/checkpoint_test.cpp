@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -68,6 +71,24 @@ TEST_CASE("a file that never was a checkpoint is refused") {
   CHECK(refused.code == 4);
   CHECK(refused.err.starts_with("tapestry: error: tiny.yaml: "));
   CHECK(refused.err.find("\nhint: ") != std::string::npos);
+}
+
+TEST_CASE("inspect gives mean and standard deviation of every array of floats") {
+  const TrainedWorkplace work;
+  const std::string out = work.run({"inspect", "runs/tiny"}).out;
+  const Snapshot snapshot = read_checkpoint(work / work.checkpoint(12));
+  for (const char* path :
+       {"parameters/encoder.norm.weight", "optimizer/first_moment/output.bias"}) {
+    double mean = 0.0, variance = 0.0;
+    const auto values = snapshot.get<float>(path);
+    for (const float value : values) mean += value / static_cast<double>(values.size());
+    for (const float value : values) {
+      variance += (value - mean) * (value - mean) / static_cast<double>(values.size());
+    }
+    const std::size_t line = out.find(path);
+    CHECK(contains(out.substr(line, out.find('\n', line) - line),
+                   fmt::format(" mean {:+.3e}  deviation {:.3e}", mean, std::sqrt(variance))));
+  }
 }
 
 TEST_CASE("where the newest checkpoint is damaged the one before is used, with a warning") {

@@ -47,6 +47,15 @@ TEST_CASE("a run is resumed by its directory, by its config or by both, in any o
   }
 }
 
+TEST_CASE("a run directory may have a dot and an equals sign in its path") {
+  const TrainedWorkplace work;
+  std::filesystem::create_directory(work / "runs.d");
+  std::filesystem::rename(work / "runs/tiny", work / "runs.d/lr=1");
+  const Outcome resumed = work.run({"train", "--resume", "runs.d/lr=1"});
+  CHECK(resumed.code == 0);
+  CHECK(resumed.out.starts_with("runs.d/lr=1 is finished: 12 of 12 steps"));
+}
+
 TEST_CASE("a config that has changed since is compared key by key") {
   const TrainedWorkplace work;
   check_refusal(work,

@@ -74,6 +74,14 @@ TEST_CASE("the group above counts where it is tighter") {
   check(machine.read(), mib, 2 * mib, "the control group's limit");
 }
 
+TEST_CASE("a limit above what the machine has free counts as soon as little of it is left") {
+  const Machine machine;
+  machine.write("proc/self/cgroup", "0::/\n");
+  machine.write("sys/fs/cgroup/memory.max", "6291456\n");
+  machine.write("sys/fs/cgroup/memory.current", "5242880\n");
+  check(machine.read(), mib, 7 * mib, "the control group's limit");
+}
+
 TEST_CASE("a group that uses more than its limit leaves nothing") {
   const Machine machine;
   machine.write("proc/self/cgroup", "0::/\n");

@@ -10,7 +10,7 @@
 #include "data/held_out.h"
 #include "tests/train/error_text.h"
 
-/// How long the sizes of generated data are drawn for.
+/// The limit of 100,000 draws without a new sentence.
 namespace tapestry {
 namespace {
 

@@ -212,7 +212,7 @@ TEST_CASE("a contradiction is reported at the last override of the key that it i
   }
 }
 
-TEST_CASE("an override that cannot be read hides no value of the file, and blames it for nothing") {
+TEST_CASE("an override that cannot be parsed is the only problem reported") {
   const auto problems =
       problems_of("model:\n  d_model: 130\n  num_heads: 13\n", {"model.num_heads=many"});
   REQUIRE(problems.size() == 1);

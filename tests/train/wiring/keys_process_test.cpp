@@ -58,8 +58,9 @@ struct ProcessWorkplace : TaskWorkplace {
 
 /// "threads: 3" of the line that describes the model.
 std::string threads_in(const Outcome& done) {
-  const std::size_t at = done.out.find("; threads: ") + 2;
-  return done.out.substr(at, done.out.find(';', at) - at);
+  const std::size_t at = done.out.find("; threads: ");
+  REQUIRE_MESSAGE(at != std::string::npos, done.err);
+  return done.out.substr(at + 2, done.out.find(';', at + 2) - at - 2);
 }
 
 TEST_CASE("a resumed run has the threads that its own process is given") {
@@ -132,9 +133,11 @@ TEST_CASE("a resumed run has the time that its own process is given") {
   {
     Process resumed(work.path(), {"train", "--resume", run_dir}, {.out = work.stream("live")});
     using std::chrono::milliseconds;
-    while (!contains(read_text(work.stream("live")), "; run directory ")) {
-      std::this_thread::sleep_for(milliseconds(10));
-    }
+    const auto begins = [&] {
+      return contains(read_text(work.stream("live")), "; run directory ");
+    };
+    for (int i = 0; i < 6000 && !begins(); ++i) std::this_thread::sleep_for(milliseconds(10));
+    REQUIRE(begins());
     std::this_thread::sleep_for(milliseconds(1100));
     resumed.send(SIGTERM);
     CHECK(resumed.wait() == 128 + SIGTERM);

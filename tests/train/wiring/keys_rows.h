@@ -47,8 +47,8 @@ class Baselines {
   std::map<std::tuple<How, std::string, std::vector<std::string>>, Finished> runs_;
 };
 
-/// Trains with and without the value; both runs are what their replays come to, they
-/// differ in what the row says, and the checkpoint keeps the value if it belongs to the run.
+/// Trains with and without the value; checks each run against its replay, and the differences of
+/// the two runs against the row.
 void check_row(How how, const TaskWorkplace& work, const TaskCase& task, const KeyRow& row,
                Baselines& baselines);
 

@@ -189,7 +189,7 @@ TEST_CASE("tensors that a key does not concern start with the same bits") {
   });
 }
 
-TEST_CASE("a key of the section model changes what it stands for, and no other bit") {
+TEST_CASE("a key of the section model changes training, or inference too, as its row says") {
   for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
     if (row.effect == Effect::tensors) return;
     Model old_model = perturbed_model(before(row, kind));

@@ -189,7 +189,7 @@ std::string poisoned_checkpoint(const TaskWorkplace& work, const TaskCase& task)
   return "train.initialize_from=poisoned.h5";
 }
 
-TEST_CASE("what a run of every kind does about steps that are not finite is what its keys say") {
+TEST_CASE("train.on_nan and train.max_nan_steps decide what a non-finite step does") {
   const TaskWorkplace work;
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());
