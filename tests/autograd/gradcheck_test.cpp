@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -220,6 +222,15 @@ TEST_CASE("gradcheck reports each tensor with its name, shape, norm and worst co
   CHECK_FALSE(report.rows[1].reached);
   CHECK(report.rows[1].gradient_norm == 0.0);
   CHECK(report.rows[1].worst_relative_error == 0.0);
+}
+
+TEST_CASE("the norm of a gradient is positive, whatever the sign of the output's weight") {
+  const Tensor x = Tensor::scalar(3.0, DType::float64).require_gradient();
+  const NamedTensor named[] = {{"x", x}};
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    const auto report = gradcheck([&] { return square(x); }, named, {.seed = seed});
+    CHECK(report.rows.at(0).gradient_norm == doctest::Approx(6.0));
+  }
 }
 
 TEST_CASE("gradcheck points to the coordinate that is wrong") {

@@ -17,9 +17,7 @@ from weave import weave, woven
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants; no table is written")
-    parser.add_argument("--replace", action="store_true",
-                        help="with --only: put their rows into the table")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants alone")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time; default 2")
     parser.add_argument("--list", action="store_true", help="print the names and end")
     parser.add_argument("--check", action="store_true",
@@ -87,11 +85,10 @@ def main():
     begin = time.monotonic()
     trials = run_all(selected, programs, options.jobs)
     minutes = (time.monotonic() - begin) / 60
+    table = options.build / ("table-only.md" if options.only else "table.md")
+    report.write_table(selected, trials, minutes, options.jobs, table)
     print(report.summary(selected, trials, minutes, options.jobs))
-    if not options.only:
-        report.write_table(selected, trials, minutes, options.jobs)
-    elif options.replace:
-        report.replace_rows(mutants, selected, trials)
+    print(f"table: {table}")
     return 1 if report.escaped(selected, trials) else 0
 
 

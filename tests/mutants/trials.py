@@ -82,32 +82,35 @@ def try_mutant(mutant, programs):
 
 
 def first_kill(mutant, programs, environment):
-    """By the tests of the mutant's own folder, or else by those of another."""
+    """By the tests of the mutant's own folder, or else by the first others that notice."""
     own = mutant.folder if mutant is not None else SUITES[0]
-    for suite, guard in runs_of_tests(mutant, own):
-        program = programs / "tests" / suite / f"{suite}_tests"
-        name = suite
-        if guard is not None:
-            name = f"{suite}, guarded at the {guard},"
-        code, output = run([program, "--reporters=xml"], program.parent,
-                           environment | ({} if guard is None else {"TAPESTRY_GUARD": guard}))
+    for name, command, guard in runs_of_tests(own, mutant is not None and mutant.guard):
+        program = programs / "tests" / command[0]
+        code, output = run([program, *command[1:]], program.parent,
+                           environment | ({"TAPESTRY_GUARD": guard} if guard else {}))
         if code != 0:
             return test_kill(name, code, output)
     return None
 
 
-def runs_of_tests(mutant, own):
-    """Pairs of a test program and the side of unreadable pages, or None for plain memory."""
-    plain = [(suite, None) for suite in sorted(SUITES, key=lambda suite: suite != own)]
-    guarded = [(suite, guard) for suite in sorted(GUARDED_SUITES, key=lambda suite: suite != own)
-               for guard in GUARDS]
-    if mutant is None:
-        return plain + guarded
-    return guarded if mutant.guard else plain
+def runs_of_tests(own, guarded_first):
+    """Everything that CTest runs of the unit tests, as name, command and side of the unreadable
+    pages, or none for plain memory; then random sequences of processes of a run."""
+    def tests(suite, guard=None):
+        name = suite if guard is None else f"{suite}, guarded at the {guard},"
+        return name, [f"{suite}/{suite}_tests", "--reporters=xml"], guard
+
+    others = [suite for suite in SUITES if suite != own]
+    runs = [tests(own)]
+    guarded = [tests(suite, guard) for suite in GUARDED_SUITES for guard in GUARDS]
+    runs = guarded + runs if guarded_first else runs + guarded
+    return [*runs, *map(tests, others), ("random_runs", ["durability/random_runs"], None)]
 
 
 def test_kill(suite, code, output):
     failed, running = failed_cases(output)
+    if suite == "random_runs" and code == 1:
+        return TestKill(suite, "fails", output.partition(" fails;")[0])
     if code is None:
         return TestKill(suite, "hangs", running)
     if code < 0 or not failed:

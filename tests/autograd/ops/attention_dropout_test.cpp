@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "autograd/ops/attention.h"
 #include "autograd/tape.h"
@@ -44,6 +47,28 @@ TEST_CASE("no two queries, heads or sentences draw the same dropout of their wei
   std::set<std::vector<double>> rows;
   for (auto row = y.begin(); row != y.end(); row += n_k) rows.emplace(row, row + n_k);
   CHECK(rows.size() == batch * n_q * heads);
+}
+
+TEST_CASE("sentences of other lengths do not draw the same dropout either") {
+  constexpr std::size_t n = 64, short_length = 16;
+  const Tensor zeros = Tensor::zeros({2, n, 1}, DType::float32);
+  std::vector<double> units(2 * n * n, 0.0);
+  for (std::size_t i = 0; i < 2 * n; ++i) units[i * n + i % n] = 1.0;
+  const auto y = values_of(
+      scaled_dot_product_attention(zeros, zeros, Tensor::from({2, n, n}, units, DType::float32),
+                                   {.num_heads = 1,
+                                    .mask = AttentionMask::padding({n, short_length}),
+                                    .dropout = 0.5,
+                                    .random = RandomStream(1)}));
+  // Which weights are dropped, in the order in which they are drawn.
+  std::string of_long, of_short;
+  for (std::size_t query = 0; query < n; ++query) {
+    for (std::size_t key = 0; key < n; ++key) {
+      of_long += y[query * n + key] == 0.0 ? '-' : '+';
+      if (key < short_length) of_short += y[(n + query) * n + key] == 0.0 ? '-' : '+';
+    }
+  }
+  CHECK(of_long.find(of_short.substr(0, 4 * short_length)) == std::string::npos);
 }
 
 TEST_CASE("attention at dropout 0 has the bits of attention without dropout") {
