@@ -2,6 +2,8 @@
 
 #include "autograd/ops/add.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reshape.h"
 #include "autograd/ops/sum.h"
 #include "autograd/tape.h"
 #include "tests/autograd/ops/attend.h"
@@ -41,6 +43,22 @@ TEST_CASE("a window hides what is further away than its radius, on both sides") 
       CHECK((w[i * 5 + j] > 0) == (i <= j + 1 && j <= i + 1));
     }
   }
+}
+
+TEST_CASE("a window wider than any text hides nothing") {
+  const Tensor x = random_leaf({1, 5, 2}, 1);
+  for (const std::size_t radius : {std::size_t{10}, ~std::size_t{0} - 1, ~std::size_t{0}}) {
+    CHECK(values_of(attention_weights(x, x, {.mask = AttentionMask::window(radius)})) ==
+          values_of(attention_weights(x, x)));
+  }
+}
+
+TEST_CASE("the weights under a window times the values are the output, in long texts too") {
+  const Tensor x = random_leaf({1, 150, 2}, 1), v = random_leaf({1, 150, 2}, 2);
+  const AttentionMask mask = AttentionMask::window(8);
+  const Tensor weights = attention_weights(x, x, {.mask = mask});
+  const Tensor y = matmul(reshape(weights, {150, 150}), reshape(v, {150, 2}));
+  check_values(attend(x, x, v, mask), values_of(y), 1e-9);
 }
 
 TEST_CASE("masks combine: a key must pass all of them") {

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
 #include "autograd/error.h"
 #include "autograd/ops/add.h"
 #include "autograd/ops/mul.h"
@@ -29,6 +33,16 @@ TEST_CASE("sum drops the axes, or keeps them with extent 1") {
   CHECK(sum(x, {0, 2}, true).shape() == Shape{1, 3, 1});
   CHECK(sum(x).shape() == Shape{});
   check_values(sum(x, {0, 2}), {8.0, 8.0, 8.0});
+}
+
+TEST_CASE("the gradient of a sum over an axis of 1 is that of each element of a long row") {
+  constexpr std::size_t n = 70'000;  // several pieces
+  std::vector<double> counted(n);
+  std::iota(counted.begin(), counted.end(), 0.0);
+  const Tensor x = Tensor::zeros({1, n}, DType::float64).require_gradient();
+  Tape tape;
+  tape.backward(sum(x, {0}), Tensor::from({n}, counted, DType::float64));
+  CHECK(values_of(x.gradient()) == counted);
 }
 
 TEST_CASE("sum over no axes is x itself") {

@@ -48,13 +48,13 @@ inline std::vector<Place> places_of(const TransformerOptions& options) {
 }
 
 /// One token a row, or an image of one pixel.
-class SilentModel {
+class IsolatedSublayerModel {
  public:
   static constexpr std::size_t width = 8;
 
   /// Adapts the options: heads of one feature each, as many features inside the feed-forward block
   /// as outside, RMS norms before the sublayers.
-  SilentModel(TransformerOptions options, std::size_t rows, std::uint64_t seed)
+  IsolatedSublayerModel(TransformerOptions options, std::size_t rows, std::uint64_t seed)
       : options_(adapted(options)),
         model_(options_,
                {.source = 3, .target = 3, .image = {.height = 1, .width = 1, .channels = 1}},
@@ -63,7 +63,7 @@ class SilentModel {
         random_(RandomStream(seed)) {}
 
   /// Zeroes all that was set.
-  void silence() {
+  void zero_parameters() {
     for (const NamedTensor& p : model_.parameters) {
       if (p.name.ends_with("norm.weight")) continue;
       set_values(p.tensor, std::vector<double>(p.tensor.size(), 0.0));
@@ -83,21 +83,21 @@ class SilentModel {
   }
 
   /// The output of a sublayer is 1 whatever it reads: only its residual block drops something.
-  void speak_behind(const Place& place) {
-    silence();
+  void output_ones_from(const Place& place) {
+    zero_parameters();
     fill(place.path() + (place.sublayer == "ff" ? ".linear2.bias" : ".out_proj.bias"), 1.0);
   }
 
   /// It goes through the weights of attention, or through the activation, each feature by itself.
-  void speak_inside(const Place& place) {
-    silence();
+  void pass_ones_through(const Place& place) {
+    zero_parameters();
     const bool ff = place.sublayer == "ff";
     fill(place.path() + (ff ? ".linear1.bias" : ".v_proj.bias"), 1.0);
     make_identity(place.path() + (ff ? ".linear2.weight" : ".out_proj.weight"));
   }
 
   /// All token vectors are ones before their dropout.
-  void speak_at_embeddings() {
+  void set_embeddings_to_one() {
     for (const NamedTensor& p : model_.parameters) {
       const bool embedding = p.name.ends_with("embedding.weight");
       if (embedding) set_values(p.tensor, std::vector<double>(p.tensor.size(), 1 / std::sqrt(8.0)));

@@ -57,14 +57,14 @@ double expected_inside(const Place& place, const Rates& rates, std::size_t keys)
 }
 
 void check_places(const TransformerOptions& options, const Rates& rates) {
-  SilentModel model(options, rows, 11);
+  IsolatedSublayerModel model(options, rows, 11);
   for (const Place& place : places_of(options)) {
     CAPTURE(place.path());
-    model.speak_behind(place);
+    model.output_ones_from(place);
     const auto behind = model.output(place);
-    REQUIRE(behind.size() == rows * SilentModel::width);
+    REQUIRE(behind.size() == rows * IsolatedSublayerModel::width);
     check_share(share_of_zeros(behind), rates.residual, behind.size());
-    model.speak_inside(place);
+    model.pass_ones_through(place);
     const auto inside = model.output(place);
     check_share(share_of_zeros(inside), expected_inside(place, rates, model.keys()), inside.size());
   }
@@ -89,9 +89,9 @@ TEST_CASE("the embedding dropout acts on all token vectors of every side, and no
     CAPTURE(kind.name);
     for (const Setting& setting : settings) {
       CAPTURE(setting.overrides.back());
-      SilentModel model(parsed(kind, setting.overrides).model, rows, 12);
-      model.silence();
-      model.speak_at_embeddings();
+      IsolatedSublayerModel model(parsed(kind, setting.overrides).model, rows, 12);
+      model.zero_parameters();
+      model.set_embeddings_to_one();
       const double rate = setting.rates.embedding;
       const auto sides = model.token_vectors();
       CHECK(sides.size() == (kind.kind == ModelKind::seq2seq ? 2 : 1));
@@ -134,7 +134,7 @@ TEST_CASE("no two residual blocks, activations or attentions drop the same place
       const bool deep = std::string(depth).ends_with(".5");
       const auto options =
           parsed(kind, {deep ? "model.dropout=0" : "model.dropout=0.5", depth}).model;
-      SilentModel model(options, 60, 13);
+      IsolatedSublayerModel model(options, 60, 13);
       std::set<std::vector<bool>> patterns;
       const auto note = [&](const Place& place) {
         std::vector<bool> zero;
@@ -143,9 +143,9 @@ TEST_CASE("no two residual blocks, activations or attentions drop the same place
       };
       std::size_t expected = 0;
       for (const Place& place : places_of(options)) {
-        model.speak_behind(place);
+        model.output_ones_from(place);
         note(place);
-        model.speak_inside(place);
+        model.pass_ones_through(place);
         note(place);
         expected += deep ? 1 : 2;
       }
@@ -167,17 +167,17 @@ TEST_CASE(
       if (kind.encodes) overrides.push_back("model.num_encoder_layers=" + std::to_string(encoders));
       if (kind.decodes) overrides.push_back("model.num_decoder_layers=" + std::to_string(decoders));
       const TransformerOptions options = parsed(kind, overrides).model;
-      SilentModel model(options, sentences, 14);
+      IsolatedSublayerModel model(options, sentences, 14);
       for (const Place& place : places_of(options)) {
         CAPTURE(place.path());
-        model.speak_behind(place);
+        model.output_ones_from(place);
         const auto values = model.output(place);
         const double layers = place.stack == "encoder" ? encoders : decoders;
         const double expected = 0.8 * static_cast<double>(place.layer + 1) / layers;
         check_share(share_of_zeros(values), expected, sentences);
         std::size_t torn = 0;  // sentences of which a part is left out
         for (std::size_t i = 0; i < values.size(); ++i) {
-          const std::size_t first = i / SilentModel::width * SilentModel::width;
+          const std::size_t first = i / IsolatedSublayerModel::width * IsolatedSublayerModel::width;
           torn += (values[i] == 0.0) != (values[first] == 0.0);
         }
         CHECK(torn == 0);

@@ -8,7 +8,7 @@
 namespace tapestry::testing {
 
 /// The kinds of models that use a key.
-enum class Users { all, encoding, decoding, scoring_tokens, telling_classes, seeing };
+enum class Users { all, encoding, decoding, token_models, classifiers, vision };
 
 inline bool uses(Users users, ModelKind kind) {
   using enum ModelKind;
@@ -19,11 +19,11 @@ inline bool uses(Users users, ModelKind kind) {
       return kind != language_model;
     case Users::decoding:
       return kind == seq2seq || kind == language_model;
-    case Users::scoring_tokens:
+    case Users::token_models:
       return kind == seq2seq || kind == language_model || kind == masked_language_model;
-    case Users::telling_classes:
+    case Users::classifiers:
       return kind == classifier || kind == vision_transformer;
-    case Users::seeing:
+    case Users::vision:
       return kind == vision_transformer;
   }
   return false;
@@ -34,7 +34,7 @@ inline bool uses(Users users, ModelKind kind) {
 enum class Effect { tensors, computation, training, limit };
 
 /// One other value of a key.
-struct KeyRow {
+struct ModelKeyRow {
   std::string key, value;
   Users users;
   Effect effect;
@@ -48,7 +48,7 @@ using Opt = TransformerOptions;
 
 /// Every key of the section `model` but `kind` stands here with each of its choices, or with
 /// another number; more than once where what else is chosen decides where the key comes in.
-inline const std::vector<KeyRow> key_rows = {
+inline const std::vector<ModelKeyRow> key_rows = {
     {"d_model", "12", Users::all, Effect::tensors, [](Opt& o) { o.d_model = 12; }},
     {"num_heads", "4", Users::all, Effect::computation, [](Opt& o) { o.num_heads = 4; }},
     {"attention",
@@ -125,13 +125,13 @@ inline const std::vector<KeyRow> key_rows = {
      [](Opt& o) { o.max_length = 10; },
      {"positions=learned"},
      [](Opt& o) { o.positions = PositionKind::learned; }},
-    {"tie_embeddings", "target", Users::scoring_tokens, Effect::tensors,
+    {"tie_embeddings", "target", Users::token_models, Effect::tensors,
      [](Opt& o) { o.tie_embeddings = TiedEmbeddings::target; }},
-    {"tie_embeddings", "all", Users::scoring_tokens, Effect::tensors,
+    {"tie_embeddings", "all", Users::token_models, Effect::tensors,
      [](Opt& o) { o.tie_embeddings = TiedEmbeddings::all; }},
-    {"pooling", "mean", Users::telling_classes, Effect::computation,
+    {"pooling", "mean", Users::classifiers, Effect::computation,
      [](Opt& o) { o.pooling = PoolingKind::mean; }},
-    {"patch_size", "4", Users::seeing, Effect::tensors, [](Opt& o) { o.patch_size = 4; }},
+    {"patch_size", "4", Users::vision, Effect::tensors, [](Opt& o) { o.patch_size = 4; }},
     {"layer_norm_epsilon", "0.1", Users::all, Effect::computation,
      [](Opt& o) { o.layer_norm_epsilon = 0.1; }},
     {"layer_norm_epsilon",

@@ -22,20 +22,20 @@ using namespace tapestry::testing;
 
 namespace {
 
-std::vector<std::string> overrides_of(const KeyRow& row, bool with_value) {
+std::vector<std::string> overrides_of(const ModelKeyRow& row, bool with_value) {
   std::vector<std::string> overrides;
   for (const std::string& other : row.context) overrides.push_back("model." + other);
   if (with_value) overrides.push_back("model." + row.key + "=" + row.value);
   return overrides;
 }
 
-TransformerOptions before(const KeyRow& row, const KindCase& kind) {
+TransformerOptions before(const ModelKeyRow& row, const KindCase& kind) {
   TransformerOptions options = base_options(kind);
   row.set_context(options);
   return options;
 }
 
-TransformerOptions after(const KeyRow& row, const KindCase& kind) {
+TransformerOptions after(const ModelKeyRow& row, const KindCase& kind) {
   TransformerOptions options = before(row, kind);
   row.set(options);
   return options;
@@ -46,7 +46,7 @@ TransformerOptions after(const KeyRow& row, const KindCase& kind) {
 template <class F>
 void for_each_row(bool used, const F& f) {
   for (const KindCase& kind : kind_cases) {
-    for (const KeyRow& row : key_rows) {
+    for (const ModelKeyRow& row : key_rows) {
       if (uses(row.users, kind.kind) != used) continue;
       CAPTURE(kind.name);
       CAPTURE(row.key);
@@ -97,7 +97,7 @@ TEST_CASE("every key of the section model has a row for each kind that uses it, 
       if (field.section != "model" || field.key == "kind") return;
       CAPTURE(field.key);
       std::set<std::string> values{domain.print(value)};
-      for (const KeyRow& row : key_rows) {
+      for (const ModelKeyRow& row : key_rows) {
         if (row.key != field.key) continue;
         CHECK(uses(row.users, kind.kind) == field.use.in_use());
         values.insert(row.value);
@@ -110,7 +110,7 @@ TEST_CASE("every key of the section model has a row for each kind that uses it, 
   for (const ConfigKey& key : config_keys()) {
     if (key.section == "model") keys.insert(key.key);
   }
-  for (const KeyRow& row : key_rows) CHECK_MESSAGE(keys.contains(row.key), row.key);
+  for (const ModelKeyRow& row : key_rows) CHECK_MESSAGE(keys.contains(row.key), row.key);
 }
 
 TEST_CASE("a key of the section model sets its own option and no other") {
@@ -119,7 +119,7 @@ TEST_CASE("a key of the section model sets its own option and no other") {
     expected.model = base_options(kind);
     CHECK(dump_config(parsed(kind)) == dump_config(expected));
   }
-  for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
+  for_each_row(true, [](const ModelKeyRow& row, const KindCase& kind) {
     Config expected = parsed(kind);
     expected.model = after(row, kind);
     CHECK(dump_config(parsed(kind, overrides_of(row, true))) == dump_config(expected));
@@ -129,7 +129,7 @@ TEST_CASE("a key of the section model sets its own option and no other") {
 }
 
 TEST_CASE("a kind of model refuses another value of a key that it does not use") {
-  for_each_row(false, [](const KeyRow& row, const KindCase& kind) {
+  for_each_row(false, [](const ModelKeyRow& row, const KindCase& kind) {
     std::string message;
     try {
       parsed(kind, overrides_of(row, true));
@@ -142,7 +142,7 @@ TEST_CASE("a kind of model refuses another value of a key that it does not use")
 }
 
 TEST_CASE("a model depends on no option that its kind does not use") {
-  for_each_row(false, [](const KeyRow& row, const KindCase& kind) {
+  for_each_row(false, [](const ModelKeyRow& row, const KindCase& kind) {
     const TransformerOptions options = after(row, kind);
     Model found = perturbed_model(options);
     Model expected = perturbed_model(before(row, kind));
@@ -159,7 +159,7 @@ TEST_CASE("a model of each kind has the tensors that its options stand for") {
     CAPTURE(kind.name);
     check_tensors(base_options(kind));
   }
-  for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
+  for_each_row(true, [](const ModelKeyRow& row, const KindCase& kind) {
     check_tensors(before(row, kind));
     check_tensors(after(row, kind));
     const bool same = lines(model_of(before(row, kind)).parameters.list()) ==
@@ -169,7 +169,7 @@ TEST_CASE("a model of each kind has the tensors that its options stand for") {
 }
 
 TEST_CASE("tensors that a key does not concern start with the same bits") {
-  for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
+  for_each_row(true, [](const ModelKeyRow& row, const KindCase& kind) {
     const auto expected = [](const TransformerOptions& options) {
       std::map<std::string, ExpectedTensor> tensors;
       const ExpectedTensors all = expected_tensors(options, sizes_of(options));
@@ -190,7 +190,7 @@ TEST_CASE("tensors that a key does not concern start with the same bits") {
 }
 
 TEST_CASE("a key of the section model changes training, or inference too, as its row says") {
-  for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
+  for_each_row(true, [](const ModelKeyRow& row, const KindCase& kind) {
     if (row.effect == Effect::tensors) return;
     Model old_model = perturbed_model(before(row, kind));
     Model new_model = perturbed_model(after(row, kind));
@@ -208,7 +208,7 @@ TEST_CASE("a key of the section model changes training, or inference too, as its
 }
 
 TEST_CASE("every value of a key computes what the documentation says, in models of every kind") {
-  for_each_row(true, [](const KeyRow& row, const KindCase& kind) {
+  for_each_row(true, [](const ModelKeyRow& row, const KindCase& kind) {
     TransformerOptions options = after(row, kind);
     if (row.effect == Effect::training) {  // inference alone can be told
       Model model = perturbed_model(options);
