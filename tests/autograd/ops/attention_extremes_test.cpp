@@ -131,15 +131,15 @@ Tensor column(std::initializer_list<double> values, DType dtype) {
 
 TEST_CASE("NaN and infinity behind a mask change no value and no gradient, with dropout too") {
   struct Size {
-    int n_q, n_k;
+    std::size_t queries, keys;
   };
   // More than one tile of queries; more keys than a product takes at once.
-  for (const auto [n_q, n_k] : {Size{70, 67}, Size{3, 530}}) {
-    CAPTURE(n_k);
-    const auto queries = static_cast<std::size_t>(n_q), keys = static_cast<std::size_t>(n_k);
+  for (const Size& size : {Size{70, 67}, Size{3, 530}}) {
+    const std::size_t queries = size.queries, keys = size.keys;
+    CAPTURE(keys);
     std::vector<std::uint8_t> keep(queries * keys, 1);
     for (std::size_t i = 0; i < queries; ++i) keep[i * keys + keys - 1] = 0;
-    const AttentionMask masks[] = {AttentionMask::padding({n_k - 1}),
+    const AttentionMask masks[] = {AttentionMask::padding({static_cast<std::int32_t>(keys) - 1}),
                                    AttentionMask::keep(1, queries, keys, keep)};
     for (const DType dtype : dtypes) {
       const Tensor q = random_leaf({1, queries, 4}, 1).copied(dtype);

@@ -55,7 +55,9 @@ void check_shares(const std::vector<Image>& part, const std::vector<Image>& all)
   std::map<std::string, double> in_part, in_all;
   for (const Image& image : part) ++in_part[image.second];
   for (const Image& image : all) ++in_all[image.second];
-  for (const auto& [label, count] : in_all) {
+  for (const auto& of_class : in_all) {
+    const std::string& label = of_class.first;
+    const double count = of_class.second;
     const double share = count * static_cast<double>(part.size()) / static_cast<double>(all.size());
     CAPTURE(label);
     CHECK(std::abs(in_part[label] - share) < 1.0);

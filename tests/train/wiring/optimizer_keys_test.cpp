@@ -61,7 +61,9 @@ TEST_CASE("every key of an optimizer moves the weights of every kind of model by
 TEST_CASE("every key that an optimizer uses has a row") {
   const TaskWorkplace work;
   REQUIRE(rows_of_kinds.size() == choices_of<OptimizerKind>.size());
-  for (const auto& [kind, rows] : rows_of_kinds) {
+  for (const auto& of_kind : rows_of_kinds) {
+    const auto& kind = of_kind.first;
+    const auto& rows = of_kind.second;
     CAPTURE(kind);
     const Config config = work.config(task_cases.front(), {"optimizer.kind=" + kind});
     for (const std::string& key : keys_in_use(config, "optimizer")) {

@@ -74,7 +74,9 @@ TEST_CASE("every key of a schedule gives every step the rate of its formula") {
 TEST_CASE("every key that a schedule uses has a row") {
   const TaskWorkplace work;
   REQUIRE(rows_of_kinds.size() == choices_of<ScheduleKind>.size());
-  for (const auto& [kind, rows] : rows_of_kinds) {
+  for (const auto& of_kind : rows_of_kinds) {
+    const auto& kind = of_kind.first;
+    const auto& rows = of_kind.second;
     CAPTURE(kind);
     const Config config = work.config(task_cases.front(), base_of(kind));
     for (const std::string& key : keys_in_use(config, "schedule")) {

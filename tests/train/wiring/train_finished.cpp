@@ -186,7 +186,9 @@ void check_as_replayed(const Finished& run, const Config& config, const Replay& 
   check_metrics(run.metrics, expected.rows, rounded ? 1e-3 : 1e-9);
   if (!rounded) check_screen(run.outcome.out, config, expected);
   std::vector<std::uint64_t> files;
-  for (const auto& [step, checkpoint] : run.checkpoints) {
+  for (const auto& saved : run.checkpoints) {
+    const std::uint64_t step = saved.first;
+    const Snapshot& checkpoint = saved.second;
     files.push_back(step);
     if (!expected.weights.contains(step)) continue;
     CAPTURE(step);
