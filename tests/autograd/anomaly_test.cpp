@@ -2,10 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "autograd/layer_path.h"
 #include "autograd/ops/add.h"
 #include "autograd/ops/div.h"
+#include "autograd/ops/linear.h"
 #include "autograd/ops/log.h"
+#include "autograd/ops/mul.h"
+#include "autograd/ops/scale.h"
 #include "autograd/ops/sqrt.h"
 #include "autograd/ops/square.h"
 #include "autograd/ops/sum.h"
@@ -62,6 +67,52 @@ TEST_CASE("inputs that are not finite themselves are shown as such") {
                        "add: forward: the output has inf at [0] and 1 more, expected finite "
                        "numbers; input 1: (2) in [1, 1], 1 values not finite; input 2: (1), 1 "
                        "values not finite",
+                       AnomalyError);
+}
+
+TEST_CASE("the input whose gradient is at fault is named, with the place of its first bad value") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor a = Tensor::full({2, 3}, 2.0, DType::float64).require_gradient();
+  const Tensor b = Tensor::from({2, 3}, {1, 2, -3, 4, 5, 6}, DType::float64).require_gradient();
+  AnomalyDetector detector;
+  Tape tape(&detector);
+  const Tensor y = a * b;
+  // The gradient of a is that of y times b, that of b twice that of y: too large in two places.
+  const double large = 1e308;
+  CHECK_THROWS_WITH_AS(
+      tape.backward(y, Tensor::from({2, 3}, {0, 0, 0.5, 0, -large, large}, DType::float64)),
+      "mul: backward: the gradient so far of input 1 has -inf at [1, 1] and 1 more, expected "
+      "finite numbers; gradient of the output: (2, 3) in [-1e+308, 1e+308]; input 1: (2, 3) in [2, "
+      "2]; input 2: (2, 3) in [-3, 6]",
+      AnomalyError);
+  const Tensor one = Tensor::full({2, 3}, 0.5, DType::float64).require_gradient();
+  const Tensor twice = Tensor::full({2, 3}, 2.0, DType::float64).require_gradient();
+  AnomalyDetector second;
+  Tape again(&second);
+  const Tensor z = twice * one;
+  CHECK_THROWS_WITH_AS(
+      again.backward(z, Tensor::from({2, 3}, {0, 0, 0, 0, 0, large}, DType::float64)),
+      "mul: backward: the gradient so far of input 2 has inf at [1, 2], expected finite numbers; "
+      "gradient of the output: (2, 3) in [0, 1e+308]; input 1: (2, 3) in [2, 2]; input 2: (2, 3) "
+      "in [0.5, 0.5]",
+      AnomalyError);
+  for (const double bad : {inf, -inf, std::numeric_limits<double>::quiet_NaN()}) {
+    AnomalyDetector third;
+    const Tape watched(&third);
+    CHECK_THROWS_AS(scale(Tensor::full({2}, bad, DType::float64).require_gradient(), 1.0),
+                    AnomalyError);
+  }
+}
+
+TEST_CASE("an input that is absent is called so, and what wants no gradient is not looked at") {
+  const Tensor x = Tensor::from({1, 1}, {1e200}, DType::float64).require_gradient();
+  const Tensor weight = Tensor::from({1, 1}, {1e200}, DType::float64);
+  AnomalyDetector detector;
+  const Tape tape(&detector);
+  CHECK_THROWS_WITH_AS(linear(x, weight, Tensor()),
+                       "linear: forward: the output has inf at [0, 0], expected finite numbers; "
+                       "input 1: (1, 1) in [1e+200, 1e+200]; input 2: (1, 1) in [1e+200, 1e+200]; "
+                       "input 3: absent",
                        AnomalyError);
 }
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "autograd/error.h"
+
 using namespace tapestry;
 
 namespace {
@@ -60,4 +62,50 @@ TEST_CASE("a keep-mask has a row for each query of each sentence") {
 
 TEST_CASE("a padding beyond the keys there are hides nothing") {
   check_keys(AttentionMask::padding({7}), 0, 0, 2, 3, {0, 3});
+}
+
+TEST_CASE(
+    "a mask refuses lengths below 0 and entries that are not one for each key, saying where") {
+  CHECK_NOTHROW(AttentionMask::padding({3, 0}));
+  CHECK_THROWS_WITH_AS(AttentionMask::padding({3, 0, -2}),
+                       "attention mask: length -2 of sentence 2 is negative", ValueError);
+  for (const std::size_t size : {23, 25}) {
+    CHECK_THROWS_AS(AttentionMask::keep(2, 3, 4, std::vector<std::uint8_t>(size, 1)), ShapeError);
+  }
+  CHECK_THROWS_WITH_AS(AttentionMask::keep(2, 3, 4, {1}),
+                       "attention mask: 1 entries given for (2, 3, 4), expected 24", ShapeError);
+}
+
+TEST_CASE(
+    "each extent of a keep-mask has to fit, and the number of lengths, in whole and combined") {
+  const auto keep = [](std::size_t batch, std::size_t n_q, std::size_t n_k) {
+    return AttentionMask::keep(batch, n_q, n_k, std::vector<std::uint8_t>(batch * n_q * n_k, 1));
+  };
+  const AttentionMask mask = keep(2, 3, 4);
+  CHECK_NOTHROW(mask.require_fitting("op", 2, 3, 4));
+  CHECK_THROWS_WITH_AS(mask.require_fitting("op", 1, 3, 4),
+                       "op: the keep-mask is (2, 3, 4), expected (1, 3, 4)", ShapeError);
+  CHECK_THROWS_WITH_AS(mask.require_fitting("op", 2, 5, 4),
+                       "op: the keep-mask is (2, 3, 4), expected (2, 5, 4)", ShapeError);
+  CHECK_THROWS_WITH_AS(mask.require_fitting("op", 2, 3, 6),
+                       "op: the keep-mask is (2, 3, 4), expected (2, 3, 6)", ShapeError);
+  CHECK_THROWS_WITH_AS(mask & keep(2, 4, 3),
+                       "attention mask: the keep-mask is (2, 4, 3), expected (2, 3, 4)",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      AttentionMask::padding({1, 2, 3}) & AttentionMask::padding({1, 2}),
+      "attention mask: the padding mask has 2 lengths, expected 3 (the batch size)", ShapeError);
+}
+
+TEST_CASE(
+    "a window reaches its radius to both sides of the place that a query has among the keys") {
+  const AttentionMask mask = AttentionMask::window(2);
+  check_keys(mask, 0, 0, 9, 9, {0, 3});
+  check_keys(mask, 0, 4, 9, 9, {2, 7});
+  check_keys(mask, 0, 8, 9, 9, {6, 9});
+  check_keys(mask, 0, 0, 1, 9, {6, 9});  // one query is the last
+  check_keys(mask & AttentionMask::causal(), 0, 4, 9, 9, {2, 5});
+  check_keys(mask & AttentionMask::padding({5}), 0, 4, 9, 9, {2, 5});
+  const auto [first, last] = (mask & AttentionMask::padding({1})).keys(0, 8, 9, 9);
+  CHECK(first == last);  // what is left of the sentence is too far away
 }

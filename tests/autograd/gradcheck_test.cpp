@@ -181,6 +181,9 @@ TEST_CASE("gradcheck does not cross the kinks of relu and max, however near they
 TEST_CASE("gradcheck steps closer where the kink of somebody else's operation is near") {
   const Tensor x = Tensor::from({4}, {1e-4, -1e-4, 1.0, -1.0}, DType::float64).require_gradient();
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, x); }, {x}) < 1e-6);
+  // So near that only the last and shortest steps stay on one side.
+  const Tensor nearer = Tensor::from({2}, {1e-5, -1e-5}, DType::float64).require_gradient();
+  CHECK(gradient_error([&] { return apply(AbsoluteValue{}, nearer); }, {nearer}) < 1e-6);
 }
 
 TEST_CASE("gradcheck refuses a function that is another one on noted pieces") {
@@ -230,7 +233,21 @@ TEST_CASE("the norm of a gradient is positive, whatever the sign of the output's
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const auto report = gradcheck([&] { return square(x); }, named, {.seed = seed});
     CHECK(report.rows.at(0).gradient_norm == doctest::Approx(6.0));
+    // Nor does it change the signs of the two figures.
+    const auto at_coordinates =
+        gradcheck([&] { return square(x); }, named, {.directions = 0, .seed = seed});
+    CHECK(at_coordinates.rows.at(0).analytic == doctest::Approx(6.0));
+    CHECK(at_coordinates.rows.at(0).numeric == doctest::Approx(6.0));
   }
+}
+
+TEST_CASE("the worst error of a report is the largest of all rows, wherever it stands") {
+  GradcheckReport report;
+  CHECK(report.worst_relative_error() == 0.0);
+  for (const double error : {0.25, 0.5, 0.125}) {
+    report.rows.push_back({.worst_relative_error = error});
+  }
+  CHECK(report.worst_relative_error() == 0.5);
 }
 
 TEST_CASE("gradcheck points to the coordinate that is wrong") {

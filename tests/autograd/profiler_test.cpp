@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <stdexcept>
 #include <string_view>
@@ -134,6 +135,28 @@ TEST_CASE("a scope leaves out what scopes inside it book") {
   check_row(profile, "inner", Phase::other, 2, 2 * 20, 0);
   check_row(profile, "innermost", Phase::forward, 2, 2 * 200, 0);
   check_row(profile, "everything else", Phase::other, 0, 0, 0);
+}
+
+TEST_CASE("the seconds of a scope are those of all its calls, less those of scopes inside it") {
+  using namespace std::chrono_literals;
+  const Profiler profiler;
+  for (int call = 0; call < 4; ++call) {
+    const ProfileScope outer("outer", Phase::other);
+    std::this_thread::sleep_for(2ms);
+    for (int i = 0; i < 2; ++i) {
+      const ProfileScope inner("inner", Phase::other);
+      std::this_thread::sleep_for(3ms);
+    }
+  }
+  std::this_thread::sleep_for(4ms);
+  const Profile profile = profiler.profile();
+  const double outer = row(profile, "outer", Phase::other).seconds;
+  const double inner = row(profile, "inner", Phase::other).seconds;
+  const double rest = row(profile, "everything else", Phase::other).seconds;
+  CHECK(outer >= 4 * 0.002);
+  CHECK(inner >= 8 * 0.003);
+  CHECK(rest >= 0.004);
+  CHECK(outer + inner + rest == doctest::Approx(profile.seconds));
 }
 
 TEST_CASE("a scope inside one of the same name counts once") {

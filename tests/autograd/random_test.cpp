@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <set>
 
 using namespace tapestry;
@@ -41,6 +42,19 @@ TEST_CASE("streams differ by seed, by name, by number and by the way there") {
   }
   CHECK(keys.size() == std::size(streams));
   CHECK(first_numbers.size() == std::size(streams));
+}
+
+// Worked out from philox4x32-10 and FNV-1a by another program: other numbers would end runs that
+// are to be resumed.
+TEST_CASE("keys and numbers of a stream are what they have always been") {
+  const RandomStream dropout = RandomStream(7).named("dropout");
+  CHECK(dropout.key() == 0xa920e29e9feffcddU);
+  CHECK(dropout.at(3).key() == 0x5d6ad73805e2b78aU);
+  CHECK(RandomStream(7).at(3).key() == 0x120eb83e422aeaf1U);
+  CHECK(RandomStream(7).named("\xC3\xA9").key() == 0x6acbd9bed729e07cU);  // bytes above 127
+  CHECK(dropout.at(3).uniform(11) == 0x1.9906856fdcc5fp-1);
+  CHECK(dropout.at(3).uniform(std::uint64_t{1} << 40) == 0x1.06dc1b916b02cp-3);
+  CHECK(dropout.at(3).normal(11) == doctest::Approx(0.2872616412867468).epsilon(1e-14));
 }
 
 TEST_CASE("a stream that is off stays off when it is split") {

@@ -83,6 +83,27 @@ TEST_CASE("shapes that do not broadcast are refused with the axis and both exten
   CHECK_THROWS_AS(broadcast_shape("add", {0}, {2}), ShapeError);
 }
 
+TEST_CASE(
+    "the shape that is longer may come first, and the extents stay in the order of the shapes") {
+  CHECK_THROWS_WITH_AS(broadcast_shape("mul", {4, 2, 5}, {3, 1}),
+                       "mul: shapes (4, 2, 5) and (3, 1) do not broadcast: axis 2 from the end has "
+                       "2 and 3, expected equal extents or 1",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(broadcast_shape("mul", {3, 1}, {4, 2, 5}),
+                       "mul: shapes (3, 1) and (4, 2, 5) do not broadcast: axis 2 from the end has "
+                       "3 and 2, expected equal extents or 1",
+                       ShapeError);
+}
+
+TEST_CASE("a place in row-major order is told by its index along each axis") {
+  CHECK(place_in({2, 3, 4}, 0) == "[0, 0, 0]");
+  CHECK(place_in({2, 3, 4}, 4) == "[0, 1, 0]");
+  CHECK(place_in({2, 3, 4}, 11) == "[0, 2, 3]");
+  CHECK(place_in({2, 3, 4}, 18) == "[1, 1, 2]");
+  CHECK(place_in({2, 3, 4}, 23) == "[1, 2, 3]");
+  CHECK(place_in({}, 0) == "[]");
+}
+
 TEST_CASE("an axis counts from the front, or from the back if it is negative") {
   CHECK(resolve_axis("f", 0, 3) == 0);
   CHECK(resolve_axis("f", 2, 3) == 2);

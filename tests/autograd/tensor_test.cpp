@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "autograd/error.h"
+#include "autograd/kernels/memory.h"
 #include "autograd/ops/mul.h"
 #include "autograd/tape.h"
 #include "tests/support/guarded_memory.h"
@@ -99,6 +100,19 @@ TEST_CASE("a shape whose number of elements overflows is refused") {
       Tensor::empty({huge, huge}, DType::float32),
       "tensor: shape (1099511627776, 1099511627776) has more elements than memory can hold",
       ShapeError);
+}
+
+TEST_CASE("the bytes of a shape that can be counted are at most what a size can hold") {
+  constexpr std::size_t too_many = std::size_t{1} << 61;  // float64 values in 2^64 bytes
+  constexpr std::size_t half = std::size_t{1} << 30, other_half = std::size_t{1} << 31;
+  for (const Shape& shape : {Shape{too_many}, Shape{half, other_half}, Shape{half, 1, other_half},
+                             Shape{0, half, other_half}, Shape{half, other_half, 0}}) {
+    CHECK_THROWS_AS(Tensor::empty(shape, DType::float32), ShapeError);
+  }
+  if (!is_guarded_run()) {
+    CHECK_THROWS_AS(Tensor::empty({too_many - 1}, DType::float64), kernels::OutOfMemory);
+  }
+  CHECK(Tensor::empty({0, half, half}, DType::float64).size() == 0);
 }
 
 TEST_CASE("an item can be read from any tensor with one element") {

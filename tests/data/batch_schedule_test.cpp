@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "data/random.h"
+#include "data/xxh3.h"
 
 using namespace tapestry;
 
@@ -171,4 +172,21 @@ TEST_CASE("evaluation goes through all pairs once by rising length") {
   CHECK(evaluation_batches(pairs_of_lengths({3, 1, 2, 1, 5}), 2) ==
         std::vector<BatchIndices>{{1, 3}, {2, 0}, {4}});
   CHECK(evaluation_batches({}, 2).empty());
+  const std::vector<Example> pairs = {{{4}, {4, 5, 6}}, {{4, 5}, {4}}, {{4}, {4, 5}}, {{4}, {4}}};
+  CHECK(evaluation_batches(pairs, 3) == std::vector<BatchIndices>{{3, 2, 0}, {1}});
+}
+
+TEST_CASE("the order of batches never changes: runs must resume after an update of the program") {
+  const auto digest = [](BatchLengths lengths) {
+    BatchSchedule schedule(random_pairs(2503), 10, 7, lengths);
+    Xxh3 hash;
+    for (std::uint64_t epoch : {0, 5}) {
+      for (const BatchIndices& batch : schedule.epoch(epoch)) {
+        for (const std::uint64_t index : batch) hash.add(&index, sizeof(index));
+      }
+    }
+    return hash.value();
+  };
+  CHECK(digest(BatchLengths::alike) == 2558904658660153732u);
+  CHECK(digest(BatchLengths::mixed) == 6583390298696190269u);
 }

@@ -25,7 +25,7 @@ TEST_CASE("a text is blank if it is white space alone") {
 }
 
 TEST_CASE("white space is white space, no-break spaces included") {
-  check_kind(U" \t\n\v\f\r\u00A0\u2000\u200A\u202F\u3000", CharacterKind::space);
+  check_kind(U" \t\n\v\f\r\u00A0\u2000\u2003\u200A\u202F\u205F\u3000", CharacterKind::space);
 }
 
 TEST_CASE("all other printable ASCII characters are punctuation, digits or letters") {
@@ -39,7 +39,7 @@ TEST_CASE("European quotation marks and dashes are punctuation") {
 }
 
 TEST_CASE("letters of all scripts, control characters and emoji belong to words") {
-  check_kind(U"äßéøŁαЖ漢😀\u0301\u0001\u007F\u200B", CharacterKind::word);
+  check_kind(U"äßéøŁαЖ漢😀\u0301\u0001\u007F\u1FFF\u200B\u2012\u2016", CharacterKind::word);
 }
 
 TEST_CASE("apostrophes and hyphens join words, points, commas and colons join digits") {

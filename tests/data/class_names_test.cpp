@@ -34,7 +34,8 @@ TEST_CASE("a class has a name of one word that is no special symbol") {
   CHECK(can_be_class("cat"));
   CHECK(can_be_class("7"));
   CHECK(can_be_class("<b>"));
-  for (const char* label : {"", " ", "a b", "a\tb", "a\vb", "<unk>", "<pad>", "<bos>", "<eos>"}) {
+  for (const char* label : {"", " ", "a b", "a\tb", "a\vb", "a\nb", "a\rb", "a\fb", "<unk>",
+                            "<pad>", "<bos>", "<eos>"}) {
     CAPTURE(label);
     CHECK_FALSE(can_be_class(label));
   }
@@ -45,9 +46,12 @@ TEST_CASE("a label has the id of its class, or is refused with the classes that 
   CHECK(class_id(classes, "yes", "a.csv:7") == first_word_id + 1);
   CHECK(refusal([&] { class_id(classes, "maybe", "a.csv:7"); }) ==
         "a.csv:7: found the label maybe, expected one of the classes no, yes");
+}
+
+TEST_CASE("ten classes are listed, of more the first ten and how many there are") {
   std::vector<std::string> many;
-  for (int i = 0; i < 12; ++i) many.push_back(std::to_string(i));
-  CHECK(refusal([&] { class_id(Vocabulary(many), "", "x"); }) ==
-        "x: found the label , expected one of the classes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ... (12 in "
-        "all)");
+  for (int i = 0; i < 10; ++i) many.push_back(std::to_string(i));
+  CHECK(list_of_classes(Vocabulary(many)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9");
+  many.push_back("10");
+  CHECK(list_of_classes(Vocabulary(many)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ... (11 in all)");
 }

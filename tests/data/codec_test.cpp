@@ -82,3 +82,20 @@ TEST_CASE("a line that is not UTF-8 is refused") {
   CHECK(tapestry::testing::refusal([&] { codec.encode_source("\xFF"); }) ==
         "text: byte 1 (0xFF) is not UTF-8");
 }
+
+TEST_CASE("data.unit is that of a text alone: tokens of all other tasks are words") {
+  DataOptions options;
+  options.unit = TextUnit::character;
+  for (const TaskKind task :
+       {TaskKind::copy, TaskKind::reverse, TaskKind::sort, TaskKind::toy_translation,
+        TaskKind::parallel_text, TaskKind::toy_sentences, TaskKind::labelled_text,
+        TaskKind::toy_agreement, TaskKind::images}) {
+    CAPTURE(static_cast<int>(task));
+    options.task = task;
+    CHECK(text_unit(options) == TextUnit::word);
+  }
+  options.task = TaskKind::text;
+  CHECK(text_unit(options) == TextUnit::character);
+  options.unit = TextUnit::word;
+  CHECK(text_unit(options) == TextUnit::word);
+}

@@ -74,3 +74,12 @@ TEST_CASE("the fingerprint of known data never changes: old runs must resume") {
   // XXH3 of the whole corpus laid out in one array, by another caller of the library.
   CHECK(fingerprint_of(small_corpus()) == 7711115666684222228u);
 }
+
+TEST_CASE("the fingerprint of known images never changes") {
+  Corpus corpus;
+  corpus.train = {{.target = {5}, .pixels = {0.5F, 1.0F}},
+                  {.target = {4}, .pixels = {0.0F, 0.25F}}};
+  corpus.test = {{.target = {4}, .pixels = {1.0F, 0.0F}}};
+  corpus.target_vocabulary = Vocabulary({"cat", "dog"});
+  CHECK(fingerprint_of(corpus) == 8737741320768429153u);
+}

@@ -97,6 +97,19 @@ TEST_CASE("asking for more held-out sentences than the task has is refused, not 
                  "data.test_size: the task gave " + std::to_string(of_test) + " different "));
 }
 
+TEST_CASE("draws that give nothing new count in a row: a task that gives enough is not refused") {
+  const auto draw_large = [](RandomDraws& random) {
+    const std::vector<std::int32_t> source = {static_cast<std::int32_t>(random.below(40'000))};
+    return Example{source, source};
+  };
+  std::size_t of_test = 0;
+  for (std::int32_t i = 0; i < 40'000; ++i) {
+    of_test += split_of(std::vector{i}, sizes(1, 0, 0).seed) == Split::test ? 1 : 0;
+  }
+  // About 180,000 draws, of which hardly one in a hundred is taken.
+  CHECK(draw(sizes(1, 0, of_test - 20), draw_large).test.size() == of_test - 20);
+}
+
 TEST_CASE("a task that has held-out sentences only cannot be trained on") {
   std::int32_t held_out = 0;
   while (split_of(std::vector<std::int32_t>{held_out}, 1) == Split::train) ++held_out;

@@ -106,6 +106,11 @@ TEST_CASE("pixels that are hardly on the scale that was named are noted") {
   CHECK(notes(255).front().starts_with("warning: the pixels to learn from are from 300 to 600, "));
   images.write("-1,3,cat\n1,2,dog\n");
   CHECK(notes(1).empty());  // made so on purpose
+  images.write("510,320,cat\n600,300,dog\n");
+  CHECK(notes(255).front().starts_with("warning: the pixels to learn from are from 300 to 600, "));
+  images.write("0,64,cat\n1,2,dog\n");
+  CHECK(notes(255).empty());
+  CHECK(notes(256).size() == 1);  // a quarter of the maximum is far below it
 }
 
 TEST_CASE("classes are numbered by their size, whatever their order in the file") {
@@ -288,4 +293,17 @@ TEST_CASE("an image without a label is the pixels alone") {
   CHECK_FALSE(is_image_heading("left,right,label", options));
   CHECK_FALSE(is_image_heading("left,2", options));
   CHECK(message("inf,0") == "in:7: found \"inf\" in field 1, expected a number");
+}
+
+TEST_CASE("files of HDF5 are known by their extension, in either case, and all others are tables") {
+  ImageFolder images;
+  for (const char* file : {"a.h5", "a.hdf5", "DIGITS.H5", "a.Hdf5"}) {
+    CAPTURE(file);
+    images.options.train_images = file;
+    CHECK(refusal([&] { images.load(); }) ==
+          images.name(file) + ": found an HDF5 file, which cannot be read here, expected a table");
+  }
+  images.folder.write("a.h5.txt", "0,255,cat\n51,102,dog\n");
+  images.options.train_images = "a.h5.txt";
+  CHECK(images.load().train.size() == 2);
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/xxh3.h"
+
 using namespace tapestry;
 
 namespace {
@@ -147,4 +149,14 @@ TEST_CASE("which words are chosen does not depend on which words they are") {
   std::reverse(others.begin() + 1, others.end() - 1);
   const Ids a = mask(sentence(100), 3).labels, b = mask(others, 3).labels;
   for (std::size_t i = 0; i < a.size(); ++i) CHECK((a[i] == no_label) == (b[i] == no_label));
+}
+
+TEST_CASE("what is hidden never changes: runs must resume after an update of the program") {
+  Xxh3 hash;
+  for (const std::size_t example : {0, 1, 70'000}) {
+    const Masked masked = mask(sentence(200), example, rules(1000, 7, 3));
+    hash.add(masked.input.data(), masked.input.size() * sizeof(std::int32_t));
+    hash.add(masked.labels.data(), masked.labels.size() * sizeof(std::int32_t));
+  }
+  CHECK(hash.value() == 13240793466648863824u);
 }

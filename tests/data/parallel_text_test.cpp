@@ -107,6 +107,11 @@ TEST_CASE("long pairs are left out of training and of the vocabulary, and noted"
   CHECK(corpus.source_vocabulary.id("Kind") == unk_id);
   CHECK(corpus.notes ==
         std::vector<std::string>{"train: 1 of 2 pairs left out: a side is longer than 3 tokens"});
+  text.folder.write("train.de", "ein sehr kleiner Hund .\nein Kind.\nja\n");
+  text.folder.write("train.en", "a dog .\na child.\nyes\n");
+  CHECK(text.load().train.size() == 2);
+  CHECK(text.load().notes ==
+        std::vector<std::string>{"train: 1 of 3 pairs left out: a side is longer than 3 tokens"});
 }
 
 TEST_CASE("long pairs stay in validation") {
@@ -130,6 +135,9 @@ TEST_CASE("pairs of blank lines are left out and noted") {
   CHECK(corpus.train == TextFolder().load().train);
   CHECK(corpus.notes ==
         std::vector<std::string>{"train: 2 of 4 pairs left out: both lines are blank"});
+  text.folder.write("valid.de", "\nein Haus.\n\n\n");
+  text.folder.write("valid.en", "\na house.\n\n\n");
+  CHECK(text.load().notes.back() == "validation: 3 of 4 pairs left out: both lines are blank");
 }
 
 TEST_CASE("one blank line in a pair is refused with both places") {

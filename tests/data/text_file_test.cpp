@@ -109,6 +109,8 @@ TEST_CASE("UTF-16 and UTF-32 are refused by their name") {
   CHECK(contains(message_for("\xFE\xFF\0h\0\n"sv), "found big-endian UTF-16"));
   CHECK(contains(message_for("\xFF\xFE\0\0h\0\0\0"sv), "found little-endian UTF-32"));
   CHECK(contains(message_for("\0\0\xFE\xFF\0\0\0h"sv), "found big-endian UTF-32"));
+  CHECK(contains(message_for("one\n\xFF\xFEt\0\n\0"sv), "/text:2: byte 4 (0x00) is NUL"));
+  CHECK(contains(message_for("one\n\xFE\xFFtwo\n"), "/text:2: byte 1 (0xFE) is not UTF-8"));
 }
 
 TEST_CASE("a file that is not there is refused with its name and the reason") {

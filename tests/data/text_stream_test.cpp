@@ -116,6 +116,25 @@ TEST_CASE("the last lines are held out, by their share of the text, and lend no 
   CHECK(corpus.test.empty());
 }
 
+TEST_CASE("line ends count in the share that is held out") {
+  StreamFolder text("ab\n\n\n\n\n\n\n");
+  text.options.validation_share = 1.0 / 3;  // 3 of 9 bytes
+  const Corpus corpus = text.load();
+  CHECK(text.text_of(corpus, corpus.train) == "ab\n\n\n\n");
+  CHECK(text.text_of(corpus, corpus.validation) == "\n\n\n");
+}
+
+TEST_CASE("the bytes to hold out are rounded to the nearest number") {
+  StreamFolder text("aaaa\nbbbb\ncccc\n");
+  text.options.context = 100;
+  const auto kept = [&](double share) {
+    text.options.validation_share = share;
+    return text.load().train.front().target.size();
+  };
+  CHECK(kept(1.0 - 5.4 / 15) == 5);
+  CHECK(kept(1.0 - 5.6 / 15) == 10);
+}
+
 TEST_CASE("nothing is held out where the share is 0") {
   const StreamFolder text("ab\n");
   const Corpus corpus = text.load();

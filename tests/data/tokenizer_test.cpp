@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <initializer_list>
+#include <string>
 #include <utility>
 
 #include "data/utf8.h"
@@ -53,6 +54,7 @@ TEST_CASE("a run of points or hyphens is one token, other marks stand alone") {
   const WordTokenizer tokenizer;
   CHECK(tokenizer.split("well...") == Tokens{"well", "..."});
   CHECK(tokenizer.split("-- !!") == Tokens{"--", "!", "!"});
+  CHECK(tokenizer.split("..--.") == Tokens{"..", "--", "."});
 }
 
 TEST_CASE("no-break and other spaces of Unicode separate words") {
@@ -84,6 +86,20 @@ TEST_CASE("joining attaches punctuation the way it is written") {
   CHECK(tokenizer.join({"<unk>", "."}) == "<unk>.");
   CHECK(tokenizer.join({"."}) == ".");
   CHECK(tokenizer.join({}).empty());
+}
+
+TEST_CASE("each mark touches the word that it closes, opens or joins, and all others stand free") {
+  const WordTokenizer tokenizer;
+  for (const std::string mark :
+       {".", ",", ";", ":", "!", "?", ")", "]", "}", "%", "...", "…", "»", "›", "”", "’"}) {
+    CHECK(tokenizer.join({"a", mark, "b"}) == "a" + mark + " b");
+  }
+  for (const std::string mark : {"(", "[", "{", "$", "#", "@", "¿", "¡", "«", "‹", "‘", "‚", "„"}) {
+    CHECK(tokenizer.join({"a", mark, "b"}) == "a " + mark + "b");
+  }
+  for (const std::string mark : {"-", "--", "–", "&", "*", "=", "<", ">", "|", "`"}) {
+    CHECK(tokenizer.join({"a", mark, "b"}) == "a " + mark + " b");
+  }
 }
 
 TEST_CASE("straight quotation marks open and close in turn, each sentence anew") {

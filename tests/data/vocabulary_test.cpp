@@ -81,7 +81,9 @@ TEST_CASE("reading a vocabulary refuses what is wrong and names the line") {
   CHECK(contains(message(head + "a\n\nb\n"), "line 6: found an empty token"));
   CHECK(contains(message(head + "a\n<eos>\n"), "line 6: found the special symbol <eos> again"));
   CHECK(contains(message(head + "a b\n"), "line 5: found white space in the token 'a b'"));
-  CHECK(contains(message(head + "a\r\n"), "line 5: found white space"));
+  for (const char* space : {"\t", "\v", "\f", "\r"}) {
+    CHECK(contains(message(head + "a" + space + "\n"), "line 5: found white space"));
+  }
   CHECK(contains(message(head + "\xE4\n"), "line 5: found a token that is not UTF-8"));
   CHECK(contains(message(head + "a\nb"), "line 6: found the end of the text after 'b'"));
 }
@@ -89,6 +91,7 @@ TEST_CASE("reading a vocabulary refuses what is wrong and names the line") {
 TEST_CASE("a vocabulary made of words is as strict as one that is read") {
   CHECK(contains(refusal([] { Vocabulary({"a", "a"}); }), "line 6: found 'a'"));
   CHECK(contains(refusal([] { Vocabulary({""}); }), "line 5: found an empty token"));
+  CHECK(contains(refusal([] { Vocabulary({"a", "b\nc"}); }), "line 6: found white space"));
   CHECK(contains(refusal([] { Vocabulary({"<pad>"}); }), "line 5: found the special symbol"));
 }
 

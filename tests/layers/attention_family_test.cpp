@@ -226,7 +226,13 @@ TEST_CASE("parameter-free attention refuses heads, widths and scores with parame
                        "attn: parameter-free attention: num_heads is 2 and d_head 0, the score has "
                        "no parameters, expected 1, 0 and a score without",
                        ValueError);
-  CHECK_THROWS_AS(make(1, 4, AttentionScore::dot_product), ValueError);
-  CHECK_THROWS_AS(make(1, 0, AttentionScore::additive), ValueError);
+  CHECK_THROWS_WITH_AS(make(1, 4, AttentionScore::dot_product),
+                       "attn: parameter-free attention: num_heads is 1 and d_head 4, the score has "
+                       "no parameters, expected 1, 0 and a score without",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(make(1, 0, AttentionScore::additive),
+                       "attn: parameter-free attention: num_heads is 1 and d_head 0, the score has "
+                       "parameters, expected 1, 0 and a score without",
+                       ValueError);
   CHECK_THROWS_AS(make(1, 0, AttentionScore::bilinear), ValueError);
 }

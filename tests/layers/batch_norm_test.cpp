@@ -146,6 +146,14 @@ TEST_CASE("a batch of one vector has no unbiased variance, and one of none no mo
   CHECK(made.running_var() == std::vector<double>{1, 1});
 }
 
+TEST_CASE("two vectors are enough for an unbiased variance") {
+  Made made(2);
+  train(made, Tensor::from({2, 1, 2}, {5, -3, 7, -3}, DType::float64));
+  made.parameters.commit_buffers();
+  check_values(made.parameters.buffers()[0].tensor, {0.6, -0.3});
+  check_values(made.parameters.buffers()[1].tensor, {0.9 + 0.1 * 2, 0.9});  // 2 is unbiased
+}
+
 TEST_CASE("the gradients of a batch norm agree with differences, in training and inference") {
   Made made(5);
   perturb(made.parameters);

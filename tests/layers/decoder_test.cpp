@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "autograd/error.h"
+#include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
@@ -128,6 +129,60 @@ TEST_CASE("a decoder with no layers is its norm, or nothing at all") {
     check_values(made.layer(two_rows(), two_encoded(), {}, {}),
                  pre ? std::vector<double>{-1, 1, 1, -1} : values_of(two_rows()), rounding);
   }
+}
+
+TEST_CASE(
+    "padding of targets counts in no batch norm of a decoder, whatever the source's lengths") {
+  for (const NormPlacement placement : placements) {
+    TransformerOptions options = small(placement);
+    options.normalization = Normalization::batch_norm;
+    const auto run = [&](double behind) {
+      Made<Decoder> made(options);
+      perturb(made.parameters);
+      Tensor input = random_leaf({2, 3, 4}, 1).copied(DType::float64);
+      for (std::size_t i = 20; i < 24; ++i) input.mutable_values<double>()[i] = behind;
+      const Tensor encoded = random_leaf({2, 3, 4}, 2);
+      const DecoderMasks masks{.self = AttentionMask::causal() & AttentionMask::padding({3, 2}),
+                               .cross = AttentionMask::padding({3, 3})};
+      Tape tape;
+      auto all = values_of(made.layer(input, encoded, masks, RandomStream(3)));
+      all.resize(20);  // those of tokens
+      made.parameters.commit_buffers();
+      for (const NamedTensor& buffer : made.parameters.buffers()) {
+        for (const double value : values_of(buffer.tensor)) all.push_back(value);
+      }
+      return all;
+    };
+    CHECK(run(0.5) == run(-7.0));
+  }
+}
+
+TEST_CASE("stochastic depth of a decoder grows over its own layers, not those of an encoder") {
+  TransformerOptions options = small(NormPlacement::pre);
+  options.stochastic_depth = 0.8;
+  options.num_encoder_layers = 8;
+  const Made<Decoder> made(options);
+  for (const std::string layer : {"0", "1"}) {
+    const std::string path = "decoder.layers." + layer;
+    for (const std::string attention : {".self_attn", ".cross_attn"}) {
+      set_values(parameter(made.parameters, path + attention + ".out_proj.weight"),
+                 std::vector<double>(16, 0.0));
+    }
+    set_values(parameter(made.parameters, path + ".ff.linear2.weight"),
+               std::vector<double>(12, 0.0));
+  }
+  set_values(made.parameters, "decoder.layers.0.ff.linear2.bias", {1, 0, 0, 0});
+  set_values(made.parameters, "decoder.layers.1.ff.linear2.bias", {0, 1, 0, 0});
+  constexpr std::size_t rows = 2000;
+  const Tensor zeros = Tensor::zeros({rows, 1, 4}, DType::float64);
+  const auto y = values_of(made.layer(zeros, zeros, {}, RandomStream(3)));
+  std::size_t first = 0, second = 0;  // rows with the bias of each, beside features without
+  for (std::size_t row = 0; row < rows; ++row) {
+    first += y[4 * row] > y[4 * row + 2];
+    second += y[4 * row + 1] > y[4 * row + 2];
+  }
+  CHECK(static_cast<double>(first) / rows == doctest::Approx(0.6).epsilon(0.1));
+  CHECK(static_cast<double>(second) / rows == doctest::Approx(0.2).epsilon(0.2));
 }
 
 TEST_CASE("the gradients of a decoder agree with differences, with dropout too") {

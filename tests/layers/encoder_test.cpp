@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "autograd/error.h"
+#include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
@@ -154,6 +155,28 @@ TEST_CASE("stochastic depth leaves out the second of two layers twice as often a
   }
   CHECK(static_cast<double>(first) / rows == doctest::Approx(0.6).epsilon(0.1));
   CHECK(static_cast<double>(second) / rows == doctest::Approx(0.2).epsilon(0.2));
+}
+
+TEST_CASE("padding counts in no batch norm of an encoder") {
+  for (const NormPlacement placement : placements) {
+    TransformerOptions options = small(placement);
+    options.normalization = Normalization::batch_norm;
+    const auto run = [&](double behind) {
+      Made<Encoder> made(options);
+      perturb(made.parameters);
+      Tensor x = random_leaf({2, 3, 4}, 1).copied(DType::float64);
+      for (std::size_t i = 20; i < 24; ++i) x.mutable_values<double>()[i] = behind;
+      Tape tape;
+      auto all = values_of(made.layer(x, AttentionMask::padding({3, 2}), RandomStream(3)));
+      all.resize(20);  // those of tokens
+      made.parameters.commit_buffers();
+      for (const NamedTensor& buffer : made.parameters.buffers()) {
+        for (const double value : values_of(buffer.tensor)) all.push_back(value);
+      }
+      return all;
+    };
+    CHECK(run(0.5) == run(-7.0));
+  }
 }
 
 TEST_CASE("the gradients of an encoder agree with differences, with dropout too") {

@@ -72,6 +72,15 @@ TEST_CASE("a normal initializer has mean 0 and the standard deviation asked for"
   CHECK(static_cast<double>(beyond_two) / many == doctest::Approx(0.0455).epsilon(0.1));
 }
 
+TEST_CASE("each element of a large tensor is drawn by its place in the whole") {
+  const RandomStream random(1);
+  const Initializer initializer = normal_initializer(1.0);
+  const auto values = drawn(initializer, 1);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < many; ++i) wrong += values[i] != initializer(random, i);
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("float32 starts from the float64 values, rounded") {
   const auto exact = drawn(normal_initializer(1.0), 1);
   const auto rounded = drawn(normal_initializer(1.0), 1, DType::float32);

@@ -193,6 +193,8 @@ TEST_CASE("multi-head attention refuses what does not fit, naming the layer") {
   CHECK_THROWS_WITH_AS(Attention(6, 0),
                        "attn: multi-head attention: d_model 6 is not a multiple of num_heads 0",
                        ShapeError);
+  CHECK_THROWS_AS(Attention({.d_model = 6, .num_heads = 0, .d_head = 2}), ShapeError);
+  CHECK_NOTHROW(Attention({.d_model = 6, .num_heads = 4, .d_head = 2}));
   CHECK_THROWS_WITH_AS(
       attention.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, {}),
       "attn.q_proj: linear: x has shape (1, 2, 3), expected last axis 4 (weight is "

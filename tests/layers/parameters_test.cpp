@@ -88,6 +88,8 @@ TEST_CASE("a table is no parameter, and is made for their element type") {
   CHECK(table.dtype() == DType::float64);
   check_values(table, {1, 2, 3});
   CHECK(parameters.num_constants() == 3);
+  Scope(parameters).constant({2, 2}, [](DType dtype) { return Tensor::zeros({2, 2}, dtype); });
+  CHECK(parameters.num_constants() == 3 + 4);
   CHECK(parameters.begin() == parameters.end());
 }
 

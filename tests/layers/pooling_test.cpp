@@ -76,6 +76,12 @@ TEST_CASE("lengths that do not fit are refused") {
   const Tensor x = two_sequences();
   CHECK_THROWS_WITH_AS(pool(PoolingKind::mean, x, Lengths{3}),
                        "pooling: 1 lengths for x of shape (2, 3, 2), expected 2", ShapeError);
+  CHECK_THROWS_WITH_AS(pool(PoolingKind::mean, x, Lengths{3, 3, 3}),
+                       "pooling: 3 lengths for x of shape (2, 3, 2), expected 2", ShapeError);
+  CHECK_THROWS_WITH_AS(pool(PoolingKind::mean, x, Lengths{3, -1}),
+                       "pooling: row 1 of x of shape (2, 3, 2) has length -1, expected 1 to 3",
+                       ShapeError);
+  CHECK_NOTHROW(pool(PoolingKind::mean, x, Lengths{1, 3}));
   CHECK_THROWS_WITH_AS(pool(PoolingKind::mean, x, Lengths{3, 4}),
                        "pooling: row 1 of x of shape (2, 3, 2) has length 4, expected 1 to 3",
                        ShapeError);

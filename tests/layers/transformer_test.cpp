@@ -98,6 +98,7 @@ TEST_CASE("a Transformer has two encoder and two decoder layers of the sizes ask
   const std::size_t encoder = 2 * (attention + rest + 2 * 16) + 16;
   const std::size_t decoder = 2 * (2 * attention + rest + 3 * 16) + 16;
   CHECK(model.parameters.num_values() == encoder + decoder + 2 * 11 * 8 + 11);
+  CHECK(model.parameters.num_constants() == 2 * 7 * 8);  // positions of both sides
   CHECK(model.transformer.options().d_ff == 12);
 }
 

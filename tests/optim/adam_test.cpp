@@ -132,6 +132,10 @@ TEST_CASE("an epsilon that a parameter's precision cannot hold is refused") {
                        "optimizer: epsilon is 1e-60, which is 0 in float32, as `narrow` is; "
                        "expected 1e-45 or more",
                        ValueError);
+  const NamedTensor both[] = {wide, narrow};
+  CHECK_THROWS_WITH_AS(AdamW(both, {.epsilon = 1e-60}), doctest::Contains("as `narrow` is"),
+                       ValueError);
+  CHECK_THROWS_AS(Adam({&narrow, 1}, {.epsilon = 1e-46}), ValueError);
   CHECK_NOTHROW(Adam({&narrow, 1}, {.epsilon = 1e-45}));
   CHECK_NOTHROW(Adam({&wide, 1}, {.epsilon = 1e-60}));
 }

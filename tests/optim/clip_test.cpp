@@ -49,6 +49,22 @@ TEST_CASE("the norm sees every element of parameters that are cut into pieces") 
   }
 }
 
+TEST_CASE("the norm takes each element of each piece once") {
+  // A single element that is not 0, on either side of the borders of pieces and parameters.
+  const std::size_t n = 2 * kernels::elements_per_piece + 1;
+  const std::vector<NamedTensor> parameters{leaf("a", {n}, std::vector<double>(n)),
+                                            leaf("b", {2}, {0, 0})};
+  for (const std::size_t place : {std::size_t{0}, kernels::elements_per_piece - 1,
+                                  kernels::elements_per_piece, n - 2, n - 1, n, n + 1}) {
+    CAPTURE(place);
+    std::vector<double> a(n, 0.0), b(2, 0.0);
+    (place < n ? a[place] : b[place - n]) = 3.0;
+    set_gradient(parameters[0], a);
+    set_gradient(parameters[1], b);
+    CHECK(global_gradient_norm(parameters) == 3.0);
+  }
+}
+
 TEST_CASE("squares that float32 could not hold are no trouble") {
   const NamedTensor parameter = leaf("a", {2}, {0, 0}, DType::float32);
   set_gradient(parameter, {3e30, 4e30});

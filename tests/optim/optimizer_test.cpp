@@ -2,8 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/ops/mul.h"
@@ -71,6 +75,46 @@ TEST_CASE("a parameter of several pieces is updated to its last element") {
       set_gradient(p, std::vector<double>(n, 0.25));
       optimizer->step(0.03, 0.7);
       CHECK(values_of(p.tensor) == std::vector<double>(n, alone(options, dtype, 0.5, {0.25})));
+    }
+  }
+}
+
+TEST_CASE("an element of a parameter of several pieces moves as in a parameter of one piece") {
+  constexpr std::size_t n = 2 * kernels::elements_per_piece + 9, most = 10000;
+  for (const OptimizerOptions& options : every_update()) {
+    for (const DType dtype : dtypes) {
+      const std::vector<double> start = uneven(n, 1), gradient = uneven(n, 2);
+      const auto cut = [&](const std::vector<double>& all, std::size_t begin) {
+        const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
+        const std::size_t size = std::min(most, n - begin);
+        return std::vector<double>(first, first + static_cast<std::ptrdiff_t>(size));
+      };
+      const NamedTensor whole = leaf("whole", {n, 1}, start, dtype);
+      std::vector<NamedTensor> parts;
+      for (std::size_t begin = 0; begin < n; begin += most) {
+        const std::vector<double> own = cut(start, begin);
+        parts.push_back(leaf(std::to_string(begin), {own.size(), 1}, own, dtype));
+      }
+      const auto of_whole = make_optimizer(options, {&whole, 1});
+      const auto of_parts = make_optimizer(options, parts);
+      for (int step = 0; step < 2; ++step) {
+        set_gradient(whole, gradient);
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+          set_gradient(parts[i], cut(gradient, i * most));
+        }
+        of_whole->step(0.03, 0.7);
+        of_parts->step(0.03, 0.7);
+      }
+      const auto joined = [](std::span<const NamedTensor> tensors) {
+        std::vector<double> all;
+        for (const NamedTensor& tensor : tensors) {
+          const std::vector<double> values = values_of(tensor.tensor);
+          all.insert(all.end(), values.begin(), values.end());
+        }
+        return all;
+      };
+      CHECK(values_of(whole.tensor) == joined(parts));
+      CHECK(joined(of_whole->state()) == joined(of_parts->state()));
     }
   }
 }
@@ -176,7 +220,12 @@ TEST_CASE("a step with a bad rate or scale is refused and changes nothing") {
   CHECK_THROWS_WITH_AS(optimizer->step(-0.1),
                        "optimizer: learning_rate is -0.1, expected a finite number >= 0",
                        ValueError);
-  CHECK_THROWS_AS(optimizer->step(not_a_number), ValueError);
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const double bad : {not_a_number, infinity, -infinity}) {
+    CHECK_THROWS_AS(optimizer->step(bad), ValueError);
+    CHECK_THROWS_AS(optimizer->step(0.1, bad), ValueError);
+    CHECK_THROWS_AS(optimizer->step(0.0, bad), ValueError);
+  }
   CHECK_THROWS_WITH_AS(optimizer->step(0.1, not_a_number),
                        "optimizer: gradient_scale is nan, expected a finite number; is the norm of "
                        "the gradients finite?",

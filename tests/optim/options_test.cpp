@@ -1,8 +1,11 @@
 #include "optim/options.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <initializer_list>
 #include <limits>
+#include <string>
 
 #include "autograd/error.h"
 
@@ -44,6 +47,44 @@ TEST_CASE("weight decay and clipping may be 0 but not negative") {
                        ValueError);
   CHECK_THROWS_WITH_AS(validate(OptimizerOptions{.clip_norm = infinity}),
                        "optimizer: clip_norm is inf, expected a finite number >= 0", ValueError);
+}
+
+TEST_CASE("every number of an optimizer is checked by itself, and its message names it") {
+  using Field = double OptimizerOptions::*;
+  const auto refused = [](Field field, const char* name, std::initializer_list<double> values) {
+    for (const double value : values) {
+      CAPTURE(name);
+      CAPTURE(value);
+      OptimizerOptions options;
+      options.*field = value;
+      const std::string start = fmt::format("optimizer: {} is {}, expected", name, value);
+      CHECK_THROWS_WITH_AS(validate(options), doctest::Contains(start.c_str()), ValueError);
+    }
+  };
+  const double least = std::numeric_limits<double>::denorm_min();
+  refused(&OptimizerOptions::momentum, "momentum", {1, -least, not_a_number, infinity, -infinity});
+  refused(&OptimizerOptions::beta1, "beta1", {1, -least, not_a_number, infinity, -infinity});
+  refused(&OptimizerOptions::beta2, "beta2", {1, -least, not_a_number, infinity, -infinity});
+  refused(&OptimizerOptions::epsilon, "epsilon", {0, -1, not_a_number, infinity, -infinity});
+  refused(&OptimizerOptions::weight_decay, "weight_decay",
+          {-least, not_a_number, infinity, -infinity});
+  refused(&OptimizerOptions::clip_norm, "clip_norm", {-least, not_a_number, infinity, -infinity});
+  CHECK_NOTHROW(validate(OptimizerOptions{.epsilon = least, .weight_decay = least}));
+}
+
+TEST_CASE("every number of a schedule is checked by itself, and its message names it") {
+  const auto start_of = [](const char* name, double value) {
+    return fmt::format("schedule: {} is {}, expected a finite number", name, value);
+  };
+  for (const double value : {0.0, -1.0, not_a_number, infinity, -infinity}) {
+    CHECK_THROWS_WITH_AS(validate(ScheduleOptions{.learning_rate = value}),
+                         doctest::Contains(start_of("learning_rate", value).c_str()), ValueError);
+  }
+  for (const double value : {-1.0, not_a_number, infinity, -infinity}) {
+    CHECK_THROWS_WITH_AS(validate(ScheduleOptions{.min_learning_rate = value}),
+                         doctest::Contains(start_of("min_learning_rate", value).c_str()),
+                         ValueError);
+  }
 }
 
 TEST_CASE("learning rates are finite, the peak positive, the floor not negative") {

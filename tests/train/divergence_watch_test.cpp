@@ -84,6 +84,11 @@ TEST_CASE("a run that never gets near to guessing has diverged") {
   CHECK_FALSE(divergence_of([](int step) { return step <= 150 ? 80.0 : 5.0; }, 20000, 100));
 }
 
+TEST_CASE("a mean of exactly twice the loss of guessing is no divergence") {
+  CHECK_FALSE(divergence_of([](int) { return 2.0 * guessing; }, 5000, 8));
+  CHECK(divergence_of([](int) { return 2.0 * guessing + 0.125; }, 5000, 8) == 24);
+}
+
 TEST_CASE("a window of 0 watches nothing") {
   CHECK_FALSE(divergence_of([](int step) { return static_cast<double>(step); }, 5000, 0));
 }

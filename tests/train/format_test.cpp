@@ -25,6 +25,13 @@ TEST_CASE("durations are rounded to seconds and have hours only if they need the
   CHECK(format_duration(360000) == "100:00:00");
 }
 
+TEST_CASE("a share is a percentage with one digit behind the point, if it has one") {
+  CHECK(format_share(1.0) == "100.0 %");
+  CHECK(format_share(0.205) == "20.5 %");
+  CHECK(format_share(0.001) == "0.1 %");
+  CHECK(format_share(0.00099) == "under 0.1 %");
+}
+
 TEST_CASE("a duration below 0 is 0") { CHECK(format_duration(-3) == "0:00"); }
 
 }  // namespace

@@ -80,6 +80,21 @@ TEST_CASE("a tensor of another shape is new, and that of the other model is left
   CHECK(values_of(to).at("embedding.weight") == before.at("embedding.weight"));
 }
 
+TEST_CASE("the tensors of the model are counted, not those that are left of the other one") {
+  TransformerOptions deeper = options(ModelKind::masked_language_model);
+  deeper.num_encoder_layers = 2;
+  TrainedModel from = masked_model();
+  from.model =
+      std::make_unique<Model>(deeper, NetworkSizes{.source = 11, .target = 11}, DType::float32, 1);
+  TransformerOptions learned = options(ModelKind::masked_language_model);
+  learned.positions = PositionKind::learned;
+  Model to(learned, {.source = 11, .target = 11}, DType::float32, 2);
+  const Lines lines = take_over(from, "m", {}, to);
+  CHECK(lines[0].starts_with("initialized from m, step 1234: 21 of 22 tensors loaded, "));
+  CHECK(lines[1].starts_with("  new: 1 tensor: "));
+  CHECK(lines[2].starts_with("  left: 16 tensors: encoder.layers.1."));
+}
+
 TEST_CASE("values are converted to the precision of the model") {
   const TrainedModel from = masked_model(DType::float64);
   Model to = classifier();

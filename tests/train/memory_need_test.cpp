@@ -73,6 +73,38 @@ TEST_CASE("the state is what model and optimiser take, whatever the optimiser") 
   }
 }
 
+TEST_CASE(
+    "state, validation and saving are told from shapes, the target's vocabulary and the data") {
+  Config config = tiny_config();
+  config.data.task = TaskKind::toy_translation;
+  config.model.max_length = 20;
+  Corpus corpus = load_corpus(config.data, ".");
+  for (Example& pair : corpus.validation) pair.target.resize(7, first_word_id);
+  corpus.validation[2].target.resize(9, first_word_id);  // with <eos> 10 tokens
+  const NetworkSizes sizes = network_sizes(config, corpus);
+  REQUIRE(sizes.source != sizes.target);
+  const ValueCount values = count_values(config.model, sizes);
+  REQUIRE(values.constants > 0);
+  const std::uint64_t parameters = 4 * values.parameters, constants = 4 * values.constants;
+  MemoryNeed need = need_of_model(config, corpus);
+  CHECK(need.state == 4 * parameters + constants);
+  CHECK(need.saving == 9 * parameters + 3 * parameters / 8);
+  CHECK(need.validation == 4 * 4 * 10 * sizes.target);
+  config.train.batch_size = 100;  // of 6 pairs
+  CHECK(need_of_model(config, corpus).validation == 4 * 6 * 10 * sizes.target);
+  config.optimizer.kind = OptimizerKind::sgd;
+  need = need_of_model(config, corpus);
+  CHECK(need.state == 3 * parameters + constants);
+  CHECK(need.saving == 3 * parameters + parameters / 8);
+  config.optimizer.momentum = 0.5;
+  need = need_of_model(config, corpus);
+  CHECK(need.state == 3 * parameters + constants);
+  CHECK(need.saving == 6 * parameters + 2 * parameters / 8);
+  config.train.dtype = DType::float64;
+  CHECK(need_of_model(config, corpus).state == 6 * parameters + 2 * constants);
+  CHECK(need_of_model(config, corpus).validation == 8 * 6 * 10 * sizes.target);
+}
+
 TEST_CASE("the largest batch has the longest source, the longest target and the most tokens") {
   std::vector<Example> pairs(6);
   const std::size_t sources[] = {1, 9, 2, 3, 4, 5}, targets[] = {7, 1, 1, 5, 5, 5};
@@ -171,6 +203,43 @@ TEST_CASE("a model that no memory could hold is refused before it is made, with 
     CHECK(error.hint().starts_with("try a smaller model: model.d_model, "));
   }
   CHECK_NOTHROW(require_memory_for_model(tiny_config(), corpus, {.free = 1, .total = 1'000'000}));
+}
+
+TEST_CASE("a model that just fits is not refused, and a limit that it exceeds is named") {
+  const Config config = tiny_config();
+  const Corpus corpus = load_corpus(config.data, ".");
+  const std::uint64_t need = need_of_model(config, corpus).state;
+  CHECK_NOTHROW(require_memory_for_model(config, corpus, {.free = 1, .total = need}));
+  try {
+    require_memory_for_model(config, corpus, {.free = 1, .total = need - 1, .bound = "ulimit -v"});
+    FAIL("it was not refused");
+  } catch (const MemoryError& error) {
+    CHECK(std::string(error.what()).ends_with(", found 0.1 MB (ulimit -v)"));
+  }
+}
+
+TEST_CASE("bytes have a digit behind the point below 10 MB and from 1 GB on") {
+  const auto words = [](std::uint64_t bytes) {
+    const std::string line = to_line({}, "1 x 1 tokens", {.free = bytes, .bound = "ulimit -v"});
+    return line.substr(line.rfind("), ") + 3);
+  };
+  CHECK(words(0) == "0.0 MB free (ulimit -v)");
+  CHECK(words(9'940'000) == "9.9 MB free (ulimit -v)");
+  CHECK(words(10'000'000) == "10 MB free (ulimit -v)");
+  CHECK(words(999'000'000) == "999 MB free (ulimit -v)");
+  CHECK(words(1'000'000'000) == "1.0 GB free (ulimit -v)");
+}
+
+TEST_CASE("the batch is to be reduced where validation needs most, and the model where both do") {
+  const auto hint = [](std::uint64_t validation) {
+    const std::string warning =
+        warning_about_memory({.state = 30, .step = 1, .validation = validation, .saving = 20},
+                             {.free = 0})
+            .value_or("none");
+    return warning.substr(warning.find("; ") + 2, 21);
+  };
+  CHECK(hint(51) == "try a smaller train.b");
+  CHECK(hint(50) == "try a smaller model: ");
 }
 
 TEST_CASE("the size of a batch is said in what the model reads") {

@@ -77,12 +77,21 @@ class Terminal {
 
   std::FILE* file() const { return file_; }
 
-  /// What has been written since the last call, at most 4096 bytes.
+  /// What has been written since the last call. The kernel hands it over piece by piece, so a mark
+  /// is written behind it and waited for.
   std::string shown() const {
+    constexpr char mark = '\a';
+    std::fputc(mark, file_);
     std::fflush(file_);
-    std::array<char, 4096> text{};
-    const ssize_t count = ::read(screen_, text.data(), text.size());
-    return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+    std::string text;
+    while (text.empty() || text.back() != mark) {
+      std::array<char, 4096> piece{};
+      const ssize_t count = ::read(screen_, piece.data(), piece.size());
+      REQUIRE(count > 0);
+      text.append(piece.data(), static_cast<std::size_t>(count));
+    }
+    text.pop_back();
+    return text;
   }
 
  private:
@@ -142,16 +151,60 @@ TEST_CASE("a line of metrics has step, epoch, loss, perplexity, rate, gradient, 
   CHECK(text.ends_with(" left\n"));
 }
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 TEST_CASE("the time left of a resumed run follows from its own steps alone") {
   const PlainOutput output;
+  const auto before = Clock::now();
   Progress progress(output.file(), 1'000'000, 2'000'000);
+  const auto behind = Clock::now();
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
   TrainMetrics first = metrics;
   first.step = 1'000'001;
+  const double least = 999'999 * seconds_since(behind);
   progress.metrics(first);
+  const double most = 999'999 * seconds_since(before);
   const std::string text = output.text();
+  int hours = 0, minutes = 0, seconds = 0;
+  const std::string left = text.substr(text.rfind("  ") + 2);
+  REQUIRE(std::sscanf(left.c_str(), "%d:%d:%d left", &hours, &minutes, &seconds) == 3);
+  CHECK(3600 * hours + 60 * minutes + seconds >= least - 1);
+  CHECK(3600 * hours + 60 * minutes + seconds <= most + 1);
   CHECK_FALSE(contains(text, "  0:"));  // at least 999,999 x 10 ms, nearly three hours
   CHECK(text.ends_with(" left\n"));
+}
+
+/// The speed in the last line of a text.
+double speed_in(const std::string& text) {
+  const std::size_t end = text.rfind(" tokens/s");
+  std::string number = text.substr(0, end).substr(text.rfind("  ", end) + 2);
+  std::erase(number, ',');
+  return std::stod(number);
+}
+
+TEST_CASE("the speed is of all that was predicted since the last line of scores") {
+  const PlainOutput output;
+  const auto before = Clock::now();
+  Progress progress(output.file(), 0, 1000);
+  const auto behind = Clock::now();
+  for (std::uint64_t step = 1; step <= 5; ++step) progress.step(step, 1'000'000, 0.5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const double most = 5e6 / seconds_since(behind);
+  progress.metrics(metrics);
+  const double least = 5e6 / seconds_since(before);
+  const double speed = speed_in(output.text());
+  CHECK(speed > least - 1.0);
+  CHECK(speed <= most);
+  progress.metrics(metrics);
+  CHECK(speed_in(output.text()) == 0.0);
+  progress.step(6, 1'000'000, 0.5);
+  progress.validation(50, scores, true);
+  progress.metrics(metrics);
+  CHECK(speed_in(output.text()) == 0.0);
 }
 
 TEST_CASE("the speed is in what is predicted") {

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "train/config/error.h"
 
 namespace tapestry {
@@ -23,6 +27,52 @@ TEST_CASE("every key has a rule, and what is no key has none") {
     CHECK(change_rule(key.section + "." + key.key).has_value());
   }
   CHECK_FALSE(change_rule("model.width").has_value());
+}
+
+TEST_CASE("which keys may change freely and which by leave does not change unnoticed") {
+  const auto keys_with = [](ChangeRule rule) {
+    std::vector<std::string> keys;
+    for (const ConfigKey& key : config_keys()) {
+      const std::string path = key.section + "." + key.key;
+      if (change_rule(path) == rule) keys.push_back(path);
+    }
+    std::ranges::sort(keys);
+    return keys;
+  };
+  CHECK(keys_with(ChangeRule::free) ==
+        std::vector<std::string>{
+            "data.test_images",       "data.test_source",        "data.test_target",
+            "data.test_text",         "data.train_images",       "data.train_source",
+            "data.train_target",      "data.train_text",         "data.validation_images",
+            "data.validation_source", "data.validation_target",  "data.validation_text",
+            "train.detect_anomaly",   "train.divergence_window", "train.exact_match_sequences",
+            "train.keep_last",        "train.log_every",         "train.max_decode_length",
+            "train.max_nan_steps",    "train.max_time",          "train.on_nan",
+            "train.patience",         "train.save_every",        "train.steps",
+            "train.threads",          "train.validate_every"});
+  CHECK(keys_with(ChangeRule::by_leave) == std::vector<std::string>{"model.activation",
+                                                                    "model.activation_dropout",
+                                                                    "model.attention_dropout",
+                                                                    "model.dropout",
+                                                                    "model.embedding_dropout",
+                                                                    "model.layer_norm_epsilon",
+                                                                    "model.residual_dropout",
+                                                                    "model.skip_scale",
+                                                                    "model.stochastic_depth",
+                                                                    "model.sublayer_scale",
+                                                                    "model.window",
+                                                                    "optimizer.beta1",
+                                                                    "optimizer.beta2",
+                                                                    "optimizer.clip_norm",
+                                                                    "optimizer.epsilon",
+                                                                    "optimizer.weight_decay",
+                                                                    "schedule.decay_steps",
+                                                                    "schedule.kind",
+                                                                    "schedule.learning_rate",
+                                                                    "schedule.min_learning_rate",
+                                                                    "schedule.warmup_steps",
+                                                                    "train.accumulate",
+                                                                    "train.label_smoothing"});
 }
 
 TEST_CASE("free changes are taken, others need leave") {

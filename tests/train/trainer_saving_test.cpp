@@ -94,6 +94,30 @@ TEST_CASE("a failed last save is an error that leaves the older checkpoints") {
   CHECK(run.checkpoint_bytes(6) == sound.checkpoint_bytes(6));
 }
 
+TEST_CASE("a save forgives the steps that were not finite before it, a failed one does not") {
+  for (const bool fails : {false, true}) {
+    CAPTURE(fails);
+    FaultyRun run;
+    Config config = saving_four_times();
+    config.train.on_nan = OnNan::rollback;
+    config.train.steps = 1;
+    run.train(config);
+    Snapshot counted;
+    for (const auto& [path, array] : read_checkpoint(run.directory.checkpoint_path(1))) {
+      if (path != "train/nan_steps") counted.put(path, array);
+    }
+    counted.put_scalar("train/nan_steps", std::uint64_t{2});
+    write_checkpoint(run.directory.checkpoint_path(1), counted);
+    config.train.steps = 4;
+    if (fails) run.files.fail_times("rename", 1, ENOSPC);
+    REQUIRE(run.train(config) ==
+            Trainer::End::finished);  // saved at 3 on schedule, at 4 as it ends
+    const Snapshot end = read_checkpoint(run.directory.checkpoint_path(4));
+    CHECK(end.get_scalar<std::uint64_t>("train/nan_steps") == (fails ? 2 : 0));
+    CHECK(end.get_scalar<std::uint64_t>("train/scheduled_save") == (fails ? 0 : 3));
+  }
+}
+
 TEST_CASE("metrics are complete as soon as the last checkpoint is there") {
   TinyRun sound;
   sound.train(tiny_config());

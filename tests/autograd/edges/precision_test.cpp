@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/error.h"
 #include "tests/autograd/edges/every_operation.h"
 #include "tests/support/values.h"
 
@@ -43,4 +44,24 @@ TEST_CASE("every operation has the values and gradients of float64 in float32, u
       }
     }
   }
+}
+
+TEST_CASE("every operation refuses operands of both precisions, and tells them in their order") {
+  std::size_t refused = 0;
+  for (const OperationCase& operation : every_operation(3, 5)) {
+    CAPTURE(operation.name);
+    const auto single = operands_of(operation, DType::float32);
+    const auto exact = operands_of(operation, DType::float64);
+    for (std::size_t i = 0; single.size() > 1 && i < single.size(); ++i) {
+      CAPTURE(i);
+      auto mixed = single;
+      mixed[i] = exact[i];
+      CHECK_THROWS_WITH_AS(operation.run(mixed),
+                           doctest::Contains(i == 0 ? "operands are float64 and float32, expected"
+                                                    : "operands are float32 and float64, expected"),
+                           DTypeError);
+      ++refused;
+    }
+  }
+  CHECK(refused > 40);
 }

@@ -45,6 +45,37 @@ TEST_CASE("below the scale errors are measured against the scale") {
   CHECK(compare(1e-16, {.value = 2e-16, .error = 1e-18}, by).verdict == GradcheckVerdict::agrees);
 }
 
+TEST_CASE("differences tell right up to a hundred times the tolerance, wrong beyond ten errors") {
+  using enum GradcheckVerdict;
+  CHECK(compare(1.0, {.value = 1.0, .error = 0.9e-4}, by).verdict == agrees);
+  CHECK(compare(1.0, {.value = 1.0, .error = 1.1e-4}, by).verdict == cannot_tell);
+  CHECK(compare(1.0, {.value = 1.0 + 0.9e-6, .error = 1e-9}, by).verdict == agrees);
+  CHECK(compare(1.0, {.value = 1.0 + 1.1e-6, .error = 1e-9}, by).verdict == wrong);
+  CHECK(compare(1.0, {.value = 1.0 + 1e-3, .error = 0.9e-4}, by).verdict == wrong);
+  CHECK(compare(1.0, {.value = 1.0 + 1e-3, .error = 1.1e-4}, by).verdict == cannot_tell);
+  CHECK(compare(-1.0, {.value = 1.0, .error = 1e-9}, by).relative_error == 2.0);
+}
+
+TEST_CASE("what is no more than rounding of zero agrees, unless differences contradict it") {
+  using enum GradcheckVerdict;
+  constexpr Yardstick tiny{.scale = 0.5e-12, .zero = 1e-12, .tolerance = 1e-6};
+  const Comparison zero = compare(0.9e-12, {.value = 0.0, .error = 1e-13}, tiny);
+  CHECK(zero.verdict == agrees);
+  CHECK(zero.relative_error == 0.0);
+  CHECK(compare(-0.9e-12, {.value = 0.0, .error = 0.9e-8}, tiny).verdict == agrees);
+  CHECK(compare(0.9e-12, {.value = 0.0, .error = 1.1e-8}, tiny).verdict == cannot_tell);
+  CHECK(compare(1.1e-12, {.value = 0.0, .error = 1e-12}, tiny).verdict == cannot_tell);
+  CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-14}, tiny).verdict == wrong);
+  // Where the tensor's gradient is beyond rounding, a small element of it is not.
+  CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-12}, by).verdict == cannot_tell);
+}
+
+TEST_CASE("an estimate is good enough at a tenth of the tolerance, of the gradient or its scale") {
+  CHECK(by.good_enough(2.0) == doctest::Approx(2e-7));
+  CHECK(by.good_enough(-2.0) == doctest::Approx(2e-7));
+  CHECK(by.good_enough(0.0) == doctest::Approx(1e-15).scale(0.0));
+}
+
 TEST_CASE("differences too coarse to tell right from wrong do not agree, however close they are") {
   CHECK(compare(1.0, {.value = 1.0, .error = 1e-3}, by).verdict == GradcheckVerdict::cannot_tell);
 }

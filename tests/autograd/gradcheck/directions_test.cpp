@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 
@@ -141,6 +142,29 @@ TEST_CASE("several outputs are differentiated one by one") {
   CHECK(report.first_wrong->operation == "faulty");
 }
 
+TEST_CASE("the rows of several outputs are those of each tensor, output by output") {
+  const Tensor x = random_leaf({4}, 1), y = random_leaf({2, 3}, 2), z = random_leaf({3}, 3);
+  const NamedTensor named[] = {{"x", x}, {"y", y}, {"z", z}};
+  const auto report = gradcheck_outputs(
+      [&] {
+        return std::vector<NamedTensor>{{"first", sum(square(x)) + sum(z)},
+                                        {"second", sum(exp(y)) + sum(times(exp(z), 2.0))}};
+      },
+      named);
+  REQUIRE(report.rows.size() == 6);
+  const Shape shapes[] = {{4}, {2, 3}, {3}};
+  for (std::size_t i = 0; i < 6; ++i) {
+    const GradcheckRow& row = report.rows[i];
+    CHECK(row.output == (i < 3 ? "first" : "second"));
+    CHECK(row.name == named[i % 3].name);
+    CHECK(row.shape == shapes[i % 3]);
+    CHECK(row.reached == (i == 0 || i == 2 || i == 4 || i == 5));
+    CHECK((row.verdict == GradcheckVerdict::wrong) == (i == 5));
+  }
+  REQUIRE(report.first_wrong);
+  CHECK(report.first_wrong->operation == "faulty");
+}
+
 TEST_CASE("a gradient that the tape never brings is wrong where the output depends on the tensor") {
   const Tensor x = random_leaf({4}, 1);
   const auto cut_off = [&] { return square(x.copied(DType::float64).require_gradient()); };
@@ -184,6 +208,11 @@ TEST_CASE("options that make no sense, no outputs and outputs that change shape 
                        "gradcheck: step is 0, expected a finite number > 0", ValueError);
   CHECK_THROWS_WITH_AS(row_of([&] { return square(x); }, x, {.tolerance = -1.0}),
                        "gradcheck: tolerance is -1, expected a finite number > 0", ValueError);
+  for (const double bad : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    CHECK_THROWS_AS(row_of([&] { return square(x); }, x, {.step = bad}), ValueError);
+    CHECK_THROWS_AS(row_of([&] { return square(x); }, x, {.tolerance = bad}), ValueError);
+  }
+  CHECK_THROWS_AS(row_of([&] { return square(x); }, x, {.tolerance = 0.0}), ValueError);
   const NamedTensor named[] = {{"x", x}};
   CHECK_THROWS_WITH_AS(gradcheck_outputs([] { return std::vector<NamedTensor>{}; }, named),
                        "gradcheck: the function returned no outputs, expected one", ValueError);

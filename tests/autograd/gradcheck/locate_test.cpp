@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <vector>
 #include <xtensor/xtensor.hpp>
 
 #include "autograd/gradcheck.h"
@@ -88,6 +89,20 @@ TEST_CASE("the input with the wrong gradient is named") {
   CHECK(report.first_wrong->operation == "wrong_second");
   CHECK(report.first_wrong->index == 2);
   CHECK(report.first_wrong->input == 1);
+}
+
+TEST_CASE("of two outputs the operations on the way to the wrong one are looked at") {
+  const Tensor x = random_leaf({3}, 1), y = random_leaf({2}, 2);
+  const NamedTensor named[] = {{"x", x}, {"y", y}};
+  const auto report = gradcheck_outputs(
+      [&] {
+        return std::vector<NamedTensor>{{"good", square(exp(x))}, {"bad", times(square(y), 2.0)}};
+      },
+      named);
+  REQUIRE(report.first_wrong);
+  CHECK(report.first_wrong->index == 3);
+  CHECK(report.first_wrong->recorded == 4);
+  CHECK(report.first_wrong->inputs == std::vector<Shape>{{2}});
 }
 
 TEST_CASE("inputs that want no gradient, or are absent, stay what they are") {

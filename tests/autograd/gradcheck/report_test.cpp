@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <string>
 
 #include "autograd/gradcheck.h"
 #include "autograd/gradcheck/explanation.h"
@@ -101,6 +102,48 @@ TEST_CASE("a report in which no operation is wrong by itself points elsewhere") 
   CHECK(contains(text,
                  "could not be told (a kink or cancellation):\n  x: 1 of 15 comparisons, such "
                  "as at [0, 4]\n"));
+}
+
+TEST_CASE("what could not be told is counted over coordinates and directions together") {
+  GradcheckReport report;
+  report.rows = {wrong_by(1.0), wrong_by(1.0), wrong_by(1.0)};
+  for (GradcheckRow& row : report.rows) row.verdict = GradcheckVerdict::cannot_tell;
+  report.rows[0].coordinates = {.checked = 15, .untold = 2};
+  report.rows[0].directions = {.checked = 6, .untold = 3};
+  report.rows[0].untold_coordinate = 14;
+  report.rows[1].name = "y";
+  report.rows[1].directions = {.checked = 4, .untold = 4};
+  report.rows[2].name = "z";
+  report.rows[2].coordinates = {.checked = 15, .untold = 0};
+  const std::string text = to_string(report);
+  CHECK(
+      contains(text,
+               "could not be told (a kink or cancellation):\n"
+               "  x: 5 of 21 comparisons, such as at [2, 4]\n"
+               "  y: 4 of 4 comparisons\n"
+               "3 gradients: 0 agree, 0 wrong, 3 cannot be told; worst relative error 5.0e-01\n"));
+}
+
+TEST_CASE("the line of a tensor has its figures in the order of the heading") {
+  GradcheckReport report;
+  report.rows = {wrong_by(3.5)};
+  GradcheckRow& row = report.rows[0];
+  row.gradient_norm = 12.5, row.numeric = 2.25, row.cosine = 0.75;
+  const std::string text = to_string(report);
+  const std::string heading = text.substr(0, text.find('\n'));
+  const std::string line = text.substr(heading.size() + 1, text.find('\n', heading.size() + 1));
+  const auto ends_below = [&](const char* title, const std::string& value) {
+    const std::size_t end = heading.find(title) + std::string(title).size();
+    CAPTURE(line);
+    CHECK(line.substr(end - value.size(), value.size()) == value);
+  };
+  ends_below("norm", " 12.5");
+  ends_below("error", " 5.0e-01");
+  ends_below("by the tape", " 3.5");
+  ends_below("difference", " 2.25");
+  ends_below("cosine", " 0.75");
+  ends_below("factor", " 3.5");
+  CHECK(contains(line, "[1, 2]"));
 }
 
 TEST_CASE("outputs have headings of their own") {

@@ -79,6 +79,17 @@ TEST_CASE("products agree with triple loops around the heights of tiles and bloc
   check_heights<double>();
 }
 
+TEST_CASE("a full block of rows, packed for many panels, has room and is right") {
+  for (const bool transposed : {false, true}) {
+    for (const std::size_t k : {256, 257}) {
+      check_product<float>(gemm_here<float>,
+                           {16 * tile_height, 8 * tile_width<float> + 1, k, transposed});
+      check_product<double>(gemm_here<double>,
+                            {16 * tile_height, 8 * tile_width<double> + 1, k, transposed});
+    }
+  }
+}
+
 TEST_CASE("products agree with triple loops around the widths of tiles, b packed or as it is") {
   check_widths<float>();
   check_widths<double>();

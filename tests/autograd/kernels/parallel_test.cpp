@@ -1,6 +1,9 @@
 #include "autograd/kernels/parallel.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
@@ -11,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/guarded_memory.h"
 #include "tests/support/threads.h"
 
 using namespace tapestry::kernels;
@@ -103,6 +107,36 @@ TEST_CASE("the number of threads is what was set, and at least one") {
   set_num_threads(0);
   CHECK(num_threads() >= 1);
 }
+
+TEST_CASE("more threads than can be used are asked for and kept in mind, but do not work") {
+  const Threads count(300);
+  CHECK(num_threads() == 300);
+  CHECK(threads_at_work() == 256);
+  set_num_threads(5);
+  CHECK(threads_at_work() == 5);
+}
+
+#if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
+TEST_CASE("threads that the system refuses are not at work, and the others do everything" *
+          doctest::skip(tapestry::testing::is_guarded_run())) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const rlimit no_more{1, 1};
+    ::setrlimit(RLIMIT_AS, &no_more);  // no room for stacks
+    set_num_threads(256);
+    std::atomic<int> ended = 0;
+    parallel_for(400, [&](std::size_t) { ++ended; });
+    parallel_for(400, [&](std::size_t) { ++ended; });
+    const bool right = ended == 800 && num_threads() == 256 && threads_at_work() < 256;
+    ::_exit(right ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+#endif
 
 TEST_CASE("ranges cover [0, n) without overlap and do not depend on the number of threads") {
   const auto ranges_of = [](std::size_t n, std::size_t per_piece) {

@@ -116,6 +116,35 @@ TEST_CASE("additive attention equals its composition, values and gradients") {
               plain, 1e-12);
 }
 
+TEST_CASE(
+    "additive attention of several tiles equals its composition, for each head and sentence") {
+  const std::size_t lengths[][2] = {{70, 66}, {70, 20}};  // weights computed again, and kept
+  for (const auto& n : lengths) {
+    const std::size_t n_q = n[0], n_k = n[1];
+    CAPTURE(n_k);
+    const Tensor q = random_leaf({2, n_q, 6}, 1), k = random_leaf({2, n_k, 6}, 2);
+    const Tensor v = random_leaf({2, n_k, 4}, 3), w = random_leaf({2, 3}, 4);
+    std::vector<double> hidden(2 * n_k, 0.0);
+    for (std::size_t j = 11; j < n_k; ++j) hidden[n_k + j] = minus_infinity;
+    const Tensor bias = Tensor::from({2, 1, n_k}, hidden, DType::float64);
+    const auto plain =
+        results_of([&](const auto&... x) { return composed(x..., bias); }, q, k, v, w);
+    const AttentionMask mask = AttentionMask::padding({static_cast<std::int32_t>(n_k), 11});
+    check_close(fused_results(q, k, v, w, {.num_heads = 2, .mask = mask}), plain, 1e-11);
+  }
+}
+
+TEST_CASE("any two of the operands of additive attention may be one tensor") {
+  const Tensor x = random_leaf({2, 3, 4}, 1), other = random_leaf({2, 3, 4}, 2);
+  const Tensor w = random_leaf({2, 2}, 3);
+  const auto run = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return [=] { return additive_attention(q, k, v, w, {.num_heads = 2}); };
+  };
+  CHECK(gradient_error(run(x, x, other), {x, other, w}) < 1e-6);
+  CHECK(gradient_error(run(x, other, x), {x, other, w}) < 1e-6);
+  CHECK(gradient_error(run(other, x, x), {x, other, w}) < 1e-6);
+}
+
 TEST_CASE("sequences longer than a tile give the values and gradients of the composed form") {
   const Tensor q = random_leaf({1, 150, 3}, 1);
   const Tensor v = random_leaf({1, 150, 2}, 2);
@@ -249,6 +278,19 @@ TEST_CASE("additive attention refuses what does not fit and says what would") {
       additive_attention(of({2, 3, 4}), of({2, 3, 4}), of({2, 2, 4}), of({1, 4})),
       "additive_attention: k has shape (2, 3, 4) and v (2, 2, 4), expected equal first two axes",
       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      additive_attention(of({2, 3, 4}), of({2, 5, 3}), of({2, 5, 4}), of({2, 2}), {.num_heads = 2}),
+      "additive_attention: k has shape (2, 5, 3), expected (batch, length, 2 heads * width)",
+      ShapeError);
+  CHECK_THROWS_WITH_AS(
+      additive_attention(of({2, 3, 4}), of({2, 5, 4}), of({2, 5, 3}), of({2, 2}), {.num_heads = 2}),
+      "additive_attention: v has shape (2, 5, 3), expected (batch, length, 2 heads * width)",
+      ShapeError);
+  for (const Shape& w : {Shape{2, 3}, Shape{1, 2}, Shape{2, 2, 1}}) {
+    CHECK_THROWS_AS(
+        additive_attention_weights(of({2, 3, 4}), of({2, 3, 4}), of(w), {.num_heads = 2}),
+        ShapeError);
+  }
   CHECK_THROWS_AS(additive_attention_weights(of({2, 3, 4}), of({2, 3, 4}),
                                              Tensor::zeros({1, 4}, DType::float64)),
                   DTypeError);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "autograd/kernels/alibi.h"
 #include "autograd/ops/add.h"
@@ -96,6 +97,23 @@ TEST_CASE("ALiBi equals its composition, values and gradients, for sequences of 
       CHECK(fused[i] == doctest::Approx(plain[i]).epsilon(1e-11).scale(1.0));
     }
   }
+}
+
+TEST_CASE("ALiBi counts distances from the first key of all, under windows in long texts too") {
+  constexpr std::size_t n = 150, radius = 20;
+  const Tensor x = random_leaf({1, n, 4}, 1), v = random_leaf({1, n, 3}, 2);
+  std::vector<double> bias;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      const std::size_t distance = i < j ? j - i : i - j;
+      bias.push_back(distance > radius ? -std::numeric_limits<double>::infinity()
+                                       : -std::exp2(-8) * static_cast<double>(distance));
+    }
+  }
+  const Tensor scores = matmul(x, x, {.transpose_b = true, .scale = 0.5});
+  const Tensor y = matmul(softmax(scores + Tensor::from({1, n, n}, bias, DType::float64)), v);
+  const AttentionOptions options{.mask = AttentionMask::window(radius), .alibi = true};
+  check_values(scaled_dot_product_attention(x, x, v, options), values_of(y), 1e-11);
 }
 
 TEST_CASE("under a causal mask ALiBi is the paper's bias, which grows with the key's position") {

@@ -34,6 +34,18 @@ TEST_CASE("where weights are too many to be kept backward drops what forward dro
         1e-6);
 }
 
+TEST_CASE("where weights of several tiles are kept backward drops what forward dropped") {
+  const Tensor q = random_leaf({2, 70, 4}, 1);
+  const Tensor k = random_leaf({2, 20, 4}, 2);
+  const Tensor v = random_leaf({2, 20, 4}, 3);
+  const AttentionOptions options{.num_heads = 2,
+                                 .mask = AttentionMask::padding({20, 9}),
+                                 .dropout = 0.4,
+                                 .random = RandomStream(5)};
+  CHECK(gradient_error([&] { return scaled_dot_product_attention(q, k, v, options); }, {q, k, v}) <
+        1e-6);
+}
+
 TEST_CASE("no two queries, heads or sentences draw the same dropout of their weights") {
   constexpr std::size_t batch = 2, n_q = 130, n_k = 32, heads = 2;
   const Tensor q = Tensor::zeros({batch, n_q, heads}, DType::float32);

@@ -131,10 +131,10 @@ Tensor column(std::initializer_list<double> values, DType dtype) {
 
 TEST_CASE("NaN and infinity behind a mask change no value and no gradient, with dropout too") {
   struct Size {
-    std::size_t queries, keys;
+    std::size_t queries, keys, width = 4;
   };
-  // More than one tile of queries; more keys than a product takes at once.
-  for (const Size& size : {Size{70, 67}, Size{3, 530}}) {
+  // More than one tile of queries; more keys than a product takes at once; more than a vector.
+  for (const Size& size : {Size{70, 67}, Size{3, 530}, Size{5, 20, 44}}) {
     const std::size_t queries = size.queries, keys = size.keys;
     CAPTURE(keys);
     std::vector<std::uint8_t> keep(queries * keys, 1);
@@ -142,9 +142,9 @@ TEST_CASE("NaN and infinity behind a mask change no value and no gradient, with 
     const AttentionMask masks[] = {AttentionMask::padding({static_cast<std::int32_t>(keys) - 1}),
                                    AttentionMask::keep(1, queries, keys, keep)};
     for (const DType dtype : dtypes) {
-      const Tensor q = random_leaf({1, queries, 4}, 1).copied(dtype);
-      const Tensor k = with_last_row(random_leaf({1, keys, 4}, 2).copied(dtype), 0.0);
-      const Tensor v = with_last_row(random_leaf({1, keys, 4}, 3).copied(dtype), 0.0);
+      const Tensor q = random_leaf({1, queries, size.width}, 1).copied(dtype);
+      const Tensor k = with_last_row(random_leaf({1, keys, size.width}, 2).copied(dtype), 0.0);
+      const Tensor v = with_last_row(random_leaf({1, keys, size.width}, 3).copied(dtype), 0.0);
       for (const AttentionMask& mask : masks) {
         for (const double rate : {0.0, 0.5}) {
           const AttentionOptions options{
@@ -156,6 +156,45 @@ TEST_CASE("NaN and infinity behind a mask change no value and no gradient, with 
             const Tensor bad_v = with_last_row(v, hidden);
             CHECK(all_close(attention_results(q, bad_k, bad_v, options), expected, 1e-5));
           }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what is not finite in the last row of any operand stays behind a mask, however large") {
+  struct Size {
+    std::size_t n_q, n_k, d_k, d_v;
+  };
+  // Two heads; several pieces of work; each extent and each width the larger one.
+  for (const Size& size : {Size{18, 18, 300, 300}, Size{5, 2, 2, 6}, Size{2, 5, 6, 2},
+                           Size{5, 2, 6, 2}, Size{2, 5, 2, 6}}) {
+    const std::size_t n_q = size.n_q, n_k = size.n_k;
+    CAPTURE(n_q);
+    CAPTURE(size.d_k);
+    std::vector<std::uint8_t> keep(2 * n_q * n_k, 1);
+    for (std::size_t row = 0; row < 2 * n_q; ++row) keep[(row + 1) * n_k - 1] = 0;
+    std::fill_n(keep.end() - static_cast<std::ptrdiff_t>(n_k), n_k, std::uint8_t{0});
+    const AttentionOptions options{.num_heads = 2, .mask = AttentionMask::keep(2, n_q, n_k, keep)};
+    const Tensor sound[] = {
+        random_leaf({2, n_q, 2 * size.d_k}, 1), random_leaf({2, n_k, 2 * size.d_k}, 2),
+        random_leaf({2, n_k, 2 * size.d_v}, 3), random_leaf({2, n_q, 2 * size.d_v}, 4)};
+    for (std::size_t which = 0; which < std::size(sound); ++which) {
+      for (const double hidden : {undefined, inf, -inf}) {
+        CAPTURE(which);
+        CAPTURE(hidden);
+        std::vector<Tensor> leaves;
+        for (std::size_t i = 0; i < std::size(sound); ++i) {
+          const Tensor x = i == which ? with_last_row(sound[i], hidden) : sound[i];
+          leaves.push_back(x.copied(DType::float64).require_gradient());
+        }
+        Tape tape;
+        const Tensor y = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], options);
+        CHECK(finite(values_of(y), 0, y.size()));
+        tape.backward(y, leaves[3].copied(DType::float64));
+        for (std::size_t i = 0; i < 3; ++i) {
+          const auto gradient = values_of(leaves[i].gradient());
+          CHECK(finite(gradient, 0, gradient.size()));
         }
       }
     }

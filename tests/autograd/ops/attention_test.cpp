@@ -143,6 +143,13 @@ TEST_CASE("queries, keys and values may be one tensor, and only some may want a 
   CHECK(gradient_error([&] { return attend(fixed, fixed, x, {}, 2); }, {x}) < 1e-6);
 }
 
+TEST_CASE("any two of queries, keys and values may be one tensor, beside another one") {
+  const Tensor x = random_leaf({2, 3, 4}, 1), other = random_leaf({2, 3, 4}, 2);
+  CHECK(gradient_error([&] { return attend(x, x, other, {}, 2); }, {x, other}) < 1e-6);
+  CHECK(gradient_error([&] { return attend(x, other, x, {}, 2); }, {x, other}) < 1e-6);
+  CHECK(gradient_error([&] { return attend(other, x, x, {}, 2); }, {x, other}) < 1e-6);
+}
+
 TEST_CASE("sequences longer than a tile give the values and gradients of the composed form") {
   const Tensor q = random_leaf({1, 150, 4}, 1);
   const Tensor v = random_leaf({1, 150, 4}, 2);
@@ -156,6 +163,68 @@ TEST_CASE("sequences longer than a tile give the values and gradients of the com
   }
   const AttentionMask mask = AttentionMask::causal() & AttentionMask::window(80);
   CHECK(gradient_error([&] { return attend(q, q, v, mask); }, {q, v}) < 1e-6);
+}
+
+namespace {
+
+/// The rows of sentence b of x (batch, n, heads * d), head h alone.
+Tensor part_of(const Tensor& x, std::size_t b, std::size_t h, std::size_t heads) {
+  const std::size_t n = x.shape()[1], d = x.shape()[2] / heads;
+  const auto all = values_of(head_of(x, h, d));
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(b * n * d);
+  return Tensor::from(
+      {1, n, d}, std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(n * d)), x.dtype());
+}
+
+/// y, dq, dk and dv for this dL/dy.
+std::vector<Tensor> results_for(const Tensor& q, const Tensor& k, const Tensor& v,
+                                const AttentionOptions& options, const Tensor& dy) {
+  const auto leaf = [](const Tensor& x) { return x.copied(x.dtype()).require_gradient(); };
+  const Tensor own_q = leaf(q), own_k = leaf(k), own_v = leaf(v);
+  Tape tape;
+  const Tensor y = scaled_dot_product_attention(own_q, own_k, own_v, options);
+  tape.backward(y, dy);
+  return {y, own_q.gradient(), own_k.gradient(), own_v.gradient()};
+}
+
+}  // namespace
+
+TEST_CASE("each head of each sentence of several tiles has the results that it has alone") {
+  constexpr std::size_t batch = 2, heads = 3;
+  struct Size {
+    std::size_t n_q, n_k, radius;
+  };
+  // Weights computed again for backward; kept; kept, with a first tile that sees nothing.
+  for (const Size& size : {Size{130, 70, 50}, Size{130, 20, 200}, Size{130, 20, 30}}) {
+    const std::size_t n_q = size.n_q, n_k = size.n_k;
+    CAPTURE(n_k);
+    CAPTURE(size.radius);
+    const std::int32_t lengths[] = {static_cast<std::int32_t>(n_k),
+                                    static_cast<std::int32_t>(n_k) - 7};
+    const Tensor q = random_leaf({batch, n_q, heads * 2}, 1);
+    const Tensor k = random_leaf({batch, n_k, heads * 2}, 2);
+    const Tensor v = random_leaf({batch, n_k, heads * 5}, 3);
+    const Tensor dy = random_leaf({batch, n_q, heads * 5}, 4).copied(DType::float64);
+    const AttentionMask window = AttentionMask::window(size.radius);
+    const AttentionOptions all{.num_heads = heads,
+                               .mask = AttentionMask::padding(lengths) & window};
+    const std::vector<Tensor> together = results_for(q, k, v, all, dy);
+    const auto weights = values_of(attention_weights(q, k, all));
+    for (std::size_t b = 0; b < batch; ++b) {
+      for (std::size_t h = 0; h < heads; ++h) {
+        const auto own = [&](const Tensor& x) { return part_of(x, b, h, heads); };
+        const AttentionOptions one{.mask = AttentionMask::padding({lengths[b]}) & window};
+        const std::vector<Tensor> alone = results_for(own(q), own(k), own(v), one, own(dy));
+        for (std::size_t i = 0; i < alone.size(); ++i) {
+          check_values(own(together[i]), values_of(alone[i]));
+        }
+        const auto begin =
+            weights.begin() + static_cast<std::ptrdiff_t>((b * heads + h) * n_q * n_k);
+        check_values(attention_weights(own(q), own(k), one),
+                     {begin, begin + static_cast<std::ptrdiff_t>(n_q * n_k)});
+      }
+    }
+  }
 }
 
 TEST_CASE("attention has the same bits on any number of threads") {
@@ -182,6 +251,29 @@ TEST_CASE("attention refuses what does not fit and says what would") {
                        "scaled_dot_product_attention: q has shape (2, 3, 5), expected (batch, "
                        "length, 2 heads * width)",
                        ShapeError);
+  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 5, 3}, {2, 5, 4}, {.num_heads = 2}),
+                       "scaled_dot_product_attention: k has shape (2, 5, 3), expected (batch, "
+                       "length, 2 heads * width)",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 5, 4}, {2, 5, 9}, {.num_heads = 2}),
+                       "scaled_dot_product_attention: v has shape (2, 5, 9), expected (batch, "
+                       "length, 2 heads * width)",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {.num_heads = 0}),
+                       "scaled_dot_product_attention: q has shape (2, 3, 4), expected (batch, "
+                       "length, 0 heads * width)",
+                       ShapeError);
+  for (const Shape& q : {Shape{3, 4}, Shape{1, 2, 3, 4}, Shape{2, 3, 0}}) {
+    CHECK_THROWS_AS(call(q, {2, 3, 4}, {2, 3, 4}, {}), ShapeError);
+  }
+  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 5, 6}, {2, 5, 4}, {}),
+                       "scaled_dot_product_attention: q has shape (2, 3, 4) and k (2, 5, 6), "
+                       "expected equal first and last axes",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 5, 4}, {1, 5, 4}, {}),
+                       "scaled_dot_product_attention: k has shape (2, 5, 4) and v (1, 5, 4), "
+                       "expected equal first two axes",
+                       ShapeError);
   CHECK_THROWS_WITH_AS(call({2, 3, 4}, {1, 3, 4}, {2, 3, 4}, {}),
                        "scaled_dot_product_attention: q has shape (2, 3, 4) and k (1, 3, 4), "
                        "expected equal first and last axes",
@@ -199,6 +291,12 @@ TEST_CASE("attention refuses what does not fit and says what would") {
       "scaled_dot_product_attention: the keep-mask is (1, 1, 1), expected (1, 2, 3)", ShapeError);
   CHECK_THROWS_WITH_AS(call({1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {.dropout = 1.5}),
                        "scaled_dot_product_attention: dropout is 1.5, expected 0 to 1", ValueError);
+  for (const double dropout : {-0.1, std::nan("")}) {
+    CHECK_THROWS_AS(call({1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {.dropout = dropout}), ValueError);
+  }
+  const Tensor single = zeros({1, 1, 1}), wide = Tensor::zeros({1, 1, 1}, DType::float64);
+  CHECK_THROWS_AS(scaled_dot_product_attention(single, wide, wide), DTypeError);
+  CHECK_THROWS_AS(scaled_dot_product_attention(single, single, wide), DTypeError);
   CHECK_THROWS_AS(AttentionMask::padding({-1}), ValueError);
   CHECK_THROWS_AS(AttentionMask::keep(1, 2, 2, {1}), ShapeError);
 }

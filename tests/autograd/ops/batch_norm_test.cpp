@@ -110,7 +110,7 @@ TEST_CASE("batch norm has the values and gradients of its formula, over blocks o
   const auto fused = [](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
     return batch_norm(x, gamma, beta, 0.1);
   };
-  for (const std::size_t rows : {2, 3, 16, 17, 31, 700}) {
+  for (const std::size_t rows : {2, 3, 16, 17, 31, 700, 1700}) {
     CAPTURE(rows);
     const auto found = results_of(fused, {rows, 11}, DType::float64);
     const auto expected = results_of(composed, {rows, 11}, DType::float64);
@@ -131,6 +131,23 @@ TEST_CASE("batch norm of one row gives beta and no gradient to x") {
   check_values(y, {1, 2, 3});
   tape.backward(y, Tensor::full({1, 3}, 1.0, DType::float64));
   check_values(x.gradient(), {0, 0, 0});
+}
+
+TEST_CASE("batch norm of a column of one value gives beta there, and a finite gradient") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({3, 2}, {5, 1, 5, 2, 5, 6}, dtype).require_gradient();
+    const Tensor gamma = Tensor::full({2}, 4.0, dtype).require_gradient();
+    Tape tape;
+    const Tensor y = batch_norm(x, gamma, Tensor::from({2}, {7, 0}, dtype), 0.25);
+    tape.backward(y, Tensor::from({3, 2}, {1, 0, 2, 0, 6, 0}, dtype));
+    const auto values = values_of(y), gradient = values_of(x.gradient());
+    // 1 / sqrt(0 + 0.25) = 2 and mean(g) = 3.
+    for (const std::size_t row : {0, 1, 2}) CHECK(values[2 * row] == 7.0);
+    CHECK(gradient[0] == doctest::Approx(8.0 * (1 - 3)));
+    CHECK(gradient[2] == doctest::Approx(8.0 * (2 - 3)));
+    CHECK(gradient[4] == doctest::Approx(8.0 * (6 - 3)));
+    check_values(gamma.gradient(), {0, 0}, tolerance(dtype));
+  }
 }
 
 TEST_CASE("batch norm of no rows gives none, and sees nothing") {
@@ -231,6 +248,18 @@ TEST_CASE("batch norm refuses what does not fit and says what would") {
   CHECK_THROWS_WITH_AS(
       batch_norm_given(zeros({2, 3}), zeros({3}), zeros({3}), {zeros({3}), zeros({1})}),
       "batch_norm_given: the variance has shape (1), expected (3) (x is (2, 3))", ShapeError);
+  CHECK_THROWS_WITH_AS(
+      batch_norm_given(zeros({2, 3}), zeros({3}), zeros({3}), {zeros({2}), zeros({3})}),
+      "batch_norm_given: the mean has shape (2), expected (3) (x is (2, 3))", ShapeError);
+  CHECK_THROWS_AS(batch_norm_given(zeros({2, 3}), zeros({3}), zeros({3}),
+                                   {zeros({3}), Tensor::zeros({3}, DType::float64)}),
+                  DTypeError);
+  for (const double epsilon : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    CHECK_THROWS_AS(batch_norm(zeros({3}), zeros({3}), zeros({3}), epsilon), ValueError);
+    CHECK_THROWS_AS(
+        batch_norm_given(zeros({3}), zeros({3}), zeros({3}), {zeros({3}), zeros({3})}, epsilon),
+        ValueError);
+  }
   CHECK_THROWS_WITH_AS(batch_norm(zeros({3}), zeros({3}), zeros({3}), -1.0),
                        "batch_norm: epsilon is -1, expected > 0", ValueError);
   CHECK_THROWS_AS(batch_norm(zeros({}), zeros({}), zeros({})), ShapeError);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <xtensor/xbuilder.hpp>
 #include <xtensor/xtensor.hpp>
@@ -110,6 +111,35 @@ TEST_CASE("the gradient of embedding agrees with differences, for vectors of any
     CHECK(gradient_error([&] { return embedding(weight, ids, std::nullopt, 1.7); }, {weight}) <
           1e-6);
   }
+}
+
+TEST_CASE("a large embedding agrees with loops, in every block of ids and strip of columns") {
+  constexpr std::size_t vocabulary = 300, d = 270, rows = 9, length = 50;
+  constexpr std::int32_t padding = 200;
+  constexpr double factor = 0.5;
+  const Tensor weight = random_leaf({vocabulary, d}, 1);
+  Ids ids = uneven_ids(rows, length, vocabulary);
+  ids(8, 40) = 299, ids(3, 7) = padding;
+  const Tensor dy = random_leaf({rows, length, d}, 2).copied(DType::float64);
+  Tape tape;
+  const Tensor y = embedding(weight, ids, padding, factor);
+  tape.backward(y, dy);
+  std::vector<double> expected(vocabulary * d, 0.0);
+  std::size_t wrong = 0;
+  for (std::size_t place = 0; place < rows * length; ++place) {
+    const auto id = static_cast<std::size_t>(ids.data()[place]);
+    for (std::size_t c = 0; c < d; ++c) {
+      wrong += y.values<double>()[place * d + c] != factor * weight.values<double>()[id * d + c];
+      if (id != padding) expected[id * d + c] += factor * dy.values<double>()[place * d + c];
+    }
+  }
+  CHECK(wrong == 0);
+  const auto gradient = values_of(weight.gradient());
+  double worst = 0.0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    worst = std::max(worst, std::abs(gradient[i] - expected[i]));
+  }
+  CHECK(worst < 1e-12);
 }
 
 TEST_CASE("the gradient of a large embedding has the same bits on any number of threads") {

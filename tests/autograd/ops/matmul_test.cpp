@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "autograd/error.h"
+#include "autograd/ops/mul.h"
+#include "autograd/ops/reshape.h"
+#include "autograd/ops/sum.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
@@ -47,6 +50,27 @@ TEST_CASE("matmul broadcasts the leading axes") {
   const Tensor y = matmul(a, b);
   CHECK(y.shape() == Shape{2, 3, 1, 1});
   check_values(y, {1, 2, 3, 3, 4, 7});
+}
+
+TEST_CASE("each matrix of a broadcast stack is the product of its own two") {
+  const std::pair<Shape, Shape> batches[] = {{{2, 3}, {3}},       {{3}, {2, 3}},
+                                             {{2, 1}, {1, 3}},    {{2, 1, 3}, {4, 1}},
+                                             {{4, 1}, {2, 1, 3}}, {{2, 3, 2}, {2, 1, 2}}};
+  for (const auto& batch : batches) {
+    Shape a_shape = batch.first, b_shape = batch.second;
+    for (const std::size_t extent : {2, 5}) a_shape = a_shape.inserted(a_shape.rank(), extent);
+    for (const std::size_t extent : {5, 3}) b_shape = b_shape.inserted(b_shape.rank(), extent);
+    const Tensor a = random_leaf(a_shape, 1), b = random_leaf(b_shape, 2);
+    CAPTURE(to_string(a_shape));
+    CAPTURE(to_string(b_shape));
+    // (..., m, k, 1) * (..., 1, k, n), summed over k.
+    const Tensor rows = reshape(a, a_shape.inserted(a_shape.rank(), 1));
+    const Tensor columns = reshape(b, b_shape.inserted(b_shape.rank() - 2, 1));
+    const Tensor expected = sum(rows * columns, {-2});
+    const Tensor y = matmul(a, b);
+    CHECK(y.shape() == expected.shape());
+    check_values(y, values_of(expected));
+  }
 }
 
 TEST_CASE("the gradients of matmul agree with differences for every transposition and batch") {
@@ -118,6 +142,11 @@ TEST_CASE("matmul refuses what does not fit and says what would") {
       matmul(zeros({2, 3}), zeros({3, 2}), {.transpose_b = true}),
       "matmul: a is (2, 3) and b is (3, 2) transposed, expected (..., m, k) and (..., k, n)",
       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      matmul(zeros({2, 3}), zeros({3, 2}), {.transpose_a = true}),
+      "matmul: a is (2, 3) transposed and b is (3, 2), expected (..., m, k) and (..., k, n)",
+      ShapeError);
+  CHECK_THROWS_AS(matmul(zeros({3, 2}), zeros({2})), ShapeError);
   CHECK_THROWS_AS(matmul(zeros({3}), zeros({3, 2})), ShapeError);
   CHECK_THROWS_AS(matmul(zeros({2, 2, 3}), zeros({3, 3, 2})), ShapeError);
   CHECK_THROWS_AS(matmul(zeros({2, 2}), Tensor::zeros({2, 2}, DType::float64)), DTypeError);

@@ -51,11 +51,11 @@ TEST_CASE("permute moves the axes of a hand-worked tensor") {
   }
 }
 
-TEST_CASE("permute agrees with moving each element, around the size of a tile too") {
+TEST_CASE("permute agrees with moving each element, around the size of a tile and of a piece too") {
   constexpr std::array<std::array<std::size_t, 3>, 6> orders{
       {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}};
   for (const DType dtype : dtypes) {
-    for (const std::size_t n : {1, 2, 7, 8, 9, 15, 16, 17, 33}) {
+    for (const std::size_t n : {1, 2, 7, 8, 9, 15, 16, 17, 33, 130}) {
       const Tensor x = counting({3, n, n + 1}, dtype);
       for (const auto& order : orders) {
         CAPTURE(n);

@@ -49,6 +49,27 @@ TEST_CASE("pow 2 is x * x to the last bit, for negative x too") {
   }
 }
 
+TEST_CASE("pow takes whole exponents that no int can hold, of either sign") {
+  const double base = 1.000000001;
+  for (const double exponent : {1e10, -1e10, 3e9}) {
+    const double expected = std::pow(base, exponent);
+    CHECK(power_at(base, exponent, DType::float64) == doctest::Approx(expected).epsilon(1e-12));
+    CHECK(derivative_at(base, exponent, DType::float64) ==
+          doctest::Approx(exponent * std::pow(base, exponent - 1.0)).epsilon(1e-12));
+  }
+  CHECK(power_at(-1.0, 1e10, DType::float64) == 1.0);
+}
+
+TEST_CASE("pow of either sign agrees with the standard library around the largest it multiplies") {
+  for (const double exponent : {63.0, 64.0, 65.0, -63.0, -64.0, -65.0, 66.0}) {
+    CAPTURE(exponent);
+    CHECK(power_at(-1.1, exponent, DType::float64) ==
+          doctest::Approx(std::pow(-1.1, exponent)).epsilon(1e-13));
+    CHECK(derivative_at(-1.1, exponent, DType::float64) ==
+          doctest::Approx(exponent * std::pow(-1.1, exponent - 1.0)).epsilon(1e-13));
+  }
+}
+
 TEST_CASE("pow 0 is 1 with gradient 0, for 0, infinity and NaN too") {
   for (const DType dtype : dtypes) {
     for (const double x : {0.0, -3.0, inf, not_a_number}) {
@@ -104,6 +125,7 @@ TEST_CASE("the gradient of pow agrees with differences") {
 TEST_CASE("pow refuses an exponent that is no finite number") {
   const Tensor x = Tensor::scalar(1.0, DType::float32);
   CHECK_THROWS_WITH_AS(pow(x, inf), "pow: exponent is inf, expected a finite number", ValueError);
+  CHECK_THROWS_WITH_AS(pow(x, -inf), "pow: exponent is -inf, expected a finite number", ValueError);
   CHECK_THROWS_WITH_AS(pow(x, not_a_number), "pow: exponent is nan, expected a finite number",
                        ValueError);
 }

@@ -17,6 +17,9 @@ TEST_CASE("select takes one index and drops the axis") {
     check_values(select(x, 0, 1), {4.0, 5.0, 6.0});
     check_values(select(x, 1, 0), {1.0, 4.0});
     check_values(select(x, -1, -1), {3.0, 6.0});
+    check_values(select(x, 0, -2), {1.0, 2.0, 3.0});  // the first, from the end
+    check_values(select(x, 1, -3), {1.0, 4.0});
+    check_values(select(x, -2, 1), {4.0, 5.0, 6.0});
     CHECK(select(x, 0, 1).shape() == Shape{3});
     CHECK(select(select(x, 0, 1), 0, 2).shape() == Shape{});
   }
@@ -40,7 +43,10 @@ TEST_CASE("select refuses axes and indices that do not exist") {
       select(x, 1, 3),
       "select: index 3 of axis 1 of x, whose shape is (2, 3), expected -3 <= index < 3",
       ValueError);
-  CHECK_THROWS_AS(select(x, 1, -4), ValueError);
+  CHECK_THROWS_WITH_AS(
+      select(x, -1, -4),
+      "select: index -4 of axis 1 of x, whose shape is (2, 3), expected -3 <= index < 3",
+      ValueError);
   CHECK_THROWS_WITH_AS(select(x, -3, 0), "select: axis -3 does not exist, expected -2 <= axis < 2",
                        ValueError);
 }

@@ -207,6 +207,10 @@ TEST_CASE("problems of an override are placed on the command line") {
   CHECK(problems_of_override("train.run_dir=a\nb") ==
         "command line: found control character U+000A\nhint: write the override as UTF-8 text");
   CHECK(problems_of_override("train.log_every=" + std::string(200, '9')).size() < 300);
+  const std::string longest = "train.log_every=" + std::string(83, '9') + "x";
+  CHECK(problems_of_override(longest).starts_with("command line: " + longest + ": expected a "));
+  CHECK(problems_of_override(longest + "y")
+            .starts_with("command line: " + longest + "...: expected a whole number"));
 }
 
 TEST_CASE("an override does not hide a wrong value in the file") {

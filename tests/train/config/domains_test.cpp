@@ -86,8 +86,12 @@ TEST_CASE("a time is numbers with units, each unit once and the larger ones firs
   CHECK(seconds("3h50m") == 13800);
   CHECK(seconds("1d2h3m4s") == 93784);
   CHECK(seconds("10000d") == 864000000);
-  for (const char* text : {"", "h", "3", "3 h", "-3h", "3h50", "50m3h", "3h3h", "1.5h", "3H", "3hm",
-                           "10001d", "99999999999999999999s", "9223372036854775807d"}) {
+  CHECK(seconds("9999d24h") == 864000000);
+  CHECK(seconds("864000000s") == 864000000);
+  CHECK(seconds("1d24h60m60s") == 176460);
+  for (const char* text :
+       {"", "h", "3", "3 h", "-3h", "3h50", "50m3h", "3h3h", "1.5h", "3H", "3hm", "10001d",
+        "864000001s", "1h1h", "1s1m", "1d1s1s", "99999999999999999999s", "9223372036854775807d"}) {
     CAPTURE(text);
     CHECK(refusal(Duration(), text).starts_with("expected a time such as 3h50m, 90s or 1d12h, "));
   }
@@ -156,6 +160,18 @@ TEST_CASE("the ends of the range of a number belong to it or not") {
   CHECK(refusal(from_0_below_1(), "1") == "expected a number in [0, 1), found \"1\"");
 }
 
+TEST_CASE("each end of a bounded range belongs to it or not") {
+  const RealNumber above_0{.high = 1.0, .has_low = false}, below_1{.high = 1.0, .has_high = false};
+  CHECK(refusal(above_0, "1") == "accepted");
+  CHECK(refusal(above_0, "0") == "expected a number in (0, 1], found \"0\"");
+  CHECK(refusal(above_0, "1.5") == "expected a number in (0, 1], found \"1.5\"");
+  CHECK(refusal(below_1, "0") == "accepted");
+  CHECK(refusal(below_1, "1") == "expected a number in [0, 1), found \"1\"");
+  CHECK(refusal(RealNumber{.low = 2.0, .high = 4.0}, "4") == "accepted");
+  CHECK(refusal(RealNumber{.low = 2.0, .high = 4.0}, "1.9") ==
+        "expected a number in [2, 4], found \"1.9\"");
+}
+
 TEST_CASE("a number is printed as shortly as it can be read back") {
   CHECK(RealNumber::print(0.1) == "0.1");
   CHECK(RealNumber::print(1e-5) == "1e-05");
@@ -172,6 +188,13 @@ TEST_CASE("a flag is true or false") {
   CHECK(refusal(Flag(), "True") == "expected true or false, found \"True\" | write `true`");
   CHECK(refusal(Flag(), "off") == "expected true or false, found \"off\" | write `false`");
   CHECK(refusal(Flag(), "0") == "expected true or false, found \"0\" | write `false`");
+  for (const std::string word : {"on", "1", "y", "TRUE", "Yes"}) {
+    CHECK(refusal(Flag(), word) == "expected true or false, found \"" + word + "\" | write `true`");
+  }
+  for (const std::string word : {"no", "n", "FALSE", "Off"}) {
+    CHECK(refusal(Flag(), word) ==
+          "expected true or false, found \"" + word + "\" | write `false`");
+  }
   CHECK(refusal(Flag(), "maybe") == "expected true or false, found \"maybe\"");
 }
 

@@ -84,6 +84,10 @@ TEST_CASE("rotary positions turn pairs, and work through dot products") {
         "hint: set `d_head` to 6");
   CHECK(problems_of(rotary + "  attention: parameter_free\n  num_heads: 1\n  d_model: 7\n")
             .ends_with("hint: set `d_model` to 8"));
+  const std::string broken = problems_of(rotary + "  d_model: 7\n  num_heads: 2\n");
+  CHECK(broken.starts_with("c:3:3: `d_model` is 7, not a multiple of `num_heads` (2)\n"));
+  CHECK(broken.find("turns pairs") == std::string::npos);
+  CHECK(problems_of(rotary + "  d_model: 6\n  num_heads: 2\n").starts_with("c:2:3: `positions: "));
   CHECK(problems_of(rotary + "  score: additive\n") ==
         "c:3:3: `positions: rotary` works through dot products, `score: additive` has none\n"
         "    score: additive\n"
@@ -345,6 +349,8 @@ TEST_CASE("betas with which Adam need not converge are refused") {
         "    ^~~~~\n"
         "hint: set `beta2` nearer to 1 than `beta1`, such as 0.98 and 0.9");
   CHECK(problems_of("optimizer:\n  beta1: 0.9\n  beta2: 0.9\n").empty());
+  CHECK(problems_of("optimizer:\n  beta1: 0.5\n  beta2: 0.0625\n").empty());  // equal: 0.25
+  CHECK_FALSE(problems_of("optimizer:\n  beta1: 0.5\n  beta2: 0.0624\n").empty());
   CHECK(problems_of("optimizer:\n  beta1: 0\n  beta2: 0\n").empty());
 }
 
@@ -371,6 +377,8 @@ TEST_CASE("a cosine falls after its warmup, from the peak to the floor") {
         "    min_learning_rate: 0.01\n"
         "    ^~~~~~~~~~~~~~~~~\n"
         "hint: set `min_learning_rate` to 0.001 or less");
+  CHECK(problems_of("schedule:\n  kind: cosine\n  min_learning_rate: 0.001\n").empty());
+  CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 1999\n").empty());
   CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 50\n  decay_steps: 50\n") ==
         "c:4:3: `decay_steps` is 50, not after `warmup_steps` (50)\n"
         "    decay_steps: 50\n"

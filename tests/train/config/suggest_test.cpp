@@ -42,6 +42,8 @@ TEST_CASE("a word that differs in more than a third is no misspelling") {
 TEST_CASE("a very long word is not compared") {
   const std::string long_word(65, 'a');
   CHECK(closest(long_word, std::vector<std::string>{long_word}) == std::nullopt);
+  const std::string longest(64, 'a');
+  CHECK(closest(longest, std::vector<std::string>{longest}) == longest);
 }
 
 }  // namespace tapestry

@@ -19,6 +19,7 @@ TEST_CASE("the first bad character is named") {
   CHECK(name("a\tb") == "control character U+0009");
   CHECK(name("\x7f") == "control character U+007F");
   CHECK(name("\xc2\x9b") == "control character U+009B");
+  CHECK_FALSE(find_bad_character("\u00A0", false));
   CHECK(name("\xff\x07") == "byte 0xff, which is not UTF-8");
   CHECK(name("\x07\xff") == "control character U+0007");
   CHECK(find_bad_character("ab\xc3", true)->offset == 2);
@@ -39,6 +40,10 @@ TEST_CASE("characters are counted and cut at their borders") {
 }
 
 TEST_CASE("a quoted text is cut after sixty characters") {
+  std::string umlauts;
+  for (int i = 0; i < 60; ++i) umlauts += "ä";
+  CHECK(tapestry::quoted(umlauts) == "\"" + umlauts + "\"");
+  CHECK(tapestry::quoted(umlauts + "x") == "\"" + umlauts + "...\"");
   CHECK(tapestry::quoted("ä") == "\"ä\"");
   CHECK(tapestry::quoted(std::string(60, 'x')) == "\"" + std::string(60, 'x') + "\"");
   CHECK(tapestry::quoted(std::string(61, 'x')) == "\"" + std::string(60, 'x') + "...\"");

@@ -8,6 +8,7 @@
 
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
+#include "train/storage/checkpoint_file.h"
 
 /// `tapestry attention`.
 namespace tapestry {
@@ -153,6 +154,33 @@ TEST_CASE("every layer of a trained model is there, and a text needs none of its
             .code == 0);
   const std::vector<std::string> layers{"encoder.layers.0.self_attn", "encoder.layers.1.self_attn"};
   CHECK(layers_of(work.json({"runs/classes"})) == layers);
+  // An example is read by a copy of the model, which has its averages of the norms.
+  const Json example = work.json({"runs/classes", "--example", "2"})["layers"][1];
+  const Json same = work.json({"runs/classes", "--text", "a fine day"})["layers"][1];
+  REQUIRE(example["keys"] == same["keys"]);
+  for (std::size_t i = 0; i < example["keys"].size(); ++i) {
+    for (std::size_t j = 0; j < example["keys"].size(); ++j) {
+      CHECK(example["heads"][0]["weights"][i][j].get<double>() ==
+            doctest::Approx(same["heads"][0]["weights"][i][j].get<double>()).epsilon(1e-3));
+    }
+  }
+  // The weights do depend on them.
+  const std::string checkpoint = "runs/classes/checkpoints/step-00000012.h5";
+  Snapshot forgetful;
+  for (const auto& [path, array] : read_checkpoint(work / checkpoint)) {
+    if (path.starts_with("buffers/")) {
+      const std::vector<float> initial(array.shape[0], path.ends_with("_var") ? 1.0F : 0.0F);
+      forgetful.put<float>(path, initial, array.shape);
+    } else {
+      forgetful.put(path, array);
+    }
+  }
+  write_checkpoint(work / "forgetful.h5", forgetful);
+  const auto first_weight = [&](const std::string& model) {
+    return work.json({model, "--text", "a fine day"})["layers"][1]["heads"][0]["weights"][0][0]
+        .get<double>();
+  };
+  CHECK(std::abs(first_weight("forgetful.h5") - first_weight(checkpoint)) > 0.01);
   std::filesystem::remove(work / "labels.txt");
   const Json shown = work.json({"runs/classes", "--text", "a day"});
   CHECK(layers_of(shown) == layers);

@@ -35,6 +35,8 @@ TEST_CASE("a model of every kind is trained and evaluated") {
     CHECK(done.err.empty());
     CHECK(contains(done.out, " training " + kind.examples + ", "));
     CHECK(contains(done.out, " images/s  ") == (kind.name == "images"));
+    CHECK(contains(done.out, "  bits per character ") == (kind.name == "language"));
+    CHECK(contains(done.out, "  bits per word ") == (kind.name == "words"));
     CHECK(contains(done.out, "\nvalidation at step 12: loss "));
     CHECK(done.out.ends_with("\ndone: 12 steps; next: tapestry evaluate runs/" + kind.name + "\n"));
 
@@ -44,6 +46,8 @@ TEST_CASE("a model of every kind is trained and evaluated") {
     CHECK(contains(scores.out, "\nvalidation  "));
     CHECK(contains(scores.out, " held-out " + kind.held_out));
     CHECK_FALSE(contains(scores.out, "exact match"));
+    CHECK(contains(scores.out, "  bits per character ") == (kind.name == "language"));
+    CHECK(contains(scores.out, "  bits per word ") == (kind.name == "words"));
   }
 }
 
@@ -263,6 +267,30 @@ TEST_CASE("evaluate scores a language model on another text, which is read with 
   const Outcome missing = work.run({"evaluate", "runs/language", "data.test_text=none.txt"});
   CHECK(missing.code == 3);
   CHECK(contains(missing.err, " (the key is data.test_text)\n"));
+}
+
+TEST_CASE("evaluate does not read training sentences, which may be too long for the model by now") {
+  const KindWorkplace work;
+  REQUIRE(work.run({"train", "classes.yaml", "train.steps=1"}).code == 0);
+  const Outcome before = work.run({"evaluate", "runs/classes"});
+  work.write("long.txt", "yes\ta b c d e f g h i j k l m\nno\tit rains\n");
+  const Outcome done = work.run({"evaluate", "runs/classes", "data.train_text=long.txt"});
+  CHECK(done.code == 0);
+  CHECK(done.out == before.out);
+  CHECK(contains(done.err, "long.txt (data.train_text): found "));
+}
+
+TEST_CASE("a training set of which more than half is unknown is warned of") {
+  const KindWorkplace work;
+  const auto trained_on = [&](const std::string& labels) {
+    work.write("labels.txt", labels);
+    return work.run({"train", "classes.yaml", "train.steps=1", "data.min_frequency=2", "--fresh"});
+  };
+  CHECK(contains(trained_on("yes\ta a\nno\tb c\n").out,
+                 "\nunknown tokens: 50.0 % of the training set, 50.0 % of the validation set\n"));
+  CHECK(contains(trained_on("yes\ta a\nno\tb c d\n").out,
+                 "\nwarning: unknown tokens: 60.0 % of the training set, 60.0 % of the "
+                 "validation set\n"));
 }
 
 TEST_CASE("train and evaluate say how much of a text the model does not know") {

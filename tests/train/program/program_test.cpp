@@ -149,6 +149,21 @@ TEST_CASE("evaluate prints the scores of the held-out sets and examples") {
   CHECK(examples == 2);
 }
 
+TEST_CASE("evaluate decodes every sentence, however few are decoded while training") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome trained = work.run({"train", "tiny.yaml", "train.exact_match_sequences=0"});
+  CHECK(contains(trained.out, "\nvalidation at step 6: "));
+  CHECK_FALSE(contains(trained.out, "exact match"));
+  const Outcome few = work.run({"evaluate", "runs/tiny"});
+  CHECK(contains(few.out, "  exact match "));
+  const Outcome all =
+      work.run({"train", "tiny.yaml", "train.run_dir=runs/all", "train.exact_match_sequences=100"});
+  CHECK(all.code == 0);
+  const auto scores = [](const Outcome& done) { return done.out.substr(done.out.find('\n')); };
+  CHECK(scores(work.run({"evaluate", "runs/all"})) == scores(few));
+}
+
 TEST_CASE("evaluate of a run without held-out data says so") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);

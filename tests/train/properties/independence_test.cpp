@@ -108,6 +108,16 @@ TEST_CASE("permutation fails for a model that counts sentences") {
   CHECK(result.text.ends_with(" in a batch back to front"));
 }
 
+TEST_CASE("padding is not asked where there is none and no room for any") {
+  Subject subject = tiny_subject();
+  subject.batch = rows_of(subject.batch, 0, 1);
+  subject.max_source_length = subject.batch.source_length;
+  subject.max_target_length = subject.batch.target_length;
+  CHECK(padding(subject).verdict == PropertyVerdict::not_asked);
+  subject.max_target_length = subject.batch.target_length + 2;
+  CHECK(contains(padding(subject).text, "0 + 2 more columns change them by 0"));
+}
+
 TEST_CASE("permutation is not asked of one sentence") {
   Subject subject = tiny_subject();
   subject.batch = rows_of(subject.batch, 0, 1);

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "autograd/ops/add.h"
 #include "autograd/ops/scale.h"
 #include "autograd/ops/sum.h"
@@ -99,6 +102,34 @@ TEST_CASE("reached fails for a parameter that nothing depends on") {
   }));
   CHECK(result.verdict == PropertyVerdict::fails);
   CHECK(result.text == "forgotten has no gradient");
+}
+
+TEST_CASE("reached counts the biases of keys apart, which nothing depends on") {
+  const Subject subject = tiny_subject();
+  const std::size_t tensors = subject.copy(DType::float64).parameters.size();
+  CHECK(reached(subject).text == std::to_string(tensors - 3) + " of " + std::to_string(tensors) +
+                                     " tensors have a gradient; that of 3 key biases is 0 by "
+                                     "nature");
+}
+
+TEST_CASE("first loss is not asked of running averages that have seen nothing") {
+  Subject subject = tiny_subject(scaled_by(0.0));
+  subject.label_smoothing = 0.0;
+  subject.has_averages = true;
+  const PropertyResult result = first_loss(subject);
+  CHECK(result.verdict == PropertyVerdict::not_asked);
+  CHECK(result.text == "loss 2.197 by running averages that have seen nothing");
+}
+
+TEST_CASE("by heart does not ask for what nobody can learn") {
+  Subject subject = tiny_subject();
+  // Two equal sources, the targets of which differ in their first token.
+  const std::vector<Example> pairs = {{{4}, {5}}, {{4}, {6}}};
+  subject.batch = make_batch(pairs, std::vector<std::size_t>{0, 1});
+  const PropertyResult result = by_heart(subject);
+  CHECK(result.verdict == PropertyVerdict::holds);
+  CHECK(contains(result.text, "loss of 2 sentences from "));
+  CHECK(result.text.ends_with(", 0.3466 of which nobody can learn"));  // 2 ln(2) / 4
 }
 
 TEST_CASE("reached fails for a parameter whose gradient is zero") {

@@ -48,6 +48,10 @@ TEST_CASE("logits are compared token by token, but for what is behind the end") 
   CHECK(found.largest == 5.0);
   CHECK(found.to_string() == "logits of sentence 2 at token 2 went from 4 to 4.25");
   CHECK(largest_difference(batch, before, before).most == 0.0);
+  const Tensor broken = Tensor::from({2, 3, 1}, {1, std::nan(""), 0, 90, 4, -5}, DType::float64);
+  CHECK(std::isinf(largest_difference(batch, before, broken).most));
+  CHECK(largest_difference(batch, before, broken).to_string() ==
+        "logits of sentence 1 at token 2 went from 2 to nan");
 }
 
 TEST_CASE("gradients are compared in units of their norm, or of a thousandth of the largest") {
@@ -64,6 +68,9 @@ TEST_CASE("gradients are compared in units of their norm, or of a thousandth of 
   CHECK(distance_of({{3.0, 4.0}, {0.001}}).parameter == "small");
   CHECK(std::isinf(distance_of({{3.0, 4.0}, {}}).relative));
   CHECK(std::isinf(distance_of({{3.0, std::nan("")}, {0.0}}).relative));
+  CHECK(std::isinf(distance_of({{3.0, std::nan("")}, {0.001}}).relative));
+  CHECK(distance_of({{3.0, std::nan("")}, {0.001}}).parameter == "large");
+  CHECK(distance_of({{3.0, 4.0}, {std::nan("")}}).parameter == "small");
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <string>
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/ops/scale.h"
+#include "tests/support/threads.h"
 #include "tests/train/properties/subject.h"
 #include "train/properties/properties.h"
 
@@ -50,6 +52,26 @@ TEST_CASE("halves fails where the second half replaces the gradients of the firs
   const PropertyResult result = halves(tiny_subject(forget));
   CHECK(result.verdict == PropertyVerdict::fails);
   CHECK(contains(result.text, "differ from those of the whole batch by "));
+}
+
+TEST_CASE("halves says how many sentences it compared, of which the second half has the odd one") {
+  Subject subject = tiny_subject();
+  subject.batch = rows_of(subject.batch, 0, 5);
+  const PropertyResult result = halves(subject);
+  CHECK(result.verdict == PropertyVerdict::holds);
+  CHECK(result.text.starts_with("gradients of 2 + 3 sentences add up to those of 5 (largest "));
+}
+
+TEST_CASE("threads says what it compared, and on which numbers") {
+  Subject subject = tiny_subject();
+  subject.large_batch = rows_of(subject.large_batch, 0, 7);
+  const testing::Threads five(5);
+  const PropertyResult result = threads(subject);
+  CHECK(result.verdict == PropertyVerdict::holds);
+  const std::size_t tensors = subject.copy(DType::float32).parameters.size();
+  CHECK(result.text == "logits, loss and " + std::to_string(tensors) +
+                           " gradients have the same bits on 1, 2, 3, 5 threads (float32, 7 "
+                           "sentences)");
 }
 
 TEST_CASE("halves is not asked of one sentence") {

@@ -179,6 +179,19 @@ TEST_CASE("where several arrays are damaged the first is named") {
   CHECK(checkpoint.damage(altered).ends_with(" in t and 1 more"));
 }
 
+TEST_CASE("where three arrays are damaged two are counted besides the first") {
+  Snapshot snapshot;
+  for (const char* path : {"a", "b", "c", "d"}) snapshot.put_text(path, "text");
+  const CheckpointInFolder checkpoint(snapshot);
+  Bytes altered = checkpoint.original;
+  for (const std::size_t entry : {48, 96, 144}) {
+    std::uint64_t offset = 0;
+    std::memcpy(&offset, altered.data() + envelope_size + 8 + entry, sizeof offset);
+    altered[offset] ^= std::byte{1};
+  }
+  CHECK(checkpoint.damage(altered).ends_with(" in b and 2 more"));
+}
+
 TEST_CASE("bytes behind the end are refused") {
   const CheckpointInFolder checkpoint;
   Bytes longer = checkpoint.original;
@@ -252,6 +265,23 @@ TEST_CASE("an envelope with impossible positions is refused before memory is tak
   std::memset(inside_itself.data() + 32, 0, 8);
   renew_envelope_checksum(inside_itself);
   CHECK(checkpoint.damage(inside_itself).starts_with(": the envelope makes no sense: "));
+}
+
+TEST_CASE("the table ends before HDF5 begins, and HDF5 begins in the file") {
+  const CheckpointInFolder checkpoint;
+  const auto is_layout = [&](std::uint64_t table_size, std::uint64_t hdf5_offset) {
+    Bytes altered = checkpoint.original;
+    seal(altered, table_size, hdf5_offset);
+    return !checkpoint.damage(altered).starts_with(": the envelope makes no sense: ");
+  };
+  const std::uint64_t size = checkpoint.original.size();
+  CHECK(is_layout(1024 - envelope_size, 1024));
+  CHECK_FALSE(is_layout(1024 - envelope_size + 1, 1024));
+  CHECK_FALSE(is_layout(1024, 1024));
+  CHECK(is_layout(0, envelope_size));
+  CHECK_FALSE(is_layout(0, envelope_size - 1));
+  CHECK(is_layout(0, size));
+  CHECK_FALSE(is_layout(0, size + 1));
 }
 
 TEST_CASE("a table altered on purpose gives damage or other arrays, never a crash") {

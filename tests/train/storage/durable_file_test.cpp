@@ -245,8 +245,11 @@ TEST_CASE("a missing folder is reported") {
 
 TEST_CASE("names of temporary files are told from others") {
   CHECK(is_temporary_name(".step-00000001.h5.tmp-17-0"));
-  for (const char* name : {"step.tmp-1-0", ".tmp-1-0", ".x.tmp-", ".x.tmp-1", ".x.tmp-1-", ".lock",
-                           ".x.tmp--1", ".x.tmp-a-0", ""}) {
+  CHECK(is_temporary_name(".x.tmp-1-99"));
+  CHECK(is_temporary_name(".x.tmp-1-a.tmp-1-0"));
+  for (const char* name :
+       {".x.tmp-1-a", ".x.tmp-1-0-2", "..tmp-1-0", ".x.tmp-old-1", ".x.tmp-1-0~", "step.tmp-1-0",
+        ".tmp-1-0", ".x.tmp-", ".x.tmp-1", ".x.tmp-1-", ".lock", ".x.tmp--1", ".x.tmp-a-0", ""}) {
     CAPTURE(name);
     CHECK_FALSE(is_temporary_name(name));
   }

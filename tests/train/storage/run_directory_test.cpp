@@ -149,6 +149,35 @@ TEST_CASE("saving keeps the newest few and the best one") {
   CHECK(run.directory.steps() == Steps{60});
 }
 
+TEST_CASE("saving keeps the checkpoint to go back to, beside the best one") {
+  Run run;
+  for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
+    run.directory.save(step, snapshot_of(step),
+                       {.keep_last = 1, .best_step = 20, .scheduled_step = 30});
+  }
+  CHECK(run.directory.steps() == Steps{20, 30, 50});
+  run.directory.save(60, snapshot_of(60), {.keep_last = 1, .scheduled_step = 50});
+  CHECK(run.directory.steps() == Steps{50, 60});
+}
+
+TEST_CASE("a probe asks for the space of a checkpoint where it will be, and leaves nothing") {
+  const Run run;
+  FaultyFileSystem files;
+  const RunDirectory directory(run.directory.path(), files);
+  directory.probe(5000);
+  CHECK(std::ranges::count(files.calls, "fallocate") == 1);
+  files.failing_name = "fallocate";
+  files.error = ENOSPC;
+  files.free_space = 17;
+  const std::string probe = (run.directory.path() / "checkpoints/probe").string();
+  CHECK_THROWS_WITH_AS(directory.probe(5000),
+                       (probe + ": could not reserve space: No space left on device (5000 bytes "
+                                "needed, 17 free)")
+                           .c_str(),
+                       OutputError);
+  CHECK(std::filesystem::is_empty(run.directory.path() / "checkpoints"));
+}
+
 TEST_CASE("saving neither counts nor deletes checkpoints of later steps") {
   Run run({10, 20, 1000});
   run.directory.save(30, snapshot_of(30), {.keep_last = 1});

@@ -40,6 +40,8 @@ TEST_CASE("of two limits the tighter one is named") {
         "train.threads=2");
   CHECK(text_of(warning_about_cores({.all = 8, .allowed = 2, .quota = 4.0}, 8)) ==
         "warning: threads: 8 on 2 cores; try train.threads=2");
+  CHECK(text_of(warning_about_cores({.all = 8, .allowed = 2, .quota = 2.0}, 8)) ==
+        "warning: threads: 8 on 2 cores; try train.threads=2");
 }
 
 TEST_CASE("other programs at work are named") {

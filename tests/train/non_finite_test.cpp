@@ -1,0 +1,121 @@
+#include "train/non_finite.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "autograd/ops/scale.h"
+#include "autograd/ops/sum.h"
+#include "data/toy_tasks.h"
+#include "optim/make_optimizer.h"
+#include "tests/train/tiny_run.h"
+#include "train/model.h"
+
+/// What is said of values that are not finite; how runs end with them is in
+/// trainer_non_finite_test.cpp.
+namespace tapestry {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// What is said of the first `count` pairs, of which the first is pair 3.
+std::string words_for_pairs(std::size_t count) {
+  std::vector<std::size_t> pairs(count);
+  std::iota(pairs.begin(), pairs.end(), std::size_t{2});
+  return in_words({.operation = "head: exp", .pairs = pairs, .by_themselves = true});
+}
+
+TEST_CASE("up to eight pairs are named, of more the first seven and how many there are besides") {
+  const std::string first = "; first in head: exp; training pair";
+  const std::string last = " give it by themselves";
+  CHECK(words_for_pairs(1) == first + " 3" + last);
+  CHECK(words_for_pairs(2) == first + "s 3 and 4" + last);
+  CHECK(words_for_pairs(3) == first + "s 3, 4 and 5" + last);
+  CHECK(words_for_pairs(8) == first + "s 3, 4, 5, 6, 7, 8, 9 and 10" + last);
+  CHECK(words_for_pairs(9) == first + "s 3, 4, 5, 6, 7, 8, 9 and 2 more" + last);
+  CHECK(words_for_pairs(12) == first + "s 3, 4, 5, 6, 7, 8, 9 and 5 more" + last);
+}
+
+TEST_CASE("where no operation, or no pair alone, is at fault, that is said") {
+  CHECK(in_words({.operation = "", .pairs = {0, 4}}) ==
+        "; no operation has such a value by itself, their sum overflows; in the batch of training "
+        "pairs 1 and 5");
+  const std::vector<Example> pairs = {{{4}, {5}}, {{4, 6}, {5, 4}}};
+  const TextCodec codec({}, toy_symbols(3), toy_symbols(3));
+  CHECK(to_text({.operation = "", .pairs = {1}}, pairs, codec) ==
+        "no operation by itself\nThese sentences are its batch; none gives it by itself:\n"
+        "training pair 2\n  source  a c\n  target  b a\n");
+  CHECK(to_text({.operation = "head: exp", .pairs = {0}, .by_themselves = true}, pairs, codec) ==
+        "head: exp\nThese sentences give it by themselves:\n"
+        "training pair 1\n  source  a\n  target  b\n");
+}
+
+/// The origin in a step of the batches (3 1) and (2 0), the loss of which is multiplied by
+/// `factor`.
+NonFiniteOrigin origin_of(const std::function<double(const Batch&, std::size_t)>& factor) {
+  const Config config = test::tiny_config();
+  const std::vector<Example> pairs = {{{4}, {4}}, {{5}, {5}}, {{6}, {6}}, {{7}, {7}}};
+  Model model(config.model, {.source = 9, .target = 9}, DType::float64, 1);
+  const Tensor weight = model.parameters.list().front().tensor;
+  const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
+    return scale(sum(weight), factor(batch, index));
+  };
+  const std::vector<Batch> batches = {make_batch(pairs, std::vector<std::size_t>{3, 1}),
+                                      make_batch(pairs, std::vector<std::size_t>{2, 0})};
+  return find_non_finite_origin(loss, pairs, {}, batches, model.parameters);
+}
+
+TEST_CASE("the pairs at fault are those of the first batch that has any") {
+  const NonFiniteOrigin second =
+      origin_of([](const Batch&, std::size_t index) { return index == 1 ? infinity : 1.0; });
+  CHECK(second.operation.find("scale") != std::string::npos);
+  CHECK(second.pairs == std::vector<std::size_t>{0, 2});
+  CHECK(second.by_themselves);
+  const NonFiniteOrigin both = origin_of([](const Batch&, std::size_t) { return infinity; });
+  CHECK(both.pairs == std::vector<std::size_t>{1, 3});
+}
+
+TEST_CASE("a batch of which no pair is at fault alone is named whole") {
+  const NonFiniteOrigin together = origin_of([](const Batch& batch, std::size_t index) {
+    return index == 1 && batch.rows == 2 ? infinity : 1.0;
+  });
+  CHECK(together.pairs == std::vector<std::size_t>{0, 2});
+  CHECK_FALSE(together.by_themselves);
+  const NonFiniteOrigin none = origin_of([](const Batch&, std::size_t) { return 1.0; });
+  CHECK(none.operation.empty());
+  CHECK(none.pairs == std::vector<std::size_t>{0, 1, 2, 3});
+  CHECK_FALSE(none.by_themselves);
+}
+
+TEST_CASE("each tensor that a checkpoint holds is looked at, and the first at fault is named") {
+  Config config = test::tiny_config();
+  config.model.normalization = Normalization::batch_norm;
+  Model model(config.model, {.source = 9, .target = 9}, DType::float32, 1);
+  const auto optimizer = make_optimizer(config.optimizer, model.parameters.list());
+  const auto spoil = [](const NamedTensor& named, float value) {
+    Tensor tensor = named.tensor;
+    tensor.mutable_values<float>().back() = value;
+  };
+  CHECK_FALSE(find_non_finite_state(model.parameters, *optimizer));
+  const NamedTensor moment = optimizer->state().back();
+  spoil(moment, std::numeric_limits<float>::quiet_NaN());
+  CHECK(find_non_finite_state(model.parameters, *optimizer) ==
+        "optimizer/" + moment.name + " has a value that is not finite");
+  const NamedTensor average = model.parameters.buffers().back();
+  spoil(average, std::numeric_limits<float>::infinity());
+  CHECK(find_non_finite_state(model.parameters, *optimizer) ==
+        average.name + " has a value that is not finite");
+  const NamedTensor weight = model.parameters.list().back();
+  spoil(weight, -std::numeric_limits<float>::infinity());
+  CHECK(find_non_finite_state(model.parameters, *optimizer) ==
+        weight.name + " has a value that is not finite");
+}
+
+}  // namespace
+}  // namespace tapestry
