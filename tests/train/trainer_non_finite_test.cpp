@@ -316,14 +316,22 @@ TEST_CASE("weights that are not finite are not saved") {
 
 TEST_CASE("a run that diverges stops and says what it had reached") {
   Config config = tiny_config();
-  config.schedule = {.learning_rate = 3.0};
+  config.schedule = {.kind = ScheduleKind::linear_warmup,
+                     .learning_rate = 3.0,
+                     .warmup_steps = 300};  // learns first
   config.model.dropout = 0;
   config.train.steps = 400;
   config.train.save_every = 20;
   config.train.divergence_window = 10;
   TinyRun run;
   const std::string text = test::error_text<NumericError>([&] { run.train(config); });
-  CHECK(contains(text, ": the run has diverged: the mean loss of 10 steps was "));
+  const std::string before_best = ": the run has diverged: the mean loss of 10 steps was ";
+  const std::string between = " at its best and is now ";
+  REQUIRE(contains(text, before_best));
+  REQUIRE(contains(text, between));
+  const double best = std::stod(text.substr(text.find(before_best) + before_best.size()));
+  const double last = std::stod(text.substr(text.find(between) + between.size()));
+  CHECK(last > 1.5 * best);
   CHECK(contains(text, "; this state is not saved, the newest checkpoint is of step "));
 }
 

@@ -42,6 +42,21 @@ TEST_CASE("one wrong value among thousands is found, though no coordinate of it 
   CHECK(row.coordinates.checked == 1);
 }
 
+TEST_CASE("one wrong value is found at every place of a tensor of odd size") {
+  for (const std::size_t size : {std::size_t{2}, std::size_t{7}, std::size_t{101}}) {
+    const Tensor x = random_leaf({size}, 1);
+    for (std::size_t place = 0; place < size; place += size == 101 ? 25 : 1) {
+      CAPTURE(size);
+      CAPTURE(place);
+      const auto one_wrong = [&](std::size_t i, double g) { return i == place ? 1.01 * g : g; };
+      const GradcheckRow row =
+          row_of([&] { return faulty(square(x), one_wrong); }, x, {.max_coordinates = 0});
+      CHECK(row.verdict == GradcheckVerdict::wrong);
+      CHECK(row.worst_coordinate == place);
+    }
+  }
+}
+
 TEST_CASE("without directions the same value goes unnoticed") {
   const Tensor x = random_leaf({60, 70}, 1);
   const auto one_wrong = [](std::size_t i, double g) { return i == 3456 ? 1.01 * g : g; };

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <string>
@@ -44,6 +45,36 @@ TEST_CASE("a run is resumed by its directory, by its config or by both, in any o
     if (expected.empty()) expected = end;
     CHECK(end == expected);
     CHECK(history(work, work.checkpoint(14)).empty());
+  }
+}
+
+/// Files may be no larger than this while it is alive, in processes that it starts too.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(std::size_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit tight{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &tight);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("a run that could not save a checkpoint does not begin a step, new or resumed") {
+  const TrainedWorkplace work;
+  const auto bytes = std::filesystem::file_size(work / work.checkpoint(12));
+  const FileSizeLimit limit(bytes / 4);
+  for (const Arguments& way : {Arguments{"train", "--resume", "runs/tiny", "train.steps=14"},
+                               Arguments{"train", "tiny.yaml", "train.run_dir=runs/other"}}) {
+    const Outcome refused = work.run(way);
+    CHECK(refused.code == 5);
+    CHECK(contains(refused.err, "checkpoints/probe: could not reserve space: File too large"));
+    CHECK_FALSE(contains(refused.out, "step 1/"));
+    CHECK_FALSE(contains(refused.out, "step 13/"));
   }
 }
 
