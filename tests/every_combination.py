@@ -123,7 +123,7 @@ def main():
             cover = covering_set(SIZES | CHOICES | options, rng)[:arguments.at_most]
             passed = sum(check(arguments.program.resolve(), folder / "tiny.yaml", kind, task, choice)
                          for choice in cover)
-            print(f"{kind}: {passed} of {len(cover)} models hold all their properties", flush=True)
+            print(f"{kind}: {passed} of {len(cover)} models pass all their checks", flush=True)
             failures += len(cover) - passed
     return 1 if failures else 0
 

@@ -16,11 +16,11 @@
 #include <variant>
 #include <vector>
 
+#include "train/checks/check.h"
 #include "train/commands/commands.h"
 #include "train/config/domains.h"
 #include "train/config/suggest.h"
 #include "train/error.h"
-#include "train/properties/properties.h"
 #include "train/system/standard_output.h"
 #include "train/version.h"
 
@@ -305,21 +305,21 @@ void CommandLine::add_gradcheck() {
   command.add_flag("--json", gradcheck_.json, "Print one JSON object");
 }
 
-std::string list_of_properties() {
-  std::string list = "Properties:";
-  for (const Property& property : properties()) {
-    list += fmt::format("\n  {:<13}{}", property.name, property.meaning);
+std::string list_of_checks() {
+  std::string list = "Checks:";
+  for (const Check& check : all_checks()) {
+    list += fmt::format("\n  {:<14}{}", check.name, check.meaning);
   }
   return list;
 }
 
 void CommandLine::add_check() {
   CLI::App& command =
-      add_command("check", "Prove what goes wrong in a model without a word, such as its masks",
+      add_command("check", "Check a model for silent errors, such as attention to masked tokens",
                   [this] { return printing([this] { return check_command(check_); }); });
   add_model(command, check_.model);
   add_overrides(command, check_.overrides);
-  command.footer(list_of_properties());
+  command.footer(list_of_checks());
 }
 
 void CommandLine::add_attention() {

@@ -61,7 +61,7 @@ def gradcheck_finding(output):
 
 
 def check_finding(output):
-    """The properties that `tapestry check` found violated."""
+    """The checks of `tapestry check` that failed."""
     failed = re.findall(r"^FAILED +(\S+(?: \S+)*?)  ", output, re.MULTILINE)
     return ", ".join(failed) if failed else "fails"
 

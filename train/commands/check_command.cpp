@@ -3,11 +3,11 @@
 #include <cstddef>
 
 #include "autograd/kernels/parallel.h"
+#include "train/checks/check.h"
 #include "train/commands/commands.h"
 #include "train/commands/open_model.h"
 #include "train/exit_code.h"
 #include "train/objective.h"
-#include "train/properties/properties.h"
 
 namespace tapestry {
 namespace {
@@ -15,28 +15,28 @@ namespace {
 constexpr std::size_t sentences = 6;
 constexpr std::size_t sentences_for_threads = 32;
 
-/// What keeps a model from telling all it reads apart.
-std::string handicap_of(const TransformerOptions& model) {
-  if (model.attention == AttentionKind::parameter_free) return "its attention cannot learn";
-  if (model.positions == PositionKind::none) return "it knows no positions";
+/// Why a model may be unable to distinguish all its inputs; empty if it can.
+std::string learning_limit(const TransformerOptions& model) {
+  if (model.attention == AttentionKind::parameter_free) return "its attention has no parameters";
+  if (model.positions == PositionKind::none) return "it has no positions";
   if (model.positions == PositionKind::alibi && model.kind != ModelKind::language_model) {
-    return "its encoder knows distances, not directions";
+    return "with alibi, an encoder knows distances but no directions";
   }
   return "";
 }
 
-Subject subject_of(const ConfiguredModel& configured) {
+CheckContext make_context(const ConfiguredModel& configured) {
   const TransformerOptions& model = configured.config.model;
   const Corpus& corpus = configured.corpus;
   const NetworkSizes sizes = network_sizes(configured.config, corpus);
   const bool predicts_tokens = objective_of(model.kind) != Objective::label;
   const bool reads_source = model.kind == ModelKind::seq2seq || model.kind == ModelKind::classifier;
-  return {.copy = [&](DType dtype) { return examined(configured.with_dtype(dtype)); },
+  return {.copy = [&](DType dtype) { return checked_model(configured.with_dtype(dtype)); },
           .dtype = configured.config.train.dtype,
           .trained = configured.trained,
-          .has_averages = !configured.model->parameters.buffers().empty(),
+          .has_running_averages = !configured.model->parameters.buffers().empty(),
           .vocabulary = sizes.target,
-          .handicap = handicap_of(model),
+          .learning_limit = learning_limit(model),
           .causal = configured.model->network->causal(),
           .max_source_length = reads_source ? model.max_length : 0,
           .max_target_length = predicts_tokens ? model.max_length : 1,
@@ -47,14 +47,14 @@ Subject subject_of(const ConfiguredModel& configured) {
           .large_batch = configured.first_batch(sentences_for_threads)};
 }
 
-const char* word_for(PropertyVerdict verdict) {
-  switch (verdict) {
-    case PropertyVerdict::holds:
+const char* status_word(CheckStatus status) {
+  switch (status) {
+    case CheckStatus::passed:
       return "ok";
-    case PropertyVerdict::fails:
+    case CheckStatus::failed:
       return "FAILED";
-    case PropertyVerdict::not_asked:
-      return "-";
+    case CheckStatus::skipped:
+      return "skipped";
   }
   return "";
 }
@@ -64,17 +64,17 @@ const char* word_for(PropertyVerdict verdict) {
 int check_command(const CheckArguments& arguments) {
   const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
   kernels::set_num_threads(configured.config.train.threads);
-  const Subject subject = subject_of(configured);
+  const CheckContext context = make_context(configured);
   fmt::print("{}\n", configured.origin.in_words());
-  std::size_t held = 0, asked = 0;
-  for (const Property& property : properties()) {
-    const auto [verdict, text] = examine(property, subject);
-    fmt::print("{:<8}{:<13}{}\n", word_for(verdict), property.name, text);
-    if (verdict == PropertyVerdict::holds) ++held;
-    if (verdict != PropertyVerdict::not_asked) ++asked;
+  std::size_t num_passed = 0, num_run = 0;
+  for (const Check& check : all_checks()) {
+    const auto [status, details] = run_check(check, context);
+    fmt::print("{:<8}{:<14}{}\n", status_word(status), check.name, details);
+    if (status == CheckStatus::passed) ++num_passed;
+    if (status != CheckStatus::skipped) ++num_run;
   }
-  fmt::print("{} of {} properties hold\n", held, asked);
-  return static_cast<int>(held == asked ? ExitCode::done : ExitCode::check_failed);
+  fmt::print("{} of {} checks passed\n", num_passed, num_run);
+  return static_cast<int>(num_passed == num_run ? ExitCode::done : ExitCode::check_failed);
 }
 
 }  // namespace tapestry

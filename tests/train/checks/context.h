@@ -6,22 +6,22 @@
 #include "data/load_corpus.h"
 #include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
-#include "train/properties/batch_rows.h"
-#include "train/properties/property.h"
+#include "train/checks/batch_rows.h"
+#include "train/checks/check.h"
 
-/// Small models to examine, whole and broken.
+/// Small models to check, correct and faulty.
 namespace tapestry::test {
 
-using Change = std::function<void(ExaminedModel&)>;
+using Change = std::function<void(CheckedModel&)>;
 
 /// Six sentences of up to five tokens and the model of `config`, each copy of which is changed.
-inline Subject tiny_subject(const Change& change = {}, const Config& config = tiny_config()) {
+inline CheckContext tiny_context(const Change& change = {}, const Config& config = tiny_config()) {
   const Corpus corpus = load_corpus(config.data, ".");
   const NetworkSizes sizes{.source = corpus.source_vocabulary.size(),
                            .target = corpus.target_vocabulary.size()};
   const auto copy = [=](DType dtype) {
-    ExaminedModel model =
-        examined(std::make_shared<Model>(config.model, sizes, dtype, config.train.seed));
+    CheckedModel model =
+        checked_model(std::make_shared<Model>(config.model, sizes, dtype, config.train.seed));
     if (change) change(model);
     return model;
   };
@@ -30,24 +30,24 @@ inline Subject tiny_subject(const Change& change = {}, const Config& config = ti
   return {.copy = copy,
           .dtype = config.train.dtype,
           .trained = false,
-          .has_averages = false,
+          .has_running_averages = false,
           .vocabulary = sizes.target,
-          .handicap = {},
+          .learning_limit = {},
           .causal = true,
           .max_source_length = config.model.max_length,
           .max_target_length = config.model.max_length,
           .label_smoothing = config.train.label_smoothing,
           .seed = config.train.seed,
           .tied_width = 0,
-          .batch = rows_of(batch, 0, 6),
+          .batch = select_rows(batch, 0, 6),
           .large_batch = batch};
 }
 
 using ChangeLogits = std::function<Tensor(const Tensor& logits, const TokenVectors& read)>;
 
-/// A change of what a model answers.
+/// Replaces the logits of a model.
 inline Change logits_changed(const ChangeLogits& f) {
-  return [f](ExaminedModel& model) {
+  return [f](CheckedModel& model) {
     model.logits = [f, whole = model.logits](const TokenVectors& read, const NetworkInput& input,
                                              const RandomStream& random) {
       return f(whole(read, input, random), read);

@@ -1,4 +1,4 @@
-#include "train/properties/least_loss.h"
+#include "train/checks/check.h"
 
 #include <doctest/doctest.h>
 
@@ -22,42 +22,42 @@ Batch stretches(const std::vector<std::vector<std::int32_t>>& tokens) {
 }
 
 TEST_CASE("what follows different beginnings can be learnt without any loss") {
-  CHECK(least_loss(stretches({{4, 5, 6}, {5, 5, 7}}), true) == 0.0);
-  CHECK(least_loss(stretches({{4, 5, 6}, {4, 5, 6}}), true) == 0.0);
+  CHECK(minimum_loss(stretches({{4, 5, 6}, {5, 5, 7}}), true) == 0.0);
+  CHECK(minimum_loss(stretches({{4, 5, 6}, {4, 5, 6}}), true) == 0.0);
 }
 
 TEST_CASE("where one beginning goes on in two ways, each is as likely as it is frequent") {
   // After 4: 5 or 6, once each; from there on everything is clear.
-  CHECK(least_loss(stretches({{4, 5, 7}, {4, 6, 8}}), true) == Approx(2 * std::log(2.0) / 4));
+  CHECK(minimum_loss(stretches({{4, 5, 7}, {4, 6, 8}}), true) == Approx(2 * std::log(2.0) / 4));
   // 5 is twice as frequent as 6.
-  CHECK(least_loss(stretches({{4, 5}, {4, 5}, {4, 6}}), true) ==
+  CHECK(minimum_loss(stretches({{4, 5}, {4, 5}, {4, 6}}), true) ==
         Approx((2 * std::log(1.5) + std::log(3.0)) / 3));
 }
 
 TEST_CASE("padding leaves nothing open") {
-  CHECK(least_loss(stretches({{4, 5, 7, 8}, {5, 6}}), true) == 0.0);
+  CHECK(minimum_loss(stretches({{4, 5, 7, 8}, {5, 6}}), true) == 0.0);
 }
 
 TEST_CASE("a model that reads the whole row tells apart what differs behind, and places") {
   Batch batch = stretches({{4, 5, 7}, {4, 6, 8}});
-  CHECK(least_loss(batch, false) == 0.0);
+  CHECK(minimum_loss(batch, false) == 0.0);
   batch.decoder_input = {4, 4, 4, 4};
   batch.labels = {5, 6, 5, 6};
-  CHECK(least_loss(batch, false) == 0.0);
+  CHECK(minimum_loss(batch, false) == 0.0);
   batch.labels = {5, 6, 5, 7};
-  CHECK(least_loss(batch, false) == Approx(2 * std::log(2.0) / 4));
+  CHECK(minimum_loss(batch, false) == Approx(2 * std::log(2.0) / 4));
 }
 
 TEST_CASE("sources and pixels tell apart what follows them") {
   const std::vector<Example> pairs = {{{4}, {5}}, {{6}, {7}}, {{4}, {8}}};
-  CHECK(least_loss(make_batch(pairs, Rows{0, 1}), true) == 0.0);
-  CHECK(least_loss(make_batch(pairs, Rows{0, 2}), true) == Approx(2 * std::log(2.0) / 4));
+  CHECK(minimum_loss(make_batch(pairs, Rows{0, 1}), true) == 0.0);
+  CHECK(minimum_loss(make_batch(pairs, Rows{0, 2}), true) == Approx(2 * std::log(2.0) / 4));
   const std::vector<Example> images = {{.target = {4}, .pixels = {0.0F}},
                                        {.target = {5}, .pixels = {1.0F}},
                                        {.target = {5}, .pixels = {0.0F}}};
   const BatchRules rules{.objective = Objective::label};
-  CHECK(least_loss(make_batch(images, Rows{0, 1}, rules), false) == 0.0);
-  CHECK(least_loss(make_batch(images, Rows{0, 2}, rules), false) == Approx(std::log(2.0)));
+  CHECK(minimum_loss(make_batch(images, Rows{0, 1}, rules), false) == 0.0);
+  CHECK(minimum_loss(make_batch(images, Rows{0, 2}, rules), false) == Approx(std::log(2.0)));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "train/properties/batch_rows.h"
+#include "train/checks/batch_rows.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace tapestry {
 namespace {
 
-/// Moves row `from` of a matrix to the end of another, with its first `tokens` values.
+/// Appends the first `tokens` values of row `from` of a matrix, padded to `new_columns`.
 void append_row(std::vector<std::int32_t>& to, const std::vector<std::int32_t>& matrix,
                 std::size_t columns, std::size_t from, std::size_t tokens, std::size_t new_columns,
                 std::int32_t padding = pad_id) {
@@ -18,8 +18,8 @@ void append_row(std::vector<std::int32_t>& to, const std::vector<std::int32_t>& 
   to.insert(to.end(), new_columns - tokens, padding);
 }
 
-Batch arranged(const Batch& batch, std::span<const std::size_t> rows, std::size_t source_length,
-               std::size_t target_length) {
+Batch make_batch_of_rows(const Batch& batch, std::span<const std::size_t> rows,
+                         std::size_t source_length, std::size_t target_length) {
   Batch result;
   result.rows = rows.size();
   result.source_length = source_length;
@@ -51,22 +51,22 @@ std::vector<std::size_t> range(std::size_t begin, std::size_t end) {
 
 }  // namespace
 
-Batch rows_of(const Batch& batch, std::span<const std::size_t> rows) {
+Batch select_rows(const Batch& batch, std::span<const std::size_t> rows) {
   std::size_t source_length = 0, target_length = 0;
   for (const std::size_t row : rows) {
     source_length = std::max(source_length, batch.source_lengths[row]);
     target_length = std::max(target_length, batch.target_lengths[row]);
   }
-  return arranged(batch, rows, source_length, target_length);
+  return make_batch_of_rows(batch, rows, source_length, target_length);
 }
 
-Batch rows_of(const Batch& batch, std::size_t begin, std::size_t end) {
-  return rows_of(batch, range(begin, end));
+Batch select_rows(const Batch& batch, std::size_t begin, std::size_t end) {
+  return select_rows(batch, range(begin, end));
 }
 
-Batch widened(const Batch& batch, std::size_t source_columns, std::size_t target_columns) {
-  return arranged(batch, range(0, batch.rows), batch.source_length + source_columns,
-                  batch.target_length + target_columns);
+Batch add_padding(const Batch& batch, std::size_t source_columns, std::size_t target_columns) {
+  return make_batch_of_rows(batch, range(0, batch.rows), batch.source_length + source_columns,
+                            batch.target_length + target_columns);
 }
 
 }  // namespace tapestry

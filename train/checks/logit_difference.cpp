@@ -1,4 +1,4 @@
-#include "train/properties/logit_difference.h"
+#include "train/checks/logit_difference.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autograd/kernels/gemm.h"
-#include "train/properties/step.h"
+#include "train/checks/one_step.h"
 
 namespace tapestry {
 namespace {
@@ -28,8 +28,8 @@ std::string LogitDifference::to_string() const {
 
 LogitDifference largest_difference(const Batch& batch, const Tensor& before, const Tensor& after,
                                    std::span<const std::size_t> order) {
-  const std::vector<double> old_values = values_of(before);
-  const std::vector<double> new_values = values_of(after);
+  const std::vector<double> old_values = to_doubles(before);
+  const std::vector<double> new_values = to_doubles(after);
   const std::size_t vocabulary = before.shape()[2];
   const std::size_t old_length = before.shape()[1], new_length = after.shape()[1];
   LogitDifference worst;

@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-/// Where the logits of tokens differ most between two batches of the same sentences.
+/// The largest difference between the logits of the same sentences in two batches.
 struct LogitDifference {
   double most = 0.0;                    ///< absolute; infinity if one is NaN
   double largest = 0.0;                 ///< magnitude of the logits before
@@ -21,16 +21,16 @@ struct LogitDifference {
 };
 
 /// Sentence r of `after`, (rows, any length, vocabulary), is sentence order[r] of `batch`, whose
-/// logits are `before`. What stands behind the end of a target does not count.
+/// logits are `before`. Logits of padding do not count.
 LogitDifference largest_difference(const Batch& batch, const Tensor& before, const Tensor& after,
                                    std::span<const std::size_t> order);
 
 /// The same for sentences in the same order.
 LogitDifference largest_difference(const Batch& batch, const Tensor& before, const Tensor& after);
 
-/// What may differ, in units of the largest logit, where a sentence stands elsewhere in a batch:
-/// nothing. BLAS, which multiplies in builds without wide vectors, adds up the rows at the edge of
-/// a matrix in another order than those inside.
+/// The tolerance, relative to the largest logit, when a sentence moves to another row: 0 with our
+/// own matrix products; 1e-12 with BLAS (builds without SIMD kernels), which sums the rows at the
+/// edge of a matrix in another order than those inside.
 double allowed_rounding();
 
 }  // namespace tapestry

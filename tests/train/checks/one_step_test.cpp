@@ -3,11 +3,11 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/train/properties/subject.h"
-#include "train/properties/gradient_distance.h"
-#include "train/properties/logit_difference.h"
+#include "tests/train/checks/context.h"
+#include "train/checks/logit_difference.h"
+#include "train/checks/one_step.h"
 
-/// What the properties measure by.
+/// What the checks compare by.
 namespace tapestry {
 namespace {
 
@@ -18,20 +18,20 @@ Batch two_sentences() {
 }
 
 TEST_CASE("rows of a batch are padded to their own longest") {
-  const Batch second = rows_of(two_sentences(), 1, 2);
+  const Batch second = select_rows(two_sentences(), 1, 2);
   CHECK(second.rows == 1);
   CHECK(second.source == std::vector<std::int32_t>{7, eos_id});
   CHECK(second.decoder_input == std::vector<std::int32_t>{bos_id, 8, 9});
   CHECK(second.labels == std::vector<std::int32_t>{8, 9, eos_id});
   CHECK(second.target_tokens == 3);
-  const Batch turned = rows_of(two_sentences(), std::vector<std::size_t>{1, 0});
+  const Batch turned = select_rows(two_sentences(), std::vector<std::size_t>{1, 0});
   CHECK(turned.source == std::vector<std::int32_t>{7, eos_id, pad_id, 4, 5, eos_id});
   CHECK(turned.target_lengths == std::vector<std::size_t>{3, 2});
   CHECK(turned.examples == std::vector<std::size_t>{1, 0});
 }
 
 TEST_CASE("a wider batch has more padding and nothing else") {
-  const Batch wide = widened(two_sentences(), 1, 2);
+  const Batch wide = add_padding(two_sentences(), 1, 2);
   CHECK(wide.source == std::vector<std::int32_t>{4, 5, eos_id, pad_id, 7, eos_id, pad_id, pad_id});
   CHECK(wide.target_length == 5);
   CHECK(wide.labels == std::vector<std::int32_t>{6, eos_id, -1, -1, -1, 8, 9, eos_id, -1, -1});
@@ -55,9 +55,9 @@ TEST_CASE("logits are compared token by token, but for what is behind the end") 
 }
 
 TEST_CASE("gradients are compared in units of their norm, or of a thousandth of the largest") {
-  ExaminedModel model;
+  CheckedModel model;
   model.parameters = {{"large", Tensor()}, {"small", Tensor()}};
-  const Step expected{.loss = 0.0, .logits = {}, .gradients = {{3.0, 4.0}, {0.0}}};
+  const StepValues expected{.loss = 0.0, .logits = {}, .gradients = {{3.0, 4.0}, {0.0}}};
   const auto distance_of = [&](std::vector<std::vector<double>> gradients) {
     return largest_distance(model, {.loss = 0.0, .logits = {}, .gradients = gradients}, expected);
   };

@@ -1,0 +1,148 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "autograd/ops/add.h"
+#include "autograd/ops/scale.h"
+#include "autograd/ops/sum.h"
+#include "tests/train/checks/context.h"
+#include "train/checks/check.h"
+
+/// The checks of precision and learning, on models that are wrong.
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::logits_changed;
+using test::tiny_context;
+
+test::Change scaled_by(double factor) {
+  return logits_changed([factor](const Tensor& logits, auto&) { return scale(logits, factor); });
+}
+
+TEST_CASE("precision fails for float32 that computes something else") {
+  const CheckResult result = precision(tiny_context([](CheckedModel& model) {
+    if (model.dtype() == DType::float32) scaled_by(1.01)(model);
+  }));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(contains(result.details, " in float32, "));
+}
+
+TEST_CASE("precision fails for float32 whose gradients alone are wrong") {
+  const CheckResult result = precision(tiny_context([](CheckedModel& model) {
+    if (model.dtype() == DType::float64) return;
+    model.embed = [whole = model.embed](const NetworkInput& input,
+                                        const RandomStream& random) -> TokenVectors {
+      const TokenVectors read = whole(input, random);
+      return {.source = read.source.copied(DType::float32), .target = read.target};
+    };
+  }));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(result.details ==
+        "gradients of source_embedding.weight differ by inf (relative), tolerance 1e-03");
+}
+
+TEST_CASE("initial_loss allows tied embeddings to favour the token that was just read") {
+  CheckContext context = tiny_context();
+  CHECK(initial_loss(context).details.ends_with(", tolerance 1.5"));
+  context.tied_width = 16;
+  context.vocabulary = 9;  // ln(1 + exp(4) / 9) is 1.956
+  CHECK(initial_loss(context).details.ends_with(", tolerance 3.46"));
+}
+
+TEST_CASE("initial_loss fails for logits that are too large to begin with") {
+  const CheckResult result = initial_loss(tiny_context(scaled_by(10.0)));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(result.details.ends_with(", ln(9) is 2.197, tolerance 1.5"));
+}
+
+TEST_CASE("initial_loss is skipped for a trained model, whose loss is printed") {
+  CheckContext context = tiny_context(scaled_by(0.0));
+  context.label_smoothing = 0.0;
+  context.trained = true;
+  const CheckResult result = initial_loss(context);
+  CHECK(result.status == CheckStatus::skipped);
+  CHECK(result.details == "the model is trained; its loss is 2.197");
+}
+
+TEST_CASE("overfit_batch fails for a model that cannot distinguish its inputs") {
+  const CheckResult result = overfit_batch(tiny_context([](CheckedModel& model) {
+    model.embed = [whole = model.embed](const NetworkInput& input,
+                                        const RandomStream& random) -> TokenVectors {
+      const TokenVectors read = whole(input, random);
+      return {.source = scale(read.source, 0.0), .target = scale(read.target, 0.0)};
+    };
+  }));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(contains(result.details, " in 599 steps, expected less than 0.05"));
+}
+
+TEST_CASE("overfit_batch is skipped for a model that may be unable to learn, unless it does") {
+  const auto blind = [](CheckedModel& model) {
+    model.embed = [whole = model.embed](const NetworkInput& input,
+                                        const RandomStream& random) -> TokenVectors {
+      const TokenVectors read = whole(input, random);
+      return {.source = scale(read.source, 0.0), .target = scale(read.target, 0.0)};
+    };
+  };
+  CheckContext context = tiny_context(blind);
+  context.learning_limit = "it is blind";
+  const CheckResult result = overfit_batch(context);
+  CHECK(result.status == CheckStatus::skipped);
+  CHECK(contains(result.details, " in 599 steps: it is blind"));
+  context = tiny_context();
+  context.learning_limit = "it is blind";
+  CHECK(overfit_batch(context).status == CheckStatus::passed);
+}
+
+TEST_CASE("parameters_have_gradients fails for a parameter that nothing depends on") {
+  const CheckResult result = parameters_have_gradients(tiny_context([](CheckedModel& model) {
+    model.parameters.push_back({"forgotten", Tensor::zeros({2}, model.dtype()).require_gradient()});
+  }));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(result.details == "forgotten has no gradient");
+}
+
+TEST_CASE("parameters_have_gradients counts the biases of keys, whose gradient is 0, separately") {
+  const CheckContext context = tiny_context();
+  const std::size_t tensors = context.copy(DType::float64).parameters.size();
+  CHECK(parameters_have_gradients(context).details ==
+        std::to_string(tensors - 3) + " of " + std::to_string(tensors) +
+            " parameters have a gradient; for 3 key biases it is always 0");
+}
+
+TEST_CASE("initial_loss is skipped for untrained running averages") {
+  CheckContext context = tiny_context(scaled_by(0.0));
+  context.label_smoothing = 0.0;
+  context.has_running_averages = true;
+  const CheckResult result = initial_loss(context);
+  CHECK(result.status == CheckStatus::skipped);
+  CHECK(result.details == "the running averages of batch norm are untrained; the loss is 2.197");
+}
+
+TEST_CASE("overfit_batch expects no less than the minimum loss") {
+  CheckContext context = tiny_context();
+  // Two equal sources, the targets of which differ in their first token.
+  const std::vector<Example> pairs = {{{4}, {5}}, {{4}, {6}}};
+  context.batch = make_batch(pairs, std::vector<std::size_t>{0, 1});
+  const CheckResult result = overfit_batch(context);
+  CHECK(result.status == CheckStatus::passed);
+  CHECK(contains(result.details, "loss of 2 sentences from "));
+  CHECK(result.details.ends_with(", the minimum is 0.3466"));  // 2 ln(2) / 4
+}
+
+TEST_CASE("parameters_have_gradients fails for a parameter whose gradient is zero") {
+  const CheckResult result = parameters_have_gradients(tiny_context([](CheckedModel& model) {
+    const Tensor cut = Tensor::zeros({2}, model.dtype()).require_gradient();
+    model.parameters.push_back({"cut", cut});
+    logits_changed([cut](const Tensor& logits, auto&) { return logits + scale(sum(cut), 0.0); })(
+        model);
+  }));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(
+      result.details.starts_with("the gradient of cut is at most 0.0e+00, the largest of all is "));
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,100 @@
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+
+#include "autograd/kernels/parallel.h"
+#include "autograd/ops/scale.h"
+#include "tests/support/threads.h"
+#include "tests/train/checks/context.h"
+#include "train/checks/check.h"
+
+/// The checks of reproducibility, on models that are wrong.
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::logits_changed;
+using test::tiny_context;
+
+TEST_CASE("threads fails for a model that depends on their number, and puts it back") {
+  const std::size_t before = kernels::num_threads();
+  const auto depending = logits_changed([](const Tensor& logits, auto&) {
+    return scale(logits, 1.0 + 1e-6 * static_cast<double>(kernels::num_threads()));
+  });
+  const CheckResult result = threads(tiny_context(depending));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(result.details.starts_with("on 1 thread, then on 2: loss"));
+  CHECK(kernels::num_threads() == before);
+}
+
+TEST_CASE("gradient_accumulation fails for a loss that is a mean over each half batch") {
+  const CheckResult result = gradient_accumulation(tiny_context([](CheckedModel& model) {
+    model.loss = [](const Tensor& logits, const Ids& labels, CrossEntropyOptions options) {
+      options.normalizer = 0;
+      return cross_entropy(logits, labels, options);
+    };
+  }));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(result.details.starts_with("the losses of the two half batches add up to "));
+}
+
+/// Clears the gradients whenever a new loss is computed, as `=` instead of `+=` would.
+void forget(CheckedModel& model) {
+  model.loss = [parameters = model.parameters, whole = model.loss](
+                   const Tensor& logits, const Ids& labels, const CrossEntropyOptions& options) {
+    for (NamedTensor parameter : parameters) parameter.tensor.clear_gradient();
+    return whole(logits, labels, options);
+  };
+}
+
+TEST_CASE("gradient_accumulation fails where the second half replaces the gradients of the first") {
+  const CheckResult result = gradient_accumulation(tiny_context(forget));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(contains(result.details, "differ from those of the whole batch by "));
+}
+
+TEST_CASE("gradient_accumulation prints the sizes of both halves, of which the second is larger") {
+  CheckContext context = tiny_context();
+  context.batch = select_rows(context.batch, 0, 5);
+  const CheckResult result = gradient_accumulation(context);
+  CHECK(result.status == CheckStatus::passed);
+  CHECK(result.details.starts_with("gradients of 2 + 3 sentences add up to those of 5 (largest "));
+}
+
+TEST_CASE("threads prints what it compared, and the numbers of threads") {
+  CheckContext context = tiny_context();
+  context.large_batch = select_rows(context.large_batch, 0, 7);
+  const testing::Threads five(5);
+  const CheckResult result = threads(context);
+  CHECK(result.status == CheckStatus::passed);
+  const std::size_t tensors = context.copy(DType::float32).parameters.size();
+  CHECK(result.details == "logits, loss and " + std::to_string(tensors) +
+                              " gradients have the same bits on 1, 2, 3, 5 threads (float32, 7 "
+                              "sentences)");
+}
+
+TEST_CASE("gradient_accumulation is skipped for one sentence") {
+  CheckContext context = tiny_context();
+  context.batch = select_rows(context.batch, 0, 1);
+  CHECK(gradient_accumulation(context).status == CheckStatus::skipped);
+}
+
+TEST_CASE("repeated_step fails for a model that keeps state") {
+  const auto calls = std::make_shared<double>(0.0);
+  const auto remembering = logits_changed(
+      [calls](const Tensor& logits, auto&) { return scale(logits, 1.0 + 1e-12 * ++*calls); });
+  const CheckResult result = repeated_step(tiny_context(remembering));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(result.details.starts_with("repeated: l"));
+}
+
+TEST_CASE("repeated_step fails where gradients do not add up") {
+  const CheckResult result = repeated_step(tiny_context(forget));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(contains(result.details,
+                 " that were not cleared differ from twice the first ones by 5.0e-01 (relative)"));
+}
+
+}  // namespace
+}  // namespace tapestry

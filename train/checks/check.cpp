@@ -1,0 +1,61 @@
+#include "train/checks/check.h"
+
+#include <exception>
+#include <new>
+#include <utility>
+
+namespace tapestry {
+
+void CheckedModel::clear_gradients() {
+  for (NamedTensor& parameter : parameters) parameter.tensor.clear_gradient();
+}
+
+CheckedModel checked_model(std::shared_ptr<const Model> model) {
+  const auto embed = [model](const NetworkInput& input, const RandomStream& random) {
+    return model->network->embed(input, random);
+  };
+  const auto logits = [model](const TokenVectors& vectors, const NetworkInput& input,
+                              const RandomStream& random) {
+    return model->network->logits(model->network->features(vectors, input, random));
+  };
+  const auto loss = [](const Tensor& scores, const Ids& labels,
+                       const CrossEntropyOptions& options) {
+    return cross_entropy(scores, labels, options);
+  };
+  return {.parameters = model->parameters.list(), .embed = embed, .logits = logits, .loss = loss};
+}
+
+CheckResult passed(std::string details) { return {CheckStatus::passed, std::move(details)}; }
+
+CheckResult failed(std::string details) { return {CheckStatus::failed, std::move(details)}; }
+
+CheckResult skipped(std::string reason) { return {CheckStatus::skipped, std::move(reason)}; }
+
+CheckResult run_check(const Check& check, const CheckContext& context) {
+  try {
+    return check.run(context);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  }
+}
+
+std::span<const Check> all_checks() {
+  static constexpr Check all[] = {
+      {"causality", "an output depends on no later input and on no padding", causality},
+      {"padding", "more padding changes nothing", padding},
+      {"permutation", "sentences in another order have the same outputs", permutation},
+      {"threads", "any number of threads gives the same bits", threads},
+      {"accumulation", "the gradients of two half batches add up to those of the whole",
+       gradient_accumulation},
+      {"repetition", "a repeated step has the same bits, and gradients add up", repeated_step},
+      {"precision", "float32 agrees with float64", precision},
+      {"initial loss", "before training, the loss is near ln(vocabulary)", initial_loss},
+      {"overfitting", "a few sentences can be learnt completely", overfit_batch},
+      {"gradients", "every parameter has a gradient", parameters_have_gradients},
+  };
+  return all;
+}
+
+}  // namespace tapestry

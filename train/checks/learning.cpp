@@ -1,0 +1,179 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "train/checks/check.h"
+#include "train/checks/one_step.h"
+
+namespace tapestry {
+namespace {
+
+// ---- Initial loss.
+
+/// In nats. Initial logits have a variance of up to 2 where d_model exceeds the vocabulary, and of
+/// 1 with tied embeddings; half of the variance adds to the loss. A tied model initially favours
+/// the token that it has just read: its vector times itself gives a logit of up to sqrt(d_model).
+double initial_loss_tolerance(const CheckContext& context) {
+  if (context.tied_width == 0) return 1.5;
+  const double favoured = std::exp(std::sqrt(static_cast<double>(context.tied_width)));
+  return 1.5 + std::log1p(favoured / static_cast<double>(context.vocabulary));
+}
+
+// ---- Overfitting one batch.
+
+constexpr std::size_t max_steps = 600;
+constexpr double learnt = 0.05;  ///< nats per token above the minimum
+constexpr double learning_rate = 1e-3;
+constexpr std::size_t warmup_steps = 50;  ///< deep post-norm models need warmup
+constexpr double clip_norm = 1.0;
+
+/// Adam with fixed options: the model is checked, not the configured optimizer.
+class OneBatchTrainer {
+ public:
+  explicit OneBatchTrainer(CheckedModel model)
+      : model_(std::move(model)), adam_(model_.parameters, OptimizerOptions{}) {}
+
+  /// One step; returns the loss before it.
+  double step(const Batch& batch) {
+    model_.clear_gradients();
+    const double loss = run_step(model_, batch, {}).loss;
+    const double norm = global_gradient_norm(model_.parameters);
+    const auto next = static_cast<double>(adam_.steps() + 1);
+    const double warmup = std::min(1.0, next / static_cast<double>(warmup_steps));
+    adam_.step(warmup * learning_rate, clip_factor(norm, clip_norm));
+    return loss;
+  }
+
+ private:
+  CheckedModel model_;
+  Adam adam_;
+};
+
+// ---- Minimum loss.
+
+template <class T>
+void append(std::string& bytes, const std::vector<T>& values, std::size_t begin, std::size_t end) {
+  bytes.append(reinterpret_cast<const char*>(values.data() + begin), (end - begin) * sizeof(T));
+}
+
+/// The inputs from which a label is predicted, as bytes.
+std::string inputs_of_label(const Batch& batch, std::size_t row, std::size_t position,
+                            bool causal) {
+  std::string bytes;
+  const std::size_t source = row * batch.source_length, target = row * batch.target_length;
+  const std::size_t pixels = batch.pixels.size() / batch.rows;
+  append(bytes, batch.source, source, source + batch.source_length);
+  append(bytes, batch.pixels, row * pixels, (row + 1) * pixels);
+  append(bytes, batch.decoder_input, target,
+         target + (causal ? position + 1 : batch.target_length));
+  return causal ? bytes : bytes + std::to_string(position);
+}
+
+// ---- Gradients of all parameters.
+
+/// Of the largest gradient; smaller ones are a 0 with rounding errors.
+constexpr double zero_gradient = 1e-13;
+
+double largest_magnitude(const std::vector<double>& gradient) {
+  double largest = 0.0;
+  for (const double g : gradient) largest = std::max(largest, std::abs(g));
+  return largest;
+}
+
+/// The bias of a key projection adds a constant to all scores of a query, which leaves their
+/// softmax unchanged, where scores are dot products and keys are not rotated.
+bool may_be_zero(const std::string& parameter) { return parameter.ends_with("k_proj.bias"); }
+
+}  // namespace
+
+CheckResult initial_loss(const CheckContext& context) {
+  const CheckedModel model = context.copy(DType::float64);
+  const double loss =
+      compute_loss(model, context.batch, {.label_smoothing = context.label_smoothing});
+  if (context.trained)
+    return skipped(fmt::format("the model is trained; its loss is {:.3f}", loss));
+  if (context.has_running_averages) {
+    return skipped(
+        fmt::format("the running averages of batch norm are untrained; the loss is {:.3f}", loss));
+  }
+  const double guessing = std::log(static_cast<double>(context.vocabulary));
+  const double tolerance = initial_loss_tolerance(context);
+  const std::string details = fmt::format("loss {:.3f}, ln({}) is {:.3f}, tolerance {:.3g}", loss,
+                                          context.vocabulary, guessing, tolerance);
+  return std::abs(loss - guessing) <= tolerance ? passed(details) : failed(details);
+}
+
+CheckResult overfit_batch(const CheckContext& context) {
+  OneBatchTrainer trainer(context.copy(DType::float32));
+  const double minimum = minimum_loss(context.batch, context.causal);
+  const double limit = minimum + learnt;
+  const double first = trainer.step(context.batch);
+  double loss = first;
+  std::size_t steps = 1;
+  while (steps < max_steps && std::isfinite(loss) && loss >= limit) {
+    loss = trainer.step(context.batch);
+    ++steps;
+  }
+  std::string details = fmt::format("loss of {} sentences from {:.3f} to {:.4f} in {} steps",
+                                    context.batch.rows, first, loss, steps - 1);
+  if (minimum > 0.0) details += fmt::format(", the minimum is {:.4f}", minimum);
+  if (loss < limit) return passed(details);
+  if (!context.learning_limit.empty()) {
+    return skipped(fmt::format("{}: {}", details, context.learning_limit));
+  }
+  return failed(fmt::format("{}, expected less than {:.4g}", details, limit));
+}
+
+CheckResult parameters_have_gradients(const CheckContext& context) {
+  CheckedModel model = context.copy(DType::float64);
+  const StepValues step =
+      run_step(model, context.batch, {.label_smoothing = context.label_smoothing});
+  double largest = 0.0;
+  for (const auto& gradient : step.gradients) {
+    largest = std::max(largest, largest_magnitude(gradient));
+  }
+  std::size_t zero_key_biases = 0;
+  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
+    const std::string& name = model.parameters[i].name;
+    if (step.gradients[i].empty()) return failed(fmt::format("{} has no gradient", name));
+    const double magnitude = largest_magnitude(step.gradients[i]);
+    if (magnitude > zero_gradient * largest) continue;
+    if (!may_be_zero(name)) {
+      return failed(
+          fmt::format("the gradient of {} is at most {:.1e}, the largest of all is {:.1e}", name,
+                      magnitude, largest));
+    }
+    ++zero_key_biases;
+  }
+  return passed(fmt::format("{} of {} parameters have a gradient; for {} key biases it is always 0",
+                            model.parameters.size() - zero_key_biases, model.parameters.size(),
+                            zero_key_biases));
+}
+
+double minimum_loss(const Batch& batch, bool causal) {
+  std::map<std::string, std::map<std::int32_t, std::size_t>> counts_by_inputs;
+  for (std::size_t row = 0; row < batch.rows; ++row) {
+    for (std::size_t i = 0; i < batch.target_length; ++i) {
+      const std::int32_t label = batch.labels[row * batch.target_length + i];
+      if (label != no_label) ++counts_by_inputs[inputs_of_label(batch, row, i, causal)][label];
+    }
+  }
+  double nll = 0.0;
+  for (const auto& [inputs, counts] : counts_by_inputs) {
+    double total = 0.0;
+    for (const auto& [label, count] : counts) total += static_cast<double>(count);
+    for (const auto& [label, count] : counts) {
+      nll += static_cast<double>(count) * std::log(total / static_cast<double>(count));
+    }
+  }
+  return nll / static_cast<double>(std::max<std::size_t>(batch.target_tokens, 1));
+}
+
+}  // namespace tapestry
