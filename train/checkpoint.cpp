@@ -17,7 +17,7 @@
 #include "train/config/error.h"
 #include "train/config/listing.h"
 #include "train/error.h"
-#include "train/system/machine.h"
+#include "train/platform/machine.h"
 #include "train/version.h"
 
 namespace tapestry {

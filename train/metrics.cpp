@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "train/metrics_reader.h"
-#include "train/storage/durable_file.h"
+#include "train/platform/durable_file.h"
 
 namespace tapestry {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "train/scores.h"
-#include "train/storage/file_system.h"
+#include "train/platform/file_system.h"
 
 namespace tapestry {
 

@@ -7,7 +7,7 @@
 
 #include "train/config/error.h"
 #include "train/config/suggest.h"
-#include "train/refuse_option.h"
+#include "train/config/error.h"
 
 namespace tapestry {
 namespace {

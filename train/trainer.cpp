@@ -15,13 +15,13 @@
 #include "train/error.h"
 #include "train/evaluator.h"
 #include "train/format.h"
-#include "train/initialization.h"
+#include "train/initial_state.h"
 #include "train/non_finite.h"
 #include "train/objective.h"
 #include "train/sentence_limit.h"
 #include "train/step_gradients.h"
 #include "train/storage/checkpoint_file.h"
-#include "train/storage/durable_file.h"
+#include "train/platform/durable_file.h"
 
 namespace tapestry {
 namespace {
@@ -80,7 +80,7 @@ void Trainer::resume(const Snapshot& snapshot) {
 }
 
 std::vector<std::string> Trainer::initialize(const TrainedModel& from) {
-  return take_over(from, config_.train.initialize_from, corpus_.target_vocabulary, model_);
+  return load_pretrained(from, config_.train.initialize_from, corpus_.target_vocabulary, model_);
 }
 
 void Trainer::note(const std::string& event) {

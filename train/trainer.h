@@ -15,21 +15,14 @@
 #include "train/checkpoint.h"
 #include "train/config/config.h"
 #include "train/model.h"
+#include "train/platform/interruptions.h"
 #include "train/progress.h"
 #include "train/save_attempts.h"
 #include "train/step_gradients.h"
 #include "train/storage/run_directory.h"
-#include "train/system/run_signals.h"
-#include "train/system/time_limit.h"
 #include "train/training_state.h"
 
 namespace tapestry {
-
-/// What may end a run before its last step, or have it saved in between.
-struct Interruptions {
-  RunSignals* signals = nullptr;
-  TimeLimit time{};
-};
 
 /// Fits a model to a corpus and keeps its run directory: checkpoints,
 /// metrics.csv.
@@ -47,7 +40,7 @@ class Trainer {
   /// Takes up the run where `snapshot` left it. throws CheckpointError; nothing has changed then.
   void resume(const Snapshot& snapshot);
 
-  /// Begins with the parameters of another model, see take_over(); returns its lines.
+  /// Begins with the parameters of another model, see load_pretrained(); returns its lines.
   std::vector<std::string> initialize(const TrainedModel& from);
 
   /// Adds a line to the history that checkpoints keep.

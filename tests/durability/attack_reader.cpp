@@ -12,7 +12,7 @@
 #include "tests/train/hdf5_files.h"
 #include "train/error.h"
 #include "train/storage/checkpoint_file.h"
-#include "train/storage/durable_file.h"
+#include "train/platform/durable_file.h"
 
 /// The reader that attack_trace.sh watches:
 ///

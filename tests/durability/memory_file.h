@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "train/storage/file_system.h"
+#include "train/platform/file_system.h"
 
 namespace tapestry::test {
 

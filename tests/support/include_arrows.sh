@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fails on an include that goes against the folders' arrows, or on HDF5 outside its one place:
 #   train -> layers, optim, data, autograd;  layers, optim -> autograd;  ops -> kernels
-#   the rest of train -> train/config, train/storage, train/system, which know nothing of each other
+#   train/cli -> all of train; the rest of train -> train/config, train/storage, train/platform, of
+#   which storage uses platform and config uses neither
 # usage: include_arrows.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
@@ -25,9 +26,10 @@ forbid optim '(layers|data|train|tests)/'
 forbid data '(autograd|layers|optim|train|tests)/|xtensor'
 forbid train 'tests/'
 root='([a-df-z_]|e[^r])[a-z_]*\.h'  # of train, but error.h
-forbid train/config "train/(storage|system|commands|properties|$root)"
-forbid train/storage "train/(config|system|commands|properties|$root)"
-forbid train/system "train/(config|storage|commands|properties|$root)"
+forbid train/config "train/(checkpoint|storage|platform|checks|cli|$root)"
+forbid train/storage "train/(config|checkpoint|checks|cli|$root)"
+forbid train/platform "train/(config|checkpoint|storage|checks|cli|$root)"
+for folder in train/*.cpp train/*.h train/checkpoint train/checks; do forbid "$folder" 'train/cli/'; done
 for folder in autograd layers optim data; do forbid "$folder" 'hdf5|H5'; done
 for file in $(grep -rlE '^#include [<"](hdf5|H5)' train); do
   case "$file" in

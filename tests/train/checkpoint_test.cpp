@@ -18,7 +18,7 @@
 #include "train/config/listing.h"
 #include "train/error.h"
 #include "train/greedy_decoder.h"
-#include "train/system/machine.h"
+#include "train/platform/machine.h"
 #include "train/version.h"
 
 namespace tapestry {

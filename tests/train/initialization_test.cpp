@@ -1,4 +1,4 @@
-#include "train/initialization.h"
+#include "train/initial_state.h"
 
 #include <doctest/doctest.h>
 
@@ -55,7 +55,7 @@ TEST_CASE("a classifier begins with the encoder of a masked language model and a
   const Values before = values_of(to), given = values_of(*from.model);
   // Embedding; 16 of a layer, four of which are its norms'; the last norm.
   CHECK(
-      take_over(from, "runs/masked", {}, to) ==
+      load_pretrained(from, "runs/masked", {}, to) ==
       Lines{
           "initialized from runs/masked, step 1234: 19 of 21 tensors loaded, 95.9 % of the values",
           "  new: 2 tensors: head.weight (3, 8), head.bias (3)",
@@ -71,7 +71,7 @@ TEST_CASE("a tensor of another shape is new, and that of the other model is left
   const TrainedModel from = masked_model(DType::float32, 10);
   Model to = classifier();
   const Values before = values_of(to);
-  const Lines lines = take_over(from, "m", {}, to);
+  const Lines lines = load_pretrained(from, "m", {}, to);
   CHECK(lines[0] == "initialized from m, step 1234: 18 of 21 tensors loaded, 82.6 % of the values");
   CHECK(lines[1] ==
         "  new: 3 tensors: embedding.weight (11, 8), head.weight (3, 8), head.bias (3)");
@@ -89,7 +89,7 @@ TEST_CASE("the tensors of the model are counted, not those that are left of the 
   TransformerOptions learned = options(ModelKind::masked_language_model);
   learned.positions = PositionKind::learned;
   Model to(learned, {.source = 11, .target = 11}, DType::float32, 2);
-  const Lines lines = take_over(from, "m", {}, to);
+  const Lines lines = load_pretrained(from, "m", {}, to);
   CHECK(lines[0].starts_with("initialized from m, step 1234: 21 of 22 tensors loaded, "));
   CHECK(lines[1].starts_with("  new: 1 tensor: "));
   CHECK(lines[2].starts_with("  left: 16 tensors: encoder.layers.1."));
@@ -98,7 +98,7 @@ TEST_CASE("the tensors of the model are counted, not those that are left of the 
 TEST_CASE("values are converted to the precision of the model") {
   const TrainedModel from = masked_model(DType::float64);
   Model to = classifier();
-  take_over(from, "m", {}, to);
+  load_pretrained(from, "m", {}, to);
   const Values given = values_of(*from.model), taken = values_of(to);
   const auto& exact = given.at("encoder.norm.weight");
   const auto& embedding = given.at("embedding.weight");
@@ -107,7 +107,7 @@ TEST_CASE("values are converted to the precision of the model") {
     CHECK(taken.at("embedding.weight")[i] == static_cast<float>(embedding[i]));
   }
   Model wide = classifier(options(ModelKind::classifier), DType::float64);
-  take_over(masked_model(), "m", {}, wide);
+  load_pretrained(masked_model(), "m", {}, wide);
   CHECK(values_of(wide).at("embedding.weight") ==
         values_of(*masked_model().model).at("embedding.weight"));
 }
@@ -116,7 +116,7 @@ TEST_CASE("a model of the same kind and sizes is taken over whole") {
   const TrainedModel from = masked_model();
   Model to(options(ModelKind::masked_language_model), {.source = 11, .target = 11}, DType::float32,
            2);
-  CHECK(take_over(from, "m", {}, to) ==
+  CHECK(load_pretrained(from, "m", {}, to) ==
         Lines{"initialized from m, step 1234: 21 of 21 tensors loaded, 100.0 % of the values",
               "  new: 0 tensors", "  left: 0 tensors"});
   CHECK(values_of(to) == values_of(*from.model));
@@ -127,8 +127,8 @@ TEST_CASE("the head of a classifier of other classes is left, whatever its shape
   from.codec = TextCodec({}, Vocabulary(), Vocabulary({"no", "yes"}));
   from.model = std::make_unique<Model>(classifier());
   Model same = classifier(), other = classifier();
-  CHECK(take_over(from, "m", Vocabulary({"no", "yes"}), same)[1] == "  new: 0 tensors");
-  const Lines lines = take_over(from, "m", Vocabulary({"bad", "good"}), other);
+  CHECK(load_pretrained(from, "m", Vocabulary({"no", "yes"}), same)[1] == "  new: 0 tensors");
+  const Lines lines = load_pretrained(from, "m", Vocabulary({"bad", "good"}), other);
   CHECK(lines[1] == "  new: 2 tensors: head.weight (3, 8), head.bias (3)");
   CHECK(lines[2] == "  left: 2 tensors: head.weight (3, 8), head.bias (3)");
 }
@@ -138,7 +138,7 @@ TEST_CASE("a model with nothing in common is refused, and nothing has changed") 
   other.d_ff = 10;
   Model to = classifier(other);
   const Values before = values_of(to);
-  CHECK(test::error_text<CheckpointError>([&] { take_over(masked_model(), "runs/m", {}, to); }) ==
+  CHECK(test::error_text<CheckpointError>([&] { load_pretrained(masked_model(), "runs/m", {}, to); }) ==
         "runs/m: found no tensor with the name and shape of one of the model\n"
         "hint: give the model the sizes of that one: d_model, d_ff, layers");
   CHECK(values_of(to) == before);

@@ -6,7 +6,7 @@
 
 #include "tests/train/temporary_folder.h"
 #include "train/error.h"
-#include "train/storage/durable_file.h"
+#include "train/platform/durable_file.h"
 
 namespace tapestry {
 namespace {

@@ -9,7 +9,7 @@
 #include "data/load_corpus.h"
 #include "tests/train/temporary_folder.h"
 #include "train/storage/checkpoint_file.h"
-#include "train/storage/durable_file.h"
+#include "train/platform/durable_file.h"
 #include "train/trainer.h"
 
 /// A copy task so small that a run takes milliseconds, with everything in it that resuming could

@@ -93,4 +93,10 @@ void ProblemList::throw_if_any() const {
   if (!problems_.empty()) throw ConfigError(in_order(problems_));
 }
 
+void refuse_option(std::string_view option, const std::string& message, const std::string& hint) {
+  throw ConfigError({{.place = {.file = "command line: " + std::string(option)},
+                      .message = message,
+                      .hint = hint}});
+}
+
 }  // namespace tapestry

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tapestry {
@@ -63,5 +64,9 @@ class ProblemList {
  private:
   std::vector<Problem> problems_;
 };
+
+/// Refuses a command-line option that does not fit the model or the data. throws ConfigError.
+[[noreturn]] void refuse_option(std::string_view option, const std::string& message,
+                                const std::string& hint);
 
 }  // namespace tapestry

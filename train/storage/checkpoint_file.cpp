@@ -15,7 +15,7 @@
 #include "train/error.h"
 #include "train/storage/checkpoint_envelope.h"
 #include "train/storage/checkpoint_table.h"
-#include "train/storage/durable_file.h"
+#include "train/platform/durable_file.h"
 #include "train/storage/hdf5_handle.h"
 #include "train/storage/hdf5_image.h"
 

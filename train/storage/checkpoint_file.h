@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "train/storage/file_system.h"
+#include "train/platform/file_system.h"
 #include "train/storage/snapshot.h"
 
 namespace tapestry {

@@ -10,7 +10,7 @@
 #include "data/corpus_file.h"
 #include "data/error.h"
 #include "data/escape.h"
-#include "train/storage/contained.h"
+#include "train/platform/child_process.h"
 #include "train/storage/described_images.h"
 #include "train/storage/hdf5_dataset.h"
 

@@ -14,7 +14,7 @@
 
 #include "train/error.h"
 #include "train/storage/checkpoint_file.h"
-#include "train/storage/durable_file.h"
+#include "train/platform/durable_file.h"
 
 namespace tapestry {
 namespace {

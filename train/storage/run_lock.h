@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "train/storage/file_system.h"
+#include "train/platform/file_system.h"
 
 namespace tapestry {
 

@@ -25,7 +25,7 @@
 #include <string_view>
 
 #include "train/error.h"
-#include "train/run_program.h"
+#include "train/cli/program.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/run_directory.h"
 #include "train/storage/snapshot.h"

@@ -57,6 +57,18 @@ TEST_CASE("initial_loss fails for logits that are too large to begin with") {
   CHECK(result.details.ends_with(", ln(9) is 2.197, tolerance 1.5"));
 }
 
+TEST_CASE("initial_loss fails for a model that knows its labels from the start") {
+  CheckContext context = tiny_context([](CheckedModel& model) {
+    model.loss = [whole = model.loss](const Tensor& logits, const Ids& labels,
+                                      const CrossEntropyOptions& options) {
+      return scale(whole(logits, labels, options), 0.01);
+    };
+  });
+  const CheckResult result = initial_loss(context);
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(result.details.ends_with(", ln(9) is 2.197, tolerance 1.5"));
+}
+
 TEST_CASE("initial_loss is skipped for a trained model, whose loss is printed") {
   CheckContext context = tiny_context(scaled_by(0.0));
   context.label_smoothing = 0.0;

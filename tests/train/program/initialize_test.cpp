@@ -103,7 +103,7 @@ TEST_CASE("a model of images is none to begin one of text with") {
   const PretrainedWorkplace work;
   check_refusal(work, {"train", "images.yaml", from_masked}, 4,
                 (work / "runs/masked").string() +
-                    ": is a model of text, expected one of images\n"
+                    ": is a model of text, expected a model of images\n"
                     "hint: name another run as train.initialize_from, or leave it out");
 }
 

@@ -20,7 +20,7 @@
 #include "tests/train/hdf5_files.h"
 #include "tests/train/temporary_folder.h"
 #include "train/load_data.h"
-#include "train/storage/contained.h"
+#include "train/platform/child_process.h"
 
 namespace tapestry {
 namespace {

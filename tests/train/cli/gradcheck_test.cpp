@@ -1,0 +1,94 @@
+#include "train/cli/gradcheck.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tapestry {
+namespace {
+
+using nlohmann::json;
+
+/// A row no two fields of which have the same value.
+GradcheckRow uneven_row() {
+  return {.output = "loss",
+          .name = "head.weight",
+          .shape = {2, 3},
+          .reached = false,
+          .zero = true,
+          .gradient_norm = 1.5,
+          .worst_relative_error = 2.5,
+          .worst_coordinate = 4,
+          .analytic = 0.25,
+          .numeric = -0.5,
+          .coordinates = {.checked = 6, .untold = 1},
+          .directions = {.checked = 3, .untold = 2},
+          .untold_coordinate = 5,
+          .cosine = 0.75,
+          .factor = 8.0,
+          .verdict = GradcheckVerdict::wrong};
+}
+
+const json uneven_object = json::parse(R"({
+  "output": "loss", "name": "head.weight", "shape": [2, 3], "verdict": "wrong", "reached": false,
+  "zero": true, "gradient_norm": 1.5, "worst_relative_error": 2.5, "worst_coordinate": 4,
+  "analytic": 0.25, "numeric": -0.5, "cosine": 0.75, "factor": 8.0,
+  "coordinates": {"checked": 6, "untold": 1}, "directions": {"checked": 3, "untold": 2},
+  "untold_coordinate": 5})");
+
+json object_of(const GradcheckReport& report) { return json::parse(to_json(report, "m.yaml")); }
+
+TEST_CASE("every field of a row has its own value") {
+  CHECK(object_of({.rows = {uneven_row()}, .first_wrong = {}}).at("rows") == json{uneven_object});
+}
+
+TEST_CASE("what there is not, and what is not finite, is null") {
+  GradcheckRow row = uneven_row();
+  row.worst_coordinate = row.untold_coordinate = std::nullopt;
+  row.worst_relative_error = std::numeric_limits<double>::infinity();
+  row.factor = std::numeric_limits<double>::quiet_NaN();
+  json expected = uneven_object;
+  for (const char* key :
+       {"worst_coordinate", "untold_coordinate", "worst_relative_error", "factor"}) {
+    expected[key] = nullptr;
+  }
+  const json object = object_of({.rows = {row}, .first_wrong = {}});
+  CHECK(object.at("rows") == json{expected});
+  CHECK(object.at("first_wrong").is_null());
+  CHECK(object.at("model") == "m.yaml");
+}
+
+TEST_CASE("the first wrong operation has its place, its inputs and the row of one of them") {
+  const GradcheckReport report{.rows = {},
+                               .first_wrong = FaultyOperation{.index = 7,
+                                                              .recorded = 9,
+                                                              .operation = "mul",
+                                                              .layer_path = "encoder.norm",
+                                                              .input = 1,
+                                                              .inputs = {{2}, {}},
+                                                              .row = uneven_row()}};
+  json expected = json::parse(R"({"operation": "mul", "layer_path": "encoder.norm", "index": 7,
+                                  "recorded": 9, "input": 1, "inputs": [[2], []]})");
+  expected["row"] = uneven_object;
+  CHECK(object_of(report).at("first_wrong") == expected);
+}
+
+TEST_CASE("the verdict is the worst of the rows") {
+  using enum GradcheckVerdict;
+  const auto verdict = [](std::initializer_list<GradcheckVerdict> verdicts) {
+    GradcheckReport report{.rows = {}, .first_wrong = {}};
+    for (const GradcheckVerdict one : verdicts) {
+      report.rows.push_back(uneven_row());
+      report.rows.back().verdict = one;
+    }
+    return object_of(report).at("verdict").get<std::string>();
+  };
+  CHECK(verdict({agrees, agrees}) == "agrees");
+  CHECK(verdict({agrees, cannot_tell, agrees}) == "cannot tell");
+  CHECK(verdict({agrees, cannot_tell, wrong, agrees}) == "wrong");
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,75 @@
+#include "train/cli/open_model.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "train/config/error.h"
+
+namespace tapestry {
+namespace {
+
+/// The config of a run on images, of which so many are held out.
+Config images_config(std::size_t validation_size, std::size_t test_size) {
+  Config config;
+  config.model.kind = ModelKind::vision_transformer;
+  config.data.task = TaskKind::images;
+  config.data.train_images = "/data/all.csv";
+  config.data.validation_size = validation_size;
+  config.data.test_size = test_size;
+  return config;
+}
+
+std::string refusal(const Config& trained, const std::vector<std::string>& overrides) {
+  try {
+    with_other_data("runs/x", trained, overrides);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("a file of data replaces that of the run, from the working folder, and nothing else") {
+  const Config trained = images_config(5, 5);
+  const Config other = with_other_data("runs/x", trained, {"data.validation_images=more.csv"});
+  CHECK(other.data.validation_images == (std::filesystem::current_path() / "more.csv").string());
+  CHECK(other.data.train_images == "/data/all.csv");
+  CHECK(other.data.test_images.empty());
+  CHECK(other.data.test_size == 5);
+}
+
+TEST_CASE("what is no file of data is refused, be it of the data or free to change in a run") {
+  for (const char* override :
+       {"data.test_size=3", "train.steps=3", "model.d_model=64", "data.test_images"}) {
+    CAPTURE(override);
+    CHECK(refusal(images_config(5, 5), {override})
+              .starts_with("command line: " + std::string(override) +
+                           ": expected nothing beside runs/x but files of data"));
+  }
+  CHECK(refusal(images_config(5, 5), {"data.test_images="})
+            .starts_with("command line: data.test_images=: found no file, expected one\n"
+                         "hint: write data.test_images=FILE"));
+}
+
+TEST_CASE("test images that are cut no more are refused where that changes what is cut behind") {
+  const std::vector<std::string> test_file{"data.test_images=more.csv"};
+  const std::string refused = "command line: data.test_images: the run holds images for validation";
+  CHECK(refusal(images_config(5, 5), test_file).starts_with(refused));
+  CHECK(refusal(images_config(1, 1), test_file).starts_with(refused));
+  CHECK(refusal(images_config(0, 5), test_file) == "accepted");  // nothing is cut behind
+  CHECK(refusal(images_config(5, 0), test_file) == "accepted");  // nothing was cut before
+  CHECK(refusal(images_config(5, 5), {"data.validation_images=more.csv"}) == "accepted");
+  CHECK(refusal(images_config(5, 5), {test_file[0], "data.validation_images=more.csv"}) ==
+        "accepted");
+  Config with_files = images_config(5, 5);
+  with_files.data.validation_images = "/data/valid.csv";
+  CHECK(refusal(with_files, test_file) == "accepted");
+  with_files = images_config(5, 5);
+  with_files.data.test_images = "/data/test.csv";
+  CHECK(refusal(with_files, test_file) == "accepted");
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,355 @@
+#include "train/platform/durable_file.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tests/train/faulty_file_system.h"
+#include "tests/train/temporary_folder.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using test::FaultyFileSystem;
+using test::TemporaryFolder;
+using Calls = std::vector<std::string>;
+
+void write(const std::filesystem::path& path, std::string_view text,
+           FileSystem& files = posix_file_system()) {
+  write_file_durably(path, std::as_bytes(std::span(text)), files);
+}
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+std::string output_error(const auto& action) {
+  try {
+    action();
+  } catch (const OutputError& error) {
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "no OutputError";
+}
+
+TEST_CASE("a file is written, replaced and may be empty") {
+  const TemporaryFolder folder;
+  for (const char* text : {"first", "a longer second text", ""}) {
+    write(folder / "x", text);
+    CHECK(std::filesystem::exists(folder / "x"));
+    CHECK(content(folder / "x") == text);
+    CHECK(files_in(folder.path()) == 1);
+  }
+}
+
+TEST_CASE("a file is flushed and proven before its name, and the folder flushed after") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  write(folder / "x", "text", files);
+  CHECK(files.calls == Calls{"open", "open", "fallocate", "write", "fsync", "pread", "close",
+                             "rename", "fsync", "close"});
+}
+
+TEST_CASE("interrupted calls and short transfers are carried on") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  files.interrupt_every_second_call = true;
+  files.longest_transfer = 3;
+  write(folder / "x", "a text of some length", files);
+  CHECK(content(folder / "x") == "a text of some length");
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("whichever call up to the rename fails, the old file stays and nothing is left over") {
+  const TemporaryFolder folder;
+  write(folder / "x", "old text");
+  const Calls expected{"open",  "open",  "fallocate", "write", "write",
+                       "fsync", "pread", "pread",     "close", "rename"};
+  for (std::size_t number = 0; number < expected.size(); ++number) {
+    CAPTURE(expected[number]);
+    FaultyFileSystem files;
+    files.failing_call = number;
+    files.longest_transfer = 5;  // a second write that fails leaves a torn file
+    const std::string error = output_error([&] { write(folder / "x", "new text", files); });
+    REQUIRE(files.calls.at(number) == expected[number]);
+    CHECK(error.find("Input/output error") != error.npos);
+    CHECK(content(folder / "x") == "old text");
+    CHECK(files_in(folder.path()) == 1);
+  }
+}
+
+TEST_CASE("a folder that could not be flushed is reported with the new file in place") {
+  const TemporaryFolder folder;
+  write(folder / "x", "old");
+  FaultyFileSystem files;
+  files.failing_call = 8;
+  const std::string error = output_error([&] { write(folder / "x", "new", files); });
+  REQUIRE(files.calls.at(8) == "fsync");
+  CHECK(error.find("after the new file was put in place") != error.npos);
+  CHECK(content(folder / "x") == "new");
+}
+
+TEST_CASE("a full disk is reported with the bytes needed and free") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  files.failing_name = "fallocate";
+  files.error = ENOSPC;
+  files.free_space = 17;
+  CHECK(output_error([&] { write(folder / "x", "text", files); }) ==
+        (folder / "x").string() +
+            ": could not reserve space: No space left on device (4 bytes needed, 17 free) | free "
+            "space on the disk of " +
+            folder.path().string() + " or write to another one");
+}
+
+TEST_CASE("each failure comes with what to do about it") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path().string();
+  const std::vector<std::pair<int, std::string>> hints = {
+      {EDQUOT, "free space on the disk of " + path + " or write to another one"},
+      {EACCES, "make " + path + " writable or write elsewhere"},
+      {EPERM, "make " + path + " writable or write elsewhere"},
+      {EROFS, "make " + path + " writable or write elsewhere"},
+      {ENOTDIR, "create the folder " + path},
+      {EEXIST, "move the file of that name away or write elsewhere"},
+      {EFBIG, "raise the limit on file sizes (ulimit -f)"},
+      {EIO, "check the disk"}};
+  for (const auto& expected : hints) {
+    CAPTURE(expected.second);
+    FaultyFileSystem files;
+    files.failing_name = "write";
+    files.error = expected.first;
+    CHECK(output_error([&] {
+            write(folder / "x", "text", files);
+          }).ends_with(" | " + expected.second));
+  }
+}
+
+TEST_CASE("a file system that cannot reserve space is written to all the same") {
+  const TemporaryFolder folder;
+  for (const int error : {EOPNOTSUPP, ENOSYS}) {
+    FaultyFileSystem files;
+    files.failing_name = "fallocate";
+    files.error = error;
+    write(folder / "x", std::to_string(error), files);
+    CHECK(content(folder / "x") == std::to_string(error));
+  }
+}
+
+TEST_CASE("a file system that cannot flush folders is written to all the same") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  files.failing_call = 8;
+  files.error = EINVAL;
+  CHECK_NOTHROW(write(folder / "x", "text", files));
+  REQUIRE(files.calls.at(8) == "fsync");
+}
+
+TEST_CASE("a disk that loses bytes and reports success is found out") {
+  const TemporaryFolder folder;
+  write(folder / "x", "old");
+  FaultyFileSystem files;
+  files.lose_last_byte = true;
+  const std::string error = output_error([&] { write(folder / "x", "new", files); });
+  CHECK(error.find("gave back other bytes") != error.npos);
+  CHECK(content(folder / "x") == "old");
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("a disk that reports more bytes written than it was given is not believed") {
+  const TemporaryFolder folder;
+  write(folder / "x", "old");
+  FaultyFileSystem files;
+  files.excess_claimed = 100;
+  const std::string error = output_error([&] { write(folder / "x", "new", files); });
+  CHECK(error.find("could not write: Input/output error") != error.npos);
+  CHECK(content(folder / "x") == "old");
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("a disk that writes nothing and reports no error is a failing one") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  files.excess_claimed = -4;
+  const std::string error = output_error([&] { write(folder / "x", "text", files); });
+  CHECK(error.find("could not write: Input/output error") != error.npos);
+  CHECK(files_in(folder.path()) == 0);
+}
+
+TEST_CASE("a file that has ended when it is read back is not the one that was written") {
+  struct Forgetful : FileSystem {
+    ssize_t pread(int, void*, std::size_t, std::uint64_t) override { return 0; }
+  } files;
+  const TemporaryFolder folder;
+  const std::string error = output_error([&] { write(folder / "x", "text", files); });
+  CHECK(error.find("gave back other bytes than were written, from byte 0 on of 4") != error.npos);
+  CHECK(files_in(folder.path()) == 0);
+}
+
+TEST_CASE("where nobody knows how much is free the message says so") {
+  struct Unknown : FileSystem {
+    int fallocate(int, std::uint64_t) override { return errno = ENOSPC, -1; }
+    int free_bytes(const char*, std::uint64_t&) override { return -1; }
+  } files;
+  const TemporaryFolder folder;
+  const std::string error = output_error([&] { write(folder / "x", "text", files); });
+  CHECK(error.find("(4 bytes needed, unknown free)") != error.npos);
+}
+
+TEST_CASE("where every temporary name is taken the file is not written") {
+  struct Crowded : FileSystem {
+    int attempts = 0;
+    int open(const char* path, int flags, mode_t mode) override {
+      if ((flags & O_EXCL) == 0) return FileSystem::open(path, flags, mode);
+      ++attempts;
+      return errno = EEXIST, -1;
+    }
+  } files;
+  const TemporaryFolder folder;
+  const std::string error = output_error([&] { write(folder / "x", "text", files); });
+  CHECK(error.find("could not create a temporary file: File exists") != error.npos);
+  CHECK(files.attempts == 100);
+}
+
+TEST_CASE("a temporary file left by a crashed process with the same number is no obstacle") {
+  const TemporaryFolder folder;
+  const std::string stray = ".x.tmp-" + std::to_string(::getpid()) + "-0";
+  std::ofstream(folder / stray) << "half";
+  write(folder / "x", "text");
+  CHECK(content(folder / "x") == "text");
+  CHECK(content(folder / stray) == "half");
+}
+
+TEST_CASE("a missing folder is reported") {
+  const TemporaryFolder folder;
+  const std::string error = output_error([&] { write(folder / "none/x", "text"); });
+  CHECK(error.find("could not open its folder: No such file or directory") != error.npos);
+  CHECK(error.find("create the folder") != error.npos);
+}
+
+TEST_CASE("names of temporary files are told from others") {
+  CHECK(is_temporary_name(".step-00000001.h5.tmp-17-0"));
+  CHECK(is_temporary_name(".x.tmp-1-99"));
+  CHECK(is_temporary_name(".x.tmp-1-a.tmp-1-0"));
+  for (const char* name :
+       {".x.tmp-1-a", ".x.tmp-1-0-2", "..tmp-1-0", ".x.tmp-old-1", ".x.tmp-1-0~", "step.tmp-1-0",
+        ".tmp-1-0", ".x.tmp-", ".x.tmp-1", ".x.tmp-1-", ".lock", ".x.tmp--1", ".x.tmp-a-0", ""}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_temporary_name(name));
+  }
+}
+
+TEST_CASE("folders are created with all that is missing above them") {
+  const TemporaryFolder folder;
+  create_folder_durably(folder / "a/b/c");
+  create_folder_durably(folder / "a/b/c");
+  CHECK(std::filesystem::is_directory(folder / "a/b/c"));
+}
+
+TEST_CASE("a folder cannot be created where a file is") {
+  const TemporaryFolder folder;
+  write(folder / "x", "");
+  CHECK_THROWS_AS(create_folder_durably(folder / "x"), OutputError);
+  CHECK_THROWS_AS(create_folder_durably(folder / "x/y"), OutputError);
+}
+
+TEST_CASE("a folder that cannot be looked at is neither missing nor there") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  files.failing_name = "open";
+  files.error = EMFILE;
+  const std::string error = output_error([&] { create_folder_durably(folder / "a", files); });
+  CHECK(error.find("a: could not look at the folder: Too many open files") != error.npos);
+  CHECK(files_in(folder.path()) == 0);
+}
+
+TEST_CASE("a folder that another process has just created is as good as one's own") {
+  struct Late : FileSystem {
+    int mkdir(const char* path, mode_t mode) override {
+      FileSystem::mkdir(path, mode);
+      return errno = EEXIST, -1;
+    }
+  } files;
+  const TemporaryFolder folder;
+  CHECK_NOTHROW(create_folder_durably(folder / "a", files));
+  CHECK(std::filesystem::is_directory(folder / "a"));
+}
+
+TEST_CASE("a folder that cannot be created, or not be flushed, is reported") {
+  const TemporaryFolder folder;
+  const auto failing = [&](std::size_t call, const char* name) {
+    std::filesystem::remove(folder / "a");
+    FaultyFileSystem files;
+    files.failing_call = call;
+    const std::string error = output_error([&] { create_folder_durably(folder / "a", files); });
+    REQUIRE(files.calls.at(call) == name);
+    return error;
+  };
+  CHECK(failing(3, "mkdir").find("could not create the folder: Input/output") != std::string::npos);
+  for (const auto& error : {failing(4, "open"), failing(5, "fsync")}) {
+    CHECK(error.find("could not flush the folder above it: Input/output") != error.npos);
+  }
+}
+
+TEST_CASE("a file is deleted, and one that is gone already is fine") {
+  const TemporaryFolder folder;
+  write(folder / "x", "text");
+  remove_file(folder / "x");
+  CHECK_FALSE(std::filesystem::exists(folder / "x"));
+  CHECK_NOTHROW(remove_file(folder / "x"));
+  CHECK_THROWS_AS(remove_file(folder.path()), OutputError);
+}
+
+TEST_CASE("a file is read in whole, up to the largest size that is allowed") {
+  const TemporaryFolder folder;
+  write(folder / "x", "text");
+  FaultyFileSystem files;
+  files.longest_transfer = 3;
+  files.interrupt_every_second_call = true;
+  CHECK(read_file(folder / "x", 4, files).size() == 4);
+  CHECK(read_file(folder / "x", 4)[3] == std::byte{'t'});
+  CHECK_THROWS_WITH_AS(read_file(folder / "x", 3),
+                       ((folder / "x").string() + ": found 4 bytes, expected at most 3").c_str(),
+                       InputError);
+}
+
+TEST_CASE("what is not a regular file is refused without waiting") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_AS(read_file(folder / "pipe", 10), InputError);
+  CHECK_THROWS_AS(read_file(folder.path(), 10), InputError);
+  CHECK_THROWS_AS(read_file("/dev/zero", 10), InputError);
+  CHECK_THROWS_AS(read_file(folder / "none", 10), InputError);
+}
+
+TEST_CASE("a read that fails or ends early is reported") {
+  const TemporaryFolder folder;
+  write(folder / "x", "text");
+  FaultyFileSystem files;
+  files.failing_name = "pread";
+  CHECK_THROWS_AS(read_file(folder / "x", 10, files), InputError);
+  files.failing_name = "fstat";
+  CHECK_THROWS_AS(read_file(folder / "x", 10, files), InputError);
+  InputFile file(folder / "x");
+  std::vector<std::byte> bytes(5);
+  CHECK_THROWS_AS(file.read_at(0, bytes), InputError);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,39 @@
+#include "train/platform/file_system.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/train/temporary_folder.h"
+
+namespace tapestry {
+namespace {
+
+using test::TemporaryFolder;
+
+TEST_CASE("a disk tells how many bytes are free, and nothing where there is no disk") {
+  const TemporaryFolder folder;
+  std::uint64_t bytes = 0;
+  REQUIRE(posix_file_system().free_bytes(folder.path().c_str(), bytes) == 0);
+  const std::uint64_t available = std::filesystem::space(folder.path()).available;
+  CHECK(bytes > available / 2);
+  CHECK(bytes / 2 < available);
+  CHECK(posix_file_system().free_bytes((folder / "none").c_str(), bytes) == -1);
+  CHECK(errno == ENOENT);
+}
+
+TEST_CASE("a folder lists what is in it, but for itself and the one above") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / ".hidden") << "text";
+  std::vector<std::string> names;
+  REQUIRE(posix_file_system().list(folder.path().c_str(), names) == 0);
+  CHECK(names == std::vector<std::string>{".hidden"});
+  CHECK(posix_file_system().list((folder / "none").c_str(), names) == -1);
+  CHECK(errno == ENOENT);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,103 @@
+#include "train/platform/interruptions.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+
+namespace tapestry {
+namespace {
+
+volatile std::sig_atomic_t caught_by_test = 0;
+void catch_in_test(int signal) { caught_by_test = signal; }
+
+TEST_CASE("nothing has been received at first") { CHECK(RunSignals().stop() == 0); }
+
+TEST_CASE("each signal that asks for an end is remembered") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    CAPTURE(signal);
+    const RunSignals signals;
+    std::raise(signal);
+    CHECK(signals.stop() == signal);
+  }
+}
+
+TEST_CASE("a new watch does not know the signals of an old one") {
+  {
+    const RunSignals old;
+    std::raise(SIGTERM);
+  }
+  CHECK(RunSignals().stop() == 0);
+}
+
+// The thread sanitizer runs no signal handlers in a process forked from one with several threads,
+// as this is once others have trained; there the test of the program has to do.
+#if !defined(TAPESTRY_TSAN)
+/// How a child process that does this ends, as waitpid has it.
+int status_of(const std::function<void()>& action) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    action();
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status;
+}
+
+TEST_CASE("a second signal ends the process, whichever it is") {
+  const int status = status_of([] {
+    const RunSignals signals;
+    std::raise(SIGTERM);
+    std::raise(SIGINT);
+  });
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
+}
+#endif
+
+TEST_CASE("a request for a save is there once, and is no request for an end") {
+  RunSignals signals;
+  CHECK_FALSE(signals.take_save_request());
+  std::raise(SIGUSR1);
+  std::raise(SIGUSR1);
+  CHECK(signals.take_save_request());
+  CHECK_FALSE(signals.take_save_request());
+  CHECK(signals.stop() == 0);
+}
+
+TEST_CASE("signals of failed writes are ignored and not received") {
+  const RunSignals signals;
+  std::raise(SIGPIPE);
+  std::raise(SIGXFSZ);
+  CHECK(signals.stop() == 0);
+}
+
+TEST_CASE("afterwards every signal is handled as it was before") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE, SIGXFSZ}) {
+    CAPTURE(signal);
+    const auto before = std::signal(signal, catch_in_test);
+    { const RunSignals signals; }
+    caught_by_test = 0;
+    std::raise(signal);
+    CHECK(caught_by_test == signal);
+    std::signal(signal, before);
+  }
+}
+
+TEST_CASE("a signal that was ignored, as SIGHUP is under nohup, stays so") {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  {
+    const RunSignals signals;
+    std::raise(SIGHUP);
+    CHECK(signals.stop() == 0);
+  }
+  const bool still_ignored = std::signal(SIGHUP, before) == SIG_IGN;
+  CHECK(still_ignored);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,57 @@
+#include "train/checkpoint/open_run.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <system_error>
+#include <utility>
+
+#include "train/error.h"
+#include "train/platform/standard_streams.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/storage/run_directory.h"
+
+namespace tapestry {
+namespace {
+
+void warn_of(const std::string& damage) {
+  warn(fmt::format("{}; another checkpoint of the run is used", damage));
+}
+
+OpenedCheckpoint best_of(const RunDirectory& directory) {
+  auto newest = directory.read_newest();
+  if (!newest) {
+    throw CheckpointError(fmt::format("{}: holds no checkpoint, expected a run directory or a "
+                                      "checkpoint file",
+                                      directory.path().string()),
+                          "train first: tapestry train CONFIG");
+  }
+  for (const auto& rejected : newest->rejected) warn_of(rejected.reason);
+  const auto best_loss = newest->snapshot.get_scalar<double>("train/best_loss");
+  const auto best_step = newest->snapshot.get_scalar<std::uint64_t>("train/best_step");
+  if (!std::isfinite(best_loss) || best_step == newest->step) {
+    return {newest->path, std::move(newest->snapshot), ""};
+  }
+  const auto path = directory.checkpoint_path(best_step);
+  try {
+    return {path, read_checkpoint(path),
+            fmt::format("the best of the run, whose newest is step {}", newest->step)};
+  } catch (const CheckpointError& error) {
+    warn_of(error.what());
+    return {newest->path, std::move(newest->snapshot), ""};
+  }
+}
+
+}  // namespace
+
+std::string ModelOrigin::in_words() const {
+  return choice.empty() ? place : fmt::format("{} ({})", place, choice);
+}
+
+OpenedCheckpoint open_run(const std::string& run) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(run, ignored)) return best_of(RunDirectory(run));
+  return {run, read_checkpoint(run), ""};
+}
+
+}  // namespace tapestry

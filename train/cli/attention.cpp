@@ -1,0 +1,287 @@
+#include "train/cli/attention.h"
+
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "data/escape.h"
+#include "train/attention_view.h"
+#include "train/cli/command.h"
+#include "train/cli/open_model.h"
+#include "train/config/domains.h"
+#include "train/config/error.h"
+#include "train/config/text.h"
+#include "train/exit_code.h"
+#include "train/greedy_decoder.h"
+#include "train/objective.h"
+#include "train/text_example.h"
+
+namespace tapestry {
+namespace {
+
+/// A model and what it is to read.
+struct AttentionSubject {
+  Config config;
+  TextCodec codec;
+  std::unique_ptr<Model> model;
+  ModelOrigin origin;
+  Example example;
+  std::string name;  ///< of the example
+};
+
+struct Arguments {
+  std::string model;                   ///< a config file, run directory or checkpoint
+  std::vector<std::string> overrides;  ///< section.key=value; of a run, data files
+  std::size_t example = 1;             ///< which held-out example, from 1
+  std::optional<std::string> text;     ///< what to read instead of an example
+  std::string layer;                   ///< the path of the only layer to show; empty: all
+  std::optional<std::size_t> head;     ///< the only head to show, from 0
+  bool json = false;
+};
+
+/// Of all layers those that are asked for.
+std::vector<LayerAttention> chosen_layers(std::vector<LayerAttention> layers,
+                                          const std::string& path) {
+  if (path.empty()) return layers;
+  std::vector<std::string> paths;
+  for (const LayerAttention& layer : layers) paths.push_back(layer.layer);
+  const auto found = std::ranges::find(paths, path);
+  if (found == paths.end()) {
+    refuse_option("--layer " + path, "there is no such layer",
+                  fmt::format("use {}", list_in_words(paths)));
+  }
+  return {std::move(layers[static_cast<std::size_t>(found - paths.begin())])};
+}
+
+/// Of all heads those that are asked for.
+HeadRange chosen_heads(const LayerAttention& layer, const std::optional<std::size_t>& head) {
+  if (!head) return {.begin = 0, .end = layer.num_heads};
+  if (*head >= layer.num_heads) {
+    refuse_option(fmt::format("--head {}", *head),
+                  fmt::format("there are {} heads", layer.num_heads),
+                  fmt::format("use 0 to {}", layer.num_heads - 1));
+  }
+  return {.begin = *head, .end = *head + 1};
+}
+
+std::string aligned_right(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, count_characters(text)), ' ') + text;
+}
+
+std::vector<std::size_t> widths_of(const Tokens& names) {
+  constexpr std::size_t narrowest = 3;  // 100
+  std::vector<std::size_t> widths;
+  for (const std::string& name : names)
+    widths.push_back(std::max(narrowest, count_characters(name)));
+  return widths;
+}
+
+/// Fit for a terminal, whatever the data hold.
+Tokens shown(Tokens names) {
+  for (std::string& name : names) name = escaped(name);
+  return names;
+}
+
+std::string percent(double weight) {
+  return weight == 0.0 ? "." : fmt::format("{:.0f}", 100 * weight);
+}
+
+std::string table(const LayerAttention& layer, std::size_t head) {
+  const Tokens queries = shown(layer.queries), keys = shown(layer.keys);
+  const auto widths = widths_of(keys);
+  const std::size_t margin = std::ranges::max(widths_of(queries));
+  std::string text = fmt::format("\n{}, head {}\n{}", layer.layer, head, std::string(margin, ' '));
+  for (std::size_t j = 0; j < keys.size(); ++j) text += ' ' + aligned_right(keys[j], widths[j]);
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    text += '\n' + aligned_right(queries[i], margin);
+    for (std::size_t j = 0; j < keys.size(); ++j) {
+      text += ' ' + aligned_right(percent(layer.weight(head, i, j)), widths[j]);
+    }
+  }
+  return text + '\n';
+}
+
+using Json = nlohmann::ordered_json;
+
+Json head_to_json(const LayerAttention& layer, std::size_t head) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < layer.queries.size(); ++i) {
+    Json row = Json::array();
+    for (std::size_t j = 0; j < layer.keys.size(); ++j) row.push_back(layer.weight(head, i, j));
+    rows.push_back(std::move(row));
+  }
+  return {{"head", head}, {"weights", std::move(rows)}};
+}
+
+Json layer_to_json(const LayerAttention& layer, HeadRange range) {
+  Json heads = Json::array();
+  for (std::size_t head = range.begin; head < range.end; ++head) {
+    heads.push_back(head_to_json(layer, head));
+  }
+  return {{"layer", layer.layer},
+          {"queries", layer.queries},
+          {"keys", layer.keys},
+          {"heads", std::move(heads)}};
+}
+
+/// The part of the data that an example is taken from.
+struct Part {
+  const char* name;
+  const std::vector<Example>& examples;
+};
+
+Part part_of(const Corpus& corpus) {
+  if (!corpus.test.empty()) return {"test", corpus.test};
+  if (!corpus.validation.empty()) return {"validation", corpus.validation};
+  return {"training", corpus.train};
+}
+
+void choose_example(const Corpus& corpus, std::size_t number, AttentionSubject& subject) {
+  const auto [name, examples] = part_of(corpus);
+  if (number > examples.size()) {
+    refuse_option(fmt::format("--example {}", number),
+                  fmt::format("the {} set has {} examples", name, examples.size()),
+                  fmt::format("use 1 to {}", examples.size()));
+  }
+  subject.example = examples[number - 1];
+  subject.name = fmt::format("{} {}", name, number);
+}
+
+void require_fitting(const Example& example, const Config& config) {
+  const TokenLimit most = token_limit(config);
+  const std::size_t tokens = longest_side(example, objective_of(config.model.kind));
+  if (tokens <= most.tokens) return;
+  refuse_option("--text",
+                fmt::format("found {} tokens to read, expected at most {} ({})", tokens,
+                            most.tokens, most.key),
+                "cut the text");
+}
+
+void read_text(const std::string& text, AttentionSubject& subject) {
+  const Config& config = subject.config;
+  if (config.model.kind == ModelKind::vision_transformer) {
+    refuse_option("--text", "the model reads images, expected --example", "leave --text out");
+  }
+  subject.example = text_example(text, config, subject.codec);
+  subject.name = "the text given";
+  if (subject.example == Example{}) {
+    refuse_option("--text", "found no word", "give it a sentence");
+  }
+  require_fitting(subject.example, config);
+  if (config.model.kind == ModelKind::seq2seq) {
+    subject.example.target = greedy_decode(subject.model->as<Transformer>(),
+                                           {subject.example.source}, config.train.max_decode_length)
+                                 .front();
+  }
+}
+
+/// The model and example that the arguments name. A text needs no data if the model is trained; its
+/// target is the translation by a seq2seq model.
+///
+/// throws  ConfigError, CheckpointError, DataError.
+AttentionSubject attention_subject(const Arguments& arguments) {
+  if (arguments.text && is_run_or_checkpoint(arguments.model)) {
+    if (!arguments.overrides.empty()) {
+      refuse_option(arguments.overrides.front(), "a text that is given needs no other data",
+                    "leave it or --text out");
+    }
+    auto [model, origin] = open_trained(arguments.model, {});
+    AttentionSubject subject{.config = std::move(model.config),
+                             .codec = std::move(model.codec),
+                             .model = std::move(model.model),
+                             .origin = std::move(origin),
+                             .example = {},
+                             .name = {}};
+    read_text(*arguments.text, subject);
+    return subject;
+  }
+  ConfiguredModel opened = open_model(arguments.model, arguments.overrides);
+  const Corpus& corpus = opened.corpus;
+  AttentionSubject subject{
+      .config = opened.config,
+      .codec = TextCodec(opened.config.data, corpus.source_vocabulary, corpus.target_vocabulary),
+      .model = std::move(opened.model),
+      .origin = std::move(opened.origin),
+      .example = {},
+      .name = {}};
+  if (arguments.text) {
+    read_text(*arguments.text, subject);
+  } else {
+    choose_example(corpus, arguments.example, subject);
+  }
+  return subject;
+}
+
+int run(const Arguments& arguments) {
+  const AttentionSubject subject = attention_subject(arguments);
+  kernels::set_num_threads(subject.config.train.threads);
+  const auto layers =
+      chosen_layers(attention_of(*subject.model, subject.config, subject.codec, subject.example),
+                    arguments.layer);
+  const HeadRange heads = chosen_heads(layers.front(), arguments.head);
+  if (arguments.json) {
+    fmt::print("{}\n", attention_json(layers, heads, subject.origin.place, subject.name));
+  } else {
+    fmt::print("{}, {}\n{}", subject.origin.in_words(), subject.name,
+               attention_tables(layers, heads));
+  }
+  return static_cast<int>(ExitCode::done);
+}
+
+Action define(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  add_model(app, arguments->model);
+  add_overrides(app, arguments->overrides);
+  auto* example =
+      app.add_option("--example", arguments->example,
+                     "Which example of the test set, else of the validation or training "
+                     "set")
+          ->check(within(between(1, 1'000'000'000)))
+          ->capture_default_str();
+  app.add_option("--text", arguments->text, "A text to read instead of an example")
+      ->excludes(example);
+  app.add_option("--layer", arguments->layer,
+                 "The only layer to show, such as encoder.layers.0.self_attn");
+  app.add_option("--head", arguments->head, "The only head to show, from 0")
+      ->check(within(between(0, 1'000'000)));
+  app.add_flag("--json", arguments->json, "Print one JSON object");
+  app.footer(
+      "A seq2seq model reads the reference of an example, and its own translation of a text.\n"
+      "Words that are not in the vocabulary are <unk>.\n"
+      "Examples:\n  tapestry attention runs/copy --layer decoder.layers.1.cross_attn\n"
+      "  tapestry attention runs/copy --text \"d a c\" --json\n"
+      "  tapestry attention configs/copy.yaml model.window=2      the masks of an untrained model");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+std::string attention_tables(const std::vector<LayerAttention>& layers, HeadRange heads) {
+  std::string text =
+      "row: a token that looks; column: what per cent it gives to that one; `.`: exactly 0, as "
+      "masks make it\n";
+  for (const LayerAttention& layer : layers) {
+    for (std::size_t head = heads.begin; head < heads.end; ++head) text += table(layer, head);
+  }
+  return text;
+}
+
+std::string attention_json(const std::vector<LayerAttention>& layers, HeadRange heads,
+                           const std::string& model, const std::string& example) {
+  Json list = Json::array();
+  for (const LayerAttention& layer : layers) list.push_back(layer_to_json(layer, heads));
+  const Json json = {{"model", model}, {"example", example}, {"layers", std::move(list)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+const Command attention_command{.name = "attention",
+                                .purpose = "Show the attention weights of every layer and head",
+                                .define = define};
+
+}  // namespace tapestry

@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "autograd/kernels/parallel.h"
+#include "train/checks/check.h"
+#include "train/cli/command.h"
+#include "train/cli/open_model.h"
+#include "train/exit_code.h"
+#include "train/objective.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::string model;                   ///< a config file, run directory or checkpoint
+  std::vector<std::string> overrides;  ///< section.key=value; of a run, data files
+};
+
+std::string list_of_checks() {
+  std::string list = "Checks:";
+  for (const Check& check : all_checks()) {
+    list += fmt::format("\n  {:<14}{}", check.name, check.meaning);
+  }
+  return list;
+}
+
+constexpr std::size_t sentences = 6;
+constexpr std::size_t sentences_for_threads = 32;
+
+/// Why a model may be unable to distinguish all its inputs; empty if it can.
+std::string learning_limit(const TransformerOptions& model) {
+  if (model.attention == AttentionKind::parameter_free) return "its attention has no parameters";
+  if (model.positions == PositionKind::none) return "it has no positions";
+  if (model.positions == PositionKind::alibi && model.kind != ModelKind::language_model) {
+    return "with alibi, an encoder knows distances but no directions";
+  }
+  return "";
+}
+
+CheckContext make_context(const ConfiguredModel& configured) {
+  const TransformerOptions& model = configured.config.model;
+  const Corpus& corpus = configured.corpus;
+  const NetworkSizes sizes = network_sizes(configured.config, corpus);
+  const bool predicts_tokens = objective_of(model.kind) != Objective::label;
+  const bool reads_source = model.kind == ModelKind::seq2seq || model.kind == ModelKind::classifier;
+  return {.copy = [&](DType dtype) { return checked_model(configured.with_dtype(dtype)); },
+          .dtype = configured.config.train.dtype,
+          .trained = configured.trained,
+          .has_running_averages = !configured.model->parameters.buffers().empty(),
+          .vocabulary = sizes.target,
+          .learning_limit = learning_limit(model),
+          .causal = configured.model->network->causal(),
+          .max_source_length = reads_source ? model.max_length : 0,
+          .max_target_length = predicts_tokens ? model.max_length : 1,
+          .label_smoothing = configured.config.train.label_smoothing,
+          .seed = configured.config.train.seed,
+          .tied_width = model.tie_embeddings == TiedEmbeddings::none ? 0 : model.d_model,
+          .batch = configured.first_batch(sentences),
+          .large_batch = configured.first_batch(sentences_for_threads)};
+}
+
+const char* status_word(CheckStatus status) {
+  switch (status) {
+    case CheckStatus::passed:
+      return "ok";
+    case CheckStatus::failed:
+      return "FAILED";
+    case CheckStatus::skipped:
+      return "skipped";
+  }
+  return "";
+}
+
+int run(const Arguments& arguments) {
+  const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
+  kernels::set_num_threads(configured.config.train.threads);
+  const CheckContext context = make_context(configured);
+  fmt::print("{}\n", configured.origin.in_words());
+  std::size_t num_passed = 0, num_run = 0;
+  for (const Check& check : all_checks()) {
+    const auto [status, details] = run_check(check, context);
+    fmt::print("{:<8}{:<14}{}\n", status_word(status), check.name, details);
+    if (status == CheckStatus::passed) ++num_passed;
+    if (status != CheckStatus::skipped) ++num_run;
+  }
+  fmt::print("{} of {} checks passed\n", num_passed, num_run);
+  return static_cast<int>(num_passed == num_run ? ExitCode::done : ExitCode::check_failed);
+}
+
+Action define(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  add_model(app, arguments->model);
+  add_overrides(app, arguments->overrides);
+  app.footer(list_of_checks());
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command check_command{
+    .name = "check",
+    .purpose = "Check a model for silent errors, such as attention to masked tokens",
+    .define = define};
+
+}  // namespace tapestry

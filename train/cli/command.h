@@ -1,0 +1,57 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "train/config/domains.h"
+
+/// What a command of the program consists of. Each command is one file, train/cli/NAME.cpp, which
+/// defines a Command; commands.cpp lists them.
+namespace tapestry {
+
+/// Runs a command whose arguments have been parsed. Returns its exit code; throws Error.
+using Action = std::function<int()>;
+
+struct Command {
+  const char* name;
+  const char* purpose;               ///< one line of `tapestry --help`
+  Action (*define)(CLI::App& app);   ///< adds arguments, options and examples to `app`
+  bool answers_lines = false;        ///< answers each line of standard input
+  bool output_is_the_result = true;  ///< fails if standard output cannot be written
+};
+
+extern const Command train_command, evaluate_command, translate_command, classify_command,
+    fill_command, generate_command, gradcheck_command, check_command, attention_command,
+    inspect_command;
+
+/// All commands, in the order of `tapestry --help`.
+std::span<const Command* const> all_commands();
+
+// ---- Arguments that several commands have.
+
+/// RUN: a run directory or checkpoint.
+void add_run(CLI::App& app, std::string& run);
+
+/// MODEL: a config file, run directory or checkpoint.
+void add_model(CLI::App& app, std::string& model);
+
+/// OVERRIDES: any number of section.key=value.
+void add_overrides(CLI::App& app, std::vector<std::string>& overrides);
+
+/// Accepts the values of a domain, as configs do. A hint stands behind a line feed.
+template <class Domain>
+CLI::Validator within(const Domain& domain) {
+  const auto find_problem = [domain](const std::string& text) {
+    const auto parsed = domain.parse(text);
+    const Mistake* mistake = std::get_if<Mistake>(&parsed);
+    if (mistake == nullptr) return std::string();
+    return mistake->hint.empty() ? mistake->message : mistake->message + "\n" + mistake->hint;
+  };
+  return CLI::Validator(find_problem, "");
+}
+
+}  // namespace tapestry

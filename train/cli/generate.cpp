@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "data/vocabulary.h"
+#include "train/checkpoint.h"
+#include "train/cli/command.h"
+#include "train/cli/open_model.h"
+#include "train/exit_code.h"
+#include "train/platform/standard_streams.h"
+#include "train/sampler.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::string run;     ///< a run directory or a checkpoint
+  std::string prompt;  ///< the beginning of the text
+  std::size_t tokens = 500;
+  SamplingOptions sampling;
+};
+
+/// A new line or a new sentence.
+std::vector<std::int32_t> default_prompt(const TextCodec& codec) {
+  const std::int32_t newline = codec.target_vocabulary().id(newline_token);
+  return {newline == unk_id ? bos_id : newline};
+}
+
+int run(const Arguments& arguments) {
+  const TrainedModel trained = load_model(open_run(arguments.run).snapshot);
+  require_kind(trained, {ModelKind::language_model}, "generate");
+  std::vector<std::int32_t> prompt = default_prompt(trained.codec);
+  const auto given = trained.codec.encode_target(arguments.prompt);
+  prompt.insert(prompt.end(), given.begin(), given.end());
+  SamplingOptions sampling = arguments.sampling;
+  // Positions beyond those of a stretch have learnt nothing.
+  if (trained.config.data.task == TaskKind::text) sampling.window = trained.config.data.context;
+  fmt::print("{}", arguments.prompt);
+  std::vector<std::int32_t> line = given;
+  std::string printed = trained.codec.decode_target(line);
+  generate(trained.model->as<LanguageModel>(), prompt, arguments.tokens, sampling,
+           [&](std::int32_t token) {
+             line.push_back(token);
+             const std::string text = trained.codec.decode_target(line);
+             if (text.size() > printed.size()) fmt::print("{}", text.substr(printed.size()));
+             flush_standard_output();
+             const bool ended = text.ends_with('\n');
+             if (ended) line.clear();
+             printed = ended ? "" : text;
+           });
+  fmt::print("\n");
+  return static_cast<int>(ExitCode::done);
+}
+
+Action define(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  add_run(app, arguments->run);
+  SamplingOptions& sampling = arguments->sampling;
+  app.add_option("PROMPT", arguments->prompt, "The beginning of the text");
+  app.add_option("--tokens", arguments->tokens, "Characters or words to add")
+      ->check(within(between(0, 1'000'000'000)))
+      ->capture_default_str();
+  app.add_option("--temperature", sampling.temperature,
+                 "Divides the logits: below 1 likely tokens become likelier; 0 takes the best")
+      ->check(within(RealNumber{.high = 1e6}))
+      ->capture_default_str();
+  app.add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")
+      ->check(within(between(0, 1'000'000'000)))
+      ->capture_default_str();
+  app.add_option("--top-p", sampling.top_p,
+                 "Sample from the fewest tokens that have this probability together")
+      ->check(within(RealNumber{.high = 1.0, .has_low = false}))
+      ->capture_default_str();
+  app.add_option("--seed", sampling.seed, "Of the sampling")
+      ->check(within(at_least(0)))
+      ->capture_default_str();
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command generate_command{.name = "generate",
+                               .purpose = "Continue a text with a trained language model",
+                               .define = define};
+
+}  // namespace tapestry

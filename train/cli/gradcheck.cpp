@@ -1,0 +1,216 @@
+#include "train/cli/gradcheck.h"
+
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "autograd/gradcheck.h"
+#include "autograd/ops/add.h"
+#include "autograd/ops/mul.h"
+#include "train/batch_tensors.h"
+#include "train/cli/command.h"
+#include "train/cli/open_model.h"
+#include "train/config/error.h"
+#include "train/exit_code.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::string model;                   ///< a config file, run directory or checkpoint
+  std::vector<std::string> overrides;  ///< section.key=value; of a run, data files
+  std::size_t coordinates = 8;         ///< of each tensor; larger ones are sampled
+  std::size_t directions = 3;          ///< in which each tensor is moved as a whole
+  std::uint64_t seed = 1;              ///< of the sample, directions and output weights
+  bool json = false;
+};
+
+constexpr std::size_t sentences = 3;
+
+/// (rows, labels a row, 1): 1 where something is predicted, else 0. What the model says behind the
+/// end of a sentence means nothing, and the embedding of padding, which it depends on, has no
+/// gradient.
+Tensor token_weights(const Batch& batch) {
+  Tensor weights = Tensor::zeros({batch.rows, batch.target_length, 1}, DType::float64);
+  const auto values = weights.mutable_values<double>();
+  for (std::size_t i = 0; i < batch.labels.size(); ++i) {
+    if (batch.labels[i] != no_label) values[i] = 1.0;
+  }
+  return weights;
+}
+
+/// Moves every value by up to 0.1. Initial values are too even to check by: where all weights of a
+/// norm are 1 and all biases 0, a gradient that leaves them out is right.
+void make_uneven(const Parameters& parameters) {
+  for (NamedTensor parameter : parameters) {
+    const RandomStream random = RandomStream(1).named("uneven " + parameter.name);
+    std::uint64_t counter = 0;
+    for (double& value : parameter.tensor.mutable_values<double>()) {
+      value += 0.2 * random.uniform(counter++) - 0.1;
+    }
+  }
+}
+
+/// What a training step computes from one small batch, as a function of the parameters and of what
+/// encoder and decoder read.
+class TrainingStep {
+ public:
+  explicit TrainingStep(const ConfiguredModel& configured)
+      : network_(*configured.model->network),
+        parameters_(configured.model->parameters.list()),
+        batch_(configured.first_batch(sentences)),
+        input_(network_input(batch_, DType::float64)),
+        labels_(label_ids(batch_)),
+        token_weights_(token_weights(batch_)),
+        loss_{.ignored_id = no_label, .label_smoothing = configured.config.train.label_smoothing},
+        random_(RandomStream(configured.config.train.seed).named("dropout").at(1)),
+        offsets_(zeros_like(network_.embed(input_))) {}
+
+  /// All parameters, and offsets of the token vectors: their gradients are those of the inputs.
+  std::vector<NamedTensor> tensors() const {
+    std::vector<NamedTensor> tensors = parameters_;
+    if (offsets_.source) tensors.push_back({"source (token vectors)", offsets_.source});
+    if (offsets_.target) tensors.push_back({"target (token vectors)", offsets_.target});
+    return tensors;
+  }
+
+  std::vector<NamedTensor> outputs() const {
+    TokenVectors vectors = network_.embed(input_, random_);
+    if (offsets_.source) vectors.source = vectors.source + offsets_.source;
+    if (offsets_.target) vectors.target = vectors.target + offsets_.target;
+    const Tensor features = network_.features(vectors, input_, random_);
+    const Tensor logits = network_.logits(features);
+    return {{"loss", network_.loss(features, labels_, loss_)},
+            {"logits", mul(logits, token_weights_)}};
+  }
+
+ private:
+  static TokenVectors zeros_like(const TokenVectors& vectors) {
+    const auto zeros = [](const Tensor& x) {
+      return x ? Tensor::zeros(x.shape(), DType::float64).require_gradient() : Tensor();
+    };
+    return {.source = zeros(vectors.source), .target = zeros(vectors.target)};
+  }
+
+  const Network& network_;
+  std::vector<NamedTensor> parameters_;
+  Batch batch_;
+  NetworkInput input_;
+  Ids labels_;
+  Tensor token_weights_;
+  CrossEntropyOptions loss_;
+  RandomStream random_;
+  TokenVectors offsets_;  // of the token vectors: what these read has the gradient of these
+};
+
+using Json = nlohmann::ordered_json;  // which writes what is not finite as null
+
+Json shape_to_json(const Shape& shape) {
+  Json extents = Json::array();
+  for (std::size_t axis = 0; axis < shape.rank(); ++axis) extents.push_back(shape[axis]);
+  return extents;
+}
+
+Json optional_to_json(const std::optional<std::size_t>& index) {
+  return index ? Json(*index) : Json(nullptr);
+}
+
+Json count_to_json(const GradcheckCount& count) {
+  return {{"checked", count.checked}, {"untold", count.untold}};
+}
+
+Json row_to_json(const GradcheckRow& row) {
+  return {{"output", row.output},
+          {"name", row.name},
+          {"shape", shape_to_json(row.shape)},
+          {"verdict", name(row.verdict)},
+          {"reached", row.reached},
+          {"zero", row.zero},
+          {"gradient_norm", row.gradient_norm},
+          {"worst_relative_error", row.worst_relative_error},
+          {"worst_coordinate", optional_to_json(row.worst_coordinate)},
+          {"analytic", row.analytic},
+          {"numeric", row.numeric},
+          {"cosine", row.cosine},
+          {"factor", row.factor},
+          {"coordinates", count_to_json(row.coordinates)},
+          {"directions", count_to_json(row.directions)},
+          {"untold_coordinate", optional_to_json(row.untold_coordinate)}};
+}
+
+Json fault_to_json(const std::optional<FaultyOperation>& found) {
+  if (!found) return nullptr;
+  Json inputs = Json::array();
+  for (const Shape& shape : found->inputs) inputs.push_back(shape_to_json(shape));
+  return {{"operation", found->operation}, {"layer_path", found->layer_path},
+          {"index", found->index},         {"recorded", found->recorded},
+          {"input", found->input},         {"inputs", inputs},
+          {"row", row_to_json(found->row)}};
+}
+
+GradcheckVerdict verdict_of(const GradcheckReport& report) {
+  for (const auto verdict : {GradcheckVerdict::wrong, GradcheckVerdict::cannot_tell}) {
+    if (report.count(verdict) > 0) return verdict;
+  }
+  return GradcheckVerdict::agrees;
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.coordinates == 0 && arguments.directions == 0) {
+    refuse_option("--coordinates 0 --directions 0", "nothing is left to compare",
+                  "give one of them 1 or more");
+  }
+  const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
+  if (!configured.trained) make_uneven(configured.model->parameters);
+  const TrainingStep step(configured);
+  const GradcheckReport report = gradcheck_outputs([&] { return step.outputs(); }, step.tensors(),
+                                                   {.directions = arguments.directions,
+                                                    .max_coordinates = arguments.coordinates,
+                                                    .seed = arguments.seed});
+  if (arguments.json) {
+    fmt::print("{}\n", to_json(report, configured.origin.place));
+  } else {
+    fmt::print("{}{}, float64, {} sentences\n{}", configured.origin.in_words(),
+               configured.trained ? "" : " made uneven", sentences, to_string(report));
+  }
+  return static_cast<int>(report.count(GradcheckVerdict::wrong) == 0 ? ExitCode::done
+                                                                     : ExitCode::check_failed);
+}
+
+Action define(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  add_model(app, arguments->model);
+  add_overrides(app, arguments->overrides);
+  app.add_option("--coordinates", arguments->coordinates,
+                 "Coordinates to move of each tensor; larger ones are sampled")
+      ->check(within(between(0, 1'000'000'000)))
+      ->capture_default_str();
+  app.add_option("--directions", arguments->directions,
+                 "Random directions in which to move each tensor as a whole")
+      ->check(within(between(0, 1000)))
+      ->capture_default_str();
+  app.add_option("--seed", arguments->seed, "Of the sample, the directions and output weights")
+      ->check(within(at_least(0)))
+      ->capture_default_str();
+  app.add_flag("--json", arguments->json, "Print one JSON object");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+std::string to_json(const GradcheckReport& report, const std::string& model) {
+  Json rows = Json::array();
+  for (const GradcheckRow& row : report.rows) rows.push_back(row_to_json(row));
+  const Json json = {{"model", model},
+                     {"verdict", name(verdict_of(report))},
+                     {"first_wrong", fault_to_json(report.first_wrong)},
+                     {"rows", rows}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+const Command gradcheck_command{
+    .name = "gradcheck",
+    .purpose = "Compare all gradients of a configured model with central differences",
+    .define = define};
+
+}  // namespace tapestry

@@ -1,0 +1,18 @@
+#include "train/cli/program.h"
+#include "train/exit_code.h"
+#include "train/platform/machine.h"
+#include "train/platform/memory.h"
+
+namespace {
+
+/// Before the initialisers of this program, which may lack memory as well.
+[[gnu::constructor(101)]] void be_ready_for_the_worst() {
+  tapestry::end_with_code_without_memory(static_cast<int>(tapestry::ExitCode::memory));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  tapestry::restart_without_blas_threads(argv);
+  return tapestry::run_program(argc, argv);
+}

@@ -1,0 +1,149 @@
+#include "train/cli/open_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "train/checkpoint.h"
+#include "train/config/choices.h"
+#include "train/config/domains.h"
+#include "train/config/error.h"
+#include "train/initial_state.h"
+#include "train/memory_need.h"
+#include "train/objective.h"
+#include "train/resume_policy.h"
+#include "train/sentence_limit.h"
+
+namespace tapestry {
+namespace {
+
+/// Both lists are of the same tensors in the same order.
+void copy_all(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
+  for (std::size_t i = 0; i < to.size(); ++i) copy_values(from[i].tensor, to[i].tensor);
+}
+
+std::unique_ptr<Model> copy_of(const Model& model, const Config& config, const Corpus& corpus,
+                               DType dtype) {
+  auto copy = std::make_unique<Model>(config.model, network_sizes(config, corpus), dtype,
+                                      config.train.seed);
+  copy_all(model.parameters.list(), copy->parameters.list());
+  copy_all(model.parameters.buffers(), copy->parameters.buffers());
+  return copy;
+}
+
+ConfiguredModel untrained(const std::string& path, const std::vector<std::string>& overrides) {
+  Config config = load_config(path, overrides);
+  auto [from, corpus] = load_initial_state(config);
+  require_memory_for_model(config, corpus, read_available_memory());
+  auto model = std::make_unique<Model>(config.model, network_sizes(config, corpus), DType::float64,
+                                       config.train.seed);
+  if (from) load_pretrained(*from, config.train.initialize_from, corpus.target_vocabulary, *model);
+  return {.config = std::move(config),
+          .corpus = std::move(corpus),
+          .origin = {.place = fmt::format("{}, initial values", path), .choice = ""},
+          .trained = false,
+          .model = std::move(model)};
+}
+
+ConfiguredModel trained(const std::string& path, const std::vector<std::string>& overrides) {
+  auto [found, origin] = open_trained(path, overrides);
+  Corpus corpus = load_corpus_of(found);
+  auto model = copy_of(*found.model, found.config, corpus, DType::float64);
+  return {.config = std::move(found.config),
+          .corpus = std::move(corpus),
+          .origin = std::move(origin),
+          .trained = true,
+          .model = std::move(model)};
+}
+
+/// A key that does not exist is left to parse_config(), which knows those that do.
+void require_data_file(const std::string& override, const std::string& path) {
+  const std::size_t equals = override.find('=');
+  const std::string key = override.substr(0, equals);
+  const auto rule = change_rule(key);
+  const bool is_data_file = key.starts_with("data.") && rule == ChangeRule::free;
+  if (equals == override.npos || (rule && !is_data_file)) {
+    refuse_option(override,
+                  fmt::format("expected nothing beside {} but files of data, such as "
+                              "data.test_text=more.txt: a trained model keeps the config it was "
+                              "trained with",
+                              path),
+                  "leave it out, or name a config file");
+  }
+  if (rule && equals + 1 == override.size()) {
+    refuse_option(override, "found no file, expected one", fmt::format("write {}FILE", override));
+  }
+}
+
+/// Test images are cut from those to learn from before validation images are. Where they need not
+/// be any more, other images would be cut for validation, and the model has learnt most of them.
+void require_same_cut(const DataOptions& before, const DataOptions& now) {
+  const bool cut_first = before.task == TaskKind::images && before.test_images.empty() &&
+                         before.test_size > 0 && !now.test_images.empty();
+  if (!cut_first || !now.validation_images.empty() || now.validation_size == 0) return;
+  refuse_option("data.test_images",
+                "the run holds images for validation out of data.train_images behind those for the "
+                "test, which are others without these",
+                "name the images to score as data.validation_images");
+}
+
+}  // namespace
+
+Batch ConfiguredModel::first_batch(std::size_t rows) const {
+  std::vector<std::size_t> indices(std::min(rows, corpus.train.size()));
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return make_batch(corpus.train, indices, batch_rules(config, corpus.target_vocabulary.size()));
+}
+
+std::unique_ptr<Model> ConfiguredModel::with_dtype(DType dtype) const {
+  return copy_of(*model, config, corpus, dtype);
+}
+
+bool is_run_or_checkpoint(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) || path.extension() == ".h5";
+}
+
+OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides) {
+  auto [file, snapshot, choice] = open_run(path);
+  TrainedModel found = load_model(snapshot);
+  found.config = with_other_data(path, found.config, overrides);
+  std::string place = fmt::format("{}, step {}", file.string(), found.step);
+  return {.trained = std::move(found),
+          .origin = {.place = std::move(place), .choice = std::move(choice)}};
+}
+
+ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides) {
+  ConfiguredModel opened =
+      is_run_or_checkpoint(path) ? trained(path, overrides) : untrained(path, overrides);
+  require_fitting_sentences(opened.corpus, opened.config.model);
+  return opened;
+}
+
+void require_kind(const TrainedModel& trained, std::initializer_list<ModelKind> kinds,
+                  std::string_view command) {
+  const ModelKind kind = trained.config.model.kind;
+  if (std::ranges::find(kinds, kind) != kinds.end()) return;
+  std::vector<std::string> names;
+  for (const ModelKind wanted : kinds) names.emplace_back(choice_name(wanted));
+  refuse_option(
+      command,
+      fmt::format("the model is of kind {}, expected {}", choice_name(kind), list_in_words(names)),
+      "`tapestry evaluate RUN` shows what any model does");
+}
+
+Config with_other_data(const std::string& path, const Config& trained,
+                       const std::vector<std::string>& overrides) {
+  if (overrides.empty()) return trained;
+  for (const std::string& override : overrides) require_data_file(override, path);
+  Config config = parse_config(dump_config(trained), "config of the checkpoint", overrides);
+  require_same_cut(trained.data, config.data);
+  return config;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,314 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "train/checkpoint.h"
+#include "train/checkpoint/data_changes.h"
+#include "train/cli/command.h"
+#include "train/config/error.h"
+#include "train/config/listing.h"
+#include "train/error.h"
+#include "train/exit_code.h"
+#include "train/format.h"
+#include "train/initial_state.h"
+#include "train/platform/machine.h"
+#include "train/resume_policy.h"
+#include "train/storage/run_lock.h"
+#include "train/training_run.h"
+
+namespace tapestry {
+namespace {
+
+using Clock = TimeLimit::Clock;
+
+struct Arguments {
+  std::string config;                  ///< a config file; may be empty if `run` is not
+  std::string run;                     ///< a run directory to resume; empty: that of the config
+  std::vector<std::string> overrides;  ///< section.key=value
+  std::vector<std::string> allowed;    ///< keys that a resumed run may change
+  bool resume = false;                 ///< continue a run
+  bool fresh = false;                  ///< move a run that is in the way aside
+  bool profile = false;                ///< print at the end where the time went
+};
+
+// ---- A new run.
+
+void refuse_to_replace_run(const RunDirectory& directory) {
+  const auto steps = directory.steps();
+  if (steps.empty()) return;
+  const std::string path = directory.path().string();
+  throw ConfigError(
+      {{.place = {.file = path},
+        .message = fmt::format("a run lies there already, at step {}", format_count(steps.back())),
+        .hint = fmt::format("go on with `tapestry train --resume {}`, start anew with --fresh (the "
+                            "old run is moved aside) or choose another train.run_dir",
+                            path)}});
+}
+
+void refuse_to_replace_files(const RunDirectory& directory) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
+  for (const char* name : {"config.yaml", "metrics.csv", "train.log"}) {
+    const auto path = directory.path() / name;
+    if (!std::filesystem::exists(path, ignored)) continue;
+    throw ConfigError({{.place = {.file = path.string()},
+                        .message = "is not of a run, and a run there would replace it",
+                        .hint = "choose another train.run_dir"}});
+  }
+}
+
+void move_aside(const RunDirectory& directory) {
+  if (directory.steps().empty()) return;
+  const RunLock lock(directory.path());
+  std::string path = directory.path().string();
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  std::size_t number = 1;
+  while (std::filesystem::exists(fmt::format("{}.old-{}", path, number))) ++number;
+  std::error_code error;
+  std::filesystem::rename(path, fmt::format("{}.old-{}", path, number), error);
+  if (error) {
+    throw OutputError(fmt::format("{}: could not move the run aside: {}", path, error.message()),
+                      "choose another train.run_dir");
+  }
+}
+
+int start_run(const Arguments& arguments, Clock::time_point started) {
+  const Config config = load_config(arguments.config, arguments.overrides);
+  kernels::set_num_threads(config.train.threads);
+  RunDirectory directory(config.train.run_dir);
+  refuse_to_replace_files(directory);
+  if (!arguments.fresh) refuse_to_replace_run(directory);
+  const InitialState initial = load_initial_state(config);
+  std::optional<RunLock> lock;
+  return run_training({.config = config,
+                       .corpus = initial.corpus,
+                       .directory = directory,
+                       .load_state =
+                           [&](Trainer& trainer) {
+                             return initial.model ? trainer.initialize(*initial.model)
+                                                  : std::vector<std::string>();
+                           },
+                       .claim_directory =
+                           [&] {
+                             if (arguments.fresh) move_aside(directory);
+                             directory.create();
+                             lock.emplace(directory.path());
+                             // Another process may have been here before the lock.
+                             refuse_to_replace_run(directory);
+                           },
+                       .started = started,
+                       .profile = arguments.profile});
+}
+
+// ---- A resumed run.
+
+/// The checkpoint to resume from and the config to resume with.
+struct ResumePlan {
+  NewestCheckpoint checkpoint;
+  Config config;
+  ConfigChanges changes;
+};
+
+void require_run(const RunDirectory& directory) {
+  if (!directory.steps().empty()) return;
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(directory.path(), ignored);
+  throw CheckpointError(
+      fmt::format("{}: {}, expected the directory of a run", directory.path().string(),
+                  is_folder ? "holds no checkpoint to resume from" : "is no directory"),
+      "name a run directory such as runs/copy, or start a run: tapestry train CONFIG");
+}
+
+/// The config that the user gives, if it is one: a file, or else keys to change.
+Config wanted_config(const Arguments& arguments, const Config& before) {
+  if (arguments.config.empty()) {
+    return parse_config(dump_config(before), "config of the checkpoint", arguments.overrides);
+  }
+  Config config = load_config(arguments.config, arguments.overrides);
+  if (!arguments.run.empty()) config.train.run_dir = arguments.run;
+  // A decay that follows train.steps was tied down when the run began.
+  if (config.schedule.decay_steps == 0) config.schedule.decay_steps = before.schedule.decay_steps;
+  return config;
+}
+
+ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) {
+  ResumePlan plan{.checkpoint = *directory.read_newest(), .config = {}, .changes = {}};
+  const std::string run = directory.path().string();
+  Config before = config_of(plan.checkpoint.snapshot);
+  before.train.run_dir = run;
+  plan.config = wanted_config(arguments, before);
+  TrainOptions process = plan.config.train;
+  process.run_dir = run;
+  plan.changes = sort_changes(
+      run, compare_configs(with_process_settings(before, process), plan.config), arguments.allowed);
+  return plan;
+}
+
+/// "12 of 12 steps", or why else nothing is left to do; empty if something is.
+std::string reason_of_end(const ResumePlan& plan) {
+  const TrainOptions& options = plan.config.train;
+  if (plan.checkpoint.step >= options.steps) {
+    const std::string done = format_count(plan.checkpoint.step);
+    const std::string steps = format_count(options.steps);
+    return plan.checkpoint.step == options.steps
+               ? fmt::format("{} of {} steps; give more with train.steps=N", done, steps)
+               : fmt::format(
+                     "it has done {} steps, and train.steps is {}; give more with "
+                     "train.steps=N",
+                     done, steps);
+  }
+  const std::uint64_t without_best = validations_since_best(plan.checkpoint.snapshot);
+  if (options.patience > 0 && without_best >= options.patience) {
+    return fmt::format("{} validations without a new best; give more with train.patience=N",
+                       without_best);
+  }
+  return "";
+}
+
+/// Lines for the log about a resumed run; what changes its results goes into its history as well.
+std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const ResumedCorpus& data,
+                                const std::string& run_dir) {
+  const Snapshot& snapshot = plan.checkpoint.snapshot;
+  trainer.resume(snapshot);
+  std::vector<std::string> lines;
+  for (const auto& rejected : plan.checkpoint.rejected) {
+    lines.push_back(fmt::format("warning: {}; an older checkpoint is used", rejected.reason));
+  }
+  lines.push_back(fmt::format("resuming {} at step {} of {}", run_dir, format_count(trainer.step()),
+                              format_count(plan.config.train.steps)));
+  for (const ConfigDifference& change : plan.changes.taken) {
+    lines.push_back("changed " + to_string(change));
+  }
+  std::vector<std::string> events = data.changes;
+  for (const ConfigDifference& change : plan.changes.allowed) {
+    events.push_back("changed " + to_string(change));
+  }
+  const std::string before = arithmetic_of(snapshot);
+  if (!before.empty() && before != arithmetic()) {
+    events.push_back(
+        fmt::format("changed arithmetic: {} -> {}; the last bits will differ from "
+                    "those of a run without the change",
+                    before, arithmetic()));
+  }
+  for (const std::string& event : events) {
+    lines.push_back("warning: " + event);
+    trainer.note(event);
+  }
+  return lines;
+}
+
+std::string find_run_directory(const Arguments& arguments) {
+  if (!arguments.run.empty()) return arguments.run;
+  return load_config(arguments.config, arguments.overrides).train.run_dir;
+}
+
+int resume_run(const Arguments& arguments, Clock::time_point started) {
+  const RunDirectory directory(find_run_directory(arguments));
+  require_run(directory);
+  ResumePlan plan = make_plan(directory, arguments);
+  if (const std::string reason = reason_of_end(plan); !reason.empty()) {
+    fmt::print("{} is finished: {}\n", directory.path().string(), reason);
+    return static_cast<int>(ExitCode::done);
+  }
+  const auto before = directory.steps();
+  const RunLock lock(directory.path());
+  if (directory.steps() != before) plan = make_plan(directory, arguments);
+  kernels::set_num_threads(plan.config.train.threads);
+  const ResumedCorpus data =
+      load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
+  return run_training({.config = plan.config,
+                       .corpus = data.corpus,
+                       .directory = directory,
+                       .first_step = plan.checkpoint.step,
+                       .load_state =
+                           [&](Trainer& trainer) {
+                             auto lines = resume(trainer, plan, data, directory.path().string());
+                             // As large as the model: not to be kept for the whole run.
+                             plan.checkpoint.snapshot = Snapshot();
+                             return lines;
+                           },
+                       .started = started,
+                       .profile = arguments.profile});
+}
+
+// ---- The command line.
+
+bool is_override(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  return equals != word.npos && word.find('/') > equals && word.find('.') < equals;
+}
+
+bool is_config_file(const std::string& word) {
+  std::error_code ignored;
+  const bool checkpoint = word.ends_with(".h5");
+  return (std::filesystem::is_regular_file(word, ignored) && !checkpoint) ||
+         word.ends_with(".yaml") || word.ends_with(".yml");
+}
+
+/// With --resume, the first words may be a config, a run directory or overrides, in any order.
+void sort_resume_arguments(Arguments& arguments) {
+  std::vector<std::string> words{arguments.config};
+  words.insert(words.end(), arguments.overrides.begin(), arguments.overrides.end());
+  arguments.config.clear();
+  arguments.overrides.clear();
+  for (std::string& word : words) {
+    std::string& place = is_config_file(word) ? arguments.config : arguments.run;
+    if (is_override(word) || !place.empty()) {
+      arguments.overrides.push_back(std::move(word));
+    } else {
+      place = std::move(word);
+    }
+  }
+}
+
+int run(Arguments arguments) {
+  const auto started = Clock::now();
+  if (arguments.resume) sort_resume_arguments(arguments);
+  if (arguments.config.empty() && arguments.run.empty()) {
+    throw UsageError(arguments.resume ? "a run directory or CONFIG is required"
+                                      : "CONFIG or --resume RUN is required",
+                     "see `tapestry train --help`");
+  }
+  return arguments.resume ? resume_run(arguments, started) : start_run(arguments, started);
+}
+
+Action define(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  app.add_option("CONFIG", arguments->config,
+                 "Config file (YAML); with --resume also, or only, a run directory");
+  add_overrides(app, arguments->overrides);
+  auto* resume =
+      app.add_flag("--resume", arguments->resume, "Resume the run from its newest checkpoint");
+  app.add_option("--allow-change", arguments->allowed,
+                 "Key, or key of a data file, that may differ from what the run had")
+      ->type_name("KEY")
+      ->allow_extra_args(false)
+      ->needs(resume);
+  app.add_flag("--fresh", arguments->fresh,
+               "Start a new run in a directory that has one; the old run is moved aside")
+      ->excludes(resume);
+  app.add_flag("--profile", arguments->profile,
+               "At the end, list the time that each operation took");
+  app.footer(
+      "Examples:\n  tapestry train configs/copy.yaml model.dropout=0.1\n"
+      "  tapestry train --resume runs/copy\n"
+      "  tapestry train --resume configs/copy.yaml        the same, by its config\n"
+      "  tapestry train --resume runs/copy model.dropout=0.2 --allow-change model.dropout");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command train_command{.name = "train",
+                            .purpose = "Train a model, or resume training",
+                            .define = define,
+                            .output_is_the_result = false};
+
+}  // namespace tapestry

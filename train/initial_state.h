@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "train/checkpoint.h"
+#include "train/config/config.h"
+#include "train/model.h"
+
+namespace tapestry {
+
+/// The data of a new run, and the pretrained model that `train.initialize_from` names, if any.
+struct InitialState {
+  std::optional<TrainedModel> model;
+  Corpus corpus;  ///< in the vocabulary of that model
+};
+
+/// throws  CheckpointError, DataError.
+InitialState load_initial_state(const Config& config);
+
+/// The data of a trained model as they are now, in the words and classes that it knows. Files may
+/// have changed since, what ids mean has not; a changed training file is warned of on standard
+/// error.
+///
+/// throws  DataError, also for a label that is none of its classes.
+Corpus load_corpus_of(const TrainedModel& trained);
+
+/// Copies the parameters of `from` that have name and shape of one of `to`, converted to its
+/// element type, but for those of a head that tells other classes. Returns lines for the user: what
+/// was loaded, what is new, what was left.
+///
+/// origin   names `from`
+/// targets  the words or classes that `to` predicts
+/// throws   CheckpointError if there is none to copy; nothing has changed then
+std::vector<std::string> load_pretrained(const TrainedModel& from, const std::string& origin,
+                                         const Vocabulary& targets, Model& to);
+
+}  // namespace tapestry

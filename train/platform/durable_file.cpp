@@ -1,0 +1,281 @@
+#include "train/platform/durable_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t read_back_chunk = 1 << 20;
+constexpr int max_temporary_names = 100;
+constexpr std::string_view temporary_mark = ".tmp-";
+
+std::string error_text(int code) { return std::generic_category().message(code); }
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+std::string output_hint(int code, const std::filesystem::path& folder) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return fmt::format("free space on the disk of {} or write to another one", folder.string());
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return fmt::format("make {} writable or write elsewhere", folder.string());
+    case ENOENT:
+    case ENOTDIR:
+      return fmt::format("create the folder {}", folder.string());
+    case EEXIST:
+      return "move the file of that name away or write elsewhere";
+    case EFBIG:
+      return "raise the limit on file sizes (ulimit -f)";
+    default:
+      return "check the disk";
+  }
+}
+
+/// Reports errno for what was being done to `path`.
+[[noreturn]] void output_failure(const std::filesystem::path& path, std::string_view action) {
+  const int code = errno;
+  throw OutputError(fmt::format("{}: could not {}: {}", path.string(), action, error_text(code)),
+                    output_hint(code, folder_of(path)));
+}
+
+/// throws  OutputError if that cannot be told, such as for want of descriptors.
+bool is_folder(FileSystem& files, const std::filesystem::path& path) {
+  const FileDescriptor folder(files, retry_interrupted([&] {
+                                return files.open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+                              }));
+  if (!folder.is_open() && errno != ENOENT && errno != ENOTDIR) {
+    output_failure(path, "look at the folder");
+  }
+  return folder.is_open();
+}
+
+FileDescriptor open_folder(FileSystem& files, const std::filesystem::path& folder) {
+  return {files, retry_interrupted([&] {
+            return files.open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+          })};
+}
+
+/// Flushes the names in a folder. Some file systems cannot (EINVAL) and need not.
+bool flush_folder(FileSystem& files, const FileDescriptor& folder) {
+  return retry_interrupted([&] { return files.fsync(folder.get()); }) == 0 || errno == EINVAL;
+}
+
+/// The new content of a file on its way to its place; unlinked unless it gets there.
+class TemporaryFile {
+ public:
+  /// size  bytes that it will hold
+  TemporaryFile(FileSystem& files, const std::filesystem::path& target, std::uint64_t size)
+      : files_(files), target_(target), size_(size), descriptor_(create()) {
+    if (!descriptor_.is_open()) fail("create a temporary file");
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (in_place_) return;
+    if (descriptor_.is_open()) descriptor_.close();
+    files_.unlink(path_.c_str());
+  }
+
+  /// Finds out about a full disk before anything is written, where the file system can tell.
+  void reserve() {
+    if (size_ == 0) return;
+    const int result =
+        retry_interrupted([&] { return files_.fallocate(descriptor_.get(), size_); });
+    if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS) fail("reserve space");
+  }
+
+  void fill(std::span<const std::byte> bytes) {
+    write(bytes);
+    if (retry_interrupted([&] { return files_.fsync(descriptor_.get()); }) != 0) fail("flush");
+    read_back(bytes);
+    // A close that a signal interrupted has closed the file, and its data is flushed already.
+    if (descriptor_.close() != 0 && errno != EINTR) fail("close");
+  }
+
+  void move_into_place() {
+    if (files_.rename(path_.c_str(), target_.c_str()) != 0) fail("rename the temporary file");
+    in_place_ = true;
+  }
+
+ private:
+  /// Opens the first free temporary name: in a container every crashed writer had the same PID.
+  FileDescriptor create() {
+    int fd = -1;
+    for (int attempt = 0; attempt < max_temporary_names; ++attempt) {
+      path_ = folder_of(target_) / fmt::format(".{}{}{}-{}", target_.filename().string(),
+                                               temporary_mark, ::getpid(), attempt);
+      fd = retry_interrupted(
+          [&] { return files_.open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+      if (fd >= 0 || errno != EEXIST) break;
+    }
+    return {files_, fd};
+  }
+
+  void write(std::span<const std::byte> rest) {
+    while (!rest.empty()) {
+      const ssize_t written = retry_interrupted(
+          [&] { return files_.write(descriptor_.get(), rest.data(), rest.size()); });
+      // Neither nothing nor more than was given can have been written.
+      const auto count = static_cast<std::size_t>(written);
+      if (written == 0 || (written > 0 && count > rest.size())) errno = EIO;
+      if (written <= 0 || count > rest.size()) fail("write");
+      rest = rest.subspan(count);
+    }
+  }
+
+  void read_back(std::span<const std::byte> bytes) {
+    std::vector<std::byte> chunk(std::min(read_back_chunk, bytes.size()));
+    for (std::size_t offset = 0; offset < bytes.size();) {
+      const std::size_t wanted = std::min(chunk.size(), bytes.size() - offset);
+      const ssize_t got = retry_interrupted(
+          [&] { return files_.pread(descriptor_.get(), chunk.data(), wanted, offset); });
+      if (got < 0) fail("read back");
+      const auto count = static_cast<std::size_t>(got);
+      if (count == 0 || std::memcmp(chunk.data(), bytes.data() + offset, count) != 0) {
+        throw OutputError(fmt::format("{}: the disk gave back other bytes than were written, from "
+                                      "byte {} on of {}",
+                                      target_.string(), offset, bytes.size()),
+                          "do not trust this disk; write to another one");
+      }
+      offset += count;
+    }
+  }
+
+  /// Reports errno, with the bytes needed and free.
+  [[noreturn]] void fail(std::string_view action) {
+    const int code = errno;
+    const auto folder = folder_of(target_);
+    std::uint64_t free = 0;
+    const bool known = files_.free_bytes(folder.c_str(), free) == 0;
+    throw OutputError(
+        fmt::format("{}: could not {}: {} ({} bytes needed, {} free)", target_.string(), action,
+                    error_text(code), size_, known ? fmt::to_string(free) : "unknown"),
+        output_hint(code, folder));
+  }
+
+  FileSystem& files_;
+  const std::filesystem::path& target_;
+  std::uint64_t size_;
+  std::filesystem::path path_;
+  FileDescriptor descriptor_;
+  bool in_place_ = false;
+};
+
+[[noreturn]] void input_failure(const std::filesystem::path& path, std::string_view action) {
+  const int code = errno;
+  throw InputError(fmt::format("{}: could not {}: {}", path.string(), action, error_text(code)),
+                   code == ENOENT ? "check the spelling of the path" : "");
+}
+
+}  // namespace
+
+void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                        FileSystem& files) {
+  const FileDescriptor folder = open_folder(files, folder_of(path));
+  if (!folder.is_open()) output_failure(path, "open its folder");
+  TemporaryFile temporary(files, path, bytes.size());
+  temporary.reserve();
+  temporary.fill(bytes);
+  temporary.move_into_place();
+  if (!flush_folder(files, folder)) {
+    output_failure(path, "flush its folder after the new file was put in place");
+  }
+}
+
+void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes, FileSystem& files) {
+  TemporaryFile(files, folder / "probe", bytes).reserve();
+}
+
+bool is_temporary_name(std::string_view name) {
+  const std::size_t mark = name.rfind(temporary_mark);
+  if (!name.starts_with('.') || mark == name.npos || mark < 2) return false;
+  const std::string_view numbers = name.substr(mark + temporary_mark.size());
+  const std::size_t dash = numbers.find('-');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+  };
+  return dash != numbers.npos && is_number(numbers.substr(0, dash)) &&
+         is_number(numbers.substr(dash + 1));
+}
+
+void create_folder_durably(const std::filesystem::path& folder, FileSystem& files) {
+  if (is_folder(files, folder)) return;
+  const auto parent = folder_of(folder);
+  create_folder_durably(parent, files);
+  if (files.mkdir(folder.c_str(), 0777) != 0) {
+    const int code = errno;
+    const bool made_by_another = code == EEXIST && is_folder(files, folder);
+    errno = code;
+    if (!made_by_another) output_failure(folder, "create the folder");
+  }
+  const FileDescriptor above = open_folder(files, parent);
+  if (!above.is_open() || !flush_folder(files, above)) {
+    output_failure(folder, "flush the folder above it");
+  }
+}
+
+void remove_file(const std::filesystem::path& path, FileSystem& files) {
+  if (files.unlink(path.c_str()) != 0 && errno != ENOENT) output_failure(path, "delete the file");
+}
+
+InputFile::InputFile(const std::filesystem::path& path, FileSystem& files)
+    : path_(path),
+      files_(files),
+      descriptor_(files, retry_interrupted([&] {
+                    return files.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+                  })) {
+  if (!descriptor_.is_open()) input_failure(path, "open for reading");
+  struct stat status {};
+  if (files.fstat(descriptor_.get(), status) != 0) input_failure(path, "look at");
+  if (!S_ISREG(status.st_mode)) {
+    throw InputError(
+        fmt::format("{}: found a folder, pipe or device, expected a regular file", path.string()),
+        "give the path of a file");
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+void InputFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = retry_interrupted(
+        [&] { return files_.pread(descriptor_.get(), bytes.data(), bytes.size(), offset); });
+    if (got < 0) input_failure(path_, "read");
+    if (got == 0) {
+      throw InputError(fmt::format("{}: the file ends at byte {}, expected {} more bytes",
+                                   path_.string(), offset, bytes.size()),
+                       "do not change the file while it is read");
+    }
+    offset += static_cast<std::uint64_t>(got);
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_t max_bytes,
+                                 FileSystem& files) {
+  InputFile file(path, files);
+  if (file.size() > max_bytes) {
+    throw InputError(fmt::format("{}: found {} bytes, expected at most {}", path.string(),
+                                 file.size(), max_bytes));
+  }
+  std::vector<std::byte> bytes(file.size());
+  file.read_at(0, bytes);
+  return bytes;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,154 @@
+#include "train/platform/machine.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <ios>
+#include <iterator>
+#include <sstream>
+#include <system_error>
+
+#include "autograd/kernels/blas_core.h"
+#include "autograd/kernels/gemm.h"
+
+namespace tapestry {
+namespace {
+
+constexpr double no_limit = std::numeric_limits<double>::infinity();
+
+/// Those of OpenBLAS's kernels on x86 that use no vectors wider than SSE's.
+constexpr std::array<std::string_view, 17> narrow_cores = {
+    "Generic", "Unknown", "Katmai", "Coppermine", "Northwood",    "Prescott",
+    "Banias",  "Atom",    "Core2",  "Penryn",     "Dunnington",   "Nehalem",
+    "Athlon",  "Opteron", "Nano",   "Bobcat",     "Opteron_SSE3",
+};
+
+/// Empty if the file cannot be read: nothing here is worth ending a run for.
+std::string read_all(const std::filesystem::path& path) try {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+} catch (const std::ios_base::failure&) {  // thrown even by streams that are not to throw
+  return "";
+}
+
+/// The control group of this process in the hierarchy of version 2.
+std::string own_group() {
+  std::istringstream groups(read_all("/proc/self/cgroup"));
+  for (std::string line; std::getline(groups, line);) {
+    if (line.starts_with("0::")) return line.substr(3);
+  }
+  return "/";
+}
+
+std::size_t allowed_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
+}
+
+bool processor_has_avx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") != 0;
+#else
+  return false;
+#endif
+}
+
+/// "; try train.threads=N" if that is fewer.
+std::string fewer_threads(double cores, std::size_t threads) {
+  const auto wanted = static_cast<std::size_t>(std::max(1.0, std::floor(cores)));
+  return wanted < threads ? fmt::format("; try train.threads={}", wanted) : "";
+}
+
+}  // namespace
+
+Cores read_cores() {
+  return {.all = static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))),
+          .allowed = allowed_cores(),
+          .quota = cpu_quota("/sys/fs/cgroup", own_group()),
+          .busy = busy_cores(read_all("/proc/loadavg"))};
+}
+
+Blas read_blas() {
+  const char* core_type = std::getenv("OPENBLAS_CORETYPE");
+  return {.used = kernels::gemm_uses_blas(),
+          .core = kernels::blas_core(),
+          .core_is_set = core_type != nullptr && *core_type != '\0',
+          .wider_vectors_exist = processor_has_avx2()};
+}
+
+std::string arithmetic() {
+  return fmt::format("vectors of {} bytes, OpenBLAS {}", __BIGGEST_ALIGNMENT__,
+                     kernels::blas_core());
+}
+
+std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t threads) {
+  const auto wanted = static_cast<double>(threads);
+  const auto allowed = static_cast<double>(cores.allowed);
+  if (wanted > allowed && allowed <= cores.quota) {
+    return fmt::format("warning: threads: {} on {} cores{}", threads, cores.allowed,
+                       fewer_threads(allowed, threads));
+  }
+  if (wanted > cores.quota) {
+    return fmt::format(
+        "warning: threads: {}, but the control group's cpu.max is worth {:.1f} cores{}", threads,
+        cores.quota, fewer_threads(cores.quota, threads));
+  }
+  if (wanted > static_cast<double>(cores.all) - cores.busy + 0.5) {
+    return fmt::format(
+        "warning: threads: {}, but other programs keep {:.1f} of {} cores busy and slow the run "
+        "down",
+        threads, cores.busy, cores.all);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> warning_about_blas(const Blas& blas) {
+  if (!blas.used || !blas.wider_vectors_exist) return std::nullopt;
+  if (std::ranges::find(narrow_cores, blas.core) == narrow_cores.end()) return std::nullopt;
+  return fmt::format(
+      "warning: OpenBLAS multiplies as on a {}, several times slower than this processor can; {}",
+      blas.core,
+      blas.core_is_set ? "unset OPENBLAS_CORETYPE"
+                       : "install a newer one (Debian: libopenblas0-pthread)");
+}
+
+double busy_cores(const std::string& loadavg) {
+  double last_minute = 0.0, skipped = 0.0, running = 1.0;
+  std::istringstream(loadavg) >> last_minute >> skipped >> skipped >> running;
+  return std::clamp(running - 1.0, 0.0, last_minute);
+}
+
+double cores_of_cpu_max(const std::string& cpu_max) {
+  double quota = 0.0, period = 0.0;
+  std::istringstream text(cpu_max);
+  if (!(text >> quota >> period) || quota <= 0 || period <= 0) return no_limit;
+  return quota / period;
+}
+
+double cpu_quota(const std::filesystem::path& root, std::string_view group) {
+  std::filesystem::path folder = root;
+  double quota = cores_of_cpu_max(read_all(folder / "cpu.max"));
+  for (const auto& part : std::filesystem::path(group).relative_path()) {
+    folder /= part;
+    quota = std::min(quota, cores_of_cpu_max(read_all(folder / "cpu.max")));
+  }
+  return quota;
+}
+
+void restart_without_blas_threads(char** argv) {
+  constexpr const char* variable = "OPENBLAS_NUM_THREADS";
+  if (!kernels::gemm_uses_blas() || std::getenv(variable) != nullptr) return;
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error && ::setenv(variable, "1", 0) == 0) ::execv(program.c_str(), argv);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tapestry {
+
+/// Cores for a run.
+struct Cores {
+  std::size_t all;      ///< of the machine
+  std::size_t allowed;  ///< that this process may run on
+  /// Cores' worth of time that the control group may use.
+  double quota = std::numeric_limits<double>::infinity();
+  double busy = 0.0;  ///< at work for other programs
+};
+
+/// The BLAS under matrix products.
+struct Blas {
+  bool used;                 ///< by this build: see kernels::gemm_uses_blas
+  std::string core;          ///< the kind of processor that its kernels are for
+  bool core_is_set;          ///< by OPENBLAS_CORETYPE
+  bool wider_vectors_exist;  ///< the processor has AVX2
+};
+
+/// Those of this machine, now. What cannot be found out is left at what raises no warning.
+Cores read_cores();
+Blas read_blas();
+
+/// What decides the last bits of a result besides program and config: the vectors that the program
+/// was compiled for and the kernels that OpenBLAS has chosen, such as "vectors of 64 bytes,
+/// OpenBLAS SkylakeX".
+std::string arithmetic();
+
+/// One line if fewer cores, rounded, are free than a run has threads.
+std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t threads);
+
+/// One line if matrix products are left to kernels for much older processors than this one.
+std::optional<std::string> warning_about_blas(const Blas& blas);
+
+/// Cores that others use, from the text of /proc/loadavg, read by a process that does nothing else
+/// at the moment. The average of the last minute still holds what has just ended, and what runs
+/// right now may be gone in a moment: the lesser of the two counts.
+double busy_cores(const std::string& loadavg);
+
+/// Cores' worth of time that a cpu.max such as "150000 100000" (microseconds in each period) gives;
+/// infinity for "max 100000" and for what cannot be read.
+double cores_of_cpu_max(const std::string& cpu_max);
+
+/// The tightest cpu.max of a control group (version 2) and those above it. `group` is its path
+/// below `root`, such as "/user.slice/a".
+double cpu_quota(const std::filesystem::path& root, std::string_view group);
+
+/// OpenBLAS starts a thread for each core while it is loaded, of which this program makes no use
+/// and which hang, and the program with them at its end, where address space is short. To be called
+/// first: starts the program anew with those threads forbidden, if it uses OpenBLAS and the user
+/// has not set OPENBLAS_NUM_THREADS; returns otherwise, and if that fails.
+void restart_without_blas_threads(char** argv);
+
+}  // namespace tapestry

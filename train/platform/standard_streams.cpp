@@ -1,0 +1,44 @@
+#include "train/platform/standard_streams.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <system_error>
+
+#include "train/error.h"
+
+namespace tapestry {
+
+void prepare_standard_streams() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    // Open the wrong way round, so that using it is an error as it is with a closed one. The lowest
+    // free number is that of the stream, those below being taken.
+    ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+void flush_standard_output(int error_before) {
+  errno = 0;
+  const bool failed_now = std::fflush(stdout) != 0;
+  if (!failed_now && std::ferror(stdout) == 0) return;
+  const int error = error_before != 0 ? error_before : failed_now ? errno : 0;
+  const std::string reason = error == 0 ? "" : ": " + std::generic_category().message(error);
+  throw OutputError(
+      fmt::format("standard output: could not be written{}", reason),
+      error == EPIPE ? "its reader ended before it had all; nothing else is wrong"
+                     : "send it to a disk with free space, or to a program that reads all of it");
+}
+
+void warn(const std::string& warning) {
+  const std::string line = "tapestry: warning: " + warning + '\n';
+  std::fputs(line.c_str(), stderr);  // fmt::print would throw if standard error is closed
+}
+
+}  // namespace tapestry

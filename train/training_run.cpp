@@ -1,0 +1,192 @@
+#include "train/training_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+#include <span>
+#include <sstream>
+
+#include "autograd/kernels/parallel.h"
+#include "autograd/profiler.h"
+#include "data/class_names.h"
+#include "data/unknown_tokens.h"
+#include "train/config/domains.h"
+#include "train/config/listing.h"
+#include "train/exit_code.h"
+#include "train/format.h"
+#include "train/memory_need.h"
+#include "train/objective.h"
+#include "train/platform/durable_file.h"
+#include "train/platform/machine.h"
+
+namespace tapestry {
+namespace {
+
+void report(const Profile& profile, Progress& progress) {
+  std::istringstream table(to_string(profile));
+  for (std::string line; std::getline(table, line);) progress.message(line);
+}
+
+Trainer::End train(Trainer& trainer, const TrainingRun& run, RunSignals& signals,
+                   Progress& progress) {
+  const Interruptions interruptions{
+      .signals = &signals, .time = TimeLimit(run.started, trainer.config().train.max_time)};
+  if (!run.profile) return trainer.run(interruptions);
+  const Profiler profiler;
+  const Trainer::End end = trainer.run(interruptions);
+  report(profiler.profile(), progress);
+  return end;
+}
+
+int stopped(const Trainer& trainer, const std::string& by, const std::string& run_dir, int code,
+            Progress& progress) {
+  progress.message(
+      fmt::format("stopped by {} and saved at step {}; go on with: tapestry train "
+                  "--resume {}",
+                  by, format_count(trainer.step()), run_dir));
+  return code;
+}
+
+/// "3 classes: cat, dog, fox", so that a heading that was taken for an example is seen.
+std::string describe_classes(const Corpus& corpus) {
+  const Vocabulary& classes = corpus.target_vocabulary;
+  return fmt::format("{} classes: {}", format_count(classes.size() - first_word_id),
+                     list_of_classes(classes));
+}
+
+/// Tokens that are not in the vocabulary are all the same to a model.
+std::optional<std::string> note_on_unknown_tokens(const Config& config, const Corpus& corpus) {
+  constexpr double alarming = 0.5;  // of the training set
+  const Objective objective = objective_of(config.model.kind);
+  const double training = share_of_unknown_tokens(corpus.train, objective);
+  std::vector<std::string> shares;
+  const auto add = [&](double share, const char* part) {
+    if (share > 0.0) shares.push_back(fmt::format("{} of the {} set", format_share(share), part));
+  };
+  add(training, "training");
+  add(share_of_unknown_tokens(corpus.validation, objective), "validation");
+  add(share_of_unknown_tokens(corpus.test, objective), "test");
+  if (shares.empty()) return std::nullopt;
+  return fmt::format("{}unknown tokens: {}", training > alarming ? "warning: " : "",
+                     fmt::join(shares, ", "));
+}
+
+std::string describe_vocabularies(const Config& config, const Corpus& corpus) {
+  const NetworkSizes sizes = network_sizes(config, corpus);
+  const std::string source = format_count(sizes.source), target = format_count(sizes.target);
+  switch (config.model.kind) {
+    case ModelKind::seq2seq:
+      return fmt::format("vocabularies of {} and {}", source, target);
+    case ModelKind::classifier:
+      return fmt::format("vocabulary of {}, {}", source, describe_classes(corpus));
+    case ModelKind::vision_transformer:
+      return describe_classes(corpus);
+    default:
+      return fmt::format("vocabulary of {}", target);
+  }
+}
+
+/// Steps at a rate of 0 take their time and change nothing.
+std::optional<std::string> warning_about_rate(const Config& config) {
+  const ScheduleOptions& schedule = config.schedule;
+  const bool ends_at_zero =
+      schedule.kind == ScheduleKind::cosine && schedule.min_learning_rate == 0.0;
+  if (!ends_at_zero || schedule.decay_steps >= config.train.steps) return std::nullopt;
+  return fmt::format(
+      "warning: the learning rate is 0 from step {} to {}: raise schedule.decay_steps or "
+      "schedule.min_learning_rate",
+      format_count(schedule.decay_steps), format_count(config.train.steps));
+}
+
+/// Writes the effective config of the run. throws OutputError.
+void write_config(const RunDirectory& directory, const Config& config) {
+  const std::string text = dump_config(config);
+  write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
+}
+
+/// Prints the data, the model and what may slow the run down.
+void describe(const Trainer& trainer, const Corpus& corpus, const std::string& run_dir,
+              Progress& progress) {
+  for (const std::string& note : corpus.notes) progress.message(note);
+  progress.message(fmt::format(
+      "data: {} training {}, {} validation, {} test; {}", format_count(corpus.train.size()),
+      words_for_examples(trainer.config()), format_count(corpus.validation.size()),
+      format_count(corpus.test.size()), describe_vocabularies(trainer.config(), corpus)));
+  if (const auto note = note_on_unknown_tokens(trainer.config(), corpus)) progress.message(*note);
+  progress.message(fmt::format("model: {} parameters in {} tensors; threads: {}; run directory {}",
+                               format_count(trainer.model().parameters.num_values()),
+                               trainer.model().parameters.list().size(), kernels::num_threads(),
+                               run_dir));
+  for (const auto& warning :
+       {warning_about_cores(read_cores(), kernels::num_threads()), warning_about_blas(read_blas()),
+        warning_about_rate(trainer.config())}) {
+    if (warning) progress.message(*warning);
+  }
+}
+
+/// Prints how much memory the run needs, and allocates what its largest step needs, so that a lack
+/// shows before training. throws kernels::OutOfMemory.
+void prepare_memory(const Trainer& trainer, const Corpus& corpus, const AvailableMemory& available,
+                    Progress& progress) {
+  const Config& config = trainer.config();
+  MemoryNeed need = need_of_model(config, corpus);
+  need.step = estimate_step(trainer.model(), corpus, config);
+  const Batch largest = largest_batch(corpus.train, config.train.batch_size,
+                                      batch_rules(config, corpus.target_vocabulary.size()));
+  progress.message(to_line(need, size_of(largest, objective_of(config.model.kind)), available));
+  if (const auto warning = warning_about_memory(need, available)) progress.message(*warning);
+  warm_up(trainer.model(), largest, config);
+  if (const std::size_t threads = kernels::threads_at_work(); threads < kernels::num_threads()) {
+    progress.message(fmt::format(
+        "warning: threads: {} instead of {}, the system gives no more (ulimit -u, ulimit -v)",
+        threads, kernels::num_threads()));
+  }
+}
+
+/// What a finished or interrupted run says and returns.
+int report_end(Trainer::End end, const Trainer& trainer, const std::string& run_dir,
+               const RunSignals& signals, Progress& progress) {
+  const TrainOptions& options = trainer.config().train;
+  switch (end) {
+    case Trainer::End::signal:
+      return stopped(trainer, fmt::format("signal {}", signals.stop()), run_dir,
+                     signal_exit_base + signals.stop(), progress);
+    case Trainer::End::time:
+      return stopped(trainer, fmt::format("train.max_time ({})", Duration::print(options.max_time)),
+                     run_dir, static_cast<int>(ExitCode::out_of_time), progress);
+    case Trainer::End::finished:
+      break;
+  }
+  const bool early = trainer.step() < options.steps;
+  progress.message(fmt::format(
+      "done: {} steps{}; next: tapestry evaluate {}", format_count(trainer.step()),
+      early ? fmt::format(", no new best in {} validations", options.patience) : "", run_dir));
+  return static_cast<int>(ExitCode::done);
+}
+
+}  // namespace
+
+int run_training(const TrainingRun& run) {
+  const std::string run_dir = run.directory.path().string();
+  const AvailableMemory available = read_available_memory();
+  require_memory_for_model(run.config, run.corpus, available);
+  RunDirectory directory = run.directory;
+  Progress progress(stdout, run.first_step, run.config.train.steps, words_for_targets(run.config));
+  Trainer trainer(run.config, run.corpus, directory, progress);
+  const std::vector<std::string> messages = run.load_state(trainer);
+
+  RunSignals signals;
+  run.claim_directory();
+  directory.remove_stray_temporaries();
+  write_config(directory, run.config);
+  directory.probe(trainer.checkpoint_bytes());
+  progress.log_to((directory.path() / "train.log").string());
+  for (const std::string& message : messages) progress.message(message);
+  describe(trainer, run.corpus, run_dir, progress);
+  prepare_memory(trainer, run.corpus, available, progress);
+  const Trainer::End end = train(trainer, run, signals, progress);
+  return report_end(end, trainer, run_dir, signals, progress);
+}
+
+}  // namespace tapestry
