@@ -11,7 +11,7 @@
 #include "tests/data/refusal.h"
 
 using namespace tapestry;
-using tapestry::testing::contains;
+using tapestry::testing::hint_of;
 using tapestry::testing::refusal;
 
 namespace {
@@ -87,14 +87,22 @@ TEST_CASE("training on nothing is refused") {
 }
 
 TEST_CASE("asking for more held-out sentences than the task has is refused, not waited for") {
-  CHECK(contains(refusal([] { draw(sizes(1, 5000, 0)); }), "data.validation_size: the task gave "));
-  CHECK(contains(refusal([] { draw(sizes(1, 5000, 0)); }), "expected 5000"));
-  std::size_t of_test = 0;
-  for (std::int32_t i = 0; i < 10'000; ++i) {
-    of_test += split_of(std::vector{i}, sizes(1, 0, 0).seed) == Split::test ? 1 : 0;
-  }
-  CHECK(contains(refusal([] { draw(sizes(1, 0, 5000)); }),
-                 "data.test_size: the task gave " + std::to_string(of_test) + " different "));
+  const auto message = [](const char* key, Split split) {
+    std::size_t found = 0;
+    for (std::int32_t i = 0; i < 10'000; ++i) {
+      found += split_of(std::vector{i}, sizes(1, 0, 0).seed) == split ? 1 : 0;
+    }
+    return std::string("data.") + key + ": the task gave " + std::to_string(found) +
+           " different sentences for this part, expected 5000";
+  };
+  const auto draw_validation = [] { draw(sizes(1, 5000, 0)); };
+  const auto draw_test = [] { draw(sizes(1, 0, 5000)); };
+  CHECK(refusal(draw_validation) == message("validation_size", Split::validation));
+  CHECK(refusal(draw_test) == message("test_size", Split::test));
+  const std::string rest =
+      ", or let the task have more sentences: raise data.max_length or data.num_symbols";
+  CHECK(hint_of(draw_validation) == "lower data.validation_size" + rest);
+  CHECK(hint_of(draw_test) == "lower data.test_size" + rest);
 }
 
 TEST_CASE("draws that give nothing new count in a row: a task that gives enough is not refused") {
@@ -114,5 +122,6 @@ TEST_CASE("a task that has held-out sentences only cannot be trained on") {
   std::int32_t held_out = 0;
   while (split_of(std::vector<std::int32_t>{held_out}, 1) == Split::train) ++held_out;
   const auto always = [held_out](RandomDraws&) { return Example{{held_out}, {held_out}}; };
-  CHECK(contains(refusal([&] { draw(sizes(1, 0, 0), always); }), "data.train_size: "));
+  CHECK(refusal([&] { draw(sizes(3, 0, 0), always); }) ==
+        "data.train_size: the task gave 0 different sentences for this part, expected 3");
 }

@@ -8,6 +8,7 @@
 #include "tests/data/temporary_folder.h"
 
 using namespace tapestry;
+using tapestry::testing::hint_of;
 using tapestry::testing::refusal;
 using tapestry::testing::TemporaryFolder;
 using Pixels = std::vector<float>;
@@ -238,11 +239,13 @@ TEST_CASE("holding out more images than there are is refused with both numbers")
   CHECK(refusal([&] { images.load(); }) ==
         "data.test_size: found 12, expected less than 12, the images that " + images.name() +
             " has left to learn from");
+  CHECK(hint_of([&] { images.load(); }) == "lower data.test_size");
   images.options.test_size = 4;
   images.options.validation_size = 8;
   CHECK(refusal([&] { images.load(); }) ==
         "data.validation_size: found 8, expected less than 8, the images that " + images.name() +
             " has left to learn from");
+  CHECK(hint_of([&] { images.load(); }) == "lower data.validation_size");
 }
 
 TEST_CASE("files for validation and testing are used whole, and nothing is held out") {

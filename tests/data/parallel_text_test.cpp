@@ -10,6 +10,7 @@
 
 using namespace tapestry;
 using tapestry::testing::contains;
+using tapestry::testing::hint_of;
 using tapestry::testing::refusal;
 using tapestry::testing::TemporaryFolder;
 using Ids = std::vector<std::int32_t>;
@@ -175,6 +176,7 @@ TEST_CASE("a file that is missing, or is not named, is refused") {
   TextFolder text;
   text.options.test_source = "test.de";
   CHECK(text.message() == "data.test_target: found no file name");
+  CHECK(hint_of([&] { text.load(); }) == "set both data.test_source and data.test_target");
   std::swap(text.options.test_source, text.options.test_target);
   CHECK(text.message() == "data.test_source: found no file name");
   text.options.test_source = "test.de";
@@ -185,6 +187,8 @@ TEST_CASE("a file that is missing, or is not named, is refused") {
   text.options.train_source = "train.de";
   text.options.validation_target.clear();
   CHECK(text.message() == "data.validation_target: found no file name");
+  CHECK(hint_of([&] { text.load(); }) ==
+        "set both data.validation_source and data.validation_target");
 }
 
 TEST_CASE("a frequency that no word reaches is refused") {

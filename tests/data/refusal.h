@@ -26,4 +26,16 @@ std::string refusal(Action action) {
   return {};
 }
 
+/// The hint of the DataError that `action` throws.
+template <typename Action>
+std::string hint_of(Action action) {
+  try {
+    action();
+  } catch (const DataError& error) {
+    return error.hint();
+  }
+  FAIL("expected a DataError");
+  return {};
+}
+
 }  // namespace tapestry::testing

@@ -138,6 +138,40 @@ TEST_CASE("a run that is restored from the snapshot of another is that run, bit 
   CHECK(copy.state.metrics.csv() == original.state.metrics.csv());
 }
 
+TEST_CASE("each number of the state stands under its own path") {
+  Run run(3);
+  run.state.running.tokens = 41;
+  run.state.scheduled_save = 52;
+  run.optimizer->set_steps(63);
+  const Snapshot snapshot = run.snapshot();
+  const std::map<std::string, std::uint64_t> counts = {
+      {"train/step", 300},     {"train/epoch", 3},
+      {"train/batch", 6},      {"train/running_tokens", 41},
+      {"train/best_step", 30}, {"train/validations_since_best", 4},
+      {"train/nan_steps", 5},  {"train/scheduled_save", 52},
+      {"optimizer/steps", 63}, {"data/fingerprint", 77}};
+  for (const auto& count : counts) {
+    CAPTURE(count.first);
+    CHECK(snapshot.get_scalar<std::uint64_t>(count.first) == count.second);
+  }
+  CHECK(snapshot.get_scalar<double>("train/running_loss_sum") == 0.1 * 3);
+  CHECK(snapshot.get_scalar<double>("train/running_nll_sum") == 0.2);
+  CHECK(snapshot.get_scalar<double>("train/best_loss") == 1.0 / 3);
+  const DivergenceWatch::State watch = run.state.divergence.state();
+  CHECK(std::ranges::equal(snapshot.get<double>("train/divergence", {watch.size()}), watch));
+  CHECK(history_of(snapshot) == "step 1: something\n3");
+  CHECK(validations_since_best(snapshot) == 4);
+
+  Run copy(2);
+  restore(snapshot, copy.parts());
+  CHECK(copy.state.running.loss_sum == 0.1 * 3);
+  CHECK(copy.state.running.nll_sum == 0.2);
+  CHECK(copy.state.running.tokens == 41);
+  CHECK(copy.state.validations_since_best == 4);
+  CHECK(copy.state.nan_steps == 5);
+  CHECK(copy.state.scheduled_save == 52);
+}
+
 TEST_CASE("before the first validation there is no best step, and so it stays") {
   Run original(1), copy(2);
   original.state.best_loss = std::numeric_limits<double>::infinity();

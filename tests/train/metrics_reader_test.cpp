@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/train/error_text.h"
 #include "train/error.h"
@@ -95,6 +97,44 @@ TEST_CASE("a number where the split has none is refused") {
         "line 2: found exact_match 'x' in a row of validation, expected a number or nothing");
   CHECK(refusal(heading + "1,1,validation,1,2,0.5,,0.1,,4\n") ==
         "line 2: found learning_rate '0.1' in a row of validation, expected nothing");
+}
+
+TEST_CASE("each column of each split takes what the table writes there, and nothing else") {
+  // w: a whole number; n: a number; o: a number or nothing; -: nothing; s: the split itself.
+  const std::vector<std::string> names = {
+      "step",           "epoch",       "split",         "loss",          "perplexity",
+      "token_accuracy", "exact_match", "learning_rate", "gradient_norm", "target_tokens"};
+  struct Split {
+    std::string name, row, contents;
+  };
+  for (const Split& split :
+       {Split{"train", training, "wwsnn--nnw"}, Split{"validation", validation, "wwsnnno--w"}}) {
+    std::vector<std::string> fields;
+    std::istringstream row(split.row.substr(0, split.row.size() - 1));
+    for (std::string field; std::getline(row, field, ',');) fields.push_back(field);
+    REQUIRE(fields.size() == names.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const char content = split.contents[i];
+      if (content == 's') continue;
+      const std::string expected = content == 'w'   ? "a whole number"
+                                   : content == 'n' ? "a number"
+                                   : content == 'o' ? "a number or nothing"
+                                                    : "nothing";
+      for (const std::string value : {"", "7", "0.5"}) {
+        const bool taken = value.empty()  ? content == 'o' || content == '-'
+                           : value == "7" ? content != '-'
+                                          : content == 'n' || content == 'o';
+        std::string line;
+        for (std::size_t j = 0; j < names.size(); ++j) {
+          line += (j == 0 ? "" : ",") + (j == i ? value : fields[j]);
+        }
+        CHECK(refusal(heading + line + "\n") ==
+              (taken ? "nothing was thrown"
+                     : "line 2: found " + names[i] + " '" + value + "' in a row of " + split.name +
+                           ", expected " + expected));
+      }
+    }
+  }
 }
 
 TEST_CASE("bytes that a terminal would obey do not reach the message") {

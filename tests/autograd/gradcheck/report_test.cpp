@@ -90,6 +90,52 @@ TEST_CASE("the report lists every tensor, what was not reached, and the wrong op
                      "2.0e+00\n"));
 }
 
+TEST_CASE("the first wrong operation has its number, layer, inputs and the row of the wrong one") {
+  GradcheckReport report;
+  report.rows = {wrong_by(3.0), wrong_by(1.0)};
+  report.rows[0].worst_relative_error = 0.25;
+  report.rows[1].verdict = GradcheckVerdict::agrees;
+  report.first_wrong = FaultyOperation{.index = 6,
+                                       .recorded = 12,
+                                       .operation = "mul",
+                                       .layer_path = "encoder.norm",
+                                       .input = 1,
+                                       .inputs = {{2, 3}, {}, {3}},
+                                       .row = wrong_by(5.0)};
+  CHECK(to_string(report).ends_with(
+      "\nwrong: x: " + explanation(report.rows[0]) +
+      "\nfirst wrong operation: mul (number 7 of 12 recorded), in encoder.norm, inputs (2, 3), (), "
+      "(3)\n  input 2: " +
+      explanation(wrong_by(5.0)) +
+      "\n2 gradients: 1 agree, 1 wrong, 0 cannot be told; worst relative error 5.0e-01\n"));
+}
+
+TEST_CASE("what is zero everywhere is told apart from what was not reached") {
+  GradcheckReport report;
+  report.rows = {wrong_by(1.0), wrong_by(1.0), wrong_by(1.0)};
+  for (GradcheckRow& row : report.rows) row.verdict = GradcheckVerdict::agrees;
+  report.rows[0].name = "near";
+  report.rows[0].zero = true;
+  report.rows[1].name = "far";
+  report.rows[1].zero = true;
+  report.rows[1].reached = false;
+  report.rows[1].output = "loss";
+  report.rows[0].reached = report.rows[2].reached = true;
+  CHECK(contains(to_string(report),
+                 "\nnever reached:\n  far (of loss)\nzero everywhere, but for rounding:\n  near\n"
+                 "3 gradients: 3 agree, "));
+}
+
+TEST_CASE("a wrong direction is explained without a place") {
+  GradcheckRow row = wrong_by(0.9);
+  row.worst_coordinate = std::nullopt;
+  row.cosine = 0.8;
+  row.numeric = 1.25;
+  CHECK(explanation(row) ==
+        "the gradient is not a multiple of what it should be (cosine 0.8); along a random "
+        "direction the tape says 0.9, differences say 1.25");
+}
+
 TEST_CASE("a report in which no operation is wrong by itself points elsewhere") {
   GradcheckReport report;
   report.rows = {wrong_by(0.5)};

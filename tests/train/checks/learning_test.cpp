@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -8,6 +11,7 @@
 #include "autograd/ops/sum.h"
 #include "tests/train/checks/context.h"
 #include "train/checks/check.h"
+#include "train/checks/one_step.h"
 
 /// The checks of precision and learning, on models that are wrong.
 namespace tapestry {
@@ -41,6 +45,46 @@ TEST_CASE("precision fails for float32 whose gradients alone are wrong") {
   CHECK(result.status == CheckStatus::failed);
   CHECK(result.details ==
         "gradients of source_embedding.weight differ by inf (relative), tolerance 1e-03");
+}
+
+TEST_CASE("precision tells the difference of the losses, relative to that of float64") {
+  for (const double smoothing : {0.0, 0.3}) {
+    CheckContext context = tiny_context();
+    context.label_smoothing = smoothing;
+    const auto loss = [&](DType dtype) {
+      return compute_loss(context.copy(dtype), context.batch,
+                          {.label_smoothing = std::max(smoothing, 0.1)});
+    };
+    const double exact = loss(DType::float64), rounded = loss(DType::float32);
+    const CheckResult result = precision(context);
+    CHECK(result.status == CheckStatus::passed);
+    CHECK(result.details.starts_with(
+        fmt::format("float32 against float64, relative: loss {:.1e} (tolerance 1e-05), gradients "
+                    "up to ",
+                    std::abs(rounded - exact) / exact)));
+    CHECK(result.details.ends_with(" (1e-03)"));
+    context = tiny_context([](CheckedModel& model) {
+      if (model.dtype() == DType::float32) scaled_by(1.01)(model);
+    });
+    context.label_smoothing = smoothing;
+    CHECK(precision(context).details == fmt::format("loss {:.9g} in float32, {:.9g} in float64, "
+                                                    "tolerance 1e-05 (relative)",
+                                                    loss(DType::float32), exact));
+  }
+}
+
+TEST_CASE("the losses that initial_loss and overfit_batch begin with are those of the model") {
+  CheckContext context = tiny_context();
+  context.label_smoothing = 0.5;
+  const auto loss = [&](DType dtype, double smoothing) {
+    return compute_loss(context.copy(dtype), context.batch, {.label_smoothing = smoothing});
+  };
+  CHECK(initial_loss(context).details ==
+        fmt::format("loss {:.3f}, ln(9) is 2.197, tolerance 1.5", loss(DType::float64, 0.5)));
+  const CheckResult learnt = overfit_batch(context);
+  CHECK(learnt.status == CheckStatus::passed);
+  CHECK(learnt.details.starts_with(
+      fmt::format("loss of 6 sentences from {:.3f} to 0.0", loss(DType::float32, 0.0))));
 }
 
 TEST_CASE("initial_loss allows tied embeddings to favour the token that was just read") {

@@ -54,6 +54,25 @@ TEST_CASE("logits are compared token by token, but for what is behind the end") 
         "logits of sentence 1 at token 2 went from 2 to nan");
 }
 
+TEST_CASE("the first difference of two steps is named: of loss, logits, then gradients") {
+  CheckedModel model;
+  model.parameters = {{"a", Tensor()}, {"b", Tensor()}};
+  const StepValues first{.loss = 1.5, .logits = {3.0, 4.0, 5.0}, .gradients = {{6.0}, {7.0, 8.0}}};
+  const auto difference = [&](const StepValues& second) {
+    return first_difference(model, first, second).value_or("none");
+  };
+  StepValues second = first;
+  CHECK(difference(second) == "none");
+  second.gradients[1] = {};
+  CHECK(difference(second) == "gradient of b: 2 values, then 0");
+  second.gradients[1] = {7.0, 8.5};
+  CHECK(difference(second) == "gradient of b, value 2: 8, then 8.5");
+  second.logits[2] = 5.25;
+  CHECK(difference(second) == "logits, value 3: 5, then 5.25");
+  second.loss = 1.75;
+  CHECK(difference(second) == "loss, value 1: 1.5, then 1.75");
+}
+
 TEST_CASE("gradients are compared in units of their norm, or of a thousandth of the largest") {
   CheckedModel model;
   model.parameters = {{"large", Tensor()}, {"small", Tensor()}};

@@ -8,6 +8,7 @@
 #include "tests/support/threads.h"
 #include "tests/train/checks/context.h"
 #include "train/checks/check.h"
+#include "train/checks/one_step.h"
 
 /// The checks of reproducibility, on models that are wrong.
 namespace tapestry {
@@ -36,7 +37,16 @@ TEST_CASE("gradient_accumulation fails for a loss that is a mean over each half 
     };
   }));
   CHECK(result.status == CheckStatus::failed);
-  CHECK(result.details.starts_with("the losses of the two half batches add up to "));
+  const std::string sum = "the losses of the two half batches add up to ";
+  const std::string whole = ", the loss of the whole is ";
+  REQUIRE(result.details.starts_with(sum));
+  const CheckContext sound = tiny_context();
+  const double loss = compute_loss(sound.copy(DType::float64), sound.batch,
+                                   {.label_smoothing = sound.label_smoothing});
+  CHECK(std::stod(result.details.substr(result.details.find(whole) + whole.size())) ==
+        doctest::Approx(loss).epsilon(1e-9));
+  // Of halves of about as many tokens each.
+  CHECK(std::stod(result.details.substr(sum.size())) == doctest::Approx(2 * loss).epsilon(0.2));
 }
 
 /// Clears the gradients whenever a new loss is computed, as `=` instead of `+=` would.

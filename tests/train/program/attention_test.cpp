@@ -193,6 +193,44 @@ TEST_CASE("every layer of a trained model is there, and a text needs none of its
   CHECK(without.out.empty());
 }
 
+TEST_CASE("attention names the model: a config, or a checkpoint with its step") {
+  const LookingWorkplace work;
+  CHECK(work.json({"pairs.yaml"}).at("model") == "pairs.yaml, initial values");
+  REQUIRE(work.run({"train", "pairs.yaml", "train.steps=3"}).code == 0);
+  const std::string place = "runs/pairs/checkpoints/step-00000003.h5, step 3";
+  CHECK(work.json({"runs/pairs"}).at("model") == place);
+  CHECK(work.json({"runs/pairs", "--text", "a b"}).at("model") == place);
+  CHECK(work.show({"runs/pairs"}).starts_with(place + ", test 1\n"));
+}
+
+TEST_CASE("the target of a text is what translate makes of it, of an example its reference") {
+  const LookingWorkplace work;
+  REQUIRE(work.run({"train", "pairs.yaml", "train.steps=60", "train.max_decode_length=7",
+                    "schedule.learning_rate=0.003"})
+              .code == 0);
+  const auto target = [&](Arguments arguments) {
+    arguments.insert(arguments.begin(), "runs/pairs");
+    const Json tokens = work.json(arguments)["layers"][1]["keys"];
+    CHECK(tokens.front() == "<bos>");
+    std::string text;
+    for (std::size_t i = 1; i < tokens.size(); ++i) {
+      text += (i == 1 ? "" : " ") + tokens[i].get<std::string>();
+    }
+    return text;
+  };
+  for (const char* text : {"a b c d e", "f f", "c"}) {
+    CHECK(target({"--text", text}) + "\n" ==
+          work.run({"translate", "runs/pairs"}, std::string(text) + "\n").out);
+  }
+  const Json reference = work.json({"runs/pairs", "--example", "2"});
+  Json source = reference["layers"][0]["keys"];
+  REQUIRE(source.back() == "<eos>");
+  source.erase(source.size() - 1);
+  Json copied = reference["layers"][1]["keys"];
+  copied.erase(0);
+  CHECK(copied == source);  // the task is to copy
+}
+
 TEST_CASE("a masked language model is shown all words of a text") {
   const LookingWorkplace work;
   const Json written = {"<bos>", "le", "chat", "<unk>", "<eos>"};

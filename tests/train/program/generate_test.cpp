@@ -6,6 +6,9 @@
 
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
+#include "train/checkpoint.h"
+#include "train/sampler.h"
+#include "train/storage/checkpoint_file.h"
 
 /// `tapestry generate`.
 namespace tapestry {
@@ -67,6 +70,44 @@ TEST_CASE("what is generated is a function of model, prompt and options") {
   CHECK(work.generate({"runs/language", "a", "--tokens", "60", "--top-k", "1", "--seed", "3"}) ==
         best);
   CHECK(work.generate({"runs/language", "a", "--tokens", "60", "--top-p", "1e-9"}) == best);
+}
+
+/// What the sampler makes of a prompt with the model in a checkpoint, as a text.
+std::string sampled(const TrainedModel& trained, std::vector<std::int32_t> begin,
+                    const std::string& prompt, std::size_t count, const SamplingOptions& options) {
+  std::vector<std::int32_t> text = trained.codec.encode_target(prompt);
+  begin.insert(begin.end(), text.begin(), text.end());
+  generate(trained.model->as<LanguageModel>(), begin, count, options,
+           [&](std::int32_t token) { text.push_back(token); });
+  return trained.codec.decode_target(text) + "\n";
+}
+
+TEST_CASE("each option of generate gets to the sampler, behind a new line or a new sentence") {
+  const TalkingWorkplace work;
+  const std::string letters = "runs/language/checkpoints/step-00000012.h5";
+  const TrainedModel model = load_model(read_checkpoint(work / letters));
+  const std::int32_t newline = model.codec.target_vocabulary().id("<newline>");
+  REQUIRE(newline != unk_id);
+  const auto expected = [&](SamplingOptions options, std::size_t count = 60) {
+    options.window = 6;
+    return sampled(model, {newline}, "dab a", count, options);
+  };
+  const auto found = [&](Arguments options) {
+    options.insert(options.begin(), {letters, "dab a", "--tokens", "60"});
+    return work.generate(options);
+  };
+  CHECK(found({}) == expected({}));
+  CHECK(found({"--seed", "7"}) == expected({.seed = 7}));
+  CHECK(found({"--temperature", "3"}) == expected({.temperature = 3}));
+  CHECK(found({"--temperature", "3", "--top-k", "3"}) == expected({.temperature = 3, .top_k = 3}));
+  CHECK(found({"--temperature", "3", "--top-p", "0.6"}) ==
+        expected({.temperature = 3, .top_p = 0.6}));
+  CHECK(work.generate({letters, "dab a"}) == expected({}, 500));
+
+  const std::string words = "runs/words/checkpoints/step-00000012.h5";
+  const TrainedModel speaker = load_model(read_checkpoint(work / words));
+  CHECK(work.generate({words, "--tokens", "60", "--seed", "3"}) ==
+        sampled(speaker, {bos_id}, "", 60, {.seed = 3}));
 }
 
 TEST_CASE("no more is read at once than the model learnt to read, however many positions it has") {

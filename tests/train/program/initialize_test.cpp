@@ -1,7 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
@@ -11,6 +15,7 @@
 namespace tapestry {
 namespace {
 
+using test::Arguments;
 using test::check_refusal;
 using test::contains;
 using test::KindWorkplace;
@@ -72,6 +77,26 @@ TEST_CASE("check and gradcheck see the model as it would begin") {
       work.run({"gradcheck", "agreement.yaml", from_masked, "--coordinates=1", "--directions=1"});
   CHECK(done.code == 0);
   CHECK(contains(done.out, ", 0 wrong, 0 cannot be told;"));
+  const auto looks = [&](const Arguments& model) {
+    Arguments arguments{"attention", "--json", "--text", "le chat dort"};
+    arguments.insert(arguments.end(), model.begin(), model.end());
+    const auto layer = nlohmann::json::parse(work.run(arguments).out).at("layers").at(0);
+    REQUIRE(layer.at("keys").size() == 5);
+    std::vector<double> weights;
+    for (const auto& row : layer.at("heads").at(0).at("weights")) {
+      weights.push_back(row.at(1).get<double>());
+    }
+    return weights;
+  };
+  const auto learnt = looks({"runs/masked"});
+  const auto begun = looks({"agreement.yaml", from_masked});
+  const auto plain = looks({"agreement.yaml"});
+  double farthest = 0.0;
+  for (std::size_t i = 0; i < learnt.size(); ++i) {
+    CHECK(begun[i] == doctest::Approx(learnt[i]).epsilon(1e-4));  // float64 and float32
+    farthest = std::max(farthest, std::abs(plain[i] - learnt[i]));
+  }
+  CHECK(farthest > 0.001);
 }
 
 TEST_CASE("a model with nothing in common is refused before anything is written") {

@@ -45,6 +45,14 @@ TEST_CASE("a model of every kind is trained and evaluated") {
     CHECK(scores.err.empty());
     CHECK(contains(scores.out, "\nvalidation  "));
     CHECK(contains(scores.out, " held-out " + kind.held_out));
+    // The best scores of the run are those of its best checkpoint.
+    const std::size_t end = done.out.rfind("  (best so far)\n");
+    const std::size_t begin = done.out.rfind(": loss ", end);
+    const std::size_t held_out = kind.name == "language" ? 4 : kind.name == "classes" ? 11 : 6;
+    CHECK_MESSAGE(
+        contains(scores.out, "\nvalidation  " + std::to_string(held_out) + " held-out " +
+                                 kind.examples + done.out.substr(begin, end - begin) + "\n"),
+        done.out, scores.out);
     CHECK_FALSE(contains(scores.out, "exact match"));
     CHECK(contains(scores.out, "  bits per character ") == (kind.name == "language"));
     CHECK(contains(scores.out, "  bits per word ") == (kind.name == "words"));
@@ -131,9 +139,10 @@ TEST_CASE("evaluate shows sentences and images with the classes that the model g
   CHECK(contains(sentences.out, "  accuracy 100.00 %\n"));
   CHECK(sentences.out.ends_with("\n\ninput     it rains again\noutput    no\n"));
   CHECK(work.run({"train", "images.yaml", "train.steps=60"}).code == 0);
-  const Outcome images = work.run({"evaluate", "runs/images", "--examples", "1"});
+  const Outcome images = work.run({"evaluate", "runs/images", "--examples", "2"});
   CHECK(contains(images.out, "test        4 held-out images: loss "));
   CHECK(contains(images.out, "\n\ninput     image 1\noutput    "));
+  CHECK(contains(images.out, "\n\ninput     image 2\noutput    "));
 }
 
 std::vector<std::string> words_in(const std::string& line) {
@@ -303,6 +312,19 @@ TEST_CASE("train and evaluate say how much of a text the model does not know") {
   CHECK(contains(done.out, "\nunknown tokens: 20.0 % of the validation set\n"));
   const Outcome scores = work.run({"evaluate", "runs/classes"});
   CHECK(contains(scores.out, "\n            20.0 % of its tokens are unknown\n"));
+  // Of the test set two words of eight.
+  work.write("test.txt", "yes\ta zebra zebra day\nno\tit rains\nno\tit rains\n");
+  const std::string test_text = "data.test_text=test.txt";
+  const Outcome both = work.run({"train", "classes.yaml", "train.steps=1",
+                                 "data.validation_text=valid.txt", test_text, "--fresh"});
+  CHECK(contains(both.out,
+                 "\nunknown tokens: 20.0 % of the validation set, 25.0 % of the test set\n"));
+  const std::string evaluated = work.run({"evaluate", "runs/classes"}).out;
+  const std::size_t test = evaluated.find("\ntest        3 held-out sentences: ");
+  REQUIRE(test != std::string::npos);
+  CHECK(contains(evaluated.substr(0, test + 1),
+                 " %\n            20.0 % of its tokens are unknown\n"));
+  CHECK(contains(evaluated.substr(test), " %\n            25.0 % of its tokens are unknown\n"));
 }
 
 TEST_CASE("translate, classify, fill and generate take models of their kind alone") {

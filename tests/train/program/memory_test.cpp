@@ -155,6 +155,24 @@ TEST_CASE("a batch that does not fit is named with what was asked for and how to
         std::string::npos);
 }
 
+TEST_CASE("commands that examine a model say what to make smaller where they lack memory") {
+  if (!limits_can_be_tried()) return;
+  Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const auto hint = [&](const std::string& arguments) {
+    const Outcome outcome = run_in(140, work, arguments);
+    check_lack_of_memory(outcome);
+    return outcome.err.substr(outcome.err.find("\nhint: ") + 7);
+  };
+  const std::string wide = " tiny.yaml model.d_model=256 model.d_ff=7000";
+  for (const char* command : {"check", "gradcheck"}) {
+    CHECK(hint(command + wide) ==
+          "try a smaller model, such as model.d_model=32, or give it more memory (see `ulimit "
+          "-v`)\n");
+  }
+  CHECK(hint("attention" + wide) == "give it a shorter text or example\n");
+}
+
 TEST_CASE("a model that no memory could hold is refused before anything is written") {
   Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);

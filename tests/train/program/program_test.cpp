@@ -1,13 +1,19 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "data/codec.h"
+#include "data/load_corpus.h"
 #include "tests/support/contains.h"
-#include "tests/train/program.h"
+#include "tests/train/refusal.h"
+#include "train/config/config.h"
+#include "train/storage/checkpoint_file.h"
 #include "train/version.h"
 
 /// What each command does when all is well.
@@ -110,6 +116,31 @@ TEST_CASE("a resumed run goes on to more steps, as one that was told so at once"
         test::read_text(work / "at-once/metrics.csv"));
 }
 
+TEST_CASE("a resumed run tells its data, model and memory again, on its threads, and logs behind") {
+  const TrainedWorkplace work;
+  const Outcome resumed = work.run(
+      {"train", "--resume", "runs/tiny", "train.steps=14", "train.threads=2", "train.max_time=1m"});
+  CHECK(resumed.code == 0);
+  CHECK(contains(resumed.out, "\ndata: 22 training pairs, 6 validation, 4 test; vocabularies of "));
+  CHECK(contains(resumed.out, " tensors; threads: 2; run directory runs/tiny\n"));
+  CHECK(contains(resumed.out, "the largest step of 4 x 5 x 5 tokens"));
+  CHECK(resumed.out.ends_with("\ndone: 14 steps; next: tapestry evaluate runs/tiny\n"));
+  CHECK(count_lines(test::read_text(work / "runs/tiny/train.log")) ==
+        count_lines(work.trained.out) + count_lines(resumed.out));
+}
+
+TEST_CASE("what is left out of the data is said at the start, and again when a run is resumed") {
+  const test::TextWorkplace work;
+  work.write("train.de", "ein haus\n\neine katze\n");
+  work.write("train.en", "a house\n\na cat\n");
+  const std::string note = "train: 1 of 3 pairs left out: both lines are blank\n";
+  const Outcome begun = work.run({"train", "text.yaml"});
+  // de: ein, haus, eine and katze; en: a, house and cat; and four special symbols.
+  CHECK(begun.out.starts_with(
+      note + "data: 2 training pairs, 1 validation, 0 test; vocabularies of 8 and 7\n"));
+  CHECK(contains(work.run({"train", "--resume", "runs/text", "train.steps=3"}).out, "\n" + note));
+}
+
 TEST_CASE("steps behind the end of a falling rate are warned of") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
@@ -138,7 +169,10 @@ TEST_CASE("evaluate prints the scores of the held-out sets and examples") {
   CHECK(done.code == 0);
   CHECK(done.err.empty());
   CHECK(done.out.starts_with("runs/tiny/checkpoints/step-000000"));
-  CHECK(contains(done.out, "\nvalidation  6 held-out pairs: loss "));
+  const std::size_t end = work.trained.out.rfind("  (best so far)\n");
+  const std::size_t begin = work.trained.out.rfind(": loss ", end);
+  CHECK(contains(done.out, "\nvalidation  6 held-out pairs" +
+                               work.trained.out.substr(begin, end - begin) + "\n"));
   CHECK(contains(done.out, "\ntest        4 held-out pairs: loss "));
   CHECK(contains(done.out, "  exact match "));
   std::size_t examples = 0;
@@ -147,6 +181,52 @@ TEST_CASE("evaluate prints the scores of the held-out sets and examples") {
     ++examples;
   }
   CHECK(examples == 2);
+}
+
+/// What evaluate shows of an example.
+std::string shown(const std::string& source, const std::string& output, const std::string& target) {
+  const std::string text = fmt::format("\ninput     {}\noutput    {}\n", source, output);
+  return output == target ? text : text + fmt::format("expected  {}\n", target);
+}
+
+TEST_CASE(
+    "evaluate shows the first pairs of the test set, else of the validation set, five unless "
+    "told") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  for (const char* test_size : {"data.test_size=7", "data.test_size=0"}) {
+    CAPTURE(test_size);
+    REQUIRE(work.run({"train", "tiny.yaml", "--fresh", "train.steps=40", test_size}).code == 0);
+    const Config config = parse_config(test::tiny_yaml, "tiny.yaml", {test_size});
+    const Corpus corpus = load_corpus(config.data, ".");
+    const TextCodec codec(config.data, corpus.source_vocabulary, corpus.target_vocabulary);
+    const std::vector<Example>& pairs = corpus.test.empty() ? corpus.validation : corpus.test;
+    REQUIRE(pairs.size() > 5);
+    std::string input;
+    for (const Example& pair : pairs) input += codec.decode_source(pair.source) + "\n";
+    std::istringstream outputs(work.run({"translate", "runs/tiny"}, input).out);
+    std::string five, all;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      std::string output;
+      REQUIRE(std::getline(outputs, output));
+      all +=
+          shown(codec.decode_source(pairs[i].source), output, codec.decode_target(pairs[i].target));
+      if (i == 4) five = all;
+    }
+    CHECK(work.run({"evaluate", "runs/tiny"}).out.ends_with(" %\n" + five));
+    if (corpus.test.empty()) continue;
+    CHECK(work.run({"evaluate", "runs/tiny", "--examples", "9"}).out.ends_with(" %\n" + all));
+  }
+}
+
+TEST_CASE("evaluate shows a source in the words of sources and a target in those of targets") {
+  const test::TextWorkplace work;
+  REQUIRE(work.run({"train", "text.yaml"}).code == 0);
+  std::string output = work.run({"translate", "runs/text"}, "ein hund\n").out;
+  output.pop_back();
+  CHECK(work.run({"evaluate", "runs/text"})
+            .out.ends_with("\n            50.0 % of its tokens are unknown\n" +
+                           shown("ein <unk>", output, "a <unk>")));
 }
 
 TEST_CASE("evaluate decodes every sentence, however few are decoded while training") {
@@ -170,7 +250,8 @@ TEST_CASE("evaluate of a run without held-out data says so") {
   CHECK(work.run({"train", "tiny.yaml", "data.validation_size=0", "data.test_size=0"}).code == 0);
   const Outcome evaluated = work.run({"evaluate", "runs/tiny"});
   CHECK(evaluated.code == 0);
-  CHECK(contains(evaluated.out, "\nno held-out pairs: "));
+  CHECK(
+      evaluated.out.ends_with("\nno held-out pairs: name files or sizes for them in the config\n"));
 }
 
 TEST_CASE("evaluate takes one checkpoint, which is then used as it is") {
@@ -225,6 +306,33 @@ TEST_CASE("inspect lists arrays, numbers and the config") {
   CHECK(contains(done.out, "\nparameters/encoder.layers.0.ff.linear1.weight "));
   CHECK(contains(done.out, " float32  (32, 16)         mean "));
   CHECK(contains(done.out, "\nconfig:\ndata:\n  task: copy\n"));
+}
+
+TEST_CASE("inspect counts arrays and bytes, and shows numbers that stand alone") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  REQUIRE(work.run({"train", "tiny.yaml", "train.steps=7", "model.d_model=64"}).code == 0);
+  const std::string path = "runs/tiny/checkpoints/step-00000007.h5";
+  const Snapshot snapshot = read_checkpoint(work / path);
+  const Outcome done = work.run({"inspect", path});
+  std::size_t arrays = 0, bytes = 0, longest = 0;
+  for (const auto& [name, array] : snapshot) {
+    ++arrays;
+    bytes += array.bytes.size();
+    longest = std::max(longest, name.size());
+  }
+  CHECK(done.out.starts_with(
+      fmt::format("{}: step 7, {} arrays, {:.1f} MB, written by version {}\n"
+                  "\narithmetic ",
+                  path, arrays, static_cast<double>(bytes) / 1e6, program_version)));
+  const auto line = [&](const char* name, const char* type, const std::string& value) {
+    return fmt::format("\n{:<{}} {:<8} {:<16} {}\n", name, longest, type, "()", value);
+  };
+  CHECK(contains(done.out, line("optimizer/steps", "uint64", "7")));
+  CHECK(contains(done.out, line("train/batch", "uint64", "1")));
+  CHECK(
+      contains(done.out, line("train/best_loss", "float64",
+                              fmt::format("{}", snapshot.get_scalar<double>("train/best_loss")))));
 }
 
 TEST_CASE("help and version go to standard output") {

@@ -257,6 +257,14 @@ TEST_CASE("files of the user's own are not replaced by those of a run") {
                   "./config.yaml: is not of a run, and a run there would replace it\n"
                   "hint: choose another train.run_dir");
   }
+  for (const std::string file : {"metrics.csv", "train.log"}) {
+    std::filesystem::create_directory(work / file.substr(0, 5));
+    work.write(file.substr(0, 5) + "/" + file, "mine");
+    check_refusal(work, {"train", "tiny.yaml", "train.run_dir=" + file.substr(0, 5)}, 2,
+                  file.substr(0, 5) + "/" + file +
+                      ": is not of a run, and a run there would replace it\n"
+                      "hint: choose another train.run_dir");
+  }
 }
 
 }  // namespace

@@ -208,7 +208,10 @@ TEST_CASE("a run that died before its first checkpoint gives way to a new one") 
   work.write("tiny.yaml", test::tiny_yaml);
   std::filesystem::create_directories(work / "runs/tiny/checkpoints");
   work.write("runs/tiny/config.yaml", "of the run that died");
+  const std::string leftover = "runs/tiny/checkpoints/.step-00000000.h5.tmp-1-0";
+  work.write(leftover, "of the run that died");
   CHECK(work.run({"train", "tiny.yaml"}).code == 0);
+  CHECK_FALSE(std::filesystem::exists(work / leftover));
 }
 
 TEST_CASE("a run whose output nobody reads goes on to its end") {

@@ -116,13 +116,22 @@ TEST_CASE("a new holder overwrites all of what an old one wrote") {
 
 TEST_CASE("a lock that cannot be made is an output error") {
   const TemporaryFolder folder;
-  CHECK_THROWS_AS(RunLock(folder / "none"), OutputError);
-  for (const char* call : {"open", "flock", "ftruncate", "write"}) {
-    CAPTURE(call);
+  CHECK_THROWS_WITH_AS(RunLock(folder / "none"),
+                       (folder.path().string() +
+                        "/none/.lock: could not open the lock file: No such file or directory")
+                           .c_str(),
+                       OutputError);
+  for (const auto& [call, action] : {std::pair("open", "open the lock file"),
+                                     {"flock", "lock the run directory"},
+                                     {"ftruncate", "write the lock file"},
+                                     {"write", "write the lock file"}}) {
     FaultyFileSystem files;
     files.failing_name = call;
     files.error = ENOLCK;
-    CHECK_THROWS_AS(RunLock(folder.path(), files), OutputError);
+    CHECK_THROWS_WITH_AS(
+        RunLock(folder.path(), files),
+        (folder.path().string() + "/.lock: could not " + action + ": No locks available").c_str(),
+        OutputError);
   }
 }
 

@@ -109,6 +109,13 @@ TEST_CASE("putting refuses bytes that do not fit the shape, also where the produ
   CHECK_THROWS_AS(snapshot.put<float>("x", std::array{1.0F}, {1, 1, 1, 1, 1, 1, 1, 1, 1}),
                   std::invalid_argument);
   CHECK(snapshot.size() == 0);
+  CHECK(message_of([&] {
+          snapshot.put<float>("a/x", std::array{1.0F, 2.0F, 3.0F}, {2, 1});
+        }) == "snapshot: a/x: 12 bytes found, which is not float32 (2, 1)");
+  CHECK(message_of([&] {
+          snapshot.put<float>("x", std::array{1.0F}, {1, 1, 1, 1, 1, 1, 1, 1, 1});
+        }) == "snapshot: x: 9 axes found, at most 8 fit");
+  CHECK_NOTHROW(snapshot.put<float>("x", std::array{1.0F}, {1, 1, 1, 1, 1, 1, 1, 1}));
 }
 
 TEST_CASE("element types are named as in messages") {
@@ -136,6 +143,12 @@ TEST_CASE("putting refuses malformed paths") {
   CHECK_THROWS_AS(snapshot.put_text("1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17", ""),
                   std::invalid_argument);
   CHECK_NOTHROW(snapshot.put_text("1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16", ""));
+  CHECK(message_of([&] { snapshot.put_text("a/b c/d", ""); }) ==
+        "snapshot: path 'a/b c/d': found 'b c' between slashes, expected 1 to 255 printable ASCII "
+        "characters without blanks");
+  const std::string deep = "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18";
+  CHECK(message_of([&] { snapshot.put_text(deep, ""); }) ==
+        "snapshot: path '" + deep + "' has 18 components, at most 16 fit");
 }
 
 TEST_CASE("a path is taken once, and is either an array or a group") {
@@ -146,6 +159,12 @@ TEST_CASE("a path is taken once, and is either an array or a group") {
   CHECK_THROWS_AS(snapshot.put_text("a", ""), std::invalid_argument);
   CHECK_THROWS_AS(snapshot.put_text("a/b/c/d", ""), std::invalid_argument);
   CHECK_NOTHROW(snapshot.put_text("a/b.c", ""));
+  const auto refusal = [&](const char* path) {
+    return message_of([&] { snapshot.put_text(path, ""); });
+  };
+  CHECK(refusal("a/b/c") == "snapshot: a/b/c: already there");
+  CHECK(refusal("a/b/c/d") == "snapshot: a/b/c/d: a/b/c is an array already");
+  CHECK(refusal("a/b") == "snapshot: a/b: is a group already, holding a/b/c");
 }
 
 }  // namespace
