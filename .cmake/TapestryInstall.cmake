@@ -2,8 +2,10 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
+# Headers in folders named detail are for the library's own sources.
 install(DIRECTORY autograd layers optim data train
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry FILES_MATCHING PATTERN "*.h")
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry FILES_MATCHING PATTERN "*.h"
+  PATTERN detail EXCLUDE)
 install(EXPORT tapestry-targets NAMESPACE tapestry::
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tapestry)
 configure_package_config_file(.cmake/tapestry-config.cmake.in tapestry-config.cmake

@@ -2,7 +2,6 @@
 
 #include "autograd/layer_path.h"
 #include "autograd/ops/dropout.h"
-#include "autograd/ops/relu_dropout.h"
 
 namespace tapestry {
 

@@ -2,11 +2,7 @@
 
 #include "autograd/error.h"
 #include "autograd/layer_path.h"
-#include "autograd/ops/geglu.h"
-#include "autograd/ops/gelu.h"
-#include "autograd/ops/gelu_tanh.h"
-#include "autograd/ops/silu.h"
-#include "autograd/ops/swiglu.h"
+#include "autograd/ops/activations.h"
 
 namespace tapestry {
 namespace {

@@ -1,7 +1,7 @@
 #include "layers/layer_norm.h"
 
 #include "autograd/layer_path.h"
-#include "autograd/ops/layer_norm.h"
+#include "autograd/ops/norms.h"
 
 namespace tapestry {
 

@@ -15,7 +15,7 @@ namespace tapestry {
 ///   call        x (..., n) -> (..., n)
 ///   throws      ShapeError if the last axis of x is not n
 ///
-/// The formula and its gradient are in autograd/ops/layer_norm.h.
+/// The formula and its gradient are in autograd/ops/norms.h.
 class LayerNorm {
  public:
   LayerNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);

@@ -5,7 +5,7 @@
 #include "autograd/error.h"
 #include "autograd/layer_path.h"
 #include "autograd/ops/additive_attention.h"
-#include "autograd/ops/head_linear.h"
+#include "autograd/ops/linear.h"
 #include "autograd/ops/rotary.h"
 
 namespace tapestry {

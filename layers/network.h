@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "autograd/ids.h"
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/losses.h"
 #include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "layers/token_batch.h"

@@ -2,7 +2,7 @@
 
 #include "autograd/layer_path.h"
 #include "autograd/ops/linear.h"
-#include "autograd/ops/linear_cross_entropy.h"
+#include "autograd/ops/losses.h"
 
 namespace tapestry {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "autograd/ids.h"
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/losses.h"
 #include "autograd/tensor.h"
 #include "layers/embedding.h"
 #include "layers/parameters.h"

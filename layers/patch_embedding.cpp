@@ -6,10 +6,8 @@
 
 #include "autograd/error.h"
 #include "autograd/layer_path.h"
-#include "autograd/ops/add.h"
-#include "autograd/ops/concat.h"
-#include "autograd/ops/permute.h"
-#include "autograd/ops/reshape.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/shape_ops.h"
 
 namespace tapestry {
 

@@ -4,7 +4,7 @@
 
 #include "autograd/error.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/slice.h"
+#include "autograd/ops/shape_ops.h"
 
 namespace tapestry {
 namespace {

@@ -1,7 +1,7 @@
 #include "layers/rms_norm.h"
 
 #include "autograd/layer_path.h"
-#include "autograd/ops/rms_norm.h"
+#include "autograd/ops/norms.h"
 
 namespace tapestry {
 

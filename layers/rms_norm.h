@@ -14,7 +14,7 @@ namespace tapestry {
 ///   call        x (..., n) -> (..., n)
 ///   throws      ShapeError if the last axis of x is not n
 ///
-/// The formula and its gradient are in autograd/ops/rms_norm.h.
+/// The formula and its gradient are in autograd/ops/norms.h.
 class RmsNorm {
  public:
   RmsNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);

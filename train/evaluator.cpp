@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/losses.h"
 #include "autograd/ops/softmax.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "autograd/ops/slice.h"
+#include "autograd/ops/shape_ops.h"
 #include "data/batch.h"
 #include "data/vocabulary.h"
 #include "train/batch_tensors.h"

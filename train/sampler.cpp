@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "autograd/ops/slice.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/random.h"
 #include "data/vocabulary.h"
 

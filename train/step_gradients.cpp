@@ -1,7 +1,7 @@
 #include "train/step_gradients.h"
 
 #include "autograd/anomaly.h"
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/losses.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
 #include "train/training_loss.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/losses.h"
 #include "autograd/random.h"
 #include "data/batch.h"
 #include "train/model.h"

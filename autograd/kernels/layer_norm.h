@@ -12,7 +12,7 @@ template <class T>
 void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, const T* beta,
                 T epsilon, T* y, T* means, T* rstds);
 
-/// dL/dx, dL/dgamma and dL/dbeta from g = dL/dy, as in autograd/ops/layer_norm.h; null targets are
+/// dL/dx, dL/dgamma and dL/dbeta from g = dL/dy, as in autograd/ops/norms.h; null targets are
 /// left alone. The sums over rows go through fixed blocks of rows, in order.
 template <class T>
 void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma,

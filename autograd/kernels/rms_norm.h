@@ -12,7 +12,7 @@ template <class T>
 void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, T epsilon, T* y,
               T* rrms);
 
-/// dL/dx and dL/dgamma from g = dL/dy, as in autograd/ops/rms_norm.h; null targets are left alone.
+/// dL/dx and dL/dgamma from g = dL/dy, as in autograd/ops/norms.h; null targets are left alone.
 /// The sums over rows go through fixed blocks of rows, in order.
 template <class T>
 void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma, const T* rrms,

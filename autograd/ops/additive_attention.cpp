@@ -5,7 +5,7 @@
 #include "autograd/attention_recorder.h"
 #include "autograd/error.h"
 #include "autograd/operation.h"
-#include "autograd/ops/attention_call.h"
+#include "autograd/ops/detail/attention_call.h"
 
 namespace tapestry {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "autograd/attention_recorder.h"
 #include "autograd/operation.h"
-#include "autograd/ops/attention_call.h"
+#include "autograd/ops/detail/attention_call.h"
 
 namespace tapestry {
 namespace {

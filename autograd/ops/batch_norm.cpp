@@ -2,9 +2,9 @@
 
 #include "autograd/kernels/batch_norm.h"
 #include "autograd/operation.h"
-#include "autograd/ops/destination.h"
-#include "autograd/ops/norm_checks.h"
-#include "autograd/ops/rows.h"
+#include "autograd/ops/detail/destination.h"
+#include "autograd/ops/detail/norm_checks.h"
+#include "autograd/ops/detail/rows.h"
 
 namespace tapestry {
 namespace {
@@ -19,7 +19,7 @@ FeatureMoments moments_of(const Tensor& x) {
   return moments;
 }
 
-/// What both forms share: the affine map by the moments, and the gradients.
+/// Shared by both forms: the affine map by the moments, and the gradients.
 struct Normalization {
   double epsilon;
   Tensor x{}, gamma{};

@@ -14,13 +14,13 @@ struct FeatureMoments {
 ///
 ///     y = gamma * (x - mean) / sqrt(variance + epsilon) + beta,
 ///
-/// with the biased variance. What one row becomes depends on all others.
+/// with the biased variance. Each row of y depends on all rows of x.
 ///
-/// x        (..., n), n >= 1; of m vectors of n features
+/// x        (..., n), n >= 1: m vectors of n features
 /// gamma    (n)
 /// beta     (n)
 /// epsilon  > 0, inside the root
-/// seen     if not null, gets mean and biased variance; left alone if m is 0
+/// seen     if not null, receives mean and biased variance; unchanged if m is 0
 /// returns  (..., n)
 /// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
 ///          ValueError if epsilon <= 0.
@@ -33,7 +33,7 @@ struct FeatureMoments {
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5,
                   FeatureMoments* seen = nullptr);
 
-/// The same with moments that are given, as in inference: each row is treated alone, and
+/// Batch normalisation with given moments, as in inference: rows do not depend on each other, and
 /// dL/dx = gamma / sqrt(variance + epsilon) * g. No gradient flows to the moments.
 Tensor batch_norm_given(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                         const FeatureMoments& moments, double epsilon = 1e-5);

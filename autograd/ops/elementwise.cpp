@@ -1,17 +1,244 @@
 #include "autograd/ops/elementwise.h"
 
-#include "autograd/ops/axes.h"
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "autograd/error.h"
+#include "autograd/operation.h"
+#include "autograd/ops/detail/elementwise.h"
 
 namespace tapestry {
+namespace {
 
-void add_unbroadcast(const Gradient& gradient, const Tensor& g) {
-  const Shape& wanted = gradient.shape();
-  const std::size_t added = g.rank() - wanted.rank();
-  AxisSet repeated;
-  for (std::size_t axis = 0; axis < g.rank(); ++axis) {
-    repeated[axis] = axis < added || (wanted[axis - added] == 1 && g.shape()[axis] != 1);
+struct Add {
+  static constexpr const char* name = "add";
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    return broadcast_values(
+        name, [](const auto& x, const auto& y) { return x + y; }, a, b);
   }
-  gradient.add(summed_over(g, repeated).viewed_as(wanted));
+
+  void backward(const Tensor& dy, Gradient da, Gradient db) const {
+    if (da) add_unbroadcast(da, dy);
+    if (db) add_unbroadcast(db, dy);
+  }
+};
+
+struct Sub {
+  static constexpr const char* name = "sub";
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    return broadcast_values(
+        name, [](const auto& x, const auto& y) { return x - y; }, a, b);
+  }
+
+  void backward(const Tensor& dy, Gradient da, Gradient db) const {
+    if (da) add_unbroadcast(da, dy);
+    if (db) add_unbroadcast(db, map_values([](const auto& g) { return -g; }, dy));
+  }
+};
+
+constexpr auto times = [](const auto& x, const auto& y) { return x * y; };
+
+struct Mul {
+  static constexpr const char* name = "mul";
+  Tensor a{}, b{};  // each kept only if the other's gradient is wanted
+
+  Tensor forward(const Tensor& x, const Tensor& y) {
+    if (y.requires_gradient()) a = x;
+    if (x.requires_gradient()) b = y;
+    return broadcast_values(name, times, x, y);
+  }
+
+  void backward(const Tensor& dy, Gradient da, Gradient db) const {
+    if (da) add_unbroadcast(da, broadcast_values(name, times, dy, b));
+    if (db) add_unbroadcast(db, broadcast_values(name, times, dy, a));
+  }
+};
+
+constexpr auto over = [](const auto& x, const auto& y) { return x / y; };
+
+struct Div {
+  static constexpr const char* name = "div";
+  Tensor b{}, y{};  // y = a / b, kept only if b's gradient is wanted
+
+  Tensor forward(const Tensor& numerator, const Tensor& denominator) {
+    b = denominator;
+    Tensor quotient = broadcast_values(name, over, numerator, denominator);
+    if (denominator.requires_gradient()) y = quotient;
+    return quotient;
+  }
+
+  void backward(const Tensor& dy, Gradient da, Gradient db) const {
+    const Tensor g = broadcast_values(name, over, dy, b);  // dL/dy / b
+    if (da) add_unbroadcast(da, g);
+    if (db) {
+      add_unbroadcast(db, map_values([](const auto& u, const auto& v) { return -u * v; }, g, y));
+    }
+  }
+};
+
+/// A product, because xsimd 8.1 computes -v as 0 - v, which maps 0 to 0 instead of -0.
+constexpr auto negated = []<class V>(const V& v) { return v * V(-1); };
+
+struct Neg {
+  static constexpr const char* name = "neg";
+
+  Tensor forward(const Tensor& x) { return map_values(negated, x); }
+  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, negated, dy); }
+};
+
+struct Scale {
+  static constexpr const char* name = "scale";
+  double factor;
+
+  template <class T>
+  kernels::Vec<T> operator()(const kernels::Vec<T>& v) const {
+    return v * kernels::Vec<T>(static_cast<T>(factor));
+  }
+
+  Tensor forward(const Tensor& x) { return map_values(*this, x); }
+  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, *this, dy); }
+};
+
+struct Exp {
+  static constexpr const char* name = "exp";
+  Tensor y{};
+
+  Tensor forward(const Tensor& x) {
+    return y = map_values([](const auto& v) { return xsimd::exp(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& e) { return g * e; }, dy, y);
+  }
+};
+
+/// xsimd 8.1 is exact to 0.7 epsilons, but wrong for subnormal float64 values: those are scaled
+/// into the normal range first.
+constexpr auto logarithm = []<class T>(const kernels::Vec<T>& v) {
+  using V = kernels::Vec<T>;
+  constexpr int lift = 54;
+  const auto subnormal = v < V(std::numeric_limits<T>::min());
+  const V lifted = xsimd::select(subnormal, v * V(static_cast<T>(1LL << lift)), v);
+  const V excess = xsimd::select(subnormal, V(static_cast<T>(lift * std::numbers::ln2)), V(T(0)));
+  return V(xsimd::log(lifted) - excess);
+};
+
+struct Log {
+  static constexpr const char* name = "log";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return map_values(logarithm, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& v) { return g / v; }, dy, x);
+  }
+};
+
+struct Sqrt {
+  static constexpr const char* name = "sqrt";
+  Tensor y{};
+
+  Tensor forward(const Tensor& x) {
+    return y = map_values([](const auto& v) { return xsimd::sqrt(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& r) { return g / (r + r); }, dy, y);
+  }
+};
+
+struct Square {
+  static constexpr const char* name = "square";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return map_values([](const auto& v) { return v * v; }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& v) { return g * (v + v); }, dy, x);
+  }
+};
+
+constexpr double largest_multiplied = 64.0;
+
+/// x^p, lane by lane.
+template <class T>
+kernels::Vec<T> lanewise_power(const kernels::Vec<T>& x, double p) {
+  alignas(64) T lanes[kernels::lanes<T>];
+  x.store_aligned(lanes);
+  for (T& value : lanes) value = static_cast<T>(std::pow(static_cast<double>(value), p));
+  return kernels::Vec<T>::load_aligned(lanes);
+}
+
+/// x^p on vectors.
+struct Power {
+  double p;
+
+  template <class T>
+  kernels::Vec<T> operator()(const kernels::Vec<T>& x) const {
+    const bool multiplied = p == std::trunc(p) && std::abs(p) <= largest_multiplied;
+    return multiplied ? xsimd::pow(x, static_cast<int>(p)) : lanewise_power<T>(x, p);
+  }
+};
+
+/// g p x^(p-1) on vectors.
+struct PowerGradient {
+  double p;
+
+  template <class T>
+  kernels::Vec<T> operator()(const kernels::Vec<T>& g, const kernels::Vec<T>& x) const {
+    if (p == 0.0) return kernels::Vec<T>(T(0));
+    return g * kernels::Vec<T>(static_cast<T>(p)) * Power{p - 1.0}(x);
+  }
+};
+
+struct Pow {
+  static constexpr const char* name = "pow";
+  double exponent;
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return map_values(Power{exponent}, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(dx, PowerGradient{exponent}, dy, x);
+  }
+};
+
+}  // namespace
+
+Tensor add(const Tensor& a, const Tensor& b) { return apply(Add{}, a, b); }
+Tensor sub(const Tensor& a, const Tensor& b) { return apply(Sub{}, a, b); }
+Tensor mul(const Tensor& a, const Tensor& b) { return apply(Mul{}, a, b); }
+Tensor div(const Tensor& a, const Tensor& b) { return apply(Div{}, a, b); }
+Tensor neg(const Tensor& x) { return apply(Neg{}, x); }
+Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x); }
+Tensor exp(const Tensor& x) { return apply(Exp{}, x); }
+Tensor log(const Tensor& x) { return apply(Log{}, x); }
+Tensor sqrt(const Tensor& x) { return apply(Sqrt{}, x); }
+Tensor square(const Tensor& x) { return apply(Square{}, x); }
+
+Tensor pow(const Tensor& x, double exponent) {
+  if (!std::isfinite(exponent)) {
+    throw ValueError(fmt::format("pow: exponent is {}, expected a finite number", exponent));
+  }
+  return apply(Pow{exponent}, x);
 }
 
 }  // namespace tapestry

@@ -1,72 +1,83 @@
 #pragma once
 
-#include "autograd/gradient.h"
-#include "autograd/kernels/broadcast.h"
-#include "autograd/kernels/parallel.h"
-#include "autograd/kernels/simd.h"
 #include "autograd/tensor.h"
 
-/// What element-wise operations share; for sources of operations, not for users' headers.
 namespace tapestry {
 
-namespace detail {
+/// Element-wise sum with broadcasting: y = a + b.
+///
+/// a, b     shapes that broadcast: aligned at the last axis, an extent of 1 repeats.
+/// returns  the shape that both broadcast to.
+/// throws   ShapeError if the shapes do not fit, DTypeError if the element types differ.
+///
+/// dL/da = dL/dy and dL/db = dL/dy, summed over the axes along which the operand repeats.
+Tensor add(const Tensor& a, const Tensor& b);
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 
-template <class T, class F, class... In>
-void parallel_map(std::size_t n, kernels::Target<T> out, const F& f, const In*... in) {
-  kernels::parallel_ranges(n, kernels::elements_per_piece,
-                           [&](std::size_t begin, std::size_t end) {
-                             kernels::map(end - begin, out + begin, f, (in + begin)...);
-                           });
-}
+/// Element-wise difference with broadcasting: y = a - b. Shapes and errors as for `add`.
+///
+/// dL/da = dL/dy and dL/db = -dL/dy, summed over the axes along which the operand repeats.
+Tensor sub(const Tensor& a, const Tensor& b);
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 
-}  // namespace detail
+/// Element-wise product with broadcasting: y = a * b. Shapes and errors as for `add`.
+///
+/// dL/da = dL/dy * b and dL/db = dL/dy * a, summed over the axes along which the operand repeats.
+Tensor mul(const Tensor& a, const Tensor& b);
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 
-/// A new tensor of x's shape with f(x, more...) in each place; all inputs have one shape. f takes and
-/// returns vectors of either precision.
-template <class F, class... More>
-Tensor map_values(const F& f, const Tensor& x, const More&... more) {
-  Tensor y = Tensor::empty(x.shape(), x.dtype());
-  dispatch(x.dtype(), [&]<class T>() {
-    detail::parallel_map(x.size(), kernels::Target<T>{y.mutable_values<T>().data()}, f,
-                         x.values<T>().data(), more.template values<T>().data()...);
-  });
-  return y;
-}
+/// Element-wise quotient with broadcasting: y = a / b. Shapes and errors as for `add`; division by
+/// zero gives infinity or NaN as IEEE 754 says.
+///
+/// dL/da = dL/dy / b and dL/db = -dL/dy * a / b^2, summed over the axes along which the operand
+/// repeats.
+Tensor div(const Tensor& a, const Tensor& b);
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 
-/// Contributes f(dy, more...) to the gradient dx, of the same shape as all of them.
-template <class F, class... More>
-void map_gradient(const Gradient& dx, const F& f, const Tensor& dy, const More&... more) {
-  dispatch(dy.dtype(), [&]<class T>() {
-    detail::parallel_map(dy.size(), dx.target<T>(), f, dy.values<T>().data(),
-                         more.template values<T>().data()...);
-  });
-}
+/// Element-wise negation: y = -x, any shape.
+///
+/// dL/dx = -dL/dy.
+Tensor neg(const Tensor& x);
+inline Tensor operator-(const Tensor& x) { return neg(x); }
 
-/// f(a, b) in each place of the shape to which a and b broadcast. Throws ShapeError or DTypeError,
-/// naming `operation`.
-template <class F>
-Tensor broadcast_values(const char* operation, const F& f, const Tensor& a, const Tensor& b) {
-  const Shape shape = broadcast_shape(operation, a.shape(), b.shape());
-  Tensor y = Tensor::empty(shape, common_dtype(operation, a, b));
-  if (shape.size() == 0) return y;
-  const auto aligned = [&](const Shape& s) {
-    Shape result = s;
-    while (result.rank() < shape.rank()) result = result.inserted(0, 1);
-    return result;
-  };
-  const Shape sa = aligned(a.shape());
-  const Shape sb = aligned(b.shape());
-  const kernels::BroadcastPlan plan({shape.begin(), shape.end()}, {sa.begin(), sa.end()},
-                                    {sb.begin(), sb.end()});
-  dispatch(y.dtype(), [&]<class T>() {
-    kernels::broadcast_map(plan, y.mutable_values<T>().data(), f, a.values<T>().data(),
-                           b.values<T>().data());
-  });
-  return y;
-}
+/// Element-wise product with a constant: y = factor * x, any shape.
+///
+/// dL/dx = factor * dL/dy.
+Tensor scale(const Tensor& x, double factor);
+inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
+inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
 
-/// Contributes g to the gradient of an operand that was broadcast to g's shape: sums over the axes
-/// along which the operand repeats.
-void add_unbroadcast(const Gradient& gradient, const Tensor& g);
+/// Element-wise exponential: y = exp(x), any shape.
+///
+/// dL/dx = dL/dy * y.
+Tensor exp(const Tensor& x);
+
+/// Element-wise natural logarithm: y = log(x), any shape; log(0) is -infinity and the logarithm of
+/// a negative number NaN.
+///
+/// dL/dx = dL/dy / x.
+Tensor log(const Tensor& x);
+
+/// Element-wise square root: y = sqrt(x), any shape; NaN for negative x.
+///
+/// dL/dx = dL/dy / (2 y): infinite at x = 0, or NaN if dL/dy is 0 there. Keep x away from 0 where
+/// its gradient is needed.
+Tensor sqrt(const Tensor& x);
+
+/// Element-wise square: y = x^2, any shape.
+///
+/// dL/dx = dL/dy * 2 x.
+Tensor square(const Tensor& x);
+
+/// Element-wise power with a constant exponent: y = x^p, any shape.
+///
+/// p        any finite number. Integers from -64 to 64 are computed by multiplication: x^2 is x * x
+///          exactly, x^0 is 1 for every x. Others use std::pow, one element at a time.
+/// x        at 0, y is 0 for p > 0 and infinite for p < 0; for x < 0, y is NaN unless p is an
+///          integer.
+/// throws   ValueError if p is infinite or NaN.
+///
+/// dL/dx = dL/dy * p x^(p-1): 0 for p = 0; at x = 0 infinite for p < 1 other than 0.
+Tensor pow(const Tensor& x, double exponent);
 
 }  // namespace tapestry

@@ -12,12 +12,13 @@ namespace tapestry {
 ///
 /// weight      (vocabulary, d).
 /// ids         (rows, length), each in [0, vocabulary); they need not outlive the call.
-/// padding_id  its row gets no gradient; its vector is looked up like any other.
-/// factor      such as sqrt(d) [1].
+/// padding_id  the row of weight that gets no gradient; it is looked up like any other.
+/// factor      scale of the vectors, such as sqrt(d) [1].
 /// returns     (rows, length, d).
 /// throws      ShapeError if weight has not two axes, ValueError if an id is out of range.
 ///
-/// dL/dweight[v] = factor * sum of dL/dy[r, t] over the places where v stands, in their order.
+/// dL/dweight[v] = factor * sum of dL/dy[r, t] over all (r, t) with ids[r, t] = v, in row-major
+/// order.
 ///
 /// [1] Vaswani et al. 2017, "Attention is all you need", section 3.4.
 Tensor embedding(const Tensor& weight, const Ids& ids,

@@ -12,7 +12,23 @@ namespace tapestry {
 /// returns  (..., out)
 /// throws   ShapeError if x is a scalar or the extents do not fit, DTypeError if the types differ.
 ///
-/// dL/dx = g W, dL/dW = g^T x and dL/db = sum of the rows of g, for g = dL/dy as a matrix of rows.
+/// dL/dx = g W, dL/dW = g^T x and dL/db = sum of the rows of g, for g = dL/dy as a matrix with rows
+/// along the last axis.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = Tensor());
+
+/// A linear map for each head: y_h = x_h W_h^T, with the heads side by side in the last axis.
+/// Applied to the queries it turns the dot product with the keys into the bilinear score
+/// <k, W q> [1].
+///
+/// x        (..., num_heads * in)
+/// weight   (num_heads, out, in)
+/// returns  (..., num_heads * out)
+/// throws   ShapeError if the extents do not fit, DTypeError if the types differ.
+///
+/// dL/dx_h = g_h W_h and dL/dW_h = g_h^T x_h, for g = dL/dy as a matrix in the same way.
+///
+/// [1] Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation",
+/// section 3.1, "general".
+Tensor head_linear(const Tensor& x, const Tensor& weight);
 
 }  // namespace tapestry

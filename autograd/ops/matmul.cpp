@@ -9,14 +9,14 @@
 #include "autograd/kernels/gemm.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/operation.h"
-#include "autograd/ops/elementwise.h"
+#include "autograd/ops/detail/elementwise.h"
 
 namespace tapestry {
 namespace {
 
 /// A stack of equally large matrices, each of which may be used transposed.
 struct Matrices {
-  Shape batch;               // leading axes
+  Shape batch;                // leading axes
   std::size_t rows, columns;  // of a matrix as stored
   bool transposed;
 
@@ -29,7 +29,7 @@ struct Matrices {
   std::size_t used_columns() const { return transposed ? rows : columns; }
 };
 
-/// For each matrix of `batch`, in row-major order, which matrix of an operand goes into it.
+/// For each matrix of `batch`, in row-major order, the index of the operand's matrix for it.
 std::vector<std::size_t> matrix_indices(const Shape& batch, const Shape& operand) {
   std::vector<std::size_t> indices(batch.size());
   const std::size_t added = batch.rank() - operand.rank();
@@ -55,7 +55,8 @@ Tensor multiply(const Tensor& a, bool transpose_a, const Tensor& b, bool transpo
   const std::size_t m = as.used_rows();
   const std::size_t k = as.used_columns();
   const std::size_t n = bs.used_columns();
-  Tensor y = Tensor::empty(batch.inserted(batch.rank(), m).inserted(batch.rank() + 1, n), a.dtype());
+  Tensor y =
+      Tensor::empty(batch.inserted(batch.rank(), m).inserted(batch.rank() + 1, n), a.dtype());
   const std::vector<std::size_t> a_index = matrix_indices(batch, as.batch);
   const std::vector<std::size_t> b_index = matrix_indices(batch, bs.batch);
   dispatch(a.dtype(), [&]<class T>() {
@@ -90,10 +91,12 @@ struct Matmul {
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
     const auto [ta, tb, scale] = options;
     if (da) {
-      add_unbroadcast(da, ta ? multiply(b, tb, dy, true, scale) : multiply(dy, false, b, !tb, scale));
+      add_unbroadcast(da,
+                      ta ? multiply(b, tb, dy, true, scale) : multiply(dy, false, b, !tb, scale));
     }
     if (db) {
-      add_unbroadcast(db, tb ? multiply(dy, true, a, ta, scale) : multiply(a, !ta, dy, false, scale));
+      add_unbroadcast(db,
+                      tb ? multiply(dy, true, a, ta, scale) : multiply(a, !ta, dy, false, scale));
     }
   }
 };

@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-/// Where the vectors of sentences stand with padding and without.
+/// Positions of the vectors of all sequences, with padding and without.
 struct Layout {
   std::vector<std::size_t, kernels::PoolAllocator<std::size_t>> lengths;
   std::size_t n, d;

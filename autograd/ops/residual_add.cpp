@@ -7,9 +7,9 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/residual_add.h"
 #include "autograd/operation.h"
-#include "autograd/ops/dropout_add.h"
-#include "autograd/ops/dropping.h"
-#include "autograd/ops/elementwise.h"
+#include "autograd/ops/detail/dropping.h"
+#include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/dropout.h"
 
 namespace tapestry {
 namespace {
@@ -63,7 +63,7 @@ struct ResidualAdd {
   }
 };
 
-/// What each row of x is multiplied by: the scale of the branch, and the k of stochastic depth.
+/// The factor of each row of x: branch_scale times the k of stochastic depth.
 Tensor row_factors_of(const Tensor& x, const ResidualAddOptions& options) {
   const std::size_t rows = x.rank() == 0 ? 1 : x.shape()[0];
   Tensor factors = Tensor::full({rows}, options.branch_scale, x.dtype());

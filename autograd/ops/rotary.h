@@ -12,19 +12,19 @@ struct RotaryOptions {
   std::ptrdiff_t first_position = 0;  ///< of the first vector of each sequence; may be negative
 };
 
-/// Rotary position embedding [1]: in the vector of each head at position m, every pair of
-/// neighbours turns by an angle in proportion to m,
+/// Rotary position embedding [1]: in the vector of each head at position m, every pair of adjacent
+/// elements is rotated by an angle proportional to m,
 ///
-///     (y_2i, y_2i+1) = R(m base^(-2i / d)) (x_2i, x_2i+1),   R(a) = ((cos a, -sin a), (sin a, cos
-///     a)).
+///     (y_2i, y_2i+1) = R(m base^(-2i / d)) (x_2i, x_2i+1),
+///     R(a) = ((cos a, -sin a), (sin a, cos a)).
 ///
-/// The dot product of a query at m and a key at n then depends on n - m alone.
+/// The dot product of a query at m and a key at n then depends only on n - m.
 ///
 /// x        (batch, length, num_heads * d), d even
-/// returns  the same shape; lengths of vectors are kept
+/// returns  the same shape; the norms of the vectors do not change
 /// throws   ShapeError if x has another shape, ValueError unless base > 0.
 ///
-/// dL/dx turns g = dL/dy back by the same angles.
+/// dL/dx is g = dL/dy rotated back by the same angles.
 ///
 /// [1] Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 34.
 Tensor rotary(const Tensor& x, const RotaryOptions& options = {});

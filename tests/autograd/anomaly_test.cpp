@@ -5,15 +5,9 @@
 #include <limits>
 
 #include "autograd/layer_path.h"
-#include "autograd/ops/add.h"
-#include "autograd/ops/div.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
-#include "autograd/ops/log.h"
-#include "autograd/ops/mul.h"
-#include "autograd/ops/scale.h"
-#include "autograd/ops/sqrt.h"
-#include "autograd/ops/square.h"
-#include "autograd/ops/sum.h"
+#include "autograd/ops/reductions.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 

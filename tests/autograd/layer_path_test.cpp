@@ -7,7 +7,7 @@
 
 #include "autograd/error.h"
 #include "autograd/operation.h"
-#include "autograd/ops/add.h"
+#include "autograd/ops/elementwise.h"
 
 using namespace tapestry;
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "autograd/ops/square.h"
+#include "autograd/ops/elementwise.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;

@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include "autograd/error.h"
-#include "autograd/ops/max.h"
-#include "autograd/ops/relu.h"
-#include "autograd/ops/relu_dropout.h"
+#include "autograd/ops/activations.h"
+#include "autograd/ops/dropout.h"
+#include "autograd/ops/reductions.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;

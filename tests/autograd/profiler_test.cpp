@@ -11,10 +11,10 @@
 
 #include "autograd/operation.h"
 #include "autograd/ops/attention.h"
-#include "autograd/ops/concat.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
-#include "autograd/ops/scale.h"
-#include "autograd/ops/sum.h"
+#include "autograd/ops/reductions.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/tape.h"
 #include "tests/support/threads.h"
 

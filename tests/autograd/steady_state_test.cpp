@@ -1,11 +1,9 @@
 #include <doctest/doctest.h>
 
 #include "autograd/kernels/memory.h"
-#include "autograd/ops/add.h"
-#include "autograd/ops/gelu.h"
-#include "autograd/ops/mul.h"
+#include "autograd/ops/activations.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/softmax.h"
-#include "autograd/ops/square.h"
 #include "autograd/tape.h"
 #include "tests/support/allocations.h"
 #include "tests/support/gradients.h"

@@ -5,10 +5,7 @@
 #include <vector>
 
 #include "autograd/operation.h"
-#include "autograd/ops/exp.h"
-#include "autograd/ops/mul.h"
-#include "autograd/ops/neg.h"
-#include "autograd/ops/square.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/values.h"

@@ -6,10 +6,7 @@
 
 #include "autograd/error.h"
 #include "autograd/operation.h"
-#include "autograd/ops/add.h"
-#include "autograd/ops/div.h"
-#include "autograd/ops/mul.h"
-#include "autograd/ops/square.h"
+#include "autograd/ops/elementwise.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;

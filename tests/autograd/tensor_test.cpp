@@ -6,7 +6,7 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/memory.h"
-#include "autograd/ops/mul.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/values.h"

@@ -16,8 +16,8 @@
 #include "autograd/gradcheck.h"
 #include "autograd/layer_path.h"
 #include "autograd/operation.h"
+#include "autograd/ops/activations.h"
 #include "autograd/ops/linear.h"
-#include "autograd/ops/tanh.h"
 
 namespace {
 

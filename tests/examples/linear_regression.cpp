@@ -4,9 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "autograd/ops/add.h"
-#include "autograd/ops/mean_squared_error.h"
-#include "autograd/ops/mul.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/losses.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
 

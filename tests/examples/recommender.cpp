@@ -9,9 +9,9 @@
 #include <vector>
 #include <xtensor/xtensor.hpp>
 
-#include "autograd/ops/mean_squared_error.h"
-#include "autograd/ops/mul.h"
-#include "autograd/ops/sum.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/losses.h"
+#include "autograd/ops/reductions.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
 #include "layers/embedding.h"

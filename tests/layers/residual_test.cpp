@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "autograd/ops/add.h"
-#include "autograd/ops/dropout_add.h"
-#include "autograd/ops/scale.h"
-#include "autograd/ops/square.h"
+#include "autograd/ops/dropout.h"
+#include "autograd/ops/elementwise.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"

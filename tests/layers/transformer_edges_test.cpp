@@ -5,8 +5,8 @@
 #include <optional>
 #include <thread>
 
-#include "autograd/ops/cross_entropy.h"
-#include "autograd/ops/sum.h"
+#include "autograd/ops/losses.h"
+#include "autograd/ops/reductions.h"
 #include "autograd/tape.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/gradients.h"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/losses.h"
 #include "autograd/tape.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/parameters.h"

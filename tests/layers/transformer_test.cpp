@@ -8,8 +8,8 @@
 #include <set>
 
 #include "autograd/error.h"
-#include "autograd/ops/cross_entropy.h"
-#include "autograd/ops/mul.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/losses.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"

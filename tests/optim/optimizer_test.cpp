@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "autograd/ops/mul.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
 #include "optim/make_optimizer.h"
 #include "tests/optim/leaves.h"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fails on an include that goes against the folders' arrows, or on HDF5 outside its one place:
 #   train -> layers, optim, data, autograd;  layers, optim -> autograd;  ops -> kernels
+#   autograd/ops/detail, which is not installed, is for the sources of autograd/ops alone
 #   train/cli -> all of train; the rest of train -> train/config, train/storage, train/platform, of
 #   which storage uses platform and config uses neither
 # usage: include_arrows.sh SOURCE_DIR
@@ -21,6 +22,8 @@ forbid() {
 forbid autograd '(layers|optim|data|train|tests)/'
 for file in autograd/*.h autograd/*.cpp; do forbid "$file" 'autograd/ops/'; done
 forbid autograd/kernels 'autograd/(ops/|[a-z_]+\.h)'
+for file in autograd/ops/*.h; do forbid "$file" 'autograd/ops/detail/'; done
+for folder in layers optim data train; do forbid "$folder" 'autograd/ops/detail/'; done
 forbid layers '(optim|data|train|tests)/'
 forbid optim '(layers|data|train|tests)/'
 forbid data '(autograd|layers|optim|train|tests)/|xtensor'

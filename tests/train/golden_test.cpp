@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/losses.h"
 #include "layers/token_batch.h"
 #include "layers/transformer.h"
 #include "optim/clip.h"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops/scale.h"
-#include "autograd/ops/sum.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reductions.h"
 #include "data/toy_tasks.h"
 #include "optim/make_optimizer.h"
 #include "tests/train/tiny_run.h"

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "autograd/ops/cross_entropy.h"
-#include "autograd/ops/scale.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/losses.h"
 #include "autograd/tape.h"
 #include "data/batch_schedule.h"
 #include "data/vocabulary.h"

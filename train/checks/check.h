@@ -10,7 +10,7 @@
 
 #include "autograd/ids.h"
 #include "autograd/named_tensor.h"
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/losses.h"
 #include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "data/batch.h"

@@ -5,8 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/gradcheck.h"
-#include "autograd/ops/add.h"
-#include "autograd/ops/mul.h"
+#include "autograd/ops/elementwise.h"
 #include "train/batch_tensors.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <thread>
 
-#include "autograd/ops/scale.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
 #include "tests/autograd/edges/every_operation.h"
 #include "tests/support/values.h"

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "autograd/ops/add.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
 #include "tests/autograd/edges/every_operation.h"
 #include "tests/support/values.h"

@@ -6,12 +6,9 @@
 
 #include "autograd/gradcheck.h"
 #include "autograd/layer_path.h"
-#include "autograd/ops/add.h"
-#include "autograd/ops/concat.h"
-#include "autograd/ops/cross_entropy.h"
-#include "autograd/ops/exp.h"
-#include "autograd/ops/mul.h"
-#include "autograd/ops/square.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/losses.h"
+#include "autograd/ops/shape_ops.h"
 #include "tests/autograd/gradcheck/faulty_operation.h"
 #include "tests/support/gradients.h"
 

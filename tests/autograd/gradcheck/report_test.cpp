@@ -5,7 +5,7 @@
 
 #include "autograd/gradcheck.h"
 #include "autograd/gradcheck/explanation.h"
-#include "autograd/ops/square.h"
+#include "autograd/ops/elementwise.h"
 #include "tests/autograd/gradcheck/faulty_operation.h"
 #include "tests/support/contains.h"
 #include "tests/support/gradients.h"

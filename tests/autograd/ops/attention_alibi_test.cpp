@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "autograd/kernels/alibi.h"
-#include "autograd/ops/add.h"
 #include "autograd/ops/additive_attention.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/tape.h"

@@ -1,10 +1,10 @@
 #include <doctest/doctest.h>
 
-#include "autograd/ops/add.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/reshape.h"
-#include "autograd/ops/sum.h"
+#include "autograd/ops/reductions.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/tape.h"
 #include "tests/autograd/ops/attend.h"
 #include "tests/support/gradients.h"

@@ -7,8 +7,8 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/scale.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/tape.h"
 #include "tests/autograd/ops/attend.h"

@@ -6,12 +6,8 @@
 #include <limits>
 
 #include "autograd/error.h"
-#include "autograd/ops/add.h"
-#include "autograd/ops/mean.h"
-#include "autograd/ops/mul.h"
-#include "autograd/ops/pow.h"
-#include "autograd/ops/square.h"
-#include "autograd/ops/sub.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reductions.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/threads.h"

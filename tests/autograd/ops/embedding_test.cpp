@@ -9,7 +9,7 @@
 #include <xtensor/xtensor.hpp>
 
 #include "autograd/error.h"
-#include "autograd/ops/add.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/threads.h"

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "autograd/error.h"
-#include "autograd/ops/mul.h"
-#include "autograd/ops/reshape.h"
-#include "autograd/ops/sum.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reductions.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "autograd/error.h"
-#include "autograd/ops/mul.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
 #include "tests/support/elementwise.h"
 #include "tests/support/gradients.h"

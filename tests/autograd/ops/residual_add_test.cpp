@@ -6,11 +6,8 @@
 #include <limits>
 
 #include "autograd/error.h"
-#include "autograd/ops/add.h"
 #include "autograd/ops/dropout.h"
-#include "autograd/ops/dropout_add.h"
-#include "autograd/ops/mul.h"
-#include "autograd/ops/scale.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/threads.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "autograd/error.h"
-#include "autograd/ops/add.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"

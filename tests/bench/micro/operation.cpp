@@ -1,7 +1,7 @@
 #include "autograd/kernels/activations.h"
 #include "autograd/kernels/simd.h"
-#include "autograd/ops/relu.h"
-#include "autograd/ops/scale.h"
+#include "autograd/ops/activations.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
 #include "tests/bench/micro/benchmark.h"
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "autograd/ops/scale.h"
+#include "autograd/ops/elementwise.h"
 #include "tests/train/checks/context.h"
 
 namespace tapestry {

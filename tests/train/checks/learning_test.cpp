@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops/add.h"
-#include "autograd/ops/scale.h"
-#include "autograd/ops/sum.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reductions.h"
 #include "tests/train/checks/context.h"
 #include "train/checks/check.h"
 #include "train/checks/one_step.h"

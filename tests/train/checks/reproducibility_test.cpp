@@ -4,7 +4,7 @@
 #include <string>
 
 #include "autograd/kernels/parallel.h"
-#include "autograd/ops/scale.h"
+#include "autograd/ops/elementwise.h"
 #include "tests/support/threads.h"
 #include "tests/train/checks/context.h"
 #include "train/checks/check.h"

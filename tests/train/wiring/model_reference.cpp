@@ -6,28 +6,14 @@
 #include <stdexcept>
 #include <utility>
 
-#include "autograd/ops/add.h"
-#include "autograd/ops/concat.h"
-#include "autograd/ops/div.h"
+#include "autograd/ops/activations.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
-#include "autograd/ops/gelu.h"
-#include "autograd/ops/gelu_tanh.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/mean.h"
-#include "autograd/ops/mul.h"
-#include "autograd/ops/permute.h"
-#include "autograd/ops/relu.h"
-#include "autograd/ops/reshape.h"
-#include "autograd/ops/scale.h"
-#include "autograd/ops/silu.h"
-#include "autograd/ops/slice.h"
+#include "autograd/ops/reductions.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/ops/softmax.h"
-#include "autograd/ops/sqrt.h"
-#include "autograd/ops/square.h"
-#include "autograd/ops/sub.h"
-#include "autograd/ops/sum.h"
-#include "autograd/ops/tanh.h"
 #include "tests/support/values.h"
 
 namespace tapestry::testing {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/losses.h"
 #include "autograd/tape.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/losses.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
 #include "data/batch_schedule.h"

@@ -1,0 +1,180 @@
+#include "autograd/ops/activations.h"
+
+#include <fmt/format.h>
+
+#include "autograd/error.h"
+#include "autograd/kernels/activations.h"
+#include "autograd/kernels/gated.h"
+#include "autograd/operation.h"
+#include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/detail/held_relu.h"
+
+namespace tapestry {
+namespace {
+
+constexpr auto gradient_of_relu = []<class V>(const V& g, const V& y) {
+  return xsimd::select(y <= V(0), V(0), g);
+};
+
+struct Relu {
+  static constexpr const char* name = "relu";
+  Tensor y{};
+
+  Tensor forward(const Tensor& x) {
+    if (Pieces* const pieces = Pieces::active()) return y = held_relu(*pieces, x);
+    return y = map_values([](const auto& v) { return kernels::relu(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, gradient_of_relu, dy, y); }
+};
+
+struct Gelu {
+  static constexpr const char* name = "gelu";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return map_values([](const auto& v) { return kernels::gelu(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& v) { return g * kernels::gelu_derivative(v); }, dy, x);
+  }
+};
+
+struct GeluTanh {
+  static constexpr const char* name = "gelu_tanh";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return map_values([](const auto& v) { return kernels::gelu_tanh(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& v) { return g * kernels::gelu_tanh_derivative(v); }, dy,
+        x);
+  }
+};
+
+struct Sigmoid {
+  static constexpr const char* name = "sigmoid";
+  Tensor y{};
+
+  Tensor forward(const Tensor& x) {
+    return y = map_values([](const auto& v) { return kernels::sigmoid(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& s) { return g * s * (1 - s); }, dy, y);
+  }
+};
+
+struct Silu {
+  static constexpr const char* name = "silu";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return map_values([](const auto& v) { return kernels::silu(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& v) { return g * kernels::silu_derivative(v); }, dy, x);
+  }
+};
+
+struct Tanh {
+  static constexpr const char* name = "tanh";
+  Tensor y{};
+
+  Tensor forward(const Tensor& x) {
+    return y = map_values([](const auto& v) { return xsimd::tanh(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& t) { return g * (1 - t * t); }, dy, y);
+  }
+};
+
+// Gated units: the first half of x's last axis times the activation of the second.
+
+void require_halves(const char* operation, const Tensor& x) {
+  if (x.rank() > 0 && x.shape().back() % 2 == 0) return;
+  throw ShapeError(
+      fmt::format("{}: x has shape {}, expected a last axis of two halves, values and gates",
+                  operation, to_string(x.shape())));
+}
+
+/// Number of rows along the last axis.
+std::size_t rows_of(const Tensor& y) { return y.shape().product(0, y.rank() - 1); }
+
+Tensor gated_values(kernels::Gate gate, const Tensor& x) {
+  const std::size_t n = x.shape().back() / 2;
+  Tensor y = Tensor::empty(x.shape().with_last(n), x.dtype());
+  dispatch(x.dtype(), [&]<class T>() {
+    kernels::gated(gate, rows_of(y), n, x.values<T>().data(), y.mutable_values<T>().data());
+  });
+  return y;
+}
+
+void gated_gradient(kernels::Gate gate, const Tensor& dy, const Tensor& x, const Gradient& dx) {
+  dispatch(dy.dtype(), [&]<class T>() {
+    kernels::gated_backward(gate, rows_of(dy), dy.shape().back(), x.values<T>().data(),
+                            dy.values<T>().data(), dx.target<T>());
+  });
+}
+
+struct Swiglu {
+  static constexpr const char* name = "swiglu";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return gated_values(kernels::Gate::silu, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    gated_gradient(kernels::Gate::silu, dy, x, dx);
+  }
+};
+
+struct Geglu {
+  static constexpr const char* name = "geglu";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return gated_values(kernels::Gate::gelu, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    gated_gradient(kernels::Gate::gelu, dy, x, dx);
+  }
+};
+
+}  // namespace
+
+Tensor relu(const Tensor& x) { return apply(Relu{}, x); }
+Tensor gelu(const Tensor& x) { return apply(Gelu{}, x); }
+Tensor gelu_tanh(const Tensor& x) { return apply(GeluTanh{}, x); }
+Tensor sigmoid(const Tensor& x) { return apply(Sigmoid{}, x); }
+Tensor silu(const Tensor& x) { return apply(Silu{}, x); }
+Tensor tanh(const Tensor& x) { return apply(Tanh{}, x); }
+
+Tensor swiglu(const Tensor& x) {
+  require_halves(Swiglu::name, x);
+  return apply(Swiglu{}, x);
+}
+
+Tensor geglu(const Tensor& x) {
+  require_halves(Geglu::name, x);
+  return apply(Geglu{}, x);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,154 @@
+#include "autograd/ops/detail/attention_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autograd/error.h"
+#include "autograd/tape.h"
+
+namespace tapestry {
+namespace {
+
+void require_heads(const char* operation, const Tensor& x, const char* which,
+                   std::size_t num_heads) {
+  if (x.rank() != 3 || num_heads == 0 || x.shape()[2] % num_heads != 0 || x.shape()[2] == 0) {
+    throw ShapeError(fmt::format("{}: {} has shape {}, expected (batch, length, {} heads * width)",
+                                 operation, which, to_string(x.shape()), num_heads));
+  }
+}
+
+/// True if the weights take no more memory than q and k together, or if their rows are short.
+bool are_few(const kernels::AttentionProblem& p) {
+  return p.n_k <= std::max<std::size_t>(64, 2 * p.d_k);
+}
+
+Tensor like(const Tensor& x, const Gradient& wanted) {
+  return wanted ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
+}
+
+template <class T>
+kernels::Target<T> target(Tensor& x) {
+  return {x ? x.mutable_values<T>().data() : nullptr};
+}
+
+template <class T>
+const T* data(const Tensor& x) {
+  return x ? x.values<T>().data() : nullptr;
+}
+
+}  // namespace
+
+void require_queries_and_keys(const char* operation, const Tensor& q, const Tensor& k,
+                              const AttentionOptions& options) {
+  require_heads(operation, q, "q", options.num_heads);
+  require_heads(operation, k, "k", options.num_heads);
+  common_dtype(operation, q, k);
+  if (q.shape()[0] != k.shape()[0] || q.shape()[2] != k.shape()[2]) {
+    throw ShapeError(fmt::format("{}: q has shape {} and k {}, expected equal first and last axes",
+                                 operation, to_string(q.shape()), to_string(k.shape())));
+  }
+  if (!(options.dropout >= 0 && options.dropout <= 1)) {
+    throw ValueError(fmt::format("{}: dropout is {}, expected 0 to 1", operation, options.dropout));
+  }
+  options.mask.require_fitting(operation, q.shape()[0], q.shape()[1], k.shape()[1]);
+}
+
+void require_values(const char* operation, const Tensor& k, const Tensor& v,
+                    std::size_t num_heads) {
+  require_heads(operation, v, "v", num_heads);
+  common_dtype(operation, k, v);
+  if (v.shape()[0] != k.shape()[0] || v.shape()[1] != k.shape()[1]) {
+    throw ShapeError(fmt::format("{}: k has shape {} and v {}, expected equal first two axes",
+                                 operation, to_string(k.shape()), to_string(v.shape())));
+  }
+}
+
+void AttentionCall::keep(const AttentionInputs& inputs) {
+  inputs_ = inputs;
+  const std::size_t batch = inputs.q.shape()[0];
+  const std::size_t n_q = inputs.q.shape()[1], n_k = inputs.k.shape()[1];
+  ranges_.resize(batch * n_q);
+  for (std::size_t b = 0; b < batch; ++b) {
+    for (std::size_t i = 0; i < n_q; ++i) {
+      const auto [first, last] = options_.mask.keys(b, i, n_q, n_k);
+      ranges_[b * n_q + i] = {first, last};
+    }
+  }
+}
+
+/// The kernel's description of the call; refers to the mask and the ranges.
+kernels::AttentionProblem AttentionCall::problem() const {
+  const Shape &q = inputs_.q.shape(), &k = inputs_.k.shape();
+  const bool drops = options_.random.on();
+  return {.batch = q[0],
+          .n_q = q[1],
+          .n_k = k[1],
+          .heads = options_.num_heads,
+          .d_k = q[2] / options_.num_heads,
+          .d_v = inputs_.v ? inputs_.v.shape()[2] / options_.num_heads : 0,
+          .scale = options_.scale.value_or(scale_),
+          .keys = ranges_.data(),
+          .keep = options_.mask.keep_row(0, 0),
+          .alibi = options_.alibi,
+          .dropout = drops ? options_.dropout : 0.0,
+          .dropout_key = drops ? options_.random.key() : 0};
+}
+
+template <class T>
+kernels::AttentionOperands<T> AttentionCall::operands() const {
+  return {.q = data<T>(inputs_.q),
+          .k = data<T>(inputs_.k),
+          .v = data<T>(inputs_.v),
+          .w = data<T>(inputs_.w)};
+}
+
+Tensor AttentionCall::forward(const AttentionInputs& inputs) {
+  keep(inputs);
+  const auto& [q, k, v, w] = inputs;
+  const auto problem = this->problem();
+  if (is_recorded(q, k, v, w) && are_few(problem)) {
+    saved_ = Tensor::empty({kernels::saved_weights(problem)}, q.dtype());
+  }
+  Tensor y = Tensor::empty(q.shape().with_last(v.shape()[2]), q.dtype());
+  dispatch(y.dtype(), [&]<class T>() {
+    kernels::attention(problem, operands<T>(), y.mutable_values<T>().data(),
+                       saved_ ? saved_.mutable_values<T>().data() : nullptr);
+  });
+  return y;
+}
+
+void AttentionCall::backward(const Tensor& dy, const AttentionGradients& gradients) const {
+  const Gradient &dq = gradients.dq, &dk = gradients.dk, &dv = gradients.dv, &dw = gradients.dw;
+  // The kernel fills all in turns; those of one tensor need places of their own first.
+  const bool shared = (dq && (dq.is_same(dk) || dq.is_same(dv))) || (dk && dk.is_same(dv));
+  dispatch(dy.dtype(), [&]<class T>() {
+    if (!shared) {
+      return run_backward<T>(dy, {dq.target<T>(), dk.target<T>(), dv.target<T>(), dw.target<T>()});
+    }
+    Tensor own_dq = like(inputs_.q, dq), own_dk = like(inputs_.k, dk), own_dv = like(inputs_.v, dv);
+    run_backward<T>(dy, {target<T>(own_dq), target<T>(own_dk), target<T>(own_dv), dw.target<T>()});
+    if (dq) dq.add(own_dq);
+    if (dk) dk.add(own_dk);
+    if (dv) dv.add(own_dv);
+  });
+}
+
+template <class T>
+void AttentionCall::run_backward(const Tensor& dy,
+                                 const kernels::AttentionTargets<T>& targets) const {
+  kernels::attention_backward(problem(), operands<T>(), data<T>(dy), data<T>(saved_), targets);
+}
+
+Tensor AttentionCall::weights(const AttentionInputs& inputs) {
+  keep(inputs);
+  const auto problem = this->problem();
+  Tensor weights =
+      Tensor::empty({problem.batch, problem.heads, problem.n_q, problem.n_k}, inputs.q.dtype());
+  dispatch(weights.dtype(), [&]<class T>() {
+    kernels::attention_weights(problem, operands<T>(), weights.mutable_values<T>().data());
+  });
+  return weights;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "autograd/gradient.h"
+#include "autograd/kernels/attention.h"
+#include "autograd/kernels/memory.h"
+#include "autograd/ops/attention.h"
+
+/// Shared by the attention operations, scaled dot-product and additive. Internal.
+namespace tapestry {
+
+/// Throws, naming `operation`, unless q, k and the mask fit each other and the options are valid.
+void require_queries_and_keys(const char* operation, const Tensor& q, const Tensor& k,
+                              const AttentionOptions& options);
+/// Throws unless there is one value for each key.
+void require_values(const char* operation, const Tensor& k, const Tensor& v, std::size_t num_heads);
+
+/// Operands of one call; `w` is set only for additive scores.
+struct AttentionInputs {
+  Tensor q, k, v, w{};
+};
+
+struct AttentionGradients {
+  Gradient dq, dk, dv, dw{};
+};
+
+/// One attention call, with everything that its backward pass needs.
+class AttentionCall {
+ public:
+  /// `scale` multiplies the scores unless `options.scale` is set.
+  AttentionCall(AttentionOptions options, double scale) : options_(options), scale_(scale) {}
+
+  Tensor forward(const AttentionInputs& inputs);
+  void backward(const Tensor& dy, const AttentionGradients& gradients) const;
+  /// The weights without dropout, (batch, num_heads, n_q, n_k); v is not needed.
+  Tensor weights(const AttentionInputs& inputs);
+
+ private:
+  using KeyRanges = std::vector<kernels::KeyRange, kernels::PoolAllocator<kernels::KeyRange>>;
+
+  void keep(const AttentionInputs& inputs);
+  kernels::AttentionProblem problem() const;
+  template <class T>
+  kernels::AttentionOperands<T> operands() const;
+  template <class T>
+  void run_backward(const Tensor& dy, const kernels::AttentionTargets<T>& targets) const;
+
+  AttentionOptions options_;
+  double scale_;
+  AttentionInputs inputs_{};
+  KeyRanges ranges_{};  // range of keys of each query, (batch, n_q)
+  Tensor saved_{};      // weights for backward if they are few; else recomputed
+};
+
+}  // namespace tapestry

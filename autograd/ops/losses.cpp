@@ -1,0 +1,204 @@
+#include "autograd/ops/losses.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <xtensor/xtensor.hpp>
+
+#include "autograd/error.h"
+#include "autograd/kernels/cross_entropy.h"
+#include "autograd/kernels/linear_cross_entropy.h"
+#include "autograd/kernels/reduce.h"
+#include "autograd/operation.h"
+#include "autograd/ops/detail/destination.h"
+#include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/detail/targets.h"
+
+namespace tapestry {
+namespace {
+
+void require_logits(const Tensor& logits, const Ids& targets) {
+  if (logits.rank() != 3 || logits.shape()[0] != targets.shape()[0] ||
+      logits.shape()[1] != targets.shape()[1] || logits.shape()[2] == 0) {
+    throw ShapeError(
+        fmt::format("cross_entropy: logits have shape {}, expected ({}, {}, "
+                    "vocabulary) (targets are ({}, {}))",
+                    to_string(logits.shape()), targets.shape()[0], targets.shape()[1],
+                    targets.shape()[0], targets.shape()[1]));
+  }
+}
+
+/// Values of shape (rows, 2) seen as one LogSumExp per row.
+template <class T>
+kernels::LogSumExp<T>* of_rows(std::span<T> pairs) {
+  return reinterpret_cast<kernels::LogSumExp<T>*>(pairs.data());
+}
+template <class T>
+const kernels::LogSumExp<T>* of_rows(std::span<const T> pairs) {
+  return reinterpret_cast<const kernels::LogSumExp<T>*>(pairs.data());
+}
+
+struct CrossEntropy {
+  static constexpr const char* name = "cross_entropy";
+  Targets targets;
+  Destination<double> nll_sum;
+  Tensor logits{};
+  Tensor log_sums{};  // (rows, 2): one LogSumExp per row
+
+  Tensor forward(const Tensor& x) {
+    logits = x;
+    log_sums = Tensor::empty({targets.size(), 2}, x.dtype());
+    const auto sums = dispatch(x.dtype(), [&]<class T>() {
+      return kernels::cross_entropy(targets.problem(), x.values<T>().data(),
+                                    of_rows(log_sums.mutable_values<T>()));
+    });
+    nll_sum.put(sums.negative_log_likelihood);
+    return Tensor::scalar(sums.loss / targets.normalizer(), x.dtype());
+  }
+
+  void backward(const Tensor& dy, Gradient dlogits) const {
+    dispatch(dy.dtype(), [&]<class T>() {
+      kernels::cross_entropy_backward(
+          targets.problem(), logits.values<T>().data(), of_rows(log_sums.values<T>()),
+          static_cast<T>(dy.item() / targets.normalizer()), dlogits.target<T>());
+    });
+  }
+};
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Ids& targets, const CrossEntropyOptions& options,
+                     double* nll_sum) {
+  require_logits(logits, targets);
+  return apply(
+      CrossEntropy{.targets = Targets(CrossEntropy::name, targets, logits.shape()[2], options),
+                   .nll_sum = Destination(nll_sum)},
+      logits);
+}
+
+namespace {
+
+void require_linear_operands(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             const Ids& targets) {
+  constexpr const char* name = "linear_cross_entropy";
+  if (weight.rank() != 2 || weight.shape()[0] == 0) {
+    throw ShapeError(fmt::format("{}: weight has shape {}, expected (vocabulary, d)", name,
+                                 to_string(weight.shape())));
+  }
+  const std::size_t d = weight.shape()[1];
+  if (x.shape() != Shape{targets.shape()[0], targets.shape()[1], d}) {
+    throw ShapeError(fmt::format("{}: x has shape {}, expected ({}, {}, {}) (weight is {})", name,
+                                 to_string(x.shape()), targets.shape()[0], targets.shape()[1], d,
+                                 to_string(weight.shape())));
+  }
+  common_dtype(name, x, weight);
+  if (!bias) return;
+  if (bias.shape() != Shape{weight.shape()[0]}) {
+    throw ShapeError(fmt::format("{}: bias has shape {}, expected ({}) (weight is {})", name,
+                                 to_string(bias.shape()), weight.shape()[0],
+                                 to_string(weight.shape())));
+  }
+  common_dtype(name, x, bias);
+}
+
+struct LinearCrossEntropy {
+  static constexpr const char* name = "linear_cross_entropy";
+  Targets targets;
+  Destination<double> nll_sum;
+  Tensor dx{}, dweight{}, dbias{};  // for dL/dy = 1
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    dx = room_for_gradient(x);
+    dweight = room_for_gradient(weight);
+    dbias = room_for_gradient(bias);
+    const auto sums = dispatch(x.dtype(), [&]<class T>() {
+      const auto place = [](Tensor& t) { return t ? t.mutable_values<T>().data() : nullptr; };
+      const kernels::LinearCrossEntropyProblem<T> problem{
+          .loss = targets.problem(),
+          .d = weight.shape()[1],
+          .x = x.values<T>().data(),
+          .weight = weight.values<T>().data(),
+          .bias = bias ? bias.values<T>().data() : nullptr};
+      return kernels::linear_cross_entropy<T>(problem, 1.0 / targets.normalizer(),
+                                              {place(dx), place(dweight), place(dbias)});
+    });
+    nll_sum.put(sums.negative_log_likelihood);
+    return Tensor::scalar(sums.loss / targets.normalizer(), x.dtype());
+  }
+
+  void backward(const Tensor& dy, Gradient to_x, Gradient to_weight, Gradient to_bias) const {
+    contribute(to_x, dx, dy.item());
+    contribute(to_weight, dweight, dy.item());
+    contribute(to_bias, dbias, dy.item());
+  }
+
+ private:
+  static Tensor room_for_gradient(const Tensor& x) {
+    return x && is_recorded(x) ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
+  }
+
+  static void contribute(const Gradient& to, const Tensor& gradient, double factor) {
+    if (!to) return;
+    if (factor == 1.0) return to.add(gradient);
+    const auto scaled = [factor]<class V>(const V& g) {
+      return g * V(static_cast<typename V::value_type>(factor));
+    };
+    map_gradient(to, scaled, gradient);
+  }
+};
+
+}  // namespace
+
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const Ids& targets, const CrossEntropyOptions& options,
+                            double* nll_sum) {
+  require_linear_operands(x, weight, bias, targets);
+  return apply(LinearCrossEntropy{.targets = Targets(LinearCrossEntropy::name, targets,
+                                                     weight.shape()[0], options),
+                                  .nll_sum = Destination(nll_sum)},
+               x, weight, bias);
+}
+
+namespace {
+
+struct MeanSquaredError {
+  static constexpr const char* name = "mean_squared_error";
+  Tensor difference{};
+
+  Tensor forward(const Tensor& prediction, const Tensor& target) {
+    difference = map_values([](const auto& p, const auto& t) { return p - t; }, prediction, target);
+    return dispatch(difference.dtype(), [&]<class T>() {
+      const double total =
+          kernels::sum_of_squares(difference.size(), difference.values<T>().data());
+      return Tensor::scalar(total / static_cast<double>(difference.size()), difference.dtype());
+    });
+  }
+
+  void backward(const Tensor& dy, Gradient dprediction, Gradient dtarget) const {
+    const double factor = 2.0 / static_cast<double>(difference.size()) * dy.item();
+    if (dprediction) add_difference(dprediction, factor);
+    if (dtarget) add_difference(dtarget, -factor);
+  }
+
+ private:
+  void add_difference(const Gradient& gradient, double factor) const {
+    const auto scaled = [factor]<class T>(const kernels::Vec<T>& d) {
+      return d * kernels::Vec<T>(static_cast<T>(factor));
+    };
+    map_gradient(gradient, scaled, difference);
+  }
+};
+
+}  // namespace
+
+Tensor mean_squared_error(const Tensor& prediction, const Tensor& target) {
+  common_dtype(MeanSquaredError::name, prediction, target);
+  if (prediction.shape() != target.shape() || prediction.size() == 0) {
+    throw ShapeError(fmt::format(
+        "{}: prediction has shape {} and target {}, expected one shape with at least 1 element",
+        MeanSquaredError::name, to_string(prediction.shape()), to_string(target.shape())));
+  }
+  return apply(MeanSquaredError{}, prediction, target);
+}
+
+}  // namespace tapestry

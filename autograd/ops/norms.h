@@ -1,0 +1,45 @@
+#pragma once
+
+#include "autograd/tensor.h"
+
+namespace tapestry {
+
+/// Layer normalisation over the last axis [1]:
+///
+///     y = gamma * (x - mean) / sqrt(variance + epsilon) + beta,
+///
+/// with the biased variance mean((x - mean)^2), computed in a second pass.
+///
+/// x        (..., n), n >= 1
+/// gamma    (n)
+/// beta     (n)
+/// epsilon  > 0, inside the root
+/// returns  (..., n)
+/// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
+///          ValueError if epsilon <= 0.
+///
+/// With xh = (x - mean) / sqrt(variance + epsilon), g = dL/dy and h = g * gamma, row by row:
+/// dL/dx = (h - mean(h) - xh * mean(h * xh)) / sqrt(variance + epsilon);
+/// dL/dgamma = sum of g * xh and dL/dbeta = sum of g over all rows.
+///
+/// [1] Ba, Kiros & Hinton 2016, "Layer Normalization", eq. 4.
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
+
+/// Root mean square normalisation over the last axis [1]:
+///
+///     y = gamma * x / sqrt(mean(x^2) + epsilon).
+///
+/// x        (..., n), n >= 1
+/// gamma    (n)
+/// epsilon  > 0, inside the root
+/// returns  (..., n)
+/// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
+///          ValueError if epsilon <= 0.
+///
+/// With r = 1 / sqrt(mean(x^2) + epsilon), xh = r x, g = dL/dy and h = g * gamma, row by row:
+/// dL/dx = r (h - xh * mean(h * xh)); dL/dgamma = sum of g * xh over all rows.
+///
+/// [1] Zhang & Sennrich 2019, "Root Mean Square Layer Normalization", eq. 4.
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon = 1e-5);
+
+}  // namespace tapestry

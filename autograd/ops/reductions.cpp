@@ -1,0 +1,150 @@
+#include "autograd/ops/reductions.h"
+
+#include <array>
+#include <vector>
+
+#include "autograd/kernels/max.h"
+#include "autograd/operation.h"
+#include "autograd/ops/detail/axes.h"
+#include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/shape_ops.h"
+#include "autograd/pieces.h"
+
+namespace tapestry {
+namespace {
+
+struct Sum {
+  static constexpr const char* name = "sum";
+  AxisSet axes;
+  bool keep_dims;
+
+  Tensor forward(const Tensor& x) {
+    return summed_over(x, axes).viewed_as(reduced_shape(x.shape(), axes, keep_dims));
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const { add_stretched(dx, axes, 1.0, dy); }
+};
+
+}  // namespace
+
+Tensor sum(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims) {
+  return apply(Sum{resolve_axes(Sum::name, axes, x.rank()), keep_dims}, x);
+}
+
+Tensor sum(const Tensor& x) { return apply(Sum{all_axes(x.rank()), false}, x); }
+
+namespace {
+
+struct Mean {
+  static constexpr const char* name = "mean";
+  AxisSet axes;
+  bool keep_dims;
+
+  Tensor forward(const Tensor& x) {
+    const auto count = static_cast<double>(require_elements(name, x.shape(), axes));
+    const auto over_count = [count]<class V>(const V& total) {
+      return total / V(static_cast<typename V::value_type>(count));
+    };
+    return map_values(over_count, summed_over(x, axes))
+        .viewed_as(reduced_shape(x.shape(), axes, keep_dims));
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    const auto count = static_cast<double>(reduced_count(dx.shape(), axes));
+    add_stretched(dx, axes, 1.0 / count, dy);
+  }
+};
+
+}  // namespace
+
+Tensor mean(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims) {
+  return apply(Mean{resolve_axes(Mean::name, axes, x.rank()), keep_dims}, x);
+}
+
+Tensor mean(const Tensor& x) { return apply(Mean{all_axes(x.rank()), false}, x); }
+
+namespace {
+
+/// The maximum over the adjacent axes [first, last), in the shape `result`.
+struct Max {
+  static constexpr const char* name = "max";
+  std::size_t first, last;
+  Shape result;
+  std::vector<std::size_t, kernels::PoolAllocator<std::size_t>> where{};  // along [first, last)
+
+  Tensor forward(const Tensor& x) {
+    const Shape& shape = x.shape();
+    Tensor y = Tensor::empty(result, x.dtype());
+    where.resize(result.size());
+    dispatch(x.dtype(), [&]<class T>() {
+      kernels::max_middle_axis(shape.product(0, first), shape.product(first, last),
+                               shape.product(last, shape.rank()), x.values<T>().data(),
+                               y.mutable_values<T>().data(), where.data());
+      if (Pieces* const pieces = Pieces::active()) hold<T>(*pieces, x, y);
+    });
+    return y;
+  }
+
+  /// Sets y to the element noted for each column, even if another one is the maximum now.
+  template <class T>
+  void hold(Pieces& pieces, const Tensor& x, Tensor& y) const {
+    const std::size_t extent = x.shape().product(first, last);
+    const std::size_t inner = x.shape().product(last, x.rank());
+    const auto in = x.values<T>();
+    const auto out = y.mutable_values<T>();
+    const auto element = [&](std::size_t j, std::size_t k) {
+      return in[(j / inner * extent + k) * inner + j % inner];
+    };
+    const auto noted = pieces.next(name, out.size(), [&](std::size_t j) {
+      std::size_t equal = 0;
+      for (std::size_t k = 0; k < extent; ++k) equal += element(j, k) == out[j] ? 1 : 0;
+      return equal > 1 ? Pieces::at_a_kink : static_cast<std::int32_t>(where[j]);
+    });
+    for (std::size_t j = 0; j < out.size(); ++j) {
+      if (noted[j] != Pieces::at_a_kink) out[j] = element(j, static_cast<std::size_t>(noted[j]));
+    }
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    const Shape& shape = dx.shape();
+    dispatch(dy.dtype(), [&]<class T>() {
+      kernels::max_middle_axis_backward(shape.product(0, first), shape.product(first, last),
+                                        shape.product(last, shape.rank()), where.data(),
+                                        dy.values<T>().data(), dx.target<T>());
+    });
+  }
+};
+
+/// x with `axes` moved to the end; the order among them and among the others stays.
+Tensor with_set_last(const Tensor& x, const AxisSet& axes) {
+  std::array<std::ptrdiff_t, Shape::max_rank> order{};
+  std::size_t count = 0;
+  for (const bool in_set : {false, true}) {
+    for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+      if (axes[axis] == in_set) order[count++] = static_cast<std::ptrdiff_t>(axis);
+    }
+  }
+  return permute(x, std::span(order).first(count));
+}
+
+Tensor max_over(const Tensor& x, const AxisSet& axes, bool keep_dims) {
+  require_elements(Max::name, x.shape(), axes);
+  const Shape result = reduced_shape(x.shape(), axes, keep_dims);
+  const std::size_t rank = x.rank();
+  const std::size_t count = axes.count();
+  for (std::size_t first = 0; first + count <= rank; ++first) {
+    const AxisSet run = all_axes(count) << first;
+    if (axes == run) return apply(Max{first, first + count, result}, x);
+  }
+  return apply(Max{rank - count, rank, result}, with_set_last(x, axes));
+}
+
+}  // namespace
+
+Tensor max(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims) {
+  return max_over(x, resolve_axes(Max::name, axes, x.rank()), keep_dims);
+}
+
+Tensor max(const Tensor& x) { return max_over(x, all_axes(x.rank()), false); }
+
+}  // namespace tapestry

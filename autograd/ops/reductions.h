@@ -1,0 +1,59 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+
+#include "autograd/tensor.h"
+
+namespace tapestry {
+
+/// Sum over some axes; over an empty axis it is 0, over no axes x itself.
+///
+/// axes     counted from the front, or from the back if negative.
+/// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
+/// throws   ValueError if an axis does not exist or is given twice.
+///
+/// dL/dx = dL/dy, repeated along `axes`.
+Tensor sum(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
+inline Tensor sum(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
+                  bool keep_dims = false) {
+  return sum(x, std::span(axes.begin(), axes.size()), keep_dims);
+}
+
+/// Sum of all elements, a scalar.
+Tensor sum(const Tensor& x);
+
+/// Mean over some axes; over no axes it is x itself.
+///
+/// axes     counted from the front, or from the back if negative.
+/// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
+/// throws   ValueError if an axis does not exist or is given twice, ShapeError if one is empty.
+///
+/// dL/dx = dL/dy / n, repeated along `axes`, for n elements in each mean.
+Tensor mean(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
+inline Tensor mean(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
+                   bool keep_dims = false) {
+  return mean(x, std::span(axes.begin(), axes.size()), keep_dims);
+}
+
+/// Mean of all elements, a scalar.
+Tensor mean(const Tensor& x);
+
+/// Maximum over some axes; over no axes it is x itself. NaN counts as larger than everything else.
+///
+/// axes     counted from the front, or from the back if negative.
+/// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
+/// throws   ValueError if an axis does not exist or is given twice, ShapeError if one is empty.
+///
+/// dL/dx = dL/dy at the maximum and 0 elsewhere; of equal maxima, the first in row-major order gets
+/// all of dL/dy.
+Tensor max(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
+inline Tensor max(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
+                  bool keep_dims = false) {
+  return max(x, std::span(axes.begin(), axes.size()), keep_dims);
+}
+
+/// Maximum of all elements, a scalar.
+Tensor max(const Tensor& x);
+
+}  // namespace tapestry

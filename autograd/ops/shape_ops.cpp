@@ -1,0 +1,273 @@
+#include "autograd/ops/shape_ops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/error.h"
+#include "autograd/kernels/copy.h"
+#include "autograd/kernels/permute.h"
+#include "autograd/operation.h"
+#include "autograd/ops/detail/axes.h"
+
+namespace tapestry {
+namespace {
+
+struct Reshape {
+  static constexpr const char* name = "reshape";
+  Shape shape;
+
+  Tensor forward(const Tensor& x) { return x.viewed_as(shape); }
+  void backward(const Tensor& dy, Gradient dx) const { dx.add(dy.viewed_as(dx.shape())); }
+};
+
+/// A shape as text, such as "(4, ?)" if an extent is to be inferred.
+std::string with_question_marks(const Shape& shape) {
+  std::vector<std::string> extents;
+  for (const std::size_t extent : shape) {
+    extents.push_back(extent == inferred ? "?" : std::to_string(extent));
+  }
+  return fmt::format("({})", fmt::join(extents, ", "));
+}
+
+[[noreturn]] void refuse_reshape(const Tensor& x, const Shape& shape, const std::string& expected) {
+  throw ShapeError(fmt::format("{}: x has shape {}, {} elements, asked for as {}, expected {}",
+                               Reshape::name, to_string(x.shape()), x.size(),
+                               with_question_marks(shape), expected));
+}
+
+/// `shape` with its inferred extent, if it has one, computed from the size of x.
+Shape with_inferred_extent(const Tensor& x, const Shape& shape) {
+  const auto unknown = std::count(shape.begin(), shape.end(), inferred);
+  if (unknown > 1) refuse_reshape(x, shape, "at most one inferred extent");
+  if (unknown == 0) {
+    if (shape.size() != x.size()) refuse_reshape(x, shape, "as many elements");
+    return shape;
+  }
+  Shape result = shape;
+  std::size_t& extent = *std::find(&result[0], &result[0] + result.rank(), inferred);
+  extent = 1;
+  const std::size_t others = result.size();
+  if (others == 0 || x.size() % others != 0) {
+    refuse_reshape(x, shape, fmt::format("a multiple of {} elements", others));
+  }
+  extent = x.size() / others;
+  return result;
+}
+
+}  // namespace
+
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  return apply(Reshape{with_inferred_extent(x, shape)}, x);
+}
+
+namespace {
+
+using Order = std::array<std::size_t, Shape::max_rank>;
+
+/// Reorders the axes of x into `out`, which has the reordered shape.
+template <class T>
+void permute_values(const Tensor& x, const Order& order, kernels::Target<T> out) {
+  kernels::permute({x.shape().begin(), x.shape().end()}, {order.data(), x.rank()},
+                   x.values<T>().data(), out);
+}
+
+struct Permute {
+  static constexpr const char* name = "permute";
+  Order order;
+
+  Tensor forward(const Tensor& x) {
+    Shape shape = x.shape();
+    for (std::size_t k = 0; k < x.rank(); ++k) shape[k] = x.shape()[order[k]];
+    Tensor y = Tensor::empty(shape, x.dtype());
+    dispatch(x.dtype(), [&]<class T>() {
+      permute_values(x, order, kernels::Target<T>{y.mutable_values<T>().data()});
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    Order inverse{};
+    for (std::size_t k = 0; k < dy.rank(); ++k) inverse[order[k]] = k;
+    dispatch(dy.dtype(), [&]<class T>() { permute_values(dy, inverse, dx.target<T>()); });
+  }
+};
+
+}  // namespace
+
+Tensor permute(const Tensor& x, std::span<const std::ptrdiff_t> axes) {
+  const std::size_t rank = x.rank();
+  if (resolve_axes(Permute::name, axes, rank).count() != rank) {
+    throw ShapeError(
+        fmt::format("{}: {} axes given, expected each of the {} of x, whose shape is {}",
+                    Permute::name, axes.size(), rank, to_string(x.shape())));
+  }
+  Order order{};
+  for (std::size_t k = 0; k < rank; ++k) order[k] = resolve_axis(Permute::name, axes[k], rank);
+  return apply(Permute{order}, x);
+}
+
+Tensor transpose(const Tensor& x, std::ptrdiff_t axis_a, std::ptrdiff_t axis_b) {
+  const std::size_t a = resolve_axis("transpose", axis_a, x.rank());
+  const std::size_t b = resolve_axis("transpose", axis_b, x.rank());
+  std::array<std::ptrdiff_t, Shape::max_rank> order{};
+  std::iota(order.begin(), order.end(), std::ptrdiff_t{0});
+  std::swap(order[a], order[b]);
+  return permute(x, std::span(order).first(x.rank()));
+}
+
+namespace {
+
+struct Slice {
+  static constexpr const char* name = "slice";
+  std::size_t axis, begin, end;
+
+  Tensor forward(const Tensor& x) {
+    Shape shape = x.shape();
+    shape[axis] = end - begin;
+    Tensor y = Tensor::empty(shape, x.dtype());
+    const Rows part = rows_of(x.shape());
+    dispatch(x.dtype(), [&]<class T>() {
+      kernels::copy_rows(part.rows, part.n, x.values<T>().data() + part.first, part.stride,
+                         kernels::Target<T>{y.mutable_values<T>().data()}, part.n);
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    const Rows part = rows_of(dx.shape());
+    dispatch(dy.dtype(), [&]<class T>() {
+      kernels::pad_rows(part.rows, part.n, dy.values<T>().data(), part.first, dx.target<T>(),
+                        part.stride);
+    });
+  }
+
+ private:
+  /// x seen as `rows` rows of `stride` elements, of which n from `first` on belong to the part.
+  struct Rows {
+    std::size_t rows, stride, first, n;
+  };
+  Rows rows_of(const Shape& x) const {
+    const std::size_t inner = x.product(axis + 1, x.rank());
+    return {.rows = x.product(0, axis),
+            .stride = x[axis] * inner,
+            .first = begin * inner,
+            .n = (end - begin) * inner};
+  }
+};
+
+}  // namespace
+
+Tensor slice(const Tensor& x, std::ptrdiff_t axis, std::size_t begin, std::size_t end) {
+  const std::size_t resolved = resolve_axis(Slice::name, axis, x.rank());
+  if (begin > end || end > x.shape()[resolved]) {
+    throw ValueError(fmt::format(
+        "{}: [{}, {}) of axis {} of x, whose shape is {}, expected 0 <= begin <= end <= {}",
+        Slice::name, begin, end, resolved, to_string(x.shape()), x.shape()[resolved]));
+  }
+  return apply(Slice{resolved, begin, end}, x);
+}
+
+Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index) {
+  const std::size_t along = resolve_axis("select", axis, x.rank());
+  const auto extent = static_cast<std::ptrdiff_t>(x.shape()[along]);
+  if (index < -extent || index >= extent) {
+    throw ValueError(fmt::format(
+        "select: index {} of axis {} of x, whose shape is {}, expected {} <= index < {}", index,
+        along, to_string(x.shape()), -extent, extent));
+  }
+  const auto begin = static_cast<std::size_t>(index < 0 ? index + extent : index);
+  return reshape(slice(x, axis, begin, begin + 1), x.shape().erased(along));
+}
+
+namespace {
+
+/// The result is seen as rows of all axes from `axis` on; each tensor is a part of every row.
+struct Concat {
+  static constexpr const char* name = "concat";
+  std::size_t axis;
+  std::vector<std::size_t, kernels::PoolAllocator<std::size_t>> parts{};  // elements in a row
+
+  Tensor forward(std::span<const Tensor> tensors) {
+    Shape shape = tensors[0].shape();
+    shape[axis] = 0;
+    for (const Tensor& tensor : tensors) {
+      shape[axis] += tensor.shape()[axis];
+      parts.push_back(tensor.shape().product(axis, tensor.rank()));
+    }
+    Tensor y = Tensor::empty(shape, tensors[0].dtype());
+    dispatch(y.dtype(), [&]<class T>() {
+      kernels::Target<T> out{y.mutable_values<T>().data()};
+      for (std::size_t k = 0; k < tensors.size(); out = out + parts[k++]) {
+        kernels::copy_rows(rows(y), parts[k], tensors[k].values<T>().data(), parts[k], out,
+                           row_length(y));
+      }
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy, std::span<const Gradient> gradients) const {
+    dispatch(dy.dtype(), [&]<class T>() {
+      const T* in = dy.values<T>().data();
+      for (std::size_t k = 0; k < gradients.size(); in += parts[k++]) {
+        if (!gradients[k]) continue;
+        kernels::copy_rows(rows(dy), parts[k], in, row_length(dy), gradients[k].target<T>(),
+                           parts[k]);
+      }
+    });
+  }
+
+ private:
+  std::size_t rows(const Tensor& y) const { return y.shape().product(0, axis); }
+  std::size_t row_length(const Tensor& y) const { return y.shape().product(axis, y.rank()); }
+};
+
+void require_joinable(const Tensor& tensor, const Tensor& first, std::size_t index,
+                      std::size_t axis) {
+  common_dtype(Concat::name, first, tensor);
+  const Shape& expected = first.shape();
+  bool fits = tensor.rank() == expected.rank();
+  for (std::size_t k = 0; fits && k < expected.rank(); ++k) {
+    fits = k == axis || tensor.shape()[k] == expected[k];
+  }
+  if (!fits) {
+    throw ShapeError(
+        fmt::format("{}: tensor {} has shape {}, expected {} as tensor 0 except along axis {}",
+                    Concat::name, index, to_string(tensor.shape()), to_string(expected), axis));
+  }
+}
+
+}  // namespace
+
+Tensor concat(std::span<const Tensor> tensors, std::ptrdiff_t axis) {
+  if (tensors.empty()) throw ValueError("concat: no tensors given, expected at least 1");
+  const std::size_t along = resolve_axis(Concat::name, axis, tensors[0].rank());
+  for (std::size_t k = 1; k < tensors.size(); ++k) {
+    require_joinable(tensors[k], tensors[0], k, along);
+  }
+  return apply_to_list(Concat{along}, tensors);
+}
+
+Tensor stack(std::span<const Tensor> tensors, std::ptrdiff_t axis) {
+  if (tensors.empty()) throw ValueError("stack: no tensors given, expected at least 1");
+  const Shape& shape = tensors[0].shape();
+  const std::size_t along = resolve_axis("stack", axis, shape.rank() + 1);
+  std::vector<Tensor, kernels::PoolAllocator<Tensor>> layers;
+  for (const Tensor& tensor : tensors) {
+    common_dtype("stack", tensors[0], tensor);
+    if (tensor.shape() != shape) {
+      throw ShapeError(fmt::format("stack: tensor {} has shape {}, expected {} as tensor 0",
+                                   layers.size(), to_string(tensor.shape()), to_string(shape)));
+    }
+    layers.push_back(reshape(tensor, shape.inserted(along, 1)));
+  }
+  return concat(layers, static_cast<std::ptrdiff_t>(along));
+}
+
+}  // namespace tapestry

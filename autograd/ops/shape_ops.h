@@ -1,0 +1,90 @@
+#pragma once
+
+#include <initializer_list>
+#include <limits>
+#include <span>
+
+#include "autograd/tensor.h"
+
+namespace tapestry {
+
+/// In the shape given to `reshape`: the extent that follows from the others.
+inline constexpr std::size_t inferred = std::numeric_limits<std::size_t>::max();
+
+/// The same values, in the same row-major order, with another shape: `reshape(x, {8, inferred})`.
+/// Shares x's memory.
+///
+/// shape    as many elements as x has; at most one extent may be `inferred`.
+/// throws   ShapeError if the numbers of elements differ, if no extent fits in the place of
+///          `inferred`, or if more than one is `inferred`.
+///
+/// dL/dx = dL/dy with x's shape, sharing memory as well.
+Tensor reshape(const Tensor& x, const Shape& shape);
+
+/// Reorders axes: axis k of y is axis axes[k] of x. Copies.
+///
+/// axes     each axis of x once, counted from the front, or from the back if negative.
+/// throws   ShapeError if there are more or fewer axes than x has; ValueError if one does not exist
+///          or is given twice.
+///
+/// dL/dx = dL/dy with the axes in the order of x.
+Tensor permute(const Tensor& x, std::span<const std::ptrdiff_t> axes);
+inline Tensor permute(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes) {
+  return permute(x, std::span(axes.begin(), axes.size()));
+}
+
+/// Swaps two axes of x, counted from the front, or from the back if negative. Copies.
+///
+/// throws   ValueError if an axis does not exist.
+///
+/// dL/dx = dL/dy with the axes swapped back.
+Tensor transpose(const Tensor& x, std::ptrdiff_t axis_a, std::ptrdiff_t axis_b);
+
+/// The part [begin, end) of x along one axis. Copies.
+///
+/// axis     counted from the front, or from the back if negative.
+/// returns  x's shape with an extent of end - begin at `axis`, which may be 0.
+/// throws   ValueError unless the axis exists and 0 <= begin <= end <= its extent.
+///
+/// dL/dx = dL/dy inside the part and 0 outside.
+Tensor slice(const Tensor& x, std::ptrdiff_t axis, std::size_t begin, std::size_t end);
+
+/// The part of x at one index of an axis, without that axis: for x of shape (b, t, d),
+/// select(x, 1, -1) is the last of the t vectors in each row, of shape (b, d). Copies.
+///
+/// axis, index  counted from the front, or from the back if negative.
+/// throws       ValueError if the axis or the index does not exist.
+///
+/// dL/dx = dL/dy at the index and 0 elsewhere.
+Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index);
+
+/// Joins tensors end to end along an axis.
+///
+/// tensors  at least one; of one element type, and of one shape except along `axis`.
+/// axis     counted from the front, or from the back if negative.
+/// returns  their shape, with the sum of their extents at `axis`.
+/// throws   ValueError if there are no tensors or the axis does not exist, ShapeError if shapes do
+///          not fit, DTypeError if the element types differ.
+///
+/// The gradient of each tensor is its part of dL/dy.
+Tensor concat(std::span<const Tensor> tensors, std::ptrdiff_t axis);
+inline Tensor concat(std::initializer_list<Tensor> tensors, std::ptrdiff_t axis) {
+  return concat(std::span(tensors.begin(), tensors.size()), axis);
+}
+
+/// Joins n tensors of one shape along a new axis of extent n.
+///
+/// tensors  at least one; of one shape and element type.
+/// axis     position of the new axis in the result, counted from the front, or from the back if
+///          negative.
+/// returns  their shape with n inserted at `axis`; select(y, axis, k) is tensor k.
+/// throws   ValueError if there are no tensors or the axis does not exist, ShapeError if the shapes
+///          differ or have no room for another axis, DTypeError if the element types differ.
+///
+/// The gradient of each tensor is its part of dL/dy.
+Tensor stack(std::span<const Tensor> tensors, std::ptrdiff_t axis);
+inline Tensor stack(std::initializer_list<Tensor> tensors, std::ptrdiff_t axis) {
+  return stack(std::span(tensors.begin(), tensors.size()), axis);
+}
+
+}  // namespace tapestry

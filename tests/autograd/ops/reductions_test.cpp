@@ -1,0 +1,259 @@
+#include "autograd/ops/reductions.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "autograd/error.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/tape.h"
+#include "tests/support/gradients.h"
+#include "tests/support/threads.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+TEST_CASE("sum adds over the axes it is given, counted from either end") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 10.0, 20.0, 30.0}, dtype);
+    check_values(sum(x, {0}), {11.0, 22.0, 33.0});
+    check_values(sum(x, {-1}), {6.0, 60.0});
+    check_values(sum(x, {1, 0}), {66.0});
+    check_values(sum(x), {66.0});
+  }
+}
+
+TEST_CASE("sum drops the axes, or keeps them with extent 1") {
+  const Tensor x = Tensor::full({2, 3, 4}, 1.0, DType::float32);
+  CHECK(sum(x, {1}).shape() == Shape{2, 4});
+  CHECK(sum(x, {0, 2}, true).shape() == Shape{1, 3, 1});
+  CHECK(sum(x).shape() == Shape{});
+  check_values(sum(x, {0, 2}), {8.0, 8.0, 8.0});
+}
+
+TEST_CASE("the gradient of a sum over an axis of 1 is that of each element of a long row") {
+  constexpr std::size_t n = 70'000;  // several pieces
+  std::vector<double> counted(n);
+  std::iota(counted.begin(), counted.end(), 0.0);
+  const Tensor x = Tensor::zeros({1, n}, DType::float64).require_gradient();
+  Tape tape;
+  tape.backward(sum(x, {0}), Tensor::from({n}, counted, DType::float64));
+  CHECK(values_of(x.gradient()) == counted);
+}
+
+TEST_CASE("sum over no axes is x itself") {
+  const Tensor x = Tensor::from({2}, {1.5, -2.0}, DType::float64).require_gradient();
+  Tape tape;
+  const Tensor y = sum(x, {});
+  check_values(y, {1.5, -2.0});
+  tape.backward(y, Tensor::from({2}, {3.0, 4.0}, DType::float64));
+  check_values(x.gradient(), {3.0, 4.0});
+}
+
+TEST_CASE("sum over an empty axis is 0") {
+  const Tensor x = Tensor::zeros({2, 0, 3}, DType::float32);
+  check_values(sum(x, {1}), std::vector<double>(6, 0.0));
+  check_values(sum(x), {0.0});
+  CHECK(sum(x, {0}).shape() == Shape{0, 3});
+}
+
+TEST_CASE("sum of a scalar is the scalar") {
+  check_values(sum(Tensor::scalar(3.0, DType::float32)), {3.0});
+}
+
+TEST_CASE("the gradient of sum repeats along the axes, and adds to what is there") {
+  const Tensor x = Tensor::zeros({2, 2}, DType::float32).require_gradient();
+  Tape tape;
+  const Tensor rows = sum(x, {1});
+  const Tensor all = sum(x);
+  tape.backward(sum(rows * Tensor::from({2}, {1.0, 2.0}, DType::float32)) + all);
+  check_values(x.gradient(), {2.0, 2.0, 3.0, 3.0});
+}
+
+TEST_CASE("the gradient of sum agrees with differences") {
+  for (const std::size_t n : {1, 3, 8, 17}) {
+    const Tensor x = random_leaf({2, n, 3, n}, n);
+    CAPTURE(n);
+    CHECK(gradient_error([&] { return sum(x, {1}); }, {x}) < 1e-6);
+    CHECK(gradient_error([&] { return sum(x, {0, 3}); }, {x}) < 1e-6);
+    CHECK(gradient_error([&] { return sum(x, {1, -1}, true); }, {x}) < 1e-6);
+    CHECK(gradient_error([&] { return sum(x); }, {x}) < 1e-6);
+  }
+}
+
+TEST_CASE("sum of many float32 values keeps its precision, with the same bits on any threads") {
+  const Tensor x = Tensor::full({1000003}, 0.1, DType::float32);
+  CHECK(same_on_any_number_of_threads([&] { return sum(x).item(); }));
+  CHECK(sum(x).item() == doctest::Approx(100000.3).epsilon(1e-5));
+}
+
+TEST_CASE("sum refuses axes that do not exist or come twice") {
+  const Tensor x = Tensor::zeros({2, 3}, DType::float32);
+  CHECK_THROWS_WITH_AS(sum(x, {2}), "sum: axis 2 does not exist, expected -2 <= axis < 2",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(sum(x, {1, -1}),
+                       "sum: axes (1, -1) name axis 1 twice, expected different ones", ValueError);
+}
+
+TEST_CASE("mean averages over the axes it is given") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 3}, {1.0, 2.0, 6.0, 10.0, 20.0, 60.0}, dtype);
+    check_values(mean(x, {0}), {5.5, 11.0, 33.0}, tolerance(dtype));
+    check_values(mean(x, {-1}, true), {3.0, 30.0}, tolerance(dtype));
+    check_values(mean(x), {16.5}, tolerance(dtype));
+    CHECK(mean(x, {-1}, true).shape() == Shape{2, 1});
+    CHECK(mean(x).shape() == Shape{});
+  }
+}
+
+TEST_CASE("mean over no axes and over axes of extent 1 leaves the values as they are") {
+  const Tensor x = Tensor::from({2, 1}, {1.5, -2.0}, DType::float32);
+  check_values(mean(x, {}), {1.5, -2.0});
+  check_values(mean(x, {1}), {1.5, -2.0});
+  check_values(mean(Tensor::scalar(4.0, DType::float32)), {4.0});
+}
+
+TEST_CASE("the gradient of mean shares dL/dy out evenly, and adds to what is there") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::zeros({2, 2}, dtype).require_gradient();
+    Tape tape;
+    tape.backward(mean(x, {0}) + mean(x), Tensor::from({2}, {4.0, 8.0}, dtype));
+    check_values(x.gradient(), {5.0, 7.0, 5.0, 7.0}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("the gradient of mean agrees with differences") {
+  const Tensor x = random_leaf({3, 2, 9}, 1);
+  CHECK(gradient_error([&] { return mean(x, {0, 2}); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return mean(x, {1}, true); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return mean(x); }, {x}) < 1e-6);
+}
+
+TEST_CASE("mean refuses empty axes, but not others beside them") {
+  const Tensor x = Tensor::zeros({2, 0}, DType::float32);
+  CHECK_THROWS_WITH_AS(
+      mean(x, {1}),
+      "mean: x has shape (2, 0), expected at least 1 element along the axes to reduce over",
+      ShapeError);
+  CHECK_THROWS_AS(mean(x), ShapeError);
+  CHECK_THROWS_AS(mean(x, {0, 0}), ValueError);
+  CHECK(mean(x, {0}).shape() == Shape{0});
+}
+
+TEST_CASE("max finds the largest along the axes it is given") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 3}, {1.0, 9.0, 3.0, 4.0, -5.0, 6.0}, dtype);
+    check_values(max(x, {0}), {4.0, 9.0, 6.0});
+    check_values(max(x, {-1}, true), {9.0, 6.0});
+    check_values(max(x, {0, 1}), {9.0});
+    check_values(max(x), {9.0});
+    CHECK(max(x, {-1}, true).shape() == Shape{2, 1});
+    CHECK(max(x).shape() == Shape{});
+  }
+}
+
+TEST_CASE("max over axes that are not neighbours") {
+  const Tensor x =
+      Tensor::from({2, 2, 2}, {1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 7.0, -8.0}, DType::float64);
+  check_values(max(x, {0, 2}), {5.0, 7.0});
+  CHECK(max(x, {0, 2}, true).shape() == Shape{1, 2, 1});
+}
+
+TEST_CASE("max over no axes and of a scalar is x itself") {
+  check_values(max(Tensor::from({2}, {1.5, -2.0}, DType::float32), {}), {1.5, -2.0});
+  check_values(max(Tensor::scalar(-3.0, DType::float32)), {-3.0});
+}
+
+TEST_CASE("max of nothing but -inf is -inf") {
+  CHECK(max(Tensor::full({20}, -inf, DType::float32)).item() == -inf);
+}
+
+TEST_CASE("max passes on NaN wherever it stands, gradient included") {
+  for (const std::size_t place : {0, 1, 19}) {
+    Tensor x = Tensor::full({20}, 1.0, DType::float64).require_gradient();
+    x.mutable_values<double>()[place] = not_a_number;
+    Tape tape;
+    const Tensor y = max(x);
+    CHECK(std::isnan(y.item()));
+    tape.backward(y);
+    CHECK(x.gradient().values<double>()[place] == 1.0);
+  }
+}
+
+TEST_CASE("the gradient of max goes to the first of equal maxima, and is 0 elsewhere") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 3}, {1.0, 7.0, 7.0, 5.0, 5.0, 2.0}, dtype).require_gradient();
+    Tape tape;
+    tape.backward(max(x, {1}), Tensor::from({2}, {2.0, 3.0}, dtype));
+    check_values(x.gradient(), {0.0, 2.0, 0.0, 3.0, 0.0, 0.0});
+  }
+}
+
+TEST_CASE(
+    "of equal maxima over axes that are not neighbours, the first in row-major order counts") {
+  const Tensor x = Tensor::from({2, 1, 2}, {1.0, 7.0, 7.0, 7.0}, DType::float64).require_gradient();
+  Tape tape;
+  tape.backward(max(x, {0, 2}));
+  check_values(x.gradient(), {0.0, 1.0, 0.0, 0.0});
+}
+
+TEST_CASE(
+    "of values that are all equal, -inf too, the first gets the gradient, in rows of any size") {
+  for (const DType dtype : dtypes) {
+    for (const double value : {-inf, -0.0, 2.0}) {
+      for (const std::size_t n : {1, 2, 7, 8, 9, 16, 17, 33}) {
+        const Tensor x = Tensor::full({2, n}, value, dtype).require_gradient();
+        Tape tape;
+        tape.backward(max(x, {1}), Tensor::from({2}, {3.0, 5.0}, dtype));
+        std::vector<double> expected(2 * n, 0.0);
+        expected[0] = 3.0;
+        expected[n] = 5.0;
+        CHECK(values_of(x.gradient()) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("of several NaN the first gets the gradient of max") {
+  const Tensor x =
+      Tensor::from({4}, {9.0, not_a_number, inf, not_a_number}, DType::float64).require_gradient();
+  Tape tape;
+  tape.backward(max(x));
+  check_values(x.gradient(), {0.0, 1.0, 0.0, 0.0});
+}
+
+TEST_CASE("a second gradient of max adds to the first") {
+  const Tensor x = Tensor::from({3}, {1.0, 4.0, 2.0}, DType::float32).require_gradient();
+  Tape tape;
+  tape.backward(max(x) + max(x, {0}));
+  check_values(x.gradient(), {0.0, 2.0, 0.0});
+}
+
+TEST_CASE("the gradient of max agrees with differences") {
+  const Tensor x = random_leaf({3, 4, 9}, 1);
+  CHECK(gradient_error([&] { return max(x, {1}); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return max(x, {0, 2}); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return max(x); }, {x}) < 1e-6);
+}
+
+TEST_CASE("max refuses empty axes and axes given twice") {
+  const Tensor x = Tensor::zeros({2, 0}, DType::float32);
+  CHECK_THROWS_WITH_AS(
+      max(x), "max: x has shape (2, 0), expected at least 1 element along the axes to reduce over",
+      ShapeError);
+  CHECK_THROWS_WITH_AS(max(x, {0, -2}),
+                       "max: axes (0, -2) name axis 0 twice, expected different ones", ValueError);
+  CHECK(max(x, {0}).shape() == Shape{0});
+}
