@@ -18,8 +18,10 @@
 ///     void backward(const Tensor& dy, Gradient dx) const;     // one Gradient for each input
 ///
 /// and a function `Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x);
-/// }`. An input may be absent (`Tensor()`): its Gradient is then unwanted. `autograd/README.md`
-/// shows a whole one.
+/// }`. An input may be absent (`Tensor()`): its Gradient is then unwanted. An operation that
+/// computes something else beside its output names its type, `using Result = ...`, and has a member
+/// `Result result`, which forward sets and apply() returns with the output. `autograd/README.md`
+/// shows a whole operation.
 namespace tapestry {
 
 namespace detail {
@@ -88,19 +90,44 @@ void show(Tape& tape, const char* operation, std::span<const Tensor> inputs, con
 
 }  // namespace detail
 
+/// The output of an operation that has a `Result`.
+template <class Result>
+struct OutputWithResult {
+  Tensor y;
+  Result result;
+};
+
 template <class Op, class... Inputs>
-Tensor apply(Op op, const Inputs&... inputs);
+auto apply(Op op, const Inputs&... inputs);
 template <class Op>
 Tensor apply_to_list(Op op, std::span<const Tensor> inputs);
 
 namespace detail {
+
+/// What apply() returns for an output y of op.
+template <class Op>
+auto with_result(Tensor y, const Op& op) {
+  if constexpr (requires { typename Op::Result; }) {
+    return OutputWithResult<typename Op::Result>{std::move(y), op.result};
+  } else {
+    return y;
+  }
+}
+
+inline Tensor output_of(Tensor y) { return y; }
+template <class Result>
+Tensor output_of(OutputWithResult<Result> output) {
+  return std::move(output.y);
+}
 
 /// How to apply op, which has not run yet, to N other inputs.
 template <std::size_t N, class Op>
 Again again(const Op& op) {
   if constexpr (std::is_copy_constructible_v<Op>) {
     return [op](std::span<const Tensor> inputs) {
-      return [&]<std::size_t... I>(std::index_sequence<I...>) { return apply(op, inputs[I]...); }
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return output_of(apply(op, inputs[I]...));
+      }
       (std::make_index_sequence<N>{});
     };
   } else {
@@ -120,19 +147,25 @@ Again again_with_list(const Op& op) {
 }  // namespace detail
 
 /// Runs op on its inputs and, if a tape is alive and an input requires a gradient, records it.
+/// Returns the output; an OutputWithResult if op has a `Result`.
 template <class Op, class... Inputs>
-Tensor apply(Op op, const Inputs&... inputs) {
-  if (!is_recorded(inputs...)) return detail::run_forward(op, inputs...);
+auto apply(Op op, const Inputs&... inputs) {
+  if (!is_recorded(inputs...)) {
+    Tensor y = detail::run_forward(op, inputs...);
+    return detail::with_result(std::move(y), op);
+  }
   Tape& tape = *Tape::active();
   detail::Again again;
   if (tape.observer() != nullptr) again = detail::again<sizeof...(Inputs)>(op);
   Tensor y = detail::run_forward(op, inputs...);
+  std::shared_ptr<GradientSlot> slot = detail::new_slot(y);
+  auto output = detail::with_result(y, op);
   tape.record(std::make_unique<detail::OperationRecord<Op, sizeof...(Inputs)>>(
-      std::move(op), detail::new_slot(y), std::array{inputs.slot()...}));
+      std::move(op), std::move(slot), std::array{inputs.slot()...}));
   if (tape.observer() != nullptr) {
     detail::show(tape, Op::name, std::array{inputs...}, y, std::move(again));
   }
-  return y;
+  return output;
 }
 
 /// The same for an operation on any number of inputs: forward takes std::span<const Tensor>,

@@ -36,9 +36,8 @@ Tensor BatchNorm::train_without_padding(const Tensor& x,
 }
 
 Tensor BatchNorm::train(const Tensor& x) const {
-  FeatureMoments seen;
-  const Tensor y = batch_norm(x, weight_, bias_, epsilon_, &seen);
-  if (Tape::active() == nullptr || !seen.mean) return y;
+  const auto [y, seen] = batch_norm_with_moments(x, weight_, bias_, epsilon_);
+  if (Tape::active() == nullptr || x.size() == 0) return y;
   running_mean_.note(seen.mean, 1 - momentum, momentum);
   const auto vectors = static_cast<double>(x.size() / x.shape().back());
   if (vectors > 1) {

@@ -35,9 +35,9 @@ class Classifier : public Network {
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
                   const RandomStream& random = {}) const override;
   Tensor logits(const Tensor& pooled) const override { return head_(pooled); }
-  Tensor loss(const Tensor& pooled, const Ids& labels, const CrossEntropyOptions& loss_options,
-              double* nll_sum = nullptr) const override {
-    return cross_entropy(head_(pooled), labels, loss_options, nll_sum);
+  Loss loss(const Tensor& pooled, const Ids& labels,
+            const CrossEntropyOptions& loss_options) const override {
+    return cross_entropy(head_(pooled), labels, loss_options);
   }
   bool causal() const override { return false; }
 

@@ -33,9 +33,9 @@ class MaskedLanguageModel : public Network {
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
                   const RandomStream& random = {}) const override;
   Tensor logits(const Tensor& encoded) const override { return output_.logits(encoded); }
-  Tensor loss(const Tensor& encoded, const Ids& labels, const CrossEntropyOptions& loss_options,
-              double* nll_sum = nullptr) const override {
-    return output_.loss(encoded, labels, loss_options, nll_sum);
+  Loss loss(const Tensor& encoded, const Ids& labels,
+            const CrossEntropyOptions& loss_options) const override {
+    return output_.loss(encoded, labels, loss_options);
   }
   bool causal() const override { return false; }
 

@@ -45,8 +45,8 @@ class Network {
 
   /// cross_entropy() of those scores, as far as possible without making them all at once: what
   /// training minimises. features (rows, length, d_model), labels (rows, length) -> a scalar.
-  virtual Tensor loss(const Tensor& features, const Ids& labels, const CrossEntropyOptions& options,
-                      double* nll_sum = nullptr) const = 0;
+  virtual Loss loss(const Tensor& features, const Ids& labels,
+                    const CrossEntropyOptions& options) const = 0;
 
   /// Whether the scores at a position depend on no target token behind it.
   virtual bool causal() const = 0;

@@ -22,10 +22,10 @@ Tensor OutputProjection::logits(const Tensor& x) const {
   return linear(x, weight_, bias_);
 }
 
-Tensor OutputProjection::loss(const Tensor& x, const Ids& labels,
-                              const CrossEntropyOptions& options, double* nll_sum) const {
+Loss OutputProjection::loss(const Tensor& x, const Ids& labels,
+                            const CrossEntropyOptions& options) const {
   const LayerPath here(*path_);
-  return linear_cross_entropy(x, weight_, bias_, labels, options, nll_sum);
+  return linear_cross_entropy(x, weight_, bias_, labels, options);
 }
 
 }  // namespace tapestry

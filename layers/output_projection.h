@@ -27,9 +27,8 @@ class OutputProjection {
   Tensor logits(const Tensor& x) const;
 
   /// cross_entropy(logits(x), labels) without the logits ever existing at once; x (rows, length,
-  /// d_model), labels (rows, length) -> a scalar. `nll_sum` as for cross_entropy.
-  Tensor loss(const Tensor& x, const Ids& labels, const CrossEntropyOptions& options,
-              double* nll_sum = nullptr) const;
+  /// d_model), labels (rows, length).
+  Loss loss(const Tensor& x, const Ids& labels, const CrossEntropyOptions& options) const;
 
  private:
   const std::string* path_;

@@ -56,9 +56,9 @@ class Transformer : public Network {
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
                   const RandomStream& random = {}) const override;
   Tensor logits(const Tensor& decoded) const override { return output_.logits(decoded); }
-  Tensor loss(const Tensor& decoded, const Ids& labels, const CrossEntropyOptions& loss_options,
-              double* nll_sum = nullptr) const override {
-    return output_.loss(decoded, labels, loss_options, nll_sum);
+  Loss loss(const Tensor& decoded, const Ids& labels,
+            const CrossEntropyOptions& loss_options) const override {
+    return output_.loss(decoded, labels, loss_options);
   }
   bool causal() const override { return true; }
 

@@ -60,9 +60,7 @@ Scores evaluate(const Model& model, const std::vector<Example>& examples,
   for (const BatchIndices& indices : evaluation_batches(examples, options.batch_size)) {
     fill_batch(examples, indices, batch, options.rules);
     const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()));
-    double nll = 0.0;
-    cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}, &nll);
-    nll_sum += nll;
+    nll_sum += cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}).nll_sum;
     hits += count_hits(logits, batch.labels);
     scores.tokens += batch.target_tokens;
   }

@@ -15,7 +15,7 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/objective.h"
-#include "train/training_loss.h"
+#include "train/step.h"
 
 namespace tapestry {
 namespace {
@@ -106,9 +106,11 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
   const std::size_t before = kernels::restart_memory_peak();
   {
     Tape tape;
-    tape.backward(training_loss(
-        model, batch, {.ignored_id = no_label, .label_smoothing = config.train.label_smoothing},
-        RandomStream(config.train.seed)));
+    tape.backward(
+        training_loss(model, batch,
+                      {.ignored_id = no_label, .label_smoothing = config.train.label_smoothing},
+                      RandomStream(config.train.seed))
+            .mean);
   }
   for (NamedTensor parameter : model.parameters) parameter.tensor.clear_gradient();
   return kernels::memory_statistics().peak_bytes_in_use - before;

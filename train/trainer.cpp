@@ -18,10 +18,10 @@
 #include "train/initial_state.h"
 #include "train/non_finite.h"
 #include "train/objective.h"
-#include "train/sentence_limit.h"
-#include "train/step_gradients.h"
-#include "train/storage/checkpoint_file.h"
 #include "train/platform/durable_file.h"
+#include "train/sentence_limit.h"
+#include "train/step.h"
+#include "train/storage/checkpoint_file.h"
 
 namespace tapestry {
 namespace {
@@ -243,7 +243,7 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
   const std::size_t target_tokens = count_target_tokens(batches);
   const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
     const BatchPlace place{.step = state_.step + 1, .index = index, .target_tokens = target_tokens};
-    return batch_loss(batch, place, config_.train, model_);
+    return batch_loss(batch, place, config_.train, model_).mean;
   };
   const NonFiniteOrigin origin =
       find_non_finite_origin(loss, corpus_.train, rules(epoch_ - 1), batches, model_.parameters);

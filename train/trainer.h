@@ -18,7 +18,7 @@
 #include "train/platform/interruptions.h"
 #include "train/progress.h"
 #include "train/save_attempts.h"
-#include "train/step_gradients.h"
+#include "train/step.h"
 #include "train/storage/run_directory.h"
 #include "train/training_state.h"
 

@@ -2,7 +2,6 @@
 
 #include "autograd/kernels/batch_norm.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/destination.h"
 #include "autograd/ops/detail/norm_checks.h"
 #include "autograd/ops/detail/rows.h"
 
@@ -58,7 +57,8 @@ struct Normalization {
 struct BatchNorm {
   static constexpr const char* name = "batch_norm";
   Normalization normalization;
-  Destination<FeatureMoments> seen;
+  using Result = FeatureMoments;
+  Result result{};
 
   Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta) {
     if (x.size() == 0) {
@@ -66,8 +66,8 @@ struct BatchNorm {
                                Tensor::zeros(gamma.shape(), x.dtype())};
     } else {
       normalization.moments = moments_of(x);
-      seen.put(normalization.moments);
     }
+    result = normalization.moments;
     return normalization.forward(x, gamma, beta);
   }
 
@@ -99,10 +99,15 @@ void require_fitting(const char* operation, const Tensor& x, const Tensor& gamma
 
 }  // namespace
 
-Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
-                  FeatureMoments* seen) {
+BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                        double epsilon) {
   require_fitting(BatchNorm::name, x, gamma, beta, epsilon);
-  return apply(BatchNorm{{.epsilon = epsilon}, Destination(seen)}, x, gamma, beta);
+  auto [y, moments] = apply(BatchNorm{{.epsilon = epsilon}}, x, gamma, beta);
+  return {.y = std::move(y), .moments = std::move(moments)};
+}
+
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
+  return batch_norm_with_moments(x, gamma, beta, epsilon).y;
 }
 
 Tensor batch_norm_given(const Tensor& x, const Tensor& gamma, const Tensor& beta,

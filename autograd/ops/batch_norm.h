@@ -20,7 +20,6 @@ struct FeatureMoments {
 /// gamma    (n)
 /// beta     (n)
 /// epsilon  > 0, inside the root
-/// seen     if not null, receives mean and biased variance; unchanged if m is 0
 /// returns  (..., n)
 /// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
 ///          ValueError if epsilon <= 0.
@@ -30,8 +29,15 @@ struct FeatureMoments {
 /// dL/dgamma = sum of g * xh and dL/dbeta = sum of g.
 ///
 /// [1] Ioffe & Szegedy 2015, "Batch Normalization", algorithm 1.
-Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5,
-                  FeatureMoments* seen = nullptr);
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
+
+/// The same, with the mean and biased variance of x, for running averages.
+struct BatchNormOutput {
+  Tensor y;
+  FeatureMoments moments;  ///< zeros if m is 0
+};
+BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                        double epsilon = 1e-5);
 
 /// Batch normalisation with given moments, as in inference: rows do not depend on each other, and
 /// dL/dx = gamma / sqrt(variance + epsilon) * g. No gradient flows to the moments.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <utility>
 #include <xtensor/xtensor.hpp>
 
 #include "autograd/error.h"
@@ -10,7 +11,6 @@
 #include "autograd/kernels/linear_cross_entropy.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/destination.h"
 #include "autograd/ops/detail/elementwise.h"
 #include "autograd/ops/detail/targets.h"
 
@@ -41,7 +41,8 @@ const kernels::LogSumExp<T>* of_rows(std::span<const T> pairs) {
 struct CrossEntropy {
   static constexpr const char* name = "cross_entropy";
   Targets targets;
-  Destination<double> nll_sum;
+  using Result = double;
+  Result result = 0.0;  // sum of -log p(target)
   Tensor logits{};
   Tensor log_sums{};  // (rows, 2): one LogSumExp per row
 
@@ -52,7 +53,7 @@ struct CrossEntropy {
       return kernels::cross_entropy(targets.problem(), x.values<T>().data(),
                                     of_rows(log_sums.mutable_values<T>()));
     });
-    nll_sum.put(sums.negative_log_likelihood);
+    result = sums.negative_log_likelihood;
     return Tensor::scalar(sums.loss / targets.normalizer(), x.dtype());
   }
 
@@ -67,13 +68,12 @@ struct CrossEntropy {
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, const Ids& targets, const CrossEntropyOptions& options,
-                     double* nll_sum) {
+Loss cross_entropy(const Tensor& logits, const Ids& targets, const CrossEntropyOptions& options) {
   require_logits(logits, targets);
-  return apply(
-      CrossEntropy{.targets = Targets(CrossEntropy::name, targets, logits.shape()[2], options),
-                   .nll_sum = Destination(nll_sum)},
-      logits);
+  Targets checked(CrossEntropy::name, targets, logits.shape()[2], options);
+  const std::size_t num_targets = checked.num_kept();
+  const auto [mean, nll_sum] = apply(CrossEntropy{.targets = std::move(checked)}, logits);
+  return {.mean = mean, .nll_sum = nll_sum, .num_targets = num_targets};
 }
 
 namespace {
@@ -104,7 +104,8 @@ void require_linear_operands(const Tensor& x, const Tensor& weight, const Tensor
 struct LinearCrossEntropy {
   static constexpr const char* name = "linear_cross_entropy";
   Targets targets;
-  Destination<double> nll_sum;
+  using Result = double;
+  Result result = 0.0;              // sum of -log p(target)
   Tensor dx{}, dweight{}, dbias{};  // for dL/dy = 1
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -122,7 +123,7 @@ struct LinearCrossEntropy {
       return kernels::linear_cross_entropy<T>(problem, 1.0 / targets.normalizer(),
                                               {place(dx), place(dweight), place(dbias)});
     });
-    nll_sum.put(sums.negative_log_likelihood);
+    result = sums.negative_log_likelihood;
     return Tensor::scalar(sums.loss / targets.normalizer(), x.dtype());
   }
 
@@ -149,14 +150,14 @@ struct LinearCrossEntropy {
 
 }  // namespace
 
-Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            const Ids& targets, const CrossEntropyOptions& options,
-                            double* nll_sum) {
+Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          const Ids& targets, const CrossEntropyOptions& options) {
   require_linear_operands(x, weight, bias, targets);
-  return apply(LinearCrossEntropy{.targets = Targets(LinearCrossEntropy::name, targets,
-                                                     weight.shape()[0], options),
-                                  .nll_sum = Destination(nll_sum)},
-               x, weight, bias);
+  Targets checked(LinearCrossEntropy::name, targets, weight.shape()[0], options);
+  const std::size_t num_targets = checked.num_kept();
+  const auto [mean, nll_sum] =
+      apply(LinearCrossEntropy{.targets = std::move(checked)}, x, weight, bias);
+  return {.mean = mean, .nll_sum = nll_sum, .num_targets = num_targets};
 }
 
 namespace {

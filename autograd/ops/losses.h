@@ -18,6 +18,13 @@ struct CrossEntropyOptions {
   std::size_t normalizer = 0;
 };
 
+/// A loss with what is computed beside it.
+struct Loss {
+  Tensor mean;                  ///< a scalar, what training minimizes; has the gradient
+  double nll_sum = 0.0;         ///< sum over the targets of -log p(target), without label smoothing
+  std::size_t num_targets = 0;  ///< that are not ignored; perplexity = exp(nll_sum / num_targets)
+};
+
 /// Cross entropy of softmax(logits) with label smoothing [1], averaged over the targets:
 ///
 ///     loss = sum_t ((1 - alpha) * l_t[target_t] + alpha / V * sum_j l_t[j]) / normalizer
@@ -27,16 +34,15 @@ struct CrossEntropyOptions {
 ///
 /// logits   (rows, length, V), V >= 1
 /// targets  (rows, length), each in [0, V) or ignored
-/// nll_sum  if not null, receives the sum over the targets of -log p(target), for perplexity
-/// returns  a scalar
+/// returns  the loss, and the sum of -log p(target) for the perplexity
 /// throws   ShapeError if the shapes do not fit; ValueError if an id or alpha is out of range, or
 ///          if all targets are ignored and no normalizer is given.
 ///
 /// dL/dlogits = (p - (1 - alpha) * onehot(target) - alpha / V) * g / normalizer; 0 where ignored.
 ///
 /// [1] Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision", section 7.
-Tensor cross_entropy(const Tensor& logits, const Ids& targets,
-                     const CrossEntropyOptions& options = {}, double* nll_sum = nullptr);
+Loss cross_entropy(const Tensor& logits, const Ids& targets,
+                   const CrossEntropyOptions& options = {});
 
 /// cross_entropy(linear(x, weight, bias), targets), fused: the logits are computed in chunks of
 /// rows, turned into their gradient and multiplied back while they are in cache, and never stored
@@ -47,13 +53,11 @@ Tensor cross_entropy(const Tensor& logits, const Ids& targets,
 /// weight   (V, d), V >= 1
 /// bias     (V), or no tensor
 /// others   as for cross_entropy
-/// returns  a scalar
 /// throws   as linear and cross_entropy do
 ///
 /// With G = dL/dlogits of cross_entropy: dL/dx = G W, dL/dW = G^T x, dL/db = the sum of G's rows.
-Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            const Ids& targets, const CrossEntropyOptions& options = {},
-                            double* nll_sum = nullptr);
+Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          const Ids& targets, const CrossEntropyOptions& options = {});
 
 /// Mean over all elements of (prediction - target)^2, a scalar, accumulated in float64.
 ///

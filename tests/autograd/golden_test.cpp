@@ -138,12 +138,13 @@ const std::map<std::string, Tensor (*)(In)> operations{
     {"embedding", looked_up},
     {"cross_entropy",
      [](In in) {
-       return cross_entropy(in["logits"], in.ids("targets"), cross_entropy_options(in));
+       return cross_entropy(in["logits"], in.ids("targets"), cross_entropy_options(in)).mean;
      }},
     {"linear_cross_entropy",
      [](In in) {
        return linear_cross_entropy(in["x"], in["weight"], in["bias"], in.ids("targets"),
-                                   cross_entropy_options(in));
+                                   cross_entropy_options(in))
+           .mean;
      }},
     {"mean_squared_error", [](In in) { return mean_squared_error(in["a"], in["b"]); }},
     {"concat",

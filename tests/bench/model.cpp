@@ -54,12 +54,14 @@ Model::Model(const Problem& problem)
 Tensor Model::loss(const Batch& batch, const RandomStream& random) const {
   constexpr CrossEntropyOptions options{.label_smoothing = 0.1};
   if (const auto* decoder_only = std::get_if<LanguageModel>(&model_)) {
-    return decoder_only->loss(decoder_only->decode(batch.target, random), batch.labels, options);
+    return decoder_only->loss(decoder_only->decode(batch.target, random), batch.labels, options)
+        .mean;
   }
   const auto& transformer = std::get<Transformer>(model_);
   const Tensor memory = transformer.encode(batch.source, random);
-  return transformer.loss(transformer.decode(batch.target, memory, batch.source, random),
-                          batch.labels, options);
+  return transformer
+      .loss(transformer.decode(batch.target, memory, batch.source, random), batch.labels, options)
+      .mean;
 }
 
 }  // namespace tapestry::bench

@@ -68,7 +68,7 @@ int main() {
     Tape tape;
     const Tensor memory = model.encode(batch.source);
     const Tensor decoded = model.decode(batch.target, memory, batch.source);
-    const Tensor loss = model.loss(decoded, batch.labels, {});
+    const Tensor loss = model.loss(decoded, batch.labels, {}).mean;
     tape.backward(loss);
     adam.step(3e-3, clip_factor(global_gradient_norm(parameters.list()), 1.0));
     loss_value = loss.item();

@@ -88,12 +88,10 @@ TEST_CASE("the loss of a classifier is the cross entropy of its scores") {
   const Tensor pooled = made.network->features(made.network->embed(input), input);
   CHECK(pooled.shape() == Shape{2, 1, 8});
   const Ids labels{{2}, {0}};
-  double nll = 0.0, expected_nll = 0.0;
-  const Tensor loss = made.network->loss(pooled, labels, {.label_smoothing = 0.1}, &nll);
-  const Tensor expected =
-      cross_entropy((*made.network)(input), labels, {.label_smoothing = 0.1}, &expected_nll);
-  CHECK(loss.item() == doctest::Approx(expected.item()));
-  CHECK(nll == doctest::Approx(expected_nll));
+  const Loss loss = made.network->loss(pooled, labels, {.label_smoothing = 0.1});
+  const Loss expected = cross_entropy((*made.network)(input), labels, {.label_smoothing = 0.1});
+  CHECK(loss.mean.item() == doctest::Approx(expected.mean.item()));
+  CHECK(loss.nll_sum == doctest::Approx(expected.nll_sum));
 }
 
 TEST_CASE("the gradient of a classifier agrees with differences, for every choice") {

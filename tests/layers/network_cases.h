@@ -78,7 +78,7 @@ inline std::vector<std::vector<double>> step(MadeNetwork& made, const NetworkInp
   const Network& network = *made.network;
   const RandomStream random(4);
   const Tensor loss =
-      network.loss(network.features(network.embed(input, random), input, random), labels, {});
+      network.loss(network.features(network.embed(input, random), input, random), labels, {}).mean;
   tape.backward(loss);
   std::vector<std::vector<double>> all{values_of(loss)};
   for (const NamedTensor& p : made.parameters) all.push_back(values_of(p.tensor.gradient()));

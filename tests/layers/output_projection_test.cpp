@@ -52,10 +52,10 @@ TEST_CASE("logits are linear, and the loss is their cross entropy") {
     const Projection p(tie);
     const Tensor expected = linear(x, p.weight(), p.bias());
     check_values(p.output.logits(x), values_of(expected));
-    double nll = 0.0, expected_nll = 0.0;
-    check_values(p.output.loss(x, labels, options, &nll),
-                 values_of(cross_entropy(expected, labels, options, &expected_nll)));
-    CHECK(nll == doctest::Approx(expected_nll));
+    const Loss loss = p.output.loss(x, labels, options);
+    const Loss expected_loss = cross_entropy(expected, labels, options);
+    check_values(loss.mean, values_of(expected_loss.mean));
+    CHECK(loss.nll_sum == doctest::Approx(expected_loss.nll_sum));
   }
 }
 
@@ -63,6 +63,6 @@ TEST_CASE("an output projection names itself where shapes do not fit") {
   const Projection p(TiedEmbeddings::none);
   const Tensor x = Tensor::zeros({1, 1, d_model + 1}, DType::float64);
   CHECK_THROWS_WITH_AS(p.output.logits(x), doctest::Contains("output: linear"), ShapeError);
-  CHECK_THROWS_WITH_AS(p.output.loss(x, Ids{{0}}, {}), doctest::Contains("output: linear"),
+  CHECK_THROWS_WITH_AS(p.output.loss(x, Ids{{0}}, {}).mean, doctest::Contains("output: linear"),
                        ShapeError);
 }

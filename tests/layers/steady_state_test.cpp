@@ -45,7 +45,7 @@ struct Training {
       Tape tape;
       const Tensor memory = model.transformer.encode(source, random);
       const Tensor decoded = model.transformer.decode(target, memory, source, random);
-      tape.backward(model.transformer.loss(decoded, target.ids, {.ignored_id = padding_id}));
+      tape.backward(model.transformer.loss(decoded, target.ids, {.ignored_id = padding_id}).mean);
     }
     for (const NamedTensor& named : model.parameters.list()) {
       Tensor parameter = named.tensor;

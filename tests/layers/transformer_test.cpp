@@ -172,7 +172,8 @@ TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with t
     const Model model(options, DType::float32, 1, words);
     const TokenBatch tokens{.ids = random_ids(16, 7, words, 1),
                             .lengths = std::vector<std::int32_t>(16, 7)};
-    return cross_entropy(model.transformer(tokens, tokens), random_ids(16, 7, words, 2)).item();
+    return cross_entropy(model.transformer(tokens, tokens), random_ids(16, 7, words, 2))
+        .mean.item();
   };
   const double chance = std::log(1000.0);
   for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {

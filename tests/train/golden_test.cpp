@@ -54,7 +54,8 @@ double backward(const Transformer& model, const Golden& file, std::size_t b) {
   Tape tape;
   const Tensor logits = model(tokens_of(file, "source", b), tokens_of(file, "target", b));
   const Tensor loss = cross_entropy(logits, ids_of(file, "labels", b),
-                                    {.ignored_id = padding_id, .label_smoothing = 0.1});
+                                    {.ignored_id = padding_id, .label_smoothing = 0.1})
+                          .mean;
   tape.backward(loss);
   return loss.item();
 }

@@ -46,7 +46,8 @@ void add_gradients(const Model& model, const Batch& batch, std::size_t tokens,
   Tape tape;
   const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()), random);
   const Tensor mean =
-      cross_entropy(logits, label_ids(batch), {.ignored_id = no_label, .label_smoothing = alpha});
+      cross_entropy(logits, label_ids(batch), {.ignored_id = no_label, .label_smoothing = alpha})
+          .mean;
   tape.backward(
       scale(mean, static_cast<double>(batch.target_tokens) / static_cast<double>(tokens)));
 }

@@ -20,7 +20,7 @@ CheckedModel checked_model(std::shared_ptr<const Model> model) {
   };
   const auto loss = [](const Tensor& scores, const Ids& labels,
                        const CrossEntropyOptions& options) {
-    return cross_entropy(scores, labels, options);
+    return cross_entropy(scores, labels, options).mean;
   };
   return {.parameters = model->parameters.list(), .embed = embed, .logits = logits, .loss = loss};
 }

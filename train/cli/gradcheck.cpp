@@ -79,7 +79,7 @@ class TrainingStep {
     if (offsets_.target) vectors.target = vectors.target + offsets_.target;
     const Tensor features = network_.features(vectors, input_, random_);
     const Tensor logits = network_.logits(features);
-    return {{"loss", network_.loss(features, labels_, loss_)},
+    return {{"loss", network_.loss(features, labels_, loss_).mean},
             {"logits", mul(logits, token_weights_)}};
   }
 

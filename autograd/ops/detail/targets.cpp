@@ -16,7 +16,6 @@ Targets::Targets(const char* operation, const Ids& ids, std::size_t vocabulary,
     throw ValueError(fmt::format("{}: label_smoothing is {}, expected 0 <= alpha < 1", operation,
                                  label_smoothing_));
   }
-  std::size_t kept = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::int32_t id = ids.data()[i];
     const bool ignored = id == options.ignored_id;
@@ -25,9 +24,9 @@ Targets::Targets(const char* operation, const Ids& ids, std::size_t vocabulary,
                                    i / ids.shape()[1], i % ids.shape()[1], id, vocabulary));
     }
     ids_[i] = ignored ? -1 : id;
-    kept += ignored ? 0 : 1;
+    num_kept_ += ignored ? 0 : 1;
   }
-  const std::size_t normalizer = options.normalizer != 0 ? options.normalizer : kept;
+  const std::size_t normalizer = options.normalizer != 0 ? options.normalizer : num_kept_;
   if (normalizer == 0) {
     throw ValueError(
         fmt::format("{}: all {} targets are ignored (id {}), expected at least one that counts",

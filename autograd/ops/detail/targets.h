@@ -27,11 +27,14 @@ class Targets {
             .label_smoothing = label_smoothing_};
   }
   std::size_t size() const { return ids_.size(); }
+  /// Targets that are not ignored.
+  std::size_t num_kept() const { return num_kept_; }
   double normalizer() const { return normalizer_; }
 
  private:
   std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>> ids_;  // -1 where ignored
   std::size_t vocabulary_;
+  std::size_t num_kept_ = 0;
   double label_smoothing_;
   double normalizer_;
 };

@@ -53,13 +53,13 @@ Results results_of(const Case& c, DType dtype, bool fused) {
   const Tensor bias =
       c.bias ? random_leaf({c.vocabulary}, 3).copied(dtype).require_gradient() : Tensor();
   const CrossEntropyOptions options{.ignored_id = ignored, .label_smoothing = c.label_smoothing};
-  double nll_sum = 0.0;
   Tape tape;
-  const Tensor loss =
-      fused ? linear_cross_entropy(x, weight, bias, targets_of(c), options, &nll_sum)
-            : cross_entropy(linear(x, weight, bias), targets_of(c), options, &nll_sum);
-  tape.backward(loss);
-  Results results{.numbers = {loss.item(), nll_sum}, .gradients = {}};
+  const Loss loss = fused ? linear_cross_entropy(x, weight, bias, targets_of(c), options)
+                          : cross_entropy(linear(x, weight, bias), targets_of(c), options);
+  tape.backward(loss.mean);
+  Results results{
+      .numbers = {loss.mean.item(), loss.nll_sum, static_cast<double>(loss.num_targets)},
+      .gradients = {}};
   for (const Tensor& leaf : {x, weight, bias}) {
     if (leaf) results.gradients.push_back(values_of(leaf.gradient()));
   }
@@ -108,10 +108,10 @@ TEST_CASE("the loss of a projection is right by hand") {
   const Tensor x = Tensor::from({1, 2, 1}, {0.0, -std::log(3.0)}, DType::float64);
   const Tensor weight = Tensor::from({2, 1}, {0.0, 1.0}, DType::float64);
   const Tensor bias = Tensor::from({2}, {0.0, std::log(3.0)}, DType::float64);
-  double nll_sum = 0.0;
-  const Tensor loss = linear_cross_entropy(x, weight, bias, Ids{{1, 0}}, {}, &nll_sum);
-  check_values(loss, {(-std::log(0.75) - std::log(0.5)) / 2});
-  CHECK(nll_sum == doctest::Approx(-std::log(0.75) - std::log(0.5)));
+  const Loss loss = linear_cross_entropy(x, weight, bias, Ids{{1, 0}});
+  check_values(loss.mean, {(-std::log(0.75) - std::log(0.5)) / 2});
+  CHECK(loss.nll_sum == doctest::Approx(-std::log(0.75) - std::log(0.5)));
+  CHECK(loss.num_targets == 2);
 }
 
 TEST_CASE("it is cross_entropy of linear, around the width of vectors") {
@@ -143,7 +143,7 @@ TEST_CASE("an ignored target gives no loss and no gradient, whatever its x") {
     weight.slot()->clear(), bias.slot()->clear();
     Tape tape;
     const Tensor loss =
-        linear_cross_entropy(x, weight, bias, targets_of(c), {.ignored_id = ignored});
+        linear_cross_entropy(x, weight, bias, targets_of(c), {.ignored_id = ignored}).mean;
     tape.backward(loss);
     return std::vector{values_of(loss), values_of(x.gradient()), values_of(weight.gradient()),
                        values_of(bias.gradient())};
@@ -157,7 +157,8 @@ TEST_CASE("with all targets ignored and a normalizer given everything is zero") 
   const Tensor x = leaf({1, 2, 3}, 1), weight = leaf({4, 3}, 2), bias = leaf({4}, 3);
   Tape tape;
   const Tensor loss = linear_cross_entropy(x, weight, bias, Ids{{ignored, ignored}},
-                                           {.ignored_id = ignored, .normalizer = 5});
+                                           {.ignored_id = ignored, .normalizer = 5})
+                          .mean;
   tape.backward(loss);
   CHECK(loss.item() == 0.0);
   for (const Tensor& t : {x, weight, bias}) CHECK(largest(values_of(t.gradient())) == 0.0);
@@ -169,7 +170,7 @@ TEST_CASE("gradients scale with dL/dloss and add to what is there") {
   const auto gradients = [&](double factor) {
     for (const Tensor& t : {x, weight, bias}) t.slot()->clear();
     Tape tape;
-    tape.backward(scale(linear_cross_entropy(x, weight, bias, ids), factor));
+    tape.backward(scale(linear_cross_entropy(x, weight, bias, ids).mean, factor));
     std::vector<double> all;
     for (const Tensor& t : {x, weight, bias}) {
       for (const double g : values_of(t.gradient())) all.push_back(g);
@@ -182,7 +183,7 @@ TEST_CASE("gradients scale with dL/dloss and add to what is there") {
   }
   gradients(1.0);
   Tape tape;
-  tape.backward(linear_cross_entropy(x, weight, bias, ids));
+  tape.backward(linear_cross_entropy(x, weight, bias, ids).mean);
   CHECK(values_of(bias.gradient())[0] == doctest::Approx(2.0 * once[18]).epsilon(1e-14));
 }
 
@@ -190,18 +191,18 @@ TEST_CASE("only wanted gradients are made") {
   const Tensor x = leaf({1, 2, 3}, 1), weight = leaf({4, 3}, 2);
   const Tensor fixed = weight.copied(DType::float64);
   Tape tape;
-  tape.backward(linear_cross_entropy(x, fixed, Tensor(), Ids{{3, 1}}));
+  tape.backward(linear_cross_entropy(x, fixed, Tensor(), Ids{{3, 1}}).mean);
   CHECK(x.gradient());
   CHECK_FALSE(fixed.gradient());
   CHECK_FALSE(linear_cross_entropy(fixed.viewed_as({2, 2, 3}), fixed, Tensor(), Ids{{3, 1}, {0, 0}})
-                  .requires_gradient());
+                  .mean.requires_gradient());
 }
 
 TEST_CASE("the gradients of a projection's loss agree with differences") {
   const Tensor x = leaf({2, 3, 4}, 1), weight = leaf({5, 4}, 2), bias = leaf({5}, 3);
   const Ids ids{{0, 4, ignored}, {2, 2, 1}};
   const CrossEntropyOptions options{.ignored_id = ignored, .label_smoothing = 0.2};
-  CHECK(gradient_error([&] { return linear_cross_entropy(x, weight, bias, ids, options); },
+  CHECK(gradient_error([&] { return linear_cross_entropy(x, weight, bias, ids, options).mean; },
                        {x, weight, bias}) < 1e-6);
 }
 
@@ -214,25 +215,26 @@ TEST_CASE("a projection's loss refuses what does not fit") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const Tensor x = zeros({1, 2, 3}), weight = zeros({4, 3}), bias = zeros({4});
   const Ids ids{{3, 1}};
-  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, zeros({4}), bias, ids),
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, zeros({4}), bias, ids).mean,
                        "linear_cross_entropy: weight has shape (4), expected (vocabulary, d)",
                        ShapeError);
-  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, zeros({0, 3}), bias, ids),
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, zeros({0, 3}), bias, ids).mean,
                        "linear_cross_entropy: weight has shape (0, 3), expected (vocabulary, d)",
                        ShapeError);
   CHECK_THROWS_WITH_AS(
-      linear_cross_entropy(zeros({1, 3, 3}), weight, bias, ids),
+      linear_cross_entropy(zeros({1, 3, 3}), weight, bias, ids).mean,
       "linear_cross_entropy: x has shape (1, 3, 3), expected (1, 2, 3) (weight is (4, 3))",
       ShapeError);
-  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, weight, zeros({3}), ids),
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, weight, zeros({3}), ids).mean,
                        "linear_cross_entropy: bias has shape (3), expected (4) (weight is (4, 3))",
                        ShapeError);
-  CHECK_THROWS_AS(linear_cross_entropy(x, Tensor::zeros({4, 3}, DType::float32), bias, ids),
+  CHECK_THROWS_AS(linear_cross_entropy(x, Tensor::zeros({4, 3}, DType::float32), bias, ids).mean,
                   DTypeError);
-  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, weight, bias, Ids{{3, 4}}),
+  CHECK_THROWS_WITH_AS(linear_cross_entropy(x, weight, bias, Ids{{3, 4}}).mean,
                        "linear_cross_entropy: target (0, 1) is 4, expected 0 <= id < 4",
                        ValueError);
-  CHECK_THROWS_AS(linear_cross_entropy(x, weight, bias, ids, {.label_smoothing = 1.0}), ValueError);
-  CHECK_THROWS_AS(linear_cross_entropy(x, weight, bias, Ids{{7, 7}}, {.ignored_id = 7}),
+  CHECK_THROWS_AS(linear_cross_entropy(x, weight, bias, ids, {.label_smoothing = 1.0}).mean,
+                  ValueError);
+  CHECK_THROWS_AS(linear_cross_entropy(x, weight, bias, Ids{{7, 7}}, {.ignored_id = 7}).mean,
                   ValueError);
 }

@@ -28,14 +28,14 @@ TEST_CASE("cross entropy is minus the mean log-probability of the targets") {
     const Tensor logits = Tensor::from(
         {1, 2, 2}, {std::log(1.0), std::log(3.0), std::log(2.0), std::log(2.0)}, dtype);
     const double expected = (-std::log(0.75) - std::log(0.5)) / 2;
-    check_values(cross_entropy(logits, Ids{{1, 0}}), {expected}, tolerance(dtype));
+    check_values(cross_entropy(logits, Ids{{1, 0}}).mean, {expected}, tolerance(dtype));
   }
 }
 
 TEST_CASE("equal logits cost ln(vocabulary), whatever the smoothing") {
   const Tensor logits = Tensor::full({1, 3, 50}, 2.0, DType::float64);
   for (const double alpha : {0.0, 0.1, 0.9}) {
-    check_values(cross_entropy(logits, Ids{{0, 7, 49}}, {.label_smoothing = alpha}),
+    check_values(cross_entropy(logits, Ids{{0, 7, 49}}, {.label_smoothing = alpha}).mean,
                  {std::log(50.0)});
   }
 }
@@ -43,15 +43,18 @@ TEST_CASE("equal logits cost ln(vocabulary), whatever the smoothing") {
 TEST_CASE("label smoothing spreads alpha over the whole vocabulary, target included") {
   // p = (0.2, 0.8), target 1, alpha 0.5: weights 0.25 and 0.75.
   const Tensor logits = Tensor::from({1, 1, 2}, {0.0, std::log(4.0)}, DType::float64);
-  check_values(cross_entropy(logits, Ids{{1}}, {.label_smoothing = 0.5}),
+  check_values(cross_entropy(logits, Ids{{1}}, {.label_smoothing = 0.5}).mean,
                {-0.25 * std::log(0.2) - 0.75 * std::log(0.8)});
 }
 
-TEST_CASE("cross entropy hands out the sum of -log p(target), which smoothing leaves alone") {
+TEST_CASE("cross entropy returns the sum of -log p(target), without smoothing, and their number") {
   const Tensor logits = Tensor::from({1, 2, 2}, {0.0, std::log(4.0), 0.0, 0.0}, DType::float64);
-  double nll_sum = 0.0;
-  cross_entropy(logits, Ids{{1, 0}}, {.label_smoothing = 0.5}, &nll_sum);
-  CHECK(nll_sum == doctest::Approx(-std::log(0.8) - std::log(0.5)));
+  const Loss loss = cross_entropy(logits, Ids{{1, 0}}, {.label_smoothing = 0.5});
+  CHECK(loss.nll_sum == doctest::Approx(-std::log(0.8) - std::log(0.5)));
+  CHECK(loss.num_targets == 2);
+  const Loss half = cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9, .normalizer = 7});
+  CHECK(half.nll_sum == doctest::Approx(-std::log(0.8)));
+  CHECK(half.num_targets == 1);
 }
 
 TEST_CASE("ignored targets count for nothing and get zero gradient") {
@@ -59,12 +62,12 @@ TEST_CASE("ignored targets count for nothing and get zero gradient") {
   const Ids all{{2, 1}, {0, 1}};
   const Ids some{{2, 0}, {0, 0}};
   const auto loss = [&](const Ids& ids, std::int32_t ignored) {
-    return cross_entropy(logits, ids, {.ignored_id = ignored}).item();
+    return cross_entropy(logits, ids, {.ignored_id = ignored}).mean.item();
   };
   CHECK(loss(some, 0) == doctest::Approx(loss(Ids{{2, 7}, {7, 7}}, 7)).epsilon(1e-14));
   CHECK(loss(all, -1) != doctest::Approx(loss(some, 0)));
   Tape tape;
-  tape.backward(cross_entropy(logits, some, {.ignored_id = 0}));
+  tape.backward(cross_entropy(logits, some, {.ignored_id = 0}).mean);
   const auto gradient = values_of(logits.gradient());
   for (std::size_t i = 0; i < 3; ++i) CHECK(gradient[i] != 0.0);
   for (std::size_t i = 3; i < 12; ++i) CHECK(gradient[i] == 0.0);
@@ -73,7 +76,7 @@ TEST_CASE("ignored targets count for nothing and get zero gradient") {
 TEST_CASE("an ignored target leaves alone what other uses of the logits contribute") {
   const Tensor logits = Tensor::zeros({1, 2, 2}, DType::float64).require_gradient();
   Tape tape;
-  const Tensor loss = cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9});
+  const Tensor loss = cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9}).mean;
   tape.backward(loss + sum(logits));  // the sum comes last, so its gradient is there first
   check_values(logits.gradient(), {1.5, 0.5, 1.0, 1.0});
 }
@@ -85,12 +88,12 @@ TEST_CASE("a normalizer adds up the losses of parts to that of the whole") {
     return Tensor::from({1, 3, 5}, values, DType::float64);
   };
   const Ids ids{{1, 2, 0}, {3, 0, 0}};
-  const double whole = cross_entropy(logits, ids, {.ignored_id = 0}).item();
+  const double whole = cross_entropy(logits, ids, {.ignored_id = 0}).mean.item();
   const CrossEntropyOptions shared{.ignored_id = 0, .normalizer = 3};
-  const double parts = cross_entropy(part(0), Ids{{1, 2, 0}}, shared).item() +
-                       cross_entropy(part(1), Ids{{3, 0, 0}}, shared).item();
+  const double parts = cross_entropy(part(0), Ids{{1, 2, 0}}, shared).mean.item() +
+                       cross_entropy(part(1), Ids{{3, 0, 0}}, shared).mean.item();
   CHECK(parts == doctest::Approx(whole).epsilon(1e-14));
-  CHECK(cross_entropy(part(0), Ids{{0, 0, 0}}, shared).item() == 0.0);
+  CHECK(cross_entropy(part(0), Ids{{0, 0, 0}}, shared).mean.item() == 0.0);
 }
 
 TEST_CASE("the gradient of cross entropy agrees with differences") {
@@ -101,7 +104,8 @@ TEST_CASE("the gradient of cross entropy agrees with differences") {
       const CrossEntropyOptions options{.ignored_id = 99, .label_smoothing = alpha};
       const Ids ids{{0, 99}, {last, last}};
       CAPTURE(vocabulary);
-      CHECK(gradient_error([&] { return cross_entropy(logits, ids, options); }, {logits}) < 1e-6);
+      CHECK(gradient_error([&] { return cross_entropy(logits, ids, options).mean; }, {logits}) <
+            1e-6);
     }
   }
 }
@@ -109,8 +113,8 @@ TEST_CASE("the gradient of cross entropy agrees with differences") {
 TEST_CASE("cross entropy is finite for logits of 1e4 either way") {
   for (const DType dtype : dtypes) {
     const Tensor logits = Tensor::from({1, 1, 2}, {1e4, -1e4}, dtype);
-    check_values(cross_entropy(logits, Ids{{0}}), {0.0});
-    check_values(cross_entropy(logits, Ids{{1}}), {2e4});
+    check_values(cross_entropy(logits, Ids{{0}}).mean, {0.0});
+    check_values(cross_entropy(logits, Ids{{1}}).mean, {2e4});
   }
 }
 
@@ -118,7 +122,7 @@ TEST_CASE("the gradient of cross entropy is finite for logits of 1e4 either way"
   for (const DType dtype : dtypes) {
     const Tensor logits = Tensor::from({1, 2, 2}, {1e4, -1e4, 1e4, -1e4}, dtype).require_gradient();
     Tape tape;
-    tape.backward(cross_entropy(logits, Ids{{0, 1}}));
+    tape.backward(cross_entropy(logits, Ids{{0, 1}}).mean);
     check_values(logits.gradient(), {0.0, 0.0, 0.5, -0.5});
   }
 }
@@ -127,12 +131,12 @@ TEST_CASE("a logit of -inf takes its word out, and costs infinity only where it 
   for (const DType dtype : dtypes) {
     const Tensor logits = Tensor::from({1, 1, 3}, {0.0, 0.0, -inf}, dtype).require_gradient();
     Tape tape;
-    const Tensor loss = cross_entropy(logits, Ids{{0}});
+    const Tensor loss = cross_entropy(logits, Ids{{0}}).mean;
     check_values(loss, {std::log(2.0)}, tolerance(dtype));
     tape.backward(loss);
     check_values(logits.gradient(), {-0.5, 0.5, 0.0}, tolerance(dtype));
-    CHECK(cross_entropy(logits, Ids{{2}}).item() == inf);
-    CHECK(cross_entropy(logits, Ids{{0}}, {.label_smoothing = 0.1}).item() == inf);
+    CHECK(cross_entropy(logits, Ids{{2}}).mean.item() == inf);
+    CHECK(cross_entropy(logits, Ids{{0}}, {.label_smoothing = 0.1}).mean.item() == inf);
   }
 }
 
@@ -140,7 +144,7 @@ TEST_CASE("cross entropy passes on NaN and +inf instead of hiding them") {
   for (const DType dtype : dtypes) {
     for (const double bad : {not_a_number, inf}) {
       const Tensor logits = Tensor::from({1, 1, 2}, {0.0, bad}, dtype);
-      CHECK(std::isnan(cross_entropy(logits, Ids{{1}}).item()));
+      CHECK(std::isnan(cross_entropy(logits, Ids{{1}}).mean.item()));
     }
   }
 }
@@ -151,7 +155,7 @@ TEST_CASE("NaN and infinity at ignored targets leak into neither loss nor gradie
       const Tensor logits = Tensor::from({1, 2, 2}, {0.0, 0.0, bad, bad}, dtype).require_gradient();
       Tape tape;
       const Tensor loss =
-          cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9, .label_smoothing = 0.2});
+          cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9, .label_smoothing = 0.2}).mean;
       check_values(loss, {std::log(2.0)}, tolerance(dtype));
       tape.backward(loss);
       check_values(logits.gradient(), {0.4, -0.4, 0.0, 0.0}, tolerance(dtype));
@@ -162,7 +166,7 @@ TEST_CASE("NaN and infinity at ignored targets leak into neither loss nor gradie
 TEST_CASE("cross entropy of a vocabulary of one word is 0, and so is its gradient") {
   const Tensor logits = Tensor::from({1, 2, 1}, {3.0, -1e4}, DType::float64).require_gradient();
   Tape tape;
-  const Tensor loss = cross_entropy(logits, Ids{{0, 0}}, {.label_smoothing = 0.3});
+  const Tensor loss = cross_entropy(logits, Ids{{0, 0}}, {.label_smoothing = 0.3}).mean;
   CHECK(loss.item() == 0.0);
   tape.backward(loss);
   check_values(logits.gradient(), {0.0, 0.0});
@@ -172,7 +176,7 @@ TEST_CASE("a batch whose targets are all ignored has loss 0 and zero gradient un
   const Tensor logits = random_leaf({2, 2, 3}, 1);
   Tape tape;
   const Tensor loss =
-      cross_entropy(logits, Ids{{0, 0}, {0, 0}}, {.ignored_id = 0, .normalizer = 5});
+      cross_entropy(logits, Ids{{0, 0}, {0, 0}}, {.ignored_id = 0, .normalizer = 5}).mean;
   CHECK(loss.item() == 0.0);
   tape.backward(loss);
   check_values(logits.gradient(), std::vector<double>(12, 0.0));
@@ -181,33 +185,36 @@ TEST_CASE("a batch whose targets are all ignored has loss 0 and zero gradient un
 TEST_CASE("no targets at all are as good as ignored ones") {
   const Tensor logits = Tensor::zeros({2, 0, 3}, DType::float32);
   CHECK_THROWS_WITH_AS(
-      cross_entropy(logits, Ids::from_shape({2, 0}), {.ignored_id = 1}),
+      cross_entropy(logits, Ids::from_shape({2, 0}), {.ignored_id = 1}).mean,
       "cross_entropy: all 0 targets are ignored (id 1), expected at least one that counts",
       ValueError);
 }
 
 TEST_CASE("cross entropy refuses what does not fit and says what would") {
   const Tensor logits = Tensor::zeros({1, 2, 3}, DType::float32);
-  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 2, 0}}),
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 2, 0}}).mean,
                        "cross_entropy: logits have shape (1, 2, 3), expected (1, 3, vocabulary) "
                        "(targets are (1, 3))",
                        ShapeError);
   CHECK_THROWS_WITH_AS(cross_entropy(Tensor::zeros({2, 5, 3}, DType::float32),
-                                     Ids{{0, 1, 2, 0, 1}, {2, 1, -3, 0, 1}}),
+                                     Ids{{0, 1, 2, 0, 1}, {2, 1, -3, 0, 1}})
+                           .mean,
                        "cross_entropy: target (1, 2) is -3, expected 0 <= id < 3", ValueError);
   for (const Shape& shape : {Shape{2, 2, 3}, Shape{1, 3, 3}, Shape{1, 2, 0}, Shape{2, 3}}) {
-    CHECK_THROWS_AS(cross_entropy(Tensor::zeros(shape, DType::float32), Ids{{1, 2}}), ShapeError);
+    CHECK_THROWS_AS(cross_entropy(Tensor::zeros(shape, DType::float32), Ids{{1, 2}}).mean,
+                    ShapeError);
   }
   for (const double alpha : {-0.1, not_a_number, inf}) {
-    CHECK_THROWS_AS(cross_entropy(logits, Ids{{1, 1}}, {.label_smoothing = alpha}), ValueError);
+    CHECK_THROWS_AS(cross_entropy(logits, Ids{{1, 1}}, {.label_smoothing = alpha}).mean,
+                    ValueError);
   }
-  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 3}}),
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 3}}).mean,
                        "cross_entropy: target (0, 1) is 3, expected 0 <= id < 3", ValueError);
   CHECK_THROWS_WITH_AS(
-      cross_entropy(logits, Ids{{1, 1}}, {.ignored_id = 1}),
+      cross_entropy(logits, Ids{{1, 1}}, {.ignored_id = 1}).mean,
       "cross_entropy: all 2 targets are ignored (id 1), expected at least one that counts",
       ValueError);
-  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 1}}, {.label_smoothing = 1.0}),
+  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 1}}, {.label_smoothing = 1.0}).mean,
                        "cross_entropy: label_smoothing is 1, expected 0 <= alpha < 1", ValueError);
 }
 

@@ -83,7 +83,7 @@ inline Results results_of(Model& model, ModelKind kind, const RandomStream& rand
   Tape tape;
   const Tensor features = network.features(network.embed(input, random), input, random);
   results.logits = labelled(network.logits(features), labels);
-  const Tensor loss = network.loss(features, labels, loss_options());
+  const Tensor loss = network.loss(features, labels, loss_options()).mean;
   results.loss = loss.item();
   tape.backward(loss);
   results.gradients = taken_gradients(model.parameters);
@@ -96,7 +96,7 @@ inline Results results_of(Reference& reference, Model& model, ModelKind kind) {
   Tape tape;
   const Tensor logits = reference.logits(wiring_input());
   results.logits = labelled(logits, labels);
-  const Tensor loss = cross_entropy(logits, labels, loss_options());
+  const Tensor loss = cross_entropy(logits, labels, loss_options()).mean;
   results.loss = loss.item();
   tape.backward(loss);
   results.gradients = taken_gradients(model.parameters);

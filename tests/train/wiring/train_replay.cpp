@@ -41,7 +41,8 @@ HandStep gradients_of_step(const Config& config, const Corpus& corpus, BatchSche
     tape.backward(cross_entropy(logits, label_ids(batches[i]),
                                 {.ignored_id = no_label,
                                  .label_smoothing = config.train.label_smoothing,
-                                 .normalizer = labels}));
+                                 .normalizer = labels})
+                      .mean);
     done.sums.add(sums_of(values_of(logits), batches[i].labels, config.train.label_smoothing));
   }
   double squares = 0.0;
