@@ -22,26 +22,31 @@ BatchNorm::BatchNorm(const Scope& scope, std::size_t n, double epsilon)
       epsilon_(epsilon) {}
 
 Tensor BatchNorm::operator()(const Tensor& x, std::span<const std::int32_t> lengths,
-                             const RandomStream& random) const {
+                             const Mode& mode) const {
   const LayerPath here(*path_);
-  if (random.on()) return lengths.empty() ? train(x) : train_without_padding(x, lengths);
+  if (mode.is_training())
+    return lengths.empty() ? train(x, mode) : train_without_padding(x, lengths, mode);
   return batch_norm_given(x, weight_, bias_, {running_mean_.value(), running_var_.value()},
                           epsilon_);
 }
 
-Tensor BatchNorm::train_without_padding(const Tensor& x,
-                                        std::span<const std::int32_t> lengths) const {
+Tensor BatchNorm::train_without_padding(const Tensor& x, std::span<const std::int32_t> lengths,
+                                        const Mode& mode) const {
   const Tensor vectors = pack_padded(x, lengths);
-  return pad_packed(train(vectors), lengths, x.shape()[1]);
+  return pad_packed(train(vectors, mode), lengths, x.shape()[1]);
 }
 
-Tensor BatchNorm::train(const Tensor& x) const {
+Tensor BatchNorm::train(const Tensor& x, const Mode& mode) const {
   const auto [y, seen] = batch_norm_with_moments(x, weight_, bias_, epsilon_);
   if (Tape::active() == nullptr || x.size() == 0) return y;
   running_mean_.note(seen.mean, 1 - momentum, momentum);
   const auto vectors = static_cast<double>(x.size() / x.shape().back());
   if (vectors > 1) {
     running_var_.note(seen.variance, 1 - momentum, momentum * vectors / (vectors - 1));
+  }
+  if (!mode.defers_averages()) {
+    running_mean_.commit();
+    running_var_.commit();
   }
   return y;
 }

@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "autograd/random.h"
 #include "autograd/tensor.h"
+#include "layers/mode.h"
 #include "layers/parameters.h"
 #include "layers/running_average.h"
 
@@ -18,28 +18,27 @@ namespace tapestry {
 ///   parameters  weight (n), ones; bias (n), zeros
 ///   buffers     running_mean (n), zeros; running_var (n), ones
 ///   call        x (..., n) -> (..., n); in sentence b of x (batch, length, n), positions from
-///               lengths[b] on are padding, without lengths nothing is; a random stream that is on
-///               means training
+///               lengths[b] on are padding, without lengths nothing is
 ///   throws      ShapeError if the last axis of x is not n, or x and lengths do not fit
 ///
 /// Training takes mean and variance over all positions of the batch but padding, which becomes 0:
 /// what a position becomes depends on the other rows and on later positions, so a decoder with
 /// batch norms is causal in inference only. Inference takes the running ones. A training forward
-/// that a tape records notes its moments for them, to be taken in with a momentum of 0.1 when the
-/// step is done (Parameters::commit_buffers); the running variance is unbiased, as PyTorch's, and a
-/// batch of one vector, which has none, leaves it as it is.
+/// that a tape records moves the running moments towards its own, with a momentum of 0.1: at once,
+/// or at Parameters::commit_buffers() if the mode defers averages. The running variance is
+/// unbiased, as PyTorch's, and a batch of one vector, which has none, leaves it as it is.
 ///
 /// [1] Ioffe & Szegedy 2015, "Batch Normalization: Accelerating Deep Network Training by Reducing
 ///     Internal Covariate Shift". The formula and its gradient are in autograd/ops/batch_norm.h.
 class BatchNorm {
  public:
   BatchNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);
-  Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths,
-                    const RandomStream& random) const;
+  Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths, const Mode& mode) const;
 
  private:
-  Tensor train(const Tensor& x) const;
-  Tensor train_without_padding(const Tensor& x, std::span<const std::int32_t> lengths) const;
+  Tensor train(const Tensor& x, const Mode& mode) const;
+  Tensor train_without_padding(const Tensor& x, std::span<const std::int32_t> lengths,
+                               const Mode& mode) const;
 
   const std::string* path_;
   Tensor weight_, bias_;

@@ -14,14 +14,14 @@ Classifier::Classifier(Parameters& parameters, const TransformerOptions& o, std:
       encoder_(Scope(parameters) / "encoder", o),
       head_(Scope(parameters) / "head", o.d_model, classes) {}
 
-TokenVectors Classifier::embed(const NetworkInput& input, const RandomStream& random) const {
-  return {.source = dropout_(positions_(embedding_(input.source.ids)), random)};
+TokenVectors Classifier::embed(const NetworkInput& input, const Mode& mode) const {
+  return {.source = dropout_(positions_(embedding_(input.source.ids)), mode)};
 }
 
 Tensor Classifier::features(const TokenVectors& vectors, const NetworkInput& input,
-                            const RandomStream& random) const {
+                            const Mode& mode) const {
   const auto& lengths = input.source.lengths;
-  return pool(pooling_, encoder_(vectors.source, AttentionMask::padding(lengths), random), lengths);
+  return pool(pooling_, encoder_(vectors.source, AttentionMask::padding(lengths), mode), lengths);
 }
 
 }  // namespace tapestry

@@ -7,6 +7,7 @@
 #include "layers/embedding.h"
 #include "layers/encoder.h"
 #include "layers/linear.h"
+#include "layers/mode.h"
 #include "layers/network.h"
 #include "layers/parameters.h"
 #include "layers/positions.h"
@@ -31,9 +32,10 @@ class Classifier : public Network {
   Classifier(Parameters& parameters, const TransformerOptions& options, std::size_t vocabulary,
              std::size_t classes, std::int32_t padding_id);
 
-  TokenVectors embed(const NetworkInput& input, const RandomStream& random = {}) const override;
+  TokenVectors embed(const NetworkInput& input,
+                     const Mode& mode = Mode::inference()) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const RandomStream& random = {}) const override;
+                  const Mode& mode = Mode::inference()) const override;
   Tensor logits(const Tensor& pooled) const override { return head_(pooled); }
   Loss loss(const Tensor& pooled, const Ids& labels,
             const CrossEntropyOptions& loss_options) const override {

@@ -11,15 +11,15 @@ DecoderLayer::DecoderLayer(const Scope& scope, const TransformerOptions& o)
       ff_residual_(scope / "ff_residual", o) {}
 
 Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
-                                const RandomStream& random) const {
-  const Tensor own = self_attn_residual_(x, masks.self.lengths(), random, [&](const Tensor& v) {
-    return self_attn_(v, v, masks.self, random);
+                                const Mode& mode) const {
+  const Tensor own = self_attn_residual_(x, masks.self.lengths(), mode, [&](const Tensor& v) {
+    return self_attn_(v, v, masks.self, mode);
   });
   const Tensor crossed = cross_attn_residual_(
-      own, masks.self.lengths(), random,
-      [&](const Tensor& v) { return cross_attn_(v, memory, masks.cross, random); });
-  return ff_residual_(crossed, masks.self.lengths(), random,
-                      [&](const Tensor& v) { return ff_(v, random); });
+      own, masks.self.lengths(), mode,
+      [&](const Tensor& v) { return cross_attn_(v, memory, masks.cross, mode); });
+  return ff_residual_(crossed, masks.self.lengths(), mode,
+                      [&](const Tensor& v) { return ff_(v, mode); });
 }
 
 Decoder::Decoder(const Scope& scope, const TransformerOptions& o) {
@@ -30,10 +30,10 @@ Decoder::Decoder(const Scope& scope, const TransformerOptions& o) {
 }
 
 Tensor Decoder::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
-                           const RandomStream& random) const {
+                           const Mode& mode) const {
   Tensor y = x;
-  for (const DecoderLayer& layer : layers_) y = layer(y, memory, masks, random);
-  return norm_ ? (*norm_)(y, masks.self.lengths(), random) : y;
+  for (const DecoderLayer& layer : layers_) y = layer(y, memory, masks, mode);
+  return norm_ ? (*norm_)(y, masks.self.lengths(), mode) : y;
 }
 
 }  // namespace tapestry

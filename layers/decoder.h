@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "autograd/attention_mask.h"
-#include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "layers/feed_forward.h"
+#include "layers/mode.h"
 #include "layers/multi_head_attention.h"
 #include "layers/norm.h"
 #include "layers/residual.h"
@@ -32,7 +32,7 @@ class DecoderLayer {
  public:
   DecoderLayer(const Scope& scope, const TransformerOptions& options);
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
-                    const RandomStream& random) const;
+                    const Mode& mode) const;
 
  private:
   MultiHeadAttention self_attn_, cross_attn_;
@@ -48,7 +48,7 @@ class Decoder {
  public:
   Decoder(const Scope& scope, const TransformerOptions& options);
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
-                    const RandomStream& random) const;
+                    const Mode& mode) const;
 
  private:
   std::vector<DecoderLayer> layers_;

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "autograd/random.h"
 #include "autograd/tensor.h"
+#include "layers/mode.h"
 #include "layers/parameters.h"
 
 namespace tapestry {
@@ -12,7 +12,7 @@ namespace tapestry {
 /// rate).
 ///
 ///   parameters  none
-///   call        x (any shape) -> the same shape; a random stream that is off leaves x as it is
+///   call        x (any shape) -> the same shape; inference leaves x as it is
 ///   throws      ValueError if the rate is outside [0, 1]
 ///
 /// What is dropped depends on the stream and on the layer's path, so two layers told to use one
@@ -20,9 +20,9 @@ namespace tapestry {
 class Dropout {
  public:
   Dropout(const Scope& scope, double rate);
-  Tensor operator()(const Tensor& x, const RandomStream& random) const;
+  Tensor operator()(const Tensor& x, const Mode& mode) const;
   /// dropout(max(x, 0)), in one pass.
-  Tensor after_relu(const Tensor& x, const RandomStream& random) const;
+  Tensor after_relu(const Tensor& x, const Mode& mode) const;
 
  private:
   const std::string* path_;

@@ -9,11 +9,11 @@ EncoderLayer::EncoderLayer(const Scope& scope, const TransformerOptions& o)
       ff_residual_(scope / "ff_residual", o) {}
 
 Tensor EncoderLayer::operator()(const Tensor& x, const AttentionMask& mask,
-                                const RandomStream& random) const {
+                                const Mode& mode) const {
   const Tensor attended = self_attn_residual_(
-      x, mask.lengths(), random, [&](const Tensor& v) { return self_attn_(v, v, mask, random); });
-  return ff_residual_(attended, mask.lengths(), random,
-                      [&](const Tensor& v) { return ff_(v, random); });
+      x, mask.lengths(), mode, [&](const Tensor& v) { return self_attn_(v, v, mask, mode); });
+  return ff_residual_(attended, mask.lengths(), mode,
+                      [&](const Tensor& v) { return ff_(v, mode); });
 }
 
 Encoder::Encoder(const Scope& scope, const TransformerOptions& o) {
@@ -23,11 +23,10 @@ Encoder::Encoder(const Scope& scope, const TransformerOptions& o) {
   if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o);
 }
 
-Tensor Encoder::operator()(const Tensor& x, const AttentionMask& mask,
-                           const RandomStream& random) const {
+Tensor Encoder::operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const {
   Tensor y = x;
-  for (const EncoderLayer& layer : layers_) y = layer(y, mask, random);
-  return norm_ ? (*norm_)(y, mask.lengths(), random) : y;
+  for (const EncoderLayer& layer : layers_) y = layer(y, mask, mode);
+  return norm_ ? (*norm_)(y, mask.lengths(), mode) : y;
 }
 
 }  // namespace tapestry

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "autograd/attention_mask.h"
-#include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "layers/feed_forward.h"
+#include "layers/mode.h"
 #include "layers/multi_head_attention.h"
 #include "layers/norm.h"
 #include "layers/residual.h"
@@ -23,7 +23,7 @@ namespace tapestry {
 class EncoderLayer {
  public:
   EncoderLayer(const Scope& scope, const TransformerOptions& options);
-  Tensor operator()(const Tensor& x, const AttentionMask& mask, const RandomStream& random) const;
+  Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
 
  private:
   MultiHeadAttention self_attn_;
@@ -38,7 +38,7 @@ class EncoderLayer {
 class Encoder {
  public:
   Encoder(const Scope& scope, const TransformerOptions& options);
-  Tensor operator()(const Tensor& x, const AttentionMask& mask, const RandomStream& random) const;
+  Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
 
  private:
   std::vector<EncoderLayer> layers_;

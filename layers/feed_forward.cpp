@@ -8,21 +8,20 @@ namespace tapestry {
 namespace {
 
 /// dropout(activation(x)).
-Tensor activate(Activation activation, const Tensor& x, const Dropout& dropout,
-                const RandomStream& random) {
+Tensor activate(Activation activation, const Tensor& x, const Dropout& dropout, const Mode& mode) {
   switch (activation) {
     case Activation::relu:
-      return dropout.after_relu(x, random);
+      return dropout.after_relu(x, mode);
     case Activation::gelu:
-      return dropout(gelu(x), random);
+      return dropout(gelu(x), mode);
     case Activation::gelu_tanh:
-      return dropout(gelu_tanh(x), random);
+      return dropout(gelu_tanh(x), mode);
     case Activation::silu:
-      return dropout(silu(x), random);
+      return dropout(silu(x), mode);
     case Activation::swiglu:
-      return dropout(swiglu(x), random);
+      return dropout(swiglu(x), mode);
     case Activation::geglu:
-      return dropout(geglu(x), random);
+      return dropout(geglu(x), mode);
   }
   throw ValueError("feed-forward: unknown activation");
 }
@@ -37,9 +36,9 @@ FeedForward::FeedForward(const Scope& scope, std::size_t d_model, std::size_t d_
       activation_(activation),
       dropout_(scope / "dropout", dropout) {}
 
-Tensor FeedForward::operator()(const Tensor& x, const RandomStream& random) const {
+Tensor FeedForward::operator()(const Tensor& x, const Mode& mode) const {
   const LayerPath here(*path_);
-  return linear2_(activate(activation_, linear1_(x), dropout_, random));
+  return linear2_(activate(activation_, linear1_(x), dropout_, mode));
 }
 
 }  // namespace tapestry

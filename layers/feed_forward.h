@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <string>
 
-#include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "layers/dropout.h"
 #include "layers/linear.h"
+#include "layers/mode.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"
 
@@ -25,7 +25,7 @@ class FeedForward {
  public:
   FeedForward(const Scope& scope, std::size_t d_model, std::size_t d_ff, Activation activation,
               double dropout);
-  Tensor operator()(const Tensor& x, const RandomStream& random) const;
+  Tensor operator()(const Tensor& x, const Mode& mode) const;
 
  private:
   const std::string* path_;

@@ -22,23 +22,23 @@ LanguageModel::LanguageModel(Parameters& parameters, const TransformerOptions& o
       decoder_(Scope(parameters) / "decoder", as_encoder(o)),
       output_(Scope(parameters) / "output", o.tie_embeddings, embedding_) {}
 
-Tensor LanguageModel::decode(const TokenBatch& tokens, const RandomStream& random) const {
+Tensor LanguageModel::decode(const TokenBatch& tokens, const Mode& mode) const {
   const NetworkInput input{.target = tokens};
-  return features(embed(input, random), input, random);
+  return features(embed(input, mode), input, mode);
 }
 
-TokenVectors LanguageModel::embed(const NetworkInput& input, const RandomStream& random) const {
-  return {.target = dropout_(positions_(embedding_(input.target.ids)), random)};
+TokenVectors LanguageModel::embed(const NetworkInput& input, const Mode& mode) const {
+  return {.target = dropout_(positions_(embedding_(input.target.ids)), mode)};
 }
 
 Tensor LanguageModel::features(const TokenVectors& vectors, const NetworkInput& input,
-                               const RandomStream& random) const {
+                               const Mode& mode) const {
   return decoder_(vectors.target,
-                  AttentionMask::causal() & AttentionMask::padding(input.target.lengths), random);
+                  AttentionMask::causal() & AttentionMask::padding(input.target.lengths), mode);
 }
 
-Tensor LanguageModel::operator()(const TokenBatch& tokens, const RandomStream& random) const {
-  return output_.logits(decode(tokens, random));
+Tensor LanguageModel::operator()(const TokenBatch& tokens, const Mode& mode) const {
+  return output_.logits(decode(tokens, mode));
 }
 
 }  // namespace tapestry

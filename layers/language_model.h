@@ -6,6 +6,7 @@
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
+#include "layers/mode.h"
 #include "layers/network.h"
 #include "layers/output_projection.h"
 #include "layers/parameters.h"
@@ -36,11 +37,12 @@ class LanguageModel : public Network {
                 std::int32_t padding_id);
 
   /// What the output projection reads, (rows, length, d_model).
-  Tensor decode(const TokenBatch& tokens, const RandomStream& random = {}) const;
+  Tensor decode(const TokenBatch& tokens, const Mode& mode = Mode::inference()) const;
 
-  TokenVectors embed(const NetworkInput& input, const RandomStream& random = {}) const override;
+  TokenVectors embed(const NetworkInput& input,
+                     const Mode& mode = Mode::inference()) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const RandomStream& random = {}) const override;
+                  const Mode& mode = Mode::inference()) const override;
   Tensor logits(const Tensor& decoded) const override { return output_.logits(decoded); }
   Loss loss(const Tensor& decoded, const Ids& labels,
             const CrossEntropyOptions& loss_options) const override {
@@ -49,7 +51,7 @@ class LanguageModel : public Network {
   bool causal() const override { return true; }
 
   /// Scores of each next token.
-  Tensor operator()(const TokenBatch& tokens, const RandomStream& random = {}) const;
+  Tensor operator()(const TokenBatch& tokens, const Mode& mode = Mode::inference()) const;
 
   const TransformerOptions& options() const { return options_; }
 

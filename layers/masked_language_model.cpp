@@ -12,14 +12,13 @@ MaskedLanguageModel::MaskedLanguageModel(Parameters& parameters, const Transform
       encoder_(Scope(parameters) / "encoder", o),
       output_(Scope(parameters) / "output", o.tie_embeddings, embedding_) {}
 
-TokenVectors MaskedLanguageModel::embed(const NetworkInput& input,
-                                        const RandomStream& random) const {
-  return {.target = dropout_(positions_(embedding_(input.target.ids)), random)};
+TokenVectors MaskedLanguageModel::embed(const NetworkInput& input, const Mode& mode) const {
+  return {.target = dropout_(positions_(embedding_(input.target.ids)), mode)};
 }
 
 Tensor MaskedLanguageModel::features(const TokenVectors& vectors, const NetworkInput& input,
-                                     const RandomStream& random) const {
-  return encoder_(vectors.target, AttentionMask::padding(input.target.lengths), random);
+                                     const Mode& mode) const {
+  return encoder_(vectors.target, AttentionMask::padding(input.target.lengths), mode);
 }
 
 }  // namespace tapestry

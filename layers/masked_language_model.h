@@ -6,6 +6,7 @@
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
+#include "layers/mode.h"
 #include "layers/network.h"
 #include "layers/output_projection.h"
 #include "layers/parameters.h"
@@ -29,9 +30,10 @@ class MaskedLanguageModel : public Network {
   MaskedLanguageModel(Parameters& parameters, const TransformerOptions& options,
                       std::size_t vocabulary, std::int32_t padding_id);
 
-  TokenVectors embed(const NetworkInput& input, const RandomStream& random = {}) const override;
+  TokenVectors embed(const NetworkInput& input,
+                     const Mode& mode = Mode::inference()) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const RandomStream& random = {}) const override;
+                  const Mode& mode = Mode::inference()) const override;
   Tensor logits(const Tensor& encoded) const override { return output_.logits(encoded); }
   Loss loss(const Tensor& encoded, const Ids& labels,
             const CrossEntropyOptions& loss_options) const override {

@@ -85,17 +85,17 @@ MultiHeadAttention::MultiHeadAttention(const Scope& scope, const TransformerOpti
 }
 
 AttentionOptions MultiHeadAttention::options_of_call(const AttentionMask& mask,
-                                                     const RandomStream& random) const {
+                                                     const Mode& mode) const {
   AttentionOptions options = options_;
   options.mask = window_ ? mask & *window_ : mask;
-  options.random = random.named(*path_);
+  options.random = mode.random().named(*path_);
   return options;
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& queries, const Tensor& memory,
-                                      const AttentionMask& mask, const RandomStream& random) const {
+                                      const AttentionMask& mask, const Mode& mode) const {
   const LayerPath here(*path_);
-  const AttentionOptions options = options_of_call(mask, random);
+  const AttentionOptions options = options_of_call(mask, mode);
   if (!projections_) return attend(queries, memory, memory, options);
   // One by one: the order of evaluation of arguments is up to the compiler.
   const Tensor q = projections_->q(queries);

@@ -6,9 +6,9 @@
 
 #include "autograd/attention_mask.h"
 #include "autograd/ops/attention.h"
-#include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "layers/linear.h"
+#include "layers/mode.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"
 
@@ -41,7 +41,7 @@ class MultiHeadAttention {
   MultiHeadAttention(const Scope& scope, const TransformerOptions& options, AttentionRole role);
 
   Tensor operator()(const Tensor& queries, const Tensor& memory, const AttentionMask& mask,
-                    const RandomStream& random) const;
+                    const Mode& mode) const;
 
  private:
   struct Projections {
@@ -49,7 +49,7 @@ class MultiHeadAttention {
     Linear q, k, v, out;
   };
 
-  AttentionOptions options_of_call(const AttentionMask& mask, const RandomStream& random) const;
+  AttentionOptions options_of_call(const AttentionMask& mask, const Mode& mode) const;
   /// Of projected queries, keys and values.
   Tensor attend(Tensor q, Tensor k, const Tensor& v, const AttentionOptions& options) const;
 

@@ -4,8 +4,8 @@
 
 #include "autograd/ids.h"
 #include "autograd/ops/losses.h"
-#include "autograd/random.h"
 #include "autograd/tensor.h"
+#include "layers/mode.h"
 #include "layers/token_batch.h"
 
 namespace tapestry {
@@ -25,7 +25,8 @@ struct TokenVectors {
 };
 
 /// A whole model, from a batch to the scores of its labels, in the steps that training, decoding,
-/// gradient checks and `tapestry check` need to look between. A random stream turns dropout on.
+/// gradient checks and `tapestry check` need to look between. The mode says whether it trains or
+/// infers.
 ///
 /// What a config chooses at run time is virtual; see make_network().
 class Network {
@@ -33,12 +34,13 @@ class Network {
   virtual ~Network() = default;
 
   /// Token vectors with positions, after dropout.
-  virtual TokenVectors embed(const NetworkInput& input, const RandomStream& random = {}) const = 0;
+  virtual TokenVectors embed(const NetworkInput& input,
+                             const Mode& mode = Mode::inference()) const = 0;
 
   /// What the scores are made from, (rows, labels a row, d_model). Of the tokens in `input` the
   /// lengths alone count.
   virtual Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                          const RandomStream& random = {}) const = 0;
+                          const Mode& mode = Mode::inference()) const = 0;
 
   /// Scores from features (..., d_model): (..., vocabulary or classes).
   virtual Tensor logits(const Tensor& features) const = 0;
@@ -52,8 +54,8 @@ class Network {
   virtual bool causal() const = 0;
 
   /// All of it: (rows, labels a row, vocabulary or classes).
-  Tensor operator()(const NetworkInput& input, const RandomStream& random = {}) const {
-    return logits(features(embed(input, random), input, random));
+  Tensor operator()(const NetworkInput& input, const Mode& mode = Mode::inference()) const {
+    return logits(features(embed(input, mode), input, mode));
   }
 };
 

@@ -26,11 +26,11 @@ Norm::Norm(const Scope& scope, const TransformerOptions& options)
     : norm_(make_norm(scope, options)) {}
 
 Tensor Norm::operator()(const Tensor& x, std::span<const std::int32_t> lengths,
-                        const RandomStream& random) const {
+                        const Mode& mode) const {
   return std::visit(
       [&](const auto& norm) {
         if constexpr (std::is_same_v<std::decay_t<decltype(norm)>, BatchNorm>) {
-          return norm(x, lengths, random);
+          return norm(x, lengths, mode);
         } else {
           return norm(x);
         }

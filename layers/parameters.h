@@ -18,15 +18,14 @@ namespace tapestry {
 /// checkpoint, the gradient check and the summary all walk this one list; a tied weight stands in
 /// it once.
 ///
-/// Beside them stand the model's buffers: values that belong to its state but are moved by what
-/// training sees, not by a gradient (running_average.h). A step is
+/// Beside them stand the model's buffers: values that belong to its state but follow what training
+/// sees instead of a gradient (running_average.h). A training forward moves them at once. A loop
+/// that may drop a step defers them (Mode::with_deferred_averages):
 ///
 ///     clear_gradients();   // drops what a step before has noted and not committed
 ///     ...                  // forward and backward, of one batch or several
 ///     optimizer.step(...);
-///     commit_buffers();    // the averages take in what this step has seen
-///
-/// and a step whose weights do not move commits nothing.
+///     commit_buffers();    // unless the step is dropped
 class Parameters {
  public:
   /// Every parameter gets this element type, and initial values keyed by `seed` and its name.

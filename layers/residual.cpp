@@ -15,15 +15,15 @@ Residual::Residual(const Scope& scope, const TransformerOptions& options)
       dropout_(options.residual_dropout_rate()),
       stochastic_depth_(options.stochastic_depth) {}
 
-Tensor Residual::sum(const Tensor& x, const Tensor& y, const RandomStream& random) const {
+Tensor Residual::sum(const Tensor& x, const Tensor& y, const Mode& mode) const {
   const LayerPath here(*dropout_path_);
   return residual_add(x, y,
                       {.skip_scale = skip_scale_,
                        .branch_scale = sublayer_scale_,
                        .dropout = dropout_,
-                       .random = random.named(*dropout_path_),
+                       .random = mode.random().named(*dropout_path_),
                        .row_dropout = stochastic_depth_,
-                       .row_random = random.named(*depth_path_)});
+                       .row_random = mode.random().named(*depth_path_)});
 }
 
 }  // namespace tapestry

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "autograd/random.h"
 #include "autograd/tensor.h"
+#include "layers/mode.h"
 #include "layers/norm.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"
@@ -31,15 +31,15 @@ class Residual {
   Residual(const Scope& scope, const TransformerOptions& options);
 
   template <class Sublayer>
-  Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths,
-                    const RandomStream& random, const Sublayer& f) const {
-    if (placement_ == NormPlacement::pre) return sum(x, f(norm_(x, lengths, random)), random);
-    return norm_(sum(x, f(x), random), lengths, random);
+  Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths, const Mode& mode,
+                    const Sublayer& f) const {
+    if (placement_ == NormPlacement::pre) return sum(x, f(norm_(x, lengths, mode)), mode);
+    return norm_(sum(x, f(x), mode), lengths, mode);
   }
 
  private:
   /// x + dropout(y), with scales and stochastic depth.
-  Tensor sum(const Tensor& x, const Tensor& y, const RandomStream& random) const;
+  Tensor sum(const Tensor& x, const Tensor& y, const Mode& mode) const;
 
   NormPlacement placement_;
   Norm norm_;

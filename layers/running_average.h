@@ -12,9 +12,9 @@ namespace tapestry {
 /// Values of a model that no gradient moves: an average of what training sees, such as the mean of
 /// a feature in a batch norm. `Parameters` makes and lists them, beside the trained ones.
 ///
-/// A training forward does not change them, since its step may be skipped, repeated or only a
-/// warm-up. It notes what it saw; `commit`, once the weights have moved, puts everything noted into
-/// the average in the order in which it came, and `discard` forgets it.
+/// A layer notes what it saw; `commit` puts everything noted into the average in the order in which
+/// it came, and `discard` forgets it. A training loop that may drop a step commits once the weights
+/// have moved (Mode::with_deferred_averages).
 ///
 /// A RunningAverage is a cheap handle: copies share values and notes.
 class RunningAverage {

@@ -42,51 +42,51 @@ Transformer::Transformer(Parameters& parameters, const TransformerOptions& o,
       decoder_(Scope(parameters) / "decoder", o),
       output_(Scope(parameters) / "output", o.tie_embeddings, target_embedding_) {}
 
-Tensor Transformer::embed_source(const TokenBatch& source, const RandomStream& random) const {
+Tensor Transformer::embed_source(const TokenBatch& source, const Mode& mode) const {
   const Embedding& embedding = own_source_embedding_ ? *own_source_embedding_ : target_embedding_;
-  return source_dropout_(source_positions_(embedding(source.ids)), random);
+  return source_dropout_(source_positions_(embedding(source.ids)), mode);
 }
 
-Tensor Transformer::embed_target(const TokenBatch& target, const RandomStream& random) const {
-  return target_dropout_(target_positions_(target_embedding_(target.ids)), random);
+Tensor Transformer::embed_target(const TokenBatch& target, const Mode& mode) const {
+  return target_dropout_(target_positions_(target_embedding_(target.ids)), mode);
 }
 
-TokenVectors Transformer::embed(const NetworkInput& input, const RandomStream& random) const {
-  const Tensor source = embed_source(input.source, random);
-  return {.source = source, .target = embed_target(input.target, random)};
+TokenVectors Transformer::embed(const NetworkInput& input, const Mode& mode) const {
+  const Tensor source = embed_source(input.source, mode);
+  return {.source = source, .target = embed_target(input.target, mode)};
 }
 
-Tensor Transformer::encode(const TokenBatch& source, const RandomStream& random) const {
-  return encode_embedded(embed_source(source, random), source, random);
+Tensor Transformer::encode(const TokenBatch& source, const Mode& mode) const {
+  return encode_embedded(embed_source(source, mode), source, mode);
 }
 
 Tensor Transformer::encode_embedded(const Tensor& embedded, const TokenBatch& source,
-                                    const RandomStream& random) const {
-  return encoder_(embedded, AttentionMask::padding(source.lengths), random);
+                                    const Mode& mode) const {
+  return encoder_(embedded, AttentionMask::padding(source.lengths), mode);
 }
 
 Tensor Transformer::decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
-                           const RandomStream& random) const {
-  return decode_embedded(embed_target(target, random), target, memory, source, random);
+                           const Mode& mode) const {
+  return decode_embedded(embed_target(target, mode), target, memory, source, mode);
 }
 
 Tensor Transformer::decode_embedded(const Tensor& embedded, const TokenBatch& target,
                                     const Tensor& memory, const TokenBatch& source,
-                                    const RandomStream& random) const {
+                                    const Mode& mode) const {
   const DecoderMasks masks{.self = AttentionMask::causal() & AttentionMask::padding(target.lengths),
                            .cross = AttentionMask::padding(source.lengths)};
-  return decoder_(embedded, memory, masks, random);
+  return decoder_(embedded, memory, masks, mode);
 }
 
 Tensor Transformer::features(const TokenVectors& vectors, const NetworkInput& input,
-                             const RandomStream& random) const {
-  const Tensor memory = encode_embedded(vectors.source, input.source, random);
-  return decode_embedded(vectors.target, input.target, memory, input.source, random);
+                             const Mode& mode) const {
+  const Tensor memory = encode_embedded(vectors.source, input.source, mode);
+  return decode_embedded(vectors.target, input.target, memory, input.source, mode);
 }
 
 Tensor Transformer::operator()(const TokenBatch& source, const TokenBatch& target,
-                               const RandomStream& random) const {
-  return output_.logits(decode(target, encode(source, random), source, random));
+                               const Mode& mode) const {
+  return output_.logits(decode(target, encode(source, mode), source, mode));
 }
 
 }  // namespace tapestry

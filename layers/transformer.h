@@ -8,6 +8,7 @@
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
+#include "layers/mode.h"
 #include "layers/network.h"
 #include "layers/output_projection.h"
 #include "layers/parameters.h"
@@ -34,27 +35,28 @@ class Transformer : public Network {
 
   /// What the encoder and the decoder read: token vectors with positions, after dropout, (rows,
   /// length, d_model).
-  Tensor embed_source(const TokenBatch& source, const RandomStream& random = {}) const;
-  Tensor embed_target(const TokenBatch& target, const RandomStream& random = {}) const;
-  TokenVectors embed(const NetworkInput& input, const RandomStream& random = {}) const override;
+  Tensor embed_source(const TokenBatch& source, const Mode& mode = Mode::inference()) const;
+  Tensor embed_target(const TokenBatch& target, const Mode& mode = Mode::inference()) const;
+  TokenVectors embed(const NetworkInput& input,
+                     const Mode& mode = Mode::inference()) const override;
 
   /// The encoder's output, (rows, source length, d_model).
-  Tensor encode(const TokenBatch& source, const RandomStream& random = {}) const;
+  Tensor encode(const TokenBatch& source, const Mode& mode = Mode::inference()) const;
   /// The same from token vectors of one's own; of `source` the lengths alone count.
   Tensor encode_embedded(const Tensor& embedded, const TokenBatch& source,
-                         const RandomStream& random = {}) const;
+                         const Mode& mode = Mode::inference()) const;
 
   /// The decoder's output for the tokens so far, (rows, target length, d_model). `target` starts
   /// with <bos>; position t sees target tokens up to t and all of the source.
   Tensor decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
-                const RandomStream& random = {}) const;
+                const Mode& mode = Mode::inference()) const;
   /// The same from token vectors of one's own; of `target` and `source` the lengths alone count.
   Tensor decode_embedded(const Tensor& embedded, const TokenBatch& target, const Tensor& memory,
-                         const TokenBatch& source, const RandomStream& random = {}) const;
+                         const TokenBatch& source, const Mode& mode = Mode::inference()) const;
 
   /// The decoder's output.
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const RandomStream& random = {}) const override;
+                  const Mode& mode = Mode::inference()) const override;
   Tensor logits(const Tensor& decoded) const override { return output_.logits(decoded); }
   Loss loss(const Tensor& decoded, const Ids& labels,
             const CrossEntropyOptions& loss_options) const override {
@@ -64,7 +66,7 @@ class Transformer : public Network {
 
   /// Scores of each next token: (rows, target length, target vocabulary).
   Tensor operator()(const TokenBatch& source, const TokenBatch& target,
-                    const RandomStream& random = {}) const;
+                    const Mode& mode = Mode::inference()) const;
 
   const TransformerOptions& options() const { return options_; }
 

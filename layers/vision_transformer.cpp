@@ -13,13 +13,13 @@ VisionTransformer::VisionTransformer(Parameters& parameters, const TransformerOp
       encoder_(Scope(parameters) / "encoder", o),
       head_(Scope(parameters) / "head", o.d_model, classes) {}
 
-TokenVectors VisionTransformer::embed(const NetworkInput& input, const RandomStream& random) const {
-  return {.source = dropout_(positions_(patches_(input.images)), random)};
+TokenVectors VisionTransformer::embed(const NetworkInput& input, const Mode& mode) const {
+  return {.source = dropout_(positions_(patches_(input.images)), mode)};
 }
 
 Tensor VisionTransformer::features(const TokenVectors& vectors, const NetworkInput& /*input*/,
-                                   const RandomStream& random) const {
-  return pool(pooling_, encoder_(vectors.source, {}, random), {});
+                                   const Mode& mode) const {
+  return pool(pooling_, encoder_(vectors.source, {}, mode), {});
 }
 
 }  // namespace tapestry

@@ -5,6 +5,7 @@
 #include "layers/dropout.h"
 #include "layers/encoder.h"
 #include "layers/linear.h"
+#include "layers/mode.h"
 #include "layers/network.h"
 #include "layers/parameters.h"
 #include "layers/patch_embedding.h"
@@ -27,9 +28,10 @@ class VisionTransformer : public Network {
   VisionTransformer(Parameters& parameters, const TransformerOptions& options,
                     const ImageShape& image, std::size_t classes);
 
-  TokenVectors embed(const NetworkInput& input, const RandomStream& random = {}) const override;
+  TokenVectors embed(const NetworkInput& input,
+                     const Mode& mode = Mode::inference()) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const RandomStream& random = {}) const override;
+                  const Mode& mode = Mode::inference()) const override;
   Tensor logits(const Tensor& pooled) const override { return head_(pooled); }
   Loss loss(const Tensor& pooled, const Ids& labels,
             const CrossEntropyOptions& loss_options) const override {

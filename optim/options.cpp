@@ -45,7 +45,6 @@ void validate(const OptimizerOptions& options) {
   require_from_0_below_1("optimizer: beta2", options.beta2);
   require_positive("optimizer: epsilon", options.epsilon);
   require_not_negative("optimizer: weight_decay", options.weight_decay);
-  require_not_negative("optimizer: clip_norm", options.clip_norm);
 }
 
 void validate(const ScheduleOptions& options) {

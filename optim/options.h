@@ -6,7 +6,7 @@ namespace tapestry {
 
 enum class OptimizerKind { sgd, adam, adamw };
 
-/// How parameters follow their gradients. The member initialisers are the defaults.
+/// The optimizer algorithm. The member initialisers are the defaults.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adam;
   double momentum = 0.0;      ///< sgd: in [0, 1)
@@ -14,7 +14,6 @@ struct OptimizerOptions {
   double beta2 = 0.98;        ///< adam, adamw: decay of the second moment, in [0, 1)
   double epsilon = 1e-9;      ///< adam, adamw: added to sqrt(v), > 0
   double weight_decay = 0.0;  ///< >= 0; adamw decouples it and skips biases and norms
-  double clip_norm = 1.0;     ///< largest global norm of the gradients, >= 0; 0 does not clip
 };
 
 /// Throws ValueError, with field, value and limit, at the first field outside its range.

@@ -109,7 +109,7 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
     tape.backward(
         training_loss(model, batch,
                       {.ignored_id = no_label, .label_smoothing = config.train.label_smoothing},
-                      RandomStream(config.train.seed))
+                      Mode::training(RandomStream(config.train.seed)).with_deferred_averages())
             .mean);
   }
   for (NamedTensor parameter : model.parameters) parameter.tensor.clear_gradient();

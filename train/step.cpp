@@ -15,7 +15,7 @@ Loss batch_loss(const Batch& batch, const BatchPlace& place, const TrainOptions&
   const CrossEntropyOptions loss_options{.ignored_id = no_label,
                                          .label_smoothing = options.label_smoothing,
                                          .normalizer = place.target_tokens};
-  return training_loss(model, batch, loss_options, random);
+  return training_loss(model, batch, loss_options, Mode::training(random).with_deferred_averages());
 }
 
 std::size_t count_target_tokens(const std::vector<Batch>& batches) {
@@ -41,10 +41,10 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
 }
 
 Loss training_loss(const Model& model, const Batch& batch, const CrossEntropyOptions& options,
-                   const RandomStream& random) {
+                   const Mode& mode) {
   const Network& network = *model.network;
   const NetworkInput input = network_input(batch, model.parameters.dtype());
-  const Tensor features = network.features(network.embed(input, random), input, random);
+  const Tensor features = network.features(network.embed(input, mode), input, mode);
   return network.loss(features, label_ids(batch), options);
 }
 

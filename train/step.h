@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "autograd/ops/losses.h"
-#include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "data/batch.h"
+#include "layers/mode.h"
 #include "train/config/config.h"
 #include "train/model.h"
 
@@ -45,8 +45,8 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
 
 /// The objective of a batch: cross entropy of the labels given the source and the labels before.
 ///
-/// random  keys dropout
+/// mode  running averages must be deferred if the step may be dropped
 Loss training_loss(const Model& model, const Batch& batch, const CrossEntropyOptions& options,
-                   const RandomStream& random);
+                   const Mode& mode);
 
 }  // namespace tapestry

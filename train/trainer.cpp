@@ -174,7 +174,7 @@ double Trainer::gradient_norm() const {
 
 void Trainer::update_weights(double learning_rate, double gradient_norm) {
   const ProfileScope scope("optimizer step", Phase::other);
-  optimizer_->step(learning_rate, clip_factor(gradient_norm, config_.optimizer.clip_norm));
+  optimizer_->step(learning_rate, clip_factor(gradient_norm, config_.train.clip_norm));
   model_.parameters.commit_buffers();
 }
 

@@ -51,16 +51,15 @@ Model::Model(const Problem& problem)
   parameters_.gather();
 }
 
-Tensor Model::loss(const Batch& batch, const RandomStream& random) const {
+Tensor Model::loss(const Batch& batch, const Mode& mode) const {
   constexpr CrossEntropyOptions options{.label_smoothing = 0.1};
   if (const auto* decoder_only = std::get_if<LanguageModel>(&model_)) {
-    return decoder_only->loss(decoder_only->decode(batch.target, random), batch.labels, options)
-        .mean;
+    return decoder_only->loss(decoder_only->decode(batch.target, mode), batch.labels, options).mean;
   }
   const auto& transformer = std::get<Transformer>(model_);
-  const Tensor memory = transformer.encode(batch.source, random);
+  const Tensor memory = transformer.encode(batch.source, mode);
   return transformer
-      .loss(transformer.decode(batch.target, memory, batch.source, random), batch.labels, options)
+      .loss(transformer.decode(batch.target, memory, batch.source, mode), batch.labels, options)
       .mean;
 }
 

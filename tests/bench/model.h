@@ -25,8 +25,8 @@ class Model {
  public:
   explicit Model(const Problem& problem);
 
-  /// Cross entropy with label smoothing 0.1. A random stream turns dropout on.
-  Tensor loss(const Batch& batch, const RandomStream& random) const;
+  /// Cross entropy with label smoothing 0.1. Training has dropout.
+  Tensor loss(const Batch& batch, const Mode& mode) const;
 
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }

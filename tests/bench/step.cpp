@@ -15,7 +15,8 @@ TrainingStep::TrainingStep(const Problem& problem)
 void TrainingStep::run() {
   model_.parameters().clear_gradients();
   Tape tape;
-  tape.backward(model_.loss(batch_, RandomStream(1).named("dropout").at(optimizer_->steps())));
+  tape.backward(model_.loss(
+      batch_, Mode::training(RandomStream(1).named("dropout").at(optimizer_->steps()))));
   const double norm = gradient_norm();
   update_parameters(norm);
 }

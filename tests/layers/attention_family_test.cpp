@@ -68,10 +68,10 @@ TEST_CASE("the gradients of every score agree with differences, with dropout too
       const Attention attention(with_score(score, rate));
       perturb(attention.parameters);
       const Tensor queries = random_leaf({2, 3, 4}, 1), memory = random_leaf({2, 5, 4}, 2);
-      const RandomStream random(5);
+      const Mode mode = Mode::training(RandomStream(5));
       check_gradients(
           [&] {
-            return attention.layer(queries, memory, AttentionMask::padding({5, 2}), random);
+            return attention.layer(queries, memory, AttentionMask::padding({5, 2}), mode);
           },
           attention.parameters, {queries, memory});
     }

@@ -19,7 +19,8 @@ using namespace tapestry::testing;
 
 namespace {
 
-const RandomStream training(1);
+/// A training loop that commits averages itself.
+const Mode training = Mode::training(RandomStream(1)).with_deferred_averages();
 
 struct Made {
   explicit Made(std::size_t n, DType dtype = DType::float64, double epsilon = 1e-5)
@@ -87,7 +88,32 @@ TEST_CASE("a batch norm has weight and bias, and running moments of mean 0 and v
   CHECK(made.running_var() == std::vector<double>{1, 1, 1});
 }
 
-TEST_CASE("training leaves the running moments alone until they are committed") {
+TEST_CASE("training moves the running moments at once, to what a deferring loop commits") {
+  Made made(3), deferring(3);
+  for (const std::uint64_t seed : {1, 2}) {
+    const Tensor x = random_leaf({4, 3}, seed);
+    {
+      Tape tape;
+      made.layer(x, {}, Mode::training());
+    }
+    train(deferring, x);
+  }
+  CHECK(made.running_mean() != std::vector<double>(3, 0.0));
+  CHECK(deferring.running_mean() == std::vector<double>(3, 0.0));
+  deferring.parameters.commit_buffers();
+  CHECK(made.running_mean() == deferring.running_mean());
+  CHECK(made.running_var() == deferring.running_var());
+}
+
+TEST_CASE("whether dropout draws numbers is not what makes a pass one of training") {
+  const Made made(3);
+  const Tensor x = random_leaf({4, 3}, 1);
+  const auto trained = values_of(made.layer(x, {}, Mode::training()));
+  CHECK(values_of(made.layer(x, {}, Mode::training(RandomStream(1)))) == trained);
+  CHECK(values_of(made.layer(x, {}, Mode::inference())) != trained);
+}
+
+TEST_CASE("deferred running moments stay as they are until they are committed") {
   Made made(3);
   const Tensor x = random_leaf({4, 3}, 1);
   const auto before = values_of(made.layer(x, {}, {}));

@@ -101,7 +101,9 @@ TEST_CASE("the gradient of a classifier agrees with differences, for every choic
       CAPTURE(static_cast<int>(options.activation));
       const MadeNetwork made(classifying(options, pooling));
       perturb(made.parameters);
-      const auto run = [&] { return (*made.network)({.source = sentences}, RandomStream(4)); };
+      const auto run = [&] {
+        return (*made.network)({.source = sentences}, Mode::training(RandomStream(4)));
+      };
       check_gradients(run, made.parameters, {}, {.max_coordinates = 6});
     }
   }

@@ -145,7 +145,7 @@ TEST_CASE(
       const DecoderMasks masks{.self = AttentionMask::causal() & AttentionMask::padding({3, 2}),
                                .cross = AttentionMask::padding({3, 3})};
       Tape tape;
-      auto all = values_of(made.layer(input, encoded, masks, RandomStream(3)));
+      auto all = values_of(made.layer(input, encoded, masks, Mode::training(RandomStream(3))));
       all.resize(20);  // those of tokens
       made.parameters.commit_buffers();
       for (const NamedTensor& buffer : made.parameters.buffers()) {
@@ -175,7 +175,7 @@ TEST_CASE("stochastic depth of a decoder grows over its own layers, not those of
   set_values(made.parameters, "decoder.layers.1.ff.linear2.bias", {0, 1, 0, 0});
   constexpr std::size_t rows = 2000;
   const Tensor zeros = Tensor::zeros({rows, 1, 4}, DType::float64);
-  const auto y = values_of(made.layer(zeros, zeros, {}, RandomStream(3)));
+  const auto y = values_of(made.layer(zeros, zeros, {}, Mode::training(RandomStream(3))));
   std::size_t first = 0, second = 0;  // rows with the bias of each, beside features without
   for (std::size_t row = 0; row < rows; ++row) {
     first += y[4 * row] > y[4 * row + 2];
@@ -194,8 +194,9 @@ TEST_CASE("the gradients of a decoder agree with differences, with dropout too")
       const Tensor encoded = random_leaf({2, 2, 4}, 2);
       const DecoderMasks masks{.self = AttentionMask::causal() & AttentionMask::padding({3, 2}),
                                .cross = AttentionMask::padding({1, 2})};
-      check_gradients([&] { return made.layer(input, encoded, masks, RandomStream(3)); },
-                      made.parameters, {input, encoded}, {.max_coordinates = 12});
+      check_gradients(
+          [&] { return made.layer(input, encoded, masks, Mode::training(RandomStream(3))); },
+          made.parameters, {input, encoded}, {.max_coordinates = 12});
     }
   }
 }

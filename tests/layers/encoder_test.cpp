@@ -127,9 +127,10 @@ TEST_CASE("dropout of an encoder follows the stream, and inference drops nothing
   const Made<Encoder> same(small(NormPlacement::pre, 0.0));
   const Tensor x = random_leaf({2, 3, 4}, 1);
   CHECK(values_of(made.layer(x, {}, {})) == values_of(same.layer(x, {}, {})));
-  CHECK(values_of(made.layer(x, {}, RandomStream(1))) != values_of(made.layer(x, {}, {})));
-  CHECK(values_of(made.layer(x, {}, RandomStream(1))) ==
-        values_of(made.layer(x, {}, RandomStream(1))));
+  CHECK(values_of(made.layer(x, {}, Mode::training(RandomStream(1)))) !=
+        values_of(made.layer(x, {}, {})));
+  CHECK(values_of(made.layer(x, {}, Mode::training(RandomStream(1)))) ==
+        values_of(made.layer(x, {}, Mode::training(RandomStream(1)))));
 }
 
 TEST_CASE("stochastic depth leaves out the second of two layers twice as often as the first") {
@@ -146,8 +147,8 @@ TEST_CASE("stochastic depth leaves out the second of two layers twice as often a
   set_values(made.parameters, "encoder.layers.0.ff.linear2.bias", {1, 0, 0, 0});
   set_values(made.parameters, "encoder.layers.1.ff.linear2.bias", {0, 1, 0, 0});
   constexpr std::size_t rows = 2000;
-  const auto y = values_of(
-      made.layer(Tensor::zeros({rows, 1, 4}, DType::float64), AttentionMask(), RandomStream(3)));
+  const auto y = values_of(made.layer(Tensor::zeros({rows, 1, 4}, DType::float64), AttentionMask(),
+                                      Mode::training(RandomStream(3))));
   std::size_t first = 0, second = 0;  // rows with the bias of each, beside features without
   for (std::size_t row = 0; row < rows; ++row) {
     first += y[4 * row] > y[4 * row + 2];
@@ -167,7 +168,8 @@ TEST_CASE("padding counts in no batch norm of an encoder") {
       Tensor x = random_leaf({2, 3, 4}, 1).copied(DType::float64);
       for (std::size_t i = 20; i < 24; ++i) x.mutable_values<double>()[i] = behind;
       Tape tape;
-      auto all = values_of(made.layer(x, AttentionMask::padding({3, 2}), RandomStream(3)));
+      auto all =
+          values_of(made.layer(x, AttentionMask::padding({3, 2}), Mode::training(RandomStream(3))));
       all.resize(20);  // those of tokens
       made.parameters.commit_buffers();
       for (const NamedTensor& buffer : made.parameters.buffers()) {
@@ -186,8 +188,8 @@ TEST_CASE("the gradients of an encoder agree with differences, with dropout too"
       perturb(made.parameters);
       const Tensor x = random_leaf({2, 3, 4}, 1);
       const AttentionMask mask = AttentionMask::padding({3, 2});
-      check_gradients([&] { return made.layer(x, mask, RandomStream(3)); }, made.parameters, {x},
-                      {.max_coordinates = 12});
+      check_gradients([&] { return made.layer(x, mask, Mode::training(RandomStream(3))); },
+                      made.parameters, {x}, {.max_coordinates = 12});
     }
   }
 }

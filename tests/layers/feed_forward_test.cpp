@@ -108,8 +108,9 @@ TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
     const Block block(2, 3, activation, 1.0);
     set_values(block.parameters, "ff.linear2.bias", {7, 8});
     const Tensor x = random_leaf({2, 2}, 1);
-    check_values(block.layer(x, RandomStream(1)), {7, 8, 7, 8});
-    CHECK(values_of(block.layer(x, {})) != values_of(block.layer(x, RandomStream(1))));
+    check_values(block.layer(x, Mode::training(RandomStream(1))), {7, 8, 7, 8});
+    CHECK(values_of(block.layer(x, {})) !=
+          values_of(block.layer(x, Mode::training(RandomStream(1)))));
   }
 }
 
@@ -119,7 +120,8 @@ TEST_CASE("the gradients of a feed-forward block agree with differences, with dr
       const Block block(3, 8, activation, rate);
       perturb(block.parameters);
       const Tensor x = random_leaf({2, 3, 3}, 1);
-      check_gradients([&] { return block.layer(x, RandomStream(2)); }, block.parameters, {x});
+      check_gradients([&] { return block.layer(x, Mode::training(RandomStream(2))); },
+                      block.parameters, {x});
     }
   }
 }

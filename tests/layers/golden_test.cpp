@@ -169,8 +169,8 @@ TEST_CASE("batch normalisation trains as PyTorch's, and leaves the running momen
   in_both("layers.txt", "batch_norm/training", [](LayerCase& c) {
     const BatchNorm layer(c.scope("norm"), 5);
     c.check([&](Golden& in) {
-      layer(in["earlier"], {}, RandomStream(1));
-      return layer(in["x"], {}, RandomStream(1));
+      layer(in["earlier"], {}, Mode::training(RandomStream(1)));
+      return layer(in["x"], {}, Mode::training(RandomStream(1)));
     });
     c.parameters.commit_buffers();
     c.golden.check_equal("running_mean", c.parameters.buffers()[0].tensor);

@@ -138,9 +138,9 @@ TEST_CASE("dropout of a language model follows the stream and is off without one
   const DecoderOnly plain(options);
   options.dropout = 0.2;
   const DecoderOnly made(options);
-  const auto dropped = values_of(made.model(tokens, RandomStream(1).at(1)));
-  CHECK(values_of(made.model(tokens, RandomStream(1).at(1))) == dropped);
-  CHECK(values_of(made.model(tokens, RandomStream(1).at(2))) != dropped);
+  const auto dropped = values_of(made.model(tokens, Mode::training(RandomStream(1).at(1))));
+  CHECK(values_of(made.model(tokens, Mode::training(RandomStream(1).at(1)))) == dropped);
+  CHECK(values_of(made.model(tokens, Mode::training(RandomStream(1).at(2)))) != dropped);
   CHECK(values_of(made.model(tokens)) == values_of(plain.model(tokens)));
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("dropout of a language model applies to its embeddings") {
   options.num_decoder_layers = 0;
   options.dropout = 0.5;
   const DecoderOnly made(options);
-  CHECK(values_of(made.model.decode(tokens, RandomStream(1))) !=
+  CHECK(values_of(made.model.decode(tokens, Mode::training(RandomStream(1)))) !=
         values_of(made.model.decode(tokens)));
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("the gradient of a language model agrees with differences, for every c
     CAPTURE(static_cast<int>(options.activation));
     const DecoderOnly made(options);
     perturb(made.parameters);
-    const auto run = [&] { return made.model(tokens, RandomStream(4)); };
+    const auto run = [&] { return made.model(tokens, Mode::training(RandomStream(4))); };
     check_gradients(run, made.parameters, {}, {.max_coordinates = 6});
   }
 }

@@ -53,14 +53,15 @@ TEST_CASE("without dropout the stream counts for nothing, with it scores follow 
     TransformerOptions options = with_kind(small(), kind);
     const MadeNetwork plain(options);
     const auto scores = values_of((*plain.network)(input));
-    CHECK(values_of((*plain.network)(input, RandomStream(1))) == scores);
+    CHECK(values_of((*plain.network)(input, Mode::training(RandomStream(1)))) == scores);
     options.dropout = 0.3;
     const MadeNetwork dropping(options);
-    const auto dropped = values_of((*dropping.network)(input, RandomStream(1).at(1)));
+    const auto dropped =
+        values_of((*dropping.network)(input, Mode::training(RandomStream(1).at(1))));
     CHECK(values_of((*dropping.network)(input)) == scores);
     CHECK(dropped != scores);
-    CHECK(values_of((*dropping.network)(input, RandomStream(1).at(1))) == dropped);
-    CHECK(values_of((*dropping.network)(input, RandomStream(1).at(2))) != dropped);
+    CHECK(values_of((*dropping.network)(input, Mode::training(RandomStream(1).at(1)))) == dropped);
+    CHECK(values_of((*dropping.network)(input, Mode::training(RandomStream(1).at(2)))) != dropped);
   }
 }
 
@@ -71,7 +72,8 @@ TEST_CASE("dropout of every kind applies to its embeddings") {
     options.dropout = 0.5;
     const MadeNetwork made(options);
     const TokenVectors kept = made.network->embed(network_input());
-    const TokenVectors dropped = made.network->embed(network_input(), RandomStream(1));
+    const TokenVectors dropped =
+        made.network->embed(network_input(), Mode::training(RandomStream(1)));
     if (kept.source) CHECK(values_of(kept.source) != values_of(dropped.source));
     if (kept.target) CHECK(values_of(kept.target) != values_of(dropped.target));
     CHECK((kept.source || kept.target));

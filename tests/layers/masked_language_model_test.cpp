@@ -92,7 +92,9 @@ TEST_CASE("the gradient of a masked language model agrees with differences, for 
     CAPTURE(static_cast<int>(options.activation));
     const MadeNetwork made(masked(options));
     perturb(made.parameters);
-    const auto run = [&] { return (*made.network)({.target = sentences}, RandomStream(4)); };
+    const auto run = [&] {
+      return (*made.network)({.target = sentences}, Mode::training(RandomStream(4)));
+    };
     check_gradients(run, made.parameters, {}, {.max_coordinates = 6});
   }
 }

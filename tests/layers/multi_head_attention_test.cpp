@@ -107,7 +107,7 @@ TEST_CASE("dropout of all weights leaves the bias of the output projection") {
   const Attention attention(2, 1, 1.0);
   set_values(attention.parameters, "attn.out_proj.bias", {0.5, -3});
   const Tensor x = random_leaf({1, 2, 2}, 1);
-  check_values(attention.layer(x, x, {}, RandomStream(1)), {0.5, -3, 0.5, -3});
+  check_values(attention.layer(x, x, {}, Mode::training(RandomStream(1))), {0.5, -3, 0.5, -3});
 }
 
 TEST_CASE("NaN and infinity in padded memory reach no output") {
@@ -141,12 +141,12 @@ TEST_CASE("dropout takes weights away by the stream and the path, at inference n
   const Attention attention(4, 2, 0.5);
   const Attention same(4, 2, 0.0);
   const Tensor x = random_leaf({2, 3, 4}, 1);
-  const RandomStream random(5);
-  const auto dropped = values_of(attention.layer(x, x, {}, random));
-  CHECK(values_of(attention.layer(x, x, {}, random)) == dropped);
-  CHECK(values_of(attention.layer(x, x, {}, random.at(1))) != dropped);
+  const Mode mode = Mode::training(RandomStream(5));
+  const auto dropped = values_of(attention.layer(x, x, {}, mode));
+  CHECK(values_of(attention.layer(x, x, {}, mode)) == dropped);
+  CHECK(values_of(attention.layer(x, x, {}, Mode::training(RandomStream(5).at(1)))) != dropped);
   CHECK(values_of(attention.layer(x, x, {}, {})) == values_of(same.layer(x, x, {}, {})));
-  CHECK(values_of(same.layer(x, x, {}, random)) == values_of(same.layer(x, x, {}, {})));
+  CHECK(values_of(same.layer(x, x, {}, mode)) == values_of(same.layer(x, x, {}, {})));
   CHECK(dropped != values_of(same.layer(x, x, {}, {})));
 }
 
@@ -163,7 +163,8 @@ TEST_CASE("two layers of equal weights told to use one stream drop differently")
   }
   const Tensor x = random_leaf({2, 3, 4}, 1);
   CHECK(values_of(a(x, x, {}, {})) == values_of(b(x, x, {}, {})));
-  CHECK(values_of(a(x, x, {}, RandomStream(1))) != values_of(b(x, x, {}, RandomStream(1))));
+  CHECK(values_of(a(x, x, {}, Mode::training(RandomStream(1)))) !=
+        values_of(b(x, x, {}, Mode::training(RandomStream(1)))));
 }
 
 TEST_CASE("the gradients of multi-head attention agree with differences, with dropout too") {
@@ -172,15 +173,14 @@ TEST_CASE("the gradients of multi-head attention agree with differences, with dr
     perturb(attention.parameters);
     const Tensor queries = random_leaf({2, 3, 4}, 1);
     const Tensor memory = random_leaf({2, 5, 4}, 2);
-    const RandomStream random(5);
+    const Mode mode = Mode::training(RandomStream(5));
     check_gradients(
         [&] {
-          return attention.layer(queries, memory, AttentionMask::padding({5, 2}), random);
+          return attention.layer(queries, memory, AttentionMask::padding({5, 2}), mode);
         },
         attention.parameters, {queries, memory});
-    check_gradients(
-        [&] { return attention.layer(memory, memory, AttentionMask::causal(), random); },
-        attention.parameters, {memory});
+    check_gradients([&] { return attention.layer(memory, memory, AttentionMask::causal(), mode); },
+                    attention.parameters, {memory});
   }
 }
 

@@ -76,9 +76,9 @@ inline std::vector<std::vector<double>> step(MadeNetwork& made, const NetworkInp
   made.parameters.clear_gradients();
   Tape tape;
   const Network& network = *made.network;
-  const RandomStream random(4);
+  const Mode mode = Mode::training(RandomStream(4));
   const Tensor loss =
-      network.loss(network.features(network.embed(input, random), input, random), labels, {}).mean;
+      network.loss(network.features(network.embed(input, mode), input, mode), labels, {}).mean;
   tape.backward(loss);
   std::vector<std::vector<double>> all{values_of(loss)};
   for (const NamedTensor& p : made.parameters) all.push_back(values_of(p.tensor.gradient()));

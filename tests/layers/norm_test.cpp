@@ -31,7 +31,7 @@ TransformerOptions options_of(Normalization normalization) {
 
 TEST_CASE("a norm is the layer that the options ask for, with their epsilon") {
   const Tensor x = random_leaf({3, 4}, 1);
-  const RandomStream training(1);
+  const Mode training = Mode::training(RandomStream(1));
   Parameters parameters(DType::float64, 1);
   const Scope root(parameters);
   const auto norm = [&](const char* name, Normalization normalization) {
@@ -72,7 +72,9 @@ TEST_CASE("the gradients of an encoder agree with differences under every norm")
       std::vector<NamedTensor> tensors = parameters.list();
       const Tensor x = random_leaf({2, 3, 4}, 1);
       tensors.push_back({"x", x});
-      const auto run = [&] { return encoder(x, AttentionMask::causal(), RandomStream(3)); };
+      const auto run = [&] {
+        return encoder(x, AttentionMask::causal(), Mode::training(RandomStream(3)));
+      };
       const GradcheckReport report = gradcheck(run, tensors, {.max_coordinates = 6});
       CHECK(report.worst_relative_error() < 1e-6);
     }
@@ -85,11 +87,12 @@ TEST_CASE("an encoder of batch norms is causal in inference, and mixes all posit
   const Tensor x = random_leaf({1, 3, 4}, 1);
   Tensor other = x.copied(DType::float64);
   other.mutable_values<double>()[11] += 1;
-  const auto first_of = [&](const Tensor& in, const RandomStream& random) {
-    auto values = values_of(encoder(in, AttentionMask::causal(), random));
+  const auto first_of = [&](const Tensor& in, const Mode& mode) {
+    auto values = values_of(encoder(in, AttentionMask::causal(), mode));
     values.resize(4);
     return values;
   };
   CHECK(first_of(x, {}) == first_of(other, {}));
-  CHECK(first_of(x, RandomStream(1)) != first_of(other, RandomStream(1)));
+  CHECK(first_of(x, Mode::training(RandomStream(1))) !=
+        first_of(other, Mode::training(RandomStream(1))));
 }

@@ -61,7 +61,7 @@ TEST_CASE("no element is dropped exactly when a sentence is left out") {
   std::vector<std::size_t> alike(sentences * d_model, 0);
   std::size_t kept = 0;
   for (std::uint64_t seed = 0; seed < 2 * draws; ++seed) {
-    const auto y = values_of(block.layer(x, {}, RandomStream(seed), ones));
+    const auto y = values_of(block.layer(x, {}, Mode::training(RandomStream(seed)), ones));
     const auto left_out = [&](std::size_t sentence) {
       const auto first = y.begin() + static_cast<std::ptrdiff_t>(sentence * d_model);
       return std::all_of(first, first + d_model, [](double value) { return value == 0.0; });
@@ -83,7 +83,7 @@ TEST_CASE("dropout takes away from the sublayer's output and never from the resi
   const Block block(NormPlacement::pre, 6, 0.5);
   const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
   const auto before = values_of(x);
-  const auto y = values_of(block.layer(x, {}, RandomStream(1), ones));
+  const auto y = values_of(block.layer(x, {}, Mode::training(RandomStream(1)), ones));
   std::size_t dropped = 0;
   for (std::size_t i = 0; i < y.size(); ++i) {
     CHECK((y[i] == before[i] || y[i] == before[i] + 2.0));
@@ -98,17 +98,18 @@ TEST_CASE("a residual block drops by its own path what dropout_add drops") {
   const Tensor x = random_leaf({4, 6}, 1), y = random_leaf({4, 6}, 2);
   const auto f = [&](const Tensor&) { return y; };
   const RandomStream random(1);
+  const Mode mode = Mode::training(random);
   const TransformerOptions options{.d_model = 6, .dropout = 0.5};
-  const auto found = values_of(Block(options).layer(x, {}, random, f));
+  const auto found = values_of(Block(options).layer(x, {}, mode, f));
   CHECK(found == values_of(dropout_add(x, y, 0.5, random.named("block.dropout"))));
-  CHECK(found != values_of(Block(options, "other").layer(x, {}, random, f)));
+  CHECK(found != values_of(Block(options, "other").layer(x, {}, mode, f)));
 }
 
 TEST_CASE("the rate for residuals goes before the rate for everything") {
   const Tensor x = random_leaf({4, 6}, 1);
   const auto same = [](const Tensor& v) { return v; };
   const auto y = [&](const TransformerOptions& options) {
-    return values_of(Block(options).layer(x, {}, RandomStream(1), same));
+    return values_of(Block(options).layer(x, {}, Mode::training(RandomStream(1)), same));
   };
   const auto without = y({.d_model = 6, .dropout = 0.0});
   CHECK(y({.d_model = 6, .dropout = 0.5, .residual_dropout = 0.0}) == without);
@@ -134,7 +135,7 @@ TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training a
   const Tensor x = random_leaf({40, 2, 6}, 1);
   const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
   const auto before = values_of(x);
-  const auto y = values_of(block.layer(x, {}, RandomStream(1), ones));
+  const auto y = values_of(block.layer(x, {}, Mode::training(RandomStream(1)), ones));
   std::size_t dropped = 0;
   for (std::size_t row = 0; row < 40; ++row) {
     const bool out = y[12 * row] == before[12 * row];
@@ -146,9 +147,9 @@ TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training a
   CHECK(dropped > 8);
   CHECK(dropped < 32);
   CHECK(values_of(block.layer(x, {}, {}, ones)) == values_of(add(x, ones(x))));
-  CHECK(values_of(block.layer(x, {}, RandomStream(2), ones)) != y);
+  CHECK(values_of(block.layer(x, {}, Mode::training(RandomStream(2)), ones)) != y);
   const Block other({.d_model = 6, .dropout = 0.0, .stochastic_depth = 0.5}, "other");
-  CHECK(values_of(other.layer(x, {}, RandomStream(1), ones)) != y);
+  CHECK(values_of(other.layer(x, {}, Mode::training(RandomStream(1)), ones)) != y);
 }
 
 TEST_CASE("stochastic depth grows linearly up to its rate at the last layer") {
@@ -169,7 +170,8 @@ TEST_CASE("the gradients of a residual block agree with differences, with all it
     perturb(block.parameters);
     const Tensor x = random_leaf({5, 3, 5}, 1);
     const auto run = [&] {
-      return block.layer(x, {}, RandomStream(2), [](const Tensor& v) { return square(v); });
+      return block.layer(x, {}, Mode::training(RandomStream(2)),
+                         [](const Tensor& v) { return square(v); });
     };
     check_gradients(run, block.parameters, {x});
   }
@@ -182,7 +184,8 @@ TEST_CASE("the gradients of a residual block agree with differences, with dropou
       perturb(block.parameters);
       const Tensor x = random_leaf({2, 3, 5}, 1);
       const auto run = [&] {
-        return block.layer(x, {}, RandomStream(2), [](const Tensor& v) { return square(v); });
+        return block.layer(x, {}, Mode::training(RandomStream(2)),
+                           [](const Tensor& v) { return square(v); });
       };
       check_gradients(run, block.parameters, {x});
     }

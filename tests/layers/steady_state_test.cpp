@@ -41,10 +41,10 @@ struct Training {
   void run_step() {
     model.parameters.clear_gradients();
     {
-      const RandomStream random = RandomStream(1).named("dropout").at(++step);
+      const Mode mode = Mode::training(RandomStream(1).named("dropout").at(++step));
       Tape tape;
-      const Tensor memory = model.transformer.encode(source, random);
-      const Tensor decoded = model.transformer.decode(target, memory, source, random);
+      const Tensor memory = model.transformer.encode(source, mode);
+      const Tensor decoded = model.transformer.decode(target, memory, source, mode);
       tape.backward(model.transformer.loss(decoded, target.ids, {.ignored_id = padding_id}).mean);
     }
     for (const NamedTensor& named : model.parameters.list()) {

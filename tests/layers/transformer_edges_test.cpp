@@ -37,9 +37,9 @@ std::vector<double> gradients_of(const Parameters& parameters) {
 
 /// Forward, backward and the gradients they leave.
 std::vector<double> step(const Model& model, const TokenBatch& from, const TokenBatch& to,
-                         const RandomStream& random = {}) {
+                         const Mode& mode = {}) {
   Tape tape;
-  const Tensor logits = model.transformer(from, to, random);
+  const Tensor logits = model.transformer(from, to, mode);
   tape.backward(logits, random_leaf(logits.shape(), 5).copied(logits.dtype()));
   return gradients_of(model.parameters);
 }
@@ -64,7 +64,7 @@ std::vector<double> small_training_step(std::uint64_t seed) {
   TransformerOptions options = small();
   options.dropout = 0.2;
   const Model model(options, DType::float32, seed);
-  return step(model, source, target, RandomStream(seed));
+  return step(model, source, target, Mode::training(RandomStream(seed)));
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ TEST_CASE("the gradients of sentences of one token agree with differences") {
     perturb(model.parameters);
     const Threads one(1);
     const auto run = [&] {
-      return model.transformer(full_batch(1, 1), full_batch(1, 1), RandomStream(2));
+      return model.transformer(full_batch(1, 1), full_batch(1, 1), Mode::training(RandomStream(2)));
     };
     const auto report = gradcheck(run, model.parameters.list(), {.max_coordinates = 4});
     CHECK(report.worst_relative_error() < 1e-6);
@@ -139,9 +139,9 @@ TEST_CASE("with dropout at rate 1 logits and gradients are finite and no embeddi
   options.dropout = 1.0;
   options.tie_embeddings = TiedEmbeddings::none;
   const Model model(options);
-  const RandomStream random(3);
-  CHECK(all_finite(values_of(model.transformer(source, target, random))));
-  CHECK(all_finite(step(model, source, target, random)));
+  const Mode mode = Mode::training(RandomStream(3));
+  CHECK(all_finite(values_of(model.transformer(source, target, mode))));
+  CHECK(all_finite(step(model, source, target, mode)));
   for (const char* name : {"source_embedding.weight", "target_embedding.weight"}) {
     CHECK(all_zero(values_of(parameter(model.parameters, name).gradient())));
   }
@@ -151,9 +151,9 @@ TEST_CASE("with dropout at rate 1 logits and gradients are finite and no embeddi
 TEST_CASE("dropout at rate 0 with a stream is dropout without one, to the bit") {
   const Model model(small());
   const Model same(small());
-  CHECK(values_of(model.transformer(source, target, RandomStream(3))) ==
+  CHECK(values_of(model.transformer(source, target, Mode::training(RandomStream(3)))) ==
         values_of(model.transformer(source, target)));
-  CHECK(step(model, source, target, RandomStream(3)) == step(same, source, target));
+  CHECK(step(model, source, target, Mode::training(RandomStream(3))) == step(same, source, target));
 }
 
 TEST_CASE(

@@ -123,7 +123,7 @@ TEST_CASE("a step in float32 has the same bits on any number of threads") {
   const auto step = [&] {
     const Model model(options, DType::float32, 1, 500);
     Tape tape;
-    const Tensor logits = model.transformer(tokens, tokens, RandomStream(1));
+    const Tensor logits = model.transformer(tokens, tokens, Mode::training(RandomStream(1)));
     tape.backward(cross_entropy(logits, tokens.ids).mean);
     std::vector<std::vector<double>> results{values_of(logits)};
     for (const NamedTensor& p : model.parameters) results.push_back(values_of(p.tensor.gradient()));
@@ -137,7 +137,7 @@ TEST_CASE("a gathered model gives the very bits of one that is not") {
     Model model(small());
     if (gather) model.parameters.gather();
     Tape tape;
-    const Tensor logits = model.transformer(source, target, RandomStream(1));
+    const Tensor logits = model.transformer(source, target, Mode::training(RandomStream(1)));
     tape.backward(logits, logits);
     std::vector<std::vector<double>> results{values_of(logits)};
     for (const NamedTensor& p : model.parameters) results.push_back(values_of(p.tensor.gradient()));
@@ -151,9 +151,12 @@ TEST_CASE("dropout follows the stream and is off without one") {
   const Model plain(options);
   options.dropout = 0.2;
   const Model model(options);
-  const auto logits = values_of(model.transformer(source, target, RandomStream(1).at(1)));
-  CHECK(values_of(model.transformer(source, target, RandomStream(1).at(1))) == logits);
-  CHECK(values_of(model.transformer(source, target, RandomStream(1).at(2))) != logits);
+  const auto logits =
+      values_of(model.transformer(source, target, Mode::training(RandomStream(1).at(1))));
+  CHECK(values_of(model.transformer(source, target, Mode::training(RandomStream(1).at(1)))) ==
+        logits);
+  CHECK(values_of(model.transformer(source, target, Mode::training(RandomStream(1).at(2)))) !=
+        logits);
   CHECK(values_of(model.transformer(source, target)) ==
         values_of(plain.transformer(source, target)));
 }
@@ -166,12 +169,10 @@ TEST_CASE("source and target drop differently, even where they are the same toke
   options.tie_embeddings = TiedEmbeddings::all;
   options.dropout = 0.2;
   const Transformer model = Model(options).transformer;
-  const auto encoded = [&](const RandomStream& random) {
-    return values_of(model.encode(source, random));
-  };
-  const auto decoded = [&](const RandomStream& random) {
-    return values_of(model.decode(source, model.encode(source), source, random));
+  const auto encoded = [&](const Mode& mode) { return values_of(model.encode(source, mode)); };
+  const auto decoded = [&](const Mode& mode) {
+    return values_of(model.decode(source, model.encode(source), source, mode));
   };
   CHECK(encoded({}) == decoded({}));
-  CHECK(encoded(RandomStream(1)) != decoded(RandomStream(1)));
+  CHECK(encoded(Mode::training(RandomStream(1))) != decoded(Mode::training(RandomStream(1))));
 }

@@ -109,7 +109,8 @@ TEST_CASE("the gradient of every parameter agrees with differences, for every ch
     const Model model(options);
     perturb(model.parameters);
     const auto run = [&] {
-      return logits_of_tokens(model.transformer(source, target, RandomStream(4)), target);
+      return logits_of_tokens(model.transformer(source, target, Mode::training(RandomStream(4))),
+                              target);
     };
     check_gradients(run, model.parameters, {}, {.max_coordinates = 6});
   }
@@ -117,7 +118,7 @@ TEST_CASE("the gradient of every parameter agrees with differences, for every ch
 
 TEST_CASE("each of the four rates of dropout rules in its places, and `dropout` in the others") {
   const auto logits = [](const TransformerOptions& options) {
-    return values_of(Model(options).transformer(source, target, RandomStream(4)));
+    return values_of(Model(options).transformer(source, target, Mode::training(RandomStream(4))));
   };
   TransformerOptions everywhere = small(), nowhere = small();
   everywhere.dropout = 0.3;
@@ -155,10 +156,10 @@ TEST_CASE("dropout applies to the embeddings of either side") {
   options.dropout = 0.5;
   const Model model(options);
   const Transformer& transformer = model.transformer;
-  const RandomStream random(1);
+  const Mode mode = Mode::training(RandomStream(1));
   const Tensor memory = transformer.encode(source);
-  CHECK(values_of(transformer.encode(source, random)) != values_of(memory));
-  CHECK(values_of(transformer.decode(target, memory, source, random)) !=
+  CHECK(values_of(transformer.encode(source, mode)) != values_of(memory));
+  CHECK(values_of(transformer.decode(target, memory, source, mode)) !=
         values_of(transformer.decode(target, memory, source)));
 }
 

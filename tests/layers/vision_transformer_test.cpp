@@ -95,7 +95,9 @@ TEST_CASE("the gradient of a vision Transformer agrees with differences, for eve
       const MadeNetwork made(seeing(options, pooling));
       perturb(made.parameters);
       const Tensor images = random_leaf({2, image_shape.values()}, 3);
-      const auto run = [&] { return (*made.network)({.images = images}, RandomStream(4)); };
+      const auto run = [&] {
+        return (*made.network)({.images = images}, Mode::training(RandomStream(4)));
+      };
       check_gradients(run, made.parameters, {images}, {.max_coordinates = 6});
     }
   }

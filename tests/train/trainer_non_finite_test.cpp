@@ -385,7 +385,7 @@ TEST_CASE("weights that are not finite are not saved") {
   TinyRun run;
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
-  config.optimizer.clip_norm = 0;
+  config.train.clip_norm = 0;
   config.schedule = {.learning_rate = 1e308};  // infinite as a float
   config.train.save_every = 1;
   const Corpus corpus = load_corpus(config.data, ".");

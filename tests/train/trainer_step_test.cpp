@@ -31,7 +31,8 @@ constexpr double longest = 0.05;
 Config config_of_all() {
   Config config = test::tiny_config();
   // Adam would divide the gradient by its size, and with it what rounding leaves of a zero.
-  config.optimizer = {.kind = OptimizerKind::sgd, .momentum = 0.9, .clip_norm = longest};
+  config.optimizer = {.kind = OptimizerKind::sgd, .momentum = 0.9};
+  config.train.clip_norm = longest;
   config.schedule = {
       .kind = ScheduleKind::linear_warmup, .learning_rate = peak, .warmup_steps = warmup};
   config.train.label_smoothing = alpha;
@@ -41,10 +42,9 @@ Config config_of_all() {
 }
 
 /// Adds to the gradients those of this batch's share in the mean loss of `tokens` target tokens.
-void add_gradients(const Model& model, const Batch& batch, std::size_t tokens,
-                   const RandomStream& random) {
+void add_gradients(const Model& model, const Batch& batch, std::size_t tokens, const Mode& mode) {
   Tape tape;
-  const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()), random);
+  const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()), mode);
   const Tensor mean =
       cross_entropy(logits, label_ids(batch), {.ignored_id = no_label, .label_smoothing = alpha})
           .mean;
@@ -71,8 +71,8 @@ Model trained_by_hand(const Config& config) {
     const std::size_t tokens = first.target_tokens + second.target_tokens;
     const RandomStream random = RandomStream(config.train.seed).named("dropout").at(step);
     model.parameters.clear_gradients();
-    add_gradients(model, first, tokens, random.at(0));
-    add_gradients(model, second, tokens, random.at(1));
+    add_gradients(model, first, tokens, Mode::training(random.at(0)));
+    add_gradients(model, second, tokens, Mode::training(random.at(1)));
 
     const double norm = global_gradient_norm(model.parameters.list());
     REQUIRE(norm > longest);

@@ -11,12 +11,12 @@ void CheckedModel::clear_gradients() {
 }
 
 CheckedModel checked_model(std::shared_ptr<const Model> model) {
-  const auto embed = [model](const NetworkInput& input, const RandomStream& random) {
-    return model->network->embed(input, random);
+  const auto embed = [model](const NetworkInput& input, const Mode& mode) {
+    return model->network->embed(input, mode);
   };
   const auto logits = [model](const TokenVectors& vectors, const NetworkInput& input,
-                              const RandomStream& random) {
-    return model->network->logits(model->network->features(vectors, input, random));
+                              const Mode& mode) {
+    return model->network->logits(model->network->features(vectors, input, mode));
   };
   const auto loss = [](const Tensor& scores, const Ids& labels,
                        const CrossEntropyOptions& options) {

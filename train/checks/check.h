@@ -11,9 +11,9 @@
 #include "autograd/ids.h"
 #include "autograd/named_tensor.h"
 #include "autograd/ops/losses.h"
-#include "autograd/random.h"
 #include "autograd/tensor.h"
 #include "data/batch.h"
+#include "layers/mode.h"
 #include "layers/network.h"
 #include "train/model.h"
 
@@ -27,12 +27,10 @@ namespace tapestry {
 struct CheckedModel {
   std::vector<NamedTensor> parameters;
 
-  /// A random stream turns dropout on.
-  std::function<TokenVectors(const NetworkInput& input, const RandomStream& random)> embed;
+  std::function<TokenVectors(const NetworkInput& input, const Mode& mode)> embed;
   /// (rows, labels a row, vocabulary or classes). Of the tokens in `input` only the lengths are
   /// read.
-  std::function<Tensor(const TokenVectors& vectors, const NetworkInput& input,
-                       const RandomStream& random)>
+  std::function<Tensor(const TokenVectors& vectors, const NetworkInput& input, const Mode& mode)>
       logits;
   /// A scalar, as cross_entropy().
   std::function<Tensor(const Tensor& logits, const Ids& labels, const CrossEntropyOptions& options)>

@@ -15,9 +15,9 @@ namespace {
 /// Of the largest gradient's norm.
 constexpr double smallest_denominator = 1e-3;
 
-Tensor forward(const CheckedModel& model, const Batch& batch, const RandomStream& random) {
+Tensor forward(const CheckedModel& model, const Batch& batch, const Mode& mode) {
   const NetworkInput input = network_input(batch, model.dtype());
-  return model.logits(model.embed(input, random), input, random);
+  return model.logits(model.embed(input, mode), input, mode);
 }
 
 Tensor loss_from_logits(const CheckedModel& model, const Tensor& logits, const Batch& batch,
@@ -61,16 +61,16 @@ std::vector<double> to_doubles(const Tensor& x) {
 }
 
 Tensor compute_logits(const CheckedModel& model, const Batch& batch) {
-  return forward(model, batch, RandomStream());
+  return forward(model, batch, Mode::inference());
 }
 
 double compute_loss(const CheckedModel& model, const Batch& batch, const StepOptions& options) {
-  return loss_from_logits(model, forward(model, batch, options.random), batch, options).item();
+  return loss_from_logits(model, forward(model, batch, options.mode), batch, options).item();
 }
 
 StepValues run_step(CheckedModel& model, const Batch& batch, const StepOptions& options) {
   Tape tape;
-  const Tensor logits = forward(model, batch, options.random);
+  const Tensor logits = forward(model, batch, options.mode);
   const Tensor loss = loss_from_logits(model, logits, batch, options);
   StepValues step{.loss = loss.item(), .logits = to_doubles(logits), .gradients = {}};
   tape.backward(loss);
@@ -82,7 +82,8 @@ StepValues run_step(CheckedModel& model, const Batch& batch, const StepOptions& 
 }
 
 StepOptions training_options(const CheckContext& context) {
-  return {.random = RandomStream(context.seed).named("dropout").at(1).at(0),
+  return {.mode = Mode::training(RandomStream(context.seed).named("dropout").at(1).at(0))
+                      .with_deferred_averages(),
           .label_smoothing = context.label_smoothing};
 }
 

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "autograd/random.h"
 #include "data/batch.h"
+#include "layers/mode.h"
 #include "train/checks/check.h"
 
 /// One training step of a model that is checked, and comparisons of two such steps.
 namespace tapestry {
 
 struct StepOptions {
-  RandomStream random = {};      ///< of dropout; none: no dropout
+  Mode mode = {};
   double label_smoothing = 0.0;  ///< in [0, 1)
   std::size_t normalizer = 0;    ///< as in CrossEntropyOptions
 };

@@ -62,7 +62,8 @@ class TrainingStep {
         labels_(label_ids(batch_)),
         token_weights_(token_weights(batch_)),
         loss_{.ignored_id = no_label, .label_smoothing = configured.config.train.label_smoothing},
-        random_(RandomStream(configured.config.train.seed).named("dropout").at(1)),
+        mode_(Mode::training(RandomStream(configured.config.train.seed).named("dropout").at(1))
+                  .with_deferred_averages()),
         offsets_(zeros_like(network_.embed(input_))) {}
 
   /// All parameters, and offsets of the token vectors: their gradients are those of the inputs.
@@ -74,10 +75,10 @@ class TrainingStep {
   }
 
   std::vector<NamedTensor> outputs() const {
-    TokenVectors vectors = network_.embed(input_, random_);
+    TokenVectors vectors = network_.embed(input_, mode_);
     if (offsets_.source) vectors.source = vectors.source + offsets_.source;
     if (offsets_.target) vectors.target = vectors.target + offsets_.target;
-    const Tensor features = network_.features(vectors, input_, random_);
+    const Tensor features = network_.features(vectors, input_, mode_);
     const Tensor logits = network_.logits(features);
     return {{"loss", network_.loss(features, labels_, loss_).mean},
             {"logits", mul(logits, token_weights_)}};
@@ -98,7 +99,7 @@ class TrainingStep {
   Ids labels_;
   Tensor token_weights_;
   CrossEntropyOptions loss_;
-  RandomStream random_;
+  Mode mode_;
   TokenVectors offsets_;  // of the token vectors: what these read has the gradient of these
 };
 

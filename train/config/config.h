@@ -21,11 +21,13 @@ enum class OnNan { stop, skip, rollback };
 
 /// How a run goes. The member initialisers are the defaults.
 struct TrainOptions {
-  std::uint64_t seed = 1;            ///< of initial weights, dropout and shuffling
-  std::size_t steps = 2000;          ///< steps of the optimiser, >= 1
-  std::size_t batch_size = 64;       ///< sentences per batch, >= 1
-  std::size_t accumulate = 1;        ///< batches per step, >= 1
-  double label_smoothing = 0.1;      ///< in [0, 1)
+  std::uint64_t seed = 1;        ///< of initial weights, dropout and shuffling
+  std::size_t steps = 2000;      ///< steps of the optimiser, >= 1
+  std::size_t batch_size = 64;   ///< sentences per batch, >= 1
+  std::size_t accumulate = 1;    ///< batches per step, >= 1
+  double label_smoothing = 0.1;  ///< in [0, 1)
+  double clip_norm = 1.0;  ///< largest global norm of the gradients, >= 0; 0 does not clip; its key
+                           ///< is optimizer.clip_norm
   std::size_t threads = 0;           ///< 0 takes all cores
   std::size_t log_every = 50;        ///< steps, >= 1
   std::size_t validate_every = 500;  ///< steps, >= 1

@@ -211,7 +211,7 @@ void visit(V field, O& o) {
   const Use with_momentum = only_for("optimizer.kind", o.kind, {sgd});
   const Use adaptive = only_for("optimizer.kind", o.kind, {adam, adamw});
 
-  field("kind", o.kind, Choice<OptimizerKind>(), "how parameters follow their gradients");
+  field("kind", o.kind, Choice<OptimizerKind>(), "optimizer algorithm");
   field("momentum", o.momentum, from_0_below_1(), "share of the last update that is kept",
         with_momentum);
   field("beta1", o.beta1, from_0_below_1(), "decay of the first moment per step", adaptive);
@@ -219,8 +219,6 @@ void visit(V field, O& o) {
   field("epsilon", o.epsilon, positive(), "added to the root of the second moment", adaptive);
   field("weight_decay", o.weight_decay, not_negative(),
         "pull towards 0; adamw decouples it and spares biases and norms");
-  field("clip_norm", o.clip_norm, not_negative(),
-        "largest global norm of the gradients; 0 does not clip");
 }
 
 template <class V, MaybeConst<ScheduleOptions> O>
@@ -292,6 +290,8 @@ void for_each_field(C& config, F&& f) {
   visit(Visitor{f, "data"}, config.data);
   visit(Visitor{f, "model"}, config.model);
   visit(Visitor{f, "optimizer"}, config.optimizer);
+  Visitor{f, "optimizer"}("clip_norm", config.train.clip_norm, not_negative(),
+                          "largest global norm of the gradients; 0 does not clip");
   visit(Visitor{f, "schedule"}, config.schedule);
   visit(Visitor{f, "train"}, config.train, config.model.kind);
 }

@@ -49,8 +49,8 @@ using ChangeLogits = std::function<Tensor(const Tensor& logits, const TokenVecto
 inline Change logits_changed(const ChangeLogits& f) {
   return [f](CheckedModel& model) {
     model.logits = [f, whole = model.logits](const TokenVectors& read, const NetworkInput& input,
-                                             const RandomStream& random) {
-      return f(whole(read, input, random), read);
+                                             const Mode& mode) {
+      return f(whole(read, input, mode), read);
     };
   };
 }

@@ -40,13 +40,12 @@ TEST_CASE("causality fails for a model that sees the padding of its source") {
 TEST_CASE("causality fails for a model that reads nothing, which proves no mask") {
   const auto deaf_to = [](bool to_target) {
     return causality(tiny_context([to_target](CheckedModel& model) {
-      model.logits = [to_target, whole = model.logits](const TokenVectors& read,
-                                                       const NetworkInput& input,
-                                                       const RandomStream& random) {
+      model.logits = [to_target, whole = model.logits](
+                         const TokenVectors& read, const NetworkInput& input, const Mode& mode) {
         TokenVectors kept = read;
         Tensor& lost = to_target ? kept.target : kept.source;
         lost = lost.copied(lost.dtype());
-        return whole(kept, input, random);
+        return whole(kept, input, mode);
       };
     }));
   };

@@ -36,8 +36,8 @@ TEST_CASE("precision fails for float32 whose gradients alone are wrong") {
   const CheckResult result = precision(tiny_context([](CheckedModel& model) {
     if (model.dtype() == DType::float64) return;
     model.embed = [whole = model.embed](const NetworkInput& input,
-                                        const RandomStream& random) -> TokenVectors {
-      const TokenVectors read = whole(input, random);
+                                        const Mode& mode) -> TokenVectors {
+      const TokenVectors read = whole(input, mode);
       return {.source = read.source.copied(DType::float32), .target = read.target};
     };
   }));
@@ -124,8 +124,8 @@ TEST_CASE("initial_loss is skipped for a trained model, whose loss is printed") 
 TEST_CASE("overfit_batch fails for a model that cannot distinguish its inputs") {
   const CheckResult result = overfit_batch(tiny_context([](CheckedModel& model) {
     model.embed = [whole = model.embed](const NetworkInput& input,
-                                        const RandomStream& random) -> TokenVectors {
-      const TokenVectors read = whole(input, random);
+                                        const Mode& mode) -> TokenVectors {
+      const TokenVectors read = whole(input, mode);
       return {.source = scale(read.source, 0.0), .target = scale(read.target, 0.0)};
     };
   }));
@@ -136,8 +136,8 @@ TEST_CASE("overfit_batch fails for a model that cannot distinguish its inputs") 
 TEST_CASE("overfit_batch is skipped for a model that may be unable to learn, unless it does") {
   const auto blind = [](CheckedModel& model) {
     model.embed = [whole = model.embed](const NetworkInput& input,
-                                        const RandomStream& random) -> TokenVectors {
-      const TokenVectors read = whole(input, random);
+                                        const Mode& mode) -> TokenVectors {
+      const TokenVectors read = whole(input, mode);
       return {.source = scale(read.source, 0.0), .target = scale(read.target, 0.0)};
     };
   };

@@ -60,7 +60,7 @@ class IsolatedSublayerModel {
                {.source = 3, .target = 3, .image = {.height = 1, .width = 1, .channels = 1}},
                DType::float64, 1),
         rows_(rows),
-        random_(RandomStream(seed)) {}
+        mode_(Mode::training(RandomStream(seed))) {}
 
   /// Zeroes all that was set.
   void zero_parameters() {
@@ -108,7 +108,7 @@ class IsolatedSublayerModel {
   }
 
   std::vector<std::vector<double>> token_vectors() const {
-    const TokenVectors vectors = model_.network->embed(input(), random_);
+    const TokenVectors vectors = model_.network->embed(input(), mode_);
     std::vector<std::vector<double>> sides;
     if (vectors.source) sides.push_back(values_of(vectors.source));
     if (vectors.target) sides.push_back(values_of(vectors.target));
@@ -119,10 +119,10 @@ class IsolatedSublayerModel {
   std::vector<double> output(const Place& place) const {
     const NetworkInput batch = input();
     if (options_.kind == ModelKind::seq2seq && place.stack == "encoder") {
-      return values_of(model_.as<Transformer>().encode(batch.source, random_));
+      return values_of(model_.as<Transformer>().encode(batch.source, mode_));
     }
     const Network& network = *model_.network;
-    return values_of(network.features(network.embed(batch, random_), batch, random_));
+    return values_of(network.features(network.embed(batch, mode_), batch, mode_));
   }
 
   /// How many keys the first token attends to.
@@ -148,7 +148,7 @@ class IsolatedSublayerModel {
   TransformerOptions options_;
   Model model_;
   std::size_t rows_;
-  RandomStream random_;
+  Mode mode_;
 };
 
 inline double share_of_zeros(const std::vector<double>& values) {

@@ -148,8 +148,8 @@ TEST_CASE("a model depends on no option that its kind does not use") {
     Model expected = perturbed_model(before(row, kind));
     CHECK(listing(found.parameters) == listing(expected.parameters));
     CHECK(values_of_all(found) == values_of_all(expected));
-    for (const RandomStream& random : {RandomStream(), RandomStream(3)}) {
-      CHECK(results_of(found, kind.kind, random) == results_of(expected, kind.kind, random));
+    for (const Mode& mode : {Mode::inference(), Mode::training(RandomStream(3))}) {
+      CHECK(results_of(found, kind.kind, mode) == results_of(expected, kind.kind, mode));
     }
   });
 }
@@ -194,16 +194,16 @@ TEST_CASE("a key of the section model changes training, or inference too, as its
     if (row.effect == Effect::tensors) return;
     Model old_model = perturbed_model(before(row, kind));
     Model new_model = perturbed_model(after(row, kind));
-    const auto differ = [&](const RandomStream& random) {
-      const Results old_results = results_of(old_model, kind.kind, random);
-      const Results new_results = results_of(new_model, kind.kind, random);
+    const auto differ = [&](const Mode& mode) {
+      const Results old_results = results_of(old_model, kind.kind, mode);
+      const Results new_results = results_of(new_model, kind.kind, mode);
       const bool logits = new_results.logits != old_results.logits;
       CHECK((new_results.gradients != old_results.gradients) == logits);
       CHECK((new_results.loss != old_results.loss) == logits);
       return logits;
     };
     CHECK(differ({}) == (row.effect == Effect::computation));
-    CHECK(differ(RandomStream(3)) == (row.effect != Effect::limit));
+    CHECK(differ(Mode::training(RandomStream(3))) == (row.effect != Effect::limit));
   });
 }
 

@@ -74,14 +74,15 @@ inline std::map<std::string, std::vector<double>> taken_gradients(Parameters& pa
   return gradients;
 }
 
-/// Forward and backward; a random stream that is on means training, whose moments stay noted.
-inline Results results_of(Model& model, ModelKind kind, const RandomStream& random) {
+/// Forward and backward; running averages are deferred.
+inline Results results_of(Model& model, ModelKind kind, const Mode& mode) {
   const NetworkInput input = wiring_input();
   const Ids labels = wiring_labels(kind);
   const Network& network = *model.network;
   Results results;
   Tape tape;
-  const Tensor features = network.features(network.embed(input, random), input, random);
+  const Mode deferred = mode.with_deferred_averages();
+  const Tensor features = network.features(network.embed(input, deferred), input, deferred);
   results.logits = labelled(network.logits(features), labels);
   const Tensor loss = network.loss(features, labels, loss_options()).mean;
   results.loss = loss.item();
@@ -127,7 +128,7 @@ inline void check_close(const Results& found, const Results& expected) {
   }
 }
 
-/// Checks inference, training without anything that is random, and what training leaves in the
+/// Checks inference, training without anything that is mode, and what training leaves in the
 /// running averages of batch norms.
 inline void check_against_reference(const TransformerOptions& options) {
   Model model = perturbed_model(options);
@@ -136,7 +137,7 @@ inline void check_against_reference(const TransformerOptions& options) {
 
   model.parameters.discard_pending();
   Reference training(model.parameters, options, true);
-  const Results trained = results_of(model, options.kind, RandomStream(3));
+  const Results trained = results_of(model, options.kind, Mode::training(RandomStream(3)));
   check_close(trained, results_of(training, model, options.kind));
 
   std::map<std::string, std::vector<double>> before;

@@ -35,9 +35,10 @@ HandStep gradients_of_step(const Config& config, const Corpus& corpus, BatchSche
   }
   model.parameters.clear_gradients();
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    const RandomStream random = RandomStream(config.train.seed).named("dropout").at(step).at(i);
+    const Mode mode =
+        Mode::training(RandomStream(config.train.seed).named("dropout").at(step).at(i));
     Tape tape;
-    const Tensor logits = (*model.network)(network_input(batches[i], config.train.dtype), random);
+    const Tensor logits = (*model.network)(network_input(batches[i], config.train.dtype), mode);
     tape.backward(cross_entropy(logits, label_ids(batches[i]),
                                 {.ignored_id = no_label,
                                  .label_smoothing = config.train.label_smoothing,
@@ -75,7 +76,7 @@ Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
     set_values(model, values);
     HandStep step = gradients_of_step(config, corpus, order, position, run.steps + 1, model);
     ++run.steps;
-    const double limit = config.optimizer.clip_norm, rate = rate_of(config, run.steps);
+    const double limit = config.train.clip_norm, rate = rate_of(config, run.steps);
     const double scale = limit > 0.0 && step.norm > limit ? limit / step.norm : 1.0;
     optimizer.step(model, values, step.gradients, rate, scale);
     set_values(model, values);
