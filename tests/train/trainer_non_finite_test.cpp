@@ -296,7 +296,7 @@ TEST_CASE("weights that are not finite at a save are rolled back, until there we
   TinyRun run;
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
-  config.optimizer.clip_norm = 0;
+  config.train.clip_norm = 0;
   config.schedule = {.learning_rate = 1e308};  // infinite as a float
   config.train.on_nan = OnNan::rollback;
   config.train.max_nan_steps = 2;
@@ -402,7 +402,7 @@ TEST_CASE("a resumed run that ends by its weights names the checkpoint it was re
   TinyRun run;
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
-  config.optimizer.clip_norm = 0;
+  config.train.clip_norm = 0;
   config.schedule = {.learning_rate = 1e-3};
   config.train.steps = 2;
   run.train(config);

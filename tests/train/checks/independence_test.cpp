@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
 #include "tests/train/checks/context.h"
@@ -84,6 +86,7 @@ TEST_CASE("padding fails for a loss that counts it") {
   }));
   CHECK(result.status == CheckStatus::failed);
   CHECK(result.details.starts_with("loss went from "));
+  CHECK(result.details.ends_with(" with more padding"));
 }
 
 TEST_CASE("padding adds no more columns than the model has positions for") {
@@ -115,6 +118,28 @@ TEST_CASE("padding is skipped where there is none and no room for any") {
   CHECK(padding(context).status == CheckStatus::skipped);
   context.max_target_length = context.batch.target_length + 2;
   CHECK(contains(padding(context).details, "0 + 2 more columns change the logits by 0"));
+}
+
+TEST_CASE("what passes tells the sentences, positions and columns that were tried") {
+  CheckContext context = tiny_context();
+  const auto positions = [&](std::size_t rows, std::size_t padding) {
+    return std::to_string(select_rows(context.batch, 0, rows).target_length + padding);
+  };
+  CHECK(causality(context).details ==
+        "d(logits at t)/d(target input after t), and for padding, is exactly 0 (3 sentences, " +
+            positions(3, 2) + " positions)");
+  CHECK(
+      permutation(context).details.starts_with("6 sentences in reverse order: logits differ by "));
+  context.max_target_length = context.batch.target_length + 1;
+  CHECK(padding(context).details.starts_with(
+      "its values change no bit of the logits; 3 + 1 more columns change the logits by "));
+  context.batch = select_rows(context.batch, 0, 2);
+  context.max_target_length = context.batch.target_length + 1;
+  CHECK(causality(context).details.ends_with(" is exactly 0 (2 sentences, " + positions(2, 1) +
+                                             " positions)"));
+  CHECK(permutation(context).details.starts_with("2 sentences in reverse order: "));
+  context.causal = false;
+  CHECK(causality(context).details.starts_with("d(logits)/d(padding) is exactly 0 (2 sentences, "));
 }
 
 TEST_CASE("permutation is skipped for one sentence") {
