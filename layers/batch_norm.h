@@ -8,7 +8,6 @@
 #include "autograd/tensor.h"
 #include "layers/mode.h"
 #include "layers/parameters.h"
-#include "layers/running_average.h"
 
 namespace tapestry {
 

@@ -1,11 +1,44 @@
 #include "layers/embedding.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "autograd/error.h"
 #include "autograd/layer_path.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
+#include "autograd/ops/shape_ops.h"
 
 namespace tapestry {
+namespace {
+
+double sinusoidal_position(std::size_t pos, std::size_t j, std::size_t d_model) {
+  const auto even = static_cast<double>(j - j % 2);
+  const double angle =
+      static_cast<double>(pos) / std::pow(10000.0, even / static_cast<double>(d_model));
+  return j % 2 == 0 ? std::sin(angle) : std::cos(angle);
+}
+
+Tensor position_table(const Scope& scope, PositionKind kind, std::size_t max_length,
+                      std::size_t d_model) {
+  switch (kind) {
+    case PositionKind::sinusoidal:
+      return scope.constant({max_length, d_model}, [&](DType dtype) {
+        return sinusoidal_positions(max_length, d_model, dtype);
+      });
+    case PositionKind::learned:
+      return scope.parameter("weight", {max_length, d_model},
+                             normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))));
+    case PositionKind::none:
+    case PositionKind::rotary:
+    case PositionKind::alibi:
+      return {};
+  }
+  throw ValueError("positions: unknown kind");
+}
+
+}  // namespace
 
 Embedding::Embedding(const Scope& scope, std::size_t vocabulary, std::size_t d_model,
                      std::optional<std::int32_t> padding_id)
@@ -18,6 +51,76 @@ Embedding::Embedding(const Scope& scope, std::size_t vocabulary, std::size_t d_m
 Tensor Embedding::operator()(const Ids& ids) const {
   const LayerPath here(*path_);
   return embedding(weight_, ids, padding_id_, factor_);
+}
+
+Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype) {
+  Tensor table = Tensor::empty({length, d_model}, dtype);
+  dispatch(dtype, [&]<class T>() {
+    const auto values = table.mutable_values<T>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<T>(sinusoidal_position(i / d_model, i % d_model, d_model));
+    }
+  });
+  return table;
+}
+
+Positions::Positions(const Scope& scope, PositionKind kind, std::size_t max_length,
+                     std::size_t d_model)
+    : path_(&scope.path()),
+      max_length_(max_length),
+      d_model_(d_model),
+      table_(position_table(scope, kind, max_length, d_model)) {}
+
+Tensor Positions::operator()(const Tensor& x) const {
+  const LayerPath here(*path_);
+  if (x.rank() != 3 || x.shape()[2] != d_model_) {
+    throw ShapeError(fmt::format("positions: x has shape {}, expected (batch, length, {})",
+                                 to_string(x.shape()), d_model_));
+  }
+  const std::size_t length = x.shape()[1];
+  if (length > max_length_) {
+    throw ShapeError(
+        fmt::format("positions: the sequence has {} tokens, expected at most {} "
+                    "(model.max_length)",
+                    length, max_length_));
+  }
+  return table_ ? add(x, slice(table_, 0, 0, length)) : x;
+}
+
+PatchEmbedding::PatchEmbedding(const Scope& scope, const ImageShape& image, std::size_t patch_size,
+                               std::size_t d_model)
+    : path_(&scope.path()),
+      image_(image),
+      patch_size_(patch_size),
+      projection_(scope / "projection", patch_size * patch_size * image.channels, d_model),
+      class_token_(
+          scope.parameter("class_token", {1, 1, d_model},
+                          normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))) {
+  if (patch_size == 0 || image.values() == 0 || image.height % patch_size != 0 ||
+      image.width % patch_size != 0) {
+    const LayerPath here(*path_);
+    throw ShapeError(fmt::format("patch embedding: an image of {} x {} has no patches of {} x {}",
+                                 image.height, image.width, patch_size, patch_size));
+  }
+}
+
+Tensor PatchEmbedding::operator()(const Tensor& images) const {
+  const LayerPath here(*path_);
+  if (images.rank() != 2 || images.shape()[1] != image_.values()) {
+    throw ShapeError(
+        fmt::format("patch embedding: images have shape {}, expected (rows, {} * {} * "
+                    "{} values)",
+                    to_string(images.shape()), image_.height, image_.width, image_.channels));
+  }
+  const std::size_t rows = images.shape()[0], p = patch_size_;
+  const std::size_t down = image_.height / p, across = image_.width / p;
+  const Tensor squares =
+      permute(reshape(images, {rows, down, p, across, p, image_.channels}), {0, 1, 3, 2, 4, 5});
+  const Tensor patches =
+      projection_(reshape(squares, {rows, down * across, p * p * image_.channels}));
+  const std::size_t d_model = patches.shape()[2];
+  const Tensor tokens = add(Tensor::zeros({rows, 1, d_model}, patches.dtype()), class_token_);
+  return concat({tokens, patches}, 1);
 }
 
 }  // namespace tapestry

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "layers/embedding.h"
 #include "layers/network.h"
 #include "layers/parameters.h"
-#include "layers/patch_embedding.h"
 #include "layers/transformer_options.h"
 
 namespace tapestry {
@@ -18,10 +18,10 @@ struct NetworkSizes {
   ImageShape image{};
 };
 
-/// The network of `options.kind`; its parameters go into `parameters`, which must outlive it.
+/// The network of `options.kind`; its parameters are made in `scope` and must outlive it.
 ///
 /// padding_id  fills up short sequences; its embedding gets no gradient
-std::unique_ptr<Network> make_network(Parameters& parameters, const TransformerOptions& options,
+std::unique_ptr<Network> make_network(const Scope& scope, const TransformerOptions& options,
                                       const NetworkSizes& sizes, std::int32_t padding_id);
 
 }  // namespace tapestry

@@ -3,6 +3,8 @@
 #include <type_traits>
 
 #include "autograd/error.h"
+#include "autograd/layer_path.h"
+#include "autograd/ops/norms.h"
 
 namespace tapestry {
 namespace {
@@ -21,6 +23,27 @@ std::variant<LayerNorm, RmsNorm, BatchNorm> make_norm(const Scope& scope,
 }
 
 }  // namespace
+
+LayerNorm::LayerNorm(const Scope& scope, std::size_t n, double epsilon)
+    : path_(&scope.path()),
+      weight_(scope.parameter("weight", {n}, ones_initializer())),
+      bias_(scope.parameter("bias", {n}, zeros_initializer())),
+      epsilon_(epsilon) {}
+
+Tensor LayerNorm::operator()(const Tensor& x) const {
+  const LayerPath here(*path_);
+  return layer_norm(x, weight_, bias_, epsilon_);
+}
+
+RmsNorm::RmsNorm(const Scope& scope, std::size_t n, double epsilon)
+    : path_(&scope.path()),
+      weight_(scope.parameter("weight", {n}, ones_initializer())),
+      epsilon_(epsilon) {}
+
+Tensor RmsNorm::operator()(const Tensor& x) const {
+  const LayerPath here(*path_);
+  return rms_norm(x, weight_, epsilon_);
+}
 
 Norm::Norm(const Scope& scope, const TransformerOptions& options)
     : norm_(make_norm(scope, options)) {}

@@ -3,16 +3,67 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "autograd/kernels/memory.h"
 #include "autograd/named_tensor.h"
-#include "layers/initializer.h"
-#include "layers/running_average.h"
+#include "autograd/random.h"
+#include "autograd/tensor.h"
 
 namespace tapestry {
+
+/// The initial value of element i of a parameter, drawn from the parameter's own random stream. It
+/// is worked out in float64 and rounded, so models of either precision start from the same numbers.
+using Initializer = std::function<double(const RandomStream& random, std::size_t i)>;
+
+Initializer zeros_initializer();
+Initializer ones_initializer();
+/// Uniform in +-sqrt(6 / (fan_in + fan_out)). Glorot & Bengio 2010, eq. 16.
+Initializer glorot_uniform(std::size_t fan_in, std::size_t fan_out);
+/// Normal with mean 0.
+Initializer normal_initializer(double standard_deviation);
+
+/// Fills a tensor from an initializer.
+void initialize(Tensor& tensor, const Initializer& initializer, const RandomStream& random);
+
+/// Values of a model that no gradient moves: an average of what training sees, such as the mean of
+/// a feature in a batch norm. `Parameters` makes and lists them, beside the trained ones.
+///
+/// A layer notes what it saw; `commit` puts everything noted into the average in the order in which
+/// it came, and `discard` forgets it. A training loop that may drop a step commits once the weights
+/// have moved (Mode::with_deferred_averages).
+///
+/// A RunningAverage is a cheap handle: copies share values and notes.
+class RunningAverage {
+ public:
+  /// Averages into `value`, from what it holds now.
+  explicit RunningAverage(const Tensor& value);
+
+  const Tensor& value() const { return state_->value; }
+
+  /// Notes `seen`, of the value's shape and element type: at the next commit value becomes
+  /// keep * value + take * seen.
+  void note(const Tensor& seen, double keep, double take) const;
+  void commit() const;
+  void discard() const;
+  /// How much is noted.
+  std::size_t pending() const { return state_->notes.size(); }
+
+ private:
+  struct Note {
+    Tensor seen;
+    double keep, take;
+  };
+  struct State {
+    Tensor value;
+    std::vector<Note, kernels::PoolAllocator<Note>> notes;
+  };
+
+  std::shared_ptr<State> state_;
+};
 
 /// All parameters of a model, in the order in which its layers made them. The optimiser, the
 /// checkpoint, the gradient check and the summary all walk this one list; a tied weight stands in

@@ -2,16 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "autograd/error.h"
 
 namespace tapestry {
 namespace {
 
-std::optional<Embedding> source_embedding(const Scope& root, const TransformerOptions& options,
-                                          std::size_t source_vocabulary,
-                                          std::size_t target_vocabulary, std::int32_t padding_id) {
-  if (options.tie_embeddings != TiedEmbeddings::all) {
-    return Embedding(root / "source_embedding", source_vocabulary, options.d_model, padding_id);
+/// The embedding of the source: that of the target if both are tied.
+Embedding source_embedding(const Scope& scope, const TransformerOptions& o,
+                           std::size_t source_vocabulary, std::size_t target_vocabulary,
+                           std::int32_t padding_id, const Embedding& target) {
+  if (o.tie_embeddings != TiedEmbeddings::all) {
+    return Embedding(scope / "source_embedding", source_vocabulary, o.d_model, padding_id);
   }
   if (source_vocabulary != target_vocabulary) {
     throw ShapeError(
@@ -19,36 +22,36 @@ std::optional<Embedding> source_embedding(const Scope& root, const TransformerOp
                     "and {} entries, expected one common vocabulary",
                     source_vocabulary, target_vocabulary));
   }
-  return std::nullopt;
+  return target;
+}
+
+TokenEmbedding with_positions(const Embedding& embedding, const Scope& scope,
+                              const std::string& side, const TransformerOptions& o) {
+  return {embedding, Positions(scope / (side + "_positions"), o.positions, o.max_length, o.d_model),
+          Dropout(scope / (side + "_dropout"), o.embedding_dropout_rate())};
 }
 
 }  // namespace
 
-Transformer::Transformer(Parameters& parameters, const TransformerOptions& o,
+Transformer::Transformer(const Scope& scope, const TransformerOptions& o,
                          std::size_t source_vocabulary, std::size_t target_vocabulary,
                          std::int32_t padding_id)
     : options_(o),
-      target_embedding_(Scope(parameters) / "target_embedding", target_vocabulary, o.d_model,
-                        padding_id),
-      own_source_embedding_(
-          source_embedding(Scope(parameters), o, source_vocabulary, target_vocabulary, padding_id)),
-      source_positions_(Scope(parameters) / "source_positions", o.positions, o.max_length,
-                        o.d_model),
-      target_positions_(Scope(parameters) / "target_positions", o.positions, o.max_length,
-                        o.d_model),
-      source_dropout_(Scope(parameters) / "source_dropout", o.embedding_dropout_rate()),
-      target_dropout_(Scope(parameters) / "target_dropout", o.embedding_dropout_rate()),
-      encoder_(Scope(parameters) / "encoder", o),
-      decoder_(Scope(parameters) / "decoder", o),
-      output_(Scope(parameters) / "output", o.tie_embeddings, target_embedding_) {}
+      target_embedding_(scope / "target_embedding", target_vocabulary, o.d_model, padding_id),
+      source_embedding_(source_embedding(scope, o, source_vocabulary, target_vocabulary, padding_id,
+                                         target_embedding_)),
+      source_(with_positions(source_embedding_, scope, "source", o)),
+      target_(with_positions(target_embedding_, scope, "target", o)),
+      encoder_(scope / "encoder", o),
+      decoder_(scope / "decoder", o),
+      output_(scope / "output", o.tie_embeddings, target_embedding_) {}
 
 Tensor Transformer::embed_source(const TokenBatch& source, const Mode& mode) const {
-  const Embedding& embedding = own_source_embedding_ ? *own_source_embedding_ : target_embedding_;
-  return source_dropout_(source_positions_(embedding(source.ids)), mode);
+  return source_(source.ids, mode);
 }
 
 Tensor Transformer::embed_target(const TokenBatch& target, const Mode& mode) const {
-  return target_dropout_(target_positions_(target_embedding_(target.ids)), mode);
+  return target_(target.ids, mode);
 }
 
 TokenVectors Transformer::embed(const NetworkInput& input, const Mode& mode) const {

@@ -2,17 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "layers/decoder.h"
-#include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
 #include "layers/mode.h"
 #include "layers/network.h"
 #include "layers/output_projection.h"
 #include "layers/parameters.h"
-#include "layers/positions.h"
 #include "layers/transformer_options.h"
 
 namespace tapestry {
@@ -29,9 +26,8 @@ namespace tapestry {
 class Transformer : public Network {
  public:
   /// `padding_id` fills up short sequences; its embedding gets no gradient.
-  Transformer(Parameters& parameters, const TransformerOptions& options,
-              std::size_t source_vocabulary, std::size_t target_vocabulary,
-              std::int32_t padding_id);
+  Transformer(const Scope& scope, const TransformerOptions& options, std::size_t source_vocabulary,
+              std::size_t target_vocabulary, std::int32_t padding_id);
 
   /// What the encoder and the decoder read: token vectors with positions, after dropout, (rows,
   /// length, d_model).
@@ -72,10 +68,8 @@ class Transformer : public Network {
 
  private:
   TransformerOptions options_;
-  Embedding target_embedding_;
-  std::optional<Embedding> own_source_embedding_;
-  Positions source_positions_, target_positions_;
-  Dropout source_dropout_, target_dropout_;
+  Embedding target_embedding_, source_embedding_;
+  TokenEmbedding source_, target_;
   Encoder encoder_;
   Decoder decoder_;
   OutputProjection output_;

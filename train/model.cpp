@@ -22,7 +22,7 @@ NetworkSizes network_sizes(const Config& config, const Corpus& corpus) {
 
 ValueCount count_values(const TransformerOptions& options, const NetworkSizes& sizes) {
   Parameters parameters = Parameters::without_values(DType::float32);
-  make_network(parameters, options, sizes, pad_id);
+  make_network(Scope(parameters), options, sizes, pad_id);
   return {.parameters = parameters.num_values(), .constants = parameters.num_constants()};
 }
 
@@ -35,7 +35,7 @@ void copy_values(const Tensor& from, Tensor to) {
 
 Model::Model(const TransformerOptions& options, const NetworkSizes& sizes, DType dtype,
              std::uint64_t seed)
-    : parameters(dtype, seed), network(make_network(parameters, options, sizes, pad_id)) {
+    : parameters(dtype, seed), network(make_network(Scope(parameters), options, sizes, pad_id)) {
   parameters.gather();
 }
 

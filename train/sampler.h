@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "layers/language_model.h"
+#include "layers/encoder_models.h"
 
 namespace tapestry {
 

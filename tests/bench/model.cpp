@@ -35,8 +35,8 @@ TransformerOptions options(const Problem& p) {
 }
 
 std::variant<Transformer, LanguageModel> make_model(Parameters& parameters, const Problem& p) {
-  if (!p.has_encoder()) return LanguageModel(parameters, options(p), p.vocabulary, pad_id);
-  return Transformer(parameters, options(p), p.vocabulary, p.vocabulary, pad_id);
+  if (!p.has_encoder()) return LanguageModel(Scope(parameters), options(p), p.vocabulary, pad_id);
+  return Transformer(Scope(parameters), options(p), p.vocabulary, p.vocabulary, pad_id);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <variant>
 
 #include "autograd/ids.h"
-#include "layers/language_model.h"
+#include "layers/encoder_models.h"
 #include "layers/parameters.h"
 #include "layers/token_batch.h"
 #include "layers/transformer.h"

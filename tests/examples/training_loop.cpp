@@ -49,7 +49,7 @@ Example draw(std::size_t step) {
 int main() {
   Parameters parameters(DType::float32, /*seed=*/1);
   const std::size_t vocabulary = first_symbol + symbols;
-  const Transformer model(parameters,
+  const Transformer model(Scope(parameters),
                           {.d_model = 32,
                            .num_heads = 2,
                            .num_encoder_layers = 1,

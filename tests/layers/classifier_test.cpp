@@ -1,4 +1,4 @@
-#include "layers/classifier.h"
+#include "layers/encoder_models.h"
 
 #include <doctest/doctest.h>
 
@@ -33,7 +33,7 @@ TEST_CASE("a classifier without layers scores its first token, or the mean of it
     options.num_encoder_layers = 0;
     options.norm = NormPlacement::post;
     Parameters parameters(DType::float64, 1);
-    const Classifier model(parameters, options, 3, 2, padding_id);
+    const Classifier model(Scope(parameters), options, 3, 2, padding_id);
     set_values(parameters, "embedding.weight", {0, 0, 1, 2, 3, 4});
     set_values(parameters, "head.weight", {1, 0, 0, 10});
     set_values(parameters, "head.bias", {100, 200});

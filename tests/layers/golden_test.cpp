@@ -8,11 +8,9 @@
 #include "layers/embedding.h"
 #include "layers/encoder.h"
 #include "layers/feed_forward.h"
-#include "layers/layer_norm.h"
 #include "layers/linear.h"
 #include "layers/multi_head_attention.h"
-#include "layers/positions.h"
-#include "layers/rms_norm.h"
+#include "layers/norm.h"
 #include "layers/token_batch.h"
 #include "layers/transformer.h"
 #include "tests/support/golden.h"
@@ -136,7 +134,7 @@ void check_transformer(const std::string& name, NormPlacement norm, Activation a
     TransformerOptions options = options_of(norm, activation);
     options.tie_embeddings = tie;
     const std::size_t target_words = tie == TiedEmbeddings::all ? 7 : 6;
-    const Transformer model(c.parameters, options, 7, target_words, 0);
+    const Transformer model(Scope(c.parameters), options, 7, target_words, 0);
     c.check([&](const Golden& in) {
       return model({.ids = in.ids("source"), .lengths = in.integers("source_lengths")},
                    {.ids = in.ids("target"), .lengths = in.integers("target_lengths")});

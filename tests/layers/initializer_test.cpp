@@ -1,4 +1,4 @@
-#include "layers/initializer.h"
+#include "layers/parameters.h"
 
 #include <doctest/doctest.h>
 

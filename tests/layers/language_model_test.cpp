@@ -1,4 +1,4 @@
-#include "layers/language_model.h"
+#include "layers/encoder_models.h"
 
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 struct DecoderOnly {
   explicit DecoderOnly(const TransformerOptions& options, std::size_t words = vocabulary)
-      : model(parameters, options, words, padding_id) {}
+      : model(Scope(parameters), options, words, padding_id) {}
 
   Parameters parameters{DType::float64, 1};
   LanguageModel model;

@@ -2,11 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "layers/classifier.h"
-#include "layers/language_model.h"
-#include "layers/masked_language_model.h"
+#include "layers/encoder_models.h"
 #include "layers/transformer.h"
-#include "layers/vision_transformer.h"
 #include "tests/layers/network_cases.h"
 
 using namespace tapestry;
@@ -113,7 +110,7 @@ TEST_CASE("the parameters of every kind are counted alike with and without value
     Parameters counted = Parameters::without_values(DType::float64);
     const bool tells_classes =
         kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
-    make_network(counted, with_kind(small(), kind),
+    make_network(Scope(counted), with_kind(small(), kind),
                  {.source = vocabulary,
                   .target = tells_classes ? classes : vocabulary,
                   .image = image_shape},

@@ -1,4 +1,4 @@
-#include "layers/masked_language_model.h"
+#include "layers/encoder_models.h"
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ TEST_CASE("a masked language model without layers scores by embeddings plus posi
   options.num_encoder_layers = 0;
   options.norm = NormPlacement::post;
   Parameters parameters(DType::float64, 1);
-  const MaskedLanguageModel model(parameters, options, 3, padding_id);
+  const MaskedLanguageModel model(Scope(parameters), options, 3, padding_id);
   set_values(parameters, "embedding.weight", {0, 0, 1, 2, 3, 4});
   set_values(parameters, "output.bias", {10, 20, 30});
   const Network& network = model;

@@ -35,7 +35,7 @@ struct MadeNetwork {
   static std::unique_ptr<Network> make(Parameters& parameters, const TransformerOptions& options) {
     const bool tells_classes =
         options.kind == ModelKind::classifier || options.kind == ModelKind::vision_transformer;
-    return make_network(parameters, options,
+    return make_network(Scope(parameters), options,
                         {.source = vocabulary,
                          .target = tells_classes ? classes : vocabulary,
                          .image = image_shape},

@@ -1,4 +1,4 @@
-#include "layers/patch_embedding.h"
+#include "layers/embedding.h"
 
 #include <doctest/doctest.h>
 

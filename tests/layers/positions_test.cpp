@@ -1,4 +1,4 @@
-#include "layers/positions.h"
+#include "layers/embedding.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "layers/rms_norm.h"
+#include "layers/norm.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,8 @@
-#include "layers/running_average.h"
+#include "layers/parameters.h"
 
 #include <doctest/doctest.h>
 
 #include "autograd/error.h"
-#include "layers/parameters.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;

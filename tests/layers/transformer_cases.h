@@ -30,7 +30,8 @@ inline TransformerOptions small() {
 struct Model {
   explicit Model(const TransformerOptions& options, DType dtype = DType::float64,
                  std::uint64_t seed = 1, std::size_t words = vocabulary)
-      : parameters(dtype, seed), transformer(parameters, options, words, words, padding_id) {}
+      : parameters(dtype, seed),
+        transformer(Scope(parameters), options, words, words, padding_id) {}
 
   Parameters parameters;
   Transformer transformer;

@@ -236,7 +236,7 @@ TEST_CASE("embeddings shared by all need one common vocabulary") {
   TransformerOptions options = small();
   options.tie_embeddings = TiedEmbeddings::all;
   Parameters parameters(DType::float32, 1);
-  CHECK_THROWS_WITH_AS(Transformer(parameters, options, 10, 11, padding_id),
+  CHECK_THROWS_WITH_AS(Transformer(Scope(parameters), options, 10, 11, padding_id),
                        "transformer: tie_embeddings is all, but the vocabularies have 10 and 11 "
                        "entries, expected one common vocabulary",
                        ShapeError);

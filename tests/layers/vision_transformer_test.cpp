@@ -1,4 +1,4 @@
-#include "layers/vision_transformer.h"
+#include "layers/encoder_models.h"
 
 #include <doctest/doctest.h>
 
@@ -31,7 +31,8 @@ TEST_CASE("a vision Transformer without layers scores its class token, or the me
     options.patch_size = 1;
     options.max_length = 3;
     Parameters parameters(DType::float64, 1);
-    const VisionTransformer model(parameters, options, {.height = 1, .width = 2, .channels = 1}, 2);
+    const VisionTransformer model(Scope(parameters), options,
+                                  {.height = 1, .width = 2, .channels = 1}, 2);
     set_values(parameters, "patches.projection.weight", {2});
     set_values(parameters, "patches.class_token", {7});
     set_values(parameters, "positions.weight", {100, 200, 300});
@@ -79,7 +80,7 @@ TEST_CASE("patches that trade places change the scores, by their positions alone
   const ImageShape image{.height = 1, .width = 2, .channels = 1};
   options.patch_size = 1;
   Parameters parameters(DType::float64, 1);
-  const VisionTransformer model(parameters, options, image, classes);
+  const VisionTransformer model(Scope(parameters), options, image, classes);
   const Network& network = model;
   const auto scores = [&](double left, double right) {
     return values_of(network({.images = Tensor::from({1, 2}, {left, right}, DType::float64)}));

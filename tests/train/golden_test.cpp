@@ -66,7 +66,7 @@ struct History {
 
 History train(const Golden& file, const TransformerOptions& options, DType dtype) {
   Parameters parameters(dtype, 1);
-  const Transformer model(parameters, options, words, words, padding_id);
+  const Transformer model(Scope(parameters), options, words, words, padding_id);
   file.load(parameters.list());
   const auto optimizer = make_optimizer({.kind = OptimizerKind::adam}, parameters.list());
   const auto schedule = make_schedule(

@@ -4,7 +4,7 @@
 
 #include <typeinfo>
 
-#include "layers/language_model.h"
+#include "layers/encoder_models.h"
 #include "layers/transformer.h"
 #include "train/objective.h"
 

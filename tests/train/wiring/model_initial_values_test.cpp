@@ -98,7 +98,7 @@ TEST_CASE("every tensor of every kind of model starts from its documented distri
       std::map<std::string, std::vector<double>> drawn;
       for (std::size_t seed = 1; seed <= seeds; ++seed) {
         Parameters parameters(DType::float64, seed);
-        make_network(parameters, options, sizes, 0);
+        make_network(Scope(parameters), options, sizes, 0);
         std::size_t full = 0;
         for (const ExpectedTensor& tensor : expected.parameters) {
           std::vector<double>& values = drawn[tensor.name];
