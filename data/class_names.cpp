@@ -7,8 +7,8 @@
 #include <optional>
 #include <tuple>
 
-#include "data/error.h"
-#include "data/escape.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
 
 namespace tapestry {
 

@@ -1,15 +1,20 @@
 #include "data/corpus.h"
 
-#include <string_view>
+#include <fmt/format.h>
 
-#include "data/xxh3.h"
+#include <string_view>
+#include <utility>
+
+#include "data/io/error.h"
+#include "data/io/file.h"
+#include "data/io/text_file.h"
 
 namespace tapestry {
 
 namespace {
 
-/// XXH3 over a sequence of parts; each part goes in with its length in front, so that the borders
-/// between parts count as well.
+/// XXH3 over a sequence of parts, each with its length in front, so that the borders between parts
+/// count as well.
 class Fingerprint {
  public:
   void add(std::string_view text) {
@@ -44,16 +49,39 @@ class Fingerprint {
   Xxh3 hash_;
 };
 
+/// read(path); if the file cannot be opened, the hint of the error names its config key.
+auto read_file(const std::string& key, const std::filesystem::path& path, auto read) {
+  try {
+    return read(path);
+  } catch (const UnopenedFile& error) {
+    throw DataError(error.what(), fmt::format("{} (the key is {})", error.hint(), key));
+  }
+}
+
 }  // namespace
 
-std::uint64_t fingerprint_of(const Corpus& corpus) {
-  Fingerprint fingerprint;
-  fingerprint.add(corpus.train);
-  fingerprint.add(corpus.validation);
-  fingerprint.add(corpus.test);
-  fingerprint.add(corpus.source_vocabulary.to_text());
-  fingerprint.add(corpus.target_vocabulary.to_text());
-  return fingerprint.value();
+std::uint64_t fingerprint(const Corpus& corpus) {
+  Fingerprint hash;
+  hash.add(corpus.train);
+  hash.add(corpus.validation);
+  hash.add(corpus.test);
+  hash.add(corpus.source_vocabulary.to_text());
+  hash.add(corpus.target_vocabulary.to_text());
+  return hash.value();
+}
+
+std::vector<std::string> read_corpus_lines(const std::string& key,
+                                           const std::filesystem::path& path, Corpus& corpus) {
+  TextFile file = read_file(key, path, read_text_file);
+  corpus.files.push_back({key, path, file.bytes, file.digest});
+  return std::move(file.lines);
+}
+
+std::vector<std::byte> read_corpus_bytes(const std::string& key, const std::filesystem::path& path,
+                                         Corpus& corpus) {
+  BinaryFile file = read_file(key, path, read_binary_file);
+  corpus.files.push_back({key, path, file.bytes.size(), file.digest});
+  return std::move(file.bytes);
 }
 
 }  // namespace tapestry

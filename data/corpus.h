@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -10,7 +11,7 @@
 
 namespace tapestry {
 
-/// One example to learn from. What its parts are depends on the task:
+/// One training or evaluation example. The meaning of its parts depends on the task:
 ///
 ///   pairs        a sentence and its translation, with neither <bos> nor <eos>
 ///   text         target: a stretch of the text, or a sentence with <bos> and <eos>
@@ -24,7 +25,7 @@ struct Example {
   friend bool operator==(const Example&, const Example&) = default;
 };
 
-/// A file that a corpus was read from, as it was when it was read.
+/// A file that a corpus was read from, with its size and digest when it was read.
 struct DataFile {
   std::string key;             ///< of the config, such as "data.train_source"
   std::filesystem::path path;  ///< as it was opened
@@ -34,7 +35,7 @@ struct DataFile {
   friend bool operator==(const DataFile&, const DataFile&) = default;
 };
 
-/// Everything a run learns from and is measured on.
+/// The training, validation and test data of a run.
 struct Corpus {
   std::vector<Example> train;       ///< never empty
   std::vector<Example> validation;  ///< empty if not asked for
@@ -42,19 +43,33 @@ struct Corpus {
   Vocabulary source_vocabulary;
   Vocabulary target_vocabulary;
   std::vector<DataFile> files;     ///< in the order of the config's keys; none of generated data
-  std::uint64_t fingerprint = 0;   ///< fingerprint_of() the above, as load_corpus() sets it
-  std::vector<std::string> notes;  ///< what was left out and why, a line each, for the log
+  std::uint64_t fingerprint = 0;   ///< fingerprint() of the above, set by load_corpus()
+  std::vector<std::string> notes;  ///< lines for the log: skipped examples, doubtful options
 };
 
-/// The words that a model knows already, for data that it is to learn from as well.
+/// The vocabularies of a trained model, to encode further data with.
 struct FixedVocabularies {
   Vocabulary source;
-  std::optional<Vocabulary> target;  ///< none: as the data have it
+  std::optional<Vocabulary> target;  ///< none: made from the data
 };
 
-/// XXH3 (64 bits) of all examples and both vocabularies: equal for equal data, and in practice for
-/// no other. The files and the notes do not count: the same text under another name is the same
-/// data.
-std::uint64_t fingerprint_of(const Corpus& corpus);
+/// XXH3 (64 bits) of all examples and both vocabularies: equal for equal data, in practice
+/// different for different data. Files and notes do not count: the same text under another name is
+/// the same data.
+std::uint64_t fingerprint(const Corpus& corpus);
+
+/// Reads the lines of a text file into memory and adds the file to corpus.files under the config
+/// key `key`.
+///
+/// throws  DataError as read_text_file() does; the hint names the key if the file cannot be opened.
+std::vector<std::string> read_corpus_lines(const std::string& key,
+                                           const std::filesystem::path& path, Corpus& corpus);
+
+/// Reads the bytes of a file in the same way.
+///
+/// throws  DataError as read_binary_file() does; the hint names the key if the file cannot be
+///         opened.
+std::vector<std::byte> read_corpus_bytes(const std::string& key, const std::filesystem::path& path,
+                                         Corpus& corpus);
 
 }  // namespace tapestry

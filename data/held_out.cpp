@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/error.h"
+#include "data/io/error.h"
 
 namespace tapestry {
 

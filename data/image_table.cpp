@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "data/characters.h"
 #include "data/class_names.h"
-#include "data/corpus_file.h"
-#include "data/error.h"
-#include "data/escape.h"
+#include "data/corpus.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
+#include "data/io/utf8.h"
 
 namespace tapestry {
 
@@ -111,7 +111,7 @@ bool is_image_heading(std::string_view line, const DataOptions& options) {
 
 ImageFile read_image_table(const char* key, const std::filesystem::path& path,
                            const DataOptions& options, Corpus& corpus) {
-  const std::vector<std::string> lines = read_corpus_file(key, path, corpus);
+  const std::vector<std::string> lines = read_corpus_lines(key, path, corpus);
   ImageFile table{.name = escaped(path.native()), .images = {}};
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "data/class_names.h"
-#include "data/error.h"
-#include "data/escape.h"
 #include "data/image_table.h"
-#include "data/letter_case.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
+#include "data/io/utf8.h"
 
 namespace tapestry {
 

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "data/characters.h"
 #include "data/class_names.h"
 #include "data/codec.h"
-#include "data/corpus_file.h"
-#include "data/error.h"
-#include "data/escape.h"
+#include "data/corpus.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "data/tokenizer.h"
 #include "data/word_counter.h"
 
@@ -52,7 +52,7 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
 LabelledFile read(const char* key, const std::string& file, const std::filesystem::path& base,
                   Corpus& corpus) {
   const std::filesystem::path path = base / file;
-  const std::vector<std::string> lines = read_corpus_file(key, path, corpus);
+  const std::vector<std::string> lines = read_corpus_lines(key, path, corpus);
   LabelledFile labelled{.name = escaped(path.native()), .lines = {}};
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (!is_blank(lines[i])) {

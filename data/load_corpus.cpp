@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "data/error.h"
+#include "data/io/error.h"
 #include "data/labelled_images.h"
 #include "data/labelled_text.h"
 #include "data/parallel_text.h"
@@ -62,7 +62,7 @@ Corpus load_corpus(const DataOptions& options, const std::filesystem::path& base
                    const FixedVocabularies* fixed, const ImageFileReader& read_image_arrays) {
   Corpus corpus = make_corpus(options, base, fixed, read_image_arrays);
   if (fixed != nullptr) check_vocabularies(corpus, *fixed);
-  corpus.fingerprint = fingerprint_of(corpus);
+  corpus.fingerprint = fingerprint(corpus);
   return corpus;
 }
 

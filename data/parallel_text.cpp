@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "data/characters.h"
-#include "data/corpus_file.h"
-#include "data/error.h"
-#include "data/escape.h"
+#include "data/corpus.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "data/tokenizer.h"
 #include "data/word_counter.h"
 
@@ -105,8 +105,8 @@ void check_not_empty(const FilePair& files, const TextPairs& pairs, const std::s
 
 TextPairs read_pairs(const FilePair& files, Corpus& corpus) {
   TextPairs lines;
-  lines.source = read_corpus_file(files.source_key(), files.source, corpus);
-  lines.target = read_corpus_file(files.target_key(), files.target, corpus);
+  lines.source = read_corpus_lines(files.source_key(), files.source, corpus);
+  lines.target = read_corpus_lines(files.target_key(), files.target, corpus);
   check_line_counts(files, lines);
   const std::size_t lines_read = lines.source.size();
   TextPairs pairs = without_blank_pairs(files, std::move(lines));

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "data/codec.h"
-#include "data/corpus_file.h"
-#include "data/error.h"
-#include "data/escape.h"
+#include "data/corpus.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
 #include "data/tokenizer.h"
 #include "data/word_counter.h"
 
@@ -30,7 +30,7 @@ struct Text {
 Text read(const char* key, const std::string& file, const std::filesystem::path& base,
           Corpus& corpus) {
   const std::filesystem::path path = base / file;
-  return {.name = escaped(path.native()), .lines = read_corpus_file(key, path, corpus)};
+  return {.name = escaped(path.native()), .lines = read_corpus_lines(key, path, corpus)};
 }
 
 /// The tokens of a line and of its end.

@@ -7,10 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/characters.h"
-#include "data/error.h"
-#include "data/letter_case.h"
-#include "data/utf8.h"
+#include "data/io/error.h"
+#include "data/io/utf8.h"
 
 namespace tapestry {
 
@@ -41,8 +39,8 @@ bool is_word_part(CharacterKind kind) {
 /// Whether the mark at `i`, behind a part of a word, stays inside the word or number around it.
 bool is_inside_word(std::span<const Utf8Character> characters, std::size_t i) {
   if (i + 1 == characters.size()) return false;
-  const CharacterKind before = kind_of(characters[i - 1].code_point);
-  const CharacterKind after = kind_of(characters[i + 1].code_point);
+  const CharacterKind before = character_kind(characters[i - 1].code_point);
+  const CharacterKind after = character_kind(characters[i + 1].code_point);
   const char32_t mark = characters[i].code_point;
   if (joins_words(mark)) return is_word_part(after);
   if (!joins_digits(mark)) return false;
@@ -53,9 +51,9 @@ bool is_inside_word(std::span<const Utf8Character> characters, std::size_t i) {
 std::size_t token_end(std::span<const Utf8Character> characters, std::size_t begin) {
   const char32_t first = characters[begin].code_point;
   std::size_t end = begin + 1;
-  if (is_word_part(kind_of(first))) {
-    while (end < characters.size() &&
-           (is_word_part(kind_of(characters[end].code_point)) || is_inside_word(characters, end))) {
+  if (is_word_part(character_kind(first))) {
+    while (end < characters.size() && (is_word_part(character_kind(characters[end].code_point)) ||
+                                       is_inside_word(characters, end))) {
       ++end;
     }
   } else if (first == U'.' || first == U'-') {
@@ -142,7 +140,7 @@ Tokens WordTokenizer::split(std::string_view sentence) const {
   const std::vector<Utf8Character> characters = characters_of(sentence);
   Tokens tokens;
   for (std::size_t begin = 0; begin < characters.size();) {
-    if (kind_of(characters[begin].code_point) == CharacterKind::space) {
+    if (character_kind(characters[begin].code_point) == CharacterKind::space) {
       ++begin;
       continue;
     }
@@ -173,7 +171,7 @@ Tokens CharacterTokenizer::split(std::string_view sentence) const {
     const char32_t code_point = character.code_point;
     if (code_point == U' ') {
       tokens.emplace_back(space_token);
-    } else if (is_control(code_point) || kind_of(code_point) == CharacterKind::space) {
+    } else if (is_control(code_point) || character_kind(code_point) == CharacterKind::space) {
       tokens.push_back(fmt::format("<U+{:04X}>", static_cast<std::uint32_t>(code_point)));
     } else {
       tokens.push_back(lowercase_ ? to_lowercase(character.bytes) : std::string(character.bytes));

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "data/error.h"
 #include "data/held_out.h"
+#include "data/io/error.h"
 
 namespace tapestry {
 

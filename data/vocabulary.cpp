@@ -6,9 +6,9 @@
 #include <array>
 #include <stdexcept>
 
-#include "data/error.h"
-#include "data/escape.h"
-#include "data/utf8.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
+#include "data/io/utf8.h"
 
 namespace tapestry {
 

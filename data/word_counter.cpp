@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/error.h"
+#include "data/io/error.h"
 
 namespace tapestry {
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/error.h"
-#include "data/escape.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
 #include "train/config/error.h"
 #include "train/config/listing.h"
 #include "train/error.h"

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "data/escape.h"
+#include "data/io/escape.h"
 #include "train/error.h"
 
 namespace tapestry {

@@ -7,7 +7,6 @@
 
 #include "train/config/error.h"
 #include "train/config/suggest.h"
-#include "train/config/error.h"
 
 namespace tapestry {
 namespace {

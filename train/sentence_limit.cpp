@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "data/error.h"
+#include "data/io/error.h"
 #include "train/objective.h"
 
 namespace tapestry {

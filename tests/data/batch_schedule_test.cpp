@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "data/io/file.h"
 #include "data/random.h"
-#include "data/xxh3.h"
 
 using namespace tapestry;
 

@@ -23,7 +23,7 @@ Corpus small_corpus() {
 TEST_CASE("equal corpora have equal fingerprints, whatever their notes") {
   Corpus other = small_corpus();
   other.notes.push_back("train: 1 of 3 pairs left out: both lines are blank");
-  CHECK(fingerprint_of(small_corpus()) == fingerprint_of(other));
+  CHECK(fingerprint(small_corpus()) == fingerprint(other));
 }
 
 TEST_CASE("every part of a corpus counts in its fingerprint") {
@@ -41,25 +41,26 @@ TEST_CASE("every part of a corpus counts in its fingerprint") {
   for (const auto& change : changes) {
     Corpus changed = small_corpus();
     change(changed);
-    CHECK(fingerprint_of(changed) != fingerprint_of(small_corpus()));
+    CHECK(fingerprint(changed) != fingerprint(small_corpus()));
   }
 }
 
 TEST_CASE("the pixels of images count in the fingerprint, and so do their borders") {
-  const auto fingerprint = [](std::vector<Example> images) {
+  const auto images_fingerprint = [](std::vector<Example> images) {
     Corpus corpus;
     corpus.train = std::move(images);
-    return fingerprint_of(corpus);
+    return fingerprint(corpus);
   };
   const std::vector<Example> images = {{.target = {4}, .pixels = {0.5F, 1.0F}}};
-  CHECK(fingerprint(images) == fingerprint(images));
-  CHECK(fingerprint(images) != fingerprint({{.target = {4}, .pixels = {1.0F, 0.5F}}}));
-  CHECK(fingerprint(images) != fingerprint({{.target = {4}, .pixels = {0.5F}}}));
+  CHECK(images_fingerprint(images) == images_fingerprint(images));
+  CHECK(images_fingerprint(images) !=
+        images_fingerprint({{.target = {4}, .pixels = {1.0F, 0.5F}}}));
+  CHECK(images_fingerprint(images) != images_fingerprint({{.target = {4}, .pixels = {0.5F}}}));
   // The same bytes one after the other: a pixel of bits 1, 0, 4 is a target of one id as well.
   const float one = std::bit_cast<float>(1), four = std::bit_cast<float>(4);
-  CHECK(fingerprint({{.target = {4}, .pixels = {0.5F}},
-                     {.target = {4}, .pixels = {0.0F, 0.0F, one, 0.0F, four}}}) !=
-        fingerprint(
+  CHECK(images_fingerprint({{.target = {4}, .pixels = {0.5F}},
+                            {.target = {4}, .pixels = {0.0F, 0.0F, one, 0.0F, four}}}) !=
+        images_fingerprint(
             {{.target = {4}, .pixels = {0.5F, 0.0F, 0.0F, one, 0.0F, four}}, {.target = {4}}}));
 }
 
@@ -67,12 +68,12 @@ TEST_CASE("the borders between sentences count in the fingerprint") {
   Corpus a, b;
   a.train = {{{4, 5}, {6}}};
   b.train = {{{4}, {5, 6}}};
-  CHECK(fingerprint_of(a) != fingerprint_of(b));
+  CHECK(fingerprint(a) != fingerprint(b));
 }
 
 TEST_CASE("the fingerprint of known data never changes: old runs must resume") {
   // XXH3 of the whole corpus laid out in one array, by another caller of the library.
-  CHECK(fingerprint_of(small_corpus()) == 7711115666684222228u);
+  CHECK(fingerprint(small_corpus()) == 7711115666684222228u);
 }
 
 TEST_CASE("the fingerprint of known images never changes") {
@@ -81,5 +82,5 @@ TEST_CASE("the fingerprint of known images never changes") {
                   {.target = {4}, .pixels = {0.0F, 0.25F}}};
   corpus.test = {{.target = {4}, .pixels = {1.0F, 0.0F}}};
   corpus.target_vocabulary = Vocabulary({"cat", "dog"});
-  CHECK(fingerprint_of(corpus) == 8737741320768429153u);
+  CHECK(fingerprint(corpus) == 8737741320768429153u);
 }

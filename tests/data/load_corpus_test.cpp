@@ -36,7 +36,7 @@ TEST_CASE("each generated task gives its own corpus, with its fingerprint") {
     const Corpus corpus = load_corpus(small(task), ".");
     CHECK(corpus.train.size() == 50);
     CHECK(corpus.files.empty());
-    CHECK(corpus.fingerprint == fingerprint_of(corpus));
+    CHECK(corpus.fingerprint == fingerprint(corpus));
     fingerprints.insert(corpus.fingerprint);
   }
   CHECK(fingerprints.size() == 4);
@@ -51,7 +51,7 @@ TEST_CASE("text files are found from the base") {
   options.train_target = options.validation_target = "b.txt";
   const Corpus corpus = load_corpus(options, folder.path());
   CHECK(first_source(corpus, options) == "ja");
-  CHECK(corpus.fingerprint == fingerprint_of(corpus));
+  CHECK(corpus.fingerprint == fingerprint(corpus));
 }
 
 TEST_CASE("a generated task has the vocabularies that are given, or is refused") {

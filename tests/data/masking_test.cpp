@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/xxh3.h"
+#include "data/io/file.h"
 
 using namespace tapestry;
 

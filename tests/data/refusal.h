@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/error.h"
+#include "data/io/error.h"
 #include "tests/support/contains.h"
 
 namespace tapestry::testing {

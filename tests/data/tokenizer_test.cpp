@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "data/utf8.h"
+#include "data/io/utf8.h"
 #include "tests/data/refusal.h"
 
 using namespace tapestry;

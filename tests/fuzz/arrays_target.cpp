@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "data/error.h"
+#include "data/io/error.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "train/storage/described_images.h"
 

@@ -2,8 +2,7 @@
 
 #include <ctime>
 
-#include "data/characters.h"
-#include "data/utf8.h"
+#include "data/io/utf8.h"
 
 namespace tapestry::fuzz {
 namespace {

@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <vector>
 
-#include "data/characters.h"
-#include "data/error.h"
 #include "data/image_table.h"
+#include "data/io/error.h"
+#include "data/io/text_file.h"
+#include "data/io/utf8.h"
 #include "data/labelled_images.h"
-#include "data/text_file.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/memory_file.h"
 

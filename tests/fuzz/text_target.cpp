@@ -3,11 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "data/characters.h"
 #include "data/codec.h"
-#include "data/error.h"
-#include "data/text_file.h"
-#include "data/utf8.h"
+#include "data/io/error.h"
+#include "data/io/text_file.h"
+#include "data/io/utf8.h"
 #include "data/word_counter.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/memory_file.h"
@@ -20,7 +19,7 @@ std::string without_white_space(std::string_view text) {
   std::string result;
   for (std::size_t position = 0; position < text.size();) {
     const Utf8Character character = character_at(text, position);
-    if (kind_of(character.code_point) != CharacterKind::space) result += character.bytes;
+    if (character_kind(character.code_point) != CharacterKind::space) result += character.bytes;
     position += character.bytes.size();
   }
   return result;

@@ -1,4 +1,4 @@
-#include "data/error.h"
+#include "data/io/error.h"
 #include "data/vocabulary.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -27,6 +27,7 @@ for folder in layers optim data train; do forbid "$folder" 'autograd/ops/detail/
 forbid layers '(optim|data|train|tests)/'
 forbid optim '(layers|data|train|tests)/'
 forbid data '(autograd|layers|optim|train|tests)/|xtensor'
+forbid data/io 'data/([^i]|i[^o])'
 forbid train 'tests/'
 root='([a-df-z_]|e[^r])[a-z_]*\.h'  # of train, but error.h
 forbid train/config "train/(checkpoint|storage|platform|checks|cli|$root)"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/error.h"
+#include "data/io/error.h"
 #include "tests/train/error_text.h"
 
 namespace tapestry {

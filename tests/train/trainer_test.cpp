@@ -14,7 +14,7 @@
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
-#include "data/error.h"
+#include "data/io/error.h"
 #include "tests/support/values.h"
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"

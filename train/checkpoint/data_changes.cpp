@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "data/error.h"
-#include "data/escape.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
 #include "train/checkpoint.h"
 #include "train/load_data.h"
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "data/batch.h"
-#include "data/error.h"
-#include "data/line_reader.h"
+#include "data/io/error.h"
+#include "data/io/text_file.h"
 #include "train/objective.h"
 #include "train/platform/standard_streams.h"
 #include "train/text_example.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "data/escape.h"
+#include "data/io/escape.h"
 #include "train/attention_view.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "data/characters.h"
-#include "data/error.h"
-#include "data/escape.h"
 #include "data/image_table.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/checkpoint.h"
 #include "train/cli/answer_lines.h"
 #include "train/cli/command.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <memory>
 
-#include "data/escape.h"
+#include "data/io/escape.h"
 #include "data/unknown_tokens.h"
 #include "train/batch_tensors.h"
 #include "train/checkpoint.h"

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "autograd/kernels/memory.h"
-#include "data/error.h"
-#include "data/escape.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
 #include "train/cli/command_line.h"
 #include "train/config/error.h"
 #include "train/error.h"

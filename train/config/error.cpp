@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/escape.h"
+#include "data/io/escape.h"
 #include "train/config/text.h"
 
 namespace tapestry {

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "data/characters.h"
-#include "data/utf8.h"
+#include "data/io/utf8.h"
 
 namespace tapestry {
 namespace {

@@ -9,8 +9,8 @@
 #include <sstream>
 #include <utility>
 
-#include "data/byte_order_mark.h"
-#include "data/escape.h"
+#include "data/io/escape.h"
+#include "data/io/text_file.h"
 #include "train/config/file.h"
 #include "train/config/text.h"
 #include "train/config/yaml_events.h"
@@ -96,7 +96,7 @@ YamlDocument::YamlDocument(std::string name, std::string_view text, ProblemList&
                  "check that this file is meant to be a config");
     return;
   }
-  if (const OtherEncoding* encoding = other_encoding_of(text)) {
+  if (const OtherEncoding* encoding = detect_other_encoding(text)) {
     problems.add({.file = name_}, fmt::format("found {}, expected UTF-8", encoding->name),
                  fmt::format("convert it, with: iconv -f {} -t UTF-8", encoding->family));
     return;

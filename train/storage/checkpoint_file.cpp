@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "data/escape.h"
+#include "data/io/escape.h"
 #include "train/error.h"
+#include "train/platform/durable_file.h"
 #include "train/storage/checkpoint_envelope.h"
 #include "train/storage/checkpoint_table.h"
-#include "train/platform/durable_file.h"
 #include "train/storage/hdf5_handle.h"
 #include "train/storage/hdf5_image.h"
 

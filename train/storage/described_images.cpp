@@ -8,8 +8,8 @@
 #include <sstream>
 #include <vector>
 
-#include "data/error.h"
-#include "data/escape.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
 
 namespace tapestry {
 namespace {

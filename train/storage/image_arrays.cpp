@@ -7,9 +7,9 @@
 #include <string>
 #include <system_error>
 
-#include "data/corpus_file.h"
-#include "data/error.h"
-#include "data/escape.h"
+#include "data/corpus.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
 #include "train/platform/child_process.h"
 #include "train/storage/described_images.h"
 #include "train/storage/hdf5_dataset.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "data/escape.h"
+#include "data/io/escape.h"
 #include "train/error.h"
 
 namespace tapestry {

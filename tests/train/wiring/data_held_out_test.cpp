@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/error.h"
 #include "data/held_out.h"
+#include "data/io/error.h"
 #include "tests/train/error_text.h"
 
 /// The limit of 100,000 draws without a new sentence.

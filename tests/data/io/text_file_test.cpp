@@ -1,4 +1,4 @@
-#include "data/text_file.h"
+#include "data/io/text_file.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

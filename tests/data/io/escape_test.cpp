@@ -1,4 +1,4 @@
-#include "data/escape.h"
+#include "data/io/escape.h"
 
 #include <doctest/doctest.h>
 

@@ -6,8 +6,8 @@
 
 namespace tapestry {
 
-/// Data that cannot be used: what() says where and what was found and expected, hint() names one
-/// action that helps.
+/// Data that cannot be used: what() says where, what was found and what was expected; hint() names
+/// one action that helps.
 class DataError : public std::runtime_error {
  public:
   DataError(const std::string& what, std::string hint)

@@ -1,4 +1,4 @@
-#include "data/line_reader.h"
+#include "data/io/text_file.h"
 
 #include <fmt/format.h>
 
@@ -6,12 +6,45 @@
 #include <span>
 #include <utility>
 
-#include "data/byte_order_mark.h"
-#include "data/error.h"
-#include "data/read_some.h"
-#include "data/utf8.h"
+#include "data/io/error.h"
+#include "data/io/utf8.h"
 
 namespace tapestry {
+
+namespace {
+
+constexpr FileKind text_kind{
+    .expected = "a text file",
+    .pipe_hint = "write the text to a file first: it is read more than once",
+    .too_large_hint = "train on a part of the text, such as its first lines: head -n 1000000"};
+
+/// Stops after `bytes`, so that reading ends even if the file grows while it is read.
+std::vector<std::string> read_lines(LineReader& reader, std::uint64_t bytes) {
+  std::vector<std::string> lines;
+  while (reader.bytes_read() <= bytes) {
+    auto line = reader.next();
+    if (!line) break;
+    lines.push_back(*std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace
+
+const OtherEncoding* detect_other_encoding(std::string_view text) {
+  using namespace std::string_view_literals;
+  // UTF-32 first: in little-endian order its mark starts with the mark of UTF-16.
+  static constexpr std::array<OtherEncoding, 4> encodings{{
+      {"\xFF\xFE\0\0"sv, "little-endian UTF-32", "UTF-32"},
+      {"\0\0\xFE\xFF"sv, "big-endian UTF-32", "UTF-32"},
+      {"\xFF\xFE"sv, "little-endian UTF-16", "UTF-16"},
+      {"\xFE\xFF"sv, "big-endian UTF-16", "UTF-16"},
+  }};
+  for (const OtherEncoding& encoding : encodings) {
+    if (text.starts_with(encoding.mark)) return &encoding;
+  }
+  return nullptr;
+}
 
 LineReader::LineReader(int descriptor, std::string name, std::string hint)
     : descriptor_(descriptor), name_(std::move(name)), hint_(std::move(hint)) {}
@@ -73,7 +106,7 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
 }
 
 void LineReader::refuse_other_encoding(std::string_view text) const {
-  const OtherEncoding* encoding = other_encoding_of(text);
+  const OtherEncoding* encoding = detect_other_encoding(text);
   if (encoding == nullptr) return;
   throw DataError(fmt::format("{}: found {}, expected UTF-8", name_, encoding->name),
                   fmt::format("convert it, with: iconv -f {} -t UTF-8", encoding->family));
@@ -85,6 +118,22 @@ void LineReader::refuse_byte(std::string_view line, std::size_t position, std::s
   throw DataError(fmt::format("{}:{}: byte {} (0x{:02X}) is {}", name_, line_number_, position + 1,
                               static_cast<unsigned char>(line[position]), problem),
                   std::string(hint));
+}
+
+TextFile read_text_file(const std::filesystem::path& path) {
+  const OpenFile file(path, text_kind);
+  LineReader reader(file.descriptor(), file.name(), unreadable_hint);
+  TextFile text;
+  text.lines = read_lines(reader, file.size());
+  text.bytes = reader.bytes_read();
+  text.digest = reader.digest();
+  file.require_unchanged(text.bytes);
+  if (text.lines.empty()) {
+    throw DataError(
+        fmt::format("{}: found an empty file, expected one sentence a line", file.name()),
+        "name the file with the sentences");
+  }
+  return text;
 }
 
 }  // namespace tapestry

@@ -1,4 +1,4 @@
-#include "data/line_reader.h"
+#include "data/io/text_file.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

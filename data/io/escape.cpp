@@ -1,4 +1,4 @@
-#include "data/escape.h"
+#include "data/io/escape.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,7 @@
 #include <cstddef>
 #include <iterator>
 
-#include "data/characters.h"
-#include "data/utf8.h"
+#include "data/io/utf8.h"
 
 namespace tapestry {
 
@@ -29,9 +28,9 @@ void append_escaped(std::string& text, std::string_view bytes) {
   }
 }
 
-/// Takes a character, or a byte that begins none, off the front of `rest` and appends it.
+/// Moves the first character of `rest`, or its first byte if that begins no character, to `text`.
 void append_next(std::string& text, std::string_view& rest) {
-  // No character is longer than four bytes; a whole text would be looked at again and again.
+  // A character has at most four bytes: checking all of `rest` each time would be quadratic.
   const bool invalid = find_invalid_utf8(rest.substr(0, 4)) == 0;
   const std::string_view bytes = invalid ? rest.substr(0, 1) : character_at(rest, 0).bytes;
   if (invalid || is_control(character_at(rest, 0).code_point)) {

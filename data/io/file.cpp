@@ -1,25 +1,40 @@
-#include "data/open_file.h"
+#include "data/io/file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <cerrno>
+#include <new>
 #include <system_error>
 
-#include "data/escape.h"
+#include "data/io/escape.h"
 
 namespace tapestry {
-
 namespace {
+
+constexpr FileKind binary_kind{.expected = "a file",
+                               .pipe_hint = "copy it to a file first: it is read more than once",
+                               .too_large_hint = "train on a part of it"};
 
 bool same_time(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
+/// Reads until `bytes` are full or the file ends; returns the number of bytes read.
+std::size_t fill(const OpenFile& file, std::span<std::byte> bytes) {
+  std::size_t count = 0, read = 0;
+  do {
+    read = read_some(file.descriptor(), bytes.subspan(count), file.name(), unreadable_hint);
+    count += read;
+  } while (read > 0);
+  return count;
+}
+
 }  // namespace
 
-OpenFile::OpenFile(const std::filesystem::path& path, const OpenFileKind& kind)
+OpenFile::OpenFile(const std::filesystem::path& path, const FileKind& kind)
     : kind_(kind),
       name_(escaped(path.native())),
       // Without O_NONBLOCK, opening a pipe waits for its writer.
@@ -58,7 +73,7 @@ void OpenFile::require_fits_memory() const {
   if (size() <= memory) return;
   throw DataError(fmt::format("{}: found {} bytes, expected at most {}, the memory of this machine",
                               name_, size(), memory),
-                  kind_.part_of_it);
+                  kind_.too_large_hint);
 }
 
 void OpenFile::require_unchanged(std::uint64_t bytes_read) const {
@@ -80,7 +95,41 @@ void OpenFile::refuse_unreadable() const {
 void OpenFile::refuse_special_file() const {
   throw UnopenedFile(
       fmt::format("{}: found a pipe, socket or device, expected {}", name_, kind_.expected),
-      kind_.to_a_file);
+      kind_.pipe_hint);
+}
+
+std::size_t read_some(int descriptor, std::span<std::byte> bytes, const std::string& name,
+                      const std::string& hint) {
+  ssize_t count = 0;
+  do {
+    count = ::read(descriptor, bytes.data(), bytes.size());
+  } while (count < 0 && errno == EINTR);
+  if (count >= 0) return static_cast<std::size_t>(count);
+  throw DataError(
+      fmt::format("{}: cannot be read: {}", name, std::generic_category().message(errno)), hint);
+}
+
+Xxh3::Xxh3() : state_(XXH3_createState()) {
+  if (!state_) throw std::bad_alloc();
+  XXH3_64bits_reset(state_.get());
+}
+
+void Xxh3::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
+
+void Xxh3::add(const void* bytes, std::size_t count) {
+  if (count > 0) XXH3_64bits_update(state_.get(), bytes, count);
+}
+
+std::uint64_t Xxh3::value() const { return XXH3_64bits_digest(state_.get()); }
+
+BinaryFile read_binary_file(const std::filesystem::path& path) {
+  const OpenFile file(path, binary_kind);
+  BinaryFile result{.bytes = std::vector<std::byte>(file.size()), .digest = 0};
+  file.require_unchanged(fill(file, result.bytes));
+  Xxh3 hash;
+  hash.add(result.bytes.data(), result.bytes.size());
+  result.digest = hash.value();
+  return result;
 }
 
 }  // namespace tapestry

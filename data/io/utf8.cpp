@@ -1,0 +1,204 @@
+#include "data/io/utf8.h"
+
+#include <iterator>
+
+namespace tapestry {
+
+namespace {
+
+/// One of the encoding lengths of UTF-8: `lead` holds the fixed bits of the first byte, and code
+/// points below `smallest` have a shorter encoding.
+struct Form {
+  std::size_t length;
+  unsigned char lead_mask;
+  unsigned char lead;
+  char32_t smallest;
+};
+
+constexpr Form forms[] = {
+    {1, 0x80, 0x00, 0x0},
+    {2, 0xE0, 0xC0, 0x80},
+    {3, 0xF0, 0xE0, 0x800},
+    {4, 0xF8, 0xF0, 0x10000},
+};
+
+const Form* find_form(unsigned char lead) {
+  for (const Form& form : forms) {
+    if ((lead & form.lead_mask) == form.lead) return &form;
+  }
+  return nullptr;
+}
+
+unsigned char byte_at(std::string_view text, std::size_t position) {
+  return static_cast<unsigned char>(text[position]);
+}
+
+bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
+
+char32_t decode(std::string_view bytes, const Form& form) {
+  char32_t code_point = byte_at(bytes, 0) & static_cast<unsigned char>(~form.lead_mask);
+  for (std::size_t i = 1; i < form.length; ++i) {
+    code_point = (code_point << 6) | (byte_at(bytes, i) & 0x3Fu);
+  }
+  return code_point;
+}
+
+bool is_scalar_value(char32_t code_point) {
+  const bool surrogate = code_point >= 0xD800 && code_point <= 0xDFFF;
+  return code_point <= 0x10FFFF && !surrogate;
+}
+
+/// Length of the valid character at the front of `text`, 0 if there is none.
+std::size_t valid_length(std::string_view text) {
+  const Form* form = find_form(byte_at(text, 0));
+  if (form == nullptr || text.size() < form->length) return 0;
+  for (std::size_t i = 1; i < form->length; ++i) {
+    if (!is_continuation(byte_at(text, i))) return 0;
+  }
+  const char32_t code_point = decode(text, *form);
+  return code_point >= form->smallest && is_scalar_value(code_point) ? form->length : 0;
+}
+
+// U+00A0 and U+202F are the no-break spaces, U+3000 is the ideographic space.
+constexpr std::u32string_view white_space = U" \t\n\v\f\r\u00A0\u202F\u205F\u3000";
+
+// The escapes are hyphens and dashes.
+constexpr std::u32string_view punctuation_beyond_ascii =
+    U"«»‹›“”„‘’‚¿¡…\u2010\u2011\u2013\u2014\u2015";
+
+bool contains(std::u32string_view set, char32_t code_point) {
+  return set.find(code_point) != std::u32string_view::npos;
+}
+
+bool is_space(char32_t c) { return contains(white_space, c) || (c >= 0x2000 && c <= 0x200A); }
+
+bool is_digit(char32_t c) { return c >= U'0' && c <= U'9'; }
+
+bool is_ascii_letter(char32_t c) { return (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z'); }
+
+bool is_punctuation(char32_t c) {
+  if (c > 0x7F) return contains(punctuation_beyond_ascii, c);
+  return c > U' ' && c < 0x7F && !is_digit(c) && !is_ascii_letter(c);
+}
+
+/// Capitals first, first + step, ..., last; each becomes its code point plus `offset`.
+struct Capitals {
+  char32_t first;
+  char32_t last;
+  char32_t step;
+  int offset;
+};
+
+constexpr Capitals all_capitals[] = {
+    {U'A', U'Z', 1, 32},
+    // Latin-1 supplement, without the multiplication sign U+00D7.
+    {0x00C0, 0x00D6, 1, 32},
+    {0x00D8, 0x00DE, 1, 32},
+    // Latin extended A and B: capital and small letters alternate.
+    {0x0100, 0x012E, 2, 1},
+    {0x0130, 0x0130, 1, -199},
+    {0x0132, 0x0136, 2, 1},
+    {0x0139, 0x0147, 2, 1},
+    {0x014A, 0x0176, 2, 1},
+    {0x0178, 0x0178, 1, -121},
+    {0x0179, 0x017D, 2, 1},
+    {0x01A0, 0x01A4, 2, 1},
+    {0x01AF, 0x01AF, 1, 1},
+    {0x01CD, 0x01DB, 2, 1},
+    {0x01DE, 0x01EE, 2, 1},
+    {0x01F8, 0x021E, 2, 1},
+    {0x0222, 0x0232, 2, 1},
+    // Greek.
+    {0x0386, 0x0386, 1, 38},
+    {0x0388, 0x038A, 1, 37},
+    {0x038C, 0x038C, 1, 64},
+    {0x038E, 0x038F, 1, 63},
+    {0x0391, 0x03A1, 1, 32},
+    {0x03A3, 0x03AB, 1, 32},
+    // Cyrillic.
+    {0x0400, 0x040F, 1, 80},
+    {0x0410, 0x042F, 1, 32},
+    {0x0460, 0x0480, 2, 1},
+    {0x048A, 0x04BE, 2, 1},
+    {0x04D0, 0x052E, 2, 1},
+    // Latin extended additional, with the capital sharp s U+1E9E.
+    {0x1E00, 0x1E94, 2, 1},
+    {0x1E9E, 0x1E9E, 1, -7615},
+    {0x1EA0, 0x1EFE, 2, 1},
+};
+
+}  // namespace
+
+std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
+  std::size_t position = 0;
+  while (position < text.size()) {
+    const std::size_t length = valid_length(text.substr(position));
+    if (length == 0) return position;
+    position += length;
+  }
+  return std::nullopt;
+}
+
+Utf8Character character_at(std::string_view text, std::size_t position) {
+  const Form& form = *find_form(byte_at(text, position));
+  const std::string_view bytes = text.substr(position, form.length);
+  return {decode(bytes, form), bytes};
+}
+
+void append_utf8(std::string& text, char32_t code_point) {
+  std::size_t length = 1;
+  while (length < std::size(forms) && code_point >= forms[length].smallest) ++length;
+  const Form& form = forms[length - 1];
+  for (std::size_t i = 0; i < length; ++i) {
+    const char32_t bits = code_point >> (6 * (length - 1 - i));
+    const char32_t byte = i == 0 ? (form.lead | bits) : (0x80 | (bits & 0x3F));
+    text.push_back(static_cast<char>(byte));
+  }
+}
+
+CharacterKind character_kind(char32_t code_point) {
+  if (is_space(code_point)) return CharacterKind::space;
+  if (is_digit(code_point)) return CharacterKind::digit;
+  if (is_punctuation(code_point)) return CharacterKind::punctuation;
+  return CharacterKind::word;
+}
+
+bool joins_words(char32_t code_point) { return contains(U"'-\u2019\u2010\u2011", code_point); }
+
+bool joins_digits(char32_t code_point) { return contains(U".,:", code_point); }
+
+bool is_control(char32_t code_point) {
+  return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
+}
+
+bool is_blank(std::string_view text) {
+  for (std::size_t position = 0; position < text.size();) {
+    const Utf8Character character = character_at(text, position);
+    if (character_kind(character.code_point) != CharacterKind::space) return false;
+    position += character.bytes.size();
+  }
+  return true;
+}
+
+char32_t to_lowercase(char32_t code_point) {
+  for (const Capitals& capitals : all_capitals) {
+    if (code_point < capitals.first) return code_point;
+    if (code_point > capitals.last) continue;
+    const bool is_capital = (code_point - capitals.first) % capitals.step == 0;
+    return is_capital ? code_point + static_cast<char32_t>(capitals.offset) : code_point;
+  }
+  return code_point;
+}
+
+std::string to_lowercase(std::string_view text) {
+  std::string lowered;
+  lowered.reserve(text.size());
+  for (std::size_t position = 0; position < text.size();) {
+    const Utf8Character character = character_at(text, position);
+    append_utf8(lowered, to_lowercase(character.code_point));
+    position += character.bytes.size();
+  }
+  return lowered;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,166 @@
+#include "data/io/utf8.h"
+
+#include <doctest/doctest.h>
+
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+using namespace tapestry;
+using namespace std::string_view_literals;
+
+namespace {
+
+void check_kind(std::u32string_view characters, CharacterKind kind) {
+  for (const char32_t character : characters) {
+    CAPTURE(static_cast<std::uint32_t>(character));
+    CHECK(character_kind(character) == kind);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("text of one to four byte characters is valid UTF-8") {
+  CHECK_FALSE(find_invalid_utf8(""));
+  CHECK_FALSE(find_invalid_utf8("a\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80"));
+  CHECK_FALSE(find_invalid_utf8("\0"sv));
+  CHECK_FALSE(find_invalid_utf8("\x7F\xC2\x80\xDF\xBF\xE0\xA0\x80\xEF\xBF\xBF\xF0\x90\x80\x80"));
+  CHECK_FALSE(find_invalid_utf8("\xED\x9F\xBF\xEE\x80\x80\xF4\x8F\xBF\xBF"));
+}
+
+TEST_CASE("the first byte that is not UTF-8 is found") {
+  const std::initializer_list<std::pair<const char*, std::string_view>> broken = {
+      {"a lone continuation byte", "ab\x80"},
+      {"a lead byte with nothing after it", "ab\xC3"},
+      {"a lead byte before ASCII", "ab\xC3z"},
+      {"a cut-off three-byte form", "ab\xE2\x82"},
+      {"an overlong slash", "ab\xC0\xAF"},
+      {"an overlong three-byte form", "ab\xE0\x9F\xBF"},
+      {"an overlong four-byte form", "ab\xF0\x8F\xBF\xBF"},
+      {"the first surrogate", "ab\xED\xA0\x80"},
+      {"the last high surrogate", "ab\xED\xAF\xBF"},
+      {"the first low surrogate", "ab\xED\xB0\x80"},
+      {"the last surrogate", "ab\xED\xBF\xBF"},
+      {"a value above U+10FFFF", "ab\xF4\x90\x80\x80"},
+      {"a byte that begins no form", "ab\xFF"},
+      {"Latin-1", "ab\xE4t"},
+  };
+  for (const auto& text : broken) {
+    CAPTURE(text.first);
+    CHECK(find_invalid_utf8(text.second) == 2);
+  }
+}
+
+TEST_CASE("a character is read with its code point and its bytes") {
+  const std::string_view text = "a\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80";
+  CHECK(character_at(text, 0).code_point == U'a');
+  CHECK(character_at(text, 1).code_point == 0xE4);
+  CHECK(character_at(text, 1).bytes == "\xC3\xA4");
+  CHECK(character_at(text, 3).code_point == 0x20AC);
+  CHECK(character_at(text, 6).code_point == 0x1F600);
+  CHECK(character_at(text, 6).bytes.size() == 4);
+}
+
+TEST_CASE("writing a code point gives the bytes it is read from, at every border of length") {
+  for (const char32_t code_point :
+       {0x0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF}) {
+    std::string text;
+    append_utf8(text, code_point);
+    CAPTURE(static_cast<std::uint32_t>(code_point));
+    CHECK_FALSE(find_invalid_utf8(text));
+    CHECK(character_at(text, 0).code_point == code_point);
+    CHECK(character_at(text, 0).bytes.size() == text.size());
+  }
+}
+
+TEST_CASE("a text is blank if it is white space alone") {
+  CHECK(is_blank(""));
+  CHECK(is_blank(" \t\u00A0\u3000\r"));
+  CHECK_FALSE(is_blank(" ."));
+  CHECK_FALSE(is_blank("\u200B"));  // has no width, and is no white space to Unicode either
+}
+
+TEST_CASE("white space is white space, no-break spaces included") {
+  check_kind(U" \t\n\v\f\r\u00A0\u2000\u2003\u200A\u202F\u205F\u3000", CharacterKind::space);
+}
+
+TEST_CASE("all other printable ASCII characters are punctuation, digits or letters") {
+  check_kind(U"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", CharacterKind::punctuation);
+  check_kind(U"0123456789", CharacterKind::digit);
+  check_kind(U"abcxyzABCXYZ", CharacterKind::word);
+}
+
+TEST_CASE("European quotation marks and dashes are punctuation") {
+  check_kind(U"«»‹›“”„‘’‚¿¡…\u2010\u2011\u2013\u2014\u2015", CharacterKind::punctuation);
+}
+
+TEST_CASE("letters of all scripts, control characters and emoji belong to words") {
+  check_kind(U"äßéøŁαЖ漢😀\u0301\u0001\u007F\u1FFF\u200B\u2012\u2016", CharacterKind::word);
+}
+
+TEST_CASE("apostrophes and hyphens join words, points, commas and colons join digits") {
+  for (const char32_t mark : std::u32string_view(U"'-’\u2010\u2011")) CHECK(joins_words(mark));
+  for (const char32_t mark : std::u32string_view(U".,:/_")) CHECK_FALSE(joins_words(mark));
+  for (const char32_t mark : std::u32string_view(U".,:")) CHECK(joins_digits(mark));
+  for (const char32_t mark : std::u32string_view(U"'-;/")) CHECK_FALSE(joins_digits(mark));
+}
+
+TEST_CASE("control characters are those of ASCII and of Latin-1") {
+  for (const char32_t character : U"\t\n\x1B\x1F\x7F\u0080\u009F") CHECK(is_control(character));
+  for (const char32_t character : {U' ', U'~', U'\u00A0', U'ä', U'猫'})
+    CHECK(!is_control(character));
+}
+
+TEST_CASE("capitals of European languages become small letters") {
+  CHECK(to_lowercase("Hello WORLD") == "hello world");
+  CHECK(to_lowercase("Äpfel ÖL Übung ÑANDÚ ÇA ÞÓR ÀÖØ") == "äpfel öl übung ñandú ça þór àöø");
+  CHECK(to_lowercase("ŁÓDŹ ŻÓŁW ČESKÝ ŘEKA ŸVES ĹŇ ŒUVRE ȚARĂ ȘI") ==
+        "łódź żółw český řeka ÿves ĺň œuvre țară și");
+  CHECK(to_lowercase("ΑΘΉΝΑ МОСКВА ЁЖ ЇЖАК") == "αθήνα москва ёж їжак");
+  CHECK(to_lowercase("VIỆT STRAẞE") == "việt straße");
+}
+
+TEST_CASE("everything that is no capital stays as it is") {
+  for (const char* text : {"", "abc 123 .,!", "äöüß éèê ÿ", "×÷", "漢字 😀", "ĸŉſ", "αω"}) {
+    CHECK(to_lowercase(text) == text);
+  }
+}
+
+TEST_CASE("the ends of the ranges and their neighbours are mapped right") {
+  const std::initializer_list<std::pair<char32_t, char32_t>> expected = {
+      {0x40, 0x40},     {0x41, 0x61},       {0x5A, 0x7A},   {0x5B, 0x5B},   {0xBF, 0xBF},
+      {0xC0, 0xE0},     {0xD6, 0xF6},       {0xD7, 0xD7},   {0xD8, 0xF8},   {0xDE, 0xFE},
+      {0xDF, 0xDF},     {0x100, 0x101},     {0x101, 0x101}, {0x12F, 0x12F}, {0x130, 0x69},
+      {0x131, 0x131},   {0x137, 0x137},     {0x138, 0x138}, {0x139, 0x13A}, {0x148, 0x148},
+      {0x14A, 0x14B},   {0x177, 0x177},     {0x178, 0xFF},  {0x1A0, 0x1A1}, {0x1AF, 0x1B0},
+      {0x17D, 0x17E},   {0x17F, 0x17F},     {0x3A2, 0x3A2}, {0x3A9, 0x3C9}, {0x40F, 0x45F},
+      {0x410, 0x430},   {0x42F, 0x44F},     {0x430, 0x430}, {0x1E9E, 0xDF}, {0x1EFE, 0x1EFF},
+      {0x1EFF, 0x1EFF}, {0x1F600, 0x1F600},
+  };
+  for (const auto& letter : expected) {
+    CAPTURE(static_cast<std::uint32_t>(letter.first));
+    CHECK(to_lowercase(letter.first) == letter.second);
+  }
+}
+
+TEST_CASE("every range of capitals has the ends that the Unicode data gives it") {
+  const std::initializer_list<std::pair<char32_t, char32_t>> expected = {
+      {0x12E, 0x12F},   {0x132, 0x133},   {0x136, 0x137},   {0x147, 0x148},   {0x176, 0x177},
+      {0x179, 0x17A},   {0x17B, 0x17C},   {0x180, 0x180},   {0x19F, 0x19F},   {0x1A2, 0x1A3},
+      {0x1A4, 0x1A5},   {0x1B0, 0x1B0},   {0x1CC, 0x1CC},   {0x1CD, 0x1CE},   {0x1DB, 0x1DC},
+      {0x1DC, 0x1DC},   {0x1DD, 0x1DD},   {0x1DE, 0x1DF},   {0x1EE, 0x1EF},   {0x1EF, 0x1EF},
+      {0x1F0, 0x1F0},   {0x1F8, 0x1F9},   {0x21E, 0x21F},   {0x21F, 0x21F},   {0x222, 0x223},
+      {0x232, 0x233},   {0x233, 0x233},   {0x385, 0x385},   {0x386, 0x3AC},   {0x387, 0x387},
+      {0x388, 0x3AD},   {0x389, 0x3AE},   {0x38A, 0x3AF},   {0x38C, 0x3CC},   {0x38E, 0x3CD},
+      {0x38F, 0x3CE},   {0x390, 0x390},   {0x391, 0x3B1},   {0x3A1, 0x3C1},   {0x3A3, 0x3C3},
+      {0x3AB, 0x3CB},   {0x3AC, 0x3AC},   {0x3FF, 0x3FF},   {0x400, 0x450},   {0x450, 0x450},
+      {0x460, 0x461},   {0x480, 0x481},   {0x481, 0x481},   {0x482, 0x482},   {0x48A, 0x48B},
+      {0x4BE, 0x4BF},   {0x4BF, 0x4BF},   {0x4D0, 0x4D1},   {0x52E, 0x52F},   {0x52F, 0x52F},
+      {0x1DFF, 0x1DFF}, {0x1E00, 0x1E01}, {0x1E94, 0x1E95}, {0x1E95, 0x1E95}, {0x1E96, 0x1E96},
+      {0x1EA0, 0x1EA1}, {0x1EA1, 0x1EA1}, {0x1F00, 0x1F00},
+  };
+  for (const auto& letter : expected) {
+    CAPTURE(static_cast<std::uint32_t>(letter.first));
+    CHECK(to_lowercase(letter.first) == letter.second);
+  }
+}
