@@ -78,7 +78,11 @@ Batch make_batch(const std::vector<Example>& examples, std::span<const std::size
 void fill_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
                 Batch& batch, const BatchRules& rules = {});
 
-/// Tokens of an example that the model must have places for on its longer side.
+/// The number of positions that a model needs for the longer of source and target of an example.
 std::size_t longest_side(const Example& pair, Objective objective);
+
+/// The share of <unk> among the tokens of the examples, in [0, 1]. Other special symbols and class
+/// labels do not count as tokens.
+double share_of_unknown_tokens(const std::vector<Example>& examples, Objective objective);
 
 }  // namespace tapestry

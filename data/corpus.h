@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 

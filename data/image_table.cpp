@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "data/class_names.h"
 #include "data/corpus.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "data/io/utf8.h"
+#include "data/text/class_names.h"
 
 namespace tapestry {
 

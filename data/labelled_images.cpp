@@ -7,11 +7,11 @@
 #include <optional>
 #include <utility>
 
-#include "data/class_names.h"
 #include "data/image_table.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "data/io/utf8.h"
+#include "data/text/class_names.h"
 
 namespace tapestry {
 

@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "data/class_names.h"
-#include "data/codec.h"
 #include "data/corpus.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "data/io/utf8.h"
-#include "data/tokenizer.h"
-#include "data/word_counter.h"
+#include "data/text/class_names.h"
+#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 

@@ -11,8 +11,8 @@
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "data/io/utf8.h"
-#include "data/tokenizer.h"
-#include "data/word_counter.h"
+#include "data/text/tokenizer.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 

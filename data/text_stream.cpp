@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "data/codec.h"
 #include "data/corpus.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
-#include "data/tokenizer.h"
-#include "data/word_counter.h"
+#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 

@@ -4,8 +4,8 @@
 #include <variant>
 #include <vector>
 
+#include "data/text/vocabulary.h"
 #include "data/toy_lexicon.h"
-#include "data/vocabulary.h"
 
 namespace tapestry::toy {
 

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "data/held_out.h"
+#include "data/text/vocabulary.h"
 #include "data/toy_grammar.h"
 #include "data/toy_translation.h"
-#include "data/word_counter.h"
 
 namespace tapestry {
 

@@ -2,7 +2,7 @@
 
 #include "data/corpus.h"
 #include "data/options.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 

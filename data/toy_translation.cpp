@@ -5,7 +5,7 @@
 #include <span>
 
 #include "data/held_out.h"
-#include "data/word_counter.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "data/codec.h"
 #include "data/corpus.h"
+#include "data/text/codec.h"
 #include "train/config/config.h"
 #include "train/model.h"
 

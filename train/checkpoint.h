@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "data/codec.h"
 #include "data/corpus.h"
+#include "data/text/codec.h"
 #include "optim/optimizer.h"
 #include "train/config/config.h"
 #include "train/model.h"

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "data/batch.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "train/batch_tensors.h"
 #include "train/error.h"
 #include "train/objective.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 #include "train/model.h"
 
 namespace tapestry {

@@ -5,7 +5,7 @@
 
 #include "autograd/ops/shape_ops.h"
 #include "data/batch.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 #include "train/batch_tensors.h"
 
 namespace tapestry {

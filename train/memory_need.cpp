@@ -11,7 +11,7 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/objective.h"

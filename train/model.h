@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "data/corpus.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 #include "layers/make_network.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"

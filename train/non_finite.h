@@ -8,8 +8,8 @@
 
 #include "autograd/tensor.h"
 #include "data/batch.h"
-#include "data/codec.h"
 #include "data/corpus.h"
+#include "data/text/codec.h"
 #include "layers/parameters.h"
 #include "optim/optimizer.h"
 

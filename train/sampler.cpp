@@ -7,7 +7,7 @@
 
 #include "autograd/ops/shape_ops.h"
 #include "autograd/random.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 namespace {

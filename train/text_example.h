@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <string_view>
 
-#include "data/codec.h"
 #include "data/corpus.h"
+#include "data/text/codec.h"
 #include "train/config/config.h"
 
 namespace tapestry {

@@ -9,7 +9,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/profiler.h"
-#include "data/codec.h"
+#include "data/text/codec.h"
 #include "optim/clip.h"
 #include "optim/make_optimizer.h"
 #include "train/error.h"

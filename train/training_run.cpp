@@ -9,8 +9,8 @@
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
-#include "data/class_names.h"
-#include "data/unknown_tokens.h"
+#include "data/batch.h"
+#include "data/text/class_names.h"
 #include "train/config/domains.h"
 #include "train/config/listing.h"
 #include "train/exit_code.h"

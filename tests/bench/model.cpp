@@ -1,6 +1,6 @@
 #include "tests/bench/model.h"
 
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "data/codec.h"
+#include "data/text/codec.h"
 #include "tests/data/refusal.h"
 #include "tests/data/temporary_folder.h"
 

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "data/codec.h"
+#include "data/text/codec.h"
 #include "tests/data/refusal.h"
 #include "tests/data/temporary_folder.h"
 

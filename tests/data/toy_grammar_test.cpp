@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "tests/data/toy_words.h"
 
 using namespace tapestry;

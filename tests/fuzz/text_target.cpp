@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "data/codec.h"
 #include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
-#include "data/word_counter.h"
+#include "data/text/codec.h"
+#include "data/text/vocabulary.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/memory_file.h"
 

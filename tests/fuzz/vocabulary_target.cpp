@@ -1,5 +1,5 @@
 #include "data/io/error.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 #include "tests/fuzz/fuzz_target.h"
 
 using namespace tapestry;

@@ -28,6 +28,7 @@ forbid layers '(optim|data|train|tests)/'
 forbid optim '(layers|data|train|tests)/'
 forbid data '(autograd|layers|optim|train|tests)/|xtensor'
 forbid data/io 'data/([^i]|i[^o])'
+forbid data/text 'data/(corpora|batch|batch_schedule|corpus|load_corpus|masking|random)[./]'
 forbid train 'tests/'
 root='([a-df-z_]|e[^r])[a-z_]*\.h'  # of train, but error.h
 forbid train/config "train/(checkpoint|storage|platform|checks|cli|$root)"

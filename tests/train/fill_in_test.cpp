@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "tests/train/hand_made_model.h"
 #include "train/error.h"
 

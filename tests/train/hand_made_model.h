@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 #include "train/model.h"
 
 /// Models whose parameters are set by hand, so that their outputs are known.

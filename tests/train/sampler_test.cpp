@@ -9,7 +9,7 @@
 #include <map>
 
 #include "autograd/random.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 #include "train/model.h"
 
 namespace tapestry {

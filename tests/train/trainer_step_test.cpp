@@ -9,7 +9,7 @@
 #include "autograd/ops/losses.h"
 #include "autograd/tape.h"
 #include "data/batch_schedule.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 #include "optim/clip.h"
 #include "optim/make_optimizer.h"
 #include "tests/support/values.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 namespace {

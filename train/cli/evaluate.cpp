@@ -4,8 +4,8 @@
 #include <array>
 #include <memory>
 
+#include "data/batch.h"
 #include "data/io/escape.h"
-#include "data/unknown_tokens.h"
 #include "train/batch_tensors.h"
 #include "train/checkpoint.h"
 #include "train/cli/command.h"

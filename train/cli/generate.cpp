@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 #include "train/checkpoint.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"

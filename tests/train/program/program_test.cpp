@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "data/codec.h"
 #include "data/load_corpus.h"
+#include "data/text/codec.h"
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
 #include "train/config/config.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/codec.h"
+#include "data/text/codec.h"
 #include "tests/train/wiring/data_reference.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/load_data.h"

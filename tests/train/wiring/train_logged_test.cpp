@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/codec.h"
+#include "data/text/codec.h"
 #include "tests/support/contains.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "tests/train/wiring/train_finished.h"

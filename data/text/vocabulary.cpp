@@ -1,10 +1,11 @@
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <utility>
 
 #include "data/io/error.h"
 #include "data/io/escape.h"
@@ -18,8 +19,8 @@ constexpr std::array<std::string_view, first_word_id> special_symbols = {"<pad>"
                                                                          "<eos>"};
 constexpr std::string_view white_space = " \t\n\v\f\r";
 
-/// A token of unknown origin, in quotes.
-std::string shown(std::string_view token) { return fmt::format("'{}'", excerpt(token)); }
+/// An excerpt of a token, in quotes.
+std::string in_quotes(std::string_view token) { return fmt::format("'{}'", excerpt(token)); }
 
 /// `line` counts from 1 in the text form of the vocabulary.
 [[noreturn]] void refuse_line(std::size_t line, const std::string& problem) {
@@ -32,7 +33,7 @@ void check_word(const std::string& word, std::size_t line) {
   if (word.empty()) refuse_line(line, "found an empty token, expected a word");
   if (find_invalid_utf8(word)) refuse_line(line, "found a token that is not UTF-8");
   if (word.find_first_of(white_space) != std::string::npos) {
-    refuse_line(line, fmt::format("found white space in the token {}", shown(word)));
+    refuse_line(line, fmt::format("found white space in the token {}", in_quotes(word)));
   }
   if (is_special_symbol(word)) {
     refuse_line(line, fmt::format("found the special symbol {} again, expected a word", word));
@@ -46,7 +47,7 @@ Tokens split_lines(std::string_view text) {
     if (end == std::string_view::npos) {
       refuse_line(lines.size() + 1, fmt::format("found the end of the text after {}, expected "
                                                 "a line end (is the text cut off?)",
-                                                shown(text)));
+                                                in_quotes(text)));
     }
     lines.emplace_back(text.substr(0, end));
     text.remove_prefix(end + 1);
@@ -56,7 +57,7 @@ Tokens split_lines(std::string_view text) {
 
 void check_special_symbols(const Tokens& lines) {
   for (std::size_t i = 0; i < special_symbols.size(); ++i) {
-    const std::string found = i < lines.size() ? shown(lines[i]) : "nothing";
+    const std::string found = i < lines.size() ? in_quotes(lines[i]) : "nothing";
     if (i >= lines.size() || lines[i] != special_symbols[i]) {
       refuse_line(i + 1, fmt::format("found {}, expected {}", found, special_symbols[i]));
     }
@@ -81,7 +82,7 @@ void Vocabulary::add_word(const std::string& word) {
   check_word(word, line);
   const auto [entry, added] = ids_.try_emplace(word, static_cast<std::int32_t>(tokens_.size()));
   if (!added) {
-    refuse_line(line, fmt::format("found {}, which line {} has already", shown(word),
+    refuse_line(line, fmt::format("found {}, which line {} has already", in_quotes(word),
                                   static_cast<std::size_t>(entry->second) + 1));
   }
   tokens_.push_back(word);
@@ -129,6 +130,33 @@ Tokens Vocabulary::decode(std::span<const std::int32_t> ids) const {
     if (id != pad_id && id != bos_id) tokens.push_back(token(id));
   }
   return tokens;
+}
+
+void WordCounter::add(const Tokens& sentence) {
+  for (const std::string& token : sentence) ++counts_[token];
+}
+
+Vocabulary WordCounter::vocabulary(std::size_t min_frequency, std::size_t max_words) const {
+  std::vector<std::pair<std::string, std::size_t>> frequent;
+  for (const auto& [word, count] : counts_) {
+    if (count >= min_frequency && !is_special_symbol(word)) frequent.emplace_back(word, count);
+  }
+  std::sort(frequent.begin(), frequent.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
+  if (max_words > 0 && frequent.size() > max_words) frequent.resize(max_words);
+
+  Tokens words;
+  for (auto& [word, count] : frequent) words.push_back(std::move(word));
+  return Vocabulary(words);
+}
+
+Vocabulary frequent_words(const WordCounter& counter, const DataOptions& options) {
+  Vocabulary vocabulary = counter.vocabulary(options.min_frequency, options.max_vocabulary);
+  if (vocabulary.size() > first_word_id) return vocabulary;
+  throw DataError(fmt::format("vocabulary: no word occurs {} times in the training text",
+                              options.min_frequency),
+                  "lower data.min_frequency");
 }
 
 }  // namespace tapestry

@@ -1,4 +1,4 @@
-#include "data/class_names.h"
+#include "data/text/class_names.h"
 
 #include <doctest/doctest.h>
 

@@ -5,21 +5,21 @@
 #include <string_view>
 #include <vector>
 
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 
-/// Whether a label is one word, as the name of a class must be, and spells no special symbol.
+/// Whether a label can name a class: it is one word and spells no special symbol.
 bool can_be_class(std::string_view label);
 
-/// The vocabulary of the labels in a training set: every different one, whole numbers by size and
-/// before all others, the others in the order of their bytes.
+/// The vocabulary of the distinct labels of a training set: first whole numbers in ascending order,
+/// then all others in the order of their bytes.
 ///
-/// labels  each can_be_class()
+/// labels  can_be_class() is true for each
 /// throws  DataError, naming the training set by `name`, if there are fewer than two classes.
 Vocabulary class_names(const std::vector<std::string>& labels, std::string_view name);
 
-/// "no, yes", or the first of many; harmless to a terminal, whatever the labels are.
+/// The names of the classes, escaped for messages: "no, yes"; of many classes the first ten.
 std::string list_of_classes(const Vocabulary& classes);
 
 /// The id of the class that a label names.

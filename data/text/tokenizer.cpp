@@ -1,4 +1,4 @@
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view space_token = "<space>";
 
-std::vector<Utf8Character> characters_of(std::string_view sentence) {
+std::vector<Utf8Character> decode_characters(std::string_view sentence) {
   if (const auto position = find_invalid_utf8(sentence)) {
     throw DataError(
         fmt::format("text: byte {} (0x{:02X}) is not UTF-8", *position + 1,
@@ -36,7 +36,7 @@ bool is_word_part(CharacterKind kind) {
   return kind == CharacterKind::word || kind == CharacterKind::digit;
 }
 
-/// Whether the mark at `i`, behind a part of a word, stays inside the word or number around it.
+/// Whether the mark at `i`, which follows a letter or digit, stays inside the word or number.
 bool is_inside_word(std::span<const Utf8Character> characters, std::size_t i) {
   if (i + 1 == characters.size()) return false;
   const CharacterKind before = character_kind(characters[i - 1].code_point);
@@ -62,19 +62,19 @@ std::size_t token_end(std::span<const Utf8Character> characters, std::size_t beg
   return end;
 }
 
-std::string text_of(std::span<const Utf8Character> characters) {
+std::string concatenate(std::span<const Utf8Character> characters) {
   std::string text;
   for (const Utf8Character& character : characters) text += character.bytes;
   return text;
 }
 
-/// Which sides of a token touch their neighbours.
+/// The sides on which a token is joined to its neighbours without a space.
 struct Attachment {
   bool left = false;
   bool right = false;
 };
 
-bool is_one_of(std::string_view token, std::span<const std::string_view> set) {
+bool contains(std::span<const std::string_view> set, std::string_view token) {
   for (const std::string_view member : set) {
     if (token == member) return true;
   }
@@ -85,8 +85,8 @@ bool is_one_of(std::string_view token, std::span<const std::string_view> set) {
 class Joiner {
  public:
   Attachment attachment(std::string_view token) {
-    if (is_one_of(token, closing)) return {.left = true};
-    if (is_one_of(token, opening)) return {.right = true};
+    if (contains(closing, token)) return {.left = true};
+    if (contains(opening, token)) return {.right = true};
     if (token == "/") return {.left = true, .right = true};
     if (token == "\"") return toggle(double_open_);
     if (token == "'") return toggle(single_open_);
@@ -137,7 +137,7 @@ std::string SpaceTokenizer::join(const Tokens& tokens) const {
 }
 
 Tokens WordTokenizer::split(std::string_view sentence) const {
-  const std::vector<Utf8Character> characters = characters_of(sentence);
+  const std::vector<Utf8Character> characters = decode_characters(sentence);
   Tokens tokens;
   for (std::size_t begin = 0; begin < characters.size();) {
     if (character_kind(characters[begin].code_point) == CharacterKind::space) {
@@ -145,7 +145,7 @@ Tokens WordTokenizer::split(std::string_view sentence) const {
       continue;
     }
     const std::size_t end = token_end(characters, begin);
-    const std::string token = text_of(std::span(characters).subspan(begin, end - begin));
+    const std::string token = concatenate(std::span(characters).subspan(begin, end - begin));
     tokens.push_back(lowercase_ ? to_lowercase(token) : token);
     begin = end;
   }
@@ -167,7 +167,7 @@ std::string WordTokenizer::join(const Tokens& tokens) const {
 
 Tokens CharacterTokenizer::split(std::string_view sentence) const {
   Tokens tokens;
-  for (const Utf8Character& character : characters_of(sentence)) {
+  for (const Utf8Character& character : decode_characters(sentence)) {
     const char32_t code_point = character.code_point;
     if (code_point == U' ') {
       tokens.emplace_back(space_token);

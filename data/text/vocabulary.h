@@ -9,16 +9,18 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/options.h"
+
 namespace tapestry {
 
 /// The words and punctuation marks of a sentence, in order.
 using Tokens = std::vector<std::string>;
 
 // Ids of the special symbols, the same in every vocabulary.
-inline constexpr std::int32_t pad_id = 0;  ///< fills up the short rows of a batch
-inline constexpr std::int32_t unk_id = 1;  ///< stands for every word that is not in the vocabulary
-inline constexpr std::int32_t bos_id = 2;  ///< begins what the decoder reads
-inline constexpr std::int32_t eos_id = 3;  ///< ends a sentence
+inline constexpr std::int32_t pad_id = 0;  ///< pads the short rows of a batch
+inline constexpr std::int32_t unk_id = 1;  ///< every word that is not in the vocabulary
+inline constexpr std::int32_t bos_id = 2;  ///< first token of the decoder input
+inline constexpr std::int32_t eos_id = 3;  ///< last token of a sentence
 inline constexpr std::int32_t first_word_id = 4;
 
 /// True for "<pad>", "<unk>", "<bos>" and "<eos>".
@@ -45,7 +47,7 @@ class Vocabulary {
   std::size_t size() const { return tokens_.size(); }
 
   /// The id of a word, unk_id if it is not in the vocabulary. Text that spells a special symbol is
-  /// an unknown word: input cannot smuggle in an <eos>.
+  /// an unknown word, so that input cannot contain an <eos>.
   std::int32_t id(std::string_view word) const;
 
   /// The token of an id. throws std::out_of_range unless 0 <= id < size().
@@ -73,5 +75,26 @@ class Vocabulary {
   /// Words only: see id().
   std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> ids_;
 };
+
+/// Counts the words of a text, sentence by sentence, to make a vocabulary of the frequent ones.
+class WordCounter {
+ public:
+  /// Counts each token of a sentence.
+  void add(const Tokens& sentence);
+
+  /// The words that were counted at least min_frequency times, most frequent first and equally
+  /// frequent ones in the order of their bytes; of these the first max_words, or all if it is 0.
+  /// The order in which sentences were added does not matter. Tokens that spell a special symbol
+  /// get no entry: they remain unknown words.
+  Vocabulary vocabulary(std::size_t min_frequency = 1, std::size_t max_words = 0) const;
+
+ private:
+  std::unordered_map<std::string, std::size_t> counts_;
+};
+
+/// The vocabulary of a training text, by options.min_frequency and options.max_vocabulary.
+///
+/// throws  DataError if no word reaches min_frequency.
+Vocabulary frequent_words(const WordCounter& counter, const DataOptions& options);
 
 }  // namespace tapestry

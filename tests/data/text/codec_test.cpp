@@ -1,4 +1,4 @@
-#include "data/codec.h"
+#include "data/text/codec.h"
 
 #include <doctest/doctest.h>
 

@@ -4,11 +4,11 @@
 #include <string_view>
 #include <variant>
 
-#include "data/vocabulary.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 
-/// Tokens are what stands between white space (the generated tasks).
+/// Splits at white space alone (generated tasks).
 class SpaceTokenizer {
  public:
   /// Splits at ASCII white space; no token is empty.
@@ -21,7 +21,7 @@ class SpaceTokenizer {
 /// Words and punctuation marks of European languages.
 ///
 ///   split  "He said: it's 3.5 well-known tests!" -> He said : it's 3.5 well-known tests !
-///   join   the other way round
+///   join   the inverse
 ///
 /// A sentence is split at white space, and each punctuation mark (ASCII, and the usual quotation
 /// marks, dashes and inverted marks beyond it) is a token of its own, except that
@@ -43,8 +43,8 @@ class WordTokenizer {
   bool lowercase_;
 };
 
-/// Each character is a token. White space and control characters, which no vocabulary holds, are
-/// named: <space>, and <U+0009> and the like.
+/// Each character is a token. White space and control characters, which a vocabulary cannot
+/// contain, have names: <space>, <U+0009>.
 class CharacterTokenizer {
  public:
   explicit CharacterTokenizer(bool lowercase = false) : lowercase_(lowercase) {}
@@ -52,7 +52,7 @@ class CharacterTokenizer {
   /// throws  DataError if the sentence is not valid UTF-8, naming the byte.
   Tokens split(std::string_view sentence) const;
 
-  /// The characters one after the other; <unk> becomes U+FFFD.
+  /// The concatenated characters; special symbols become U+FFFD.
   std::string join(const Tokens& tokens) const;
 
  private:
@@ -61,13 +61,13 @@ class CharacterTokenizer {
 
 using Tokenizer = std::variant<SpaceTokenizer, WordTokenizer, CharacterTokenizer>;
 
-/// The end of a line, where a text of many lines is one sequence.
+/// The end of a line inside a sequence of several lines.
 inline constexpr std::string_view newline_token = "<newline>";
 
 /// The tokens of a line.
 Tokens split(const Tokenizer& tokenizer, std::string_view line);
 
-/// The tokens of a text, each line ended by newline_token but the last, which may be empty.
+/// The tokens of a text, with newline_token after each line except the last, which may be empty.
 Tokens split_lines(const Tokenizer& tokenizer, std::string_view text);
 
 /// The text of tokens, with a line end for each newline_token.

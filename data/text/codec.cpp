@@ -1,4 +1,4 @@
-#include "data/codec.h"
+#include "data/text/codec.h"
 
 #include <utility>
 
@@ -28,16 +28,16 @@ TextCodec::TextCodec(const DataOptions& options, Vocabulary source_vocabulary,
       source_vocabulary_(std::move(source_vocabulary)),
       target_vocabulary_(std::move(target_vocabulary)) {}
 
-Tokens TextCodec::tokens_of(std::string_view text) const {
+Tokens TextCodec::tokenize(std::string_view text) const {
   return has_lines_ ? split_lines(tokenizer_, text) : split(tokenizer_, text);
 }
 
 std::vector<std::int32_t> TextCodec::encode_source(std::string_view line) const {
-  return source_vocabulary_.encode(tokens_of(line));
+  return source_vocabulary_.encode(tokenize(line));
 }
 
 std::vector<std::int32_t> TextCodec::encode_target(std::string_view line) const {
-  return target_vocabulary_.encode(tokens_of(line));
+  return target_vocabulary_.encode(tokenize(line));
 }
 
 std::string TextCodec::decode_source(std::span<const std::int32_t> ids) const {

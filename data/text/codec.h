@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "data/options.h"
-#include "data/tokenizer.h"
-#include "data/vocabulary.h"
+#include "data/text/tokenizer.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 
-/// Turns lines of text into ids and ids back into text, the way the corpus of a task was made. It
-/// needs the options and the two vocabularies only, so it can be rebuilt from a checkpoint without
-/// the data.
+/// Converts lines of text to ids and ids back to text with the tokenizer of a task. It needs only
+/// the options and the two vocabularies, so it can be rebuilt from a checkpoint without the data.
 class TextCodec {
  public:
   TextCodec(const DataOptions& options, Vocabulary source_vocabulary, Vocabulary target_vocabulary);
@@ -32,19 +31,19 @@ class TextCodec {
   const Vocabulary& target_vocabulary() const { return target_vocabulary_; }
 
  private:
-  Tokens tokens_of(std::string_view text) const;
+  Tokens tokenize(std::string_view text) const;
 
   Tokenizer tokenizer_;
-  bool has_lines_;  // text is one sequence over the ends of lines
+  bool has_lines_;  // a sequence may span several lines
   Vocabulary source_vocabulary_;
   Vocabulary target_vocabulary_;
 };
 
-/// What a token of the task is.
+/// The unit of a token: `unit` for a language-model corpus, words for every other task.
 TextUnit text_unit(const DataOptions& options);
 
-/// The tokenizer of a task: words and punctuation or characters for text, white space for what is
-/// generated.
+/// The tokenizer of a task: words and punctuation, or characters, for text files; white space for
+/// generated tasks.
 Tokenizer tokenizer_for(const DataOptions& options);
 
 }  // namespace tapestry
