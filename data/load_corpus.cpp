@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "data/corpora/copy_tasks.h"
+#include "data/corpora/images.h"
+#include "data/corpora/labelled_text.h"
+#include "data/corpora/language_model_corpus.h"
+#include "data/corpora/parallel_text.h"
+#include "data/corpora/toy_language_tasks.h"
 #include "data/io/error.h"
-#include "data/labelled_images.h"
-#include "data/labelled_text.h"
-#include "data/parallel_text.h"
-#include "data/text_stream.h"
-#include "data/toy_sentences.h"
-#include "data/toy_tasks.h"
-#include "data/toy_translation.h"
 
 namespace tapestry {
 
@@ -27,7 +26,7 @@ Corpus make_corpus(const DataOptions& options, const std::filesystem::path& base
     case TaskKind::parallel_text:
       return load_parallel_text(options, base, fixed);
     case TaskKind::text:
-      return load_text_stream(options, base, fixed);
+      return load_language_model_corpus(options, base, fixed);
     case TaskKind::toy_sentences:
       return make_toy_sentences(options);
     case TaskKind::labelled_text:
@@ -41,7 +40,7 @@ Corpus make_corpus(const DataOptions& options, const std::filesystem::path& base
     case TaskKind::sort:
       break;
   }
-  return make_toy_corpus(options);
+  return make_copy_task(options);
 }
 
 void check_vocabularies(const Corpus& corpus, const FixedVocabularies& fixed) {

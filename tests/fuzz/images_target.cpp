@@ -3,11 +3,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "data/image_table.h"
+#include "data/corpora/images.h"
 #include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
-#include "data/labelled_images.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/memory_file.h"
 

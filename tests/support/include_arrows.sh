@@ -2,6 +2,8 @@
 # Fails on an include that goes against the folders' arrows, or on HDF5 outside its one place:
 #   train -> layers, optim, data, autograd;  layers, optim -> autograd;  ops -> kernels
 #   autograd/ops/detail, which is not installed, is for the sources of autograd/ops alone
+#   data -> data/corpora -> data/text -> data/io; of data/*.h, corpora use corpus.h, options.h and
+#   random.h, text uses options.h
 #   train/cli -> all of train; the rest of train -> train/config, train/storage, train/platform, of
 #   which storage uses platform and config uses neither
 # usage: include_arrows.sh SOURCE_DIR
@@ -28,7 +30,8 @@ forbid layers '(optim|data|train|tests)/'
 forbid optim '(layers|data|train|tests)/'
 forbid data '(autograd|layers|optim|train|tests)/|xtensor'
 forbid data/io 'data/([^i]|i[^o])'
-forbid data/text 'data/(corpora|batch|batch_schedule|corpus|load_corpus|masking|random)[./]'
+forbid data/corpora 'data/(batch|batch_schedule|load_corpus|masking)[.]'
+forbid data/text 'data/(batch|batch_schedule|corpora|corpus|load_corpus|masking|random)[./]'
 forbid train 'tests/'
 root='([a-df-z_]|e[^r])[a-z_]*\.h'  # of train, but error.h
 forbid train/config "train/(checkpoint|storage|platform|checks|cli|$root)"

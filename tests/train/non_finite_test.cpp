@@ -12,7 +12,7 @@
 
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
-#include "data/toy_tasks.h"
+#include "data/corpora/copy_tasks.h"
 #include "optim/make_optimizer.h"
 #include "tests/train/tiny_run.h"
 #include "train/model.h"
@@ -47,7 +47,7 @@ TEST_CASE("where no operation, or no pair alone, is at fault, that is said") {
         "; no operation has such a value by itself, their sum overflows; in the batch of training "
         "pairs 1 and 5");
   const std::vector<Example> pairs = {{{4}, {5}}, {{4, 6}, {5, 4}}};
-  const TextCodec codec({}, toy_symbols(3), toy_symbols(3));
+  const TextCodec codec({}, copy_task_symbols(3), copy_task_symbols(3));
   CHECK(to_text({.operation = "", .pairs = {1}}, pairs, codec) ==
         "no operation by itself\nThese sentences are its batch; none gives it by itself:\n"
         "training pair 2\n  source  a c\n  target  b a\n");

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "data/toy_tasks.h"
+#include "data/corpora/copy_tasks.h"
 
 namespace tapestry {
 namespace {
@@ -20,7 +20,7 @@ Config config_of(ModelKind kind, TaskKind task) {
 Example example_of(ModelKind kind, TaskKind task, std::string_view text) {
   const Config config = config_of(kind, task);
   // The words of the source are a, b and c, those of the target b and c.
-  const TextCodec codec(config.data, toy_symbols(3), Vocabulary({"b", "c"}));
+  const TextCodec codec(config.data, copy_task_symbols(3), Vocabulary({"b", "c"}));
   return text_example(text, config, codec);
 }
 

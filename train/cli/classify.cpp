@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/image_table.h"
+#include "data/corpora/images.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "data/io/utf8.h"

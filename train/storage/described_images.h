@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "data/labelled_images.h"
+#include "data/corpora/images.h"
 #include "train/storage/checkpoint_table.h"
 
 namespace tapestry {

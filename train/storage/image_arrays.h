@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "data/labelled_images.h"
+#include "data/corpora/images.h"
 
 namespace tapestry {
 

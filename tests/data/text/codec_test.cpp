@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "data/toy_tasks.h"
+#include "data/corpora/copy_tasks.h"
 #include "tests/data/refusal.h"
 
 using namespace tapestry;
@@ -21,7 +21,7 @@ DataOptions text_options(bool lowercase) {
 }  // namespace
 
 TEST_CASE("symbols of toy tasks are separated by spaces") {
-  const TextCodec codec(DataOptions{}, toy_symbols(3), toy_symbols(3));
+  const TextCodec codec(DataOptions{}, copy_task_symbols(3), copy_task_symbols(3));
   CHECK(codec.encode_source(" a  c b\n") == Ids{4, 6, 5});
   CHECK(codec.encode_source("a,b z") == Ids{unk_id, unk_id});
   CHECK(codec.decode_target(Ids{bos_id, 6, 4, eos_id, 5, pad_id}) == "c a");

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/held_out.h"
+#include "data/corpora/held_out.h"
 #include "data/io/error.h"
 #include "tests/train/error_text.h"
 
@@ -20,7 +20,7 @@ constexpr std::uint64_t seed = 1;
 std::vector<std::int32_t> numbers_of(Split part, std::size_t count) {
   std::vector<std::int32_t> numbers;
   for (std::int32_t n = 0; numbers.size() < count; ++n) {
-    if (split_of(std::vector<std::int32_t>{n}, seed) == part) numbers.push_back(n);
+    if (assign_split(std::vector<std::int32_t>{n}, seed) == part) numbers.push_back(n);
   }
   return numbers;
 }

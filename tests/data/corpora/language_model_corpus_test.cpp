@@ -1,4 +1,4 @@
-#include "data/text_stream.h"
+#include "data/corpora/language_model_corpus.h"
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ struct StreamFolder {
     folder.write(file, text);
   }
   Corpus load(const FixedVocabularies* fixed = nullptr) const {
-    return load_text_stream(options, folder.path(), fixed);
+    return load_language_model_corpus(options, folder.path(), fixed);
   }
   std::string name(const char* file = "train.txt") const { return (folder.path() / file).string(); }
   std::string message() const {

@@ -1,4 +1,4 @@
-#include "data/parallel_text.h"
+#include "data/corpora/parallel_text.h"
 
 #include <fmt/format.h>
 

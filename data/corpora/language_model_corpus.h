@@ -18,7 +18,7 @@ namespace tapestry {
 ///
 /// throws  DataError if a file cannot be used (see read_text_file) or a part has fewer than two
 ///         tokens.
-Corpus load_text_stream(const DataOptions& options, const std::filesystem::path& base,
-                        const FixedVocabularies* fixed);
+Corpus load_language_model_corpus(const DataOptions& options, const std::filesystem::path& base,
+                                  const FixedVocabularies* fixed);
 
 }  // namespace tapestry

@@ -8,13 +8,13 @@ namespace tapestry {
 
 /// The symbols of copy, reverse and sort, smallest first: a, b, ... up to 26 of them, otherwise
 /// s0, s1, ... Symbol k has the id first_word_id + k.
-Vocabulary toy_symbols(std::size_t num_symbols);
+Vocabulary copy_task_symbols(std::size_t num_symbols);
 
-/// The corpus of copy, reverse or sort: sequences with a length that is uniform in [min_length,
-/// max_length], of symbols that are uniform; the target is the source as it is, back to front, or
-/// in ascending order. Held-out pairs are as draw_splits() promises. The fingerprint is not set.
+/// The corpus of copy, reverse or sort: sources of a length that is uniform in [min_length,
+/// max_length] with uniform symbols; the target is the source unchanged, reversed or in ascending
+/// order. Held-out pairs are as draw_splits() defines them. The fingerprint is not set.
 ///
 /// throws  DataError if an option is out of its range or there are too few different sequences.
-Corpus make_toy_corpus(const DataOptions& options);
+Corpus make_copy_task(const DataOptions& options);
 
 }  // namespace tapestry

@@ -1,4 +1,4 @@
-#include "data/text_stream.h"
+#include "data/corpora/language_model_corpus.h"
 
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// The lines of a file, with what a message about it needs.
+/// The lines of a file and its name for messages.
 struct Text {
   std::string name;
   std::vector<std::string> lines;
@@ -33,17 +33,17 @@ Text read(const char* key, const std::string& file, const std::filesystem::path&
   return {.name = escaped(path.native()), .lines = read_corpus_lines(key, path, corpus)};
 }
 
-/// The tokens of a line and of its end.
-Tokens tokens_of(const std::string& line, const Tokenizer& tokenizer) {
+/// The tokens of a line and newline_token.
+Tokens tokenize_line(const std::string& line, const Tokenizer& tokenizer) {
   Tokens tokens = split(tokenizer, line);
   tokens.emplace_back(newline_token);
   return tokens;
 }
 
-Vocabulary vocabulary_of(std::span<const std::string> lines, const Tokenizer& tokenizer,
-                         const DataOptions& options) {
+Vocabulary make_vocabulary(std::span<const std::string> lines, const Tokenizer& tokenizer,
+                           const DataOptions& options) {
   WordCounter counter;
-  for (const std::string& line : lines) counter.add(tokens_of(line, tokenizer));
+  for (const std::string& line : lines) counter.add(tokenize_line(line, tokenizer));
   return frequent_words(counter, options);
 }
 
@@ -51,7 +51,7 @@ Ids encode(std::span<const std::string> lines, const Tokenizer& tokenizer,
            const Vocabulary& vocabulary) {
   Ids ids;
   for (const std::string& line : lines) {
-    const Ids of_line = vocabulary.encode(tokens_of(line, tokenizer));
+    const Ids of_line = vocabulary.encode(tokenize_line(line, tokenizer));
     ids.insert(ids.end(), of_line.begin(), of_line.end());
   }
   return ids;
@@ -73,7 +73,7 @@ std::vector<Example> stretches(std::span<const std::int32_t> ids, std::size_t co
                   hint);
 }
 
-/// Line from which on the text is held out: where `share` of the lines' bytes are left.
+/// Index of the first held-out line: it and the lines after it have `share` of all bytes.
 std::size_t first_held_out(const std::vector<std::string>& lines, double share) {
   std::size_t bytes = 0;
   for (const std::string& line : lines) bytes += line.size() + 1;
@@ -86,8 +86,8 @@ std::size_t first_held_out(const std::vector<std::string>& lines, double share) 
 
 }  // namespace
 
-Corpus load_text_stream(const DataOptions& options, const std::filesystem::path& base,
-                        const FixedVocabularies* fixed) {
+Corpus load_language_model_corpus(const DataOptions& options, const std::filesystem::path& base,
+                                  const FixedVocabularies* fixed) {
   const Tokenizer tokenizer = tokenizer_for(options);
   Corpus corpus;
   const Text text = read("data.train_text", options.train_text, base, corpus);
@@ -97,7 +97,7 @@ Corpus load_text_stream(const DataOptions& options, const std::filesystem::path&
       has_own ? all.size() : first_held_out(text.lines, options.validation_share);
   if (end == 0) refuse_short("training", text.name);
   const Vocabulary vocabulary =
-      fixed != nullptr ? fixed->source : vocabulary_of(all.first(end), tokenizer, options);
+      fixed != nullptr ? fixed->source : make_vocabulary(all.first(end), tokenizer, options);
   corpus.source_vocabulary = corpus.target_vocabulary = vocabulary;
 
   const auto cut = [&](std::span<const std::string> lines) {

@@ -1,10 +1,11 @@
-#include "data/toy_translation.h"
+#include "data/corpora/toy_language_tasks.h"
 
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
-#include "data/held_out.h"
+#include "data/corpora/held_out.h"
 #include "data/text/vocabulary.h"
 
 namespace tapestry {
@@ -78,6 +79,33 @@ void draw_object(Sentence& sentence, RandomDraws& random) {
   sentence.object = object;
 }
 
+Vocabulary make_vocabulary(const Tokens& words) {
+  WordCounter counter;
+  counter.add(words);
+  return counter.vocabulary();
+}
+
+/// The ids of <bos> and the words.
+std::vector<std::int32_t> encode_with_bos(const Vocabulary& vocabulary, const Tokens& words) {
+  std::vector<std::int32_t> ids = {bos_id};
+  const auto encoded = vocabulary.encode(words);
+  ids.insert(ids.end(), encoded.begin(), encoded.end());
+  return ids;
+}
+
+Sentence draw_singular_sentence(RandomDraws& random) {
+  Sentence sentence = draw_sentence(random);
+  while (sentence.subject.number != Number::singular) sentence = draw_sentence(random);
+  return sentence;
+}
+
+/// The noun with the wrong gender.
+Noun with_other_gender(const Noun& noun) {
+  Noun wrong = noun;
+  wrong.gender = noun.gender == Gender::masculine ? Gender::feminine : Gender::masculine;
+  return wrong;
+}
+
 }  // namespace
 
 Sentence draw_sentence(RandomDraws& random) {
@@ -94,13 +122,9 @@ Sentence draw_sentence(RandomDraws& random) {
 }
 
 Corpus make_toy_translation(const DataOptions& options) {
-  WordCounter french_counter, english_counter;
-  french_counter.add(french_words());
-  english_counter.add(english_words());
-
   Corpus corpus;
-  corpus.source_vocabulary = french_counter.vocabulary();
-  corpus.target_vocabulary = english_counter.vocabulary();
+  corpus.source_vocabulary = make_vocabulary(french_words());
+  corpus.target_vocabulary = make_vocabulary(english_words());
   draw_splits(
       options,
       [&corpus](RandomDraws& random) {
@@ -109,6 +133,40 @@ Corpus make_toy_translation(const DataOptions& options) {
         pair.source = corpus.source_vocabulary.encode(french(sentence));
         pair.target = corpus.target_vocabulary.encode(english(sentence));
         return pair;
+      },
+      corpus);
+  return corpus;
+}
+
+Corpus make_toy_sentences(const DataOptions& options) {
+  Corpus corpus;
+  corpus.source_vocabulary = corpus.target_vocabulary = make_vocabulary(french_words());
+  draw_splits(
+      options,
+      [&corpus](RandomDraws& random) {
+        auto ids = encode_with_bos(corpus.target_vocabulary, french(draw_sentence(random)));
+        ids.push_back(eos_id);
+        return Example{.target = std::move(ids)};
+      },
+      corpus);
+  return corpus;
+}
+
+Corpus make_toy_agreement(const DataOptions& options) {
+  Corpus corpus;
+  corpus.source_vocabulary = make_vocabulary(french_words());
+  corpus.target_vocabulary = Vocabulary({"right", "wrong"});
+  draw_splits(
+      options,
+      [&corpus](RandomDraws& random) {
+        Sentence sentence = draw_singular_sentence(random);
+        const Noun wrong = with_other_gender(*sentence.subject.noun);
+        const bool right = random.one_in(2);
+        if (!right) sentence.subject.noun = &wrong;
+        Example example;
+        example.source = encode_with_bos(corpus.source_vocabulary, french(sentence));
+        example.target = {corpus.target_vocabulary.id(right ? "right" : "wrong")};
+        return example;
       },
       corpus);
   return corpus;

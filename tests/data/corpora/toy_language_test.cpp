@@ -1,18 +1,57 @@
-#include "data/toy_grammar.h"
+#include "data/corpora/toy_language.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
 
 #include "data/text/tokenizer.h"
-#include "tests/data/toy_words.h"
 
 using namespace tapestry;
 using namespace tapestry::toy;
-using namespace tapestry::testing;
 
 namespace {
+
+/// The first word whose citation form, as `citation_form` gives it, is `wanted`.
+template <typename Word, typename Form>
+const Word* find_word(std::span<const Word> words, Form citation_form, std::string_view wanted) {
+  const auto word = std::find_if(words.begin(), words.end(),
+                                 [&](const Word& w) { return citation_form(w) == wanted; });
+  if (word == words.end()) throw std::invalid_argument("no such word: " + std::string(wanted));
+  return &*word;
+}
+
+const Noun* noun(std::string_view french) {
+  return find_word(
+      nouns(), [](const Noun& n) { return n.french[0]; }, french);
+}
+const Adjective* adjective(std::string_view french) {
+  return find_word(
+      adjectives(), [](const Adjective& a) { return a.french[0][0]; }, french);
+}
+const Verb* verb(std::string_view french) {
+  return find_word(
+      verbs(), [](const Verb& v) { return v.french[0]; }, french);
+}
+const WordPair* preposition(std::string_view french) {
+  return find_word(
+      prepositions(), [](const WordPair& p) { return p.french; }, french);
+}
+const WordPair* adverb(std::string_view french) {
+  return find_word(
+      adverbs(), [](const WordPair& a) { return a.french; }, french);
+}
+
+bool begins_with_vowel(std::string_view word) {
+  for (const std::string_view vowel :
+       {"a", "e", "i", "o", "u", "y", "h", "é", "è", "ê", "â", "î"}) {
+    if (word.starts_with(vowel)) return true;
+  }
+  return false;
+}
 
 constexpr Number singular = Number::singular;
 constexpr Number plural = Number::plural;
@@ -45,6 +84,54 @@ Sentence cat_eats_pear(Number number = singular) {
 }
 
 }  // namespace
+
+TEST_CASE("no French word asks for elision: none begins with a vowel or h") {
+  for (const std::string& word : french_words()) {
+    CAPTURE(word);
+    CHECK((!begins_with_vowel(word) || word == "un" || word == "une"));
+  }
+}
+
+TEST_CASE("no English word that can follow 'a' asks for 'an'") {
+  const auto asks_for_an = [](std::string_view word) {
+    return std::string_view("aeiou").find(word.front()) != std::string_view::npos;
+  };
+  for (const Noun& noun : nouns()) CHECK_FALSE(asks_for_an(noun.english[0]));
+  for (const Adjective& adjective : adjectives()) CHECK_FALSE(asks_for_an(adjective.english));
+}
+
+TEST_CASE("no form is empty or has white space in it") {
+  for (const Tokens& words : {french_words(), english_words()}) {
+    for (const std::string& word : words) {
+      CHECK_FALSE(word.empty());
+      CHECK(word.find(' ') == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("each French form is a form of one lexicon entry only, so that it has one meaning") {
+  std::set<std::string_view> taken;
+  const auto take = [&taken](std::set<std::string_view> forms) {
+    for (const std::string_view form : forms) {
+      CAPTURE(form);
+      CHECK(taken.insert(form).second);
+    }
+  };
+  for (const Noun& n : nouns()) take({n.french[0], n.french[1]});
+  for (const Verb& v : verbs()) take({v.french[0], v.french[1]});
+  for (const WordPair& p : prepositions()) take({p.french});
+  for (const WordPair& a : adverbs()) take({a.french});
+  for (const Adjective& a : adjectives()) {
+    take({a.french[0][0], a.french[0][1], a.french[1][0], a.french[1][1]});
+  }
+}
+
+TEST_CASE("each English meaning belongs to one lexicon entry only") {
+  std::set<std::string_view> taken;
+  for (const Noun& noun : nouns()) CHECK(taken.insert(noun.english[0]).second);
+  for (const Adjective& adjective : adjectives()) CHECK(taken.insert(adjective.english).second);
+  for (const Verb& verb : verbs()) CHECK(taken.insert(verb.english[1]).second);
+}
 
 TEST_CASE("definite articles agree in gender and number") {
   check_pair(sleeping(the("chat")), "le chat dort", "the cat sleeps");

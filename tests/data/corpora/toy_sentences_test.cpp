@@ -1,4 +1,4 @@
-#include "data/toy_sentences.h"
+#include "data/corpora/toy_language_tasks.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <span>
 
-#include "data/toy_grammar.h"
+#include "data/corpora/toy_language.h"
 #include "tests/data/refusal.h"
 
 using namespace tapestry;

@@ -1,4 +1,4 @@
-#include "data/labelled_text.h"
+#include "data/corpora/labelled_text.h"
 
 #include <fmt/format.h>
 
@@ -65,14 +65,14 @@ LabelledFile read(const char* key, const std::string& file, const std::filesyste
       format_hint);
 }
 
-Vocabulary words_of(const LabelledFile& file, const Tokenizer& tokenizer,
-                    const DataOptions& options) {
+Vocabulary make_vocabulary(const LabelledFile& file, const Tokenizer& tokenizer,
+                           const DataOptions& options) {
   WordCounter counter;
   for (const LabelledLine& line : file.lines) counter.add(split(tokenizer, line.sentence));
   return frequent_words(counter, options);
 }
 
-Vocabulary classes_of(const LabelledFile& file) {
+Vocabulary collect_classes(const LabelledFile& file) {
   std::vector<std::string> labels;
   for (const LabelledLine& line : file.lines) labels.push_back(line.label);
   return class_names(labels, file.name);
@@ -105,9 +105,9 @@ Corpus load_labelled_text(const DataOptions& options, const std::filesystem::pat
   Corpus corpus;
   const LabelledFile training = read("data.train_text", options.train_text, base, corpus);
   corpus.source_vocabulary =
-      fixed != nullptr ? fixed->source : words_of(training, tokenizer, options);
+      fixed != nullptr ? fixed->source : make_vocabulary(training, tokenizer, options);
   corpus.target_vocabulary =
-      fixed != nullptr && fixed->target ? *fixed->target : classes_of(training);
+      fixed != nullptr && fixed->target ? *fixed->target : collect_classes(training);
   corpus.train = encode(training, tokenizer, corpus);
   const auto load = [&](const char* key, const std::string& file) {
     return file.empty() ? std::vector<Example>{}

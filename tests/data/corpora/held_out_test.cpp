@@ -1,4 +1,4 @@
-#include "data/held_out.h"
+#include "data/corpora/held_out.h"
 
 #include <doctest/doctest.h>
 
@@ -41,7 +41,7 @@ Corpus draw(const DataOptions& options, const DrawPair& draw_pair = draw_number)
 TEST_CASE("one sentence in twenty is for validation and one in twenty for testing") {
   std::map<Split, int> counts;
   for (std::int32_t number = 0; number < 20000; ++number) {
-    ++counts[split_of(std::vector<std::int32_t>{number}, 1)];
+    ++counts[assign_split(std::vector<std::int32_t>{number}, 1)];
   }
   // Mean 1000, standard deviation 31.
   CHECK(std::abs(counts[Split::validation] - 1000) < 150);
@@ -52,8 +52,8 @@ TEST_CASE("where a sentence belongs depends on its content and on the seed") {
   int moved = 0;
   for (std::int32_t number = 0; number < 1000; ++number) {
     const std::vector<std::int32_t> sentence = {number};
-    CHECK(split_of(sentence, 1) == split_of(std::vector<std::int32_t>{number}, 1));
-    moved += split_of(sentence, 1) != split_of(sentence, 2);
+    CHECK(assign_split(sentence, 1) == assign_split(std::vector<std::int32_t>{number}, 1));
+    moved += assign_split(sentence, 1) != assign_split(sentence, 2);
   }
   CHECK(moved > 50);
 }
@@ -63,10 +63,10 @@ TEST_CASE("every part gets as many pairs as asked, of its own split") {
   CHECK(corpus.train.size() == 500);
   CHECK(corpus.validation.size() == 40);
   CHECK(corpus.test.size() == 30);
-  for (const Example& pair : corpus.train) CHECK(split_of(pair.source, 1) == Split::train);
-  for (const Example& pair : corpus.test) CHECK(split_of(pair.source, 1) == Split::test);
+  for (const Example& pair : corpus.train) CHECK(assign_split(pair.source, 1) == Split::train);
+  for (const Example& pair : corpus.test) CHECK(assign_split(pair.source, 1) == Split::test);
   for (const Example& pair : corpus.validation) {
-    CHECK(split_of(pair.source, 1) == Split::validation);
+    CHECK(assign_split(pair.source, 1) == Split::validation);
   }
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("asking for more held-out sentences than the task has is refused, not 
   const auto message = [](const char* key, Split split) {
     std::size_t found = 0;
     for (std::int32_t i = 0; i < 10'000; ++i) {
-      found += split_of(std::vector{i}, sizes(1, 0, 0).seed) == split ? 1 : 0;
+      found += assign_split(std::vector{i}, sizes(1, 0, 0).seed) == split ? 1 : 0;
     }
     return std::string("data.") + key + ": the task gave " + std::to_string(found) +
            " different sentences for this part, expected 5000";
@@ -112,7 +112,7 @@ TEST_CASE("draws that give nothing new count in a row: a task that gives enough 
   };
   std::size_t of_test = 0;
   for (std::int32_t i = 0; i < 40'000; ++i) {
-    of_test += split_of(std::vector{i}, sizes(1, 0, 0).seed) == Split::test ? 1 : 0;
+    of_test += assign_split(std::vector{i}, sizes(1, 0, 0).seed) == Split::test ? 1 : 0;
   }
   // About 180,000 draws, of which hardly one in a hundred is taken.
   CHECK(draw(sizes(1, 0, of_test - 20), draw_large).test.size() == of_test - 20);
@@ -120,7 +120,7 @@ TEST_CASE("draws that give nothing new count in a row: a task that gives enough 
 
 TEST_CASE("a task that has held-out sentences only cannot be trained on") {
   std::int32_t held_out = 0;
-  while (split_of(std::vector<std::int32_t>{held_out}, 1) == Split::train) ++held_out;
+  while (assign_split(std::vector<std::int32_t>{held_out}, 1) == Split::train) ++held_out;
   const auto always = [held_out](RandomDraws&) { return Example{{held_out}, {held_out}}; };
   CHECK(refusal([&] { draw(sizes(3, 0, 0), always); }) ==
         "data.train_size: the task gave 0 different sentences for this part, expected 3");

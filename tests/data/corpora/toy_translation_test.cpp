@@ -1,4 +1,4 @@
-#include "data/toy_translation.h"
+#include "data/corpora/toy_language_tasks.h"
 
 #include <doctest/doctest.h>
 

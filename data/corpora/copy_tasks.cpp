@@ -1,11 +1,11 @@
-#include "data/toy_tasks.h"
+#include "data/corpora/copy_tasks.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
 
-#include "data/held_out.h"
+#include "data/corpora/held_out.h"
 #include "data/io/error.h"
 
 namespace tapestry {
@@ -46,12 +46,12 @@ std::vector<std::int32_t> answer(TaskKind task, std::vector<std::int32_t> sequen
     default:
       break;
   }
-  throw std::invalid_argument("make_toy_corpus: expected the task copy, reverse or sort");
+  throw std::invalid_argument("make_copy_task: expected the task copy, reverse or sort");
 }
 
 }  // namespace
 
-Vocabulary toy_symbols(std::size_t num_symbols) {
+Vocabulary copy_task_symbols(std::size_t num_symbols) {
   constexpr std::size_t letters = 26;
   Tokens symbols;
   for (std::size_t k = 0; k < num_symbols; ++k) {
@@ -61,10 +61,10 @@ Vocabulary toy_symbols(std::size_t num_symbols) {
   return Vocabulary(symbols);
 }
 
-Corpus make_toy_corpus(const DataOptions& options) {
+Corpus make_copy_task(const DataOptions& options) {
   check_options(options);
   Corpus corpus;
-  corpus.source_vocabulary = toy_symbols(options.num_symbols);
+  corpus.source_vocabulary = copy_task_symbols(options.num_symbols);
   corpus.target_vocabulary = corpus.source_vocabulary;
   draw_splits(
       options,

@@ -7,13 +7,12 @@
 
 namespace tapestry {
 
-/// Sentences with labels, one a line: the label, a tab, the sentence. Blank lines are left out. The
-/// words and the classes are those of the training file, unless they are `fixed`, as those of a
-/// model that goes on learning are.
+/// The corpus of labelled_text: one sentence a line, after its label and a tab. Blank lines are
+/// skipped; relative paths start at `base`. The vocabulary and the classes come from the training
+/// file, unless `fixed` ones of a trained model are given. The fingerprint is not set.
 ///
 /// throws  DataError, naming file and line, if a line has no tab, no label of one word or no
-///         sentence, or a label that is none of the classes; if a file cannot be used (see
-///         read_text_file).
+///         sentence, or if its label is not one of the classes; as read_text_file() does.
 Corpus load_labelled_text(const DataOptions& options, const std::filesystem::path& base,
                           const FixedVocabularies* fixed);
 

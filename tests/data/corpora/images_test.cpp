@@ -1,4 +1,4 @@
-#include "data/image_table.h"
+#include "data/corpora/images.h"
 
 #include <doctest/doctest.h>
 

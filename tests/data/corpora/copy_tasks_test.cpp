@@ -1,4 +1,4 @@
-#include "data/toy_tasks.h"
+#include "data/corpora/copy_tasks.h"
 
 #include <doctest/doctest.h>
 
@@ -38,27 +38,27 @@ bool are_disjoint(const std::set<Sequence>& a, const std::set<Sequence>& b) {
 }  // namespace
 
 TEST_CASE("up to 26 symbols are letters, more are numbered") {
-  CHECK(toy_symbols(3) == Vocabulary({"a", "b", "c"}));
-  CHECK(toy_symbols(26).token(29) == "z");
-  CHECK(toy_symbols(27).token(4) == "s0");
-  CHECK(toy_symbols(27).token(30) == "s26");
-  CHECK(toy_symbols(27).size() == 31);
+  CHECK(copy_task_symbols(3) == Vocabulary({"a", "b", "c"}));
+  CHECK(copy_task_symbols(26).token(29) == "z");
+  CHECK(copy_task_symbols(27).token(4) == "s0");
+  CHECK(copy_task_symbols(27).token(30) == "s26");
+  CHECK(copy_task_symbols(27).size() == 31);
 }
 
 TEST_CASE("copy repeats the source") {
-  for (const Example& pair : make_toy_corpus(small_options(TaskKind::copy)).train) {
+  for (const Example& pair : make_copy_task(small_options(TaskKind::copy)).train) {
     CHECK(pair.target == pair.source);
   }
 }
 
 TEST_CASE("reverse turns the source round") {
-  for (const Example& pair : make_toy_corpus(small_options(TaskKind::reverse)).train) {
+  for (const Example& pair : make_copy_task(small_options(TaskKind::reverse)).train) {
     CHECK(pair.target == Sequence(pair.source.rbegin(), pair.source.rend()));
   }
 }
 
 TEST_CASE("sort puts the symbols of the source in order, repeated ones included") {
-  for (const Example& pair : make_toy_corpus(small_options(TaskKind::sort)).train) {
+  for (const Example& pair : make_copy_task(small_options(TaskKind::sort)).train) {
     CHECK(std::is_sorted(pair.target.begin(), pair.target.end()));
     CHECK(std::is_permutation(pair.target.begin(), pair.target.end(), pair.source.begin(),
                               pair.source.end()));
@@ -74,7 +74,7 @@ TEST_CASE("lengths and symbols are uniform over their whole ranges") {
   std::array<int, 4> lengths{};
   std::array<int, 5> symbols{};
   int total = 0;
-  for (const Example& pair : make_toy_corpus(options).train) {
+  for (const Example& pair : make_copy_task(options).train) {
     ++lengths.at(pair.source.size() - 6);
     for (const std::int32_t id : pair.source) ++symbols.at(static_cast<std::size_t>(id - 4));
     total += static_cast<int>(pair.source.size());
@@ -87,7 +87,7 @@ TEST_CASE("lengths and symbols are uniform over their whole ranges") {
 TEST_CASE("with the default sizes no held-out sequence occurs twice or in training") {
   const DataOptions options;
   REQUIRE(options.train_size == 20000);
-  const Corpus corpus = make_toy_corpus(options);
+  const Corpus corpus = make_copy_task(options);
   REQUIRE(corpus.train.size() == 20000);
   const std::set<Sequence> train = sources(corpus.train);
   const std::set<Sequence> validation = sources(corpus.validation);
@@ -100,7 +100,7 @@ TEST_CASE("with the default sizes no held-out sequence occurs twice or in traini
 }
 
 TEST_CASE("with the default sizes training has every length and nearly every single symbol") {
-  const Corpus corpus = make_toy_corpus(DataOptions{});
+  const Corpus corpus = make_copy_task(DataOptions{});
   std::array<int, 17> lengths{};
   for (const Example& pair : corpus.train) ++lengths.at(pair.source.size());
   for (std::size_t length = 1; length <= 16; ++length) CHECK(lengths[length] > 1000);
@@ -112,20 +112,20 @@ TEST_CASE("with the default sizes training has every length and nearly every sin
 
 TEST_CASE("the seed decides the corpus, and a longer corpus begins like a shorter one") {
   DataOptions options = small_options(TaskKind::copy);
-  const Corpus first = make_toy_corpus(options);
-  CHECK(make_toy_corpus(options).train == first.train);
-  CHECK(make_toy_corpus(options).test == first.test);
+  const Corpus first = make_copy_task(options);
+  CHECK(make_copy_task(options).train == first.train);
+  CHECK(make_copy_task(options).test == first.test);
   options.train_size = 300;
-  CHECK(std::equal(first.train.begin(), first.train.end(), make_toy_corpus(options).train.begin()));
+  CHECK(std::equal(first.train.begin(), first.train.end(), make_copy_task(options).train.begin()));
   options.seed = 2;
-  CHECK(make_toy_corpus(options).train != first.train);
+  CHECK(make_copy_task(options).train != first.train);
 }
 
 TEST_CASE("a task with too few sequences is refused with the numbers, and does not hang") {
   DataOptions options = small_options(TaskKind::copy);
   options.num_symbols = 2;
   options.max_length = 2;
-  const std::string message = refusal([&] { make_toy_corpus(options); });
+  const std::string message = refusal([&] { make_copy_task(options); });
   CHECK(contains(message, "data.validation_size"));
   CHECK(contains(message, "expected 20"));
 }
@@ -134,7 +134,7 @@ TEST_CASE("options out of range are refused") {
   const auto message = [](auto change) {
     DataOptions options;
     change(options);
-    return refusal([&] { make_toy_corpus(options); });
+    return refusal([&] { make_copy_task(options); });
   };
   CHECK(message([](DataOptions& o) { o.num_symbols = 1; }) ==
         "data.num_symbols: found 1, expected at least 2");
@@ -145,5 +145,5 @@ TEST_CASE("options out of range are refused") {
 }
 
 TEST_CASE("a task that has no sequences is a mistake of the caller") {
-  CHECK_THROWS_AS(make_toy_corpus(small_options(TaskKind::parallel_text)), std::invalid_argument);
+  CHECK_THROWS_AS(make_copy_task(small_options(TaskKind::parallel_text)), std::invalid_argument);
 }

@@ -13,10 +13,10 @@ namespace tapestry {
 /// The part of a generated corpus that a sentence belongs to.
 enum class Split { train, validation, test };
 
-/// Where a source sentence belongs: by a hash of its ids keyed by the seed, one sentence in 20 is
-/// for validation and one in 20 for testing. The content decides alone, so that a held-out sentence
-/// never occurs in training, and sentences of every length stay in training.
-Split split_of(std::span<const std::int32_t> source, std::uint64_t seed);
+/// The part of a source sentence, by a hash of its ids keyed by the seed: one sentence in 20 is for
+/// validation and one in 20 for testing. It depends on the content alone, so a held-out sentence
+/// never occurs in training, and training has sentences of every length.
+Split assign_split(std::span<const std::int32_t> source, std::uint64_t seed);
 
 /// Draws one sentence pair of a task.
 using DrawPair = std::function<Example(RandomDraws&)>;

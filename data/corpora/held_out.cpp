@@ -1,4 +1,4 @@
-#include "data/held_out.h"
+#include "data/corpora/held_out.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t number_of_shares = 20;
 
-/// After so many draws in a row with nothing new the task is taken to have no more sentences.
+/// After this many draws in a row without a new sentence, the task is assumed to have no more.
 constexpr std::size_t max_fruitless_draws = 100'000;
 
 [[noreturn]] void refuse_size(std::string_view option, std::size_t wanted, std::size_t found) {
@@ -28,8 +28,8 @@ constexpr std::size_t max_fruitless_draws = 100'000;
                   option));
 }
 
-/// What tells examples apart: the source, or the target of what has none.
-const std::vector<std::int32_t>& sentence_of(const Example& pair) {
+/// The sequence in which examples differ: the source, or the target if there is no source.
+const std::vector<std::int32_t>& distinct_sequence(const Example& pair) {
   return pair.source.empty() ? pair.target : pair.source;
 }
 
@@ -38,12 +38,12 @@ Example draw_training_pair(const DataOptions& options, const DrawPair& draw_pair
   RandomDraws random(options.seed, DrawPurpose::training_example, index);
   for (std::size_t draw = 0; draw < max_fruitless_draws; ++draw) {
     Example pair = draw_pair(random);
-    if (split_of(sentence_of(pair), options.seed) == Split::train) return pair;
+    if (assign_split(distinct_sequence(pair), options.seed) == Split::train) return pair;
   }
   refuse_size("train_size", options.train_size, 0);
 }
 
-/// One held-out part while it fills up.
+/// A held-out part while it is being filled.
 class HeldOutPart {
  public:
   HeldOutPart(Split split, std::size_t wanted, std::vector<Example>& pairs)
@@ -53,9 +53,9 @@ class HeldOutPart {
 
   bool full() const { return pairs_.size() == wanted_; }
 
-  /// Takes a pair that belongs here and is new; returns whether it did.
+  /// Adds a pair if its sentence is of this part and new; returns whether it did.
   bool take(Example& pair, Split split) {
-    if (split != split_ || full() || !seen_.insert(sentence_of(pair)).second) return false;
+    if (split != split_ || full() || !seen_.insert(distinct_sequence(pair)).second) return false;
     pairs_.push_back(std::move(pair));
     return true;
   }
@@ -75,7 +75,7 @@ void draw_held_out_pairs(const DataOptions& options, const DrawPair& draw_pair, 
   for (std::uint64_t index = 0; !validation.full() || !test.full(); ++index) {
     RandomDraws random(options.seed, DrawPurpose::held_out_example, index);
     Example pair = draw_pair(random);
-    const Split split = split_of(sentence_of(pair), options.seed);
+    const Split split = assign_split(distinct_sequence(pair), options.seed);
     const bool taken = validation.take(pair, split) || test.take(pair, split);
     fruitless_draws = taken ? 0 : fruitless_draws + 1;
     if (fruitless_draws == max_fruitless_draws) break;
@@ -88,7 +88,7 @@ void draw_held_out_pairs(const DataOptions& options, const DrawPair& draw_pair, 
 
 }  // namespace
 
-Split split_of(std::span<const std::int32_t> source, std::uint64_t seed) {
+Split assign_split(std::span<const std::int32_t> source, std::uint64_t seed) {
   const std::uint64_t hash =
       XXH3_64bits_withSeed(source.data(), source.size() * sizeof(std::int32_t), seed);
   switch (hash % number_of_shares) {

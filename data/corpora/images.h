@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/corpus.h"
+#include "data/options.h"
+
+namespace tapestry {
+
+/// An image of a file, with the name of its class.
+struct LabelledImage {
+  std::size_t number = 0;  ///< the line of a table, from 1, or the index in an array, from 0
+  std::string label;
+  std::vector<float> pixels;  ///< (height, width, channels)
+};
+
+/// The images of a file.
+struct ImageFile {
+  std::string name;  ///< the path, escaped for messages
+  bool is_table = true;
+  std::vector<LabelledImage> images;
+
+  /// The place of an image in the file: "digits.csv:12", "digits.h5: image 11".
+  std::string place(const LabelledImage& image) const;
+};
+
+/// Reads the images of an HDF5 file and adds the file to corpus.files under the config key `key`.
+using ImageFileReader = std::function<ImageFile(const char* key, const std::filesystem::path& path,
+                                                const DataOptions& options, Corpus& corpus)>;
+
+/// The corpus of images; the labels of the training images are the classes, unless `classes` of a
+/// trained model are given. Relative paths start at `base`. Files whose names end in .h5 or .hdf5
+/// are read by `read_arrays`, all others as CSV tables:
+///
+///   one image a line: the values of all pixels, row by row from the top left, the channels of a
+///   pixel side by side, then the label; separated by commas. Blank lines are skipped, and so is a
+///   first line without any number, the heading.
+///
+/// A value of `pixel_maximum` becomes 1. Without a file for validation or testing,
+/// `validation_size` and `test_size` images of the training file are held out: the same share of
+/// each class, spread evenly over the file.
+///
+/// throws  DataError as the readers do; naming file and line, if a line has the wrong number of
+///         fields, a pixel is not a finite number, a label is not one word or not one of the
+///         classes; if a file has no image; if more images are to be held out than there are; if an
+///         HDF5 file is named without a reader for it.
+Corpus load_images(const DataOptions& options, const std::filesystem::path& base,
+                   const ImageFileReader& read_arrays = {}, const Vocabulary* classes = nullptr);
+
+/// The pixels of a line of a table without labels, (height, width, channels). A value of
+/// `pixel_maximum` becomes 1.
+///
+/// throws  DataError, which begins with `place`, if the line has the wrong number of fields or a
+///         field is not a finite number.
+std::vector<float> parse_image(std::string_view line, const std::string& place,
+                               const DataOptions& options);
+
+/// Whether a line is the heading of a table without labels: one field for each pixel, none of them
+/// a number.
+bool is_image_heading(std::string_view line, const DataOptions& options);
+
+}  // namespace tapestry

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+
+#include "data/corpus.h"
+#include "data/options.h"
+
+namespace tapestry {
+
+/// The corpus of parallel_text: pairs of text files with one sentence a line, line n of the target
+/// file being the translation of line n of the source file; relative paths start at `base`. The
+/// vocabularies come from the training pairs, unless `fixed` ones are given. The fingerprint is not
+/// set.
+///
+///   both lines blank   the pair is skipped, and counted in the notes
+///   one line blank     an error: the files do not match
+///   max_tokens         training pairs with a longer side are skipped, and counted in the notes;
+///                      validation and test pairs are not
+///
+/// throws  DataError as read_text_file() does; if only one file of a pair is named; if the files of
+///         a pair have different numbers of lines; if one line of a pair is blank; if no pair or no
+///         word remains.
+Corpus load_parallel_text(const DataOptions& options, const std::filesystem::path& base,
+                          const FixedVocabularies* fixed = nullptr);
+
+}  // namespace tapestry

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "data/text/vocabulary.h"
+
+/// A small French-English language for generated tasks: its words and its grammar.
+namespace tapestry::toy {
+
+enum class Gender { masculine, feminine };
+enum class Number { singular, plural };
+
+/// A word form for each number: singular, plural.
+using NumberForms = std::array<std::string_view, 2>;
+
+/// The roles of a noun in a sentence: an animal is subject or object, a thing is an object, a place
+/// follows a preposition.
+enum class NounKind { animal, thing, place };
+
+struct Noun {
+  NounKind kind;
+  Gender gender;
+  NumberForms french;
+  NumberForms english;
+};
+
+/// A French adjective stands before its noun or after it; English ones always stand before.
+struct Adjective {
+  bool before_noun;
+  std::array<NumberForms, 2> french;  ///< by gender
+  std::string_view english;
+};
+
+/// Third person only. English: singular "eats", plural (and base form) "eat".
+struct Verb {
+  bool transitive;
+  NumberForms french;
+  NumberForms english;
+};
+
+struct WordPair {
+  std::string_view french;
+  std::string_view english;
+};
+
+// The words of the toy language. All of them begin with a consonant sound in both languages where
+// it matters, so that neither elision (l', n') nor "an" ever arises.
+std::span<const Noun> nouns();
+std::span<const Adjective> adjectives();
+std::span<const Verb> verbs();
+std::span<const WordPair> prepositions();
+std::span<const WordPair> adverbs();
+
+/// le/la/les, un/une/des (de before an adjective), ce/cette/ces, mon/ma/mes.
+enum class Determiner { definite, indefinite, demonstrative, possessive };
+
+/// Pointers in a sentence point to the words above.
+struct NounPhrase {
+  Determiner determiner = Determiner::definite;
+  Number number = Number::singular;
+  const Noun* noun = nullptr;
+  const Adjective* adjective_before = nullptr;     ///< optional; before_noun is true
+  std::vector<const Adjective*> adjectives_after;  ///< in French order; before_noun is false
+};
+
+struct Place {
+  const WordPair* preposition = nullptr;
+  NounPhrase phrase;
+};
+
+/// A pronoun as the object: le or la by gender ("it"), les ("them").
+struct Pronoun {
+  Gender gender = Gender::masculine;
+  Number number = Number::singular;
+};
+
+struct Sentence {
+  NounPhrase subject;
+  const Verb* verb = nullptr;
+  bool negated = false;
+  const WordPair* adverb = nullptr;                          ///< optional
+  std::variant<std::monostate, NounPhrase, Pronoun> object;  ///< none if the verb takes none
+  std::optional<Place> place;
+};
+
+/// The French sentence: le petit chien noir ne mange pas souvent la poire dans le jardin.
+///
+///   noun phrase  determiner, adjective before the noun, noun, adjectives after it; all agree with
+///                the noun in gender and number
+///   sentence     subject, ne, pronoun, verb (agrees in number), pas, adverb, object, place
+Tokens french(const Sentence& sentence);
+
+/// The English translation: the small black dog does not often eat the pear in the garden.
+///
+///   noun phrase  determiner, the French adjective before the noun, the French adjectives after it
+///                from last to first, noun: le petit chien noir rapide -> the small fast black dog
+///   sentence     subject, does/do not, adverb, verb, object or pronoun, place
+Tokens english(const Sentence& sentence);
+
+/// Every word that french() and english() can use, possibly more than once.
+Tokens french_words();
+Tokens english_words();
+
+}  // namespace tapestry::toy

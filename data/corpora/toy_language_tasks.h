@@ -1,0 +1,31 @@
+#pragma once
+
+#include "data/corpora/toy_language.h"
+#include "data/corpus.h"
+#include "data/options.h"
+#include "data/random.h"
+
+namespace tapestry {
+
+/// A random sentence of the toy language: 3 to 17 French words; subjects are animals, places are
+/// nouns of places. The object of a negated verb has no indefinite determiner, because French has
+/// "pas de" for singular and plural alike.
+toy::Sentence draw_sentence(RandomDraws& random);
+
+// Corpora of sentences drawn by draw_sentence(), with held-out examples as draw_splits() defines
+// them. Every word is in the vocabulary. The fingerprint is not set.
+//
+// throws  DataError if train_size is 0, or as draw_splits() does.
+
+/// The corpus of toy_translation: French sources, English targets.
+Corpus make_toy_translation(const DataOptions& options);
+
+/// The corpus of toy_sentences: French sentences between <bos> and <eos>.
+Corpus make_toy_sentences(const DataOptions& options);
+
+/// The corpus of toy_agreement: <bos> and a French sentence with a singular subject, of the class
+/// `right` or, in half of them, `wrong`: the determiner and the adjectives of the subject then do
+/// not agree with its noun in gender. The words are those of toy_sentences.
+Corpus make_toy_agreement(const DataOptions& options);
+
+}  // namespace tapestry
