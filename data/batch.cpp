@@ -23,13 +23,13 @@ void check_indices(std::size_t number_of_pairs, std::span<const std::size_t> ind
   }
 }
 
-/// Tokens that the batch holds of an example's source, <eos> included.
+/// The number of source tokens of an example in a batch, <eos> included.
 std::size_t source_tokens(const Example& pair, Objective objective) {
   const bool reads_source = objective == Objective::translation || objective == Objective::label;
   return reads_source && pair.pixels.empty() ? pair.source.size() + 1 : 0;
 }
 
-/// Labels that the batch has for an example, some of which may be no_label.
+/// The number of labels of an example in a batch, including no_label.
 std::size_t target_tokens(const Example& pair, Objective objective) {
   switch (objective) {
     case Objective::translation:
@@ -44,7 +44,7 @@ std::size_t target_tokens(const Example& pair, Objective objective) {
   return 1;
 }
 
-/// Sets everything that says how large the batch is.
+/// Sets the dimensions and lengths of the batch.
 void measure(const std::vector<Example>& examples, Objective objective, Batch& batch) {
   batch.rows = batch.examples.size();
   batch.source_lengths.clear();
@@ -57,12 +57,12 @@ void measure(const std::vector<Example>& examples, Objective objective, Batch& b
   batch.target_length = *std::max_element(batch.target_lengths.begin(), batch.target_lengths.end());
 }
 
-/// Where the parts of one row of a batch go.
+/// The first elements of one row of a batch.
 struct Row {
   std::int32_t *source, *input, *labels;
 };
 
-Row row_of(Batch& batch, std::size_t row) {
+Row batch_row(Batch& batch, std::size_t row) {
   return {.source = batch.source.data() + row * batch.source_length,
           .input = batch.decoder_input.data() + row * batch.target_length,
           .labels = batch.labels.data() + row * batch.target_length};
@@ -75,9 +75,9 @@ void copy_pair(const Example& pair, const Row& row) {
   *std::ranges::copy(pair.target, row.labels).out = eos_id;
 }
 
-void copy_stretch(const Example& stretch, const Row& row) {
-  std::copy(stretch.target.begin(), stretch.target.end() - 1, row.input);
-  std::copy(stretch.target.begin() + 1, stretch.target.end(), row.labels);
+void copy_window(const Example& window, const Row& row) {
+  std::copy(window.target.begin(), window.target.end() - 1, row.input);
+  std::copy(window.target.begin() + 1, window.target.end(), row.labels);
 }
 
 void copy_labelled(const Example& example, const Row& row) {
@@ -90,7 +90,7 @@ void copy_row(const Example& pair, std::size_t example, const BatchRules& rules,
     case Objective::translation:
       return copy_pair(pair, row);
     case Objective::next_token:
-      return copy_stretch(pair, row);
+      return copy_window(pair, row);
     case Objective::masked_tokens:
       return mask_tokens(pair.target, rules, example, row.input, row.labels);
     case Objective::label:
@@ -118,7 +118,7 @@ void fill_batch(const std::vector<Example>& examples, std::span<const std::size_
   batch.pixels.clear();
   for (std::size_t row = 0; row < batch.rows; ++row) {
     const Example& pair = examples[batch.examples[row]];
-    copy_row(pair, batch.examples[row], rules, row_of(batch, row));
+    copy_row(pair, batch.examples[row], rules, batch_row(batch, row));
     batch.pixels.insert(batch.pixels.end(), pair.pixels.begin(), pair.pixels.end());
   }
   batch.target_tokens =

@@ -9,43 +9,41 @@
 
 namespace tapestry {
 
-/// The label of a position at which nothing is to be predicted.
+/// The label of a position without a prediction.
 inline constexpr std::int32_t no_label = -1;
 
-/// What is predicted of an example.
+/// The training objective: which part of an example is predicted.
 enum class Objective {
   translation,    ///< the target of a pair, token by token, given the source
   next_token,     ///< each token of the target but the first, given those before
-  masked_tokens,  ///< tokens of the target that are hidden, given the others [1]
-  label           ///< the class that is the target, given source or pixels
+  masked_tokens,  ///< the masked tokens of the target, given the others [1]
+  label           ///< the class in the target, given source or pixels
 };
 
 /// How examples become batches.
 ///
-/// [1] Devlin et al. 2019, "BERT": of 15 % of the tokens, 80 % become <unk>, which stands for the
-/// mask, 10 % another word and 10 % stay as they are. Which ones depends on seed, epoch and example
-/// alone.
+/// [1] Devlin et al. 2019, "BERT", see mask_tokens().
 struct BatchRules {
   Objective objective = Objective::translation;
   std::size_t vocabulary = 0;  ///< of the target; masked_tokens draws from it
-  std::uint64_t seed = 0;      ///< of what is hidden
-  std::uint64_t epoch = 0;     ///< the same
+  std::uint64_t seed = 0;      ///< of masking
+  std::uint64_t epoch = 0;     ///< of masking
 };
 
-/// Examples side by side, padded with <pad>, labels with no_label, to the longest. Arrays are
-/// row-major, one row for each example. In a batch with longer ones, by objective:
+/// Examples, padded to the longest with <pad>, labels with no_label. Arrays are row-major with one
+/// row for each example. The row of an example that is shorter than others, by objective:
 ///
 ///   translation    of the pair (a b -> x y z)
 ///     source         a     b     <eos>  <pad>
 ///     decoder_input  <bos> x     y      z      <pad>
 ///     labels         x     y     z      <eos>  no_label
-///   next_token     of the stretch x y z
+///   next_token     of the window x y z
 ///     decoder_input  x     y     <pad>
 ///     labels         y     z     no_label
-///   masked_tokens  of x y z, where y is hidden
+///   masked_tokens  of x y z, where y is masked
 ///     decoder_input  x  <unk>  z  <pad>
 ///     labels         no_label  y  no_label  no_label
-///   label          of the sentence a b, or of pixels, in the second of several classes
+///   label          of the sentence a b, or of pixels, in the second class
 ///     source         a     b     <eos>  <pad>   (nothing for pixels)
 ///     labels         1
 struct Batch {
@@ -63,18 +61,17 @@ struct Batch {
 
   std::vector<float> pixels;  ///< (rows, values of an image); empty without images
 
-  std::vector<std::size_t> examples;  ///< (rows): which examples these are
+  std::vector<std::size_t> examples;  ///< (rows): indices of the examples
 };
 
-/// The batch of the examples with these indices, in this order. Sentences of pairs may be empty, as
-/// targets are when only the source of a batch is wanted.
+/// The batch of the examples with these indices, in this order. Sentences of pairs may be empty.
 ///
 /// throws  std::invalid_argument if there are no indices, std::out_of_range if an index is too
 ///         large.
 Batch make_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
                  const BatchRules& rules = {});
 
-/// The same into a batch that is used again: takes memory only for a batch larger than all before.
+/// Replaces the content of `batch`; allocates only if it is larger than all contents before.
 void fill_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
                 Batch& batch, const BatchRules& rules = {});
 

@@ -13,7 +13,7 @@ namespace tapestry {
 
 namespace {
 
-constexpr std::size_t batches_per_window = 100;
+constexpr std::size_t batches_per_chunk = 100;
 
 void check_batch_size(std::size_t batch_size) {
   if (batch_size == 0) {
@@ -27,7 +27,7 @@ std::vector<std::size_t> all_indices(std::size_t count) {
   return indices;
 }
 
-/// Pieces of `order` with batch_size indices each, the last one with what remains.
+/// Consecutive parts of `order` of batch_size indices each; the last may be shorter.
 std::vector<BatchIndices> cut(const std::vector<std::size_t>& order, std::size_t batch_size) {
   std::vector<BatchIndices> batches;
   for (auto begin = order.begin(); begin != order.end();) {
@@ -83,17 +83,17 @@ std::vector<BatchIndices> BatchSchedule::plan(std::uint64_t epoch) const {
   RandomDraws random(seed_, DrawPurpose::batch_order, epoch);
   std::vector<std::size_t> order = all_indices(lengths_.size());
   shuffle(order, random);
-  if (batch_lengths_ == BatchLengths::alike) sort_windows(order);
+  if (batch_lengths_ == BatchLengths::alike) sort_chunks(order);
   std::vector<BatchIndices> batches = cut(order, batch_size_);
   shuffle(batches, random);
   return batches;
 }
 
-void BatchSchedule::sort_windows(std::vector<std::size_t>& order) const {
-  const std::size_t window = std::min(batches_per_window, batches_per_epoch()) * batch_size_;
+void BatchSchedule::sort_chunks(std::vector<std::size_t>& order) const {
+  const std::size_t chunk = std::min(batches_per_chunk, batches_per_epoch()) * batch_size_;
   const auto by_length = [this](std::size_t a, std::size_t b) { return lengths_[a] < lengths_[b]; };
-  for (std::size_t begin = 0; begin < order.size(); begin += window) {
-    const std::size_t end = std::min(begin + window, order.size());
+  for (std::size_t begin = 0; begin < order.size(); begin += chunk) {
+    const std::size_t end = std::min(begin + chunk, order.size());
     std::stable_sort(order.begin() + static_cast<std::ptrdiff_t>(begin),
                      order.begin() + static_cast<std::ptrdiff_t>(end), by_length);
   }

@@ -12,7 +12,7 @@ namespace tapestry {
 /// The indices of the examples of a batch.
 using BatchIndices = std::vector<std::size_t>;
 
-/// Where a run is in its training data: all there is to save.
+/// The position of a run in its training data, all that needs saving.
 struct BatchPosition {
   std::uint64_t epoch = 0;  ///< from 0
   std::size_t batch = 0;    ///< in the epoch, from 0
@@ -20,23 +20,22 @@ struct BatchPosition {
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
 
-/// How long the examples of a batch are: alike, which saves padding, or as chance has it, for what
-/// a batch as a whole decides, such as the moments of a batch norm.
+/// The lengths of the examples in a batch: alike, which saves padding, or mixed, which makes a
+/// batch a random sample, as the moments of a batch norm need.
 enum class BatchLengths { alike, mixed };
 
-/// Which training examples make which batch. Every epoch holds every example exactly once, in an
-/// order that is a pure function of (seed, epoch):
+/// The division of the training examples into batches. Every epoch holds every example exactly
+/// once, in an order that is a pure function of (seed, epoch):
 ///
 ///   1. all examples are shuffled;
-///   2. unless lengths are to be mixed, examples are sorted by length within windows of
-///      100 batches;
+///   2. unless lengths are to be mixed, each chunk of 100 batches is sorted by length;
 ///   3. they are cut into batches, the last of which may be short;
 ///   4. the batches are shuffled.
 ///
-/// The plan of one epoch is kept, so that going through an epoch plans it once.
+/// The plan of the last epoch asked for is cached.
 class BatchSchedule {
  public:
-  /// batch_size counts examples, of which their lengths alone are kept.
+  /// batch_size counts examples. Only the lengths of the examples are stored.
   /// throws  std::invalid_argument if there are no examples or batch_size is 0.
   BatchSchedule(const std::vector<Example>& examples, std::size_t batch_size, std::uint64_t seed,
                 BatchLengths batch_lengths = BatchLengths::alike);
@@ -62,7 +61,7 @@ class BatchSchedule {
   };
 
   std::vector<BatchIndices> plan(std::uint64_t epoch) const;
-  void sort_windows(std::vector<std::size_t>& order) const;
+  void sort_chunks(std::vector<std::size_t>& order) const;
 
   std::vector<Lengths> lengths_;
   std::size_t batch_size_;

@@ -14,7 +14,7 @@ namespace tapestry {
 /// One training or evaluation example. The meaning of its parts depends on the task:
 ///
 ///   pairs        a sentence and its translation, with neither <bos> nor <eos>
-///   text         target: a stretch of the text, or a sentence with <bos> and <eos>
+///   text         target: a window of a text, or a sentence with <bos> and <eos>
 ///   labels       source: <bos> and a sentence; target: the id of its class
 ///   images       pixels; target: the id of its class
 struct Example {

@@ -48,11 +48,11 @@ void check_vocabularies(const Corpus& corpus, const FixedVocabularies& fixed) {
   if (corpus.source_vocabulary == fixed.source && corpus.target_vocabulary == target) return;
   throw DataError(
       fmt::format(
-          "data.task: the task has vocabularies of {} and {} entries, expected the {} and {} "
-          "that the model knows",
+          "data.task: the task has vocabularies of {} and {} entries, expected those of the model "
+          "with {} and {}",
           corpus.source_vocabulary.size(), corpus.target_vocabulary.size(), fixed.source.size(),
           target.size()),
-      "set data.task and data.num_symbols to what they were");
+      "set data.task and data.num_symbols to the values that the model was trained with");
 }
 
 }  // namespace

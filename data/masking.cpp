@@ -13,11 +13,11 @@ constexpr std::uint64_t chosen_of_100 = 15;
 constexpr std::uint64_t hidden_of_10 = 8, replaced_of_10 = 1;
 
 RandomDraws draws_for(const BatchRules& rules, std::size_t example) {
-  // Seed and epoch make the key: epochs are far fewer than 2^32.
+  // The key joins seed and epoch: there are far fewer than 2^32 epochs.
   return {rules.seed + (rules.epoch << 32U), DrawPurpose::masking, example};
 }
 
-/// Positions of words that are to be predicted.
+/// The positions of the words to predict.
 std::vector<std::size_t> choose(std::span<const std::int32_t> tokens, RandomDraws& random) {
   std::vector<std::size_t> words, chosen;
   const auto take = [&](const auto& is_wanted) {

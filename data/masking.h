@@ -8,15 +8,15 @@
 
 namespace tapestry {
 
-/// Hides tokens as BERT does [1]: of the words among `tokens`, each is chosen with probability
-/// 15 %, at least one of them in all; a chosen one becomes <unk> (the mask) with probability 80 %,
-/// another word with 10 %, and stays with 10 %. Special symbols are never chosen, but for <unk>
-/// where there is no other word.
+/// Masks tokens as BERT does [1]: each word of `tokens` is chosen with probability 15 %, and at
+/// least one word in all; a chosen word becomes <unk> (the mask) with probability 80 %, a random
+/// word with 10 %, and is unchanged with 10 %. Special symbols are never chosen, except <unk> if
+/// there is no other word.
 ///
 /// tokens   without padding
-/// rules    vocabulary, seed and epoch; with `example` they alone decide
-/// input    gets as many ids as there are tokens
-/// labels   gets the ids of the chosen tokens, no_label for all others
+/// rules    vocabulary, seed and epoch; the choice depends on these and `example` alone
+/// input    output: the masked tokens, tokens.size() ids
+/// labels   output: the original ids of the chosen tokens, no_label for all others
 ///
 /// [1] Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers", section 3.1.
 void mask_tokens(std::span<const std::int32_t> tokens, const BatchRules& rules, std::size_t example,

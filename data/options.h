@@ -6,24 +6,24 @@
 
 namespace tapestry {
 
-/// What examples are and where they come from.
+/// The kinds of corpora, see data/corpora/.
 enum class TaskKind {
   copy,  // generated pairs of sequences
   reverse,
   sort,
-  toy_translation,
-  parallel_text,  // two files, a sentence and its translation a line
-  text,           // a file as one stream of characters or words
-  toy_sentences,  // generated sentences of the toy language
-  labelled_text,  // a file with a label and a sentence a line
-  toy_agreement,  // generated sentences: is the toy grammar right in them?
-  images,         // a table with the pixels and the label of an image a line
+  toy_translation,  // generated sentence pairs of the toy language
+  parallel_text,    // two files with a sentence and its translation on line n
+  text,             // language-model corpus: windows of a text file
+  toy_sentences,    // generated sentences of the toy language
+  labelled_text,    // a file with a label and a sentence a line
+  toy_agreement,    // generated sentences, classified by whether their words agree
+  images,           // CSV or HDF5 files of images with labels
 };
 
-/// What a token of a text is.
+/// The unit of a token.
 enum class TextUnit { character, word };
 
-/// What a run learns from. The member initialisers are the defaults.
+/// The data section of a config. The member initialisers are the defaults.
 struct DataOptions {
   TaskKind task = TaskKind::copy;
 
@@ -44,13 +44,13 @@ struct DataOptions {
   std::size_t min_frequency = 1;   ///< words seen less often in training become <unk>, >= 1
   std::size_t max_vocabulary = 0;  ///< most frequent words to keep on each side; 0 keeps all
   bool shared_vocabulary = false;  ///< one vocabulary for both sides
-  std::size_t max_tokens = 0;      ///< training pairs with a longer side are left out; 0 keeps all
+  std::size_t max_tokens = 0;      ///< training pairs with a longer side are skipped; 0 keeps all
 
   // text, labelled_text.
   std::string train_text, validation_text, test_text;  ///< the last two may be empty
   TextUnit unit = TextUnit::character;
-  std::size_t context = 64;       ///< text: tokens that are read at once, >= 1
-  double validation_share = 0.1;  ///< text: end of train_text that is held out, if no file is
+  std::size_t context = 64;       ///< text: tokens of a window, >= 1
+  double validation_share = 0.1;  ///< text: held-out end of train_text without validation_text
 
   // images.
   std::string train_images, validation_images, test_images;  ///< the last two may be empty

@@ -8,7 +8,7 @@
 
 namespace tapestry {
 
-/// What a stream of random numbers is for. Streams of different purposes never overlap.
+/// The purpose of a stream of random numbers. Streams of different purposes never overlap.
 enum class DrawPurpose : std::uint32_t {
   training_example = 1,
   held_out_example = 2,
@@ -16,8 +16,8 @@ enum class DrawPurpose : std::uint32_t {
   masking = 4,
 };
 
-/// Random numbers that are a pure function of (seed, purpose, index): nothing but these three
-/// needs saving to draw the same numbers again.
+/// Random numbers that are a pure function of (seed, purpose, index): these three are enough to
+/// draw the same numbers again.
 ///
 /// Philox4x32-10 [1] with the seed as its key and (block, purpose, index) as its counter.
 ///

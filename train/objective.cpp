@@ -48,7 +48,7 @@ const char* words_for_examples(const Config& config) {
     case ModelKind::classifier:
       return "sentences";
     default:
-      return config.data.task == TaskKind::text ? "stretches" : "sentences";
+      return config.data.task == TaskKind::text ? "windows" : "sentences";
   }
 }
 

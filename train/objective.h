@@ -24,7 +24,7 @@ Batch shown_whole(Example example, Objective objective);
 /// 100 %.
 BatchLengths batch_lengths(const Config& config);
 
-/// What the user calls the examples of a run: "pairs", "sentences", "images" or "stretches".
+/// What the user calls the examples of a run: "pairs", "sentences", "images" or "windows".
 const char* words_for_examples(const Config& config);
 
 /// What the user calls that of which each has a label: "tokens", or examples that have one alone.

@@ -23,10 +23,10 @@ Example text_example(std::string_view text, const Config& config, const TextCode
 }
 
 TokenLimit token_limit(const Config& config) {
-  const bool stretches = config.data.task == TaskKind::text;
+  const bool windows = config.data.task == TaskKind::text;
   const bool predicts_next = objective_of(config.model.kind) == Objective::next_token;
   const std::size_t learnt = config.data.context + (predicts_next ? 0 : 1);
-  if (stretches && learnt < config.model.max_length) {
+  if (windows && learnt < config.model.max_length) {
     return {.tokens = learnt, .key = "data.context"};
   }
   return {.tokens = config.model.max_length, .key = "model.max_length"};

@@ -15,9 +15,9 @@ namespace tapestry {
 /// throws  DataError if the text is not valid UTF-8.
 Example text_example(std::string_view text, const Config& config, const TextCodec& codec);
 
-/// Tokens that a model can read at once: as many as it has positions for. Of a text in stretches
-/// positions behind those of a stretch have learnt nothing; one that is read to predict the next
-/// tokens is read but for its last, see stretches of data/text_stream.h.
+/// The number of tokens that a model can read at once: its positions, or for a language-model
+/// corpus the tokens of a window, because later positions are not trained. A model that predicts
+/// the next token does not read the last token of a window (data/corpora/language_model_corpus.h).
 struct TokenLimit {
   std::size_t tokens = 0;
   const char* key = "";  ///< of the config, which sets it

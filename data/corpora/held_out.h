@@ -21,13 +21,12 @@ Split assign_split(std::span<const std::int32_t> source, std::uint64_t seed);
 /// Draws one sentence pair of a task.
 using DrawPair = std::function<Example(RandomDraws&)>;
 
-/// Draws the training, validation and test pairs of a generated task into `corpus`, as many as the
-/// options ask for.
+/// Draws the training, validation and test pairs of a generated task into `corpus`; the options
+/// give their numbers. Training pair i depends on the seed and i alone, and training pairs may
+/// repeat. The sources of held-out pairs are all different.
 ///
-/// Training pair i depends on the seed and i alone, and pairs may repeat. The sources of held-out
-/// pairs are all different.
-/// throws  DataError if train_size is 0, or if the task has too few different sentences for what is
-///         asked; the number of draws is bounded.
+/// throws  DataError if train_size is 0, or if the task has too few different sentences; the number
+///         of draws is bounded.
 void draw_splits(const DataOptions& options, const DrawPair& draw_pair, Corpus& corpus);
 
 }  // namespace tapestry

@@ -135,8 +135,8 @@ std::vector<std::size_t> by_class(const std::vector<LabelledImage>& images) {
 std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const char* key) {
   const std::size_t all = file.images.size();
   if (count >= all) {
-    throw DataError(fmt::format("data.{}: found {}, expected less than {}, the images that {} has "
-                                "left to learn from",
+    throw DataError(fmt::format("data.{}: found {}, expected less than {}, the number of images "
+                                "left in {}",
                                 key, count, all, file.name),
                     fmt::format("lower data.{}", key));
   }
@@ -162,7 +162,7 @@ void require_every_class(const ImageFile& training, const Vocabulary& classes) {
   for (std::size_t id = first_word_id; id < classes.size(); ++id) {
     if (learnt[id]) continue;
     throw DataError(
-        fmt::format("{}: found all images of the class {} held out, expected one to learn from",
+        fmt::format("{}: found all images of the class {} held out, expected one to train on",
                     training.name, excerpt(classes.token(static_cast<std::int32_t>(id)))),
         "lower data.test_size or data.validation_size, or name files for them");
   }
@@ -189,8 +189,8 @@ std::optional<std::string> note_on_scale(const std::vector<Example>& images, dou
   const bool normalized = low < 0.0F;  // before the file was written
   if (normalized || (high <= 1.0F && high > far_below)) return std::nullopt;
   return fmt::format(
-      "warning: the pixels to learn from are from {:.4g} to {:.4g}, data.pixel_maximum "
-      "is {:.4g}: it should be the largest value there can be",
+      "warning: the training pixels are from {:.4g} to {:.4g}, data.pixel_maximum is {:.4g}: it "
+      "should be the largest possible value",
       low * maximum, high * maximum, maximum);
 }
 
@@ -241,7 +241,7 @@ std::vector<float> parse_image(std::string_view line, const std::string& place,
   const auto fields = split_fields(line);
   require_fields(
       fields.size(), values_per_image(options), "the pixels, without a label", place,
-      "leave labels out; see data.image_height, data.image_width and data.image_channels");
+      "remove the labels; see data.image_height, data.image_width and data.image_channels");
   return parse_pixels(fields, options.pixel_maximum, place, "every field is the value of a pixel");
 }
 

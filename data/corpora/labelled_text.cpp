@@ -43,9 +43,9 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
       .number = number, .label = line.substr(0, tab), .sentence = line.substr(tab + 1)};
   if (is_blank(labelled.label)) refuse("no label before the tab");
   if (!can_be_class(labelled.label)) {
-    refuse(fmt::format("the label \"{}\", which is no single word", excerpt(labelled.label)));
+    refuse(fmt::format("the label \"{}\", which is not one word", excerpt(labelled.label)));
   }
-  if (is_blank(labelled.sentence)) refuse("no sentence behind the tab");
+  if (is_blank(labelled.sentence)) refuse("no sentence after the tab");
   return labelled;
 }
 
@@ -61,7 +61,7 @@ LabelledFile read(const char* key, const std::string& file, const std::filesyste
   }
   if (!labelled.lines.empty()) return labelled;
   throw DataError(
-      fmt::format("{}: found blank lines alone, expected labels and sentences", labelled.name),
+      fmt::format("{}: found only blank lines, expected labels and sentences", labelled.name),
       format_hint);
 }
 

@@ -57,11 +57,11 @@ Ids encode(std::span<const std::string> lines, const Tokenizer& tokenizer,
   return ids;
 }
 
-std::vector<Example> stretches(std::span<const std::int32_t> ids, std::size_t context) {
+std::vector<Example> windows(std::span<const std::int32_t> ids, std::size_t context) {
   std::vector<Example> cut;
   for (std::size_t begin = 0; begin + 1 < ids.size(); begin += context) {
-    const auto stretch = ids.subspan(begin, std::min(context + 1, ids.size() - begin));
-    cut.push_back({.target = {stretch.begin(), stretch.end()}});
+    const auto window = ids.subspan(begin, std::min(context + 1, ids.size() - begin));
+    cut.push_back({.target = {window.begin(), window.end()}});
   }
   return cut;
 }
@@ -101,7 +101,7 @@ Corpus load_language_model_corpus(const DataOptions& options, const std::filesys
   corpus.source_vocabulary = corpus.target_vocabulary = vocabulary;
 
   const auto cut = [&](std::span<const std::string> lines) {
-    return stretches(encode(lines, tokenizer, vocabulary), options.context);
+    return windows(encode(lines, tokenizer, vocabulary), options.context);
   };
   corpus.train = cut(all.first(end));
   if (corpus.train.empty()) refuse_short("training", text.name);

@@ -32,7 +32,7 @@ struct FilePair {
   std::string target_name() const { return escaped(target.native()); }
 };
 
-/// Sentence pairs as they stand in the files; blank pairs are left out already.
+/// The lines of a file pair.
 struct TextPairs {
   std::vector<std::string> source;
   std::vector<std::string> target;
@@ -48,8 +48,8 @@ FilePair file_pair(const std::string& part, const std::string& source, const std
   return {part, base / source, base / target};
 }
 
-/// The first line that is certain to have no partner, from 1: one of the two is blank there, or
-/// only one file has it.
+/// The first line, from 1, that certainly has no counterpart: only one of the two is blank, or only
+/// one file has it.
 std::size_t first_mismatch(const TextPairs& lines) {
   const std::size_t both = std::min(lines.source.size(), lines.target.size());
   for (std::size_t i = 0; i < both; ++i) {
@@ -89,11 +89,11 @@ TextPairs without_blank_pairs(const FilePair& files, TextPairs lines) {
   return kept;
 }
 
-void note_left_out(Corpus& corpus, const std::string& part, std::size_t before, std::size_t after,
-                   const std::string& reason) {
+void note_skipped(Corpus& corpus, const std::string& part, std::size_t before, std::size_t after,
+                  const std::string& reason) {
   if (before == after) return;
   corpus.notes.push_back(
-      fmt::format("{}: {} of {} pairs left out: {}", part, before - after, before, reason));
+      fmt::format("{}: {} of {} pairs skipped: {}", part, before - after, before, reason));
 }
 
 void check_not_empty(const FilePair& files, const TextPairs& pairs, const std::string& hint) {
@@ -110,7 +110,7 @@ TextPairs read_pairs(const FilePair& files, Corpus& corpus) {
   check_line_counts(files, lines);
   const std::size_t lines_read = lines.source.size();
   TextPairs pairs = without_blank_pairs(files, std::move(lines));
-  note_left_out(corpus, files.part, lines_read, pairs.source.size(), "both lines are blank");
+  note_skipped(corpus, files.part, lines_read, pairs.source.size(), "both lines are blank");
   check_not_empty(files, pairs, "every line is blank: name the files with the sentences");
   return pairs;
 }
@@ -133,8 +133,8 @@ TextPairs read_training_pairs(const FilePair& files, const DataOptions& options,
   TextPairs pairs = read_pairs(files, corpus);
   if (options.max_tokens == 0) return pairs;
   TextPairs kept = without_long_pairs(pairs, tokenizer, options.max_tokens);
-  note_left_out(corpus, files.part, pairs.source.size(), kept.source.size(),
-                fmt::format("a side is longer than {} tokens", options.max_tokens));
+  note_skipped(corpus, files.part, pairs.source.size(), kept.source.size(),
+               fmt::format("a side is longer than {} tokens", options.max_tokens));
   check_not_empty(
       files, kept,
       fmt::format("raise data.max_tokens ({}): every pair has a longer side", options.max_tokens));

@@ -48,8 +48,8 @@ struct WordPair {
   std::string_view english;
 };
 
-// The words of the toy language. All of them begin with a consonant sound in both languages where
-// it matters, so that neither elision (l', n') nor "an" ever arises.
+// The words of the toy language. They begin with a consonant sound wherever elision (l', n') or the
+// article "an" would be needed otherwise.
 std::span<const Noun> nouns();
 std::span<const Adjective> adjectives();
 std::span<const Verb> verbs();

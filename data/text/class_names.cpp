@@ -64,8 +64,8 @@ std::int32_t class_id(const Vocabulary& classes, std::string_view label, const s
   throw DataError(
       fmt::format("{}: found the label {}, expected one of the classes {}", place, excerpt(label),
                   list_of_classes(classes)),
-      "leave it out, or give the training set examples of it; a trained model keeps its "
-      "classes");
+      "remove the example, or add examples of the class to the training set; a trained model "
+      "keeps its classes");
 }
 
 }  // namespace tapestry

@@ -47,7 +47,7 @@ bool is_inside_word(std::span<const Utf8Character> characters, std::size_t i) {
   return before == CharacterKind::digit && after == CharacterKind::digit;
 }
 
-/// Where the token that starts with the character at `begin` (not white space) ends.
+/// The end of the token that starts with the character at `begin`, which is not white space.
 std::size_t token_end(std::span<const Utf8Character> characters, std::size_t begin) {
   const char32_t first = characters[begin].code_point;
   std::size_t end = begin + 1;

@@ -56,9 +56,9 @@ TEST_CASE("a pair may occur twice") {
   CHECK(batch.source == Ids{9, eos_id, 9, eos_id});
 }
 
-TEST_CASE("to predict the next token, input and labels are a stretch shifted by one") {
-  const std::vector<Example> stretches = {{.target = {5, 6, 7, 8}}, {.target = {8, 9}}};
-  const Batch batch = make_batch(stretches, Sizes{0, 1}, {.objective = Objective::next_token});
+TEST_CASE("to predict the next token, input and labels are a window shifted by one") {
+  const std::vector<Example> windows = {{.target = {5, 6, 7, 8}}, {.target = {8, 9}}};
+  const Batch batch = make_batch(windows, Sizes{0, 1}, {.objective = Objective::next_token});
   CHECK(batch.target_length == 3);
   CHECK(batch.decoder_input == Ids{5, 6, 7,  //
                                    8, pad_id, pad_id});

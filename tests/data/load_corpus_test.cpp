@@ -61,8 +61,8 @@ TEST_CASE("a generated task has the vocabularies that are given, or is refused")
   CHECK(load_corpus(options, ".", &fixed).fingerprint == corpus.fingerprint);
   options.num_symbols = 21;
   CHECK(tapestry::testing::refusal([&] { load_corpus(options, ".", &fixed); }) ==
-        "data.task: the task has vocabularies of 25 and 25 entries, expected the 24 and 24 that "
-        "the model knows");
+        "data.task: the task has vocabularies of 25 and 25 entries, expected those of the "
+        "model with 24 and 24");
   options = small(TaskKind::toy_translation);
   const Corpus translation = load_corpus(options, ".");
   const FixedVocabularies half = {translation.source_vocabulary, corpus.target_vocabulary};
@@ -74,12 +74,12 @@ TEST_CASE("a generated task has the vocabularies that are given, or is refused")
   };
   const std::string found = entries(translation.source_vocabulary, translation.target_vocabulary);
   CHECK(message(half) == "data.task: the task has vocabularies of " + found +
-                             " entries, expected the " + entries(half.source, *half.target) +
-                             " that the model knows");
+                             " entries, expected those of the model with " +
+                             entries(half.source, *half.target));
   const FixedVocabularies other_half = {corpus.source_vocabulary, translation.target_vocabulary};
-  CHECK(message(other_half) ==
-        "data.task: the task has vocabularies of " + found + " entries, expected the " +
-            entries(other_half.source, *other_half.target) + " that the model knows");
+  CHECK(message(other_half) == "data.task: the task has vocabularies of " + found +
+                                   " entries, expected those of the model with " +
+                                   entries(other_half.source, *other_half.target));
 }
 
 TEST_CASE("a codec brings the lines of a generated corpus back to the same ids") {

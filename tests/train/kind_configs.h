@@ -17,7 +17,7 @@ struct KindConfig {
 };
 
 inline const std::vector<KindConfig> kind_configs = {
-    {"language", "stretches", "stretches: loss "},  {"words", "sentences", "sentences: loss "},
+    {"language", "windows", "windows: loss "},      {"words", "sentences", "sentences: loss "},
     {"masked", "sentences", "sentences: loss "},    {"classes", "sentences", "sentences: loss "},
     {"agreement", "sentences", "sentences: loss "}, {"images", "images", "images: loss "},
 };

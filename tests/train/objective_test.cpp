@@ -24,9 +24,9 @@ TEST_CASE("examples, and what is predicted of them, have the names of their kind
     return std::string(words_for_examples(config)) + ", " + words_for_targets(config);
   };
   CHECK(words(ModelKind::seq2seq, TaskKind::copy) == "pairs, tokens");
-  CHECK(words(ModelKind::language_model, TaskKind::text) == "stretches, tokens");
+  CHECK(words(ModelKind::language_model, TaskKind::text) == "windows, tokens");
   CHECK(words(ModelKind::language_model, TaskKind::toy_sentences) == "sentences, tokens");
-  CHECK(words(ModelKind::masked_language_model, TaskKind::text) == "stretches, tokens");
+  CHECK(words(ModelKind::masked_language_model, TaskKind::text) == "windows, tokens");
   CHECK(words(ModelKind::masked_language_model, TaskKind::toy_sentences) == "sentences, tokens");
   CHECK(words(ModelKind::classifier, TaskKind::toy_agreement) == "sentences, sentences");
   CHECK(words(ModelKind::vision_transformer, TaskKind::images) == "images, images");

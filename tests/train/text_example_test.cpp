@@ -33,7 +33,7 @@ TEST_CASE("a text is the example that the data would make of it") {
         Example{.target = {bos_id, 4, 5, eos_id}});
   CHECK(example_of(masked_language_model, TaskKind::toy_sentences, "b c") ==
         Example{.target = {bos_id, 4, 5, eos_id}});
-  // Stretches of a text begin and end anywhere; what predicts the next token does not read the
+  // Windows of a text begin and end anywhere; what predicts the next token does not read the
   // last.
   CHECK(example_of(language_model, TaskKind::text, "b c") == Example{.target = {4, 5, eos_id}});
   CHECK(example_of(masked_language_model, TaskKind::text, "b c") == Example{.target = {4, 5}});
@@ -46,7 +46,7 @@ TEST_CASE("a text without a word is no example, whatever stands around words") {
   }
 }
 
-TEST_CASE("a model reads as many tokens as it has positions, or as its stretches had") {
+TEST_CASE("a model reads as many tokens as it has positions, or as its windows had") {
   const auto limit = [](ModelKind kind, TaskKind task, std::size_t context) {
     Config config = config_of(kind, task);
     config.data.context = context;

@@ -37,7 +37,7 @@ int run(const Arguments& arguments) {
   const auto given = trained.codec.encode_target(arguments.prompt);
   prompt.insert(prompt.end(), given.begin(), given.end());
   SamplingOptions sampling = arguments.sampling;
-  // Positions beyond those of a stretch have learnt nothing.
+  // Positions beyond those of a window are not trained.
   if (trained.config.data.task == TaskKind::text) sampling.window = trained.config.data.context;
   fmt::print("{}", arguments.prompt);
   std::vector<std::int32_t> line = given;

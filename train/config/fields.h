@@ -82,7 +82,7 @@ void visit(V field, O& o) {
                {copy, reverse, sort, toy_translation, toy_sentences, toy_agreement, images});
   const Use pairs = only_for("data.task", o.task, {parallel_text});
   const Use file = only_for("data.task", o.task, {text, labelled_text});
-  const Use stream = only_for("data.task", o.task, {text});
+  const Use windows = only_for("data.task", o.task, {text});
   const Use words = only_for("data.task", o.task, {parallel_text, text, labelled_text});
   const Use table = only_for("data.task", o.task, {images});
 
@@ -116,16 +116,17 @@ void visit(V field, O& o) {
         "most frequent words to keep on each side; 0 keeps all", words);
   field("shared_vocabulary", o.shared_vocabulary, Flag(), "one vocabulary for both sides", pairs);
   field("max_tokens", o.max_tokens, at_least(0),
-        "training pairs with a longer side, in tokens, are left out; 0 keeps all", pairs);
+        "training pairs with a longer side, in tokens, are skipped; 0 keeps all", pairs);
   field("train_text", o.train_text, FilePath(),
         "text to learn; labelled_text: a label, a tab and a sentence a line", file);
   field("validation_text", o.validation_text, FilePath(), "held-out text; may be empty", file);
   field("test_text", o.test_text, FilePath(), "held-out text for the final test; may be empty",
         file);
-  field("unit", o.unit, Choice<TextUnit>(), "what a token is", stream);
-  field("context", o.context, between(1, kLongestSequence), "tokens that are read at once", stream);
+  field("unit", o.unit, Choice<TextUnit>(), "what a token is", windows);
+  field("context", o.context, between(1, kLongestSequence),
+        "tokens of a window, which are read at once", windows);
   field("validation_share", o.validation_share, from_0_below_1(),
-        "end of `train_text` that is held out, if `validation_text` is empty", stream);
+        "end of `train_text` that is held out, if `validation_text` is empty", windows);
   field(
       "train_images", o.train_images, FilePath(),
       "CSV file, with the pixels of an image and its label a line, or HDF5 file (.h5, .hdf5) with "

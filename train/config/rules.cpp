@@ -245,7 +245,7 @@ void Rules::check_positions() const {
   const bool text = data.task == TaskKind::parallel_text;
   if (learns_symbols() && data.max_length >= positions) needs("max_length", data.max_length);
   if (text && data.max_tokens >= positions) needs("max_tokens", data.max_tokens);
-  // A language model reads all tokens of a stretch but the last, which is a label alone.
+  // A language model reads all tokens of a window but the last, which is a label alone.
   const bool predicts_next = config_.model.kind == ModelKind::language_model;
   const std::size_t tokens_read = data.context + (predicts_next ? 0 : 1);
   if (data.task == TaskKind::text && tokens_read > positions) {

@@ -100,15 +100,15 @@ TEST_CASE("pixels that are hardly on the scale that was named are noted") {
   const std::vector<std::string> far_above = notes(10'000);
   REQUIRE(far_above.size() == 1);
   CHECK(far_above[0] ==
-        "warning: the pixels to learn from are from 0 to 255, data.pixel_maximum is 1e+04: it "
-        "should be the largest value there can be");
+        "warning: the training pixels are from 0 to 255, data.pixel_maximum is 1e+04: it should "
+        "be the largest possible value");
   CHECK(notes(254).size() == 1);
   images.write("300,600,cat\n510,320,dog\n");
-  CHECK(notes(255).front().starts_with("warning: the pixels to learn from are from 300 to 600, "));
+  CHECK(notes(255).front().starts_with("warning: the training pixels are from 300 to 600, "));
   images.write("-1,3,cat\n1,2,dog\n");
   CHECK(notes(1).empty());  // made so on purpose
   images.write("510,320,cat\n600,300,dog\n");
-  CHECK(notes(255).front().starts_with("warning: the pixels to learn from are from 300 to 600, "));
+  CHECK(notes(255).front().starts_with("warning: the training pixels are from 300 to 600, "));
   images.write("0,64,cat\n1,2,dog\n");
   CHECK(notes(255).empty());
   CHECK(notes(256).size() == 1);  // a quarter of the maximum is far below it
@@ -228,7 +228,7 @@ TEST_CASE("a class of which everything would be held out is refused by its name"
   images.write("0,a\n1,b\n2,a\n");
   images.options.test_size = 1;
   CHECK(images.message("0,a\n1,b\n2,a\n") ==
-        " found all images of the class b held out, expected one to learn from");
+        " found all images of the class b held out, expected one to train on");
   const Vocabulary known({"a", "b"});
   CHECK(images.load(&known).train.size() == 2);  // by a model that has learnt them
 }
@@ -237,14 +237,14 @@ TEST_CASE("holding out more images than there are is refused with both numbers")
   CountingFolder images;
   images.options.test_size = 12;
   CHECK(refusal([&] { images.load(); }) ==
-        "data.test_size: found 12, expected less than 12, the images that " + images.name() +
-            " has left to learn from");
+        "data.test_size: found 12, expected less than 12, the number of images left in " +
+            images.name());
   CHECK(hint_of([&] { images.load(); }) == "lower data.test_size");
   images.options.test_size = 4;
   images.options.validation_size = 8;
   CHECK(refusal([&] { images.load(); }) ==
-        "data.validation_size: found 8, expected less than 8, the images that " + images.name() +
-            " has left to learn from");
+        "data.validation_size: found 8, expected less than 8, the number of images left in " +
+            images.name());
   CHECK(hint_of([&] { images.load(); }) == "lower data.validation_size");
 }
 

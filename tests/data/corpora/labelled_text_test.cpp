@@ -95,24 +95,22 @@ TEST_CASE("a line that is not a label, a tab and a sentence is refused with its 
   CHECK(text.message("a\tb\n\ngood day\n") == "3: found no tab" + expected);
   CHECK(text.message("\tb\n") == "1: found no label before the tab" + expected);
   CHECK(text.message(" \tb\n") == "1: found no label before the tab" + expected);
-  CHECK(text.message("a\t\n") == "1: found no sentence behind the tab" + expected);
-  CHECK(text.message("a\t \t\u00A0\n") == "1: found no sentence behind the tab" + expected);
-  CHECK(text.message("a b\tc\n") ==
-        "1: found the label \"a b\", which is no single word" + expected);
-  CHECK(text.message(" a\tc\n") == "1: found the label \" a\", which is no single word" + expected);
+  CHECK(text.message("a\t\n") == "1: found no sentence after the tab" + expected);
+  CHECK(text.message("a\t \t\u00A0\n") == "1: found no sentence after the tab" + expected);
+  CHECK(text.message("a b\tc\n") == "1: found the label \"a b\", which is not one word" + expected);
+  CHECK(text.message(" a\tc\n") == "1: found the label \" a\", which is not one word" + expected);
   CHECK(text.message("a\vb\tc\n") ==
-        "1: found the label \"a\\x0Bb\", which is no single word" + expected);
+        "1: found the label \"a\\x0Bb\", which is not one word" + expected);
   CHECK(text.message("<eos>\tc\n") ==
-        "1: found the label \"<eos>\", which is no single word" + expected);
+        "1: found the label \"<eos>\", which is not one word" + expected);
   CHECK(text.message(std::string(100'000, 'x') + " y\tc\n") ==
-        "1: found the label \"" + std::string(60, 'x') + "...\", which is no single word" +
-            expected);
+        "1: found the label \"" + std::string(60, 'x') + "...\", which is not one word" + expected);
 }
 
 TEST_CASE("a file of blank lines, or with one class, is refused") {
   const LabelFolder text;
   CHECK(text.message("\n \t\n\u00A0\n") ==
-        " found blank lines alone, expected labels and sentences");
+        " found only blank lines, expected labels and sentences");
   CHECK(text.message("a\tb\na\tc\n") ==
         " every example has the label a, expected two or more classes");
 }

@@ -13,8 +13,8 @@ using Ids = std::vector<std::int32_t>;
 
 namespace {
 
-struct StreamFolder {
-  explicit StreamFolder(std::string_view text) {
+struct TextFolder {
+  explicit TextFolder(std::string_view text) {
     write(text);
     options.task = TaskKind::text;
     options.train_text = "train.txt";
@@ -34,10 +34,10 @@ struct StreamFolder {
   }
 
   /// The text of all tokens of a part, each once.
-  std::string text_of(const Corpus& corpus, const std::vector<Example>& part) const {
+  std::string decoded(const Corpus& corpus, const std::vector<Example>& part) const {
     Ids ids;
-    for (const Example& stretch : part) {
-      ids.insert(ids.end(), stretch.target.begin() + (ids.empty() ? 0 : 1), stretch.target.end());
+    for (const Example& window : part) {
+      ids.insert(ids.end(), window.target.begin() + (ids.empty() ? 0 : 1), window.target.end());
     }
     return TextCodec(options, corpus.source_vocabulary, corpus.target_vocabulary)
         .decode_target(ids);
@@ -49,8 +49,8 @@ struct StreamFolder {
 
 }  // namespace
 
-TEST_CASE("a text is cut into stretches, each of which begins with the last token before") {
-  const StreamFolder text("abcabca\nb\n");
+TEST_CASE("a text is cut into windows, each of which begins with the last token before") {
+  const TextFolder text("abcabca\nb\n");
   const Corpus corpus = text.load();
   // By falling frequency; the line end, which occurs as often as c, is spelled <newline>.
   CHECK(corpus.target_vocabulary == Vocabulary({"a", "b", "<newline>", "c"}));
@@ -62,26 +62,26 @@ TEST_CASE("a text is cut into stretches, each of which begins with the last toke
 }
 
 TEST_CASE("whatever the context, every token but the first is predicted once") {
-  StreamFolder text("one two\n\nthree\tfour\n");
+  TextFolder text("one two\n\nthree\tfour\n");
   for (std::size_t context = 1; context <= 21; ++context) {
     CAPTURE(context);
     text.options.context = context;
     const Corpus corpus = text.load();
     std::size_t predicted = 0;
     for (std::size_t i = 0; i < corpus.train.size(); ++i) {
-      const Ids& stretch = corpus.train[i].target;
-      CHECK(stretch.size() >= 2);
-      CHECK(stretch.size() <= context + 1);
-      if (i > 0) CHECK(stretch.front() == corpus.train[i - 1].target.back());
-      predicted += stretch.size() - 1;
+      const Ids& window = corpus.train[i].target;
+      CHECK(window.size() >= 2);
+      CHECK(window.size() <= context + 1);
+      if (i > 0) CHECK(window.front() == corpus.train[i - 1].target.back());
+      predicted += window.size() - 1;
     }
     CHECK(predicted == 19);
-    CHECK(text.text_of(corpus, corpus.train) == "one two\n\nthree\tfour\n");
+    CHECK(text.decoded(corpus, corpus.train) == "one two\n\nthree\tfour\n");
   }
 }
 
 TEST_CASE("Windows line ends and a missing last one make no difference") {
-  const StreamFolder text("ab\n\nc\n");
+  const TextFolder text("ab\n\nc\n");
   const auto train = text.load().train;
   text.write("ab\r\n\r\nc\r\n");
   CHECK(text.load().train == train);
@@ -90,7 +90,7 @@ TEST_CASE("Windows line ends and a missing last one make no difference") {
 }
 
 TEST_CASE("text by words has punctuation and line ends as tokens") {
-  StreamFolder text("Oh, oh!\noh\n");
+  TextFolder text("Oh, oh!\noh\n");
   text.options.unit = TextUnit::word;
   text.options.lowercase = true;
   const Corpus corpus = text.load();
@@ -99,17 +99,17 @@ TEST_CASE("text by words has punctuation and line ends as tokens") {
 }
 
 TEST_CASE("the last lines are held out, by their share of the text, and lend no words") {
-  StreamFolder text("aaaa\nbbbb\ncccc\ndddd\n");
+  TextFolder text("aaaa\nbbbb\ncccc\ndddd\n");
   text.options.validation_share = 0.25;
   Corpus corpus = text.load();
-  CHECK(text.text_of(corpus, corpus.train) == "aaaa\nbbbb\ncccc\n");
+  CHECK(text.decoded(corpus, corpus.train) == "aaaa\nbbbb\ncccc\n");
   CHECK(corpus.target_vocabulary.id("d") == unk_id);
   REQUIRE(corpus.validation.size() == 1);
   CHECK(corpus.validation[0].target ==
         Ids{unk_id, unk_id, unk_id, unk_id, corpus.target_vocabulary.id("<newline>")});
   text.options.validation_share = 0.5;
   corpus = text.load();
-  CHECK(text.text_of(corpus, corpus.train) == "aaaa\nbbbb\n");
+  CHECK(text.decoded(corpus, corpus.train) == "aaaa\nbbbb\n");
   // A line that the border falls into stays in training.
   text.options.validation_share = 0.3;
   CHECK(text.load().validation.size() == 1);
@@ -117,15 +117,15 @@ TEST_CASE("the last lines are held out, by their share of the text, and lend no 
 }
 
 TEST_CASE("line ends count in the share that is held out") {
-  StreamFolder text("ab\n\n\n\n\n\n\n");
+  TextFolder text("ab\n\n\n\n\n\n\n");
   text.options.validation_share = 1.0 / 3;  // 3 of 9 bytes
   const Corpus corpus = text.load();
-  CHECK(text.text_of(corpus, corpus.train) == "ab\n\n\n\n");
-  CHECK(text.text_of(corpus, corpus.validation) == "\n\n\n");
+  CHECK(text.decoded(corpus, corpus.train) == "ab\n\n\n\n");
+  CHECK(text.decoded(corpus, corpus.validation) == "\n\n\n");
 }
 
 TEST_CASE("the bytes to hold out are rounded to the nearest number") {
-  StreamFolder text("aaaa\nbbbb\ncccc\n");
+  TextFolder text("aaaa\nbbbb\ncccc\n");
   text.options.context = 100;
   const auto kept = [&](double share) {
     text.options.validation_share = share;
@@ -136,23 +136,23 @@ TEST_CASE("the bytes to hold out are rounded to the nearest number") {
 }
 
 TEST_CASE("nothing is held out where the share is 0") {
-  const StreamFolder text("ab\n");
+  const TextFolder text("ab\n");
   const Corpus corpus = text.load();
   CHECK(corpus.validation.empty());
-  CHECK(text.text_of(corpus, corpus.train) == "ab\n");
+  CHECK(text.decoded(corpus, corpus.train) == "ab\n");
 }
 
 TEST_CASE("files for validation and testing leave the training text whole") {
-  StreamFolder text("abc\ncba\n");
+  TextFolder text("abc\ncba\n");
   text.write("cc\n", "valid.txt");
   text.write("xa", "test.txt");
   text.options.validation_text = "valid.txt";
   text.options.test_text = "test.txt";
   text.options.validation_share = 0.5;
   const Corpus corpus = text.load();
-  CHECK(text.text_of(corpus, corpus.train) == "abc\ncba\n");
-  CHECK(text.text_of(corpus, corpus.validation) == "cc\n");
-  CHECK(text.text_of(corpus, corpus.test) == "\uFFFDa\n");
+  CHECK(text.decoded(corpus, corpus.train) == "abc\ncba\n");
+  CHECK(text.decoded(corpus, corpus.validation) == "cc\n");
+  CHECK(text.decoded(corpus, corpus.test) == "\uFFFDa\n");
   REQUIRE(corpus.files.size() == 3);
   CHECK(corpus.files[0].key == "data.train_text");
   CHECK(corpus.files[1].key == "data.validation_text");
@@ -161,7 +161,7 @@ TEST_CASE("files for validation and testing leave the training text whole") {
 }
 
 TEST_CASE("a text is encoded with the vocabulary that is given") {
-  const StreamFolder text("abz\n");
+  const TextFolder text("abz\n");
   const Vocabulary known({"z", "<newline>", "a"});
   const FixedVocabularies fixed = {known, known};
   const Corpus corpus = text.load(&fixed);
@@ -172,7 +172,7 @@ TEST_CASE("a text is encoded with the vocabulary that is given") {
 
 TEST_CASE("a text in which nothing can be predicted is refused with the part that is too short") {
   const std::string too_short = ", expected something to predict";
-  StreamFolder text("\n");
+  TextFolder text("\n");
   CHECK(text.message() == text.name() + ": found fewer than 2 tokens for training" + too_short);
   text.write("a\nb\n");
   text.options.validation_share = 0.99;
@@ -190,7 +190,7 @@ TEST_CASE("a text in which nothing can be predicted is refused with the part tha
 }
 
 TEST_CASE("a frequency that no token of a text reaches is refused") {
-  StreamFolder text("ab\nab\n");
+  TextFolder text("ab\nab\n");
   text.options.min_frequency = 3;
   CHECK(text.message() == "vocabulary: no word occurs 3 times in the training text");
 }

@@ -98,7 +98,7 @@ TEST_CASE("a shared vocabulary is made of both sides") {
   CHECK(corpus.target_vocabulary == corpus.source_vocabulary);
 }
 
-TEST_CASE("long pairs are left out of training and of the vocabulary, and noted") {
+TEST_CASE("long pairs are skipped in training and in the vocabulary, and noted") {
   TextFolder text;
   text.options.max_tokens = 3;
   CHECK(text.load().notes.empty());
@@ -107,12 +107,12 @@ TEST_CASE("long pairs are left out of training and of the vocabulary, and noted"
   CHECK(corpus.train.size() == 1);
   CHECK(corpus.source_vocabulary.id("Kind") == unk_id);
   CHECK(corpus.notes ==
-        std::vector<std::string>{"train: 1 of 2 pairs left out: a side is longer than 3 tokens"});
+        std::vector<std::string>{"train: 1 of 2 pairs skipped: a side is longer than 3 tokens"});
   text.folder.write("train.de", "ein sehr kleiner Hund .\nein Kind.\nja\n");
   text.folder.write("train.en", "a dog .\na child.\nyes\n");
   CHECK(text.load().train.size() == 2);
   CHECK(text.load().notes ==
-        std::vector<std::string>{"train: 1 of 3 pairs left out: a side is longer than 3 tokens"});
+        std::vector<std::string>{"train: 1 of 3 pairs skipped: a side is longer than 3 tokens"});
 }
 
 TEST_CASE("long pairs stay in validation") {
@@ -128,17 +128,17 @@ TEST_CASE("a limit that leaves no training pair is refused") {
   CHECK(contains(text.message(), "train: no sentence pair remains"));
 }
 
-TEST_CASE("pairs of blank lines are left out and noted") {
+TEST_CASE("pairs of blank lines are skipped and noted") {
   TextFolder text;
   text.folder.write("train.de", "ein Hund .\n\n \nein Kind.\n");
   text.folder.write("train.en", "a dog .\n\u00A0\n\na child.\n");
   const Corpus corpus = text.load();
   CHECK(corpus.train == TextFolder().load().train);
   CHECK(corpus.notes ==
-        std::vector<std::string>{"train: 2 of 4 pairs left out: both lines are blank"});
+        std::vector<std::string>{"train: 2 of 4 pairs skipped: both lines are blank"});
   text.folder.write("valid.de", "\nein Haus.\n\n\n");
   text.folder.write("valid.en", "\na house.\n\n\n");
-  CHECK(text.load().notes.back() == "validation: 3 of 4 pairs left out: both lines are blank");
+  CHECK(text.load().notes.back() == "validation: 3 of 4 pairs skipped: both lines are blank");
 }
 
 TEST_CASE("one blank line in a pair is refused with both places") {

@@ -125,7 +125,7 @@ TEST_CASE("the order of the sentences does not matter") {
   CHECK(forwards.vocabulary() == backwards.vocabulary());
 }
 
-TEST_CASE("rare words are left out") {
+TEST_CASE("rare words get no id") {
   WordCounter counter;
   counter.add({"a", "a", "a", "b", "b", "c"});
   CHECK(counter.vocabulary(2) == Vocabulary({"a", "b"}));

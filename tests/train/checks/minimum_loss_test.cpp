@@ -11,35 +11,35 @@ namespace {
 using doctest::Approx;
 using Rows = std::vector<std::size_t>;
 
-Batch stretches(const std::vector<std::vector<std::int32_t>>& tokens) {
+Batch windows(const std::vector<std::vector<std::int32_t>>& tokens) {
   std::vector<Example> examples;
   Rows all;
-  for (const auto& stretch : tokens) {
+  for (const auto& window : tokens) {
     all.push_back(examples.size());
-    examples.push_back({.target = stretch});
+    examples.push_back({.target = window});
   }
   return make_batch(examples, all, {.objective = Objective::next_token});
 }
 
 TEST_CASE("what follows different beginnings can be learnt without any loss") {
-  CHECK(minimum_loss(stretches({{4, 5, 6}, {5, 5, 7}}), true) == 0.0);
-  CHECK(minimum_loss(stretches({{4, 5, 6}, {4, 5, 6}}), true) == 0.0);
+  CHECK(minimum_loss(windows({{4, 5, 6}, {5, 5, 7}}), true) == 0.0);
+  CHECK(minimum_loss(windows({{4, 5, 6}, {4, 5, 6}}), true) == 0.0);
 }
 
 TEST_CASE("where one beginning goes on in two ways, each is as likely as it is frequent") {
   // After 4: 5 or 6, once each; from there on everything is clear.
-  CHECK(minimum_loss(stretches({{4, 5, 7}, {4, 6, 8}}), true) == Approx(2 * std::log(2.0) / 4));
+  CHECK(minimum_loss(windows({{4, 5, 7}, {4, 6, 8}}), true) == Approx(2 * std::log(2.0) / 4));
   // 5 is twice as frequent as 6.
-  CHECK(minimum_loss(stretches({{4, 5}, {4, 5}, {4, 6}}), true) ==
+  CHECK(minimum_loss(windows({{4, 5}, {4, 5}, {4, 6}}), true) ==
         Approx((2 * std::log(1.5) + std::log(3.0)) / 3));
 }
 
 TEST_CASE("padding leaves nothing open") {
-  CHECK(minimum_loss(stretches({{4, 5, 7, 8}, {5, 6}}), true) == 0.0);
+  CHECK(minimum_loss(windows({{4, 5, 7, 8}, {5, 6}}), true) == 0.0);
 }
 
 TEST_CASE("a model that reads the whole row tells apart what differs behind, and places") {
-  Batch batch = stretches({{4, 5, 7}, {4, 6, 8}});
+  Batch batch = windows({{4, 5, 7}, {4, 6, 8}});
   CHECK(minimum_loss(batch, false) == 0.0);
   batch.decoder_input = {4, 4, 4, 4};
   batch.labels = {5, 6, 5, 6};

@@ -163,7 +163,7 @@ TEST_CASE("every token that is read at once needs a position") {
   CHECK(problems_of("model: {kind: language_model}\ndata:\n  task: text\n  train_text: a\n"
                     "  context: 256\n")
             .empty());
-  // It reads the last token of a stretch, too.
+  // It reads the last token of a window, too.
   CHECK(problems_of("model: {kind: masked_language_model}\ndata:\n  task: text\n  train_text: a\n"
                     "  context: 256\n")
             .starts_with("c:5:3: `context` is 256, and 257 tokens are read at once; "

@@ -126,7 +126,7 @@ TEST_CASE("classify refuses what is no image for it, behind the answers to the l
   for (const char* line : {"top", "0;0;0", "a fine day"}) {
     check_refusal(work, {"classify", "runs/images"}, 3,
                   "standard input:1: found 1 fields, expected 16: the pixels, without a label\n"
-                  "hint: leave labels out; see data.image_height, data.image_width and "
+                  "hint: remove the labels; see data.image_height, data.image_width and "
                   "data.image_channels",
                   line);
   }

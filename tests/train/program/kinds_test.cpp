@@ -67,7 +67,7 @@ TEST_CASE("the data line names words and classes as the kind of model has them")
   };
   // The letters a, b, c, d and f, space and line end, and the four special symbols.
   CHECK(first_line("language.yaml") ==
-        "data: 30 training stretches, 4 validation, 0 test; vocabulary of 11");
+        "data: 30 training windows, 4 validation, 0 test; vocabulary of 11");
   CHECK(first_line("classes.yaml") ==
         "data: 11 training sentences, 11 validation, 0 test; vocabulary of 10, 2 classes: no, yes");
   CHECK(first_line("images.yaml") ==
@@ -200,20 +200,20 @@ TEST_CASE(
                 blanks + "\n");
 }
 
-TEST_CASE("fill keeps to one line, and to as much text as a stretch has") {
+TEST_CASE("fill keeps to one line, and to as much text as a window has") {
   const KindWorkplace work;
-  work.write("stretches.yaml",
+  work.write("windows.yaml",
              "data: {task: text, train_text: text.txt, context: 6}\n"
              "model: {kind: masked_language_model, d_model: 32, num_heads: 2, "
              "num_encoder_layers: 1, d_ff: 64, max_length: 9}\n"
              "train: {steps: 12, batch_size: 4, threads: 1, validate_every: 6, save_every: 6}\n");
-  REQUIRE(work.run({"train", "stretches.yaml"}).code == 0);
-  const Outcome done = work.run({"fill", "runs/stretches"}, "a bad c\n__bad__\na ba_\n");
+  REQUIRE(work.run({"train", "windows.yaml"}).code == 0);
+  const Outcome done = work.run({"fill", "runs/windows"}, "a bad c\n__bad__\na ba_\n");
   CHECK(done.code == 0);
   CHECK(done.out.starts_with("a bad c\n"));
   CHECK(std::ranges::count(done.out, '\n') == 3);
   CHECK(done.out.find('_') == std::string::npos);
-  check_refusal(work, {"fill", "runs/stretches"}, 3,
+  check_refusal(work, {"fill", "runs/windows"}, 3,
                 "standard input:1: found 8 tokens to read, expected at most 7 (data.context)\n"
                 "hint: cut the line, or train a model with a larger data.context",
                 "a bad ca\n");
@@ -270,9 +270,9 @@ TEST_CASE("evaluate scores a language model on another text, which is read with 
   const Outcome done = work.run({"evaluate", "runs/language", "data.test_text=more.txt"});
   CHECK(done.code == 0);
   CHECK(done.err.empty());
-  // 14 characters: two stretches of 6 that are predicted from the character before, and the rest.
+  // 14 characters: two windows of 6 that are predicted from the character before, and the rest.
   CHECK(done.out.starts_with(before.out));
-  CHECK(contains(done.out, "\ntest        3 held-out stretches: loss "));
+  CHECK(contains(done.out, "\ntest        3 held-out windows: loss "));
   const Outcome missing = work.run({"evaluate", "runs/language", "data.test_text=none.txt"});
   CHECK(missing.code == 3);
   CHECK(contains(missing.err, " (the key is data.test_text)\n"));
@@ -360,8 +360,8 @@ TEST_CASE("training examples may change if they are allowed to, but not the clas
   check_refusal(work, go_on, 3,
                 (work / "labels.txt").string() +
                     ":2: found the label maybe, expected one of the classes no, yes\n"
-                    "hint: leave it out, or give the training set examples of it; a trained model "
-                    "keeps its classes");
+                    "hint: remove the example, or add examples of the class to the training set; a "
+                    "trained model keeps its classes");
   work.write("labels.txt", "yes\ta day\n");
   const Outcome refused = work.run({"train", "--resume", "classes.yaml", "train.steps=14"});
   CHECK(refused.code == 3);

@@ -129,11 +129,11 @@ TEST_CASE("a resumed run tells its data, model and memory again, on its threads,
         count_lines(work.trained.out) + count_lines(resumed.out));
 }
 
-TEST_CASE("what is left out of the data is said at the start, and again when a run is resumed") {
+TEST_CASE("what is skipped of the data is said at the start, and again when a run is resumed") {
   const test::TextWorkplace work;
   work.write("train.de", "ein haus\n\neine katze\n");
   work.write("train.en", "a house\n\na cat\n");
-  const std::string note = "train: 1 of 3 pairs left out: both lines are blank\n";
+  const std::string note = "train: 1 of 3 pairs skipped: both lines are blank\n";
   const Outcome begun = work.run({"train", "text.yaml"});
   // de: ein, haus, eine and katze; en: a, house and cat; and four special symbols.
   CHECK(begun.out.starts_with(

@@ -32,7 +32,7 @@ std::string words_for(const Config& config) {
     case ModelKind::vision_transformer:
       return "images";
     default:
-      return config.data.task == TaskKind::text ? "stretches" : "sentences";
+      return config.data.task == TaskKind::text ? "windows" : "sentences";
   }
 }
 
