@@ -33,7 +33,7 @@
 /// crash: then files are all that counts, and another process goes on with the run. Under a limit
 /// on the address space that must not happen.
 ///
-///     failing_allocations [--full]      every n, and not about a hundred
+///     failing_allocations [--full]      every n, and not about sixty
 namespace tapestry {
 namespace {
 
@@ -324,7 +324,7 @@ int run(bool full) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   kernels::set_num_threads(1);
   const Scene scene;
-  const auto most = full ? std::nullopt : std::optional<std::uint64_t>(100);
+  const auto most = full ? std::nullopt : std::optional<std::uint64_t>(60);
   const bool loads = fail_allocations<Loading>("load a model", scene, most);
   const bool resumes = fail_allocations<Resuming>("resume a run", scene, most);
   const bool trains = fail_allocations<Training>("train, validate and save", scene, most);

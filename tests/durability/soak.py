@@ -154,7 +154,7 @@ def report(watch, steady, stopped, lives, options):
 
 def test(options, folder):
     full = options.seconds, options.lives, 500, 0.1
-    seconds, lives, save_every, seconds_apart = full if options.full else (12, 12, 50, 0.02)
+    seconds, lives, save_every, seconds_apart = full if options.full else (6, 12, 50, 0.02)
     settings = [*ENDLESS, f"train.save_every={save_every}"]
     steady = Run(options.program, folder / "steady", settings, SMALL_MODEL)
     stopped = Run(options.program, folder / "stopped", settings, SMALL_MODEL)
