@@ -155,7 +155,7 @@ void Parameters::commit_buffers() {
 }
 
 void Parameters::discard_pending() {
-  for (const RunningAverage& average : averages_) average.discard();
+  std::ranges::for_each(averages_, &RunningAverage::discard);
 }
 
 Scope::Scope(Parameters& parameters, std::string path)

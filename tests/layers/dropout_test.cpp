@@ -54,6 +54,14 @@ TEST_CASE("what is dropped depends on the stream and on the path of the layer") 
   CHECK(values_of(dropout(x, 0.5, stream.named("a"))) == y);
 }
 
+TEST_CASE("dropout behind a ReLU draws by the path of the layer too") {
+  Parameters parameters(DType::float64, 1);
+  const Tensor x = random_leaf({8, 8}, 1);
+  const auto y = values_of(make(parameters, 0.5, "a").after_relu(x, training));
+  CHECK(values_of(make(parameters, 0.5, "b").after_relu(x, training)) != y);
+  CHECK(values_of(relu_dropout(x, 0.5, stream.named("a"))) == y);
+}
+
 TEST_CASE("the gradients of dropout with a frozen stream agree with differences") {
   Parameters parameters(DType::float64, 1);
   const Dropout layer = make(parameters, 0.4);

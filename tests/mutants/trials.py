@@ -95,7 +95,8 @@ def first_kill(mutant, programs, environment):
 
 def runs_of_tests(own, guarded_first):
     """Everything that CTest runs of the unit tests, as name, command and side of the unreadable
-    pages, or none for plain memory; then random sequences of processes of a run."""
+    pages, or none for plain memory; then random sequences of processes of a run, and power
+    failures of a simulated disk."""
     def tests(suite, guard=None):
         name = suite if guard is None else f"{suite}, guarded at the {guard},"
         return name, [f"{suite}/{suite}_tests", "--reporters=xml"], guard
@@ -104,13 +105,16 @@ def runs_of_tests(own, guarded_first):
     runs = [tests(own)]
     guarded = [tests(suite, guard) for suite in GUARDED_SUITES for guard in GUARDS]
     runs = guarded + runs if guarded_first else runs + guarded
-    return [*runs, *map(tests, others), ("random_runs", ["durability/random_runs"], None)]
+    return [*runs, *map(tests, others), ("random_runs", ["durability/random_runs"], None),
+            ("power_loss", ["durability/power_loss"], None)]
 
 
 def test_kill(suite, code, output):
     failed, running = failed_cases(output)
     if suite == "random_runs" and code == 1:
         return TestKill(suite, "fails", output.partition(" fails;")[0])
+    if suite == "power_loss" and code == 1:
+        return TestKill(suite, "fails", output.partition("\n")[0])
     if code is None:
         return TestKill(suite, "hangs", running)
     if code < 0 or not failed:

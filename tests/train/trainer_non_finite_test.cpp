@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -101,6 +102,50 @@ TEST_CASE("a gradient that is not finite stops the run although the loss is fini
   CHECK(contains(text, "; the weights are those of step 0\n"));
   CHECK(testing::values_of(trainer.model().parameters.find("output.weight")->tensor) == before);
   CHECK(run.directory().steps().empty());
+}
+
+TEST_CASE("the search for a masked model's fault masks what the batch masked, at an epoch's end") {
+  Config config = tiny_config();
+  config.data.task = TaskKind::toy_sentences;
+  config.model.kind = ModelKind::masked_language_model;
+  config.model.max_length = 32;
+  config.train.batch_size = config.data.train_size;  // each step is an epoch
+  config.train.accumulate = 1;
+  const Corpus corpus = load_corpus(config.data, ".");
+  const std::size_t words = corpus.target_vocabulary.size();
+  std::vector<std::size_t> all(corpus.train.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  // The sentences in which a word can be read, not masked, in an epoch.
+  const auto readers = [&](std::int32_t word, std::uint64_t epoch) {
+    const Batch batch = make_batch(corpus.train, all, batch_rules(config, words, epoch));
+    std::vector<std::size_t> sentences;
+    for (std::size_t row = 0; row < batch.rows; ++row) {
+      const auto begin =
+          batch.decoder_input.begin() + static_cast<std::ptrdiff_t>(row * batch.target_length);
+      const auto end = begin + static_cast<std::ptrdiff_t>(batch.target_length);
+      if (std::find(begin, end, word) != end) sentences.push_back(batch.examples[row]);
+    }
+    return sentences;
+  };
+  std::int32_t word = first_word_id;
+  while (readers(word, 0).empty() || readers(word, 0) == readers(word, 1)) ++word;
+
+  TinyRun run;
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  Tensor embedding = trainer.model().parameters.find("embedding.weight")->tensor;
+  const auto values = embedding.mutable_values<float>().subspan(
+      static_cast<std::size_t>(word) * embedding.shape()[1], embedding.shape()[1]);
+  std::ranges::fill(values, 3e38f);
+  CHECK_FALSE(test::error_text<NumericError>([&] { trainer.run(); }).empty());
+  const std::string report =
+      test::read_text(run.directory().path() / "non-finite-step-00000001.txt");
+  CHECK(contains(report, "These sentences give it by themselves:"));
+  const auto expected = readers(word, 0);
+  for (const std::size_t i : all) {
+    CAPTURE(i);
+    CHECK(contains(report, "training pair " + std::to_string(i + 1) + "\n") ==
+          (std::ranges::find(expected, i) != expected.end()));
+  }
 }
 
 TEST_CASE("the layer and the sentences at fault, and no others, are named and stored") {
