@@ -154,9 +154,9 @@ TEST_CASE("a batch of nothing, or of pairs that do not exist, is refused") {
 }
 
 TEST_CASE("unknown tokens are counted among words, on both sides") {
-  const std::vector<Example> pairs{{.source = {4, unk_id, 5}, .target = {6}},
+  const std::vector<Example> some{{.source = {4, unk_id, 5}, .target = {6}},
                                    {.source = {7, 8}, .target = {unk_id, 9}}};
-  CHECK(share_of_unknown_tokens(pairs, Objective::translation) == 2.0 / 8);
+  CHECK(share_of_unknown_tokens(some, Objective::translation) == 2.0 / 8);
   CHECK(share_of_unknown_tokens({}, Objective::translation) == 0.0);
 }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <gcov.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -20,6 +19,7 @@
 
 #if defined(TAPESTRY_COVERAGE)
 extern "C" {  // which GCC's header lacks
+#include <gcov.h>
 }
 #endif
 
