@@ -41,7 +41,8 @@ const json uneven_object = json::parse(R"({
 json object_of(const GradcheckReport& report) { return json::parse(to_json(report, "m.yaml")); }
 
 TEST_CASE("every field of a row has its own value") {
-  CHECK(object_of({.rows = {uneven_row()}, .first_wrong = {}}).at("rows") == json{uneven_object});
+  CHECK(object_of({.rows = {uneven_row()}, .first_wrong = {}}).at("rows") ==
+        json::array({uneven_object}));
 }
 
 TEST_CASE("what there is not, and what is not finite, is null") {
@@ -55,7 +56,7 @@ TEST_CASE("what there is not, and what is not finite, is null") {
     expected[key] = nullptr;
   }
   const json object = object_of({.rows = {row}, .first_wrong = {}});
-  CHECK(object.at("rows") == json{expected});
+  CHECK(object.at("rows") == json::array({expected}));
   CHECK(object.at("first_wrong").is_null());
   CHECK(object.at("model") == "m.yaml");
 }
