@@ -53,11 +53,25 @@ function(tapestry_precompile target)
 endfunction()
 set(TAPESTRY_ARRAY_HEADERS <xsimd/xsimd.hpp> <xtensor/xadapt.hpp> <xtensor/xtensor.hpp>)
 
-# tapestry_library(NAME SOURCES ... USES ...): the library of the folder NAME, or of FOLDER/PART if the
-# name is FOLDER_PART, as tapestry::NAME. USES are the other folders and libraries that appear in its
-# headers or its sources.
+# tapestry_sources(VARIABLE [EXCEPT REGEX]): all .cpp files below the current folder, relative to it.
+# The build looks for new files by itself.
+function(tapestry_sources variable)
+  cmake_parse_arguments(ARG "" "EXCEPT" "" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cpp)
+  if(ARG_EXCEPT)
+    list(FILTER sources EXCLUDE REGEX "${ARG_EXCEPT}")
+  endif()
+  set(${variable} ${sources} PARENT_SCOPE)
+endfunction()
+
+# tapestry_library(NAME [SOURCES ...] USES ...): the library of the folder NAME, or of FOLDER/PART if
+# the name is FOLDER_PART, as tapestry::NAME; without SOURCES of all that is in the folder. USES are
+# the other folders and libraries that appear in its headers or its sources.
 function(tapestry_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
+  if(NOT ARG_SOURCES)
+    tapestry_sources(ARG_SOURCES)
+  endif()
   add_library(tapestry_${name} STATIC ${ARG_SOURCES})
   add_library(tapestry::${name} ALIAS tapestry_${name})
   set_target_properties(tapestry_${name} PROPERTIES EXPORT_NAME ${name})

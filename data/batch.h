@@ -12,40 +12,53 @@ namespace tapestry {
 /// The label of a position without a prediction.
 inline constexpr std::int32_t no_label = -1;
 
-/// The training objective: which part of an example is predicted.
-enum class Objective {
-  translation,    ///< the target of a pair, token by token, given the source
-  next_token,     ///< each token of the target but the first, given those before
-  masked_tokens,  ///< the masked tokens of the target, given the others [1]
-  label           ///< the class in the target, given source or pixels
+struct BatchRules;
+
+/// The first elements of a row of a batch; what nobody writes is padding.
+struct BatchRow {
+  std::int32_t *source, *input, *labels;
 };
 
-/// How examples become batches.
+/// How an example becomes a row of a batch.
+struct RowLayout {
+  std::size_t (*source_length)(const Example&);  ///< tokens of the source, <eos> included
+  std::size_t (*target_length)(const Example&);  ///< inputs and labels, no_label included
+  void (*write)(const Example&, std::size_t index, const BatchRules&, const BatchRow&);
+  bool labels_are_classes = false;  ///< the target of an example has classes, not tokens
+};
+
+/// Each row of these layouts, with padding in a batch of longer examples:
 ///
-/// [1] Devlin et al. 2019, "BERT", see mask_tokens().
+///   pair_rows      of the pair (a b -> x y z)
+///     source         a     b     <eos>  <pad>
+///     decoder_input  <bos> x     y      z      <pad>
+///     labels         x     y     z      <eos>  no_label
+///   window_rows    of the window x y z: each token but the first, given those before
+///     decoder_input  x     y     <pad>
+///     labels         y     z     no_label
+///   masked_rows    of x y z, where y is masked [1], see mask_tokens()
+///     decoder_input  x  <unk>  z  <pad>
+///     labels         no_label  y  no_label  no_label
+///   unmasked_rows  of x y z: nothing is masked, and nothing predicted
+///     decoder_input  x  y  z  <pad>
+///     labels         no_label
+///   class_rows     of the sentence a b, or of pixels, in the second class
+///     source         a     b     <eos>  <pad>   (nothing for pixels)
+///     labels         1
+///
+/// [1] Devlin et al. 2019, "BERT".
+extern const RowLayout pair_rows, window_rows, masked_rows, unmasked_rows, class_rows;
+
+/// How examples become batches.
 struct BatchRules {
-  Objective objective = Objective::translation;
-  std::size_t vocabulary = 0;  ///< of the target; masked_tokens draws from it
+  RowLayout layout = pair_rows;
+  std::size_t vocabulary = 0;  ///< of the target; masked_rows draws from it
   std::uint64_t seed = 0;      ///< of masking
   std::uint64_t epoch = 0;     ///< of masking
 };
 
 /// Examples, padded to the longest with <pad>, labels with no_label. Arrays are row-major with one
-/// row for each example. The row of an example that is shorter than others, by objective:
-///
-///   translation    of the pair (a b -> x y z)
-///     source         a     b     <eos>  <pad>
-///     decoder_input  <bos> x     y      z      <pad>
-///     labels         x     y     z      <eos>  no_label
-///   next_token     of the window x y z
-///     decoder_input  x     y     <pad>
-///     labels         y     z     no_label
-///   masked_tokens  of x y z, where y is masked
-///     decoder_input  x  <unk>  z  <pad>
-///     labels         no_label  y  no_label  no_label
-///   label          of the sentence a b, or of pixels, in the second class
-///     source         a     b     <eos>  <pad>   (nothing for pixels)
-///     labels         1
+/// row for each example.
 struct Batch {
   std::size_t rows = 0;
   std::size_t source_length = 0;  ///< of every row of source, padding included
@@ -76,10 +89,10 @@ void fill_batch(const std::vector<Example>& examples, std::span<const std::size_
                 Batch& batch, const BatchRules& rules = {});
 
 /// The number of positions that a model needs for the longer of source and target of an example.
-std::size_t longest_side(const Example& pair, Objective objective);
+std::size_t longest_side(const Example& example, const RowLayout& layout);
 
 /// The share of <unk> among the tokens of the examples, in [0, 1]. Other special symbols and class
 /// labels do not count as tokens.
-double share_of_unknown_tokens(const std::vector<Example>& examples, Objective objective);
+double share_of_unknown_tokens(const std::vector<Example>& examples, const RowLayout& layout);
 
 }  // namespace tapestry

@@ -70,6 +70,12 @@ std::uint64_t fingerprint(const Corpus& corpus) {
   return hash.value();
 }
 
+DataIdentity identify(const Corpus& corpus) {
+  DataIdentity data{.fingerprint = corpus.fingerprint};
+  for (const DataFile& file : corpus.files) data.files[file.key] = {file.bytes, file.digest};
+  return data;
+}
+
 std::vector<std::string> read_corpus_lines(const std::string& key,
                                            const std::filesystem::path& path, Corpus& corpus) {
   TextFile file = read_file(key, path, read_text_file);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +36,25 @@ struct DataFile {
   friend bool operator==(const DataFile&, const DataFile&) = default;
 };
 
+/// Size and XXH3 digest of a file's bytes.
+struct FileDigest {
+  std::uint64_t bytes = 0;
+  std::uint64_t digest = 0;
+
+  bool operator==(const FileDigest&) const = default;
+};
+
+/// What identifies the data that a run has learnt from.
+struct DataIdentity {
+  std::uint64_t fingerprint = 0;              ///< of the corpus
+  std::map<std::string, FileDigest> files{};  ///< by config key; empty for generated data
+};
+
+/// The files of a corpus that is one text a part; relative paths start at the folder of the config.
+struct TextFiles {
+  std::string train_text{}, validation_text{}, test_text{};  ///< the last two may be empty
+};
+
 /// The training, validation and test data of a run.
 struct Corpus {
   std::vector<Example> train;       ///< never empty
@@ -57,6 +77,9 @@ struct FixedVocabularies {
 /// different for different data. Files and notes do not count: the same text under another name is
 /// the same data.
 std::uint64_t fingerprint(const Corpus& corpus);
+
+/// corpus.fingerprint and the digests of corpus.files.
+DataIdentity identify(const Corpus& corpus);
 
 /// Reads the lines of a text file into memory and adds the file to corpus.files under the config
 /// key `key`.

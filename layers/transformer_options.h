@@ -63,21 +63,11 @@ enum class PositionKind { sinusoidal, learned, none, rotary, alibi };
 /// its first logits have variance 1.
 enum class TiedEmbeddings { none, target, all };
 
-/// What a model is for.
-enum class ModelKind {
-  seq2seq,                ///< one sequence into another: encoder and decoder
-  language_model,         ///< to go on with a text: decoder only
-  masked_language_model,  ///< to guess hidden words: encoder only
-  classifier,             ///< the class of a sentence: encoder only
-  vision_transformer      ///< the class of an image: encoder only
-};
-
 /// What stands for a whole sequence: its first token, or the mean of all.
 enum class PoolingKind { class_token, mean };
 
 /// Sizes and choices of a model. The member initialisers are the defaults.
 struct TransformerOptions {
-  ModelKind kind = ModelKind::seq2seq;
   std::size_t d_model = 128;  ///< width of every token vector
   std::size_t num_heads = 4;
   AttentionKind attention = AttentionKind::multi_head;

@@ -3,20 +3,20 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "train/checkpoint/data_changes.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
+#include "train/data_changes.h"
 #include "train/error.h"
-#include "train/load_data.h"
-#include "train/objective.h"
 #include "train/platform/standard_streams.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
 
 /// The vocabularies that a model of `config` shares with one that it begins with. Classes are new.
-FixedVocabularies words_of(const TrainedModel& model, const Config& config) {
+FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& config) {
   FixedVocabularies words{.source = model.codec.source_vocabulary(), .target = std::nullopt};
-  if (objective_of(config.model.kind) != Objective::label) {
+  if (!find_task(config).layout().labels_are_classes) {
     words.target = model.codec.target_vocabulary();
   }
   return words;
@@ -24,13 +24,14 @@ FixedVocabularies words_of(const TrainedModel& model, const Config& config) {
 
 /// Image models and text models cannot initialize each other.
 void require_same_input(const Config& before, const Config& config) {
-  const bool saw = before.model.kind == ModelKind::vision_transformer;
-  const bool sees = config.model.kind == ModelKind::vision_transformer;
-  if (saw == sees) return;
+  const bool reads_images = find_task(config).reads_images();
+  const bool read_images = find_task(before).reads_images();
+  if (read_images == reads_images) return;
   const auto input = [](bool images) { return images ? "images" : "text"; };
-  throw CheckpointError(fmt::format("{}: is a model of {}, expected a model of {}",
-                                    config.train.initialize_from, input(saw), input(sees)),
-                        "name another run as train.initialize_from, or leave it out");
+  throw CheckpointError(
+      fmt::format("{}: is a model of {}, expected a model of {}", config.train.initialize_from,
+                  input(read_images), input(reads_images)),
+      "name another run as train.initialize_from, or leave it out");
 }
 
 /// Other sentences to evaluate on are what a user may want. What is held out of other training
@@ -62,23 +63,39 @@ std::string listed(const char* what, const std::vector<std::string>& tensors) {
 
 }  // namespace
 
+TrainedModel load_model(const Snapshot& snapshot) {
+  Config config = saved_config(snapshot);
+  FixedVocabularies words = saved_vocabularies(snapshot);
+  TextCodec codec = make_codec(config.data, std::move(words.source), *std::move(words.target));
+  auto model = std::make_unique<Model>(
+      network_maker(config,
+                    network_sizes(config, codec.source_vocabulary(), codec.target_vocabulary())),
+      config.train.dtype, config.train.seed);
+  restore_model(snapshot, *model);
+  return {.config = std::move(config),
+          .codec = std::move(codec),
+          .model = std::move(model),
+          .data = data_identity(snapshot),
+          .step = saved_step(snapshot)};
+}
+
 InitialState load_initial_state(const Config& config) {
   InitialState initial;
   if (config.train.initialize_from.empty()) {
-    initial.corpus = load_data(config.data);
+    initial.corpus = load_corpus(config.data);
     return initial;
   }
   initial.model = load_model(open_run(config.train.initialize_from).snapshot);
   require_same_input(initial.model->config, config);
-  const FixedVocabularies words = words_of(*initial.model, config);
-  initial.corpus = load_data(config.data, &words);
+  const FixedVocabularies words = shared_vocabularies(*initial.model, config);
+  initial.corpus = load_corpus(config.data, &words);
   return initial;
 }
 
-Corpus load_corpus_of(const TrainedModel& trained) {
+Corpus load_corpus_for(const TrainedModel& trained) {
   const FixedVocabularies words{.source = trained.codec.source_vocabulary(),
                                 .target = trained.codec.target_vocabulary()};
-  Corpus corpus = load_data(trained.config.data, &words);
+  Corpus corpus = load_corpus(trained.config.data, &words);
   warn_of_changes(trained.data, corpus);
   return corpus;
 }

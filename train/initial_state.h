@@ -5,11 +5,15 @@
 #include <vector>
 
 #include "data/corpus.h"
-#include "train/checkpoint.h"
+#include "layers/model.h"
 #include "train/config/config.h"
-#include "train/model.h"
+#include "train/storage/snapshot.h"
+#include "train/tasks/trained_model.h"
 
 namespace tapestry {
+
+/// The model of a checkpoint. Needs nothing but the snapshot. throws CheckpointError as restore().
+TrainedModel load_model(const Snapshot& snapshot);
 
 /// The data of a new run, and the pretrained model that `train.initialize_from` names, if any.
 struct InitialState {
@@ -25,7 +29,7 @@ InitialState load_initial_state(const Config& config);
 /// error.
 ///
 /// throws  DataError, also for a label that is none of its classes.
-Corpus load_corpus_of(const TrainedModel& trained);
+Corpus load_corpus_for(const TrainedModel& trained);
 
 /// Copies the parameters of `from` that have name and shape of one of `to`, converted to its
 /// element type, but for those of a head that tells other classes. Returns lines for the user: what

@@ -14,8 +14,8 @@
 #include "data/text/vocabulary.h"
 #include "train/error.h"
 #include "train/format.h"
-#include "train/objective.h"
 #include "train/step.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -72,7 +72,7 @@ std::uint64_t largest_logits(const std::vector<Example>& examples, std::size_t b
 MemoryNeed need_of_model(const Config& config, const Corpus& corpus) {
   const NetworkSizes sizes = network_sizes(config, corpus);
   const std::uint64_t number = bytes_per_element(config.train.dtype);
-  const ValueCount count = count_values(config.model, sizes);
+  const ValueCount count = count_values(network_maker(config, sizes));
   const std::uint64_t parameters = number * count.parameters;
   const std::uint64_t with_moments = (1 + moments(config.optimizer)) * parameters;
   // Values are made one by one and then moved beside the gradients: three times the parameters.
@@ -90,7 +90,8 @@ void require_memory_for_model(const Config& config, const Corpus& corpus,
       fmt::format(
           "memory: {} parameters need {} with their gradients and the optimiser's moments, "
           "found {}{}",
-          format_count(count_values(config.model, network_sizes(config, corpus)).parameters),
+          format_count(
+              count_values(network_maker(config, network_sizes(config, corpus))).parameters),
           format_bytes(need), format_bytes(available.total),
           available.bound.empty() ? " in this machine" : fmt::format(" ({})", available.bound)),
       smaller_model_hint);
@@ -136,19 +137,6 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
   if (rows < 2 * few) return some;
   const std::uint64_t more = of(2 * few);
   return more + (more - std::min(some, more)) * (rows - 2 * few) / few;
-}
-
-std::string size_of(const Batch& batch, Objective objective) {
-  if (!batch.pixels.empty()) return fmt::format("{} images", batch.rows);
-  switch (objective) {
-    case Objective::translation:
-      return fmt::format("{} x {} x {} tokens", batch.rows, batch.source_length,
-                         batch.target_length);
-    case Objective::label:
-      return fmt::format("{} x {} tokens", batch.rows, batch.source_length);
-    default:
-      return fmt::format("{} x {} tokens", batch.rows, batch.target_length);
-  }
 }
 
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,

@@ -7,8 +7,8 @@
 
 #include "data/batch.h"
 #include "data/corpus.h"
+#include "layers/model.h"
 #include "train/config/config.h"
-#include "train/model.h"
 #include "train/platform/memory.h"
 
 /// How much memory a training run is going to take beside the corpus it has loaded.
@@ -52,11 +52,8 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
 /// throws  kernels::OutOfMemory if there is not even memory for those
 std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config);
 
-/// "64 x 5 x 6 tokens" of source and target, "12 x 64 tokens", "32 images": how large a batch is.
-std::string size_of(const Batch& batch, Objective objective);
-
 /// "memory: about 1.4 GB needed (model and optimiser 0.9, the largest step 0.4, ...), 21.3 GB free"
-/// `largest_step` is the size_of() the largest batch.
+/// `largest_step` is Task::describe_size() of the largest batch.
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available);
 

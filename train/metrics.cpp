@@ -22,10 +22,12 @@ void MetricsTable::add(const TrainMetrics& row) {
 }
 
 void MetricsTable::add_validation(std::uint64_t step, std::uint64_t epoch, const Scores& scores) {
+  const auto exact_match = scores.others.find("exact_match");
   csv_ +=
       fmt::format("{},{},validation,{},{},{},{},,,{}\n", step, epoch, scores.loss,
                   scores.perplexity, scores.token_accuracy,
-                  scores.decoded == 0 ? "" : fmt::format("{}", scores.exact_match), scores.tokens);
+                  exact_match == scores.others.end() ? "" : fmt::format("{}", exact_match->second),
+                  scores.tokens);
 }
 
 void MetricsTable::write(const std::filesystem::path& path, FileSystem& files) const {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/scores.h"
+#include "train/inference/scores.h"
 #include "train/platform/file_system.h"
 
 namespace tapestry {

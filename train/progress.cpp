@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <numbers>
 #include <system_error>
 
 #include "train/error.h"
@@ -22,21 +21,6 @@ double seconds_between(std::chrono::steady_clock::time_point from,
 }
 
 }  // namespace
-
-std::string format_scores(const Scores& scores) {
-  if (scores.objective == Objective::label) {
-    return fmt::format("loss {:.4f}  accuracy {:.2f} %", scores.loss, 100 * scores.token_accuracy);
-  }
-  std::string text = fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %", scores.loss,
-                                 scores.perplexity, 100 * scores.token_accuracy);
-  if (scores.objective == Objective::next_token) {
-    text += fmt::format("  bits per {} {:.4f}",
-                        scores.unit == TextUnit::character ? "character" : "word",
-                        scores.loss / std::numbers::ln2);
-  }
-  if (scores.decoded > 0) text += fmt::format("  exact match {:.2f} %", 100 * scores.exact_match);
-  return text;
-}
 
 Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
                    std::string targets)
@@ -114,9 +98,8 @@ void Progress::metrics(const TrainMetrics& m) {
   stretch_started_ = Clock::now();
 }
 
-void Progress::validation(std::uint64_t step, const Scores& scores, bool best) {
-  line(fmt::format("validation at step {}: {}{}", step, format_scores(scores),
-                   best ? "  (best so far)" : ""));
+void Progress::validation(std::uint64_t step, const std::string& scores, bool best) {
+  line(fmt::format("validation at step {}: {}{}", step, scores, best ? "  (best so far)" : ""));
   stretch_targets_ = 0;
   stretch_started_ = Clock::now();
 }

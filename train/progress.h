@@ -19,7 +19,7 @@ namespace tapestry {
 class Progress {
  public:
   /// `out` may be null: then only the log file, if any, is written. `total_steps` is the goal and
-  /// `targets` what is predicted, see words_for_targets().
+  /// `targets` what is predicted, see Task::target_noun().
   Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
            std::string targets = "tokens");
   ~Progress();
@@ -35,7 +35,8 @@ class Progress {
   void step(std::uint64_t step, std::size_t targets, double loss);
   /// After a stretch of steps.
   void metrics(const TrainMetrics& metrics);
-  void validation(std::uint64_t step, const Scores& scores, bool best);
+  /// `scores` as Task::format_scores() writes them.
+  void validation(std::uint64_t step, const std::string& scores, bool best);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -55,8 +56,5 @@ class Progress {
   std::uint64_t stretch_targets_ = 0;
   std::shared_ptr<spdlog::logger> log_;
 };
-
-/// The scores as one line: "loss 0.1234  perplexity 1.131  tokens 96.10 %  exact match 88.00 %".
-std::string format_scores(const Scores& scores);
 
 }  // namespace tapestry

@@ -4,7 +4,7 @@
 #include "autograd/ops/losses.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
-#include "train/batch_tensors.h"
+#include "train/inference/batch_tensors.h"
 
 namespace tapestry {
 

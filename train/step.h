@@ -8,8 +8,8 @@
 #include "autograd/tensor.h"
 #include "data/batch.h"
 #include "layers/mode.h"
+#include "layers/model.h"
 #include "train/config/config.h"
-#include "train/model.h"
 
 namespace tapestry {
 

@@ -13,15 +13,13 @@
 #include "optim/clip.h"
 #include "optim/make_optimizer.h"
 #include "train/error.h"
-#include "train/evaluator.h"
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/non_finite.h"
-#include "train/objective.h"
 #include "train/platform/durable_file.h"
-#include "train/sentence_limit.h"
 #include "train/step.h"
 #include "train/storage/checkpoint_file.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -53,13 +51,13 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       corpus_(corpus),
       directory_(directory),
       progress_(progress),
-      model_(config_.model, network_sizes(config_, corpus), config_.train.dtype,
+      model_(network_maker(config_, network_sizes(config_, corpus)), config_.train.dtype,
              config_.train.seed),
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())),
       schedule_(make_schedule(config_.schedule)),
       batches_(corpus.train, config_.train.batch_size, config_.train.seed, batch_lengths(config_)),
       saves_(progress) {
-  require_fitting_sentences(corpus, config_.model);
+  require_fitting_examples(corpus, config_);
 }
 
 RunParts Trainer::parts() {
@@ -205,7 +203,7 @@ void Trainer::refuse_divergence() const {
                   "and is now {:.4g}; this state is not saved, {}",
                   state_.step, config_.train.divergence_window, state_.divergence.best_mean(),
                   state_.divergence.last_mean(), newest_saved()),
-      std::string(smaller_steps_hint) + "; train.divergence_window=0 looks away");
+      std::string(smaller_steps_hint) + "; train.divergence_window=0 disables the check");
 }
 
 Trainer::StepEnd Trainer::meet_non_finite(const std::string& found,
@@ -248,7 +246,8 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
   const NonFiniteOrigin origin =
       find_non_finite_origin(loss, corpus_.train, rules(epoch_ - 1), batches, model_.parameters);
   const auto path = directory_.path() / fmt::format("non-finite-step-{:08}.txt", state_.step + 1);
-  const TextCodec codec(config_.data, corpus_.source_vocabulary, corpus_.target_vocabulary);
+  const TextCodec codec =
+      make_codec(config_.data, corpus_.source_vocabulary, corpus_.target_vocabulary);
   const std::string report =
       fmt::format("step {}: {}\n{}", state_.step + 1, found, to_text(origin, corpus_.train, codec));
   std::string stored;
@@ -310,12 +309,8 @@ void Trainer::log() {
 
 Scores Trainer::validate() const {
   const ProfileScope scope("validation and decoding", Phase::other);
-  return evaluate(model_, corpus_.validation,
-                  {.batch_size = config_.train.batch_size,
-                   .rules = rules(0),
-                   .unit = text_unit(config_.data),
-                   .decoded_sentences = config_.train.exact_match_sequences,
-                   .max_decode_length = config_.train.max_decode_length});
+  return find_task(config_).evaluate(model_, config_, rules(0), corpus_.target_vocabulary,
+                                     corpus_.validation, config_.train.exact_match_sequences);
 }
 
 bool Trainer::validate_and_compare() {
@@ -329,7 +324,7 @@ bool Trainer::validate_and_compare() {
     state_.validations_since_best = 0;
   }
   state_.metrics.add_validation(state_.step, epoch_, scores);
-  progress_.validation(state_.step, scores, best);
+  progress_.validation(state_.step, find_task(config_).format_scores(scores, config_), best);
   return best;
 }
 

@@ -10,17 +10,18 @@
 #include "data/batch.h"
 #include "data/batch_schedule.h"
 #include "data/corpus.h"
+#include "layers/model.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
-#include "train/model.h"
 #include "train/platform/interruptions.h"
 #include "train/progress.h"
 #include "train/save_attempts.h"
 #include "train/step.h"
 #include "train/storage/run_directory.h"
-#include "train/training_state.h"
+#include "train/tasks/trained_model.h"
 
 namespace tapestry {
 

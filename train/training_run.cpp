@@ -10,15 +10,14 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
 #include "data/batch.h"
-#include "data/text/class_names.h"
 #include "train/config/domains.h"
 #include "train/config/listing.h"
 #include "train/exit_code.h"
 #include "train/format.h"
 #include "train/memory_need.h"
-#include "train/objective.h"
 #include "train/platform/durable_file.h"
 #include "train/platform/machine.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -48,43 +47,21 @@ int stopped(const Trainer& trainer, const std::string& by, const std::string& ru
   return code;
 }
 
-/// "3 classes: cat, dog, fox", so that a heading that was taken for an example is seen.
-std::string describe_classes(const Corpus& corpus) {
-  const Vocabulary& classes = corpus.target_vocabulary;
-  return fmt::format("{} classes: {}", format_count(classes.size() - first_word_id),
-                     list_of_classes(classes));
-}
-
 /// Tokens that are not in the vocabulary are all the same to a model.
 std::optional<std::string> note_on_unknown_tokens(const Config& config, const Corpus& corpus) {
   constexpr double alarming = 0.5;  // of the training set
-  const Objective objective = objective_of(config.model.kind);
-  const double training = share_of_unknown_tokens(corpus.train, objective);
+  const RowLayout& layout = find_task(config).layout();
+  const double training = share_of_unknown_tokens(corpus.train, layout);
   std::vector<std::string> shares;
   const auto add = [&](double share, const char* part) {
     if (share > 0.0) shares.push_back(fmt::format("{} of the {} set", format_share(share), part));
   };
   add(training, "training");
-  add(share_of_unknown_tokens(corpus.validation, objective), "validation");
-  add(share_of_unknown_tokens(corpus.test, objective), "test");
+  add(share_of_unknown_tokens(corpus.validation, layout), "validation");
+  add(share_of_unknown_tokens(corpus.test, layout), "test");
   if (shares.empty()) return std::nullopt;
   return fmt::format("{}unknown tokens: {}", training > alarming ? "warning: " : "",
                      fmt::join(shares, ", "));
-}
-
-std::string describe_vocabularies(const Config& config, const Corpus& corpus) {
-  const NetworkSizes sizes = network_sizes(config, corpus);
-  const std::string source = format_count(sizes.source), target = format_count(sizes.target);
-  switch (config.model.kind) {
-    case ModelKind::seq2seq:
-      return fmt::format("vocabularies of {} and {}", source, target);
-    case ModelKind::classifier:
-      return fmt::format("vocabulary of {}, {}", source, describe_classes(corpus));
-    case ModelKind::vision_transformer:
-      return describe_classes(corpus);
-    default:
-      return fmt::format("vocabulary of {}", target);
-  }
 }
 
 /// Steps at a rate of 0 take their time and change nothing.
@@ -108,11 +85,12 @@ void write_config(const RunDirectory& directory, const Config& config) {
 /// Prints the data, the model and what may slow the run down.
 void describe(const Trainer& trainer, const Corpus& corpus, const std::string& run_dir,
               Progress& progress) {
+  const Task& task = find_task(trainer.config());
   for (const std::string& note : corpus.notes) progress.message(note);
   progress.message(fmt::format(
       "data: {} training {}, {} validation, {} test; {}", format_count(corpus.train.size()),
-      words_for_examples(trainer.config()), format_count(corpus.validation.size()),
-      format_count(corpus.test.size()), describe_vocabularies(trainer.config(), corpus)));
+      task.example_noun(trainer.config()), format_count(corpus.validation.size()),
+      format_count(corpus.test.size()), task.describe_vocabularies(corpus)));
   if (const auto note = note_on_unknown_tokens(trainer.config(), corpus)) progress.message(*note);
   progress.message(fmt::format("model: {} parameters in {} tensors; threads: {}; run directory {}",
                                format_count(trainer.model().parameters.num_values()),
@@ -134,7 +112,7 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
   need.step = estimate_step(trainer.model(), corpus, config);
   const Batch largest = largest_batch(corpus.train, config.train.batch_size,
                                       batch_rules(config, corpus.target_vocabulary.size()));
-  progress.message(to_line(need, size_of(largest, objective_of(config.model.kind)), available));
+  progress.message(to_line(need, find_task(config).describe_size(largest), available));
   if (const auto warning = warning_about_memory(need, available)) progress.message(*warning);
   warm_up(trainer.model(), largest, config);
   if (const std::size_t threads = kernels::threads_at_work(); threads < kernels::num_threads()) {
@@ -172,7 +150,8 @@ int run_training(const TrainingRun& run) {
   const AvailableMemory available = read_available_memory();
   require_memory_for_model(run.config, run.corpus, available);
   RunDirectory directory = run.directory;
-  Progress progress(stdout, run.first_step, run.config.train.steps, words_for_targets(run.config));
+  Progress progress(stdout, run.first_step, run.config.train.steps,
+                    find_task(run.config).target_noun(run.config));
   Trainer trainer(run.config, run.corpus, directory, progress);
   const std::vector<std::string> messages = run.load_state(trainer);
 

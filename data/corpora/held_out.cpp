@@ -33,7 +33,7 @@ const std::vector<std::int32_t>& distinct_sequence(const Example& pair) {
   return pair.source.empty() ? pair.target : pair.source;
 }
 
-Example draw_training_pair(const DataOptions& options, const DrawPair& draw_pair,
+Example draw_training_pair(const GeneratedOptions& options, const DrawPair& draw_pair,
                            std::size_t index) {
   RandomDraws random(options.seed, DrawPurpose::training_example, index);
   for (std::size_t draw = 0; draw < max_fruitless_draws; ++draw) {
@@ -67,7 +67,8 @@ class HeldOutPart {
   std::set<std::vector<std::int32_t>> seen_;
 };
 
-void draw_held_out_pairs(const DataOptions& options, const DrawPair& draw_pair, Corpus& corpus) {
+void draw_held_out_pairs(const GeneratedOptions& options, const DrawPair& draw_pair,
+                         Corpus& corpus) {
   HeldOutPart validation(Split::validation, options.validation_size, corpus.validation);
   HeldOutPart test(Split::test, options.test_size, corpus.test);
 
@@ -101,7 +102,7 @@ Split assign_split(std::span<const std::int32_t> source, std::uint64_t seed) {
   }
 }
 
-void draw_splits(const DataOptions& options, const DrawPair& draw_pair, Corpus& corpus) {
+void draw_splits(const GeneratedOptions& options, const DrawPair& draw_pair, Corpus& corpus) {
   if (options.train_size == 0) {
     throw DataError("data.train_size: found 0, expected at least 1",
                     "set data.train_size to the number of sentences to train on");

@@ -1,14 +1,22 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 
 #include "data/corpus.h"
-#include "data/options.h"
 #include "data/random.h"
 
 namespace tapestry {
+
+/// The sizes of a generated corpus.
+struct GeneratedOptions {
+  std::size_t train_size = 20000;      ///< sequences to train on
+  std::size_t validation_size = 1000;  ///< held-out sequences, all different
+  std::size_t test_size = 1000;        ///< held-out sequences, all different
+  std::uint64_t seed = 1;              ///< of the generated sequences
+};
 
 /// The part of a generated corpus that a sentence belongs to.
 enum class Split { train, validation, test };
@@ -27,6 +35,6 @@ using DrawPair = std::function<Example(RandomDraws&)>;
 ///
 /// throws  DataError if train_size is 0, or if the task has too few different sentences; the number
 ///         of draws is bounded.
-void draw_splits(const DataOptions& options, const DrawPair& draw_pair, Corpus& corpus);
+void draw_splits(const GeneratedOptions& options, const DrawPair& draw_pair, Corpus& corpus);
 
 }  // namespace tapestry

@@ -31,7 +31,7 @@ std::vector<std::string_view> split_fields(std::string_view line) {
   }
 }
 
-std::size_t values_per_image(const DataOptions& options) {
+std::size_t values_per_image(const ImageOptions& options) {
   return options.image_height * options.image_width * options.image_channels;
 }
 
@@ -74,7 +74,7 @@ std::vector<float> parse_pixels(std::span<const std::string_view> fields, double
 }
 
 LabelledImage parse_labelled(std::size_t line, std::string_view text, const std::string& place,
-                             const DataOptions& options) {
+                             const ImageOptions& options) {
   const auto fields = split_fields(text);
   const std::size_t values = values_per_image(options);
   require_fields(fields.size(), values + 1, fmt::format("{} pixels and the label", values), place,
@@ -94,7 +94,7 @@ bool is_heading(std::string_view line) {
 }
 
 ImageFile read_image_table(const char* key, const std::filesystem::path& path,
-                           const DataOptions& options, Corpus& corpus) {
+                           const ImageOptions& options, Corpus& corpus) {
   const std::vector<std::string> lines = read_corpus_lines(key, path, corpus);
   ImageFile table{.name = escaped(path.native()), .images = {}};
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -114,7 +114,7 @@ bool is_array_file(const std::filesystem::path& path) {
 }
 
 ImageFile read_images(const char* key, const std::filesystem::path& path,
-                      const DataOptions& options, const ImageFileReader& read_arrays,
+                      const ImageOptions& options, const ImageFileReader& read_arrays,
                       Corpus& corpus) {
   if (!is_array_file(path)) return read_image_table(key, path, options, corpus);
   if (read_arrays) return read_arrays(key, path, options, corpus);
@@ -207,8 +207,9 @@ std::string ImageFile::place(const LabelledImage& image) const {
                   : fmt::format("{}: image {}", name, image.number);
 }
 
-Corpus load_images(const DataOptions& options, const std::filesystem::path& base,
-                   const ImageFileReader& read_arrays, const Vocabulary* classes) {
+Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
+                   const std::filesystem::path& base, const ImageFileReader& read_arrays,
+                   const Vocabulary* classes) {
   Corpus corpus;
   const auto read_file = [&](const char* key, const std::string& file) {
     return read_images(key, base / file, options, read_arrays, corpus);
@@ -222,10 +223,9 @@ Corpus load_images(const DataOptions& options, const std::filesystem::path& base
             .is_table = training.is_table,
             .images = hold_out(training, size, size_key)};
   };
-  ImageFile test =
-      other_part("data.test_images", options.test_images, "test_size", options.test_size);
+  ImageFile test = other_part("data.test_images", options.test_images, "test_size", held_out.test);
   ImageFile validation = other_part("data.validation_images", options.validation_images,
-                                    "validation_size", options.validation_size);
+                                    "validation_size", held_out.validation);
   if (classes == nullptr) require_every_class(training, corpus.target_vocabulary);
   corpus.train = encode(std::move(training), corpus.target_vocabulary);
   if (const auto note = note_on_scale(corpus.train, options.pixel_maximum)) {
@@ -237,7 +237,7 @@ Corpus load_images(const DataOptions& options, const std::filesystem::path& base
 }
 
 std::vector<float> parse_image(std::string_view line, const std::string& place,
-                               const DataOptions& options) {
+                               const ImageOptions& options) {
   const auto fields = split_fields(line);
   require_fields(
       fields.size(), values_per_image(options), "the pixels, without a label", place,
@@ -245,7 +245,7 @@ std::vector<float> parse_image(std::string_view line, const std::string& place,
   return parse_pixels(fields, options.pixel_maximum, place, "every field is the value of a pixel");
 }
 
-bool is_image_heading(std::string_view line, const DataOptions& options) {
+bool is_image_heading(std::string_view line, const ImageOptions& options) {
   return is_heading(line) && split_fields(line).size() == values_per_image(options);
 }
 

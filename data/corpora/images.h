@@ -8,9 +8,21 @@
 #include <vector>
 
 #include "data/corpus.h"
-#include "data/options.h"
 
 namespace tapestry {
+
+/// The files of a corpus of images, which are relative to the folder of the config, and their
+/// shape.
+struct ImageOptions {
+  std::string train_images, validation_images, test_images;  ///< the last two may be empty
+  std::size_t image_height = 8, image_width = 8, image_channels = 1;
+  double pixel_maximum = 255.0;  ///< the value of a pixel that becomes 1, > 0
+};
+
+/// How many images of the training file are held out where there is no other file.
+struct HeldOutImages {
+  std::size_t validation, test;
+};
 
 /// An image of a file, with the name of its class.
 struct LabelledImage {
@@ -31,7 +43,7 @@ struct ImageFile {
 
 /// Reads the images of an HDF5 file and adds the file to corpus.files under the config key `key`.
 using ImageFileReader = std::function<ImageFile(const char* key, const std::filesystem::path& path,
-                                                const DataOptions& options, Corpus& corpus)>;
+                                                const ImageOptions& options, Corpus& corpus)>;
 
 /// The corpus of images; the labels of the training images are the classes, unless `classes` of a
 /// trained model are given. Relative paths start at `base`. Files whose names end in .h5 or .hdf5
@@ -41,16 +53,17 @@ using ImageFileReader = std::function<ImageFile(const char* key, const std::file
 ///   pixel side by side, then the label; separated by commas. Blank lines are skipped, and so is a
 ///   first line without any number, the heading.
 ///
-/// A value of `pixel_maximum` becomes 1. Without a file for validation or testing,
-/// `validation_size` and `test_size` images of the training file are held out: the same share of
-/// each class, spread evenly over the file.
+/// A value of `pixel_maximum` becomes 1. Without a file for validation or testing, `held_out`
+/// images of the training file are held out: the same share of each class, spread evenly over the
+/// file. The keys of these numbers are data.validation_size and data.test_size.
 ///
 /// throws  DataError as the readers do; naming file and line, if a line has the wrong number of
 ///         fields, a pixel is not a finite number, a label is not one word or not one of the
 ///         classes; if a file has no image; if more images are to be held out than there are; if an
 ///         HDF5 file is named without a reader for it.
-Corpus load_images(const DataOptions& options, const std::filesystem::path& base,
-                   const ImageFileReader& read_arrays = {}, const Vocabulary* classes = nullptr);
+Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
+                   const std::filesystem::path& base, const ImageFileReader& read_arrays = {},
+                   const Vocabulary* classes = nullptr);
 
 /// The pixels of a line of a table without labels, (height, width, channels). A value of
 /// `pixel_maximum` becomes 1.
@@ -58,10 +71,10 @@ Corpus load_images(const DataOptions& options, const std::filesystem::path& base
 /// throws  DataError, which begins with `place`, if the line has the wrong number of fields or a
 ///         field is not a finite number.
 std::vector<float> parse_image(std::string_view line, const std::string& place,
-                               const DataOptions& options);
+                               const ImageOptions& options);
 
 /// Whether a line is the heading of a table without labels: one field for each pixel, none of them
 /// a number.
-bool is_image_heading(std::string_view line, const DataOptions& options);
+bool is_image_heading(std::string_view line, const ImageOptions& options);
 
 }  // namespace tapestry

@@ -11,7 +11,6 @@
 #include "data/io/escape.h"
 #include "data/io/utf8.h"
 #include "data/text/class_names.h"
-#include "data/text/codec.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"
 
@@ -66,10 +65,10 @@ LabelledFile read(const char* key, const std::string& file, const std::filesyste
 }
 
 Vocabulary make_vocabulary(const LabelledFile& file, const Tokenizer& tokenizer,
-                           const DataOptions& options) {
+                           const WordOptions& words) {
   WordCounter counter;
   for (const LabelledLine& line : file.lines) counter.add(split(tokenizer, line.sentence));
-  return frequent_words(counter, options);
+  return frequent_words(counter, words);
 }
 
 Vocabulary collect_classes(const LabelledFile& file) {
@@ -99,13 +98,13 @@ std::vector<Example> encode(const LabelledFile& file, const Tokenizer& tokenizer
 
 }  // namespace
 
-Corpus load_labelled_text(const DataOptions& options, const std::filesystem::path& base,
-                          const FixedVocabularies* fixed) {
-  const Tokenizer tokenizer = tokenizer_for(options);
+Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
+                          const std::filesystem::path& base, const FixedVocabularies* fixed) {
+  const Tokenizer tokenizer = WordTokenizer(words.lowercase);
   Corpus corpus;
-  const LabelledFile training = read("data.train_text", options.train_text, base, corpus);
+  const LabelledFile training = read("data.train_text", files.train_text, base, corpus);
   corpus.source_vocabulary =
-      fixed != nullptr ? fixed->source : make_vocabulary(training, tokenizer, options);
+      fixed != nullptr ? fixed->source : make_vocabulary(training, tokenizer, words);
   corpus.target_vocabulary =
       fixed != nullptr && fixed->target ? *fixed->target : collect_classes(training);
   corpus.train = encode(training, tokenizer, corpus);
@@ -113,8 +112,8 @@ Corpus load_labelled_text(const DataOptions& options, const std::filesystem::pat
     return file.empty() ? std::vector<Example>{}
                         : encode(read(key, file, base, corpus), tokenizer, corpus);
   };
-  corpus.validation = load("data.validation_text", options.validation_text);
-  corpus.test = load("data.test_text", options.test_text);
+  corpus.validation = load("data.validation_text", files.validation_text);
+  corpus.test = load("data.test_text", files.test_text);
   return corpus;
 }
 

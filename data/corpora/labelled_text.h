@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "data/corpus.h"
-#include "data/options.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 
@@ -13,7 +13,8 @@ namespace tapestry {
 ///
 /// throws  DataError, naming file and line, if a line has no tab, no label of one word or no
 ///         sentence, or if its label is not one of the classes; as read_text_file() does.
-Corpus load_labelled_text(const DataOptions& options, const std::filesystem::path& base,
-                          const FixedVocabularies* fixed);
+Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
+                          const std::filesystem::path& base,
+                          const FixedVocabularies* fixed = nullptr);
 
 }  // namespace tapestry

@@ -11,7 +11,6 @@
 #include "data/corpus.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
-#include "data/text/codec.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"
 
@@ -41,10 +40,10 @@ Tokens tokenize_line(const std::string& line, const Tokenizer& tokenizer) {
 }
 
 Vocabulary make_vocabulary(std::span<const std::string> lines, const Tokenizer& tokenizer,
-                           const DataOptions& options) {
+                           const WordOptions& words) {
   WordCounter counter;
   for (const std::string& line : lines) counter.add(tokenize_line(line, tokenizer));
-  return frequent_words(counter, options);
+  return frequent_words(counter, words);
 }
 
 Ids encode(std::span<const std::string> lines, const Tokenizer& tokenizer,
@@ -57,7 +56,7 @@ Ids encode(std::span<const std::string> lines, const Tokenizer& tokenizer,
   return ids;
 }
 
-std::vector<Example> windows(std::span<const std::int32_t> ids, std::size_t context) {
+std::vector<Example> cut_windows(std::span<const std::int32_t> ids, std::size_t context) {
   std::vector<Example> cut;
   for (std::size_t begin = 0; begin + 1 < ids.size(); begin += context) {
     const auto window = ids.subspan(begin, std::min(context + 1, ids.size() - begin));
@@ -86,22 +85,28 @@ std::size_t first_held_out(const std::vector<std::string>& lines, double share) 
 
 }  // namespace
 
-Corpus load_language_model_corpus(const DataOptions& options, const std::filesystem::path& base,
+Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& words) {
+  if (windows.unit == TextUnit::word) return WordTokenizer(words.lowercase);
+  return CharacterTokenizer(words.lowercase);
+}
+
+Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& windows,
+                                  const WordOptions& words, const std::filesystem::path& base,
                                   const FixedVocabularies* fixed) {
-  const Tokenizer tokenizer = tokenizer_for(options);
+  const Tokenizer tokenizer = window_tokenizer(windows, words);
   Corpus corpus;
-  const Text text = read("data.train_text", options.train_text, base, corpus);
-  const bool has_own = !options.validation_text.empty();
+  const Text text = read("data.train_text", files.train_text, base, corpus);
+  const bool has_own = !files.validation_text.empty();
   const auto all = std::span(text.lines);
   const std::size_t end =
-      has_own ? all.size() : first_held_out(text.lines, options.validation_share);
+      has_own ? all.size() : first_held_out(text.lines, windows.validation_share);
   if (end == 0) refuse_short("training", text.name);
   const Vocabulary vocabulary =
-      fixed != nullptr ? fixed->source : make_vocabulary(all.first(end), tokenizer, options);
+      fixed != nullptr ? fixed->source : make_vocabulary(all.first(end), tokenizer, words);
   corpus.source_vocabulary = corpus.target_vocabulary = vocabulary;
 
   const auto cut = [&](std::span<const std::string> lines) {
-    return windows(encode(lines, tokenizer, vocabulary), options.context);
+    return cut_windows(encode(lines, tokenizer, vocabulary), windows.context);
   };
   corpus.train = cut(all.first(end));
   if (corpus.train.empty()) refuse_short("training", text.name);
@@ -112,17 +117,17 @@ Corpus load_language_model_corpus(const DataOptions& options, const std::filesys
     return examples;
   };
   if (has_own) {
-    corpus.validation = load("data.validation_text", options.validation_text, "validation");
+    corpus.validation = load("data.validation_text", files.validation_text, "validation");
   } else {
     corpus.validation = cut(all.subspan(end));
-    if (corpus.validation.empty() && options.validation_share > 0.0) {
+    if (corpus.validation.empty() && windows.validation_share > 0.0) {
       refuse_short(
           "validation", text.name,
           "name a file with more lines, or raise data.validation_share; 0 holds nothing out");
     }
   }
-  if (!options.test_text.empty()) {
-    corpus.test = load("data.test_text", options.test_text, "testing");
+  if (!files.test_text.empty()) {
+    corpus.test = load("data.test_text", files.test_text, "testing");
   }
   return corpus;
 }

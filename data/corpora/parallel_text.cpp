@@ -128,7 +128,7 @@ TextPairs without_long_pairs(const TextPairs& pairs, const WordTokenizer& tokeni
   return kept;
 }
 
-TextPairs read_training_pairs(const FilePair& files, const DataOptions& options,
+TextPairs read_training_pairs(const FilePair& files, const ParallelTextOptions& options,
                               const WordTokenizer& tokenizer, Corpus& corpus) {
   TextPairs pairs = read_pairs(files, corpus);
   if (options.max_tokens == 0) return pairs;
@@ -146,14 +146,13 @@ void count_words(WordCounter& counter, const std::vector<std::string>& sentences
   for (const std::string& sentence : sentences) counter.add(tokenizer.split(sentence));
 }
 
-void build_vocabularies(const TextPairs& training, const DataOptions& options,
+void build_vocabularies(const TextPairs& training, bool shared, const WordOptions& words,
                         const WordTokenizer& tokenizer, Corpus& corpus) {
   WordCounter source, target;
   count_words(source, training.source, tokenizer);
-  count_words(options.shared_vocabulary ? source : target, training.target, tokenizer);
-  corpus.source_vocabulary = frequent_words(source, options);
-  corpus.target_vocabulary =
-      options.shared_vocabulary ? corpus.source_vocabulary : frequent_words(target, options);
+  count_words(shared ? source : target, training.target, tokenizer);
+  corpus.source_vocabulary = frequent_words(source, words);
+  corpus.target_vocabulary = shared ? corpus.source_vocabulary : frequent_words(target, words);
 }
 
 std::vector<Example> encode_pairs(const TextPairs& pairs, const WordTokenizer& tokenizer,
@@ -169,9 +168,9 @@ std::vector<Example> encode_pairs(const TextPairs& pairs, const WordTokenizer& t
 
 }  // namespace
 
-Corpus load_parallel_text(const DataOptions& options, const fs::path& base,
-                          const FixedVocabularies* fixed) {
-  const WordTokenizer tokenizer(options.lowercase);
+Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions& words,
+                          const fs::path& base, const FixedVocabularies* fixed) {
+  const WordTokenizer tokenizer(words.lowercase);
   Corpus corpus;
   const TextPairs training =
       read_training_pairs(file_pair("train", options.train_source, options.train_target, base),
@@ -180,7 +179,7 @@ Corpus load_parallel_text(const DataOptions& options, const fs::path& base,
     corpus.source_vocabulary = fixed->source;
     corpus.target_vocabulary = fixed->target.value();
   } else {
-    build_vocabularies(training, options, tokenizer, corpus);
+    build_vocabularies(training, options.shared_vocabulary, words, tokenizer, corpus);
   }
   corpus.train = encode_pairs(training, tokenizer, corpus);
 

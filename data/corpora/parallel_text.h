@@ -1,11 +1,22 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <string>
 
 #include "data/corpus.h"
-#include "data/options.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
+
+/// The files of parallel_text, which are relative to the folder of the config, and its pairs.
+struct ParallelTextOptions {
+  std::string train_source, train_target;
+  std::string validation_source, validation_target;
+  std::string test_source, test_target;  ///< empty: no test set
+  bool shared_vocabulary = false;        ///< one vocabulary for both sides
+  std::size_t max_tokens = 0;  ///< training pairs with a longer side are skipped; 0 keeps all
+};
 
 /// The corpus of parallel_text: pairs of text files with one sentence a line, line n of the target
 /// file being the translation of line n of the source file; relative paths start at `base`. The
@@ -20,7 +31,8 @@ namespace tapestry {
 /// throws  DataError as read_text_file() does; if only one file of a pair is named; if the files of
 ///         a pair have different numbers of lines; if one line of a pair is blank; if no pair or no
 ///         word remains.
-Corpus load_parallel_text(const DataOptions& options, const std::filesystem::path& base,
+Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions& words,
+                          const std::filesystem::path& base,
                           const FixedVocabularies* fixed = nullptr);
 
 }  // namespace tapestry

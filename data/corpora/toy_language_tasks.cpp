@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "data/corpora/held_out.h"
 #include "data/text/vocabulary.h"
 
 namespace tapestry {
@@ -121,7 +120,7 @@ Sentence draw_sentence(RandomDraws& random) {
   return sentence;
 }
 
-Corpus make_toy_translation(const DataOptions& options) {
+Corpus make_toy_translation(const GeneratedOptions& options) {
   Corpus corpus;
   corpus.source_vocabulary = make_vocabulary(french_words());
   corpus.target_vocabulary = make_vocabulary(english_words());
@@ -138,7 +137,7 @@ Corpus make_toy_translation(const DataOptions& options) {
   return corpus;
 }
 
-Corpus make_toy_sentences(const DataOptions& options) {
+Corpus make_toy_sentences(const GeneratedOptions& options) {
   Corpus corpus;
   corpus.source_vocabulary = corpus.target_vocabulary = make_vocabulary(french_words());
   draw_splits(
@@ -152,7 +151,7 @@ Corpus make_toy_sentences(const DataOptions& options) {
   return corpus;
 }
 
-Corpus make_toy_agreement(const DataOptions& options) {
+Corpus make_toy_agreement(const GeneratedOptions& options) {
   Corpus corpus;
   corpus.source_vocabulary = make_vocabulary(french_words());
   corpus.target_vocabulary = Vocabulary({"right", "wrong"});

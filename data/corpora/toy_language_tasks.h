@@ -1,8 +1,8 @@
 #pragma once
 
+#include "data/corpora/held_out.h"
 #include "data/corpora/toy_language.h"
 #include "data/corpus.h"
-#include "data/options.h"
 #include "data/random.h"
 
 namespace tapestry {
@@ -18,14 +18,14 @@ toy::Sentence draw_sentence(RandomDraws& random);
 // throws  DataError if train_size is 0, or as draw_splits() does.
 
 /// The corpus of toy_translation: French sources, English targets.
-Corpus make_toy_translation(const DataOptions& options);
+Corpus make_toy_translation(const GeneratedOptions& options);
 
 /// The corpus of toy_sentences: French sentences between <bos> and <eos>.
-Corpus make_toy_sentences(const DataOptions& options);
+Corpus make_toy_sentences(const GeneratedOptions& options);
 
 /// The corpus of toy_agreement: <bos> and a French sentence with a singular subject, of the class
 /// `right` or, in half of them, `wrong`: the determiner and the adjectives of the subject then do
 /// not agree with its noun in gender. The words are those of toy_sentences.
-Corpus make_toy_agreement(const DataOptions& options);
+Corpus make_toy_agreement(const GeneratedOptions& options);
 
 }  // namespace tapestry

@@ -4,32 +4,14 @@
 
 namespace tapestry {
 
-TextUnit text_unit(const DataOptions& options) {
-  return options.task == TaskKind::text ? options.unit : TextUnit::word;
-}
-
-Tokenizer tokenizer_for(const DataOptions& options) {
-  switch (options.task) {
-    case TaskKind::parallel_text:
-    case TaskKind::labelled_text:
-      return WordTokenizer(options.lowercase);
-    case TaskKind::text:
-      if (text_unit(options) == TextUnit::word) return WordTokenizer(options.lowercase);
-      return CharacterTokenizer(options.lowercase);
-    default:
-      return SpaceTokenizer();
-  }
-}
-
-TextCodec::TextCodec(const DataOptions& options, Vocabulary source_vocabulary,
-                     Vocabulary target_vocabulary)
-    : tokenizer_(tokenizer_for(options)),
-      has_lines_(options.task == TaskKind::text),
+TextCodec::TextCodec(TextFormat format, Vocabulary source_vocabulary, Vocabulary target_vocabulary)
+    : format_(format),
       source_vocabulary_(std::move(source_vocabulary)),
       target_vocabulary_(std::move(target_vocabulary)) {}
 
 Tokens TextCodec::tokenize(std::string_view text) const {
-  return has_lines_ ? split_lines(tokenizer_, text) : split(tokenizer_, text);
+  return format_.multiple_lines ? split_lines(format_.tokenizer, text)
+                                : split(format_.tokenizer, text);
 }
 
 std::vector<std::int32_t> TextCodec::encode_source(std::string_view line) const {
@@ -41,11 +23,11 @@ std::vector<std::int32_t> TextCodec::encode_target(std::string_view line) const 
 }
 
 std::string TextCodec::decode_source(std::span<const std::int32_t> ids) const {
-  return join(tokenizer_, source_vocabulary_.decode(ids));
+  return join(format_.tokenizer, source_vocabulary_.decode(ids));
 }
 
 std::string TextCodec::decode_target(std::span<const std::int32_t> ids) const {
-  return join(tokenizer_, target_vocabulary_.decode(ids));
+  return join(format_.tokenizer, target_vocabulary_.decode(ids));
 }
 
 }  // namespace tapestry

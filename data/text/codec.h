@@ -6,17 +6,22 @@
 #include <string_view>
 #include <vector>
 
-#include "data/options.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"
 
 namespace tapestry {
 
-/// Converts lines of text to ids and ids back to text with the tokenizer of a task. It needs only
-/// the options and the two vocabularies, so it can be rebuilt from a checkpoint without the data.
+/// How a corpus divides text into tokens.
+struct TextFormat {
+  Tokenizer tokenizer = SpaceTokenizer();
+  bool multiple_lines = false;  ///< whether a sequence may span several lines
+};
+
+/// Converts lines of text to ids and ids back to text. It needs only the format of a corpus and its
+/// two vocabularies, so it can be rebuilt from a checkpoint without the data.
 class TextCodec {
  public:
-  TextCodec(const DataOptions& options, Vocabulary source_vocabulary, Vocabulary target_vocabulary);
+  TextCodec(TextFormat format, Vocabulary source_vocabulary, Vocabulary target_vocabulary);
 
   /// The ids of a line, with neither <bos> nor <eos>; empty for a blank line.
   /// throws  DataError for text if the line is not valid UTF-8.
@@ -30,20 +35,15 @@ class TextCodec {
   const Vocabulary& source_vocabulary() const { return source_vocabulary_; }
   const Vocabulary& target_vocabulary() const { return target_vocabulary_; }
 
+  /// Whether a sequence may span several lines.
+  bool multiple_lines() const { return format_.multiple_lines; }
+
  private:
   Tokens tokenize(std::string_view text) const;
 
-  Tokenizer tokenizer_;
-  bool has_lines_;  // a sequence may span several lines
+  TextFormat format_;
   Vocabulary source_vocabulary_;
   Vocabulary target_vocabulary_;
 };
-
-/// The unit of a token: `unit` for a language-model corpus, words for every other task.
-TextUnit text_unit(const DataOptions& options);
-
-/// The tokenizer of a task: words and punctuation, or characters, for text files; white space for
-/// generated tasks.
-Tokenizer tokenizer_for(const DataOptions& options);
 
 }  // namespace tapestry

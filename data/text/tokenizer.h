@@ -8,6 +8,9 @@
 
 namespace tapestry {
 
+/// The unit of a token.
+enum class TextUnit { character, word };
+
 /// Splits at white space alone (generated tasks).
 class SpaceTokenizer {
  public:

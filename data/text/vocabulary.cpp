@@ -151,7 +151,7 @@ Vocabulary WordCounter::vocabulary(std::size_t min_frequency, std::size_t max_wo
   return Vocabulary(words);
 }
 
-Vocabulary frequent_words(const WordCounter& counter, const DataOptions& options) {
+Vocabulary frequent_words(const WordCounter& counter, const WordOptions& options) {
   Vocabulary vocabulary = counter.vocabulary(options.min_frequency, options.max_vocabulary);
   if (vocabulary.size() > first_word_id) return vocabulary;
   throw DataError(fmt::format("vocabulary: no word occurs {} times in the training text",

@@ -9,8 +9,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "data/options.h"
-
 namespace tapestry {
 
 /// The words and punctuation marks of a sentence, in order.
@@ -76,6 +74,13 @@ class Vocabulary {
   std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> ids_;
 };
 
+/// How text becomes words of a vocabulary.
+struct WordOptions {
+  bool lowercase = false;
+  std::size_t min_frequency = 1;   ///< words seen less often in training become <unk>, >= 1
+  std::size_t max_vocabulary = 0;  ///< most frequent words to keep of each language; 0 keeps all
+};
+
 /// Counts the words of a text, sentence by sentence, to make a vocabulary of the frequent ones.
 class WordCounter {
  public:
@@ -95,6 +100,6 @@ class WordCounter {
 /// The vocabulary of a training text, by options.min_frequency and options.max_vocabulary.
 ///
 /// throws  DataError if no word reaches min_frequency.
-Vocabulary frequent_words(const WordCounter& counter, const DataOptions& options);
+Vocabulary frequent_words(const WordCounter& counter, const WordOptions& options);
 
 }  // namespace tapestry

@@ -11,7 +11,7 @@
 
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
-#include "data/load_corpus.h"
+#include "train/tasks/data_source.h"
 #include "tests/bench/measurements.h"
 #include "tests/train/temporary_folder.h"
 #include "train/memory_need.h"
@@ -34,7 +34,7 @@ void run(const std::string& name, Config config) {
   RunDirectory directory(folder / "run");
   directory.create();
   Progress progress(nullptr, 0, config.train.steps);
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   const std::uint64_t before = bench::peak_memory();
 
   MemoryNeed need = need_of_model(config, corpus);

@@ -58,7 +58,7 @@ TEST_CASE("a pair may occur twice") {
 
 TEST_CASE("to predict the next token, input and labels are a window shifted by one") {
   const std::vector<Example> windows = {{.target = {5, 6, 7, 8}}, {.target = {8, 9}}};
-  const Batch batch = make_batch(windows, Sizes{0, 1}, {.objective = Objective::next_token});
+  const Batch batch = make_batch(windows, Sizes{0, 1}, {.layout = window_rows});
   CHECK(batch.target_length == 3);
   CHECK(batch.decoder_input == Ids{5, 6, 7,  //
                                    8, pad_id, pad_id});
@@ -75,7 +75,7 @@ TEST_CASE("to predict the next token, input and labels are a window shifted by o
 TEST_CASE("masked sentences are padded, and what is hidden goes with the example, not the row") {
   const std::vector<Example> sentences = {{.target = {bos_id, 4, 5, 6, 7, eos_id}},
                                           {.target = {bos_id, 8, eos_id}}};
-  const BatchRules rules = {.objective = Objective::masked_tokens, .vocabulary = 9, .seed = 3};
+  const BatchRules rules = {.layout = masked_rows, .vocabulary = 9, .seed = 3};
   const Batch batch = make_batch(sentences, Sizes{1, 0}, rules);
   CHECK(batch.target_length == 6);
   CHECK(batch.target_lengths == Sizes{3, 6});
@@ -91,10 +91,21 @@ TEST_CASE("masked sentences are padded, and what is hidden goes with the example
   CHECK(batch.target_tokens == alone.target_tokens + 1);
 }
 
+TEST_CASE("unmasked sentences are read whole and have no labels") {
+  const std::vector<Example> sentences = {{.target = {bos_id, 4, eos_id}}, {.target = {5}}};
+  const Batch batch = make_batch(sentences, Sizes{0, 1}, {.layout = unmasked_rows});
+  CHECK(batch.decoder_input == Ids{bos_id, 4, eos_id,  //
+                                   5, pad_id, pad_id});
+  CHECK(batch.labels == Ids(6, no_label));
+  CHECK(batch.target_lengths == Sizes{3, 1});
+  CHECK(batch.target_tokens == 0);
+  CHECK(batch.source.empty());
+}
+
 TEST_CASE("a labelled sentence is read to its <eos>, and its label is the number of its class") {
   const std::vector<Example> examples = {{.source = {bos_id, 9, 8}, .target = {4}},
                                          {.source = {bos_id}, .target = {6}}};
-  const Batch batch = make_batch(examples, Sizes{0, 1}, {.objective = Objective::label});
+  const Batch batch = make_batch(examples, Sizes{0, 1}, {.layout = class_rows});
   CHECK(batch.source == Ids{bos_id, 9, 8, eos_id,  //
                             bos_id, eos_id, pad_id, pad_id});
   CHECK(batch.source_lengths == Sizes{4, 2});
@@ -107,12 +118,12 @@ TEST_CASE("a labelled sentence is read to its <eos>, and its label is the number
 TEST_CASE("labelled images stand side by side and have no tokens") {
   const std::vector<Example> images = {{.target = {5}, .pixels = {0.0F, 0.5F}},
                                        {.target = {4}, .pixels = {1.0F, 0.25F}}};
-  Batch batch = make_batch(images, Sizes{1, 0, 1}, {.objective = Objective::label});
+  Batch batch = make_batch(images, Sizes{1, 0, 1}, {.layout = class_rows});
   CHECK(batch.pixels == std::vector<float>{1.0F, 0.25F, 0.0F, 0.5F, 1.0F, 0.25F});
   CHECK(batch.labels == Ids{0, 1, 0});
   CHECK(batch.source_length == 0);
   CHECK(batch.source.empty());
-  fill_batch(images, Sizes{0}, batch, {.objective = Objective::label});
+  fill_batch(images, Sizes{0}, batch, {.layout = class_rows});
   CHECK(batch.pixels == std::vector<float>{0.0F, 0.5F});
   fill_batch(pairs, Sizes{0}, batch);
   CHECK(batch.pixels.empty());
@@ -120,12 +131,12 @@ TEST_CASE("labelled images stand side by side and have no tokens") {
 
 TEST_CASE("the longest side of an example is what its batch would have") {
   const Example pair = {{4, 5}, {6, 7, 8, 9}};
-  CHECK(longest_side(pair, Objective::translation) == 5);
-  CHECK(longest_side({{4, 5, 6, 7, 8}, {9}}, Objective::translation) == 6);
-  CHECK(longest_side(pair, Objective::next_token) == 3);
-  CHECK(longest_side(pair, Objective::masked_tokens) == 4);
-  CHECK(longest_side({.source = {bos_id, 4, 5}, .target = {4}}, Objective::label) == 4);
-  CHECK(longest_side({.target = {4}, .pixels = {0.0F, 0.5F, 1.0F}}, Objective::label) == 1);
+  CHECK(longest_side(pair, pair_rows) == 5);
+  CHECK(longest_side({{4, 5, 6, 7, 8}, {9}}, pair_rows) == 6);
+  CHECK(longest_side(pair, window_rows) == 3);
+  CHECK(longest_side(pair, masked_rows) == 4);
+  CHECK(longest_side({.source = {bos_id, 4, 5}, .target = {4}}, class_rows) == 4);
+  CHECK(longest_side({.target = {4}, .pixels = {0.0F, 0.5F, 1.0F}}, class_rows) == 1);
 }
 
 TEST_CASE("a batch that is used again keeps nothing of its past and its memory") {
@@ -155,15 +166,15 @@ TEST_CASE("a batch of nothing, or of pairs that do not exist, is refused") {
 
 TEST_CASE("unknown tokens are counted among words, on both sides") {
   const std::vector<Example> some{{.source = {4, unk_id, 5}, .target = {6}},
-                                   {.source = {7, 8}, .target = {unk_id, 9}}};
-  CHECK(share_of_unknown_tokens(some, Objective::translation) == 2.0 / 8);
-  CHECK(share_of_unknown_tokens({}, Objective::translation) == 0.0);
+                                  {.source = {7, 8}, .target = {unk_id, 9}}};
+  CHECK(share_of_unknown_tokens(some, pair_rows) == 2.0 / 8);
+  CHECK(share_of_unknown_tokens({}, pair_rows) == 0.0);
 }
 
 TEST_CASE("neither special symbols nor classes are tokens that could be unknown") {
   const std::vector<Example> labelled{{.source = {bos_id, unk_id, 5}, .target = {4}}};
-  CHECK(share_of_unknown_tokens(labelled, Objective::label) == 0.5);
+  CHECK(share_of_unknown_tokens(labelled, class_rows) == 0.5);
   const std::vector<Example> sentences{{.target = {bos_id, 4, unk_id, 4, 4, eos_id, pad_id}}};
-  CHECK(share_of_unknown_tokens(sentences, Objective::next_token) == 0.25);
-  CHECK(share_of_unknown_tokens({{.target = {4}, .pixels = {0.5F}}}, Objective::label) == 0.0);
+  CHECK(share_of_unknown_tokens(sentences, window_rows) == 0.25);
+  CHECK(share_of_unknown_tokens({{.target = {4}, .pixels = {0.5F}}}, class_rows) == 0.0);
 }

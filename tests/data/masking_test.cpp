@@ -20,10 +20,7 @@ struct Masked {
 };
 
 BatchRules rules(std::size_t vocabulary = 1000, std::uint64_t seed = 1, std::uint64_t epoch = 0) {
-  return {.objective = Objective::masked_tokens,
-          .vocabulary = vocabulary,
-          .seed = seed,
-          .epoch = epoch};
+  return {.layout = masked_rows, .vocabulary = vocabulary, .seed = seed, .epoch = epoch};
 }
 
 Masked mask(const Ids& tokens, std::size_t example, const BatchRules& by = rules()) {

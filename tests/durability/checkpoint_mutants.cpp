@@ -17,10 +17,12 @@
 #include "tests/durability/memory_file.h"
 #include "tests/durability/mutation.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/error.h"
+#include "train/initial_state.h"
 #include "train/storage/checkpoint_envelope.h"
 #include "train/storage/checkpoint_table.h"
+#include "train/tasks/task.h"
 
 /// Damages the bytes of a checkpoint at random and reads what comes out: with its digests as they
 /// were, when each mutant must be refused, and with digests that fit, when it must be refused or be
@@ -77,10 +79,10 @@ class Target {
   Target()
       : original_(read(1)),
         other_(read(2)),
-        config_(config_of(original())),
-        corpus_(load_corpus(config_.data, ".")),
-        model_(config_.model, {corpus_.source_vocabulary.size(), corpus_.target_vocabulary.size()},
-               config_.train.dtype, config_.train.seed),
+        config_(saved_config(original())),
+        corpus_(load_corpus(config_.data)),
+        model_(network_maker(config_, network_sizes(config_, corpus_)), config_.train.dtype,
+               config_.train.seed),
         optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())) {
     restore(original(), parts());
     before_ = make_snapshot(parts());

@@ -20,8 +20,9 @@
 #include "autograd/kernels/parallel.h"
 #include "tests/durability/memory_shortage.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/error.h"
+#include "train/initial_state.h"
 
 /// Lets the n-th allocation fail, alone or with all after it, while a checkpoint is loaded, a run
 /// is resumed, and a step is trained, validated and saved; then does the last under every limit on
@@ -50,7 +51,7 @@ struct Scene {
   std::filesystem::path run_path = start.directory().path();
   Bytes second, third;
 
-  Scene() : config(config_of_run()), corpus(load_corpus(config.data, ".")) {
+  Scene() : config(config_of_run()), corpus(load_corpus(config.data)) {
     start.train(config);
     third = start.checkpoint_bytes(3);
     second = start.checkpoint_bytes(2);

@@ -13,7 +13,7 @@
 namespace tapestry::test {
 namespace {
 
-// Fields of the envelope, as checkpoint_format.md has them.
+// Fields of the envelope, as train/checkpoint/format.md has them.
 constexpr std::size_t file_size_at = 16;
 constexpr std::size_t table_size_at = 24;
 constexpr std::size_t payload_digest_at = 40;

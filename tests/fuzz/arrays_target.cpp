@@ -35,8 +35,7 @@ void tapestry::fuzz::feed(std::string_view input) try {
   if (input.empty()) return;
   const std::size_t begin = end_of_second_line(input);
   const std::string_view file = input.substr(begin);
-  DataOptions options;
-  options.task = TaskKind::images;
+  ImageOptions options;
   options.image_height = 1;
   options.image_width = pixels;
   options.pixel_maximum = 16;

@@ -18,7 +18,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// What the envelope begins with; checkpoint_format.md has the layout.
+/// What the envelope begins with; train/checkpoint/format.md has the layout.
 struct EnvelopeFields {
   char magic[8];
   std::uint32_t format_version;

@@ -23,7 +23,7 @@ struct Input {
   std::vector<std::string> overrides;
 };
 
-Input split(std::string_view bytes) {
+Input split_input(std::string_view bytes) {
   const std::size_t end = bytes.find(separator);
   Input result{.text = bytes.substr(0, end), .overrides = {}};
   if (end == bytes.npos) return result;
@@ -49,7 +49,7 @@ void require_places(const ConfigError& error) {
 
 /// Input: a config, and behind the separator overrides.
 void tapestry::fuzz::feed(std::string_view bytes) {
-  const Input input = split(bytes);
+  const Input input = split_input(bytes);
   Config config;
   try {
     config = parse_config(input.text, "c.yaml", input.overrides);

@@ -30,7 +30,7 @@ void require_images(const Corpus& corpus) {
 }
 
 /// A line as of a table without labels.
-void feed_line(std::string_view line, const DataOptions& options) try {
+void feed_line(std::string_view line, const ImageOptions& options) try {
   const std::vector<float> image = parse_image(line, "input:1", options);
   fuzz::require(image.size() == pixels, "an image has all of its pixels");
   fuzz::require(std::ranges::all_of(image, [](float x) { return std::isfinite(x); }),
@@ -45,16 +45,14 @@ void feed_line(std::string_view line, const DataOptions& options) try {
 /// Input: a table of images of two pixels.
 void tapestry::fuzz::feed(std::string_view bytes) try {
   const MemoryFile file(bytes);
-  DataOptions options;
-  options.task = TaskKind::images;
+  ImageOptions options;
   options.train_images = file.path();
   options.image_height = 1;
   options.image_width = pixels;
   options.pixel_maximum = 16;
-  options.validation_size = options.test_size = 0;
   const auto lines = read_text_file(file.path()).lines;
   for (const std::string& line : lines) feed_line(line, options);
-  const Corpus corpus = load_images(options, "/");
+  const Corpus corpus = load_images(options, {.validation = 0, .test = 0}, "/");
   require_images(corpus);
   require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
   const auto filled = static_cast<std::size_t>(

@@ -28,10 +28,7 @@ void require_sentence(const Example& example, const Corpus& corpus) {
 /// Input: a file with a label and a sentence a line.
 void tapestry::fuzz::feed(std::string_view bytes) try {
   const MemoryFile file(bytes);
-  DataOptions options;
-  options.task = TaskKind::labelled_text;
-  options.train_text = file.path();
-  const Corpus corpus = load_labelled_text(options, "/", nullptr);
+  const Corpus corpus = load_labelled_text({.train_text = file.path()}, {}, "/");
   for (const Example& example : corpus.train) require_sentence(example, corpus);
   require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
   const auto lines = read_text_file(file.path()).lines;

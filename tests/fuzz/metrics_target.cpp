@@ -32,7 +32,7 @@ void tapestry::fuzz::feed(std::string_view input) try {
   fuzz::require(table.csv() == text, "a table that is read is kept as it is");
   require_harmless(text);
   table.add({.step = 1, .loss = 0.5});
-  table.add_validation(1, 1, {.tokens = 1, .decoded = 1});
+  table.add_validation(1, 1, {.tokens = 1, .others = {{"exact_match", 0.5}}});
   try {
     require_metrics(table.csv(), "x.h5");
   } catch (const CheckpointError&) {

@@ -62,12 +62,9 @@ void require_tokens(const std::string& line) {
 
 /// Through a codec whose vocabulary has every word of the text.
 void require_codec(const std::vector<std::string>& lines) {
-  DataOptions options;
-  options.task = TaskKind::parallel_text;
-  options.lowercase = true;
   WordCounter counter;
   for (const std::string& line : lines) counter.add(WordTokenizer(true).split(line));
-  const TextCodec codec(options, counter.vocabulary(), Vocabulary());
+  const TextCodec codec({.tokenizer = WordTokenizer(true)}, counter.vocabulary(), Vocabulary());
   for (const std::string& line : lines) {
     const std::vector<std::int32_t> ids = codec.encode_source(line);
     fuzz::require(std::ranges::none_of(ids, [](std::int32_t id) { return id < first_word_id; }),

@@ -12,8 +12,8 @@ using namespace tapestry::testing;
 
 namespace {
 
-TransformerOptions classifying(TransformerOptions options = small(),
-                               PoolingKind pooling = PoolingKind::class_token) {
+KindOptions classifying(TransformerOptions options = small(),
+                        PoolingKind pooling = PoolingKind::class_token) {
   options.pooling = pooling;
   return with_kind(options, ModelKind::classifier);
 }
@@ -28,7 +28,7 @@ Tensor logits(const MadeNetwork& made, const TokenBatch& tokens) {
 
 TEST_CASE("a classifier without layers scores its first token, or the mean of its tokens") {
   for (const PoolingKind pooling : both_kinds) {
-    TransformerOptions options = classifying(small(), pooling);
+    KindOptions options = classifying(small(), pooling);
     options.d_model = 2;
     options.num_encoder_layers = 0;
     options.norm = NormPlacement::post;

@@ -12,7 +12,7 @@ using namespace tapestry::testing;
 
 namespace {
 
-TransformerOptions masked(TransformerOptions options = small()) {
+KindOptions masked(TransformerOptions options = small()) {
   return with_kind(options, ModelKind::masked_language_model);
 }
 
@@ -23,7 +23,7 @@ Tensor logits(const MadeNetwork& made, const TokenBatch& tokens) {
 }  // namespace
 
 TEST_CASE("a masked language model without layers scores by embeddings plus positions alone") {
-  TransformerOptions options = masked();
+  KindOptions options = masked();
   options.d_model = 2;
   options.num_encoder_layers = 0;
   options.norm = NormPlacement::post;
@@ -41,7 +41,7 @@ TEST_CASE("a masked language model without layers scores by embeddings plus posi
 }
 
 TEST_CASE("a masked language model has the encoder's layers, and the decoder's are ignored") {
-  TransformerOptions options = masked();
+  KindOptions options = masked();
   options.num_encoder_layers = 3;
   options.num_decoder_layers = 5;
   const MadeNetwork made(options);
@@ -51,7 +51,7 @@ TEST_CASE("a masked language model has the encoder's layers, and the decoder's a
 }
 
 TEST_CASE("outside its stack a masked language model has an embedding and an output projection") {
-  TransformerOptions options = masked();
+  KindOptions options = masked();
   CHECK(outside("encoder.", MadeNetwork(options).parameters) ==
         std::vector<std::string>{"embedding.weight (11, 8)", "output.bias (11)"});
   options.tie_embeddings = TiedEmbeddings::none;

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "autograd/tape.h"
-#include "layers/make_network.h"
+#include "layers/encoder_models.h"
+#include "layers/transformer.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/gradients.h"
+#include "tests/support/model_kind.h"
 #include "tests/support/parameters.h"
 #include "tests/support/threads.h"
 #include "tests/support/values.h"
@@ -18,29 +20,33 @@ namespace tapestry::testing {
 inline constexpr std::size_t classes = 3;
 inline constexpr ImageShape image_shape{.height = 4, .width = 4, .channels = 2};
 
-inline TransformerOptions with_kind(TransformerOptions options, ModelKind kind) {
-  options.kind = kind;
-  return options;
+inline KindOptions with_kind(const TransformerOptions& options, ModelKind kind) {
+  return {options, kind};
 }
 
-/// A network of a kind over 11 words, or 3 classes and images of 4 x 4 pixels in 2 channels.
+/// A network over 11 words, or 3 classes and images of 4 x 4 pixels in 2 channels.
+inline std::unique_ptr<Network> make_network(const Scope& scope, const KindOptions& options) {
+  switch (options.kind) {
+    case ModelKind::seq2seq:
+      return std::make_unique<Transformer>(scope, options, vocabulary, vocabulary, padding_id);
+    case ModelKind::language_model:
+      return std::make_unique<LanguageModel>(scope, options, vocabulary, padding_id);
+    case ModelKind::masked_language_model:
+      return std::make_unique<MaskedLanguageModel>(scope, options, vocabulary, padding_id);
+    case ModelKind::classifier:
+      return std::make_unique<Classifier>(scope, options, vocabulary, classes, padding_id);
+    case ModelKind::vision_transformer:
+      break;
+  }
+  return std::make_unique<VisionTransformer>(scope, options, image_shape, classes);
+}
+
 struct MadeNetwork {
-  explicit MadeNetwork(const TransformerOptions& options, DType dtype = DType::float64)
-      : parameters(dtype, 1), network(make(parameters, options)) {}
+  explicit MadeNetwork(const KindOptions& options, DType dtype = DType::float64)
+      : parameters(dtype, 1), network(make_network(Scope(parameters), options)) {}
 
   Parameters parameters;
   std::unique_ptr<Network> network;
-
- private:
-  static std::unique_ptr<Network> make(Parameters& parameters, const TransformerOptions& options) {
-    const bool tells_classes =
-        options.kind == ModelKind::classifier || options.kind == ModelKind::vision_transformer;
-    return make_network(Scope(parameters), options,
-                        {.source = vocabulary,
-                         .target = tells_classes ? classes : vocabulary,
-                         .image = image_shape},
-                        padding_id);
-  }
 };
 
 /// Two sentences, the second one padded; no token is the padding, whose embedding has no gradient.

@@ -10,8 +10,8 @@ using namespace tapestry::testing;
 
 namespace {
 
-TransformerOptions seeing(TransformerOptions options = small(),
-                          PoolingKind pooling = PoolingKind::class_token) {
+KindOptions seeing(TransformerOptions options = small(),
+                   PoolingKind pooling = PoolingKind::class_token) {
   options.pooling = pooling;
   return with_kind(options, ModelKind::vision_transformer);
 }
@@ -22,7 +22,7 @@ constexpr PoolingKind both_kinds[] = {PoolingKind::class_token, PoolingKind::mea
 
 TEST_CASE("a vision Transformer without layers scores its class token, or the mean of all tokens") {
   for (const PoolingKind pooling : both_kinds) {
-    TransformerOptions options = seeing(small(), pooling);
+    KindOptions options = seeing(small(), pooling);
     options.d_model = 1;
     options.num_heads = 1;
     options.num_encoder_layers = 0;
@@ -48,7 +48,7 @@ TEST_CASE("a vision Transformer without layers scores its class token, or the me
 }
 
 TEST_CASE("outside its stack a vision Transformer has patches, positions and a head") {
-  TransformerOptions options = seeing();
+  KindOptions options = seeing();
   CHECK(outside("encoder.", MadeNetwork(options).parameters) ==
         std::vector<std::string>{"patches.projection.weight (8, 8)", "patches.projection.bias (8)",
                                  "patches.class_token (1, 1, 8)", "head.weight (3, 8)",
@@ -76,7 +76,7 @@ TEST_CASE("every pixel of an image counts for its class, and none of another") {
 }
 
 TEST_CASE("patches that trade places change the scores, by their positions alone") {
-  TransformerOptions options = seeing();
+  KindOptions options = seeing();
   const ImageShape image{.height = 1, .width = 2, .channels = 1};
   options.patch_size = 1;
   Parameters parameters(DType::float64, 1);
@@ -111,7 +111,7 @@ TEST_CASE("a vision Transformer refuses images of another shape and more patches
       "patches: patch embedding: images have shape (2, 16), expected (rows, 4 * 4 * "
       "2 values)",
       ShapeError);
-  TransformerOptions options = seeing();
+  KindOptions options = seeing();
   options.patch_size = 1;
   const MadeNetwork finer(options);
   CHECK_THROWS_WITH_AS((*finer.network)(network_input()),

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/text/vocabulary.h"
-#include "train/model.h"
+#include "tests/train/make_model.h"
 
 /// Models whose parameters are set by hand, so that their outputs are known.
 namespace tapestry::test {
@@ -43,8 +43,8 @@ inline void silence(Model& model) {
 
 /// Gives these scores to the tokens at every position.
 inline Model model_with_scores(const std::vector<double>& scores, std::size_t max_length = 16) {
-  Model model(hand_made_options(max_length), {hand_made_vocabulary, scores.size()}, DType::float64,
-              1);
+  Model model = make_model("seq2seq", hand_made_options(max_length),
+                           {hand_made_vocabulary, scores.size()}, DType::float64, 1);
   silence(model);
   set(model, "output.bias", scores);
   return model;
@@ -57,7 +57,7 @@ inline Model model_with_scores(const std::vector<double>& scores, std::size_t ma
 /// difference between dimensions 9 and 8 is 0 unless the source has a 9.
 inline Model model_that_stops_at_9() {
   constexpr std::size_t n = hand_made_vocabulary;
-  Model model(hand_made_options(16), {n, n}, DType::float64, 1);
+  Model model = make_model("seq2seq", hand_made_options(16), {n, n}, DType::float64, 1);
   silence(model);
   std::vector<double> identity(n * n, 0.0);
   for (std::size_t i = 0; i < n; ++i) identity[i * n + i] = 1.0;

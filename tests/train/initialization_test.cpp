@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tests/train/error_text.h"
+#include "tests/train/make_model.h"
 #include "train/error.h"
 
 namespace tapestry {
@@ -14,28 +15,26 @@ namespace {
 using Lines = std::vector<std::string>;
 using Values = std::map<std::string, std::vector<double>>;
 
-TransformerOptions options(ModelKind kind, std::size_t d_model = 8) {
-  return {.kind = kind,
-          .d_model = d_model,
-          .num_heads = 2,
-          .num_encoder_layers = 1,
-          .d_ff = 12,
-          .max_length = 9};
+TransformerOptions options(std::size_t d_model = 8) {
+  return {.d_model = d_model, .num_heads = 2, .num_encoder_layers = 1, .d_ff = 12, .max_length = 9};
+}
+
+Model masked(const TransformerOptions& options, std::size_t words, DType dtype,
+             std::uint64_t seed) {
+  return test::make_model("masked_language_model", options, {.source = words, .target = words},
+                          dtype, seed);
 }
 
 TrainedModel masked_model(DType dtype = DType::float32, std::size_t words = 11) {
-  return {
-      .config = {},
-      .codec = TextCodec({}, Vocabulary(), Vocabulary()),
-      .model = std::make_unique<Model>(options(ModelKind::masked_language_model),
-                                       NetworkSizes{.source = words, .target = words}, dtype, 1),
-      .data = {},
-      .step = 1234};
+  return {.config = {},
+          .codec = TextCodec({}, Vocabulary(), Vocabulary()),
+          .model = std::make_unique<Model>(masked(options(), words, dtype, 1)),
+          .data = {},
+          .step = 1234};
 }
 
-Model classifier(const TransformerOptions& sizes = options(ModelKind::classifier),
-                 DType dtype = DType::float32) {
-  return {sizes, {.source = 11, .target = 3}, dtype, 2};
+Model classifier(const TransformerOptions& sizes = options(), DType dtype = DType::float32) {
+  return test::make_model("classifier", sizes, {.source = 11, .target = 3}, dtype, 2);
 }
 
 Values values_of(const Model& model) {
@@ -81,14 +80,13 @@ TEST_CASE("a tensor of another shape is new, and that of the other model is left
 }
 
 TEST_CASE("the tensors of the model are counted, not those that are left of the other one") {
-  TransformerOptions deeper = options(ModelKind::masked_language_model);
+  TransformerOptions deeper = options();
   deeper.num_encoder_layers = 2;
   TrainedModel from = masked_model();
-  from.model =
-      std::make_unique<Model>(deeper, NetworkSizes{.source = 11, .target = 11}, DType::float32, 1);
-  TransformerOptions learned = options(ModelKind::masked_language_model);
+  from.model = std::make_unique<Model>(masked(deeper, 11, DType::float32, 1));
+  TransformerOptions learned = options();
   learned.positions = PositionKind::learned;
-  Model to(learned, {.source = 11, .target = 11}, DType::float32, 2);
+  Model to = masked(learned, 11, DType::float32, 2);
   const Lines lines = load_pretrained(from, "m", {}, to);
   CHECK(lines[0].starts_with("initialized from m, step 1234: 21 of 22 tensors loaded, "));
   CHECK(lines[1].starts_with("  new: 1 tensor: "));
@@ -106,16 +104,15 @@ TEST_CASE("values are converted to the precision of the model") {
   for (std::size_t i = 0; i < embedding.size(); ++i) {
     CHECK(taken.at("embedding.weight")[i] == static_cast<float>(embedding[i]));
   }
-  Model wide = classifier(options(ModelKind::classifier), DType::float64);
+  Model wide = classifier(options(), DType::float64);
   load_pretrained(masked_model(), "m", {}, wide);
   CHECK(values_of(wide).at("embedding.weight") ==
         values_of(*masked_model().model).at("embedding.weight"));
 }
 
-TEST_CASE("a model of the same kind and sizes is taken over whole") {
+TEST_CASE("a model of the same kind and sizes is loaded whole") {
   const TrainedModel from = masked_model();
-  Model to(options(ModelKind::masked_language_model), {.source = 11, .target = 11}, DType::float32,
-           2);
+  Model to = masked(options(), 11, DType::float32, 2);
   CHECK(load_pretrained(from, "m", {}, to) ==
         Lines{"initialized from m, step 1234: 21 of 21 tensors loaded, 100.0 % of the values",
               "  new: 0 tensors", "  left: 0 tensors"});
@@ -134,11 +131,12 @@ TEST_CASE("the head of a classifier of other classes is left, whatever its shape
 }
 
 TEST_CASE("a model with nothing in common is refused, and nothing has changed") {
-  TransformerOptions other = options(ModelKind::classifier, 6);
+  TransformerOptions other = options(6);
   other.d_ff = 10;
   Model to = classifier(other);
   const Values before = values_of(to);
-  CHECK(test::error_text<CheckpointError>([&] { load_pretrained(masked_model(), "runs/m", {}, to); }) ==
+  CHECK(test::error_text<CheckpointError>(
+            [&] { load_pretrained(masked_model(), "runs/m", {}, to); }) ==
         "runs/m: found no tensor with the name and shape of one of the model\n"
         "hint: give the model the sizes of that one: d_model, d_ff, layers");
   CHECK(values_of(to) == before);

@@ -9,6 +9,7 @@
 #include "tests/support/threads.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -28,7 +29,8 @@ Config middling_config() {
 }
 
 Model model_of(const Config& config, const Corpus& corpus) {
-  return {config.model, network_sizes(config, corpus), config.train.dtype, config.train.seed};
+  return {network_maker(config, network_sizes(config, corpus)), config.train.dtype,
+          config.train.seed};
 }
 
 TEST_CASE("parameters are counted as the model makes them, for every choice") {
@@ -47,8 +49,10 @@ TEST_CASE("parameters are counted as the model makes them, for every choice") {
                                          .tie_embeddings = tied};
         const NetworkSizes sizes{.source = tied == all ? 41U : 37U, .target = 41};
         CAPTURE(static_cast<int>(tied));
-        const Model model(options, sizes, DType::float32, 1);
-        CHECK(count_values(options, sizes) ==
+        Config config;
+        config.model = options;
+        const Model model(network_maker(config, sizes), DType::float32, 1);
+        CHECK(count_values(network_maker(config, sizes)) ==
               ValueCount{model.parameters.num_values(), model.parameters.num_constants()});
       }
     }
@@ -57,7 +61,7 @@ TEST_CASE("parameters are counted as the model makes them, for every choice") {
 
 TEST_CASE("the state is what model and optimiser take, whatever the optimiser") {
   Config config = middling_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   for (const auto& [kind, momentum] :
        {std::pair(OptimizerKind::adam, 0.0), std::pair(OptimizerKind::adamw, 0.0),
         std::pair(OptimizerKind::sgd, 0.9)}) {
@@ -76,14 +80,14 @@ TEST_CASE("the state is what model and optimiser take, whatever the optimiser") 
 TEST_CASE(
     "state, validation and saving are told from shapes, the target's vocabulary and the data") {
   Config config = tiny_config();
-  config.data.task = TaskKind::toy_translation;
+  config.data.task = "toy_translation";
   config.model.max_length = 20;
-  Corpus corpus = load_corpus(config.data, ".");
+  Corpus corpus = load_corpus(config.data);
   for (Example& pair : corpus.validation) pair.target.resize(7, first_word_id);
   corpus.validation[2].target.resize(9, first_word_id);  // with <eos> 10 tokens
   const NetworkSizes sizes = network_sizes(config, corpus);
   REQUIRE(sizes.source != sizes.target);
-  const ValueCount values = count_values(config.model, sizes);
+  const ValueCount values = count_values(network_maker(config, sizes));
   REQUIRE(values.constants > 0);
   const std::uint64_t parameters = 4 * values.parameters, constants = 4 * values.constants;
   MemoryNeed need = need_of_model(config, corpus);
@@ -123,7 +127,7 @@ TEST_CASE("the largest batch has the longest source, the longest target and the 
 
 TEST_CASE("no batch of an epoch is larger than the largest on any axis") {
   const Config config = middling_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   const Batch largest = largest_batch(corpus.train, 16);
   BatchSchedule schedule(corpus.train, 16, 1);
   for (const BatchIndices& indices : schedule.epoch(0)) {
@@ -138,7 +142,7 @@ TEST_CASE("the largest step is estimated from some of its rows within a quarter"
   for (const double dropout : {0.0, 0.3}) {
     Config config = middling_config();
     config.model.dropout = dropout;
-    const Corpus corpus = load_corpus(config.data, ".");
+    const Corpus corpus = load_corpus(config.data);
     const Model model = model_of(config, corpus);
     kernels::release_unused_memory();
     const auto estimate = static_cast<double>(estimate_step(model, corpus, config));
@@ -153,7 +157,7 @@ TEST_CASE("the largest step is estimated from some of its rows within a quarter"
 TEST_CASE("a corpus of fewer pairs than a batch has rows can be estimated") {
   Config config = tiny_config();
   config.data.train_size = 1;
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   CHECK(estimate_step(model_of(config, corpus), corpus, config) > 0);
 }
 
@@ -161,7 +165,7 @@ TEST_CASE("warming up does not change a bit of the run") {
   const auto checkpoint_of = [](bool warm) {
     test::TinyRun run;
     const Config config = tiny_config();
-    const Corpus corpus = load_corpus(config.data, ".");
+    const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, run.directory(), run.progress());
     if (warm) {
       estimate_step(trainer.model(), corpus, config);
@@ -179,7 +183,7 @@ TEST_CASE("warming up does not change a bit of the run") {
 TEST_CASE("after warming up, a step of that size takes nothing from the system") {
   const testing::Threads one(1);  // which pieces a thread gets, and so its scratch, is up to chance
   const Config config = middling_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   const Model model = model_of(config, corpus);
   const Batch largest = largest_batch(corpus.train, config.train.batch_size);
   warm_up(model, largest, config);
@@ -190,7 +194,7 @@ TEST_CASE("after warming up, a step of that size takes nothing from the system")
 
 TEST_CASE("a model that no memory could hold is refused before it is made, with what to reduce") {
   Config config = tiny_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   config.model.d_model = 65536;
   config.model.num_encoder_layers = 300;
   try {
@@ -207,7 +211,7 @@ TEST_CASE("a model that no memory could hold is refused before it is made, with 
 
 TEST_CASE("a model that just fits is not refused, and a limit that it exceeds is named") {
   const Config config = tiny_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   const std::uint64_t need = need_of_model(config, corpus).state;
   CHECK_NOTHROW(require_memory_for_model(config, corpus, {.free = 1, .total = need}));
   try {
@@ -240,17 +244,6 @@ TEST_CASE("the batch is to be reduced where validation needs most, and the model
   };
   CHECK(hint(51) == "try a smaller train.b");
   CHECK(hint(50) == "try a smaller model: ");
-}
-
-TEST_CASE("the size of a batch is said in what the model reads") {
-  Batch batch;
-  batch.rows = 64, batch.source_length = 23, batch.target_length = 25;
-  CHECK(size_of(batch, Objective::translation) == "64 x 23 x 25 tokens");
-  CHECK(size_of(batch, Objective::next_token) == "64 x 25 tokens");
-  CHECK(size_of(batch, Objective::masked_tokens) == "64 x 25 tokens");
-  CHECK(size_of(batch, Objective::label) == "64 x 23 tokens");
-  batch.pixels = {0.5F};
-  CHECK(size_of(batch, Objective::label) == "64 images");
 }
 
 TEST_CASE("the line names each part, and the warning what to reduce") {

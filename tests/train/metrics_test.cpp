@@ -39,8 +39,7 @@ TEST_CASE("a validation fills the columns of validation") {
                         .loss = 0.5,
                         .perplexity = 1.75,
                         .token_accuracy = 0.875,
-                        .decoded = 4,
-                        .exact_match = 0.25});
+                        .others = {{"exact_match", 0.25}}});
   CHECK(table.csv() == header + "100,3,validation,0.5,1.75,0.875,0.25,,,40\n");
 }
 

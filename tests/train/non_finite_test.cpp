@@ -12,10 +12,10 @@
 
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
-#include "data/corpora/copy_tasks.h"
+#include "data/corpora/symbol_tasks.h"
 #include "optim/make_optimizer.h"
 #include "tests/train/tiny_run.h"
-#include "train/model.h"
+#include "train/tasks/task.h"
 
 /// What is said of values that are not finite; how runs end with them is in
 /// trainer_non_finite_test.cpp.
@@ -47,7 +47,7 @@ TEST_CASE("where no operation, or no pair alone, is at fault, that is said") {
         "; no operation has such a value by itself, their sum overflows; in the batch of training "
         "pairs 1 and 5");
   const std::vector<Example> pairs = {{{4}, {5}}, {{4, 6}, {5, 4}}};
-  const TextCodec codec({}, copy_task_symbols(3), copy_task_symbols(3));
+  const TextCodec codec({}, symbol_vocabulary(3), symbol_vocabulary(3));
   CHECK(to_text({.operation = "", .pairs = {1}}, pairs, codec) ==
         "no operation by itself\nThese sentences are its batch; none gives it by itself:\n"
         "training pair 2\n  source  a c\n  target  b a\n");
@@ -61,7 +61,7 @@ TEST_CASE("where no operation, or no pair alone, is at fault, that is said") {
 NonFiniteOrigin origin_of(const std::function<double(const Batch&, std::size_t)>& factor) {
   const Config config = test::tiny_config();
   const std::vector<Example> pairs = {{{4}, {4}}, {{5}, {5}}, {{6}, {6}}, {{7}, {7}}};
-  Model model(config.model, {.source = 9, .target = 9}, DType::float64, 1);
+  Model model(network_maker(config, {.source = 9, .target = 9}), DType::float64, 1);
   const Tensor weight = model.parameters.list().front().tensor;
   const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
     return scale(sum(weight), factor(batch, index));
@@ -96,7 +96,7 @@ TEST_CASE("a batch of which no pair is at fault alone is named whole") {
 TEST_CASE("each tensor that a checkpoint holds is looked at, and the first at fault is named") {
   Config config = test::tiny_config();
   config.model.normalization = Normalization::batch_norm;
-  Model model(config.model, {.source = 9, .target = 9}, DType::float32, 1);
+  Model model(network_maker(config, {.source = 9, .target = 9}), DType::float32, 1);
   const auto optimizer = make_optimizer(config.optimizer, model.parameters.list());
   const auto spoil = [](const NamedTensor& named, float value) {
     Tensor tensor = named.tensor;

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "data/load_corpus.h"
 #include "tests/train/temporary_folder.h"
-#include "train/storage/checkpoint_file.h"
 #include "train/platform/durable_file.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/tasks/data_source.h"
 #include "train/trainer.h"
 
 /// A copy task so small that a run takes milliseconds, with everything in it that resuming could
@@ -50,7 +50,7 @@ class TinyRun {
 
   /// Trains from the start, or from the newest checkpoint, until `config` says to stop.
   void train(const Config& config) {
-    const Corpus corpus = load_corpus(config.data, ".");
+    const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, directory_, progress_);
     if (const auto newest = directory_.read_newest()) trainer.resume(newest->snapshot);
     trainer.run();

@@ -2,11 +2,11 @@
 
 #include <limits>
 
-#include "data/load_corpus.h"
 #include "tests/support/values.h"
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
+#include "train/tasks/data_source.h"
 #include "train/trainer.h"
 
 /// What train.detect_anomaly does to a run.
@@ -22,7 +22,7 @@ std::string error_with(const char* name, float value) {
   TinyRun run;
   Config config = tiny_config();
   config.train.detect_anomaly = true;
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   Tensor parameter = trainer.model().parameters.find(name)->tensor;
   parameter.mutable_values<float>()[0] = value;

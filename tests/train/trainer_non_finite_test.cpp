@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "data/batch_schedule.h"
-#include "data/load_corpus.h"
 #include "tests/support/contains.h"
 #include "tests/support/values.h"
 #include "tests/train/error_text.h"
@@ -20,7 +19,8 @@
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
-#include "train/objective.h"
+#include "train/tasks/data_source.h"
+#include "train/tasks/task.h"
 
 /// What a run does about losses, gradients and weights that are not finite, and about divergence.
 namespace tapestry {
@@ -50,7 +50,7 @@ void poison(const Trainer& trainer) {
 }
 
 std::string poisoned_run(TinyRun& run, const Config& config) {
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   poison(trainer);
   return test::error_text<NumericError>([&] { trainer.run(); });
@@ -63,7 +63,7 @@ std::string history(const TinyRun& run, std::uint64_t step) {
 TEST_CASE("a loss that is not finite stops the run before any weight changes or is saved") {
   TinyRun run;
   const Config config = tiny_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   Tensor bias = trainer.model().parameters.find("output.bias")->tensor;
   bias.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
@@ -84,7 +84,7 @@ TEST_CASE("a loss that is not finite stops the run before any weight changes or 
 TEST_CASE("a gradient that is not finite stops the run although the loss is finite") {
   TinyRun run;
   const Config config = tiny_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   const auto weight = [&](const std::string& name) {
     Tensor tensor = trainer.model().parameters.find(name)->tensor;
@@ -106,12 +106,12 @@ TEST_CASE("a gradient that is not finite stops the run although the loss is fini
 
 TEST_CASE("the search for a masked model's fault masks what the batch masked, at an epoch's end") {
   Config config = tiny_config();
-  config.data.task = TaskKind::toy_sentences;
-  config.model.kind = ModelKind::masked_language_model;
+  config.data.task = "toy_sentences";
+  config.model_kind = "masked_language_model";
   config.model.max_length = 32;
   config.train.batch_size = config.data.train_size;  // each step is an epoch
   config.train.accumulate = 1;
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   const std::size_t words = corpus.target_vocabulary.size();
   std::vector<std::size_t> all(corpus.train.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -160,7 +160,7 @@ TEST_CASE("the layer and the sentences at fault, and no others, are named and st
   CHECK(stored.starts_with("step 1: the loss is nan\nsource_embedding"));
   CHECK(contains(stored, "These sentences give it by themselves:\n"));
 
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   const auto last = static_cast<std::int32_t>(corpus.source_vocabulary.size()) - 1;
   std::size_t at_fault = 0;
   for (std::size_t i = 0; i < corpus.train.size(); ++i) {
@@ -206,7 +206,7 @@ TEST_CASE("a step that is not finite stops the run after so many in a row as the
 /// What a run that rolls back and is saved every few steps remembers. What happened after the save
 /// that it goes back to is forgotten with the rest of the state.
 std::string expected_history(const Config& config) {
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   const auto last = static_cast<std::int32_t>(corpus.source_vocabulary.size()) - 1;
   BatchSchedule schedule(corpus.train, 1, config.train.seed, batch_lengths(config));
   std::string history, saved_history;
@@ -281,7 +281,7 @@ TEST_CASE("a run that rolls back reaches its end wherever one of its saves fails
   stop_after_poisoned_step(start);
   Config config = one_sentence_a_step(OnNan::rollback);
   config.train.save_every = 1;
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   for (std::size_t saved = 2; saved < 19; saved += 3) {
     CAPTURE(saved);
     test::FaultyFileSystem files;
@@ -331,7 +331,7 @@ std::string go_on_without_checkpoints(TinyRun& run, const std::vector<std::uint6
   for (const std::uint64_t step : cut) {
     std::filesystem::resize_file(run.directory().checkpoint_path(step), 1000);
   }
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), progress);
   trainer.resume(snapshot);
   return test::error_text<NumericError>([&] { trainer.run(); });
@@ -350,7 +350,7 @@ TEST_CASE("weights that are not finite at a save are rolled back, until there we
   const std::string log = folder / "log";
   Progress progress(nullptr, 0, tiny_steps);
   progress.log_to(log);
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), progress);
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   const std::string found = " has a value that is not finite";
@@ -372,7 +372,7 @@ TEST_CASE("where a value that is not finite came from is said though it cannot b
   directory.create();
   Progress progress(nullptr, 0, 20);
   const Config config = tiny_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, directory, progress);
   Tensor bias = trainer.model().parameters.find("output.bias")->tensor;
   bias.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
@@ -418,7 +418,7 @@ TEST_CASE("a run that has no checkpoint to go back to ends as one whose loss is 
   Progress progress(nullptr, 0, 20);
   Config config = one_sentence_a_step(OnNan::rollback);
   config.train.batch_size = 22;  // each step has the symbol
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, directory, progress);
   poison(trainer);
   files.fail_times("rename", 1, ENOSPC);
@@ -433,7 +433,7 @@ TEST_CASE("weights that are not finite are not saved") {
   config.train.clip_norm = 0;
   config.schedule = {.learning_rate = 1e308};  // infinite as a float
   config.train.save_every = 1;
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text.starts_with("step 1: "));

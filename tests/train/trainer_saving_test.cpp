@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "data/load_corpus.h"
 #include "tests/train/error_text.h"
 #include "tests/train/faulty_file_system.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
+#include "train/tasks/data_source.h"
 
 /// When a run is saved, what happens if that fails, and when it ends before its last step.
 namespace tapestry {
@@ -28,7 +28,7 @@ struct FaultyRun {
   FaultyRun() { directory.create(); }
 
   Trainer::End train(const Config& config) {
-    const Corpus corpus = load_corpus(config.data, ".");
+    const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, directory, progress);
     if (const auto newest = directory.read_newest()) trainer.resume(newest->snapshot);
     return trainer.run();
@@ -154,7 +154,7 @@ TEST_CASE("a run whose time is up saves and can be resumed to the same bytes") {
   TinyRun run, sound;
   sound.train(tiny_config());
   const Config config = tiny_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   const TimeLimit spent(TimeLimit::Clock::now() - std::chrono::hours(1), std::chrono::seconds(1));
   CHECK(trainer.run({.time = spent}) == Trainer::End::time);
@@ -167,7 +167,7 @@ TEST_CASE("a run whose time is up saves and can be resumed to the same bytes") {
 TEST_CASE("the size of a checkpoint is known before it is written, but for its texts") {
   TinyRun run;
   const Config config = tiny_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   trainer.run();
   const std::uint64_t size = run.snapshot(tiny_steps).byte_size();

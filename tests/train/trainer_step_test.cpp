@@ -14,8 +14,8 @@
 #include "optim/make_optimizer.h"
 #include "tests/support/values.h"
 #include "tests/train/tiny_run.h"
-#include "train/batch_tensors.h"
-#include "train/model.h"
+#include "train/inference/batch_tensors.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -54,11 +54,10 @@ void add_gradients(const Model& model, const Batch& batch, std::size_t tokens, c
 
 /// Two batches each; the parameters afterwards.
 Model trained_by_hand(const Config& config) {
-  const Corpus corpus = load_corpus(config.data, ".");
-  Model model(
-      config.model,
-      {.source = corpus.source_vocabulary.size(), .target = corpus.target_vocabulary.size()},
-      DType::float64, config.train.seed);
+  const Corpus corpus = load_corpus(config.data);
+  Model model(network_maker(config, {.source = corpus.source_vocabulary.size(),
+                                     .target = corpus.target_vocabulary.size()}),
+              DType::float64, config.train.seed);
   const auto optimizer = make_optimizer(config.optimizer, model.parameters.list());
   BatchSchedule order(corpus.train, config.train.batch_size, config.train.seed);
   BatchPosition position;

@@ -230,7 +230,7 @@ TEST_CASE("without validation data a run is saved all the same and has no best s
 TEST_CASE("sentences longer than the positions are refused, in each part of the data") {
   TinyRun run;
   const Config config = tiny_config();  // positions for 7 tokens and <eos>
-  const Corpus good = load_corpus(config.data, ".");
+  const Corpus good = load_corpus(config.data);
   const Example too_long{{4}, Sentence(8, 4)};
   const auto refusal = [&](const Corpus& corpus) {
     return test::error_text<DataError>(
@@ -263,7 +263,7 @@ TEST_CASE("a finished run that is resumed writes nothing") {
 
   Config config = tiny_config();
   config.train.steps = 2;
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   trainer.resume(end);
   REQUIRE(trainer.finished());
@@ -275,7 +275,7 @@ TEST_CASE("a finished run that is resumed writes nothing") {
 TEST_CASE("a run that is asked to stop before its first step is saved and can be resumed") {
   TinyRun run;
   const Config config = tiny_config();
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   RunSignals signals;
   std::raise(SIGTERM);

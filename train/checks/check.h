@@ -15,7 +15,7 @@
 #include "data/batch.h"
 #include "layers/mode.h"
 #include "layers/network.h"
-#include "train/model.h"
+#include "layers/model.h"
 
 /// What `tapestry check` verifies: errors of a model that raise no exception and leave the loss
 /// plausible. Where bits are compared, no tolerance is given; every other tolerance stands beside

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "autograd/tape.h"
-#include "train/batch_tensors.h"
+#include "train/inference/batch_tensors.h"
 #include "train/checks/batch_rows.h"
 #include "train/checks/check.h"
 #include "train/checks/logit_difference.h"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "autograd/tape.h"
-#include "train/batch_tensors.h"
+#include "train/inference/batch_tensors.h"
 
 namespace tapestry {
 namespace {

@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "data/batch.h"
 #include "data/io/error.h"
 #include "data/io/text_file.h"
-#include "train/objective.h"
+#include "train/checkpoint/open_run.h"
+#include "train/cli/open_model.h"
+#include "train/exit_code.h"
+#include "train/initial_state.h"
 #include "train/platform/standard_streams.h"
-#include "train/text_example.h"
 
 namespace tapestry {
 namespace {
@@ -23,10 +27,11 @@ constexpr const char* input_name = "standard input";
 /// The lines that have not been answered yet.
 class WaitingLines {
  public:
-  explicit WaitingLines(const LineAnswers& answers) : answers_(answers) {}
+  WaitingLines(const Task& task, const TrainedModel& trained) : task_(task), trained_(trained) {}
 
   void add(const std::string& line, std::size_t number) {
-    auto example = answers_.read(line, number, fmt::format("{}:{}", input_name, number));
+    auto example =
+        task_.read_line(line, number, fmt::format("{}:{}", input_name, number), trained_);
     filled_.push_back(example.has_value());
     if (example) examples_.push_back(*std::move(example));
   }
@@ -34,7 +39,7 @@ class WaitingLines {
   std::size_t size() const { return filled_.size(); }
 
   void answer() {
-    const auto lines = answers_.answer(examples_);
+    const auto lines = task_.answer(trained_, examples_);
     auto line = lines.begin();
     for (const bool filled : filled_) fmt::print("{}\n", filled ? *line++ : "");
     flush_standard_output();
@@ -43,16 +48,15 @@ class WaitingLines {
   }
 
  private:
-  const LineAnswers& answers_;
+  const Task& task_;
+  const TrainedModel& trained_;
   std::vector<bool> filled_;  ///< of each line: whether there is an example in it
   std::vector<Example> examples_;
 };
 
-}  // namespace
-
-void answer_lines(const LineAnswers& answers) {
-  WaitingLines waiting(answers);
-  LineReader lines(STDIN_FILENO, input_name, answers.hint);
+void answer_lines(const Task& task, const TrainedModel& trained) {
+  WaitingLines waiting(task, trained);
+  LineReader lines(STDIN_FILENO, input_name, task.input_hint());
   const std::size_t at_once = isatty(STDIN_FILENO) != 0 ? 1 : lines_at_once;
   try {
     while (const auto line = lines.next()) {
@@ -66,19 +70,34 @@ void answer_lines(const LineAnswers& answers) {
   waiting.answer();
 }
 
-std::optional<Example> read_sentence(const std::string& line, const std::string& place,
-                                     const TrainedModel& trained) {
-  const Config& config = trained.config;
-  Example example = text_example(line, config, trained.codec);
-  if (example == Example{}) return std::nullopt;
-  const Objective objective = objective_of(config.model.kind);
-  const std::size_t tokens = longest_side(example, objective);
-  const TokenLimit most = token_limit(config);
-  if (tokens <= most.tokens) return example;
-  throw DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place, tokens,
-                              objective == Objective::translation ? "with <eos>" : "to read",
-                              most.tokens, most.key),
-                  fmt::format("cut the line, or train a model with a larger {}", most.key));
+std::vector<std::string> kinds_with_command(const LineCommand& command) {
+  std::vector<std::string> kinds;
+  for (const Task* task : all_tasks()) {
+    if (task->command() == &command) kinds.emplace_back(task->kind().name);
+  }
+  return kinds;
+}
+
+int run(const LineCommand& command, const std::string& run) {
+  const TrainedModel trained = load_model(open_run(run).snapshot);
+  require_kind(trained, kinds_with_command(command), command.name);
+  answer_lines(find_task(trained.config), trained);
+  return static_cast<int>(ExitCode::done);
+}
+
+}  // namespace
+
+Command make_line_command(const LineCommand& line_command) {
+  return {.name = line_command.name,
+          .purpose = line_command.purpose,
+          .define =
+              [&line_command](CLI::App& app) {
+                const auto path = std::make_shared<std::string>();
+                add_run(app, *path);
+                app.footer(line_command.footer);
+                return [path, &line_command] { return run(line_command, *path); };
+              },
+          .answers_lines = true};
 }
 
 }  // namespace tapestry

@@ -11,16 +11,14 @@
 
 #include "autograd/kernels/parallel.h"
 #include "data/io/escape.h"
-#include "train/attention_view.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/domains.h"
 #include "train/config/error.h"
 #include "train/config/text.h"
 #include "train/exit_code.h"
-#include "train/greedy_decoder.h"
-#include "train/objective.h"
-#include "train/text_example.h"
+#include "train/inference/attention_view.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -74,7 +72,7 @@ std::string aligned_right(const std::string& text, std::size_t width) {
   return std::string(width - std::min(width, count_characters(text)), ' ') + text;
 }
 
-std::vector<std::size_t> widths_of(const Tokens& names) {
+std::vector<std::size_t> column_widths(const Tokens& names) {
   constexpr std::size_t narrowest = 3;  // 100
   std::vector<std::size_t> widths;
   for (const std::string& name : names)
@@ -94,8 +92,8 @@ std::string percent(double weight) {
 
 std::string table(const LayerAttention& layer, std::size_t head) {
   const Tokens queries = shown(layer.queries), keys = shown(layer.keys);
-  const auto widths = widths_of(keys);
-  const std::size_t margin = std::ranges::max(widths_of(queries));
+  const auto widths = column_widths(keys);
+  const std::size_t margin = std::ranges::max(column_widths(queries));
   std::string text = fmt::format("\n{}, head {}\n{}", layer.layer, head, std::string(margin, ' '));
   for (std::size_t j = 0; j < keys.size(); ++j) text += ' ' + aligned_right(keys[j], widths[j]);
   for (std::size_t i = 0; i < queries.size(); ++i) {
@@ -136,14 +134,14 @@ struct Part {
   const std::vector<Example>& examples;
 };
 
-Part part_of(const Corpus& corpus) {
+Part example_part(const Corpus& corpus) {
   if (!corpus.test.empty()) return {"test", corpus.test};
   if (!corpus.validation.empty()) return {"validation", corpus.validation};
   return {"training", corpus.train};
 }
 
 void choose_example(const Corpus& corpus, std::size_t number, AttentionSubject& subject) {
-  const auto [name, examples] = part_of(corpus);
+  const auto [name, examples] = example_part(corpus);
   if (number > examples.size()) {
     refuse_option(fmt::format("--example {}", number),
                   fmt::format("the {} set has {} examples", name, examples.size()),
@@ -154,8 +152,8 @@ void choose_example(const Corpus& corpus, std::size_t number, AttentionSubject& 
 }
 
 void require_fitting(const Example& example, const Config& config) {
-  const TokenLimit most = token_limit(config);
-  const std::size_t tokens = longest_side(example, objective_of(config.model.kind));
+  const TokenLimit most = find_task(config).token_limit(config);
+  const std::size_t tokens = longest_side(example, find_task(config).layout());
   if (tokens <= most.tokens) return;
   refuse_option("--text",
                 fmt::format("found {} tokens to read, expected at most {} ({})", tokens,
@@ -165,20 +163,17 @@ void require_fitting(const Example& example, const Config& config) {
 
 void read_text(const std::string& text, AttentionSubject& subject) {
   const Config& config = subject.config;
-  if (config.model.kind == ModelKind::vision_transformer) {
+  const Task& task = find_task(config);
+  if (task.reads_images()) {
     refuse_option("--text", "the model reads images, expected --example", "leave --text out");
   }
-  subject.example = text_example(text, config, subject.codec);
+  subject.example = task.read_text(text, subject.codec);
   subject.name = "the text given";
   if (subject.example == Example{}) {
     refuse_option("--text", "found no word", "give it a sentence");
   }
   require_fitting(subject.example, config);
-  if (config.model.kind == ModelKind::seq2seq) {
-    subject.example.target = greedy_decode(subject.model->as<Transformer>(),
-                                           {subject.example.source}, config.train.max_decode_length)
-                                 .front();
-  }
+  subject.example = task.with_own_target(std::move(subject.example), *subject.model, config);
 }
 
 /// The model and example that the arguments name. A text needs no data if the model is trained; its
@@ -205,7 +200,7 @@ AttentionSubject attention_subject(const Arguments& arguments) {
   const Corpus& corpus = opened.corpus;
   AttentionSubject subject{
       .config = opened.config,
-      .codec = TextCodec(opened.config.data, corpus.source_vocabulary, corpus.target_vocabulary),
+      .codec = make_codec(opened.config.data, corpus.source_vocabulary, corpus.target_vocabulary),
       .model = std::move(opened.model),
       .origin = std::move(opened.origin),
       .example = {},
@@ -221,8 +216,11 @@ AttentionSubject attention_subject(const Arguments& arguments) {
 int run(const Arguments& arguments) {
   const AttentionSubject subject = attention_subject(arguments);
   kernels::set_num_threads(subject.config.train.threads);
+  const Task& task = find_task(subject.config);
+  const Batch batch = inference_batch(task, subject.example);
   const auto layers =
-      chosen_layers(attention_of(*subject.model, subject.config, subject.codec, subject.example),
+      chosen_layers(attention_weights(*subject.model, batch,
+                                      task.stack_tokens(batch, subject.config, subject.codec)),
                     arguments.layer);
   const HeadRange heads = chosen_heads(layers.front(), arguments.head);
   if (arguments.json) {

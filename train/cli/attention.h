@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/attention_view.h"
+#include "train/inference/attention_view.h"
 
 /// What `tapestry attention` prints.
 namespace tapestry {

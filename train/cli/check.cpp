@@ -8,7 +8,7 @@
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/exit_code.h"
-#include "train/objective.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -30,10 +30,10 @@ constexpr std::size_t sentences = 6;
 constexpr std::size_t sentences_for_threads = 32;
 
 /// Why a model may be unable to distinguish all its inputs; empty if it can.
-std::string learning_limit(const TransformerOptions& model) {
+std::string learning_limit(const TransformerOptions& model, const Task& task) {
   if (model.attention == AttentionKind::parameter_free) return "its attention has no parameters";
   if (model.positions == PositionKind::none) return "it has no positions";
-  if (model.positions == PositionKind::alibi && model.kind != ModelKind::language_model) {
+  if (model.positions == PositionKind::alibi && task.has_encoder()) {
     return "with alibi, an encoder knows distances but no directions";
   }
   return "";
@@ -43,17 +43,16 @@ CheckContext make_context(const ConfiguredModel& configured) {
   const TransformerOptions& model = configured.config.model;
   const Corpus& corpus = configured.corpus;
   const NetworkSizes sizes = network_sizes(configured.config, corpus);
-  const bool predicts_tokens = objective_of(model.kind) != Objective::label;
-  const bool reads_source = model.kind == ModelKind::seq2seq || model.kind == ModelKind::classifier;
+  const Task& task = find_task(configured.config);
   return {.copy = [&](DType dtype) { return checked_model(configured.with_dtype(dtype)); },
           .dtype = configured.config.train.dtype,
           .trained = configured.trained,
           .has_running_averages = !configured.model->parameters.buffers().empty(),
           .vocabulary = sizes.target,
-          .learning_limit = learning_limit(model),
+          .learning_limit = learning_limit(model, task),
           .causal = configured.model->network->causal(),
-          .max_source_length = reads_source ? model.max_length : 0,
-          .max_target_length = predicts_tokens ? model.max_length : 1,
+          .max_source_length = task.reads_source() ? model.max_length : 0,
+          .max_target_length = task.one_label_per_example() ? 1 : model.max_length,
           .label_smoothing = configured.config.train.label_smoothing,
           .seed = configured.config.train.seed,
           .tied_width = model.tie_embeddings == TiedEmbeddings::none ? 0 : model.d_model,

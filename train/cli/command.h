@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,7 +9,8 @@
 #include "train/config/domains.h"
 
 /// What a command of the program consists of. Each command is one file, train/cli/NAME.cpp, which
-/// defines a Command; commands.cpp lists them.
+/// defines a Command; commands.cpp lists them. A command that answers lines of standard input is
+/// defined by its task, see LineCommand in train/tasks/task.h.
 namespace tapestry {
 
 /// Runs a command whose arguments have been parsed. Returns its exit code; throws Error.
@@ -18,18 +18,17 @@ using Action = std::function<int()>;
 
 struct Command {
   const char* name;
-  const char* purpose;               ///< one line of `tapestry --help`
-  Action (*define)(CLI::App& app);   ///< adds arguments, options and examples to `app`
-  bool answers_lines = false;        ///< answers each line of standard input
-  bool output_is_the_result = true;  ///< fails if standard output cannot be written
+  const char* purpose;                          ///< one line of `tapestry --help`
+  std::function<Action(CLI::App& app)> define;  ///< adds arguments, options and examples
+  bool answers_lines = false;                   ///< answers each line of standard input
+  bool output_is_the_result = true;             ///< fails if standard output cannot be written
 };
 
-extern const Command train_command, evaluate_command, translate_command, classify_command,
-    fill_command, generate_command, gradcheck_command, check_command, attention_command,
-    inspect_command;
+extern const Command train_command, evaluate_command, generate_command, gradcheck_command,
+    check_command, attention_command, inspect_command;
 
 /// All commands, in the order of `tapestry --help`.
-std::span<const Command* const> all_commands();
+const std::vector<Command>& all_commands();
 
 // ---- Arguments that several commands have.
 

@@ -64,7 +64,7 @@ CommandLine::CommandLine() {
   app_.set_version_flag("--version", fmt::format("tapestry {}", program_version));
   app_.require_subcommand(1);
   app_.footer("`tapestry COMMAND --help` says more about each.");
-  for (const Command* command : all_commands()) add(*command);
+  for (const Command& command : all_commands()) add(command);
 }
 
 void CommandLine::add(const Command& command) {
@@ -97,8 +97,8 @@ void CommandLine::refuse_extra() const {
   if (!first.starts_with('-')) {
     const std::string mistake = fmt::format("found `{}`, expected nothing more", first);
     const auto command = std::ranges::find_if(
-        all_commands(), [&](const Command* each) { return given.get_name() == each->name; });
-    if (!(*command)->answers_lines) refuse(mistake);
+        all_commands(), [&](const Command& each) { return given.get_name() == each.name; });
+    if (!command->answers_lines) refuse(mistake);
     std::error_code ignored;
     throw UsageError(mistake, std::filesystem::exists(first, ignored)
                                   ? fmt::format("to read a file, write < {}", first)

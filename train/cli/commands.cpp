@@ -1,15 +1,37 @@
-#include <array>
+#include <algorithm>
+#include <string_view>
 
+#include "train/cli/answer_lines.h"
 #include "train/cli/command.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
+namespace {
 
-std::span<const Command* const> all_commands() {
-  static constexpr std::array all{
-      &train_command,     &evaluate_command, &translate_command, &classify_command,
-      &fill_command,      &generate_command, &gradcheck_command, &check_command,
-      &attention_command, &inspect_command,
-  };
+/// The commands of tasks, each once.
+void add_line_commands(std::vector<Command>& commands) {
+  for (const Task* task : all_tasks()) {
+    const LineCommand* command = task->command();
+    if (command == nullptr) continue;
+    const auto same_name = [&](const Command& other) {
+      return std::string_view(other.name) == command->name;
+    };
+    if (std::ranges::none_of(commands, same_name)) commands.push_back(make_line_command(*command));
+  }
+}
+
+}  // namespace
+
+const std::vector<Command>& all_commands() {
+  static const std::vector<Command> all = [] {
+    std::vector<Command> commands{train_command, evaluate_command};
+    add_line_commands(commands);
+    for (const Command& command :
+         {generate_command, gradcheck_command, check_command, attention_command, inspect_command}) {
+      commands.push_back(command);
+    }
+    return commands;
+  }();
   return all;
 }
 

@@ -7,12 +7,13 @@
 
 #include "autograd/kernels/parallel.h"
 #include "data/text/vocabulary.h"
-#include "train/checkpoint.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/exit_code.h"
+#include "train/inference/sampler.h"
+#include "train/initial_state.h"
 #include "train/platform/standard_streams.h"
-#include "train/sampler.h"
+#include "train/tasks/language_modelling.h"
 
 namespace tapestry {
 namespace {
@@ -32,13 +33,13 @@ std::vector<std::int32_t> default_prompt(const TextCodec& codec) {
 
 int run(const Arguments& arguments) {
   const TrainedModel trained = load_model(open_run(arguments.run).snapshot);
-  require_kind(trained, {ModelKind::language_model}, "generate");
+  const Task& task = language_modelling();
+  require_kind(trained, {std::string(task.kind().name)}, "generate");
   std::vector<std::int32_t> prompt = default_prompt(trained.codec);
   const auto given = trained.codec.encode_target(arguments.prompt);
   prompt.insert(prompt.end(), given.begin(), given.end());
   SamplingOptions sampling = arguments.sampling;
-  // Positions beyond those of a window are not trained.
-  if (trained.config.data.task == TaskKind::text) sampling.window = trained.config.data.context;
+  sampling.window = task.token_limit(trained.config).tokens;
   fmt::print("{}", arguments.prompt);
   std::vector<std::int32_t> line = given;
   std::string printed = trained.codec.decode_target(line);

@@ -6,11 +6,11 @@
 
 #include "autograd/gradcheck.h"
 #include "autograd/ops/elementwise.h"
-#include "train/batch_tensors.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/error.h"
 #include "train/exit_code.h"
+#include "train/inference/batch_tensors.h"
 
 namespace tapestry {
 namespace {

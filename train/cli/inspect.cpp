@@ -9,7 +9,7 @@
 #include <string>
 #include <type_traits>
 
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/cli/command.h"
 #include "train/exit_code.h"
@@ -65,7 +65,7 @@ int inspect(const std::string& run) {
     fmt::print("{:<{}} {:<8} {:<16} {}\n", name, width, element_type_name(array.type),
                to_string(array.shape), summary(snapshot, name));
   }
-  if (const std::string history = history_of(snapshot); !history.empty()) {
+  if (const std::string history = saved_history(snapshot); !history.empty()) {
     fmt::print("\nhistory:\n{}", history);
   }
   fmt::print("\nconfig:\n{}", snapshot.get_text("config"));

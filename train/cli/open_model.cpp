@@ -9,15 +9,13 @@
 #include <system_error>
 #include <vector>
 
-#include "train/checkpoint.h"
-#include "train/config/choices.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/resume_policy.h"
 #include "train/config/domains.h"
 #include "train/config/error.h"
 #include "train/initial_state.h"
 #include "train/memory_need.h"
-#include "train/objective.h"
-#include "train/resume_policy.h"
-#include "train/sentence_limit.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -27,9 +25,9 @@ void copy_all(const std::vector<NamedTensor>& from, const std::vector<NamedTenso
   for (std::size_t i = 0; i < to.size(); ++i) copy_values(from[i].tensor, to[i].tensor);
 }
 
-std::unique_ptr<Model> copy_of(const Model& model, const Config& config, const Corpus& corpus,
-                               DType dtype) {
-  auto copy = std::make_unique<Model>(config.model, network_sizes(config, corpus), dtype,
+std::unique_ptr<Model> copy_model(const Model& model, const Config& config, const Corpus& corpus,
+                                  DType dtype) {
+  auto copy = std::make_unique<Model>(network_maker(config, network_sizes(config, corpus)), dtype,
                                       config.train.seed);
   copy_all(model.parameters.list(), copy->parameters.list());
   copy_all(model.parameters.buffers(), copy->parameters.buffers());
@@ -40,8 +38,8 @@ ConfiguredModel untrained(const std::string& path, const std::vector<std::string
   Config config = load_config(path, overrides);
   auto [from, corpus] = load_initial_state(config);
   require_memory_for_model(config, corpus, read_available_memory());
-  auto model = std::make_unique<Model>(config.model, network_sizes(config, corpus), DType::float64,
-                                       config.train.seed);
+  auto model = std::make_unique<Model>(network_maker(config, network_sizes(config, corpus)),
+                                       DType::float64, config.train.seed);
   if (from) load_pretrained(*from, config.train.initialize_from, corpus.target_vocabulary, *model);
   return {.config = std::move(config),
           .corpus = std::move(corpus),
@@ -52,8 +50,8 @@ ConfiguredModel untrained(const std::string& path, const std::vector<std::string
 
 ConfiguredModel trained(const std::string& path, const std::vector<std::string>& overrides) {
   auto [found, origin] = open_trained(path, overrides);
-  Corpus corpus = load_corpus_of(found);
-  auto model = copy_of(*found.model, found.config, corpus, DType::float64);
+  Corpus corpus = load_corpus_for(found);
+  auto model = copy_model(*found.model, found.config, corpus, DType::float64);
   return {.config = std::move(found.config),
           .corpus = std::move(corpus),
           .origin = std::move(origin),
@@ -80,18 +78,6 @@ void require_data_file(const std::string& override, const std::string& path) {
   }
 }
 
-/// Test images are cut from those to learn from before validation images are. Where they need not
-/// be any more, other images would be cut for validation, and the model has learnt most of them.
-void require_same_cut(const DataOptions& before, const DataOptions& now) {
-  const bool cut_first = before.task == TaskKind::images && before.test_images.empty() &&
-                         before.test_size > 0 && !now.test_images.empty();
-  if (!cut_first || !now.validation_images.empty() || now.validation_size == 0) return;
-  refuse_option("data.test_images",
-                "the run holds images for validation out of data.train_images behind those for the "
-                "test, which are others without these",
-                "name the images to score as data.validation_images");
-}
-
 }  // namespace
 
 Batch ConfiguredModel::first_batch(std::size_t rows) const {
@@ -101,7 +87,7 @@ Batch ConfiguredModel::first_batch(std::size_t rows) const {
 }
 
 std::unique_ptr<Model> ConfiguredModel::with_dtype(DType dtype) const {
-  return copy_of(*model, config, corpus, dtype);
+  return copy_model(*model, config, corpus, dtype);
 }
 
 bool is_run_or_checkpoint(const std::filesystem::path& path) {
@@ -121,20 +107,17 @@ OpenedModel open_trained(const std::string& path, const std::vector<std::string>
 ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides) {
   ConfiguredModel opened =
       is_run_or_checkpoint(path) ? trained(path, overrides) : untrained(path, overrides);
-  require_fitting_sentences(opened.corpus, opened.config.model);
+  require_fitting_examples(opened.corpus, opened.config);
   return opened;
 }
 
-void require_kind(const TrainedModel& trained, std::initializer_list<ModelKind> kinds,
+void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,
                   std::string_view command) {
-  const ModelKind kind = trained.config.model.kind;
+  const std::string& kind = trained.config.model_kind;
   if (std::ranges::find(kinds, kind) != kinds.end()) return;
-  std::vector<std::string> names;
-  for (const ModelKind wanted : kinds) names.emplace_back(choice_name(wanted));
-  refuse_option(
-      command,
-      fmt::format("the model is of kind {}, expected {}", choice_name(kind), list_in_words(names)),
-      "`tapestry evaluate RUN` shows what any model does");
+  refuse_option(command,
+                fmt::format("the model is of kind {}, expected {}", kind, list_in_words(kinds)),
+                "`tapestry evaluate RUN` shows what any model does");
 }
 
 Config with_other_data(const std::string& path, const Config& trained,
@@ -142,7 +125,7 @@ Config with_other_data(const std::string& path, const Config& trained,
   if (overrides.empty()) return trained;
   for (const std::string& override : overrides) require_data_file(override, path);
   Config config = parse_config(dump_config(trained), "config of the checkpoint", overrides);
-  require_same_cut(trained.data, config.data);
+  data_source(config.data).check_other_files(trained.data, config.data);
   return config;
 }
 

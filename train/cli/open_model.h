@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,10 +8,10 @@
 
 #include "data/batch.h"
 #include "data/corpus.h"
-#include "train/checkpoint.h"
+#include "layers/model.h"
 #include "train/checkpoint/open_run.h"
 #include "train/config/config.h"
-#include "train/model.h"
+#include "train/tasks/trained_model.h"
 
 namespace tapestry {
 
@@ -51,7 +50,7 @@ struct OpenedModel {
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides);
 
 /// throws  UsageError naming `command` if the model is of none of these kinds.
-void require_kind(const TrainedModel& trained, std::initializer_list<ModelKind> kinds,
+void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,
                   std::string_view command);
 
 /// The config of a trained model with other files of data, which may have moved or be what the

@@ -9,17 +9,17 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "train/checkpoint.h"
-#include "train/checkpoint/data_changes.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/resume_policy.h"
 #include "train/cli/command.h"
 #include "train/config/error.h"
 #include "train/config/listing.h"
+#include "train/data_changes.h"
 #include "train/error.h"
 #include "train/exit_code.h"
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/platform/machine.h"
-#include "train/resume_policy.h"
 #include "train/storage/run_lock.h"
 #include "train/training_run.h"
 
@@ -141,7 +141,7 @@ Config wanted_config(const Arguments& arguments, const Config& before) {
 ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) {
   ResumePlan plan{.checkpoint = *directory.read_newest(), .config = {}, .changes = {}};
   const std::string run = directory.path().string();
-  Config before = config_of(plan.checkpoint.snapshot);
+  Config before = saved_config(plan.checkpoint.snapshot);
   before.train.run_dir = run;
   plan.config = wanted_config(arguments, before);
   TrainOptions process = plan.config.train;
@@ -190,7 +190,7 @@ std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const 
   for (const ConfigDifference& change : plan.changes.allowed) {
     events.push_back("changed " + to_string(change));
   }
-  const std::string before = arithmetic_of(snapshot);
+  const std::string before = saved_arithmetic(snapshot);
   if (!before.empty() && before != arithmetic()) {
     events.push_back(
         fmt::format("changed arithmetic: {} -> {}; the last bits will differ from "

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "autograd/dtype.h"
-#include "data/options.h"
+#include "data/text/tokenizer.h"
 #include "layers/transformer_options.h"
 #include "optim/options.h"
 #include "train/config/config.h"
@@ -28,28 +28,8 @@ template <class E>
 inline constexpr std::array<Named<E>, 0> choices_of{};
 
 template <>
-inline constexpr std::array choices_of<TaskKind>{
-    Named{TaskKind::copy, "copy"},
-    Named{TaskKind::reverse, "reverse"},
-    Named{TaskKind::sort, "sort"},
-    Named{TaskKind::toy_translation, "toy_translation"},
-    Named{TaskKind::parallel_text, "parallel_text"},
-    Named{TaskKind::text, "text"},
-    Named{TaskKind::toy_sentences, "toy_sentences"},
-    Named{TaskKind::labelled_text, "labelled_text"},
-    Named{TaskKind::toy_agreement, "toy_agreement"},
-    Named{TaskKind::images, "images"}};
-
-template <>
 inline constexpr std::array choices_of<TextUnit>{Named{TextUnit::character, "character"},
                                                  Named{TextUnit::word, "word"}};
-
-template <>
-inline constexpr std::array choices_of<ModelKind>{
-    Named{ModelKind::seq2seq, "seq2seq"}, Named{ModelKind::language_model, "language_model"},
-    Named{ModelKind::masked_language_model, "masked_language_model"},
-    Named{ModelKind::classifier, "classifier"},
-    Named{ModelKind::vision_transformer, "vision_transformer"}};
 
 template <>
 inline constexpr std::array choices_of<PoolingKind>{Named{PoolingKind::class_token, "class_token"},

@@ -8,7 +8,13 @@
 #include <vector>
 
 #include "autograd/dtype.h"
-#include "data/options.h"
+#include "data/corpora/held_out.h"
+#include "data/corpora/images.h"
+#include "data/corpora/language_model_corpus.h"
+#include "data/corpora/parallel_text.h"
+#include "data/corpora/symbol_tasks.h"
+#include "data/corpus.h"
+#include "data/text/vocabulary.h"
 #include "layers/transformer_options.h"
 #include "optim/options.h"
 
@@ -46,9 +52,21 @@ struct TrainOptions {
   DType dtype = DType::float32;
 };
 
+/// The data section: the options of every corpus, of which a task uses its own.
+struct DataOptions : SymbolOptions,
+                     GeneratedOptions,
+                     ParallelTextOptions,
+                     TextFiles,
+                     WindowOptions,
+                     WordOptions,
+                     ImageOptions {
+  std::string task = "copy";  ///< name of a DataSource in train/tasks/
+};
+
 /// Everything that a config file says, one member per section.
 struct Config {
   DataOptions data;
+  std::string model_kind = "seq2seq";  ///< key model.kind, name of a Task in train/tasks/
   TransformerOptions model;
   OptimizerOptions optimizer;
   ScheduleOptions schedule;

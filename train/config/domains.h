@@ -99,6 +99,19 @@ std::string list_in_words(const std::vector<std::string>& words);
 /// The value is one of `names`: its index, or why there is none.
 Parsed<std::size_t> parse_choice(std::string_view text, const std::vector<std::string>& names);
 
+/// One of some names.
+struct OneOf {
+  std::vector<std::string> names;
+
+  std::string expected() const { return list_in_words(names); }
+  Parsed<std::string> parse(std::string_view text) const {
+    const Parsed<std::size_t> index = parse_choice(text, names);
+    if (const auto* mistake = std::get_if<Mistake>(&index)) return *mistake;
+    return names[std::get<std::size_t>(index)];
+  }
+  static std::string print(const std::string& value) { return value; }
+};
+
 /// One of the names of an enumeration.
 template <class E>
 struct Choice {

@@ -12,6 +12,7 @@
 
 #include "train/config/config.h"
 #include "train/config/domains.h"
+#include "train/config/kinds.h"
 
 namespace tapestry {
 
@@ -26,11 +27,20 @@ struct Use {
   }
 };
 
+/// Whether a run that is resumed may change the value of a key.
+enum class ChangeRule {
+  free,             ///< decides what is printed, how long the run goes on and on what machine; not
+                    ///< what a step does. Paths of data are free: files are known by their content
+  with_permission,  ///< the state keeps its meaning, but the run is another one: --allow-change KEY
+  never             ///< the state would mean nothing: shapes, vocabulary, task, seed, data order
+};
+
 /// One key of the config, its value and its domain apart.
 struct Field {
   std::string_view section;
   std::string_view key;
   std::string_view meaning;
+  ChangeRule rule;
   Use use;
 
   std::string path() const { return std::string(section) + "." + std::string(key); }
@@ -40,8 +50,8 @@ template <class Options, class Plain>
 concept MaybeConst = std::same_as<std::remove_const_t<Options>, Plain>;
 
 /// Calls f(field, value, domain) for every key of `config` in the order of the file. This is the
-/// only list of keys: parsing, range checks, dumping, comparing, help and configs/README.md follow
-/// from it.
+/// only list of keys: parsing, range checks, dumping, comparing, resuming, help and
+/// configs/README.md follow from it. Which tasks and kinds of model use a key is said by them.
 template <MaybeConst<Config> C, class F>
 void for_each_field(C& config, F&& f);
 
@@ -54,18 +64,45 @@ Use only_for(std::string selector, E current, std::initializer_list<E> choices) 
   return use;
 }
 
+/// The kinds that use a key, if some do not.
+inline Use kinds_with(const std::string& path, std::string_view selector,
+                      const std::string& current, const std::vector<ConfigKind>& kinds) {
+  Use use;
+  for (const ConfigKind& kind : kinds) {
+    if (std::ranges::find(kind.keys, path) != kind.keys.end()) use.choices.emplace_back(kind.name);
+  }
+  if (use.choices.empty()) return {};
+  use.selector = selector;
+  use.current = current;
+  return use;
+}
+
 /// The section at hand, and what to call for each of its fields.
 template <class F>
 struct Visitor {
   F& f;
   std::string_view section;
+  const Config& config;
 
+  /// use  by a key other than data.task and model.kind
   template <class T, class Domain>
-  void operator()(std::string_view key, T& value, const Domain& domain, std::string_view meaning,
-                  Use use = {}) {
-    f(Field{section, key, meaning, std::move(use)}, value, domain);
+  void operator()(std::string_view key, T& value, const Domain& domain, ChangeRule rule,
+                  std::string_view meaning, Use use = {}) {
+    Field field{section, key, meaning, rule, std::move(use)};
+    if (field.use.selector.empty()) {
+      field.use = section == "data"
+                      ? kinds_with(field.path(), "data.task", config.data.task, data_tasks())
+                      : kinds_with(field.path(), "model.kind", config.model_kind, model_kinds());
+    }
+    f(field, value, domain);
   }
 };
+
+inline std::vector<std::string> kind_names(const std::vector<ConfigKind>& kinds) {
+  std::vector<std::string> names;
+  for (const ConfigKind& kind : kinds) names.emplace_back(kind.name);
+  return names;
+}
 
 inline constexpr std::uint64_t kMostExamples = 1'000'000'000;
 inline constexpr std::uint64_t kMostSteps = 1'000'000'000'000;
@@ -73,213 +110,192 @@ inline constexpr std::uint64_t kLongestSequence = 65536;
 
 template <class V, MaybeConst<DataOptions> O>
 void visit(V field, O& o) {
-  using enum TaskKind;
-  const Use symbols = only_for("data.task", o.task, {copy, reverse, sort});
-  const Use generated = only_for(
-      "data.task", o.task, {copy, reverse, sort, toy_translation, toy_sentences, toy_agreement});
-  const Use held_out =
-      only_for("data.task", o.task,
-               {copy, reverse, sort, toy_translation, toy_sentences, toy_agreement, images});
-  const Use pairs = only_for("data.task", o.task, {parallel_text});
-  const Use file = only_for("data.task", o.task, {text, labelled_text});
-  const Use windows = only_for("data.task", o.task, {text});
-  const Use words = only_for("data.task", o.task, {parallel_text, text, labelled_text});
-  const Use table = only_for("data.task", o.task, {images});
+  using enum ChangeRule;
 
-  field("task", o.task, Choice<TaskKind>(),
+  field("task", o.task, OneOf{kind_names(data_tasks())}, never,
         "what is learnt, and whether it is generated or read from files");
-  field("num_symbols", o.num_symbols, between(2, 1'000'000), "different symbols", symbols);
-  field("min_length", o.min_length, between(1, kLongestSequence), "shortest sequence, in symbols",
-        symbols);
-  field("max_length", o.max_length, between(1, kLongestSequence), "longest sequence, in symbols",
-        symbols);
-  field("train_size", o.train_size, between(1, kMostExamples), "sequences to train on", generated);
-  field("validation_size", o.validation_size, between(0, kMostExamples),
+  field("num_symbols", o.num_symbols, between(2, 1'000'000), never, "different symbols");
+  field("min_length", o.min_length, between(1, kLongestSequence), never,
+        "shortest sequence, in symbols");
+  field("max_length", o.max_length, between(1, kLongestSequence), never,
+        "longest sequence, in symbols");
+  field("train_size", o.train_size, between(1, kMostExamples), never, "sequences to train on");
+  field("validation_size", o.validation_size, between(0, kMostExamples), never,
         "different held-out sequences to validate on; images: held out of `train_images`, of each "
-        "class its share, if there is no file",
-        held_out);
-  field("test_size", o.test_size, between(0, kMostExamples), "the same for the final test",
-        held_out);
-  field("seed", o.seed, at_least(0), "of the generated sequences", generated);
-  field("train_source", o.train_source, FilePath(), "text to train on, one sentence a line", pairs);
-  field("train_target", o.train_target, FilePath(), "its translation, line by line", pairs);
-  field("validation_source", o.validation_source, FilePath(), "held-out text to validate on",
-        pairs);
-  field("validation_target", o.validation_target, FilePath(), "its translation", pairs);
-  field("test_source", o.test_source, FilePath(), "held-out text for the final test; may be empty",
-        pairs);
-  field("test_target", o.test_target, FilePath(), "its translation; may be empty", pairs);
-  field("lowercase", o.lowercase, Flag(), "lowers the case of all text", words);
-  field("min_frequency", o.min_frequency, at_least(1),
-        "words seen less often in training become `<unk>`", words);
-  field("max_vocabulary", o.max_vocabulary, at_least(0),
-        "most frequent words to keep on each side; 0 keeps all", words);
-  field("shared_vocabulary", o.shared_vocabulary, Flag(), "one vocabulary for both sides", pairs);
-  field("max_tokens", o.max_tokens, at_least(0),
-        "training pairs with a longer side, in tokens, are skipped; 0 keeps all", pairs);
-  field("train_text", o.train_text, FilePath(),
-        "text to learn; labelled_text: a label, a tab and a sentence a line", file);
-  field("validation_text", o.validation_text, FilePath(), "held-out text; may be empty", file);
-  field("test_text", o.test_text, FilePath(), "held-out text for the final test; may be empty",
-        file);
-  field("unit", o.unit, Choice<TextUnit>(), "what a token is", windows);
-  field("context", o.context, between(1, kLongestSequence),
-        "tokens of a window, which are read at once", windows);
-  field("validation_share", o.validation_share, from_0_below_1(),
-        "end of `train_text` that is held out, if `validation_text` is empty", windows);
+        "class its share, if there is no file");
+  field("test_size", o.test_size, between(0, kMostExamples), never, "the same for the final test");
+  field("seed", o.seed, at_least(0), never, "of the generated sequences");
+  field("train_source", o.train_source, FilePath(), free, "text to train on, one sentence a line");
+  field("train_target", o.train_target, FilePath(), free, "its translation, line by line");
+  field("validation_source", o.validation_source, FilePath(), free, "held-out text to validate on");
+  field("validation_target", o.validation_target, FilePath(), free, "its translation");
+  field("test_source", o.test_source, FilePath(), free,
+        "held-out text for the final test; may be empty");
+  field("test_target", o.test_target, FilePath(), free, "its translation; may be empty");
+  field("lowercase", o.lowercase, Flag(), never, "lowers the case of all text");
+  field("min_frequency", o.min_frequency, at_least(1), never,
+        "words seen less often in training become `<unk>`");
+  field("max_vocabulary", o.max_vocabulary, at_least(0), never,
+        "most frequent words to keep on each side; 0 keeps all");
+  field("shared_vocabulary", o.shared_vocabulary, Flag(), never, "one vocabulary for both sides");
+  field("max_tokens", o.max_tokens, at_least(0), never,
+        "training pairs with a longer side, in tokens, are skipped; 0 keeps all");
+  field("train_text", o.train_text, FilePath(), free,
+        "text to learn; labelled_text: a label, a tab and a sentence a line");
+  field("validation_text", o.validation_text, FilePath(), free, "held-out text; may be empty");
+  field("test_text", o.test_text, FilePath(), free,
+        "held-out text for the final test; may be empty");
+  field("unit", o.unit, Choice<TextUnit>(), never, "what a token is");
+  field("context", o.context, between(1, kLongestSequence), never,
+        "tokens of a window, which are read at once");
+  field("validation_share", o.validation_share, from_0_below_1(), never,
+        "end of `train_text` that is held out, if `validation_text` is empty");
   field(
-      "train_images", o.train_images, FilePath(),
+      "train_images", o.train_images, FilePath(), free,
       "CSV file, with the pixels of an image and its label a line, or HDF5 file (.h5, .hdf5) with "
-      "the datasets `images` and `labels`",
-      table);
-  field("validation_images", o.validation_images, FilePath(), "held-out images; may be empty",
-        table);
-  field("test_images", o.test_images, FilePath(), "images for the final test; may be empty", table);
-  field("image_height", o.image_height, between(1, 4096), "pixels from top to bottom", table);
-  field("image_width", o.image_width, between(1, 4096), "pixels from left to right", table);
-  field("image_channels", o.image_channels, between(1, 64), "values of a pixel", table);
-  field("pixel_maximum", o.pixel_maximum, positive(), "the value of a pixel that becomes 1", table);
+      "the datasets `images` and `labels`");
+  field("validation_images", o.validation_images, FilePath(), free,
+        "held-out images; may be empty");
+  field("test_images", o.test_images, FilePath(), free, "images for the final test; may be empty");
+  field("image_height", o.image_height, between(1, 4096), never, "pixels from top to bottom");
+  field("image_width", o.image_width, between(1, 4096), never, "pixels from left to right");
+  field("image_channels", o.image_channels, between(1, 64), never, "values of a pixel");
+  field("pixel_maximum", o.pixel_maximum, positive(), never, "the value of a pixel that becomes 1");
 }
 
 template <class V, MaybeConst<TransformerOptions> O>
 void visit(V field, O& o) {
-  using enum ModelKind;
-  const Use encoding = only_for("model.kind", o.kind,
-                                {seq2seq, masked_language_model, classifier, vision_transformer});
-  const Use decoding = only_for("model.kind", o.kind, {seq2seq, language_model});
-  const Use scoring_tokens =
-      only_for("model.kind", o.kind, {seq2seq, language_model, masked_language_model});
-  const Use classifying = only_for("model.kind", o.kind, {classifier, vision_transformer});
-  const Use seeing = only_for("model.kind", o.kind, {vision_transformer});
+  using enum ChangeRule;
   const Use with_heads = only_for("model.attention", o.attention, {AttentionKind::multi_head});
-
-  field("kind", o.kind, Choice<ModelKind>(), "what the model is for");
-  field("d_model", o.d_model, between(1, 65536),
+  field("d_model", o.d_model, between(1, 65536), never,
         "width of every token vector; a multiple of `num_heads` where `d_head` is 0");
-  field("num_heads", o.num_heads, between(1, 1024), "attention heads");
-  field("attention", o.attention, Choice<AttentionKind>(),
+  field("num_heads", o.num_heads, between(1, 1024), never, "attention heads");
+  field("attention", o.attention, Choice<AttentionKind>(), never,
         "heads with projections of their own, or weights softmax(X Xᵀ) and outputs weights·X with "
         "no parameters at all");
-  field("score", o.score, Choice<AttentionScore>(),
+  field("score", o.score, Choice<AttentionScore>(), never,
         "how well a query and a key fit: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
-  field("d_head", o.d_head, between(0, 65536), "width of a head; 0: `d_model` / `num_heads`",
+  field("d_head", o.d_head, between(0, 65536), never, "width of a head; 0: `d_model` / `num_heads`",
         with_heads);
-  field("window", o.window, between(0, kLongestSequence),
+  field("window", o.window, between(0, kLongestSequence), with_permission,
         "farthest position that self-attention sees, on either side; 0: it sees all");
-  field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), "layers that read", encoding);
-  field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), "layers that write",
-        decoding);
-  field("d_ff", o.d_ff, between(1, 1'000'000), "width inside a feed-forward block");
+  field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), never, "layers that read");
+  field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), never, "layers that write");
+  field("d_ff", o.d_ff, between(1, 1'000'000), never, "width inside a feed-forward block");
   const NumberOrWord rate_or_dropout{from_0_below_1(), "dropout"};
-  field("dropout", o.dropout, from_0_below_1(),
+  field("dropout", o.dropout, from_0_below_1(), with_permission,
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
-  field("embedding_dropout", o.embedding_dropout, rate_or_dropout,
+  field("embedding_dropout", o.embedding_dropout, rate_or_dropout, with_permission,
         "the rate for token vectors with their positions; `dropout`: as `dropout` says");
-  field("attention_dropout", o.attention_dropout, rate_or_dropout,
+  field("attention_dropout", o.attention_dropout, rate_or_dropout, with_permission,
         "the rate for attention weights; `dropout`: as `dropout` says");
-  field("activation_dropout", o.activation_dropout, rate_or_dropout,
+  field("activation_dropout", o.activation_dropout, rate_or_dropout, with_permission,
         "the rate inside a feed-forward block; `dropout`: as `dropout` says");
-  field("residual_dropout", o.residual_dropout, rate_or_dropout,
+  field("residual_dropout", o.residual_dropout, rate_or_dropout, with_permission,
         "the rate for what a sublayer adds to its input; `dropout`: as `dropout` says");
-  field("stochastic_depth", o.stochastic_depth, from_0_below_1(),
+  field("stochastic_depth", o.stochastic_depth, from_0_below_1(), with_permission,
         "rate at which the last layer's sublayers are left out, sentence by sentence; it grows "
         "linearly from 0 before the first layer");
-  field("skip_scale", o.skip_scale, not_negative(),
+  field("skip_scale", o.skip_scale, not_negative(), with_permission,
         "factor of the input where a sublayer adds to it");
-  field("sublayer_scale", o.sublayer_scale, not_negative(), "factor of what a sublayer adds");
-  field("norm", o.norm, Choice<NormPlacement>(),
+  field("sublayer_scale", o.sublayer_scale, not_negative(), with_permission,
+        "factor of what a sublayer adds");
+  field("norm", o.norm, Choice<NormPlacement>(), never,
         "a norm before each sublayer, or after its residual");
-  field("normalization", o.normalization, Choice<Normalization>(),
+  field("normalization", o.normalization, Choice<Normalization>(), never,
         "by each token's mean and deviation, by its root mean square, or by the batch's moments of "
         "each feature");
-  field("activation", o.activation, Choice<Activation>(),
+  field("activation", o.activation, Choice<Activation>(), with_permission,
         "inside a feed-forward block; swiglu and geglu have gates, and half as many weights again");
-  field("positions", o.positions, Choice<PositionKind>(), "how a token knows its place");
-  field("max_length", o.max_length, between(2, kLongestSequence),
+  field("positions", o.positions, Choice<PositionKind>(), never, "how a token knows its place");
+  field("max_length", o.max_length, between(2, kLongestSequence), never,
         "longest sequence in tokens, `<bos>` and `<eos>` included");
-  field("tie_embeddings", o.tie_embeddings, Choice<TiedEmbeddings>(),
-        "embeddings that share the matrix of the output projection", scoring_tokens);
-  field("pooling", o.pooling, Choice<PoolingKind>(), "what stands for the whole sequence",
-        classifying);
-  field("patch_size", o.patch_size, between(1, 4096), "pixels on a side of a patch", seeing);
-  field("layer_norm_epsilon", o.layer_norm_epsilon, positive(),
+  field("tie_embeddings", o.tie_embeddings, Choice<TiedEmbeddings>(), never,
+        "embeddings that share the matrix of the output projection");
+  field("pooling", o.pooling, Choice<PoolingKind>(), never, "what stands for the whole sequence");
+  field("patch_size", o.patch_size, between(1, 4096), never, "pixels on a side of a patch");
+  field("layer_norm_epsilon", o.layer_norm_epsilon, positive(), with_permission,
         "added to the variance, or mean square, in a norm of any kind");
 }
 
 template <class V, MaybeConst<OptimizerOptions> O>
 void visit(V field, O& o) {
+  using enum ChangeRule;
   using enum OptimizerKind;
   const Use with_momentum = only_for("optimizer.kind", o.kind, {sgd});
   const Use adaptive = only_for("optimizer.kind", o.kind, {adam, adamw});
 
-  field("kind", o.kind, Choice<OptimizerKind>(), "optimizer algorithm");
-  field("momentum", o.momentum, from_0_below_1(), "share of the last update that is kept",
+  field("kind", o.kind, Choice<OptimizerKind>(), never, "optimizer algorithm");
+  field("momentum", o.momentum, from_0_below_1(), never, "share of the last update that is kept",
         with_momentum);
-  field("beta1", o.beta1, from_0_below_1(), "decay of the first moment per step", adaptive);
-  field("beta2", o.beta2, from_0_below_1(), "decay of the second moment per step", adaptive);
-  field("epsilon", o.epsilon, positive(), "added to the root of the second moment", adaptive);
-  field("weight_decay", o.weight_decay, not_negative(),
+  field("beta1", o.beta1, from_0_below_1(), with_permission, "decay of the first moment per step",
+        adaptive);
+  field("beta2", o.beta2, from_0_below_1(), with_permission, "decay of the second moment per step",
+        adaptive);
+  field("epsilon", o.epsilon, positive(), with_permission, "added to the root of the second moment",
+        adaptive);
+  field("weight_decay", o.weight_decay, not_negative(), with_permission,
         "pull towards 0; adamw decouples it and spares biases and norms");
 }
 
 template <class V, MaybeConst<ScheduleOptions> O>
 void visit(V field, O& o) {
+  using enum ChangeRule;
   using enum ScheduleKind;
   const Use warming = only_for("schedule.kind", o.kind, {linear_warmup, inverse_sqrt, cosine});
   const Use decaying = only_for("schedule.kind", o.kind, {cosine});
 
-  field("kind", o.kind, Choice<ScheduleKind>(), "how the learning rate moves with the step");
-  field("learning_rate", o.learning_rate, positive(), "the peak");
-  field("warmup_steps", o.warmup_steps, between(0, kMostSteps),
+  field("kind", o.kind, Choice<ScheduleKind>(), with_permission,
+        "how the learning rate moves with the step");
+  field("learning_rate", o.learning_rate, positive(), with_permission, "the peak");
+  field("warmup_steps", o.warmup_steps, between(0, kMostSteps), with_permission,
         "steps of linear growth from 0 to the peak", warming);
-  field("decay_steps", o.decay_steps, between(0, kMostSteps),
+  field("decay_steps", o.decay_steps, between(0, kMostSteps), with_permission,
         "step at which the minimum is reached; 0 means `train.steps`", decaying);
-  field("min_learning_rate", o.min_learning_rate, not_negative(),
+  field("min_learning_rate", o.min_learning_rate, not_negative(), with_permission,
         "the floor; at most `learning_rate`", decaying);
 }
 
 template <class V, MaybeConst<TrainOptions> O>
-void visit(V field, O& o, ModelKind kind) {
-  const Use translating = only_for("model.kind", kind, {ModelKind::seq2seq});
-  field("seed", o.seed, at_least(0), "of initial weights, dropout and shuffling");
-  field("steps", o.steps, between(1, kMostSteps), "steps of the optimiser");
-  field("batch_size", o.batch_size, between(1, 1'000'000), "sentences per batch");
-  field("accumulate", o.accumulate, between(1, 1'000'000), "batches per step");
-  field("label_smoothing", o.label_smoothing, from_0_below_1(),
+void visit(V field, O& o) {
+  using enum ChangeRule;
+  field("seed", o.seed, at_least(0), never, "of initial weights, dropout and shuffling");
+  field("steps", o.steps, between(1, kMostSteps), free, "steps of the optimiser");
+  field("batch_size", o.batch_size, between(1, 1'000'000), never, "sentences per batch");
+  field("accumulate", o.accumulate, between(1, 1'000'000), with_permission, "batches per step");
+  field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,
         "probability that is spread over the whole vocabulary");
-  field("threads", o.threads, between(0, 1024), "threads; 0 takes all cores");
-  field("log_every", o.log_every, at_least(1), "steps between two lines of the log");
-  field("validate_every", o.validate_every, at_least(1), "steps between two validations");
-  field("save_every", o.save_every, at_least(1), "steps between two checkpoints");
-  field("keep_last", o.keep_last, at_least(2), "latest checkpoints to keep");
-  field("patience", o.patience, at_least(0),
+  field("threads", o.threads, between(0, 1024), free, "threads; 0 takes all cores");
+  field("log_every", o.log_every, at_least(1), free, "steps between two lines of the log");
+  field("validate_every", o.validate_every, at_least(1), free, "steps between two validations");
+  field("save_every", o.save_every, at_least(1), free, "steps between two checkpoints");
+  field("keep_last", o.keep_last, at_least(2), free, "latest checkpoints to keep");
+  field("patience", o.patience, at_least(0), free,
         "validations without a new best after which the run ends; 0: it goes on to `steps`");
-  field("max_time", o.max_time, Duration(),
+  field("max_time", o.max_time, Duration(), free,
         "time after which this process saves and ends with exit code 124; 0s: no limit");
-  field("on_nan", o.on_nan, Choice<OnNan>(),
+  field("on_nan", o.on_nan, Choice<OnNan>(), free,
         "when loss or gradient is NaN or infinite: stop; skip the step; or rollback to the newest "
         "checkpoint and go on with the data behind the batch");
-  field("max_nan_steps", o.max_nan_steps, at_least(1),
+  field("max_nan_steps", o.max_nan_steps, at_least(1), free,
         "such steps in a row after which the run stops all the same");
-  field("divergence_window", o.divergence_window, at_least(0),
+  field("divergence_window", o.divergence_window, at_least(0), free,
         "steps of which the mean loss is watched: the run stops when three windows in a row have "
         "lost half of all progress; 0: not watched");
-  field("max_decode_length", o.max_decode_length, between(0, kLongestSequence),
+  field("max_decode_length", o.max_decode_length, between(0, kLongestSequence), free,
         "longest output of greedy decoding, in tokens; 0: source length + 50, as far as "
-        "`model.max_length` allows",
-        translating);
-  field("exact_match_sequences", o.exact_match_sequences, at_least(0),
-        "held-out sequences decoded per validation for the exact-match score; 0 for none",
-        translating);
-  field("detect_anomaly", o.detect_anomaly, Flag(),
+        "`model.max_length` allows");
+  field("exact_match_sequences", o.exact_match_sequences, at_least(0), free,
+        "held-out sequences decoded per validation for the exact-match score; 0 for none");
+  field("detect_anomaly", o.detect_anomaly, Flag(), free,
         "looks for NaN and infinity after every operation and stops at the first, which it names; "
         "slow");
-  field("initialize_from", o.initialize_from, FilePath(),
+  field("initialize_from", o.initialize_from, FilePath(), never,
         "run or checkpoint whose parameters of the same name and shape a new run begins with, but "
         "for the head of other classes, and whose words it keeps; empty: none");
-  field("run_dir", o.run_dir, Text(),
+  field("run_dir", o.run_dir, Text(), never,
         "folder of the run, from the working folder; empty: `runs/` and the name of the config");
-  field("dtype", o.dtype, Choice<DType>(), "precision of all numbers");
+  field("dtype", o.dtype, Choice<DType>(), never, "precision of all numbers");
 }
 
 }  // namespace config_fields
@@ -287,14 +303,20 @@ void visit(V field, O& o, ModelKind kind) {
 template <MaybeConst<Config> C, class F>
 void for_each_field(C& config, F&& f) {
   using config_fields::visit;
-  using Visitor = config_fields::Visitor<std::remove_reference_t<F>>;
-  visit(Visitor{f, "data"}, config.data);
-  visit(Visitor{f, "model"}, config.model);
-  visit(Visitor{f, "optimizer"}, config.optimizer);
-  Visitor{f, "optimizer"}("clip_norm", config.train.clip_norm, not_negative(),
-                          "largest global norm of the gradients; 0 does not clip");
-  visit(Visitor{f, "schedule"}, config.schedule);
-  visit(Visitor{f, "train"}, config.train, config.model.kind);
+  using enum ChangeRule;
+  const auto section = [&](std::string_view name) {
+    return config_fields::Visitor<std::remove_reference_t<F>>{f, name, config};
+  };
+  using config_fields::kind_names;
+  visit(section("data"), config.data);
+  section("model")("kind", config.model_kind, OneOf{kind_names(model_kinds())}, never,
+                   "what the model is for");
+  visit(section("model"), config.model);
+  visit(section("optimizer"), config.optimizer);
+  section("optimizer")("clip_norm", config.train.clip_norm, not_negative(), with_permission,
+                       "largest global norm of the gradients; 0 does not clip");
+  visit(section("schedule"), config.schedule);
+  visit(section("train"), config.train);
 }
 
 }  // namespace tapestry

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "train/config/fields.h"
@@ -16,71 +16,41 @@ namespace {
 
 class Rules {
  public:
-  Rules(const Config& config, const Origins& origins, ProblemList& problems)
-      : config_(config), origins_(origins), problems_(problems) {}
+  Rules(const Config& config, const ConfigCheck& check) : config_(config), check_(check) {}
 
   void check() const {
     check_unused_keys();
-    check_kind();
-    check_lengths_of_symbols();
-    check_files();
+    check_data_task();
+    check_chosen_kind(data_tasks(), config_.data.task);
     check_heads();
     check_residual_scales();
     check_parameter_free();
     check_rotary();
-    check_positions();
-    check_patches();
-    check_tied_embeddings();
+    check_chosen_kind(model_kinds(), config_.model_kind);
     check_betas();
     check_warmup();
     check_decay();
   }
 
  private:
-  using Keys = std::initializer_list<std::string_view>;
-
   void check_unused_keys() const;
-  void check_kind() const;
-  void check_lengths_of_symbols() const;
-  void check_files() const;
-  void check_pairs() const;
+  void check_data_task() const;
+  void check_chosen_kind(const std::vector<ConfigKind>& kinds, const std::string& name) const;
   void check_heads() const;
   void check_residual_scales() const;
   void check_parameter_free() const;
   void check_rotary() const;
-  void check_positions() const;
-  void check_patches() const;
-  void check_tied_embeddings() const;
   void check_betas() const;
   void check_warmup() const;
   void check_decay() const;
 
-  /// Reports a contradiction between `keys` at the first of them that was given, unless the value
-  /// of one of them is bad: then it is not known what the user wants.
-  void refuse(Keys keys, std::string message, std::string hint) const;
-  bool learns_symbols() const;
+  void refuse(ConfigCheck::Keys keys, std::string message, std::string hint) const {
+    check_.refuse(keys, std::move(message), std::move(hint));
+  }
 
   const Config& config_;
-  const Origins& origins_;
-  ProblemList& problems_;
+  const ConfigCheck& check_;
 };
-
-void Rules::refuse(Keys keys, std::string message, std::string hint) const {
-  const Place* place = nullptr;
-  for (const std::string_view key : keys) {
-    const auto origin = origins_.find(key);
-    if (origin == origins_.end()) continue;
-    if (!origin->second.valid) return;
-    if (place == nullptr) place = &origin->second.place;
-  }
-  // Defaults do not contradict one another, so one of the keys was given.
-  if (place != nullptr) problems_.add(*place, std::move(message), std::move(hint));
-}
-
-bool Rules::learns_symbols() const {
-  const TaskKind task = config_.data.task;
-  return task == TaskKind::copy || task == TaskKind::reverse || task == TaskKind::sort;
-}
 
 /// A key may be given with its default value anywhere, so that a dumped config, which has every
 /// key, can be read again.
@@ -102,77 +72,18 @@ void Rules::check_unused_keys() const {
   });
 }
 
-/// Which tasks give the examples that each kind of model learns from.
-std::vector<TaskKind> tasks_for(ModelKind kind) {
-  using enum TaskKind;
-  switch (kind) {
-    case ModelKind::seq2seq:
-      return {copy, reverse, sort, toy_translation, parallel_text};
-    case ModelKind::language_model:
-    case ModelKind::masked_language_model:
-      return {text, toy_sentences};
-    case ModelKind::classifier:
-      return {labelled_text, toy_agreement};
-    case ModelKind::vision_transformer:
-      break;
-  }
-  return {images};
-}
-
-void Rules::check_kind() const {
-  const std::vector<TaskKind> tasks = tasks_for(config_.model.kind);
+void Rules::check_data_task() const {
+  const std::vector<std::string> tasks = data_tasks_for(config_.model_kind);
   if (std::ranges::find(tasks, config_.data.task) != tasks.end()) return;
-  std::vector<std::string> names;
-  for (const TaskKind task : tasks) names.emplace_back(choice_name(task));
   refuse({"model.kind", "data.task"},
-         fmt::format("`kind: {}` cannot learn the task {}", choice_name(config_.model.kind),
-                     choice_name(config_.data.task)),
-         fmt::format("set `data.task` to {}, or `model.kind` to another", list_in_words(names)));
+         fmt::format("`kind: {}` cannot learn the task {}", config_.model_kind, config_.data.task),
+         fmt::format("set `data.task` to {}, or `model.kind` to another", list_in_words(tasks)));
 }
 
-void Rules::check_lengths_of_symbols() const {
-  const DataOptions& data = config_.data;
-  if (!learns_symbols() || data.min_length <= data.max_length) return;
-  refuse({"data.min_length", "data.max_length", "data.task"},
-         fmt::format("`min_length` is {}, more than `max_length` ({})", data.min_length,
-                     data.max_length),
-         fmt::format("set `min_length` to {} or less, or raise `max_length`", data.max_length));
-}
-
-void Rules::check_files() const {
-  const DataOptions& data = config_.data;
-  const auto need = [&](const char* key, const std::string& file) {
-    if (!file.empty()) return;
-    refuse({"data.task", key}, fmt::format("task {} needs {}", choice_name(data.task), key),
-           fmt::format("name the file here or on the command line: {}=FILE", key));
-  };
-  if (data.task == TaskKind::parallel_text) return check_pairs();
-  if (data.task == TaskKind::text || data.task == TaskKind::labelled_text) {
-    need("data.train_text", data.train_text);
-  }
-  if (data.task == TaskKind::images) need("data.train_images", data.train_images);
-}
-
-void Rules::check_pairs() const {
-  const DataOptions& data = config_.data;
-  std::vector<std::string> missing;
-  if (data.train_source.empty()) missing.push_back("data.train_source");
-  if (data.train_target.empty()) missing.push_back("data.train_target");
-  if (data.validation_source.empty()) missing.push_back("data.validation_source");
-  if (data.validation_target.empty()) missing.push_back("data.validation_target");
-  if (!missing.empty()) {
-    refuse({"data.task", "data.train_source", "data.train_target", "data.validation_source",
-            "data.validation_target"},
-           fmt::format("task parallel_text needs {}", fmt::join(missing, ", ")),
-           fmt::format("name the files here or on the command line: {}=FILE",
-                       fmt::join(missing, "=FILE ")));
-  }
-  if (data.test_source.empty() != data.test_target.empty()) {
-    refuse({"data.test_source", "data.test_target", "data.task"},
-           fmt::format("a test set needs two files, `{}` is missing",
-                       data.test_source.empty() ? "test_source" : "test_target"),
-           "name both files, or none");
-  }
+/// The rules of the data task and of the kind of model.
+void Rules::check_chosen_kind(const std::vector<ConfigKind>& kinds, const std::string& name) const {
+  const auto kind = std::ranges::find(kinds, name, &ConfigKind::name);
+  if (kind != kinds.end()) kind->check(config_, check_);
 }
 
 void Rules::check_heads() const {
@@ -232,70 +143,6 @@ void Rules::check_rotary() const {
   }
 }
 
-void Rules::check_positions() const {
-  const std::size_t positions = config_.model.max_length;
-  const auto needs = [&](const char* key, std::size_t tokens) {
-    refuse(
-        {std::string("data.") + key, "model.max_length", "data.task"},
-        fmt::format("`{}` is {}, and with `<bos>` or `<eos>` {} tokens; `model.max_length` is {}",
-                    key, tokens, tokens + 1, positions),
-        fmt::format("set `model.max_length` to {} or more", tokens + 1));
-  };
-  const DataOptions& data = config_.data;
-  const bool text = data.task == TaskKind::parallel_text;
-  if (learns_symbols() && data.max_length >= positions) needs("max_length", data.max_length);
-  if (text && data.max_tokens >= positions) needs("max_tokens", data.max_tokens);
-  // A language model reads all tokens of a window but the last, which is a label alone.
-  const bool predicts_next = config_.model.kind == ModelKind::language_model;
-  const std::size_t tokens_read = data.context + (predicts_next ? 0 : 1);
-  if (data.task == TaskKind::text && tokens_read > positions) {
-    refuse({"data.context", "model.max_length", "data.task"},
-           fmt::format("`context` is {}, and {} tokens are read at once; `model.max_length` is {}",
-                       data.context, tokens_read, positions),
-           fmt::format("set `model.max_length` to {} or more", tokens_read));
-  }
-  if (config_.train.max_decode_length > positions) {
-    refuse({"train.max_decode_length", "model.max_length"},
-           fmt::format("`max_decode_length` is {}, more than `model.max_length` ({})",
-                       config_.train.max_decode_length, positions),
-           fmt::format("set `model.max_length` to {} or more", config_.train.max_decode_length));
-  }
-}
-
-void Rules::check_patches() const {
-  if (config_.model.kind != ModelKind::vision_transformer) return;
-  const DataOptions& data = config_.data;
-  const std::size_t side = config_.model.patch_size;
-  if (data.image_height % side != 0 || data.image_width % side != 0) {
-    return refuse({"model.patch_size", "data.image_height", "data.image_width", "model.kind"},
-                  fmt::format("`patch_size` is {}, which does not divide images of {} x {}", side,
-                              data.image_height, data.image_width),
-                  "set `patch_size` to a number that divides height and width");
-  }
-  const std::size_t tokens = (data.image_height / side) * (data.image_width / side) + 1;
-  if (tokens <= config_.model.max_length) return;
-  refuse({"model.max_length", "model.patch_size", "data.image_height", "data.image_width",
-          "model.kind"},
-         fmt::format("an image has {} patches, and with the class token {} tokens; "
-                     "`model.max_length` is {}",
-                     tokens - 1, tokens, config_.model.max_length),
-         fmt::format("set `model.max_length` to {} or more", tokens));
-}
-
-void Rules::check_tied_embeddings() const {
-  if (config_.model.tie_embeddings != TiedEmbeddings::all) return;
-  if (config_.data.task == TaskKind::toy_translation) {
-    refuse({"model.tie_embeddings", "data.task"},
-           "`tie_embeddings: all` needs one vocabulary, task toy_translation has two",
-           "set `tie_embeddings` to target");
-  }
-  if (config_.data.task == TaskKind::parallel_text && !config_.data.shared_vocabulary) {
-    refuse({"model.tie_embeddings", "data.shared_vocabulary", "data.task"},
-           "`tie_embeddings: all` needs one vocabulary, `data.shared_vocabulary` is false",
-           "set `data.shared_vocabulary` to true, or `tie_embeddings` to target");
-  }
-}
-
 /// Adam converges if beta1^2 < sqrt(beta2): Kingma & Ba 2015, theorem 4.1.
 void Rules::check_betas() const {
   const OptimizerOptions& options = config_.optimizer;
@@ -346,8 +193,20 @@ void Rules::check_decay() const {
 
 }  // namespace
 
+void ConfigCheck::refuse(Keys keys, std::string message, std::string hint) const {
+  const Place* place = nullptr;
+  for (const std::string_view key : keys) {
+    const auto origin = origins_.find(key);
+    if (origin == origins_.end()) continue;
+    if (!origin->second.valid) return;
+    if (place == nullptr) place = &origin->second.place;
+  }
+  // Defaults do not contradict one another, so one of the keys was given.
+  if (place != nullptr) problems_.add(*place, std::move(message), std::move(hint));
+}
+
 void check_rules(const Config& config, const Origins& origins, ProblemList& problems) {
-  Rules(config, origins, problems).check();
+  Rules(config, ConfigCheck(origins, problems)).check();
 }
 
 }  // namespace tapestry

@@ -15,7 +15,7 @@ inline constexpr std::uint32_t checkpoint_format_version = 2;
 inline constexpr std::size_t envelope_size = 512;
 
 /// What stands in front of every checkpoint and tells whether the rest is whole. The bytes are
-/// described in checkpoint_format.md.
+/// described in train/checkpoint/format.md.
 struct Envelope {
   std::uint32_t format_version = checkpoint_format_version;
   std::uint64_t file_size = 0;

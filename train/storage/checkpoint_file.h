@@ -8,7 +8,7 @@
 
 namespace tapestry {
 
-/// Writes a snapshot as one checkpoint file, laid out as checkpoint_format.md says. Equal snapshots
+/// Writes a snapshot as one checkpoint file, laid out as train/checkpoint/format.md says. Equal snapshots
 /// give equal bytes. The file is built and compared with the snapshot in memory, which takes about
 /// twice the snapshot's size, and is then written as write_file_durably does.
 ///

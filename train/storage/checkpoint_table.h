@@ -29,7 +29,7 @@ std::uint64_t array_digest(std::span<const std::byte> bytes);
 /// Bytes of the table of a file that holds the snapshot; a multiple of 8.
 std::size_t table_size(const Snapshot& snapshot);
 
-/// The table of contents of a checkpoint, laid out as checkpoint_format.md says. With it a
+/// The table of contents of a checkpoint, laid out as train/checkpoint/format.md says. With it a
 /// checkpoint is read without HDF5, which does not survive every file made to harm it.
 std::vector<std::byte> encode_table(const std::vector<ArrayEntry>& entries);
 

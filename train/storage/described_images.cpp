@@ -73,7 +73,7 @@ void visit_elements(ElementType type, Bytes bytes, F&& f) {
 /// Makes images of two arrays of a file.
 class ArrayReader {
  public:
-  ArrayReader(ImageFile& to, Bytes file, const DataOptions& options)
+  ArrayReader(ImageFile& to, Bytes file, const ImageOptions& options)
       : to_(to), file_(file), options_(options) {}
 
   void read(const ImageArrays& arrays) {
@@ -158,7 +158,7 @@ class ArrayReader {
 
   ImageFile& to_;
   Bytes file_;
-  const DataOptions& options_;
+  const ImageOptions& options_;
 };
 
 }  // namespace
@@ -168,7 +168,7 @@ std::string describe(const ImageArrays& arrays) {
 }
 
 ImageFile read_described_images(const std::filesystem::path& path, std::span<const std::byte> file,
-                                const std::string& description, const DataOptions& options) {
+                                const std::string& description, const ImageOptions& options) {
   ImageFile images{.name = escaped(path.native()), .is_table = false, .images = {}};
   ArrayReader(images, file, options).read(parse(images.name, description));
   return images;

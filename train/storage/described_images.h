@@ -27,6 +27,6 @@ std::string describe(const ImageArrays& arrays);
 /// throws       DataError, naming the file, if no describe() says that, if the arrays are not in it
 ///              or not what the options say, or a pixel is not finite
 ImageFile read_described_images(const std::filesystem::path& path, std::span<const std::byte> file,
-                                const std::string& description, const DataOptions& options);
+                                const std::string& description, const ImageOptions& options);
 
 }  // namespace tapestry

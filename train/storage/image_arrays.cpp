@@ -72,12 +72,12 @@ std::string described_or_refused(const std::function<std::string(Bytes)>& descri
 }  // namespace
 
 ImageFile read_image_arrays(const char* key, const std::filesystem::path& path,
-                            const DataOptions& options, Corpus& corpus) {
+                            const ImageOptions& options, Corpus& corpus) {
   return read_image_arrays_by(describe_contained, key, path, options, corpus);
 }
 
 ImageFile read_image_arrays_by(const std::function<std::string(Bytes)>& described, const char* key,
-                               const std::filesystem::path& path, const DataOptions& options,
+                               const std::filesystem::path& path, const ImageOptions& options,
                                Corpus& corpus) {
   const std::vector<std::byte> file = read_corpus_bytes(key, path, corpus);
   const std::string description = described_or_refused(described, path, file);

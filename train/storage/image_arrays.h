@@ -21,11 +21,11 @@ namespace tapestry {
 /// throws  DataError, naming the file and what is wrong in it: an array that is missing, of another
 ///         shape than the options say, stored in another way or not finite.
 ImageFile read_image_arrays(const char* key, const std::filesystem::path& path,
-                            const DataOptions& options, Corpus& corpus);
+                            const ImageOptions& options, Corpus& corpus);
 
 /// The same where another says where the arrays are; see describe() in described_images.h.
 ImageFile read_image_arrays_by(
     const std::function<std::string(std::span<const std::byte> file)>& described, const char* key,
-    const std::filesystem::path& path, const DataOptions& options, Corpus& corpus);
+    const std::filesystem::path& path, const ImageOptions& options, Corpus& corpus);
 
 }  // namespace tapestry

@@ -22,15 +22,15 @@ Example draw_number(RandomDraws& random) {
   return {source, source};
 }
 
-DataOptions sizes(std::size_t train, std::size_t validation, std::size_t test) {
-  DataOptions options;
+GeneratedOptions sizes(std::size_t train, std::size_t validation, std::size_t test) {
+  GeneratedOptions options;
   options.train_size = train;
   options.validation_size = validation;
   options.test_size = test;
   return options;
 }
 
-Corpus draw(const DataOptions& options, const DrawPair& draw_pair = draw_number) {
+Corpus draw(const GeneratedOptions& options, const DrawPair& draw_pair = draw_number) {
   Corpus corpus;
   draw_splits(options, draw_pair, corpus);
   return corpus;

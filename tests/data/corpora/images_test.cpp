@@ -19,16 +19,15 @@ namespace {
 struct ImageFolder {
   ImageFolder() {
     write("0,255,cat\n51,102,dog\n");
-    options.task = TaskKind::images;
     options.train_images = "train.csv";
     options.image_height = 1;
     options.image_width = 2;
-    options.validation_size = options.test_size = 0;
+    held_out = {.validation = 0, .test = 0};
   }
 
   void write(std::string_view text) const { folder.write("train.csv", text); }
   Corpus load(const Vocabulary* classes = nullptr) const {
-    return load_images(options, folder.path(), {}, classes);
+    return load_images(options, held_out, folder.path(), {}, classes);
   }
   std::string name(const char* file = "train.csv") const { return (folder.path() / file).string(); }
 
@@ -41,7 +40,8 @@ struct ImageFolder {
   }
 
   TemporaryFolder folder;
-  DataOptions options;
+  ImageOptions options;
+  HeldOutImages held_out{};
 };
 
 /// A table of `count` images of one pixel, the values of which count from 0.
@@ -204,8 +204,8 @@ TEST_CASE("a file without images, or with images of one class, is refused") {
 
 TEST_CASE("of each class its share is held out, spread evenly, for testing before validation") {
   CountingFolder images;
-  images.options.test_size = 4;
-  images.options.validation_size = 4;
+  images.held_out.test = 4;
+  images.held_out.validation = 4;
   const Corpus corpus = images.load();
   // The class a has even numbers, b odd ones: of six each, two go to the test and two of the others
   // to validation.
@@ -216,17 +216,17 @@ TEST_CASE("of each class its share is held out, spread evenly, for testing befor
 
 TEST_CASE("a share that is no whole number is rounded, and all shares together are not") {
   CountingFolder images;
-  images.options.test_size = 3;
+  images.held_out.test = 3;
   CHECK(first_pixels(images.load().test) == Pixels{3, 6, 11});
   images.write("0,a\n1,a\n2,b\n3,a\n4,b\n5,b\n6,a\n");
-  images.options.test_size = 4;
+  images.held_out.test = 4;
   CHECK(images.load().test.size() == 4);
 }
 
 TEST_CASE("a class of which everything would be held out is refused by its name") {
   CountingFolder images;
   images.write("0,a\n1,b\n2,a\n");
-  images.options.test_size = 1;
+  images.held_out.test = 1;
   CHECK(images.message("0,a\n1,b\n2,a\n") ==
         " found all images of the class b held out, expected one to train on");
   const Vocabulary known({"a", "b"});
@@ -235,13 +235,13 @@ TEST_CASE("a class of which everything would be held out is refused by its name"
 
 TEST_CASE("holding out more images than there are is refused with both numbers") {
   CountingFolder images;
-  images.options.test_size = 12;
+  images.held_out.test = 12;
   CHECK(refusal([&] { images.load(); }) ==
         "data.test_size: found 12, expected less than 12, the number of images left in " +
             images.name());
   CHECK(hint_of([&] { images.load(); }) == "lower data.test_size");
-  images.options.test_size = 4;
-  images.options.validation_size = 8;
+  images.held_out.test = 4;
+  images.held_out.validation = 8;
   CHECK(refusal([&] { images.load(); }) ==
         "data.validation_size: found 8, expected less than 8, the number of images left in " +
             images.name());
@@ -252,7 +252,7 @@ TEST_CASE("files for validation and testing are used whole, and nothing is held 
   CountingFolder images;
   images.folder.write("other.csv", "5,b\n6,b\n");
   images.options.validation_images = images.options.test_images = "other.csv";
-  images.options.validation_size = images.options.test_size = 1000;
+  images.held_out = {.validation = 1000, .test = 1000};
   const Corpus corpus = images.load();
   CHECK(corpus.train.size() == 12);
   CHECK(corpus.validation.size() == 2);
@@ -284,7 +284,7 @@ TEST_CASE("a held-out label that training lacks is refused with its place") {
 }
 
 TEST_CASE("an image without a label is the pixels alone") {
-  const DataOptions options = ImageFolder().options;
+  const ImageOptions options = ImageFolder().options;
   CHECK(parse_image("51, 255", "in:1", options) == Pixels{0.2F, 1.0F});
   const auto message = [&](std::string_view line) {
     return refusal([&] { parse_image(line, "in:7", options); });

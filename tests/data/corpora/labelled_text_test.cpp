@@ -15,13 +15,12 @@ namespace {
 struct LabelFolder {
   LabelFolder() {
     write("good\tA fine day.\nbad\tA day.\n\ngood\tfine\n");
-    options.task = TaskKind::labelled_text;
-    options.train_text = "train.txt";
+    files.train_text = "train.txt";
   }
 
   void write(std::string_view text) const { folder.write("train.txt", text); }
   Corpus load(const FixedVocabularies* fixed = nullptr) const {
-    return load_labelled_text(options, folder.path(), fixed);
+    return load_labelled_text(files, words, folder.path(), fixed);
   }
   std::string name(const char* file = "train.txt") const { return (folder.path() / file).string(); }
 
@@ -34,7 +33,8 @@ struct LabelFolder {
   }
 
   TemporaryFolder folder;
-  DataOptions options;
+  TextFiles files;
+  WordOptions words;
 };
 
 }  // namespace
@@ -59,8 +59,8 @@ TEST_CASE("classes that are whole numbers are ordered as numbers") {
 
 TEST_CASE("a sentence may hold further tabs, which are white space, and other options apply") {
   LabelFolder text;
-  text.options.lowercase = true;
-  text.options.min_frequency = 2;
+  text.words.lowercase = true;
+  text.words.min_frequency = 2;
   text.write("x\tAh\tah \t oh\r\ny\tUh\r\n");
   const Corpus corpus = text.load();
   CHECK(corpus.source_vocabulary == Vocabulary({"ah"}));
@@ -70,7 +70,7 @@ TEST_CASE("a sentence may hold further tabs, which are white space, and other op
 TEST_CASE("held-out sentences have the words and classes of training") {
   LabelFolder text;
   text.folder.write("other.txt", "bad\tA bad day\n");
-  text.options.validation_text = text.options.test_text = "other.txt";
+  text.files.validation_text = text.files.test_text = "other.txt";
   const Corpus corpus = text.load();
   REQUIRE(corpus.validation.size() == 1);
   CHECK(corpus.validation[0] == Example{{bos_id, 5, unk_id, 6}, {4}});
@@ -118,7 +118,7 @@ TEST_CASE("a file of blank lines, or with one class, is refused") {
 TEST_CASE("a held-out label that training lacks is refused with its place") {
   LabelFolder text;
   text.folder.write("other.txt", "\nfair\tA day\n");
-  text.options.test_text = "other.txt";
+  text.files.test_text = "other.txt";
   CHECK(refusal([&] { text.load(); }) ==
         text.name("other.txt") + ":2: found the label fair, expected one of the classes bad, good");
 }
@@ -138,6 +138,6 @@ TEST_CASE("classes that are given are kept, and no label may be another") {
 
 TEST_CASE("a frequency that no word of labelled text reaches is refused") {
   LabelFolder text;
-  text.options.min_frequency = 4;
+  text.words.min_frequency = 4;
   CHECK(refusal([&] { text.load(); }) == "vocabulary: no word occurs 4 times in the training text");
 }

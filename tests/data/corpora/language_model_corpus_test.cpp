@@ -16,17 +16,16 @@ namespace {
 struct TextFolder {
   explicit TextFolder(std::string_view text) {
     write(text);
-    options.task = TaskKind::text;
-    options.train_text = "train.txt";
-    options.validation_share = 0.0;
-    options.context = 4;
+    files.train_text = "train.txt";
+    windows.validation_share = 0.0;
+    windows.context = 4;
   }
 
   void write(std::string_view text, const char* file = "train.txt") const {
     folder.write(file, text);
   }
   Corpus load(const FixedVocabularies* fixed = nullptr) const {
-    return load_language_model_corpus(options, folder.path(), fixed);
+    return load_language_model_corpus(files, windows, words, folder.path(), fixed);
   }
   std::string name(const char* file = "train.txt") const { return (folder.path() / file).string(); }
   std::string message() const {
@@ -39,12 +38,15 @@ struct TextFolder {
     for (const Example& window : part) {
       ids.insert(ids.end(), window.target.begin() + (ids.empty() ? 0 : 1), window.target.end());
     }
-    return TextCodec(options, corpus.source_vocabulary, corpus.target_vocabulary)
+    return TextCodec({.tokenizer = window_tokenizer(windows, words), .multiple_lines = true},
+                     corpus.source_vocabulary, corpus.target_vocabulary)
         .decode_target(ids);
   }
 
   TemporaryFolder folder;
-  DataOptions options;
+  TextFiles files;
+  WindowOptions windows;
+  WordOptions words;
 };
 
 }  // namespace
@@ -65,7 +67,7 @@ TEST_CASE("whatever the context, every token but the first is predicted once") {
   TextFolder text("one two\n\nthree\tfour\n");
   for (std::size_t context = 1; context <= 21; ++context) {
     CAPTURE(context);
-    text.options.context = context;
+    text.windows.context = context;
     const Corpus corpus = text.load();
     std::size_t predicted = 0;
     for (std::size_t i = 0; i < corpus.train.size(); ++i) {
@@ -91,8 +93,8 @@ TEST_CASE("Windows line ends and a missing last one make no difference") {
 
 TEST_CASE("text by words has punctuation and line ends as tokens") {
   TextFolder text("Oh, oh!\noh\n");
-  text.options.unit = TextUnit::word;
-  text.options.lowercase = true;
+  text.windows.unit = TextUnit::word;
+  text.words.lowercase = true;
   const Corpus corpus = text.load();
   CHECK(corpus.target_vocabulary == Vocabulary({"oh", "<newline>", "!", ","}));
   CHECK(corpus.train[0].target == Ids{4, 7, 4, 6, 5});
@@ -100,25 +102,25 @@ TEST_CASE("text by words has punctuation and line ends as tokens") {
 
 TEST_CASE("the last lines are held out, by their share of the text, and lend no words") {
   TextFolder text("aaaa\nbbbb\ncccc\ndddd\n");
-  text.options.validation_share = 0.25;
+  text.windows.validation_share = 0.25;
   Corpus corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "aaaa\nbbbb\ncccc\n");
   CHECK(corpus.target_vocabulary.id("d") == unk_id);
   REQUIRE(corpus.validation.size() == 1);
   CHECK(corpus.validation[0].target ==
         Ids{unk_id, unk_id, unk_id, unk_id, corpus.target_vocabulary.id("<newline>")});
-  text.options.validation_share = 0.5;
+  text.windows.validation_share = 0.5;
   corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "aaaa\nbbbb\n");
   // A line that the border falls into stays in training.
-  text.options.validation_share = 0.3;
+  text.windows.validation_share = 0.3;
   CHECK(text.load().validation.size() == 1);
   CHECK(corpus.test.empty());
 }
 
 TEST_CASE("line ends count in the share that is held out") {
   TextFolder text("ab\n\n\n\n\n\n\n");
-  text.options.validation_share = 1.0 / 3;  // 3 of 9 bytes
+  text.windows.validation_share = 1.0 / 3;  // 3 of 9 bytes
   const Corpus corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "ab\n\n\n\n");
   CHECK(text.decoded(corpus, corpus.validation) == "\n\n\n");
@@ -126,9 +128,9 @@ TEST_CASE("line ends count in the share that is held out") {
 
 TEST_CASE("the bytes to hold out are rounded to the nearest number") {
   TextFolder text("aaaa\nbbbb\ncccc\n");
-  text.options.context = 100;
+  text.windows.context = 100;
   const auto kept = [&](double share) {
-    text.options.validation_share = share;
+    text.windows.validation_share = share;
     return text.load().train.front().target.size();
   };
   CHECK(kept(1.0 - 5.4 / 15) == 5);
@@ -146,9 +148,9 @@ TEST_CASE("files for validation and testing leave the training text whole") {
   TextFolder text("abc\ncba\n");
   text.write("cc\n", "valid.txt");
   text.write("xa", "test.txt");
-  text.options.validation_text = "valid.txt";
-  text.options.test_text = "test.txt";
-  text.options.validation_share = 0.5;
+  text.files.validation_text = "valid.txt";
+  text.files.test_text = "test.txt";
+  text.windows.validation_share = 0.5;
   const Corpus corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "abc\ncba\n");
   CHECK(text.decoded(corpus, corpus.validation) == "cc\n");
@@ -175,22 +177,22 @@ TEST_CASE("a text in which nothing can be predicted is refused with the part tha
   TextFolder text("\n");
   CHECK(text.message() == text.name() + ": found fewer than 2 tokens for training" + too_short);
   text.write("a\nb\n");
-  text.options.validation_share = 0.99;
+  text.windows.validation_share = 0.99;
   CHECK(text.message() == text.name() + ": found fewer than 2 tokens for training" + too_short);
-  text.options.validation_share = 0.1;
+  text.windows.validation_share = 0.1;
   CHECK(text.message() == text.name() + ": found fewer than 2 tokens for validation" + too_short);
   text.write("\n", "other.txt");
-  text.options.validation_text = "other.txt";
+  text.files.validation_text = "other.txt";
   CHECK(text.message() ==
         text.name("other.txt") + ": found fewer than 2 tokens for validation" + too_short);
-  text.options.validation_text = "train.txt";
-  text.options.test_text = "other.txt";
+  text.files.validation_text = "train.txt";
+  text.files.test_text = "other.txt";
   CHECK(text.message() ==
         text.name("other.txt") + ": found fewer than 2 tokens for testing" + too_short);
 }
 
 TEST_CASE("a frequency that no token of a text reaches is refused") {
   TextFolder text("ab\nab\n");
-  text.options.min_frequency = 3;
+  text.words.min_frequency = 3;
   CHECK(text.message() == "vocabulary: no word occurs 3 times in the training text");
 }

@@ -24,21 +24,21 @@ struct TextFolder {
     folder.write("train.en", "a dog .\na child.\n");
     folder.write("valid.de", "ein Haus.\n");
     folder.write("valid.en", "a house.\n");
-    options.task = TaskKind::parallel_text;
     options.train_source = "train.de";
     options.train_target = "train.en";
     options.validation_source = "valid.de";
     options.validation_target = "valid.en";
   }
 
-  Corpus load() const { return load_parallel_text(options, folder.path()); }
+  Corpus load() const { return load_parallel_text(options, words, folder.path()); }
   std::string name(const char* file) const { return (folder.path() / file).string(); }
   std::string message() const {
     return refusal([this] { load(); });
   }
 
   TemporaryFolder folder;
-  DataOptions options;
+  ParallelTextOptions options;
+  WordOptions words;
 };
 
 }  // namespace
@@ -70,23 +70,23 @@ TEST_CASE("there is a test set when its files are named") {
 TEST_CASE("an absolute path does not start at the base") {
   TextFolder text;
   text.options.train_source = text.name("train.de");
-  CHECK(load_parallel_text(text.options, text.folder.path()).train.size() == 2);
+  CHECK(load_parallel_text(text.options, text.words, text.folder.path()).train.size() == 2);
 }
 
 TEST_CASE("lowercasing joins words that differ by case alone") {
   TextFolder text;
   text.folder.write("train.de", "Ärger\närger\n");
-  text.options.lowercase = true;
+  text.words.lowercase = true;
   CHECK(text.load().source_vocabulary == Vocabulary({"ärger"}));
 }
 
 TEST_CASE("rare words and words beyond the limit are unknown") {
   TextFolder text;
-  text.options.min_frequency = 2;
+  text.words.min_frequency = 2;
   CHECK(text.load().source_vocabulary == Vocabulary({".", "ein"}));
   CHECK(text.load().train[0].source == Ids{5, unk_id, 4});
-  text.options.min_frequency = 1;
-  text.options.max_vocabulary = 1;
+  text.words.min_frequency = 1;
+  text.words.max_vocabulary = 1;
   CHECK(text.load().target_vocabulary == Vocabulary({"."}));
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("a file that is missing, or is not named, is refused") {
 
 TEST_CASE("a frequency that no word reaches is refused") {
   TextFolder text;
-  text.options.min_frequency = 3;
+  text.words.min_frequency = 3;
   CHECK(text.message() == "vocabulary: no word occurs 3 times in the training text");
 }
 
@@ -218,9 +218,9 @@ TEST_CASE("the files that were read are listed by their keys, with size and dige
 
 TEST_CASE("text is encoded with vocabularies that are given, and other words are unknown") {
   TextFolder text;
-  text.options.min_frequency = 3;  // which no word reaches
+  text.words.min_frequency = 3;  // which no word reaches
   const FixedVocabularies fixed = {Vocabulary({"Haus", "ein"}), Vocabulary({"a", "house"})};
-  const Corpus corpus = load_parallel_text(text.options, text.folder.path(), &fixed);
+  const Corpus corpus = load_parallel_text(text.options, text.words, text.folder.path(), &fixed);
   CHECK(corpus.source_vocabulary == fixed.source);
   CHECK(corpus.target_vocabulary == fixed.target);
   CHECK(corpus.train[0] == Example{{5, unk_id, unk_id}, {4, unk_id, unk_id}});

@@ -19,17 +19,16 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-DataOptions sizes(TaskKind task) {
-  DataOptions options;
-  options.task = task;
+GeneratedOptions sizes() {
+  GeneratedOptions options;
   options.train_size = 2000;
   options.validation_size = 100;
   options.test_size = 100;
   return options;
 }
 
-Corpus sentences() { return make_toy_sentences(sizes(TaskKind::toy_sentences)); }
-Corpus agreement() { return make_toy_agreement(sizes(TaskKind::toy_agreement)); }
+Corpus sentences() { return make_toy_sentences(sizes()); }
+Corpus agreement() { return make_toy_agreement(sizes()); }
 
 Tokens words_of(const Ids& ids, const Corpus& corpus) {
   return corpus.source_vocabulary.decode(ids);
@@ -163,7 +162,7 @@ TEST_CASE("the words of sentences and of agreement are the same") {
 
 TEST_CASE("the seed decides the sentences, and more of them begin alike") {
   for (const auto make : {make_toy_sentences, make_toy_agreement}) {
-    DataOptions options = sizes(TaskKind::toy_sentences);
+    GeneratedOptions options = sizes();
     const Corpus first = make(options);
     CHECK(make(options).train == first.train);
     options.train_size = 2100;

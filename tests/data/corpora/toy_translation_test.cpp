@@ -24,8 +24,7 @@ std::size_t position(const Tokens& tokens, std::string_view word) {
 }
 
 Corpus small_corpus(std::uint64_t seed = 1) {
-  DataOptions options;
-  options.task = TaskKind::toy_translation;
+  GeneratedOptions options;
   options.train_size = 2000;
   options.validation_size = 200;
   options.test_size = 200;
@@ -136,7 +135,7 @@ TEST_CASE("the seed decides the sentences") {
 }
 
 TEST_CASE("a translation task without training sentences is refused") {
-  DataOptions options;
+  GeneratedOptions options;
   options.train_size = 0;
   CHECK(tapestry::testing::refusal([&] { make_toy_translation(options); }) ==
         "data.train_size: found 0, expected at least 1");

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "data/corpora/copy_tasks.h"
+#include "data/corpora/symbol_tasks.h"
 #include "tests/data/refusal.h"
 
 using namespace tapestry;
@@ -11,25 +11,19 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-DataOptions text_options(bool lowercase) {
-  DataOptions options;
-  options.task = TaskKind::parallel_text;
-  options.lowercase = lowercase;
-  return options;
-}
+TextFormat words(bool lowercase) { return {.tokenizer = WordTokenizer(lowercase)}; }
 
 }  // namespace
 
 TEST_CASE("symbols of toy tasks are separated by spaces") {
-  const TextCodec codec(DataOptions{}, copy_task_symbols(3), copy_task_symbols(3));
+  const TextCodec codec(TextFormat(), symbol_vocabulary(3), symbol_vocabulary(3));
   CHECK(codec.encode_source(" a  c b\n") == Ids{4, 6, 5});
   CHECK(codec.encode_source("a,b z") == Ids{unk_id, unk_id});
   CHECK(codec.decode_target(Ids{bos_id, 6, 4, eos_id, 5, pad_id}) == "c a");
 }
 
 TEST_CASE("text is split into words and punctuation and put together again") {
-  const TextCodec codec(text_options(false), Vocabulary({"Äpfel", "."}),
-                        Vocabulary({"apples", "."}));
+  const TextCodec codec(words(false), Vocabulary({"Äpfel", "."}), Vocabulary({"apples", "."}));
   CHECK(codec.encode_source("Äpfel.") == Ids{4, 5});
   CHECK(codec.encode_target("apples .") == Ids{4, 5});
   CHECK(codec.encode_target("Äpfel.") == Ids{unk_id, 5});
@@ -38,64 +32,49 @@ TEST_CASE("text is split into words and punctuation and put together again") {
 }
 
 TEST_CASE("text is lowercased where the corpus was") {
-  const Vocabulary words({"äpfel"});
-  CHECK(TextCodec(text_options(true), words, words).encode_source("ÄPFEL") == Ids{4});
-  CHECK(TextCodec(text_options(false), words, words).encode_source("ÄPFEL") == Ids{unk_id});
+  const Vocabulary vocabulary({"äpfel"});
+  CHECK(TextCodec(words(true), vocabulary, vocabulary).encode_source("ÄPFEL") == Ids{4});
+  CHECK(TextCodec(words(false), vocabulary, vocabulary).encode_source("ÄPFEL") == Ids{unk_id});
 }
 
 TEST_CASE("a blank line has no ids") {
-  const TextCodec codec(text_options(false), Vocabulary(), Vocabulary());
+  const TextCodec codec(words(false), Vocabulary(), Vocabulary());
   CHECK(codec.encode_source("").empty());
   CHECK(codec.encode_source(" \t").empty());
   CHECK(codec.decode_target({}).empty());
 }
 
 TEST_CASE("text by characters is one sequence over the ends of its lines") {
-  DataOptions options;
-  options.task = TaskKind::text;
+  const TextFormat format{.tokenizer = CharacterTokenizer(), .multiple_lines = true};
   const Vocabulary characters({"a", "<space>", "<newline>"});
-  const TextCodec codec(options, characters, characters);
+  const TextCodec codec(format, characters, characters);
   CHECK(codec.encode_target("a a\n\na") == Ids{4, 5, 4, 6, 6, 4});
   CHECK(codec.decode_target(Ids{4, 6, 5, unk_id}) == "a\n \uFFFD");
   CHECK(codec.encode_target("z\t") == Ids{unk_id, unk_id});
 }
 
 TEST_CASE("text by words has the words of each of its lines") {
-  DataOptions options;
-  options.task = TaskKind::text;
-  options.unit = TextUnit::word;
-  options.lowercase = true;
-  const Vocabulary words({"oh", ",", "<newline>"});
-  const TextCodec codec(options, words, words);
+  const TextFormat format{.tokenizer = WordTokenizer(true), .multiple_lines = true};
+  const Vocabulary vocabulary({"oh", ",", "<newline>"});
+  const TextCodec codec(format, vocabulary, vocabulary);
   CHECK(codec.encode_target("Oh,\noh") == Ids{4, 5, 6, 4});
   CHECK(codec.decode_target(Ids{4, 5, 6, 4}) == "oh,\noh");
 }
 
 TEST_CASE("a codec gives back its vocabularies") {
-  const TextCodec codec(DataOptions{}, Vocabulary({"a"}), Vocabulary({"b"}));
+  const TextCodec codec(TextFormat(), Vocabulary({"a"}), Vocabulary({"b"}));
   CHECK(codec.source_vocabulary() == Vocabulary({"a"}));
   CHECK(codec.target_vocabulary() == Vocabulary({"b"}));
 }
 
 TEST_CASE("a line that is not UTF-8 is refused") {
-  const TextCodec codec(text_options(false), Vocabulary(), Vocabulary());
+  const TextCodec codec(words(false), Vocabulary(), Vocabulary());
   CHECK(tapestry::testing::refusal([&] { codec.encode_source("\xFF"); }) ==
         "text: byte 1 (0xFF) is not UTF-8");
 }
 
-TEST_CASE("data.unit is that of a text alone: tokens of all other tasks are words") {
-  DataOptions options;
-  options.unit = TextUnit::character;
-  for (const TaskKind task :
-       {TaskKind::copy, TaskKind::reverse, TaskKind::sort, TaskKind::toy_translation,
-        TaskKind::parallel_text, TaskKind::toy_sentences, TaskKind::labelled_text,
-        TaskKind::toy_agreement, TaskKind::images}) {
-    CAPTURE(static_cast<int>(task));
-    options.task = task;
-    CHECK(text_unit(options) == TextUnit::word);
-  }
-  options.task = TaskKind::text;
-  CHECK(text_unit(options) == TextUnit::character);
-  options.unit = TextUnit::word;
-  CHECK(text_unit(options) == TextUnit::word);
+TEST_CASE("a codec says whether its text may span several lines") {
+  const Vocabulary empty;
+  CHECK_FALSE(TextCodec(TextFormat(), empty, empty).multiple_lines());
+  CHECK(TextCodec({.multiple_lines = true}, empty, empty).multiple_lines());
 }

@@ -3,11 +3,11 @@
 #include <functional>
 #include <memory>
 
-#include "data/load_corpus.h"
 #include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
 #include "train/checks/batch_rows.h"
 #include "train/checks/check.h"
+#include "train/tasks/task.h"
 
 /// Small models to check, correct and faulty.
 namespace tapestry::test {
@@ -16,12 +16,12 @@ using Change = std::function<void(CheckedModel&)>;
 
 /// Six sentences of up to five tokens and the model of `config`, each copy of which is changed.
 inline CheckContext tiny_context(const Change& change = {}, const Config& config = tiny_config()) {
-  const Corpus corpus = load_corpus(config.data, ".");
+  const Corpus corpus = load_corpus(config.data);
   const NetworkSizes sizes{.source = corpus.source_vocabulary.size(),
                            .target = corpus.target_vocabulary.size()};
   const auto copy = [=](DType dtype) {
-    CheckedModel model =
-        checked_model(std::make_shared<Model>(config.model, sizes, dtype, config.train.seed));
+    CheckedModel model = checked_model(
+        std::make_shared<Model>(network_maker(config, sizes), dtype, config.train.seed));
     if (change) change(model);
     return model;
   };

@@ -18,7 +18,7 @@ Batch windows(const std::vector<std::vector<std::int32_t>>& tokens) {
     all.push_back(examples.size());
     examples.push_back({.target = window});
   }
-  return make_batch(examples, all, {.objective = Objective::next_token});
+  return make_batch(examples, all, {.layout = window_rows});
 }
 
 TEST_CASE("what follows different beginnings can be learnt without any loss") {
@@ -55,7 +55,7 @@ TEST_CASE("sources and pixels tell apart what follows them") {
   const std::vector<Example> images = {{.target = {4}, .pixels = {0.0F}},
                                        {.target = {5}, .pixels = {1.0F}},
                                        {.target = {5}, .pixels = {0.0F}}};
-  const BatchRules rules{.objective = Objective::label};
+  const BatchRules rules{.layout = class_rows};
   CHECK(minimum_loss(make_batch(images, Rows{0, 1}, rules), false) == 0.0);
   CHECK(minimum_loss(make_batch(images, Rows{0, 2}, rules), false) == Approx(std::log(2.0)));
 }

@@ -14,8 +14,8 @@ namespace {
 /// The config of a run on images, of which so many are held out.
 Config images_config(std::size_t validation_size, std::size_t test_size) {
   Config config;
-  config.model.kind = ModelKind::vision_transformer;
-  config.data.task = TaskKind::images;
+  config.model_kind = "vision_transformer";
+  config.data.task = "images";
   config.data.train_images = "/data/all.csv";
   config.data.validation_size = validation_size;
   config.data.test_size = test_size;

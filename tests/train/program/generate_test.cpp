@@ -6,8 +6,8 @@
 
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
-#include "train/checkpoint.h"
-#include "train/sampler.h"
+#include "train/inference/sampler.h"
+#include "train/initial_state.h"
 #include "train/storage/checkpoint_file.h"
 
 /// `tapestry generate`.

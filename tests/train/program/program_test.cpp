@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "data/load_corpus.h"
 #include "data/text/codec.h"
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
 #include "train/config/config.h"
 #include "train/storage/checkpoint_file.h"
+#include "train/tasks/data_source.h"
 #include "train/version.h"
 
 /// What each command does when all is well.
@@ -198,8 +198,9 @@ TEST_CASE(
     CAPTURE(test_size);
     REQUIRE(work.run({"train", "tiny.yaml", "--fresh", "train.steps=40", test_size}).code == 0);
     const Config config = parse_config(test::tiny_yaml, "tiny.yaml", {test_size});
-    const Corpus corpus = load_corpus(config.data, ".");
-    const TextCodec codec(config.data, corpus.source_vocabulary, corpus.target_vocabulary);
+    const Corpus corpus = load_corpus(config.data);
+    const TextCodec codec =
+        make_codec(config.data, corpus.source_vocabulary, corpus.target_vocabulary);
     const std::vector<Example>& pairs = corpus.test.empty() ? corpus.validation : corpus.test;
     REQUIRE(pairs.size() > 5);
     std::string input;

@@ -12,8 +12,8 @@
 #include "tests/train/faulty_file_system.h"
 #include "tests/train/temporary_folder.h"
 #include "train/error.h"
-#include "train/storage/checkpoint_envelope.h"
 #include "train/platform/durable_file.h"
+#include "train/storage/checkpoint_envelope.h"
 
 namespace tapestry {
 namespace {

@@ -7,7 +7,8 @@
 
 #include "tests/support/source_folder.h"
 #include "tests/train/program.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/initial_state.h"
 #include "train/storage/checkpoint_envelope.h"
 #include "train/storage/checkpoint_file.h"
 
@@ -72,7 +73,7 @@ TEST_CASE("a run whose checkpoint is of any format goes on with all of its state
     CHECK(resumed.out.find("resuming runs/old at step 600 of 640") != std::string::npos);
 
     const Snapshot after = run.snapshot(640);
-    CHECK(step_of(after) == 640);
+    CHECK(saved_step(after) == 640);
     CHECK(after.get_scalar<std::uint64_t>("optimizer/steps") == 640);
     CHECK(after.get_scalar<std::uint64_t>("train/epoch") == 91);  // 14 batches each, 2 to a step
     CHECK(after.get_scalar<double>("train/best_loss") ==

@@ -19,7 +19,7 @@ struct DescribedFile {
                      .labels = {.path = "labels", .shape = {2}, .offset = 4, .size = 2}};
   std::vector<std::byte> bytes{std::byte{0},   std::byte{51}, std::byte{102},
                                std::byte{255}, std::byte{3},  std::byte{7}};
-  DataOptions options;
+  ImageOptions options;
 
   DescribedFile() {
     options.image_height = 1;

@@ -14,13 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "data/load_corpus.h"
 #include "tests/data/refusal.h"
 #include "tests/train/few_descriptors.h"
 #include "tests/train/hdf5_files.h"
 #include "tests/train/temporary_folder.h"
-#include "train/load_data.h"
 #include "train/platform/child_process.h"
+#include "train/tasks/data_source.h"
 
 namespace tapestry {
 namespace {
@@ -52,7 +51,7 @@ void put_three(hid_t file) {
 
 struct ArrayFolder {
   ArrayFolder() {
-    options.task = TaskKind::images;
+    options.task = "images";
     options.train_images = (folder.path() / "train.h5").string();
     options.image_height = 1;
     options.image_width = 2;
@@ -66,7 +65,7 @@ struct ArrayFolder {
                static_cast<std::streamsize>(bytes.size()));
   }
 
-  Corpus load() const { return load_data(options); }
+  Corpus load() const { return load_corpus(options); }
 
   /// What is said of such a file, without its name.
   std::string message(const Fill& fill) const {
@@ -307,7 +306,7 @@ TEST_CASE("a file with altered bytes gives images or a refusal, never a crash") 
 TEST_CASE("without a reader for arrays only tables are read") {
   const ArrayFolder arrays;
   arrays.write(put_three);
-  CHECK(refusal([&] { load_corpus(arrays.options, "."); }) ==
+  CHECK(refusal([&] { load_images(arrays.options, {.validation = 0, .test = 0}, "."); }) ==
         arrays.options.train_images +
             ": found an HDF5 file, which cannot be read here, expected a table");
 }

@@ -39,8 +39,8 @@ struct RareSentences {
   }
 };
 
-DataOptions sizes(std::size_t train, std::size_t validation, std::size_t test) {
-  DataOptions options;
+GeneratedOptions sizes(std::size_t train, std::size_t validation, std::size_t test) {
+  GeneratedOptions options;
   options.train_size = train;
   options.validation_size = validation;
   options.test_size = test;

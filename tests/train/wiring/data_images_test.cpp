@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "layers/model.h"
 #include "tests/support/contains.h"
 #include "tests/support/values.h"
 #include "tests/train/hdf5_files.h"
 #include "tests/train/wiring/data_reference.h"
 #include "tests/train/wiring/keys_tasks.h"
-#include "train/batch_tensors.h"
-#include "train/load_data.h"
-#include "train/model.h"
+#include "train/inference/batch_tensors.h"
+#include "train/tasks/task.h"
 
 /// The keys that say what an image is: data.image_height, image_width and image_channels.
 namespace tapestry {
@@ -49,13 +49,12 @@ TEST_CASE("height, width and channels of an image make the patches of a model") 
       overrides.emplace_back(also);
     }
     const Config config = work.config(of_images, overrides);
-    const Corpus corpus = load_data(config.data);
+    const Corpus corpus = load_corpus(config.data);
     check_images(config.data, corpus);
     const NetworkSizes of_network = network_sizes(config, corpus);
-    const Model model(config.model, of_network, DType::float64, 1);
+    const Model model(network_maker(config, of_network), DType::float64, 1);
     const auto logits_of = [&](const Example& image) {
-      const Batch batch =
-          make_batch({image}, std::vector<std::size_t>{0}, {.objective = Objective::label});
+      const Batch batch = make_batch({image}, std::vector<std::size_t>{0}, {.layout = class_rows});
       return testing::values_of((*model.network)(network_input(batch, DType::float64)));
     };
     // Without positions, and with the mean of all patches, their order means nothing, while that of

@@ -9,7 +9,7 @@
 #include "data/text/codec.h"
 #include "tests/train/wiring/data_reference.h"
 #include "tests/train/wiring/keys_tasks.h"
-#include "train/load_data.h"
+#include "train/tasks/data_source.h"
 
 /// Every key of the section `data` on every task that uses it: the data become what the key says,
 /// and what the key does not name keeps its bytes.
@@ -194,21 +194,15 @@ void check_prefix(const std::vector<Example>& a, const std::vector<Example>& b) 
 
 /// The corpus is what the options say, whatever they are.
 void check_meaning(const DataOptions& options, const Corpus& corpus) {
-  switch (options.task) {
-    case TaskKind::parallel_text:
-    case TaskKind::text:
-    case TaskKind::labelled_text:
-      return check_same(corpus, read_plainly(options));
-    case TaskKind::images:
-      return check_images(options, corpus);
-    default:
-      return check_generated(options, corpus);
-  }
+  if (options.task == "images") return check_images(options, corpus);
+  const std::set<std::string> read{"parallel_text", "text", "labelled_text"};
+  if (read.contains(options.task)) return check_same(corpus, read_plainly(options));
+  check_generated(options, corpus);
 }
 
 /// What a trained model reads of its users is encoded as the training lines were.
 void check_codec(const DataOptions& o, const Corpus& corpus) {
-  const TextCodec codec(o, corpus.source_vocabulary, corpus.target_vocabulary);
+  const TextCodec codec = make_codec(o, corpus.source_vocabulary, corpus.target_vocabulary);
   const auto lines_of = [](const std::string& file) {
     std::vector<std::string> lines(1);
     for (const char c : read_text(file)) {
@@ -217,20 +211,20 @@ void check_codec(const DataOptions& o, const Corpus& corpus) {
     lines.pop_back();
     return lines;
   };
-  if (o.task == TaskKind::parallel_text) {
+  if (o.task == "parallel_text") {
     const auto sources = lines_of(o.test_source), targets = lines_of(o.test_target);
     for (std::size_t i = 0; i < corpus.test.size(); ++i) {
       CHECK(codec.encode_source(sources[i]) == corpus.test[i].source);
       CHECK(codec.encode_target(targets[i]) == corpus.test[i].target);
     }
-  } else if (o.task == TaskKind::labelled_text && !o.test_text.empty()) {
+  } else if (o.task == "labelled_text" && !o.test_text.empty()) {
     const auto lines = lines_of(o.test_text);
     for (std::size_t i = 0; i < corpus.test.size(); ++i) {
       auto expected = codec.encode_source(lines[i].substr(lines[i].find('\t') + 1));
       expected.insert(expected.begin(), bos_id);
       CHECK(expected == corpus.test[i].source);
     }
-  } else if (o.task == TaskKind::text && !o.test_text.empty()) {
+  } else if (o.task == "text" && !o.test_text.empty()) {
     const auto ids = codec.encode_target(read_text(o.test_text));
     const auto& first = corpus.test.front().target;
     REQUIRE(ids.size() >= first.size());
@@ -246,7 +240,7 @@ void check_data_row(const TaskWorkplace& work, const TaskCase& task, const DataR
   const DataOptions before = work.config(task, overrides).data;
   overrides.push_back("data." + row.key + "=" + row.value);
   const DataOptions after = work.config(task, overrides).data;
-  const Corpus without = load_data(before), with = load_data(after);
+  const Corpus without = load_corpus(before), with = load_corpus(after);
   check_meaning(before, without);
   check_meaning(after, with);
   check_codec(after, with);
@@ -286,21 +280,21 @@ TEST_CASE("every key of the data that a task uses has a row on that task") {
       CHECK((has_row || key == "task" || keys_of_images.contains(key)));
     }
   }
-  CHECK(tasks.size() == choices_of<TaskKind>.size());
+  CHECK(tasks.size() == data_tasks().size());
 }
 
 TEST_CASE("tasks of symbols ask other things of the same sequences") {
   const TaskWorkplace work;
-  const Corpus copy = load_data(work.config({"seq2seq", "copy"}).data);
+  const Corpus copy = load_corpus(work.config({"seq2seq", "copy"}).data);
   for (const char* task : {"reverse", "sort"}) {
     CAPTURE(task);
     const Corpus other =
-        load_data(work.config({"seq2seq", "copy"}, {std::string("data.task=") + task}).data);
+        load_corpus(work.config({"seq2seq", "copy"}, {std::string("data.task=") + task}).data);
     CHECK(same(copy, other, train_input));
     CHECK(same(copy, other, validation_input));
     CHECK(same(copy, other, test_input));
     CHECK_FALSE(same(copy, other, train_target));
-    CHECK(same(other, load_data(work.config({"seq2seq", task}).data), train_target));
+    CHECK(same(other, load_corpus(work.config({"seq2seq", task}).data), train_target));
   }
 }
 

@@ -191,9 +191,9 @@ Corpus labels_plainly(const DataOptions& o) {
 }  // namespace
 
 Corpus read_plainly(const DataOptions& options) {
-  if (options.task == TaskKind::parallel_text) return pairs_plainly(options);
-  if (options.task == TaskKind::text) return text_plainly(options);
-  REQUIRE(options.task == TaskKind::labelled_text);
+  if (options.task == "parallel_text") return pairs_plainly(options);
+  if (options.task == "text") return text_plainly(options);
+  REQUIRE(options.task == "labelled_text");
   return labels_plainly(options);
 }
 

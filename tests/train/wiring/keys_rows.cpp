@@ -8,7 +8,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/wiring/train_replay.h"
 #include "train/config/listing.h"
-#include "train/load_data.h"
+#include "train/tasks/data_source.h"
 
 namespace tapestry::test {
 namespace {
@@ -89,7 +89,7 @@ const Finished& Baselines::of(How how, const TaskCase& task,
   if (found != runs_.end()) return found->second;
   const Finished& run = runs_.emplace(place, trained(how, work_, task, overrides)).first->second;
   const Config config = work_.config(task, overrides);
-  check_as_replayed(run, config, replay(config, load_data(config.data)));
+  check_as_replayed(run, config, replay(config, load_corpus(config.data)));
   return run;
 }
 
@@ -103,7 +103,7 @@ void check_row(How how, const TaskWorkplace& work, const TaskCase& task, const K
   const Finished& without = baselines.of(how, task, row.before);
   const Finished with = trained(how, work, task, overrides);
   const Config config = work.config(task, overrides);
-  const Replay expected = replay(config, load_data(config.data));
+  const Replay expected = replay(config, load_corpus(config.data));
   check_as_replayed(with, config, expected);
   REQUIRE_FALSE(with.checkpoints.empty());
   check_stored_config(with, config);

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "layers/model.h"
 #include "layers/transformer.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
 #include "tests/train/wiring/model_kinds.h"
-#include "train/model.h"
 
 /// Models in which one place alone contributes, so that what is dropped there can be counted from
 /// outside: all weights and biases are 0 but those of the place, which make it give ones. RMS norms
@@ -22,7 +22,7 @@
 namespace tapestry::testing {
 
 /// A sublayer of a layer.
-struct Place {
+struct SublayerPlace {
   std::string stack;     ///< `encoder` or `decoder`
   std::size_t layer;     ///< from 0
   std::string sublayer;  ///< self_attn, cross_attn or ff
@@ -30,8 +30,8 @@ struct Place {
   std::string path() const { return stack + ".layers." + std::to_string(layer) + "." + sublayer; }
 };
 
-inline std::vector<Place> places_of(const TransformerOptions& options) {
-  std::vector<Place> places;
+inline std::vector<SublayerPlace> places_of(const KindOptions& options) {
+  std::vector<SublayerPlace> places;
   const auto add = [&](const std::string& stack, std::size_t layers, bool cross) {
     for (std::size_t i = 0; i < layers; ++i) {
       places.push_back({stack, i, "self_attn"});
@@ -54,10 +54,11 @@ class IsolatedSublayerModel {
 
   /// Adapts the options: heads of one feature each, as many features inside the feed-forward block
   /// as outside, RMS norms before the sublayers.
-  IsolatedSublayerModel(TransformerOptions options, std::size_t rows, std::uint64_t seed)
+  IsolatedSublayerModel(KindOptions options, std::size_t rows, std::uint64_t seed)
       : options_(adapted(options)),
-        model_(options_,
-               {.source = 3, .target = 3, .image = {.height = 1, .width = 1, .channels = 1}},
+        model_(network_maker(
+                   options_,
+                   {.source = 3, .target = 3, .image = {.height = 1, .width = 1, .channels = 1}}),
                DType::float64, 1),
         rows_(rows),
         mode_(Mode::training(RandomStream(seed))) {}
@@ -83,13 +84,13 @@ class IsolatedSublayerModel {
   }
 
   /// The output of a sublayer is 1 whatever it reads: only its residual block drops something.
-  void output_ones_from(const Place& place) {
+  void output_ones_from(const SublayerPlace& place) {
     zero_parameters();
     fill(place.path() + (place.sublayer == "ff" ? ".linear2.bias" : ".out_proj.bias"), 1.0);
   }
 
   /// It goes through the weights of attention, or through the activation, each feature by itself.
-  void pass_ones_through(const Place& place) {
+  void pass_ones_through(const SublayerPlace& place) {
     zero_parameters();
     const bool ff = place.sublayer == "ff";
     fill(place.path() + (ff ? ".linear1.bias" : ".v_proj.bias"), 1.0);
@@ -116,7 +117,7 @@ class IsolatedSublayerModel {
   }
 
   /// What the stack of a place gives for the first token of each row: rows * width values.
-  std::vector<double> output(const Place& place) const {
+  std::vector<double> output(const SublayerPlace& place) const {
     const NetworkInput batch = input();
     if (options_.kind == ModelKind::seq2seq && place.stack == "encoder") {
       return values_of(model_.as<Transformer>().encode(batch.source, mode_));
@@ -129,7 +130,7 @@ class IsolatedSublayerModel {
   std::size_t keys() const { return options_.kind == ModelKind::vision_transformer ? 2 : 1; }
 
  private:
-  static TransformerOptions adapted(TransformerOptions options) {
+  static KindOptions adapted(KindOptions options) {
     options.d_model = options.num_heads = options.d_ff = width;
     options.norm = NormPlacement::pre;
     options.normalization = Normalization::rms_norm;
@@ -145,7 +146,7 @@ class IsolatedSublayerModel {
         .source = tokens, .target = tokens, .images = Tensor::zeros({rows_, 1}, DType::float64)};
   }
 
-  TransformerOptions options_;
+  KindOptions options_;
   Model model_;
   std::size_t rows_;
   Mode mode_;

@@ -49,16 +49,16 @@ constexpr std::size_t rows = 500;
 
 /// The share of zeros behind the weights of attention, of which all keys have to be dropped, or
 /// behind the activation; and then the residual's dropout.
-double expected_inside(const Place& place, const Rates& rates, std::size_t keys) {
+double expected_inside(const SublayerPlace& place, const Rates& rates, std::size_t keys) {
   const double inside = place.sublayer == "ff"
                             ? rates.activation
                             : std::pow(rates.attention, static_cast<double>(keys));
   return 1 - (1 - inside) * (1 - rates.residual);
 }
 
-void check_places(const TransformerOptions& options, const Rates& rates) {
+void check_places(const KindOptions& options, const Rates& rates) {
   IsolatedSublayerModel model(options, rows, 11);
-  for (const Place& place : places_of(options)) {
+  for (const SublayerPlace& place : places_of(options)) {
     CAPTURE(place.path());
     model.output_ones_from(place);
     const auto behind = model.output(place);
@@ -79,7 +79,7 @@ TEST_CASE(
     CAPTURE(kind.name);
     for (const Setting& setting : settings) {
       CAPTURE(setting.overrides.back());
-      check_places(parsed(kind, setting.overrides).model, setting.rates);
+      check_places(parsed_options(kind, setting.overrides), setting.rates);
     }
   }
 }
@@ -89,7 +89,7 @@ TEST_CASE("the embedding dropout acts on all token vectors of every side, and no
     CAPTURE(kind.name);
     for (const Setting& setting : settings) {
       CAPTURE(setting.overrides.back());
-      IsolatedSublayerModel model(parsed(kind, setting.overrides).model, rows, 12);
+      IsolatedSublayerModel model(parsed_options(kind, setting.overrides), rows, 12);
       model.zero_parameters();
       model.set_embeddings_to_one();
       const double rate = setting.rates.embedding;
@@ -116,7 +116,7 @@ TEST_CASE("activation dropout acts behind every activation, attention dropout be
       CAPTURE(choice);
       std::vector<std::string> overrides = rates;
       overrides.push_back("model." + choice);
-      check_places(parsed(kind, overrides).model, {0, 0.3, 0.45, 0});
+      check_places(parsed_options(kind, overrides), {0, 0.3, 0.45, 0});
     };
     for (const char* name : {"gelu", "gelu_tanh", "silu", "swiglu", "geglu"}) {
       check(std::string("activation=") + name);
@@ -133,16 +133,16 @@ TEST_CASE("no two residual blocks, activations or attentions drop the same place
     for (const char* depth : {"model.stochastic_depth=0", "model.stochastic_depth=0.5"}) {
       const bool deep = std::string(depth).ends_with(".5");
       const auto options =
-          parsed(kind, {deep ? "model.dropout=0" : "model.dropout=0.5", depth}).model;
+          parsed_options(kind, {deep ? "model.dropout=0" : "model.dropout=0.5", depth});
       IsolatedSublayerModel model(options, 60, 13);
       std::set<std::vector<bool>> patterns;
-      const auto note = [&](const Place& place) {
+      const auto note = [&](const SublayerPlace& place) {
         std::vector<bool> zero;
         for (const double value : model.output(place)) zero.push_back(value == 0.0);
         patterns.insert(zero);
       };
       std::size_t expected = 0;
-      for (const Place& place : places_of(options)) {
+      for (const SublayerPlace& place : places_of(options)) {
         model.output_ones_from(place);
         note(place);
         model.pass_ones_through(place);
@@ -166,9 +166,9 @@ TEST_CASE(
       std::vector<std::string> overrides = {"model.stochastic_depth=0.8"};
       if (kind.encodes) overrides.push_back("model.num_encoder_layers=" + std::to_string(encoders));
       if (kind.decodes) overrides.push_back("model.num_decoder_layers=" + std::to_string(decoders));
-      const TransformerOptions options = parsed(kind, overrides).model;
+      const KindOptions options = parsed_options(kind, overrides);
       IsolatedSublayerModel model(options, sentences, 14);
-      for (const Place& place : places_of(options)) {
+      for (const SublayerPlace& place : places_of(options)) {
         CAPTURE(place.path());
         model.output_ones_from(place);
         const auto values = model.output(place);

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "layers/model.h"
 #include "layers/parameters.h"
 #include "tests/support/threads.h"
 #include "tests/support/values.h"
 #include "tests/train/wiring/model_kinds.h"
 #include "tests/train/wiring/model_parameters.h"
-#include "train/model.h"
 
 using namespace tapestry;
 using namespace tapestry::testing;
@@ -22,8 +22,8 @@ namespace {
 using Kind = InitialValues::Kind;
 
 /// Sizes in which no two fans have the same sum.
-TransformerOptions options_of(const KindCase& kind) {
-  TransformerOptions options = base_options(kind);
+KindOptions options_of(const KindCase& kind) {
+  KindOptions options = base_options(kind);
   options.d_model = 10;
   options.d_head = 7;
   options.d_ff = 19;
@@ -32,8 +32,8 @@ TransformerOptions options_of(const KindCase& kind) {
 }
 
 /// Between them they have every tensor that a model can have.
-std::vector<TransformerOptions> choices_of_kind(const KindCase& kind) {
-  TransformerOptions plain = options_of(kind), additive = plain, bilinear = plain;
+std::vector<KindOptions> choices_of_kind(const KindCase& kind) {
+  KindOptions plain = options_of(kind), additive = plain, bilinear = plain;
   additive.score = AttentionScore::additive;
   additive.activation = Activation::swiglu;
   additive.normalization = Normalization::rms_norm;
@@ -92,13 +92,13 @@ TEST_CASE("every tensor of every kind of model starts from its documented distri
   const Threads one(1);
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
-    for (const TransformerOptions& options : choices_of_kind(kind)) {
+    for (const KindOptions& options : choices_of_kind(kind)) {
       const NetworkSizes sizes = sizes_of(options);
       const ExpectedTensors expected = expected_tensors(options, sizes);
       std::map<std::string, std::vector<double>> drawn;
       for (std::size_t seed = 1; seed <= seeds; ++seed) {
         Parameters parameters(DType::float64, seed);
-        make_network(Scope(parameters), options, sizes, 0);
+        network_maker(options, sizes)(Scope(parameters));
         std::size_t full = 0;
         for (const ExpectedTensor& tensor : expected.parameters) {
           std::vector<double>& values = drawn[tensor.name];
@@ -133,9 +133,9 @@ TEST_CASE("every tensor of every kind of model starts from its documented distri
 TEST_CASE("the running moments of batch norms start as those of standard normal features") {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
-    TransformerOptions options = base_options(kind);
+    KindOptions options = base_options(kind);
     options.normalization = Normalization::batch_norm;
-    const Model model(options, sizes_of(options), DType::float64, 1);
+    const Model model(network_maker(options, sizes_of(options)), DType::float64, 1);
     const ExpectedTensors tensors = expected_tensors(options, sizes_of(options));
     for (const ExpectedTensor& expected : tensors.buffers) {
       CAPTURE(expected.name);
@@ -151,9 +151,9 @@ TEST_CASE("the running moments of batch norms start as those of standard normal 
 TEST_CASE("no two tensors of a model start with the same random numbers") {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
-    for (const TransformerOptions& options : choices_of_kind(kind)) {
+    for (const KindOptions& options : choices_of_kind(kind)) {
       const NetworkSizes sizes = sizes_of(options);
-      const Model model(options, sizes, DType::float64, 1);
+      const Model model(network_maker(options, sizes), DType::float64, 1);
       std::set<std::vector<std::int64_t>> beginnings;
       std::size_t random = 0;
       const ExpectedTensors expected = expected_tensors(options, sizes);

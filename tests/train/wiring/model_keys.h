@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/transformer_options.h"
+#include "tests/support/model_kind.h"
 
 namespace tapestry::testing {
 

@@ -29,14 +29,14 @@ std::vector<std::string> overrides_of(const ModelKeyRow& row, bool with_value) {
   return overrides;
 }
 
-TransformerOptions before(const ModelKeyRow& row, const KindCase& kind) {
-  TransformerOptions options = base_options(kind);
+KindOptions before(const ModelKeyRow& row, const KindCase& kind) {
+  KindOptions options = base_options(kind);
   row.set_context(options);
   return options;
 }
 
-TransformerOptions after(const ModelKeyRow& row, const KindCase& kind) {
-  TransformerOptions options = before(row, kind);
+KindOptions after(const ModelKeyRow& row, const KindCase& kind) {
+  KindOptions options = before(row, kind);
   row.set(options);
   return options;
 }
@@ -77,14 +77,14 @@ std::set<std::string> lines(const std::vector<NamedTensor>& tensors) {
   return result;
 }
 
-void check_tensors(const TransformerOptions& options) {
+void check_tensors(const KindOptions& options) {
   const NetworkSizes sizes = sizes_of(options);
   const Model model = model_of(options);
   const ExpectedTensors expected = expected_tensors(options, sizes);
   CHECK(lines(model.parameters.list()) == lines(expected.parameters));
   CHECK(lines(model.parameters.buffers()) == lines(expected.buffers));
   CHECK(model.parameters.list().size() == expected.parameters.size());
-  CHECK(count_values(options, sizes).parameters == model.parameters.num_values());
+  CHECK(count_values(network_maker(options, sizes)).parameters == model.parameters.num_values());
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ TEST_CASE("a kind of model refuses another value of a key that it does not use")
 
 TEST_CASE("a model depends on no option that its kind does not use") {
   for_each_row(false, [](const ModelKeyRow& row, const KindCase& kind) {
-    const TransformerOptions options = after(row, kind);
+    const KindOptions options = after(row, kind);
     Model found = perturbed_model(options);
     Model expected = perturbed_model(before(row, kind));
     CHECK(listing(found.parameters) == listing(expected.parameters));
@@ -170,7 +170,7 @@ TEST_CASE("a model of each kind has the tensors that its options stand for") {
 
 TEST_CASE("tensors that a key does not concern start with the same bits") {
   for_each_row(true, [](const ModelKeyRow& row, const KindCase& kind) {
-    const auto expected = [](const TransformerOptions& options) {
+    const auto expected = [](const KindOptions& options) {
       std::map<std::string, ExpectedTensor> tensors;
       const ExpectedTensors all = expected_tensors(options, sizes_of(options));
       for (const ExpectedTensor& tensor : all.parameters) tensors[tensor.name] = tensor;
@@ -209,7 +209,7 @@ TEST_CASE("a key of the section model changes training, or inference too, as its
 
 TEST_CASE("every value of a key computes what the documentation says, in models of every kind") {
   for_each_row(true, [](const ModelKeyRow& row, const KindCase& kind) {
-    TransformerOptions options = after(row, kind);
+    KindOptions options = after(row, kind);
     if (row.effect == Effect::training) {  // inference alone can be told
       Model model = perturbed_model(options);
       Reference reference(model.parameters, options, false);
@@ -229,8 +229,7 @@ TEST_CASE("a model reads max_length tokens on either side and no more") {
     CAPTURE(kind.name);
     for (const char* positions : {"sinusoidal", "learned", "none", "rotary", "alibi"}) {
       CAPTURE(positions);
-      TransformerOptions options =
-          parsed(kind, {std::string("model.positions=") + positions}).model;
+      KindOptions options = parsed_options(kind, {std::string("model.positions=") + positions});
       const bool sees = kind.kind == ModelKind::vision_transformer;
       const Tensor images = wiring_input().images;
       const std::size_t longest = 9;
@@ -257,8 +256,8 @@ TEST_CASE("the key model.kind makes a model of that kind") {
   std::set<std::set<std::string>> different;
   for (const KindCase& kind : kind_cases) {
     const Config config = parsed(kind);
-    CHECK(config.model.kind == kind.kind);
-    different.insert(lines(model_of(config.model).parameters.list()));
+    CHECK(config.model_kind == kind.name);
+    different.insert(lines(model_of(options_of(config)).parameters.list()));
   }
   CHECK(different.size() == kind_cases.size());
 }

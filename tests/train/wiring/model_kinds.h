@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "layers/make_network.h"
 #include "layers/network.h"
 #include "layers/transformer_options.h"
 #include "tests/support/gradients.h"
+#include "tests/support/model_kind.h"
 #include "train/config/config.h"
+#include "train/tasks/task.h"
 
 /// The models of every kind that the tests of the keys of the section `model` change and compare.
 namespace tapestry::testing {
@@ -40,8 +41,8 @@ inline bool tells_classes(ModelKind kind) {
 }
 
 /// Tiny sizes, no two of them alike as far as possible, and nothing that is random.
-inline TransformerOptions base_options(const KindCase& kind) {
-  TransformerOptions options;
+inline KindOptions base_options(const KindCase& kind) {
+  KindOptions options;
   options.kind = kind.kind;
   options.d_model = 8;
   options.num_heads = 2;
@@ -65,8 +66,25 @@ inline Config parsed(const KindCase& kind, const std::vector<std::string>& overr
   return parse_config(base_config(kind), "config", overrides);
 }
 
+inline KindOptions options_of(const Config& config) {
+  return {config.model, model_kind_named(config.model_kind)};
+}
+
+inline KindOptions parsed_options(const KindCase& kind,
+                                  const std::vector<std::string>& overrides = {}) {
+  return options_of(parsed(kind, overrides));
+}
+
+/// Makes the network of the options.
+inline MakeNetwork network_maker(const KindOptions& options, const NetworkSizes& sizes) {
+  Config config;
+  config.model_kind = model_kind_name(options.kind);
+  config.model = options;
+  return tapestry::network_maker(config, sizes);
+}
+
 /// Vocabularies of different sizes unless they share an embedding, or three classes.
-inline NetworkSizes sizes_of(const TransformerOptions& options) {
+inline NetworkSizes sizes_of(const KindOptions& options) {
   const bool shared =
       options.kind == ModelKind::seq2seq && options.tie_embeddings == TiedEmbeddings::all;
   return {.source = shared ? 11u : 13u,

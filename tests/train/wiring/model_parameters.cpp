@@ -10,7 +10,7 @@ using Kind = InitialValues::Kind;
 
 class Builder {
  public:
-  Builder(const TransformerOptions& options, const NetworkSizes& sizes)
+  Builder(const KindOptions& options, const NetworkSizes& sizes)
       : o_(options), sizes_(sizes), d_(options.d_model) {}
 
   ExpectedTensors build() {
@@ -133,7 +133,7 @@ class Builder {
     constant("output.bias", {sizes_.target}, 0);
   }
 
-  const TransformerOptions& o_;
+  const KindOptions& o_;
   const NetworkSizes& sizes_;
   std::size_t d_;
   ExpectedTensors tensors_;
@@ -141,7 +141,7 @@ class Builder {
 
 }  // namespace
 
-ExpectedTensors expected_tensors(const TransformerOptions& options, const NetworkSizes& sizes) {
+ExpectedTensors expected_tensors(const KindOptions& options, const NetworkSizes& sizes) {
   return Builder(options, sizes).build();
 }
 

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "autograd/shape.h"
-#include "layers/make_network.h"
-#include "layers/transformer_options.h"
+#include "tests/train/wiring/model_kinds.h"
 
 namespace tapestry::testing {
 
@@ -32,6 +31,6 @@ struct ExpectedTensors {
 
 /// The parameters and buffers of a model as the documentation of its options and layers says, in no
 /// particular order.
-ExpectedTensors expected_tensors(const TransformerOptions& options, const NetworkSizes& sizes);
+ExpectedTensors expected_tensors(const KindOptions& options, const NetworkSizes& sizes);
 
 }  // namespace tapestry::testing

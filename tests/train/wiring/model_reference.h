@@ -9,7 +9,7 @@
 #include "autograd/tensor.h"
 #include "layers/network.h"
 #include "layers/parameters.h"
-#include "layers/transformer_options.h"
+#include "tests/support/model_kind.h"
 
 namespace tapestry::testing {
 
@@ -20,7 +20,7 @@ class Reference {
  public:
   /// Reads the parameters and buffers of a model by their names. `training` decides which moments a
   /// batch norm takes; nothing is dropped.
-  Reference(const Parameters& parameters, const TransformerOptions& options, bool training)
+  Reference(const Parameters& parameters, const KindOptions& options, bool training)
       : parameters_(parameters), o_(options), training_(training) {}
 
   /// (rows, labels a row, scores).
@@ -66,7 +66,7 @@ class Reference {
   Tensor token_scores(const Tensor& x, const std::string& embedding) const;
 
   const Parameters& parameters_;
-  TransformerOptions o_;
+  KindOptions o_;
   bool training_;
   std::map<std::string, Moments> moments_;
 };

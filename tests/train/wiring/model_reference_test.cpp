@@ -34,9 +34,9 @@ class Draws {
 };
 
 /// Options that a config allows, with every choice drawn by itself.
-TransformerOptions combination(const KindCase& kind, std::uint64_t seed) {
+KindOptions combination(const KindCase& kind, std::uint64_t seed) {
   Draws draws(seed);
-  TransformerOptions o = base_options(kind);
+  KindOptions o = base_options(kind);
   o.d_model = draws.one_of<std::size_t>({4, 8, 12});
   o.num_heads = draws.one_of<std::size_t>({1, 2, 4});
   o.d_head = draws.one_of<std::size_t>({0, 2, 6});
@@ -100,7 +100,7 @@ TEST_CASE("models of every kind compute what their options say, whatever is comb
 TEST_CASE("every tensor of a model counts in the comparison with the reference") {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
-    const TransformerOptions options = base_options(kind);
+    const KindOptions options = base_options(kind);
     Model model = perturbed_model(options);
     Reference reference(model.parameters, options, false);
     const Results results = results_of(reference, model, kind.kind);

@@ -11,11 +11,11 @@
 
 #include "autograd/ops/losses.h"
 #include "autograd/tape.h"
+#include "layers/model.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
 #include "tests/train/wiring/model_kinds.h"
 #include "tests/train/wiring/model_reference.h"
-#include "train/model.h"
 
 /// What models compute of wiring_input(), and the same of their reference.
 namespace tapestry::testing {
@@ -28,13 +28,13 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
-inline Model model_of(const TransformerOptions& options) {
-  return {options, sizes_of(options), DType::float64, 1};
+inline Model model_of(const KindOptions& options) {
+  return {network_maker(options, sizes_of(options)), DType::float64, 1};
 }
 
 /// A model in which no bias is 0, no gain 1 and no running moment as it began; large variances keep
 /// a batch norm in inference from letting its values grow from layer to layer.
-inline Model perturbed_model(const TransformerOptions& options) {
+inline Model perturbed_model(const KindOptions& options) {
   Model model = model_of(options);
   perturb(model.parameters);
   for (NamedTensor buffer : model.parameters.buffers()) {
@@ -130,7 +130,7 @@ inline void check_close(const Results& found, const Results& expected) {
 
 /// Checks inference, training without anything that is mode, and what training leaves in the
 /// running averages of batch norms.
-inline void check_against_reference(const TransformerOptions& options) {
+inline void check_against_reference(const KindOptions& options) {
   Model model = perturbed_model(options);
   Reference inference(model.parameters, options, false);
   check_close(results_of(model, options.kind, {}), results_of(inference, model, options.kind));

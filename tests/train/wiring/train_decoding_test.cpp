@@ -9,7 +9,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/wiring/train_finished.h"
 #include "tests/train/wiring/train_replay.h"
-#include "train/load_data.h"
+#include "train/tasks/data_source.h"
 
 /// The exact-match score of a model that translates some sentences rightly: the keys
 /// train.exact_match_sequences and train.max_decode_length, in validation and in `evaluate`.
@@ -24,7 +24,7 @@ const TaskCase copying{"seq2seq", "copy"};
 struct DecodingWorkplace : TaskWorkplace {
   DecodingWorkplace() {
     config_of_run = config(copying, options);
-    corpus = load_data(config_of_run.data);
+    corpus = load_corpus(config_of_run.data);
     const Finished run = train(*this, copying, options);
     REQUIRE(run.outcome.code == 0);
     weights = weights_in(run.checkpoints.rbegin()->second);

@@ -14,10 +14,10 @@
 #include "tests/support/contains.h"
 #include "tests/support/threads.h"
 #include "train/error.h"
-#include "train/load_data.h"
 #include "train/progress.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/run_directory.h"
+#include "train/tasks/data_source.h"
 #include "train/trainer.h"
 
 namespace tapestry::test {
@@ -26,14 +26,9 @@ namespace {
 const std::string parameters_group = "parameters/";
 
 std::string words_for(const Config& config) {
-  switch (config.model.kind) {
-    case ModelKind::seq2seq:
-      return "pairs";
-    case ModelKind::vision_transformer:
-      return "images";
-    default:
-      return config.data.task == TaskKind::text ? "windows" : "sentences";
-  }
+  if (config.model_kind == "seq2seq") return "pairs";
+  if (config.model_kind == "vision_transformer") return "images";
+  return config.data.task == "text" ? "windows" : "sentences";
 }
 
 /// The line of a row up to what depends on the clock.
@@ -91,7 +86,7 @@ Finished train_here(const TaskWorkplace& work, const TaskCase& task,
   std::filesystem::create_directories(work / "here");
   const Config config = work.config(task, overrides);
   const testing::Threads threads(config.train.threads);
-  const Corpus corpus = load_data(config.data);
+  const Corpus corpus = load_corpus(config.data);
   UnsyncedFiles files;
   RunDirectory directory(work / run_dir, files);
   directory.create();

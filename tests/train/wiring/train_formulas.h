@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "layers/model.h"
 #include "optim/options.h"
 #include "train/config/config.h"
-#include "train/model.h"
 
 /// Update rules, learning rates and checkpoint files of a run, written out from their formulas.
 namespace tapestry::test {

@@ -13,8 +13,8 @@
 #include "tests/train/wiring/keys_rows.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "tests/train/wiring/train_replay.h"
-#include "train/load_data.h"
 #include "train/storage/checkpoint_file.h"
+#include "train/tasks/data_source.h"
 
 /// Every key of the section `train`, in runs of every kind of model.
 namespace tapestry {
@@ -83,7 +83,7 @@ TEST_CASE("every key of training does what it says in runs of every kind of mode
 
 TEST_CASE("every key that the training of a kind of model uses has a row") {
   const TaskWorkplace work;
-  REQUIRE(one_case_of_each_kind.size() == choices_of<ModelKind>.size());
+  REQUIRE(one_case_of_each_kind.size() == model_kinds().size());
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.kind);
     for (const std::string& name : keys_in_use(work.config(task), "train")) {
@@ -144,7 +144,7 @@ TEST_CASE("a run of every kind begins with the weights of the checkpoint that it
     const Finished run = train(work, task, overrides);
     const Config config = work.config(task, overrides);
     const Values from = weights_in(first.checkpoints.at(7));
-    check_as_replayed(run, config, replay(config, load_data(config.data), &from));
+    check_as_replayed(run, config, replay(config, load_corpus(config.data), &from));
   }
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("two accumulated batches train as the one batch of both does, where no
   const TaskWorkplace work;
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());
-    const std::size_t examples = load_data(work.config(task).data).train.size();
+    const std::size_t examples = load_corpus(work.config(task).data).train.size();
     // An epoch is a step in either case.
     const auto run = [&](std::size_t batch_size, std::size_t accumulate) {
       return train_here(
@@ -263,7 +263,7 @@ TEST_CASE(
           std::string("schedule.learning_rate=") + rate, "train.steps=9",
           "train.validate_every=1000", "train.save_every=1000", "train.divergence_window=0"};
       const Config config = work.config(task, overrides);
-      const Corpus corpus = load_data(config.data);
+      const Corpus corpus = load_corpus(config.data);
       const Replay endless = replay(config, corpus);
       const bool classes = task.kind == "classifier" || task.kind == "vision_transformer";
       const auto targets =

@@ -9,7 +9,7 @@
 #include "tests/train/wiring/keys_tasks.h"
 #include "tests/train/wiring/train_finished.h"
 #include "tests/train/wiring/train_replay.h"
-#include "train/load_data.h"
+#include "train/tasks/data_source.h"
 
 /// What the program logs, prints and saves, recomputed from the data and the weights.
 namespace tapestry {
@@ -22,7 +22,7 @@ TEST_CASE("what a run of every task logs, prints and saves is what its replay co
   for (const TaskCase& task : task_cases) {
     CAPTURE(task.name());
     const Config config = work.config(task);
-    const Corpus corpus = load_data(config.data);
+    const Corpus corpus = load_corpus(config.data);
     const Replay expected = replay(config, corpus);
     // A log line sums up two epochs, and one step takes its batches from both.
     REQUIRE(expected.rows.front().split == "train");
@@ -46,7 +46,7 @@ TEST_CASE("a run of every kind that is resumed between two log lines logs what i
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());
     const Config config = work.config(task);
-    const Replay expected = replay(config, load_data(config.data));
+    const Replay expected = replay(config, load_corpus(config.data));
     const std::string run_dir = "runs/" + task.name();
     // The line of step 6 sums up steps 4 to 6, of which two come after the resume.
     REQUIRE(train(work, task, {"train.steps=4"}).outcome.code == 0);

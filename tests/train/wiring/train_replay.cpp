@@ -7,7 +7,7 @@
 #include "autograd/tape.h"
 #include "data/batch_schedule.h"
 #include "tests/support/values.h"
-#include "train/batch_tensors.h"
+#include "train/inference/batch_tensors.h"
 
 namespace tapestry::test {
 namespace {

@@ -7,25 +7,36 @@
 #include <cmath>
 #include <sstream>
 
+#include "tests/support/model_kind.h"
 #include "tests/support/values.h"
-#include "train/batch_tensors.h"
+#include "train/inference/batch_tensors.h"
+#include "train/tasks/task.h"
 
 namespace tapestry::test {
 namespace {
 
 using testing::values_of;
 
-Objective what_is_predicted(const Config& config) {
-  switch (config.model.kind) {
+using testing::ModelKind;
+
+ModelKind kind_of(const Config& config) { return testing::model_kind_named(config.model_kind); }
+
+RowLayout layout_of(const Config& config) {
+  switch (kind_of(config)) {
     case ModelKind::seq2seq:
-      return Objective::translation;
+      return pair_rows;
     case ModelKind::language_model:
-      return Objective::next_token;
+      return window_rows;
     case ModelKind::masked_language_model:
-      return Objective::masked_tokens;
+      return masked_rows;
     default:
-      return Objective::label;
+      return class_rows;
   }
+}
+
+bool predicts_classes(const Config& config) {
+  const ModelKind kind = kind_of(config);
+  return kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
 }
 
 /// One sentence by itself, token by token.
@@ -51,21 +62,21 @@ std::vector<std::int32_t> decoded(const Config& config, const Model& model,
 }  // namespace
 
 BatchRules rules_of(const Config& config, const Corpus& corpus, std::uint64_t epoch) {
-  return {.objective = what_is_predicted(config),
+  return {.layout = layout_of(config),
           .vocabulary = corpus.target_vocabulary.size(),
           .seed = config.train.seed,
           .epoch = epoch};
 }
 
 Model new_model(const Config& config, const Corpus& corpus) {
-  const bool classes = what_is_predicted(config) == Objective::label;
+  const bool classes = predicts_classes(config);
   const NetworkSizes sizes{
       .source = corpus.source_vocabulary.size(),
       .target = corpus.target_vocabulary.size() - (classes ? first_word_id : 0),
       .image = {.height = config.data.image_height,
                 .width = config.data.image_width,
                 .channels = config.data.image_channels}};
-  return Model(config.model, sizes, config.train.dtype, config.train.seed);
+  return Model(network_maker(config, sizes), config.train.dtype, config.train.seed);
 }
 
 void set_values(const Model& model, const Values& values) {
@@ -122,7 +133,7 @@ MetricsRow scores_with(const Config& config, const Corpus& corpus, const Model& 
                  .perplexity = std::exp(sums.nll / count),
                  .accuracy = static_cast<double>(sums.hits) / count,
                  .tokens = sums.labels};
-  if (what_is_predicted(config) != Objective::translation || wanted == 0) return row;
+  if (kind_of(config) != ModelKind::seq2seq || wanted == 0) return row;
   const std::size_t all = examples.size(), some = std::min(wanted, all);
   std::size_t right = 0;
   for (std::size_t i = 0; i < some; ++i) {
@@ -141,15 +152,13 @@ MetricsRow scores_of(const Config& config, const Corpus& corpus, const Values& w
 }
 
 std::string printed_scores(const Config& config, const MetricsRow& scores) {
-  const Objective objective = what_is_predicted(config);
-  if (objective == Objective::label) {
+  if (predicts_classes(config)) {
     return fmt::format("loss {:.4f}  accuracy {:.2f} %", scores.loss, 100 * *scores.accuracy);
   }
   std::string text = fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %", scores.loss,
                                  scores.perplexity, 100 * *scores.accuracy);
-  if (objective == Objective::next_token) {
-    const bool characters =
-        config.data.task == TaskKind::text && config.data.unit == TextUnit::character;
+  if (kind_of(config) == ModelKind::language_model) {
+    const bool characters = config.data.task == "text" && config.data.unit == TextUnit::character;
     text += fmt::format("  bits per {} {:.4f}", characters ? "character" : "word",
                         scores.loss / std::log(2.0));
   }

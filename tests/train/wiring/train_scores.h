@@ -8,9 +8,9 @@
 
 #include "data/batch.h"
 #include "data/corpus.h"
+#include "layers/model.h"
 #include "tests/train/wiring/train_formulas.h"
 #include "train/config/config.h"
-#include "train/model.h"
 
 /// Losses and scores of a model, from its logits by formula.
 namespace tapestry::test {

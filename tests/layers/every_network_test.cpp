@@ -1,0 +1,101 @@
+#include <doctest/doctest.h>
+
+#include "layers/encoder_models.h"
+#include "layers/transformer.h"
+#include "tests/layers/network_cases.h"
+
+using namespace tapestry;
+using namespace tapestry::testing;
+
+namespace {
+
+constexpr ModelKind every_kind[] = {ModelKind::seq2seq, ModelKind::language_model,
+                                    ModelKind::masked_language_model, ModelKind::classifier,
+                                    ModelKind::vision_transformer};
+
+Ids labels_for(ModelKind kind) {
+  const bool tells_classes = kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
+  return tells_classes ? Ids{{2}, {0}} : Ids{{6, 7, 8, 3}, {4, 3, 1, 2}};
+}
+
+}  // namespace
+
+TEST_CASE("a language model scores as a network what it scores by its own call") {
+  const MadeNetwork made(with_kind(small(), ModelKind::language_model));
+  const auto& model = dynamic_cast<const LanguageModel&>(*made.network);
+  CHECK(made.network->causal());
+  CHECK(values_of((*made.network)(network_input())) == values_of(model(sentences)));
+}
+
+TEST_CASE("without dropout the stream counts for nothing, with it scores follow the stream") {
+  for (const ModelKind kind : every_kind) {
+    CAPTURE(static_cast<int>(kind));
+    const NetworkInput input = network_input();
+    KindOptions options = with_kind(small(), kind);
+    const MadeNetwork plain(options);
+    const auto scores = values_of((*plain.network)(input));
+    CHECK(values_of((*plain.network)(input, Mode::training(RandomStream(1)))) == scores);
+    options.dropout = 0.3;
+    const MadeNetwork dropping(options);
+    const auto dropped =
+        values_of((*dropping.network)(input, Mode::training(RandomStream(1).at(1))));
+    CHECK(values_of((*dropping.network)(input)) == scores);
+    CHECK(dropped != scores);
+    CHECK(values_of((*dropping.network)(input, Mode::training(RandomStream(1).at(1)))) == dropped);
+    CHECK(values_of((*dropping.network)(input, Mode::training(RandomStream(1).at(2)))) != dropped);
+  }
+}
+
+TEST_CASE("dropout of every kind applies to its embeddings") {
+  for (const ModelKind kind : every_kind) {
+    CAPTURE(static_cast<int>(kind));
+    KindOptions options = with_kind(small(), kind);
+    options.dropout = 0.5;
+    const MadeNetwork made(options);
+    const TokenVectors kept = made.network->embed(network_input());
+    const TokenVectors dropped =
+        made.network->embed(network_input(), Mode::training(RandomStream(1)));
+    if (kept.source) CHECK(values_of(kept.source) != values_of(dropped.source));
+    if (kept.target) CHECK(values_of(kept.target) != values_of(dropped.target));
+    CHECK((kept.source || kept.target));
+  }
+}
+
+TEST_CASE("loss and gradients of every kind have the same bits on any number of threads") {
+  for (const ModelKind kind : every_kind) {
+    CAPTURE(static_cast<int>(kind));
+    KindOptions options = with_kind(small(), kind);
+    options.d_model = 32;
+    options.d_ff = 64;
+    options.dropout = 0.1;
+    options.pooling = PoolingKind::mean;
+    MadeNetwork made(options, DType::float32);
+    NetworkInput input = network_input();
+    input.images = input.images.copied(DType::float32);
+    CHECK(same_on_any_number_of_threads([&] { return step(made, input, labels_for(kind)); }));
+  }
+}
+
+TEST_CASE("every parameter of every kind gets a gradient") {
+  for (const ModelKind kind : every_kind) {
+    MadeNetwork made(with_kind(small(), kind));
+    step(made, network_input(), labels_for(kind));
+    for (const NamedTensor& p : made.parameters) {
+      CAPTURE(p.name);
+      CHECK(p.tensor.gradient());
+    }
+  }
+}
+
+TEST_CASE("the parameters of every kind are counted alike with and without values") {
+  for (const ModelKind kind : every_kind) {
+    CAPTURE(static_cast<int>(kind));
+    const MadeNetwork made(with_kind(small(), kind));
+    Parameters counted = Parameters::without_values(DType::float64);
+    make_network(Scope(counted), with_kind(small(), kind));
+    CHECK(listing(counted) == listing(made.parameters));
+    CHECK(counted.num_values() == made.parameters.num_values());
+    CHECK(counted.num_constants() == made.parameters.num_constants());
+    CHECK(counted.num_constants() > 0);
+  }
+}

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "layers/transformer_options.h"
+
+/// The kinds of models that the program ships, for tests that treat each in its own way.
+namespace tapestry::testing {
+
+enum class ModelKind {
+  seq2seq,
+  language_model,
+  masked_language_model,
+  classifier,
+  vision_transformer
+};
+
+inline constexpr std::array<std::string_view, 5> model_kind_names = {
+    "seq2seq", "language_model", "masked_language_model", "classifier", "vision_transformer"};
+
+/// The value of model.kind.
+inline std::string model_kind_name(ModelKind kind) {
+  return std::string(model_kind_names.at(static_cast<std::size_t>(kind)));
+}
+
+inline ModelKind model_kind_named(std::string_view name) {
+  for (std::size_t i = 0; i < model_kind_names.size(); ++i) {
+    if (model_kind_names[i] == name) return static_cast<ModelKind>(i);
+  }
+  throw std::invalid_argument("a kind of model that the tests do not know");
+}
+
+/// The options of a model and its kind.
+struct KindOptions : TransformerOptions {
+  ModelKind kind;
+};
+
+}  // namespace tapestry::testing

@@ -1,0 +1,349 @@
+#include "train/checkpoint/checkpoint.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autograd/random.h"
+#include "optim/make_optimizer.h"
+#include "tests/train/error_text.h"
+#include "tests/train/tiny_run.h"
+#include "train/config/listing.h"
+#include "train/error.h"
+#include "train/inference/greedy_decoder.h"
+#include "train/initial_state.h"
+#include "train/platform/machine.h"
+#include "train/tasks/task.h"
+#include "train/version.h"
+
+namespace tapestry {
+namespace {
+
+using test::error_text;
+
+Config small_config() {
+  Config config;
+  config.data.num_symbols = 3;
+  config.data.max_length = 4;
+  config.model = {.d_model = 8,
+                  .num_heads = 2,
+                  .num_encoder_layers = 1,
+                  .num_decoder_layers = 1,
+                  .d_ff = 8,
+                  .max_length = 8,
+                  .tie_embeddings = TiedEmbeddings::none};
+  return config;
+}
+
+Vocabulary small_vocabulary() { return Vocabulary(Tokens{"a", "b", "c"}); }
+
+/// As far as a checkpoint keeps one.
+Corpus small_corpus() {
+  Corpus corpus;
+  corpus.source_vocabulary = corpus.target_vocabulary = small_vocabulary();
+  corpus.fingerprint = 77;
+  corpus.files = {
+      {.key = "data.train_source", .path = "/anywhere", .bytes = 12, .digest = 0xABCDEF}};
+  return corpus;
+}
+
+/// All parts of a run; the numbers differ with `seed`.
+struct Run {
+  explicit Run(std::uint64_t seed, Config chosen = small_config())
+      : config(std::move(chosen)),
+        model(network_maker(config, {vocabulary.size(), vocabulary.size()}), config.train.dtype,
+              seed),
+        optimizer(make_optimizer(config.optimizer, model.parameters.list())) {
+    for (NamedTensor& named : optimizer->state()) fill(named, RandomStream(seed));
+    optimizer->set_steps(seed);
+    state.step = 100 * seed;
+    state.position = {.epoch = seed, .batch = 2 * seed};
+    state.running = {.loss_sum = 0.1 * static_cast<double>(seed), .nll_sum = 0.2, .tokens = seed};
+    state.best_loss = 1.0 / static_cast<double>(seed);
+    state.best_step = 10 * seed;
+    state.validations_since_best = seed + 1;
+    state.nan_steps = seed + 2;
+    state.scheduled_save = seed + 3;
+    for (std::uint64_t i = 0; i < 5; ++i)
+      state.divergence.add(static_cast<double>(i * seed), 2.0, 3);
+    state.history = "step 1: something\n" + std::to_string(seed);
+    state.metrics.add({.step = seed});
+  }
+
+  static void fill(NamedTensor& named, const RandomStream& random) {
+    std::uint64_t counter = 0;
+    for (float& value : named.tensor.mutable_values<float>()) {
+      value = static_cast<float>(random.named(named.name).uniform(counter++));
+    }
+  }
+
+  RunParts parts() {
+    return {.config = config,
+            .corpus = corpus,
+            .model = model,
+            .optimizer = *optimizer,
+            .state = state};
+  }
+
+  Snapshot snapshot() { return make_snapshot(parts()); }
+
+  Config config;
+  Vocabulary vocabulary = small_vocabulary();
+  Corpus corpus = small_corpus();
+  Model model;
+  std::unique_ptr<Optimizer> optimizer;
+  TrainingState state;
+};
+
+/// A copy, as if read from file.h5, in which `path` is replaced or, without an array, missing.
+Snapshot with(const Snapshot& snapshot, const std::string& path, std::optional<StoredArray> array) {
+  Snapshot copy("file.h5");
+  for (const auto& [name, original] : snapshot) {
+    if (name != path) copy.put(name, original);
+  }
+  if (array) copy.put(path, std::move(*array));
+  return copy;
+}
+
+/// Float32 numbers all equal to `value`.
+StoredArray floats(StoredShape shape, std::size_t count, float value) {
+  Snapshot made;
+  made.put<float>("x", std::vector<float>(count, value), std::move(shape));
+  return made.at("x");
+}
+
+/// What restoring says; the run it is restored into must not change.
+std::string refusal(const Snapshot& snapshot) {
+  Run other(2);
+  const Snapshot before = other.snapshot();
+  const std::string text = error_text<CheckpointError>([&] { restore(snapshot, other.parts()); });
+  CHECK(other.snapshot() == before);
+  return text;
+}
+
+TEST_CASE("a run that is restored from the snapshot of another is that run, bit for bit") {
+  Run original(1), copy(2);
+  const Snapshot snapshot = original.snapshot();
+  REQUIRE_FALSE(copy.snapshot() == snapshot);
+  restore(snapshot, copy.parts());
+  CHECK(copy.snapshot() == snapshot);
+  CHECK(copy.optimizer->steps() == 1);
+  CHECK(copy.state.step == 100);
+  CHECK(copy.state.position == BatchPosition{.epoch = 1, .batch = 2});
+  CHECK(copy.state.best_step == 10);
+  CHECK(copy.state.metrics.csv() == original.state.metrics.csv());
+}
+
+TEST_CASE("each number of the state stands under its own path") {
+  Run run(3);
+  run.state.running.tokens = 41;
+  run.state.scheduled_save = 52;
+  run.optimizer->set_steps(63);
+  const Snapshot snapshot = run.snapshot();
+  const std::map<std::string, std::uint64_t> counts = {
+      {"train/step", 300},     {"train/epoch", 3},
+      {"train/batch", 6},      {"train/running_tokens", 41},
+      {"train/best_step", 30}, {"train/validations_since_best", 4},
+      {"train/nan_steps", 5},  {"train/scheduled_save", 52},
+      {"optimizer/steps", 63}, {"data/fingerprint", 77}};
+  for (const auto& count : counts) {
+    CAPTURE(count.first);
+    CHECK(snapshot.get_scalar<std::uint64_t>(count.first) == count.second);
+  }
+  CHECK(snapshot.get_scalar<double>("train/running_loss_sum") == 0.1 * 3);
+  CHECK(snapshot.get_scalar<double>("train/running_nll_sum") == 0.2);
+  CHECK(snapshot.get_scalar<double>("train/best_loss") == 1.0 / 3);
+  const DivergenceWatch::State watch = run.state.divergence.state();
+  CHECK(std::ranges::equal(snapshot.get<double>("train/divergence", {watch.size()}), watch));
+  CHECK(saved_history(snapshot) == "step 1: something\n3");
+  CHECK(validations_since_best(snapshot) == 4);
+
+  Run copy(2);
+  restore(snapshot, copy.parts());
+  CHECK(copy.state.running.loss_sum == 0.1 * 3);
+  CHECK(copy.state.running.nll_sum == 0.2);
+  CHECK(copy.state.running.tokens == 41);
+  CHECK(copy.state.validations_since_best == 4);
+  CHECK(copy.state.nan_steps == 5);
+  CHECK(copy.state.scheduled_save == 52);
+}
+
+TEST_CASE("before the first validation there is no best step, and so it stays") {
+  Run original(1), copy(2);
+  original.state.best_loss = std::numeric_limits<double>::infinity();
+  original.state.best_step.reset();
+  restore(original.snapshot(), copy.parts());
+  CHECK_FALSE(copy.state.best_step.has_value());
+  CHECK(std::isinf(copy.state.best_loss));
+}
+
+TEST_CASE("a snapshot tells its step, its data, its version and its config") {
+  Run run(3);
+  const Snapshot snapshot = run.snapshot();
+  CHECK(saved_step(snapshot) == 300);
+  CHECK(data_identity(snapshot).fingerprint == 77);
+  CHECK(data_identity(snapshot).files ==
+        std::map<std::string, FileDigest>{{"data.train_source", {12, 0xABCDEF}}});
+  CHECK(saved_vocabularies(snapshot).source == run.vocabulary);
+  CHECK(saved_arithmetic(snapshot) == arithmetic());
+  CHECK(snapshot.get_text("program_version") == program_version);
+  CHECK(dump_config(saved_config(snapshot)) == dump_config(run.config));
+}
+
+TEST_CASE("the config of a snapshot leaves out what belongs to the process") {
+  Run run(1);
+  run.config.train.threads = 7;
+  run.config.train.run_dir = "runs/here";
+  const Config stored = saved_config(run.snapshot());
+  CHECK(stored.train.threads == 0);
+  CHECK(stored.train.run_dir.empty());
+}
+
+TEST_CASE("an array that is missing is named") {
+  Run run(1);
+  const std::string hint = "\nhint: use the config and the program that wrote the checkpoint";
+  for (const char* path :
+       {"parameters/output.bias", "optimizer/first_moment/output.bias", "optimizer/steps",
+        "train/step", "train/running_loss_sum", "train/best_loss", "train/metrics"}) {
+    CHECK(refusal(with(run.snapshot(), path, std::nullopt)) ==
+          std::string("file.h5: ") + path + ": found nothing, expected an array" + hint);
+  }
+}
+
+TEST_CASE("a checkpoint of another shape is refused with both shapes") {
+  Run run(1);
+  CHECK(refusal(with(run.snapshot(), "parameters/output.bias", floats({5}, 5, 0))) ==
+        "file.h5: parameters/output.bias: found float32 (5), expected float32 (7)\n"
+        "hint: use the config and the program that wrote the checkpoint");
+}
+
+TEST_CASE("another element type is refused with both types") {
+  Run run(1);
+  Snapshot doubles;
+  doubles.put<double>("x", std::vector<double>(7, 0.5), {7});
+  CHECK(refusal(with(run.snapshot(), "optimizer/second_moment/output.bias", doubles.at("x"))) ==
+        "file.h5: optimizer/second_moment/output.bias: found float64 (7), expected float32 (7)\n"
+        "hint: use the config and the program that wrote the checkpoint");
+}
+
+TEST_CASE("an array that no parameter and no moment takes is refused") {
+  Run run(1);
+  for (const char* path : {"parameters/output.gain", "optimizer/momentum/output.bias"}) {
+    CHECK(refusal(with(run.snapshot(), path, floats({1}, 1, 0))) ==
+          std::string("file.h5: ") + path +
+              ": found an array that the checkpoint's own config has no place for\n"
+              "hint: use the version of the program that wrote the checkpoint");
+  }
+}
+
+TEST_CASE("a parameter that is not finite is refused") {
+  Run run(1);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  CHECK(refusal(with(run.snapshot(), "parameters/output.bias", floats({7}, 7, nan))) ==
+        "file.h5: parameters/output.bias: found nan, expected finite numbers\n"
+        "hint: use an earlier checkpoint of the run");
+  CHECK(refusal(with(run.snapshot(), "optimizer/first_moment/output.bias", floats({7}, 7, -inf))) ==
+        "file.h5: optimizer/first_moment/output.bias: found -inf, expected finite numbers\n"
+        "hint: use an earlier checkpoint of the run");
+}
+
+TEST_CASE("a second moment below zero is refused, a first one is not") {
+  Run run(1), copy(2);
+  const Snapshot snapshot = run.snapshot();
+  CHECK(refusal(with(snapshot, "optimizer/second_moment/output.bias", floats({7}, 7, -1))) ==
+        "file.h5: optimizer/second_moment/output.bias: found -1, expected a mean of squares\n"
+        "hint: use an earlier checkpoint of the run");
+  CHECK_NOTHROW(restore(with(snapshot, "optimizer/first_moment/output.bias", floats({7}, 7, -1)),
+                        copy.parts()));
+}
+
+TEST_CASE("a config that cannot be used is refused with its own errors") {
+  Run run(1);
+  Snapshot text;
+  text.put_text("x", "model:\n  d_modl: 8\n");
+  const Snapshot snapshot = with(run.snapshot(), "config", text.at("x"));
+  CHECK(error_text<CheckpointError>([&] { load_model(snapshot); }) ==
+        "file.h5: its config cannot be used: config of the checkpoint:2:3: unknown key `d_modl` in "
+        "`model`\n"
+        "    d_modl: 8\n"
+        "    ^~~~~~\n"
+        "hint: did you mean `d_model`?\n"
+        "hint: use the version of the program that wrote the checkpoint");
+}
+
+TEST_CASE("a list of training files that cannot be read is refused with its line") {
+  Run run(1);
+  for (const std::string line : {"data.train_source", "data.train_source 12", "key 12 xyz",
+                                 "key 12 0123456789abcdef more"}) {
+    Snapshot text;
+    text.put_text("x", line + "\n");
+    const Snapshot snapshot = with(run.snapshot(), "data/files", text.at("x"));
+    CHECK(error_text<CheckpointError>([&] { data_identity(snapshot); }) ==
+          "file.h5: data/files: found `" + line +
+              "`, expected key, size and digest\nhint: use an earlier checkpoint of the run");
+  }
+}
+
+TEST_CASE("a vocabulary that cannot be used is refused with its line") {
+  Run run(1);
+  Snapshot text;
+  text.put_text("x", "<pad>\n<unk>\n<bos>\n<eos>\na\na\n");
+  const std::string refused = error_text<CheckpointError>(
+      [&] { load_model(with(run.snapshot(), "data/source_vocabulary", text.at("x"))); });
+  CHECK(refused.starts_with("file.h5: data/source_vocabulary: "));
+}
+
+TEST_CASE("a loaded model needs nothing but the snapshot and decodes as the one that was saved") {
+  Run run(4);
+  const TrainedModel loaded = load_model(run.snapshot());
+  CHECK(loaded.step == 400);
+  CHECK(loaded.codec.source_vocabulary() == run.vocabulary);
+  CHECK(loaded.codec.encode_source("c a") == Sentence{6, 4});
+  const std::vector<Sentence> sources{{4, 5, 6}, {6}, {5, 5}};
+  const auto outputs = greedy_decode(run.model.as<Transformer>(), sources, 0);
+  CHECK(greedy_decode(loaded.model->as<Transformer>(), sources, 0) == outputs);
+}
+
+TEST_CASE("loading refuses a parameter that does not fit") {
+  Run run(1);
+  CHECK_THROWS_AS(load_model(with(run.snapshot(), "parameters/output.bias", floats({5}, 5, 0))),
+                  CheckpointError);
+}
+
+TEST_CASE("the averages of batch norms are saved, and come back with a resumed run") {
+  Config config = test::tiny_config();
+  config.model.normalization = Normalization::batch_norm;
+  test::TinyRun whole, resumed;
+  whole.train(config);
+  const std::string variance = "buffers/encoder.norm.running_var";
+  const Snapshot saved = whole.snapshot(test::tiny_steps);
+  const auto values = saved.get<float>(variance);
+  CHECK(std::ranges::find(values, 1.0F) == values.end());  // as none is after a step
+  config.train.steps = 7;
+  resumed.train(config);
+  config.train.steps = test::tiny_steps;
+  resumed.train(config);
+  CHECK(resumed.checkpoint_bytes(test::tiny_steps) == whole.checkpoint_bytes(test::tiny_steps));
+}
+
+TEST_CASE("optimisers other than adam come back too") {
+  for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
+    Config config = small_config();
+    config.optimizer.kind = kind;
+    if (kind == OptimizerKind::sgd) config.optimizer.momentum = 0.9;
+    Run original(1, config), copy(2, config);
+    restore(original.snapshot(), copy.parts());
+    CHECK(copy.snapshot() == original.snapshot());
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

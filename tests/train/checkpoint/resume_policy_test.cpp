@@ -1,0 +1,123 @@
+#include "train/checkpoint/resume_policy.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "train/config/error.h"
+
+namespace tapestry {
+namespace {
+
+std::string refusal(const std::vector<ConfigDifference>& differences,
+                    const std::vector<std::string>& allowed = {}) {
+  try {
+    sort_changes("runs/x", differences, allowed);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST_CASE("every key has a rule, and what is no key has none") {
+  for (const ConfigKey& key : config_keys()) {
+    CAPTURE(key.key);
+    CHECK(change_rule(key.section + "." + key.key).has_value());
+  }
+  CHECK_FALSE(change_rule("model.width").has_value());
+}
+
+TEST_CASE("which keys may change freely and which by leave does not change unnoticed") {
+  const auto keys_with = [](ChangeRule rule) {
+    std::vector<std::string> keys;
+    for (const ConfigKey& key : config_keys()) {
+      const std::string path = key.section + "." + key.key;
+      if (change_rule(path) == rule) keys.push_back(path);
+    }
+    std::ranges::sort(keys);
+    return keys;
+  };
+  CHECK(keys_with(ChangeRule::free) ==
+        std::vector<std::string>{
+            "data.test_images",       "data.test_source",        "data.test_target",
+            "data.test_text",         "data.train_images",       "data.train_source",
+            "data.train_target",      "data.train_text",         "data.validation_images",
+            "data.validation_source", "data.validation_target",  "data.validation_text",
+            "train.detect_anomaly",   "train.divergence_window", "train.exact_match_sequences",
+            "train.keep_last",        "train.log_every",         "train.max_decode_length",
+            "train.max_nan_steps",    "train.max_time",          "train.on_nan",
+            "train.patience",         "train.save_every",        "train.steps",
+            "train.threads",          "train.validate_every"});
+  CHECK(keys_with(ChangeRule::with_permission) ==
+        std::vector<std::string>{"model.activation",
+                                 "model.activation_dropout",
+                                 "model.attention_dropout",
+                                 "model.dropout",
+                                 "model.embedding_dropout",
+                                 "model.layer_norm_epsilon",
+                                 "model.residual_dropout",
+                                 "model.skip_scale",
+                                 "model.stochastic_depth",
+                                 "model.sublayer_scale",
+                                 "model.window",
+                                 "optimizer.beta1",
+                                 "optimizer.beta2",
+                                 "optimizer.clip_norm",
+                                 "optimizer.epsilon",
+                                 "optimizer.weight_decay",
+                                 "schedule.decay_steps",
+                                 "schedule.kind",
+                                 "schedule.learning_rate",
+                                 "schedule.min_learning_rate",
+                                 "schedule.warmup_steps",
+                                 "train.accumulate",
+                                 "train.label_smoothing"});
+}
+
+TEST_CASE("free changes are taken, others need leave") {
+  const ConfigDifference steps{"train.steps", "10", "20"};
+  const ConfigDifference dropout{"model.dropout", "0.1", "0.2"};
+  const ConfigChanges changes = sort_changes("runs/x", {steps, dropout}, {"model.dropout"});
+  REQUIRE(changes.taken.size() == 1);
+  REQUIRE(changes.allowed.size() == 1);
+  CHECK(to_string(changes.taken[0]) == "train.steps: 10 -> 20");
+  CHECK(to_string(changes.allowed[0]) == "model.dropout: 0.1 -> 0.2");
+}
+
+TEST_CASE("everything that is refused stands in one table, with what to do") {
+  CHECK(refusal({{"model.d_model", "16", "32"},
+                 {"train.steps", "10", "20"},
+                 {"schedule.learning_rate", "0.001", "0.0025"},
+                 {"train.run_dir", "\"a\"", "\"b\""}}) ==
+        "runs/x: the config differs from that of the checkpoint in what the run depends on\n"
+        "  key                     checkpoint  config  to change it\n"
+        "  model.d_model           16          32      start a new run\n"
+        "  schedule.learning_rate  0.001       0.0025  --allow-change schedule.learning_rate\n"
+        "  train.run_dir           \"a\"         \"b\"     a run goes on in its own directory\n"
+        "hint: go on with the config as it was, or as the last column says");
+}
+
+TEST_CASE("leave cannot be given for what is no key or can never change") {
+  CHECK(refusal({}, {"model.dropuot"}) ==
+        "command line: --allow-change model.dropuot: is no key of a config\n"
+        "hint: did you mean `model.dropout`?");
+  CHECK(refusal({}, {"colour"}) ==
+        "command line: --allow-change colour: is no key of a config\n"
+        "hint: see configs/README.md");
+  CHECK(refusal({}, {"model.d_model"}) ==
+        "command line: --allow-change model.d_model: can never change: the state of the run would "
+        "mean nothing\n"
+        "hint: start a new run with it");
+}
+
+TEST_CASE("leave for what does not change, or is free, changes nothing") {
+  const ConfigChanges changes =
+      sort_changes("runs/x", {}, {"model.dropout", "train.steps", "data.train_source"});
+  CHECK(changes.taken.empty());
+  CHECK(changes.allowed.empty());
+}
+
+}  // namespace
+}  // namespace tapestry

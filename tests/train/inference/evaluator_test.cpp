@@ -1,0 +1,149 @@
+#include "train/inference/evaluator.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "tests/train/hand_made_model.h"
+#include "train/inference/greedy_decoder.h"
+
+namespace tapestry {
+namespace {
+
+using doctest::Approx;
+
+/// Gives 4 the probability 1/2, <eos> 1/4, 5 and 6 1/8 each, wherever they stand.
+Model model_with_known_odds() {
+  std::vector<double> scores(7, -1000.0);
+  scores[eos_id] = std::log(0.25);
+  scores[4] = std::log(0.5);
+  scores[5] = scores[6] = std::log(0.125);
+  return test::model_with_scores(scores);
+}
+
+TEST_CASE("loss, perplexity and token accuracy are means over tokens with <eos>, without padding") {
+  // 4 4 <eos>: log 2 + log 2 + log 4; 5 <eos>: log 8 + log 4; together 9 log 2 for 5 tokens, of
+  // which the two 4s are the most likely ones.
+  const Scores scores =
+      score_labels(model_with_known_odds(), {{{4}, {4, 4}}, {{5, 6, 7}, {5}}}, 2, {});
+  CHECK(scores.sentences == 2);
+  CHECK(scores.tokens == 5);
+  CHECK(scores.loss == Approx(9 * std::log(2.0) / 5).epsilon(1e-12));
+  CHECK(scores.perplexity == Approx(std::pow(2.0, 1.8)).epsilon(1e-12));
+  CHECK(scores.token_accuracy == 0.4);
+}
+
+TEST_CASE("classes are scored one an example, and the most likely one is found for each") {
+  Model model = test::make_model("vision_transformer",
+                                 {.d_model = 4,
+                                  .num_heads = 1,
+                                  .num_encoder_layers = 1,
+                                  .d_ff = 4,
+                                  .max_length = 2,
+                                  .patch_size = 1},
+                                 {.target = 3, .image = {.height = 1, .width = 1, .channels = 1}},
+                                 DType::float64, 1);
+  test::silence(model);
+  test::set(model, "head.bias", {std::log(0.25), std::log(0.5), std::log(0.25)});
+  const std::vector<Example> images{{.target = {5}, .pixels = {0.0F}},
+                                    {.target = {4}, .pixels = {1.0F}},
+                                    {.target = {5}, .pixels = {0.5F}}};
+  const Scores scores = score_labels(model, images, 2, {.layout = class_rows});
+  CHECK(scores.sentences == 3);
+  CHECK(scores.tokens == 3);
+  CHECK(scores.loss == Approx(4 * std::log(2.0) / 3).epsilon(1e-12));
+  CHECK(scores.token_accuracy == Approx(2.0 / 3));
+  CHECK(scores.others.empty());
+  const std::vector<LikelyClass> classes = most_likely_classes(model, images, 2);
+  REQUIRE(classes.size() == 3);
+  for (const LikelyClass& likely : classes) {
+    CHECK(likely.id == 5);
+    CHECK(likely.probability == Approx(0.5).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("the classes of examples are in the order of the examples, whatever the batches are") {
+  const Model model = test::make_model(
+      "classifier",
+      {.d_model = 8, .num_heads = 2, .num_encoder_layers = 1, .d_ff = 8, .max_length = 8},
+      {.source = 12, .target = 3}, DType::float64, 7);
+  const std::vector<Example> examples{{.source = {4, 5, 6}, .target = {4}},
+                                      {.source = {7}, .target = {4}},
+                                      {.source = {8, 9}, .target = {4}},
+                                      {.source = {10, 11, 4, 5}, .target = {4}}};
+  std::set<std::int32_t> different;
+  const auto two = most_likely_classes(model, examples, 2);
+  const auto all = most_likely_classes(model, examples, 100);
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    CAPTURE(i);
+    const LikelyClass alone = most_likely_classes(model, {examples[i]}, 1).front();
+    different.insert(alone.id);
+    for (const LikelyClass& beside_others : {two[i], all[i]}) {
+      CHECK(beside_others.id == alone.id);
+      CHECK(beside_others.probability == Approx(alone.probability).epsilon(1e-12));
+    }
+  }
+  REQUIRE(different.size() > 1);
+}
+
+TEST_CASE("scores do not depend on the size of the batches") {
+  const Model model =
+      test::make_model("seq2seq", test::hand_made_options(16), {10, 10}, DType::float64, 5);
+  std::vector<Example> pairs;
+  for (std::int32_t i = 0; i < 11; ++i) {
+    pairs.push_back({Sentence(1 + static_cast<std::size_t>(i % 4), 4 + i % 6),
+                     Sentence(static_cast<std::size_t>(i % 3), 9 - i % 5)});
+  }
+  const Scores one_by_one = score_labels(model, pairs, 1, {});
+  const double exact_matches = score_exact_matches(model.as<Transformer>(), pairs, 1, 0);
+  for (const std::size_t batch_size : {2, 3, 11, 64}) {
+    CAPTURE(batch_size);
+    const Scores scores = score_labels(model, pairs, batch_size, {});
+    CHECK(scores.loss == Approx(one_by_one.loss).epsilon(1e-12));
+    CHECK(scores.tokens == one_by_one.tokens);
+    CHECK(scores.token_accuracy == one_by_one.token_accuracy);
+    CHECK(score_exact_matches(model.as<Transformer>(), pairs, batch_size, 0) == exact_matches);
+  }
+}
+
+TEST_CASE("whoever wants the predictions gets those of every batch, in its order") {
+  std::vector<std::size_t> examples;
+  std::vector<std::int32_t> best;
+  const auto take = [&](const Batch& batch, std::span<const std::int32_t> predictions) {
+    CHECK(predictions.size() == batch.rows * batch.target_length);
+    examples.insert(examples.end(), batch.examples.begin(), batch.examples.end());
+    best.insert(best.end(), predictions.begin(), predictions.end());
+  };
+  score_labels(model_with_known_odds(), {{{4, 4}, {5}}, {{4}, {}}, {{4}, {6}}}, 2, {}, take);
+  CHECK(examples == std::vector<std::size_t>{1, 2, 0});
+  CHECK(best == std::vector<std::int32_t>(6, 4));
+}
+
+TEST_CASE("an exact match is an output that equals the whole target") {
+  const std::vector<Example> pairs{
+      {{6}, {4, 5}}, {{9}, {}}, {{7}, {4}}, {{7}, {4, 5, 5}}, {{9, 6}, {4, 5}}};
+  const Model model = test::model_that_stops_at_9();
+  CHECK(score_exact_matches(model.as<Transformer>(), pairs, 64, 0) == 0.4);
+  CHECK(score_exact_matches(model.as<Transformer>(), {}, 64, 0) == 0.0);
+}
+
+TEST_CASE("outputs are cut at the length asked for") {
+  const std::vector<Example> pairs{{{6}, {4}}};
+  const Model model = test::model_that_stops_at_9();
+  CHECK(score_exact_matches(model.as<Transformer>(), pairs, 64, 0) == 0.0);
+  CHECK(score_exact_matches(model.as<Transformer>(), pairs, 64, 1) == 1.0);
+}
+
+TEST_CASE("no sentences give scores of nothing") {
+  const Scores scores = score_labels(model_with_known_odds(), {}, 64, {});
+  CHECK(scores.sentences == 0);
+  CHECK(scores.tokens == 0);
+  CHECK(scores.loss == 0.0);
+  CHECK(scores.token_accuracy == 0.0);
+  CHECK(scores.others.empty());
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,67 @@
+#include "train/inference/fill_in.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <string>
+
+#include "data/text/tokenizer.h"
+#include "tests/train/hand_made_model.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+/// A masked model that scores the tokens like this at every place, in words a, b and c.
+Model masked_model(const std::vector<double>& scores) {
+  Model model = test::make_model(
+      "masked_language_model",
+      {.d_model = 4, .num_heads = 1, .num_encoder_layers = 1, .d_ff = 4, .max_length = 6},
+      {.source = scores.size(), .target = scores.size()}, DType::float64, 1);
+  test::silence(model);
+  test::set(model, "output.bias", scores);
+  return model;
+}
+
+const Vocabulary letters({"a", "b", "c"});
+
+TEST_CASE("the most likely word stands for what is unknown, and the rest stays") {
+  const Model model = masked_model({0, 0, 0, 0, 1, 3, 2});
+  CHECK(fill_in(model, letters, {bos_id, 4, unk_id, 6, unk_id, eos_id}) ==
+        Tokens{bos_id, 4, 5, 6, 5, eos_id});
+  CHECK(fill_in(model, letters, {4, 6}) == Tokens{4, 6});
+}
+
+TEST_CASE("neither a special symbol nor the end of a line is a guess, however likely") {
+  const Model model = masked_model({9, 9, 9, 9, 1, 8, 2});
+  CHECK(fill_in(model, Vocabulary({"a", std::string(newline_token), "c"}), {4, unk_id}) ==
+        Tokens{4, 6});
+  CHECK(fill_in(model, letters, {4, unk_id}) == Tokens{4, 5});
+}
+
+TEST_CASE("a place is filled by its own scores") {
+  Model model = masked_model({0, 0, 0, 0, 1, 3, 2});
+  // The token at a place shows through: beside <unk>, c is followed by a.
+  test::set(model, "output.bias", std::vector<double>(7, 0.0));
+  Tensor weight = model.parameters.find("output.weight")->tensor;
+  Tensor embedding = model.parameters.find("embedding.weight")->tensor;
+  std::vector<double> rows(7 * 4, 0.0);
+  rows[unk_id * 4] = 1.0;
+  std::copy(rows.begin(), rows.end(), embedding.mutable_values<double>().begin());
+  std::vector<double> scores(7 * 4, 0.0);
+  scores[6 * 4] = 1.0;  // c, where the first dimension is large
+  std::copy(scores.begin(), scores.end(), weight.mutable_values<double>().begin());
+  CHECK(fill_in(model, letters, {4, unk_id, 5}) == Tokens{4, 6, 5});
+}
+
+TEST_CASE("scores that are not finite are an error") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Model model = masked_model({0, 0, 0, 0, 1, infinity, 2});
+  CHECK_THROWS_AS(fill_in(model, letters, {unk_id}), NumericError);
+  CHECK(fill_in(model, letters, {4}) == Tokens{4});
+}
+
+}  // namespace
+}  // namespace tapestry

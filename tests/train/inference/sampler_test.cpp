@@ -1,0 +1,205 @@
+#include "train/inference/sampler.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/train/make_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "autograd/random.h"
+#include "data/text/vocabulary.h"
+#include "layers/model.h"
+
+namespace tapestry {
+namespace {
+
+using Line = std::vector<std::int32_t>;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+const double nearly_one = std::nextafter(1.0, 0.0);
+
+/// Tokens 0 to 3 with probabilities 0.1, 0.4, 0.2 and 0.3: by rank 1, 3, 2, 0.
+std::vector<double> scores() {
+  return {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
+}
+
+std::int32_t draw(const SamplingOptions& options, double uniform) {
+  return draw_token(scores(), options, uniform);
+}
+
+/// What 20,000 draws gave, by token.
+std::map<std::int32_t, double> shares(const SamplingOptions& options) {
+  constexpr std::size_t draws = 20'000;
+  std::map<std::int32_t, double> result;
+  for (std::size_t i = 0; i < draws; ++i) {
+    result[draw(options, RandomStream(5).uniform(i))] += 1.0 / draws;
+  }
+  return result;
+}
+
+/// A language model over 11 words with 6 positions, which it has to know.
+Model random_model() {
+  Model model = test::make_model("language_model",
+                                 {.d_model = 16,
+                                  .num_heads = 2,
+                                  .num_decoder_layers = 1,
+                                  .d_ff = 32,
+                                  .dropout = 0.0,
+                                  .positions = PositionKind::learned,
+                                  .max_length = 6},
+                                 {.source = 11, .target = 11}, DType::float64, 3);
+  Tensor weight = model.parameters.find("output.weight")->tensor;
+  for (double& value : weight.mutable_values<double>()) value *= 3.0;  // far from even odds
+  return model;
+}
+
+Line generated(const Model& model, const Line& prompt, std::size_t count,
+               const SamplingOptions& options) {
+  Line tokens;
+  generate(model.as<LanguageModel>(), prompt, count, options,
+           [&](std::int32_t token) { tokens.push_back(token); });
+  return tokens;
+}
+
+}  // namespace
+
+TEST_CASE("a token is drawn in proportion to its probability, the likeliest first") {
+  CHECK(draw({}, 0.0) == 1);
+  CHECK(draw({}, 0.399) == 1);
+  CHECK(draw({}, 0.401) == 3);
+  CHECK(draw({}, 0.699) == 3);
+  CHECK(draw({}, 0.701) == 2);
+  CHECK(draw({}, 0.899) == 2);
+  CHECK(draw({}, 0.901) == 0);
+  CHECK(draw({}, nearly_one) == 0);
+}
+
+TEST_CASE("the temperature divides the scores") {
+  // Squares: 0.16, 0.09, 0.04 and 0.01 of 0.30.
+  CHECK(draw({.temperature = 0.5}, 0.533) == 1);
+  CHECK(draw({.temperature = 0.5}, 0.534) == 3);
+  CHECK(draw({.temperature = 0.5}, 0.834) == 2);
+  CHECK(draw({.temperature = 0.5}, 0.967) == 0);
+  // Square roots: 0.6325, 0.5477, 0.4472 and 0.3162 of 1.9436.
+  CHECK(draw({.temperature = 2}, 0.325) == 1);
+  CHECK(draw({.temperature = 2}, 0.326) == 3);
+  CHECK(draw({.temperature = 2}, 0.837) == 2);
+  CHECK(draw({.temperature = 2}, 0.838) == 0);
+}
+
+TEST_CASE("at temperature 0, or one as good as 0, the likeliest token is taken") {
+  for (const double uniform : {0.0, 0.5, nearly_one}) {
+    CHECK(draw({.temperature = 0}, uniform) == 1);
+    CHECK(draw({.temperature = 1e-300}, uniform) == 1);
+    CHECK(draw_token({-infinity, 2, 7, 7}, {.temperature = 0}, uniform) == 2);
+  }
+}
+
+TEST_CASE("top_k leaves the k likeliest tokens, in their proportions") {
+  CHECK(draw({.top_k = 1}, nearly_one) == 1);
+  CHECK(draw({.top_k = 2}, 0.571) == 1);
+  CHECK(draw({.top_k = 2}, 0.572) == 3);
+  CHECK(draw({.top_k = 2}, nearly_one) == 3);
+  CHECK(draw({.top_k = 4}, nearly_one) == 0);
+  CHECK(draw({.top_k = 100}, nearly_one) == 0);
+}
+
+TEST_CASE("top_p leaves the fewest tokens that are so likely together") {
+  CHECK(draw({.top_p = 1e-9}, nearly_one) == 1);
+  CHECK(draw({.top_p = 0.39}, nearly_one) == 1);
+  CHECK(draw({.top_p = 0.41}, nearly_one) == 3);
+  CHECK(draw({.top_p = 0.69}, nearly_one) == 3);
+  CHECK(draw({.top_p = 0.71}, nearly_one) == 2);
+  CHECK(draw({.top_p = 0.91}, nearly_one) == 0);
+  CHECK(draw({.top_p = 0.69}, 0.571) == 1);
+  CHECK(draw({.top_p = 0.69}, 0.572) == 3);
+}
+
+TEST_CASE("of top_k and top_p the stricter one counts") {
+  CHECK(draw({.top_k = 3, .top_p = 0.69}, nearly_one) == 3);
+  CHECK(draw({.top_k = 1, .top_p = 0.69}, nearly_one) == 1);
+}
+
+TEST_CASE("equal scores are ordered by id") {
+  const std::vector<double> equal(4, 0.5);
+  CHECK(draw_token(equal, {.top_k = 2}, 0.0) == 0);
+  CHECK(draw_token(equal, {.top_k = 2}, nearly_one) == 1);
+  CHECK(draw_token(equal, {.temperature = 0}, 0.9) == 0);
+  CHECK(draw_token(equal, {}, 0.6) == 2);
+}
+
+TEST_CASE("many draws have the frequencies of the probabilities") {
+  // Standard deviations are below 0.0036.
+  const auto all = shares({});
+  CHECK(all.at(0) == doctest::Approx(0.1).epsilon(0.15));
+  CHECK(std::abs(all.at(1) - 0.4) < 0.018);
+  CHECK(std::abs(all.at(2) - 0.2) < 0.018);
+  CHECK(std::abs(all.at(3) - 0.3) < 0.018);
+  const auto two = shares({.top_k = 2});
+  CHECK(two.size() == 2);
+  CHECK(std::abs(two.at(1) - 4.0 / 7) < 0.018);
+  const auto cold = shares({.temperature = 0.5});
+  CHECK(std::abs(cold.at(1) - 16.0 / 30) < 0.018);
+}
+
+TEST_CASE("a token without probability is not drawn, whatever rounding leaves of the others") {
+  for (std::size_t words = 1; words <= 2000; ++words) {
+    std::vector<double> even(words + 1, 0.0);
+    even[0] = -infinity;
+    REQUIRE(draw_token(even, {}, nearly_one) == static_cast<std::int32_t>(words));
+    for (std::size_t i = 1; i <= words; ++i) even[i] = std::log(1.0 / static_cast<double>(i + 2));
+    REQUIRE(draw_token(even, {}, nearly_one) != 0);
+  }
+}
+
+TEST_CASE("a text is a function of prompt, options and seed, and a longer one begins alike") {
+  const Model model = random_model();
+  const Line text = generated(model, {4, 5}, 30, {});
+  CHECK(text.size() == 30);
+  CHECK(generated(model, {4, 5}, 30, {}) == text);
+  const Line longer = generated(model, {4, 5}, 40, {});
+  CHECK(std::equal(text.begin(), text.end(), longer.begin()));
+  CHECK(generated(model, {4, 5}, 30, {.seed = 2}) != text);
+  CHECK(generated(model, {4, 5}, 0, {}).empty());
+  CHECK(generated(model, {4, 5}, 30, {.temperature = 0, .seed = 2}) ==
+        generated(model, {4, 5}, 30, {.temperature = 0, .seed = 3}));
+}
+
+TEST_CASE("a token is drawn from the scores behind the last tokens that may be read") {
+  const Model model = random_model();
+  const auto& network = model.as<LanguageModel>();
+  for (const auto& [window, most] : {std::pair<std::size_t, std::size_t>{0, 6}, {3, 3}, {99, 6}}) {
+    Line text = {4, 5, 6, 7};
+    const Line rest = generated(model, text, 20, {.temperature = 1.5, .seed = 4, .window = window});
+    const RandomStream random = RandomStream(4).named("sampling");
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      const std::size_t read = std::min(text.size(), most);
+      TokenBatch tokens{.ids = Ids::from_shape({1, read}),
+                        .lengths = {static_cast<std::int32_t>(read)}};
+      std::copy(text.end() - static_cast<std::ptrdiff_t>(read), text.end(), tokens.ids.begin());
+      const Tensor logits = network(tokens);
+      const auto all = logits.values<double>().last(11);
+      std::vector<double> scores(all.begin(), all.end());
+      std::fill_n(scores.begin(), first_word_id, -infinity);
+      CHECK(rest[i] == draw_token(scores, {.temperature = 1.5}, random.uniform(i)));
+      text.push_back(rest[i]);
+    }
+  }
+}
+
+TEST_CASE("a special symbol is never drawn, however likely it is") {
+  Model model = random_model();
+  Tensor bias = model.parameters.find("output.bias")->tensor;
+  std::fill_n(bias.mutable_values<double>().begin(), first_word_id, 1000.0);
+  for (const SamplingOptions& options :
+       {SamplingOptions{}, {.temperature = 0}, {.temperature = 100}, {.top_p = 0.5}}) {
+    const Line text = generated(model, {bos_id}, 200, options);
+    CHECK(std::ranges::all_of(text, [](std::int32_t id) { return id >= first_word_id; }));
+  }
+}
+
+}  // namespace tapestry

@@ -1,0 +1,101 @@
+#include "train/tasks/data_source.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+#include "data/text/codec.h"
+#include "tests/data/refusal.h"
+#include "tests/data/temporary_folder.h"
+
+using namespace tapestry;
+
+namespace {
+
+DataOptions small(const std::string& task) {
+  DataOptions options;
+  options.task = task;
+  options.train_size = 50;
+  options.validation_size = 5;
+  options.test_size = 5;
+  return options;
+}
+
+std::string first_source(const Corpus& corpus, const DataOptions& options) {
+  const TextCodec codec = make_codec(options, corpus.source_vocabulary, corpus.target_vocabulary);
+  return codec.decode_source(corpus.train[0].source);
+}
+
+}  // namespace
+
+TEST_CASE("each generated task gives its own corpus, with its fingerprint") {
+  std::set<std::uint64_t> fingerprints;
+  for (const char* task : {"copy", "reverse", "sort", "toy_translation"}) {
+    const Corpus corpus = load_corpus(small(task));
+    CHECK(corpus.train.size() == 50);
+    CHECK(corpus.files.empty());
+    CHECK(corpus.fingerprint == fingerprint(corpus));
+    fingerprints.insert(corpus.fingerprint);
+  }
+  CHECK(fingerprints.size() == 4);
+}
+
+TEST_CASE("text files are read with the tokens of their source") {
+  const tapestry::testing::TemporaryFolder folder;
+  folder.write("a.txt", "ja\n");
+  folder.write("b.txt", "yes\n");
+  DataOptions options = small("parallel_text");
+  options.train_source = options.validation_source = (folder.path() / "a.txt").string();
+  options.train_target = options.validation_target = (folder.path() / "b.txt").string();
+  const Corpus corpus = load_corpus(options);
+  CHECK(first_source(corpus, options) == "ja");
+  CHECK(corpus.fingerprint == fingerprint(corpus));
+}
+
+TEST_CASE("a generated task has the vocabularies that are given, or is refused") {
+  DataOptions options = small("copy");
+  const Corpus corpus = load_corpus(options);
+  const FixedVocabularies fixed = {corpus.source_vocabulary, corpus.target_vocabulary};
+  CHECK(load_corpus(options, &fixed).fingerprint == corpus.fingerprint);
+  options.num_symbols = 21;
+  CHECK(tapestry::testing::refusal([&] { load_corpus(options, &fixed); }) ==
+        "data.task: the task has vocabularies of 25 and 25 entries, expected those of the "
+        "model with 24 and 24");
+  options = small("toy_translation");
+  const Corpus translation = load_corpus(options);
+  const FixedVocabularies half = {translation.source_vocabulary, corpus.target_vocabulary};
+  const auto entries = [](const Vocabulary& source, const Vocabulary& target) {
+    return std::to_string(source.size()) + " and " + std::to_string(target.size());
+  };
+  const auto message = [&](const FixedVocabularies& known) {
+    return tapestry::testing::refusal([&] { load_corpus(options, &known); });
+  };
+  const std::string found = entries(translation.source_vocabulary, translation.target_vocabulary);
+  CHECK(message(half) == "data.task: the task has vocabularies of " + found +
+                             " entries, expected those of the model with " +
+                             entries(half.source, *half.target));
+  const FixedVocabularies other_half = {corpus.source_vocabulary, translation.target_vocabulary};
+  CHECK(message(other_half) == "data.task: the task has vocabularies of " + found +
+                                   " entries, expected those of the model with " +
+                                   entries(other_half.source, *other_half.target));
+}
+
+TEST_CASE("a codec brings the lines of a generated corpus back to the same ids") {
+  const DataOptions options = small("toy_translation");
+  const Corpus corpus = load_corpus(options);
+  const TextCodec codec = make_codec(options, corpus.source_vocabulary, corpus.target_vocabulary);
+  for (const Example& pair : corpus.train) {
+    CHECK(codec.encode_source(codec.decode_source(pair.source)) == pair.source);
+    CHECK(codec.encode_target(codec.decode_target(pair.target)) == pair.target);
+  }
+}
+
+TEST_CASE("generated corpora never change: runs must resume after an update of the program") {
+  CHECK(load_corpus(small("copy")).fingerprint == 17821857666651069730u);
+  CHECK(load_corpus(small("reverse")).fingerprint == 11026624728226318405u);
+  CHECK(load_corpus(small("sort")).fingerprint == 5107367147147909082u);
+  CHECK(load_corpus(small("toy_sentences")).fingerprint == 8583499559987234979u);
+  CHECK(load_corpus(small("toy_agreement")).fingerprint == 5202699805351451751u);
+  CHECK(load_corpus(small("toy_translation")).fingerprint == 10408640692468379289u);
+}

@@ -1,0 +1,304 @@
+#include "train/tasks/task.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include "data/io/error.h"
+#include "layers/encoder_models.h"
+#include "layers/transformer.h"
+#include "tests/train/error_text.h"
+#include "tests/train/make_model.h"
+#include "train/config/fields.h"
+
+namespace tapestry {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+constexpr const char* every_kind[] = {"seq2seq", "language_model", "masked_language_model",
+                                      "classifier", "vision_transformer"};
+
+bool predicts_classes(const std::string& kind) {
+  return kind == "classifier" || kind == "vision_transformer";
+}
+
+Config make_config(const std::string& kind, const std::string& task = "copy") {
+  Config config;
+  config.model_kind = kind;
+  config.data.task = task;
+  config.data.unit = TextUnit::word;
+  return config;
+}
+
+// ---- Config
+
+TEST_CASE("every key that a task or a source lists is a key of the config") {
+  std::set<std::string> keys;
+  const Config config;
+  for_each_field(config,
+                 [&](const Field& field, const auto&, const auto&) { keys.insert(field.path()); });
+  for (const auto* kinds : {&model_kinds(), &data_tasks()}) {
+    for (const ConfigKind& kind : *kinds) {
+      for (const std::string_view key : kind.keys) {
+        CAPTURE(kind.name);
+        CAPTURE(key);
+        CHECK(keys.contains(std::string(key)));
+      }
+    }
+  }
+}
+
+TEST_CASE("tasks and sources have names of their own") {
+  std::set<std::string_view> kinds, sources;
+  for (const ConfigKind& kind : model_kinds()) CHECK(kinds.insert(kind.name).second);
+  for (const ConfigKind& source : data_tasks()) CHECK(sources.insert(source.name).second);
+  for (const char* kind : every_kind) CHECK(kinds.contains(kind));
+}
+
+TEST_CASE("a task or source that does not exist is a mistake of the caller") {
+  CHECK_THROWS_AS(find_task(make_config("parrot")), std::invalid_argument);
+  DataOptions options;
+  options.task = "songs";
+  CHECK_THROWS_AS(data_source(options), std::invalid_argument);
+}
+
+// ---- Words
+
+TEST_CASE("examples, and what is predicted of them, have the names of their kind") {
+  const auto words = [](const char* kind, const char* source) {
+    const Config config = make_config(kind, source);
+    const Task& task = find_task(config);
+    return task.example_noun(config) + ", " + task.target_noun(config);
+  };
+  CHECK(words("seq2seq", "copy") == "pairs, tokens");
+  CHECK(words("language_model", "text") == "windows, tokens");
+  CHECK(words("language_model", "toy_sentences") == "sentences, tokens");
+  CHECK(words("masked_language_model", "text") == "windows, tokens");
+  CHECK(words("masked_language_model", "toy_sentences") == "sentences, tokens");
+  CHECK(words("classifier", "toy_agreement") == "sentences, sentences");
+  CHECK(words("vision_transformer", "images") == "images, images");
+}
+
+TEST_CASE("the size of a batch names what its rows hold") {
+  const auto size = [](const char* kind, const std::vector<Example>& examples) {
+    const Task& task = find_task(make_config(kind));
+    return task.describe_size(
+        make_batch(examples, std::vector<std::size_t>{0}, {.layout = task.layout()}));
+  };
+  const Example pair{{4, 5}, {6, 7, 8}};
+  CHECK(size("seq2seq", {pair}) == "1 x 3 x 4 tokens");
+  CHECK(size("language_model", {pair}) == "1 x 2 tokens");
+  CHECK(size("classifier", {pair}) == "1 x 3 tokens");
+  CHECK(size("vision_transformer", {{.target = {4}, .pixels = {0.5F}}}) == "1 images");
+}
+
+TEST_CASE("the scores of each task say what counts for it") {
+  const Scores scores{
+      .loss = 1.5, .perplexity = 4.4817, .token_accuracy = 0.5, .others = {{"exact_match", 0.875}}};
+  const auto text = [&](const Config& config) {
+    return find_task(config).format_scores(scores, config);
+  };
+  const std::string tokens = "loss 1.5000  perplexity 4.482  tokens 50.00 %";
+  CHECK(text(make_config("seq2seq")) == tokens + "  exact match 87.50 %");
+  CHECK(find_task(make_config("seq2seq")).format_scores({}, Config()) ==
+        "loss 0.0000  perplexity 0.000  tokens 0.00 %");
+  CHECK(text(make_config("language_model", "text")) == tokens + "  bits per word 2.1640");
+  Config characters = make_config("language_model", "text");
+  characters.data.unit = TextUnit::character;
+  CHECK(text(characters) == tokens + "  bits per character 2.1640");
+  characters.data.task = "toy_sentences";  // whose tokens are words, whatever the unit of a text
+  CHECK(text(characters) == tokens + "  bits per word 2.1640");
+  CHECK(text(make_config("masked_language_model")) == tokens);
+  CHECK(text(make_config("classifier")) == "loss 1.5000  accuracy 50.00 %");
+  CHECK(text(make_config("vision_transformer")) == "loss 1.5000  accuracy 50.00 %");
+}
+
+// ---- Networks
+
+TransformerOptions small_options() {
+  return {.d_model = 12,
+          .num_heads = 3,
+          .num_encoder_layers = 3,
+          .num_decoder_layers = 2,
+          .d_ff = 20,
+          .max_length = 17};
+}
+
+constexpr NetworkSizes sizes{
+    .source = 37, .target = 41, .image = {.height = 4, .width = 8, .channels = 3}};
+
+Model small_model(const std::string& kind) {
+  return test::make_model(kind, small_options(), sizes, DType::float32, 1);
+}
+
+std::uint64_t counted(const std::string& kind) {
+  Config config = make_config(kind);
+  config.model = small_options();
+  return count_values(network_maker(config, sizes)).parameters;
+}
+
+TEST_CASE("each task makes its network") {
+  CHECK_NOTHROW(small_model("seq2seq").as<Transformer>());
+  CHECK_NOTHROW(small_model("language_model").as<LanguageModel>());
+  CHECK_NOTHROW(small_model("masked_language_model").as<MaskedLanguageModel>());
+  CHECK_NOTHROW(small_model("classifier").as<Classifier>());
+  CHECK_NOTHROW(small_model("vision_transformer").as<VisionTransformer>());
+  const Model model = small_model("language_model");
+  CHECK_THROWS_AS(model.as<Transformer>(), std::bad_cast);
+}
+
+TEST_CASE("parameters are counted as the model makes them, for every task") {
+  for (const char* kind : every_kind) {
+    CAPTURE(kind);
+    CHECK(counted(kind) == small_model(kind).parameters.num_values());
+  }
+  // Patches of 2 x 2 x 3 values, a class token, three layers, the last norm and a head.
+  const std::uint64_t layer = 4 * (12 * 12 + 12) + 2 * 12 * 20 + 20 + 12 + 4 * 12;
+  CHECK(counted("vision_transformer") == (12 * 12 + 12) + 12 + 3 * layer + 2 * 12 + (12 * 41 + 41));
+}
+
+TEST_CASE("classes are counted without the special symbols, words with them") {
+  const Vocabulary source({"a", "b", "c"}), target({"x", "y"});
+  for (const char* kind : every_kind) {
+    Config config = make_config(kind);
+    config.data.image_height = 3;
+    config.data.image_width = 5;
+    config.data.image_channels = 2;
+    const NetworkSizes made = network_sizes(config, source, target);
+    CHECK(made.source == 7);
+    CHECK(made.target == (predicts_classes(kind) ? 2 : 6));
+    CHECK(made.image.values() == 30);
+  }
+}
+
+// ---- Batches
+
+TEST_CASE("masking follows the seed of the run, the epoch and the vocabulary") {
+  Config config = make_config("masked_language_model", "text");
+  config.train.seed = 5;
+  config.data.seed = 6;
+  const BatchRules rules = batch_rules(config, 70, 8);
+  CHECK((rules.layout.write == masked_rows.write));
+  CHECK(rules.vocabulary == 70);
+  CHECK(rules.seed == 5);
+  CHECK(rules.epoch == 8);
+  CHECK(batch_rules(config, 70).epoch == 0);
+}
+
+TEST_CASE("batches of a model with batch norms mix all lengths, those of others do not") {
+  Config config;
+  CHECK(batch_lengths(config) == BatchLengths::alike);
+  config.model.normalization = Normalization::batch_norm;
+  CHECK(batch_lengths(config) == BatchLengths::mixed);
+}
+
+TEST_CASE("for inference nothing of an example is masked") {
+  const auto batch = [](const char* kind, const Example& example) {
+    return inference_batch(find_task(make_config(kind)), example);
+  };
+  const Example text{.target = {bos_id, 5, 6, eos_id}};
+  CHECK(batch("masked_language_model", text).decoder_input == Ids{bos_id, 5, 6, eos_id});
+  CHECK(batch("language_model", text).decoder_input == Ids{bos_id, 5, 6});
+  const Batch pair = batch("seq2seq", {{4, 5}, {6}});
+  CHECK(pair.source == Ids{4, 5, eos_id});
+  CHECK(pair.decoder_input == Ids{bos_id, 6});
+}
+
+// ---- Text
+
+Example read_text(const char* kind, const char* source, std::string_view text) {
+  const Config config = make_config(kind, source);
+  // The words of the source are a, b and c, those of the target b and c.
+  const TextCodec codec = make_codec(config.data, symbol_vocabulary(3), Vocabulary({"b", "c"}));
+  return find_task(config).read_text(text, codec);
+}
+
+TEST_CASE("a text is the example that the data would make of it") {
+  CHECK(read_text("seq2seq", "copy", "b c") == Example{.source = {5, 6}});
+  CHECK(read_text("classifier", "toy_agreement", "b c") ==
+        Example{.source = {bos_id, 5, 6}, .target = {first_word_id}});
+  CHECK(read_text("language_model", "toy_sentences", "b c") ==
+        Example{.target = {bos_id, 4, 5, eos_id}});
+  CHECK(read_text("masked_language_model", "toy_sentences", "b c") ==
+        Example{.target = {bos_id, 4, 5, eos_id}});
+  // Windows of a text begin and end anywhere; what predicts the next token does not read the
+  // last.
+  CHECK(read_text("language_model", "text", "b c") == Example{.target = {4, 5, eos_id}});
+  CHECK(read_text("masked_language_model", "text", "b c") == Example{.target = {4, 5}});
+}
+
+TEST_CASE("a text without a word is no example, whatever stands around words") {
+  for (const char* kind : {"seq2seq", "classifier", "language_model", "masked_language_model"}) {
+    CHECK(read_text(kind, "toy_sentences", " \t") == Example{});
+  }
+}
+
+TEST_CASE("a model reads as many tokens as it has positions, or as its windows had") {
+  const auto limit = [](const char* kind, const char* source, std::size_t context) {
+    Config config = make_config(kind, source);
+    config.data.context = context;
+    config.model.max_length = 8;
+    const TokenLimit most = find_task(config).token_limit(config);
+    return std::to_string(most.tokens) + " by " + most.key;
+  };
+  CHECK(limit("language_model", "text", 6) == "6 by data.context");
+  CHECK(limit("language_model", "text", 7) == "7 by data.context");
+  CHECK(limit("language_model", "text", 8) == "8 by model.max_length");
+  CHECK(limit("masked_language_model", "text", 6) == "7 by data.context");
+  CHECK(limit("masked_language_model", "text", 7) == "8 by model.max_length");
+  CHECK(limit("language_model", "toy_sentences", 6) == "8 by model.max_length");
+  CHECK(limit("seq2seq", "copy", 6) == "8 by model.max_length");
+}
+
+// ---- Examples that are too long
+
+/// What is said of a model with 4 positions and a corpus, the second example of each part of which
+/// is `second`.
+std::string refusal(const char* kind, const Example& first, const Example& second,
+                    std::vector<Example> Corpus::*part) {
+  Corpus corpus;
+  corpus.*part = {first, second};
+  Config config = make_config(kind);
+  config.model.max_length = 4;
+  return test::error_text<DataError>([&] { require_fitting_examples(corpus, config); });
+}
+
+TEST_CASE("a sentence to label has a position for <eos>, and the label needs none") {
+  const Example fits{.source = {bos_id, 4, 5}, .target = {4}};
+  const Example too_long{.source = {bos_id, 4, 5, 6}, .target = {4}};
+  const std::string rest =
+      " sentence 2: found 5 tokens to read, expected at most 4 (model.max_length)\n"
+      "hint: set model.max_length to 5 or more";
+  CHECK(refusal("classifier", fits, fits, &Corpus::test) == "nothing was thrown");
+  CHECK(refusal("classifier", fits, too_long, &Corpus::train) == "training" + rest);
+  CHECK(refusal("classifier", fits, too_long, &Corpus::validation) == "validation" + rest);
+  CHECK(refusal("classifier", fits, too_long, &Corpus::test) == "test" + rest);
+}
+
+TEST_CASE("a language model does not read the last token, a masked one reads all") {
+  const Example five{.target = {bos_id, 4, 5, 6, eos_id}};
+  const Example four{.target = {bos_id, 4, 5, eos_id}};
+  CHECK(refusal("language_model", four, five, &Corpus::train) == "nothing was thrown");
+  CHECK(refusal("masked_language_model", four, four, &Corpus::train) == "nothing was thrown");
+  CHECK(refusal("masked_language_model", four, five, &Corpus::train)
+            .starts_with("training sentence 2: found 5 tokens to read, expected at most 4 "));
+}
+
+TEST_CASE("a pair is as long as its longer side, with <eos>") {
+  const Example fits = {{4, 5, 6}, {4, 5, 6}};
+  CHECK(refusal("seq2seq", fits, fits, &Corpus::train) == "nothing was thrown");
+  for (const Example& too_long : {Example{{4, 5, 6, 7}, {4}}, Example{{4}, {4, 5, 6, 7}}}) {
+    CHECK(refusal("seq2seq", fits, too_long, &Corpus::train) ==
+          "training pair 2: found 5 tokens with <eos>, expected at most 4 (model.max_length)\n"
+          "hint: set model.max_length to 5 or more; data.max_tokens leaves long training pairs "
+          "out");
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,269 @@
+#include "train/checkpoint/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/io/error.h"
+#include "data/io/escape.h"
+#include "train/config/error.h"
+#include "train/config/listing.h"
+#include "train/error.h"
+#include "train/platform/machine.h"
+#include "train/version.h"
+
+namespace tapestry {
+namespace {
+
+const std::string parameters_group = "parameters/";
+const std::string buffers_group = "buffers/";
+const std::string optimizer_group = "optimizer/";
+
+StoredShape stored_shape(const Tensor& tensor) {
+  return {tensor.shape().begin(), tensor.shape().end()};
+}
+
+void put_tensor(Snapshot& snapshot, const std::string& path, const Tensor& tensor) {
+  dispatch(tensor.dtype(),
+           [&]<class T>() { snapshot.put<T>(path, tensor.values<T>(), stored_shape(tensor)); });
+}
+
+/// Copies arrays of a snapshot into the tensors they belong to, once all are known to fit.
+class Assignments {
+ public:
+  explicit Assignments(const Snapshot& snapshot) : snapshot_(snapshot) {}
+
+  /// throws  CheckpointError unless there are arrays of the tensors' names, shapes and element
+  /// types
+  ///         in the group, with finite numbers, and no others but `besides`.
+  void add_group(const std::string& group, const std::vector<NamedTensor>& tensors,
+                 std::string_view besides = "") {
+    std::set<std::string, std::less<>> known{group + std::string(besides)};
+    for (const NamedTensor& tensor : tensors) {
+      add(*known.insert(group + tensor.name).first, tensor.tensor);
+    }
+    for (const auto& [path, array] : snapshot_) {
+      if (path.starts_with(group) && !known.contains(path)) refuse_left_over(path);
+    }
+  }
+
+  void carry_out() {
+    for (NamedTensor& target : targets_) {
+      dispatch(target.tensor.dtype(), [&]<class T>() {
+        std::ranges::copy(snapshot_.get<T>(target.name),
+                          target.tensor.template mutable_values<T>().begin());
+      });
+    }
+  }
+
+ private:
+  void add(const std::string& path, const Tensor& tensor) {
+    const bool squares = path.starts_with(optimizer_group + "second_moment/");
+    dispatch(tensor.dtype(), [&]<class T>() {
+      for (const T value : snapshot_.get<T>(path, stored_shape(tensor))) {
+        if (!std::isfinite(value)) refuse_value(path, value, "finite numbers");
+        if (squares && value < 0) refuse_value(path, value, "a mean of squares");
+      }
+    });
+    targets_.push_back({path, tensor});
+  }
+
+  [[noreturn]] void refuse_value(const std::string& path, double value,
+                                 std::string_view expected) const {
+    throw CheckpointError(
+        fmt::format("{}: {}: found {}, expected {}", snapshot_.origin(), path, value, expected),
+        "use an earlier checkpoint of the run");
+  }
+
+  [[noreturn]] void refuse_left_over(const std::string& path) const {
+    throw CheckpointError(fmt::format("{}: {}: found an array that the checkpoint's own config has "
+                                      "no place for",
+                                      snapshot_.origin(), path),
+                          "use the version of the program that wrote the checkpoint");
+  }
+
+  const Snapshot& snapshot_;
+  std::vector<NamedTensor> targets_;
+};
+
+void add_model(Assignments& assignments, const Model& model) {
+  assignments.add_group(parameters_group, model.parameters.list());
+  assignments.add_group(buffers_group, model.parameters.buffers());
+}
+
+Vocabulary saved_vocabulary(const Snapshot& snapshot, const char* path) {
+  try {
+    return Vocabulary::from_text(snapshot.get_text(path));
+  } catch (const DataError& error) {
+    throw CheckpointError(fmt::format("{}: {}: {}", snapshot.origin(), path, error.what()),
+                          error.hint());
+  }
+}
+
+std::string to_text(const DataIdentity& data) {
+  std::string text;
+  for (const auto& [key, file] : data.files) {
+    text += fmt::format("{} {} {:016x}\n", key, file.bytes, file.digest);
+  }
+  return text;
+}
+
+std::map<std::string, FileDigest> saved_files(const Snapshot& snapshot) {
+  std::map<std::string, FileDigest> files;
+  std::istringstream lines(snapshot.get_text("data/files"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string key;
+    FileDigest file;
+    if (!(words >> key >> file.bytes >> std::hex >> file.digest) || words >> std::ws) {
+      throw CheckpointError(fmt::format("{}: data/files: found `{}`, expected key, size and digest",
+                                        snapshot.origin(), excerpt(line)),
+                            "use an earlier checkpoint of the run");
+    }
+    files[key] = file;
+  }
+  return files;
+}
+
+/// Version 1 of the format had less state, all of which is as at the start of a run.
+bool has_version_1(const Snapshot& snapshot) { return !snapshot.contains("train/history"); }
+
+/// Reads what version 1 did not have.
+void add_later_state(const Snapshot& snapshot, TrainingState& state) {
+  if (has_version_1(snapshot)) return;
+  const auto count = [&](const char* path) { return snapshot.get_scalar<std::uint64_t>(path); };
+  state.validations_since_best = count("train/validations_since_best");
+  state.nan_steps = count("train/nan_steps");
+  state.scheduled_save = count("train/scheduled_save");
+  DivergenceWatch::State watch;
+  std::ranges::copy(snapshot.get<double>("train/divergence", {watch.size()}), watch.begin());
+  state.divergence = DivergenceWatch(watch);
+  state.history = snapshot.get_text("train/history");
+}
+
+void put_state(Snapshot& snapshot, const TrainingState& state) {
+  snapshot.put_scalar("train/step", state.step);
+  snapshot.put_scalar("train/epoch", state.position.epoch);
+  snapshot.put_scalar("train/batch", static_cast<std::uint64_t>(state.position.batch));
+  snapshot.put_scalar("train/running_loss_sum", state.running.loss_sum);
+  snapshot.put_scalar("train/running_nll_sum", state.running.nll_sum);
+  snapshot.put_scalar("train/running_tokens", state.running.tokens);
+  snapshot.put_scalar("train/best_loss", state.best_loss);
+  snapshot.put_scalar("train/best_step", state.best_step.value_or(0));
+  snapshot.put_scalar("train/validations_since_best", state.validations_since_best);
+  snapshot.put_scalar("train/nan_steps", state.nan_steps);
+  snapshot.put_scalar("train/scheduled_save", state.scheduled_save);
+  const DivergenceWatch::State watch = state.divergence.state();
+  snapshot.put<double>("train/divergence", watch, {watch.size()});
+  snapshot.put_text("train/history", state.history);
+  snapshot.put_text("train/metrics", state.metrics.csv());
+}
+
+TrainingState saved_state(const Snapshot& snapshot) {
+  const auto count = [&](const char* path) { return snapshot.get_scalar<std::uint64_t>(path); };
+  TrainingState state;
+  state.step = saved_step(snapshot);
+  state.position = {.epoch = count("train/epoch"),
+                    .batch = static_cast<std::size_t>(count("train/batch"))};
+  state.running = {.loss_sum = snapshot.get_scalar<double>("train/running_loss_sum"),
+                   .nll_sum = snapshot.get_scalar<double>("train/running_nll_sum"),
+                   .tokens = count("train/running_tokens")};
+  state.best_loss = snapshot.get_scalar<double>("train/best_loss");
+  if (std::isfinite(state.best_loss)) state.best_step = count("train/best_step");
+  state.metrics =
+      MetricsTable(snapshot.get_text("train/metrics"), snapshot.origin() + ": train/metrics");
+  add_later_state(snapshot, state);
+  return state;
+}
+
+}  // namespace
+
+Snapshot make_snapshot(const RunParts& run) {
+  Snapshot snapshot;
+  snapshot.put_text("program_version", program_version);
+  snapshot.put_text("config", dump_config(with_process_settings(run.config, TrainOptions{})));
+  snapshot.put_text("arithmetic", arithmetic());
+  snapshot.put_text("data/source_vocabulary", run.corpus.source_vocabulary.to_text());
+  snapshot.put_text("data/target_vocabulary", run.corpus.target_vocabulary.to_text());
+  snapshot.put_scalar("data/fingerprint", run.corpus.fingerprint);
+  snapshot.put_text("data/files", to_text(identify(run.corpus)));
+  for (const NamedTensor& parameter : run.model.parameters) {
+    put_tensor(snapshot, parameters_group + parameter.name, parameter.tensor);
+  }
+  for (const NamedTensor& buffer : run.model.parameters.buffers()) {
+    put_tensor(snapshot, buffers_group + buffer.name, buffer.tensor);
+  }
+  for (const NamedTensor& tensor : run.optimizer.state()) {
+    put_tensor(snapshot, optimizer_group + tensor.name, tensor.tensor);
+  }
+  snapshot.put_scalar("optimizer/steps", run.optimizer.steps());
+
+  put_state(snapshot, run.state);
+  return snapshot;
+}
+
+void restore(const Snapshot& snapshot, const RunParts& run) {
+  Assignments assignments(snapshot);
+  add_model(assignments, run.model);
+  assignments.add_group(optimizer_group, run.optimizer.state(), "steps");
+  TrainingState state = saved_state(snapshot);
+  const auto optimizer_steps = snapshot.get_scalar<std::uint64_t>("optimizer/steps");
+
+  assignments.carry_out();
+  run.optimizer.set_steps(optimizer_steps);
+  run.state = std::move(state);
+}
+
+Config saved_config(const Snapshot& snapshot) {
+  try {
+    return parse_config(snapshot.get_text("config"), "config of the checkpoint");
+  } catch (const ConfigError& error) {
+    throw CheckpointError(
+        fmt::format("{}: its config cannot be used: {}", snapshot.origin(), error.what()),
+        "use the version of the program that wrote the checkpoint");
+  }
+}
+
+DataIdentity data_identity(const Snapshot& snapshot) {
+  DataIdentity data{.fingerprint = snapshot.get_scalar<std::uint64_t>("data/fingerprint")};
+  if (!has_version_1(snapshot)) data.files = saved_files(snapshot);
+  return data;
+}
+
+FixedVocabularies saved_vocabularies(const Snapshot& snapshot) {
+  return {.source = saved_vocabulary(snapshot, "data/source_vocabulary"),
+          .target = saved_vocabulary(snapshot, "data/target_vocabulary")};
+}
+
+std::uint64_t validations_since_best(const Snapshot& snapshot) {
+  if (has_version_1(snapshot)) return 0;
+  return snapshot.get_scalar<std::uint64_t>("train/validations_since_best");
+}
+
+std::string saved_history(const Snapshot& snapshot) {
+  return has_version_1(snapshot) ? "" : snapshot.get_text("train/history");
+}
+
+std::string saved_arithmetic(const Snapshot& snapshot) {
+  return has_version_1(snapshot) ? "" : snapshot.get_text("arithmetic");
+}
+
+std::uint64_t saved_step(const Snapshot& snapshot) {
+  return snapshot.get_scalar<std::uint64_t>("train/step");
+}
+
+void restore_model(const Snapshot& snapshot, const Model& model) {
+  Assignments assignments(snapshot);
+  add_model(assignments, model);
+  assignments.carry_out();
+}
+
+}  // namespace tapestry

@@ -1,0 +1,100 @@
+#include "train/checkpoint/resume_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "train/config/error.h"
+#include "train/config/suggest.h"
+
+namespace tapestry {
+namespace {
+
+using enum ChangeRule;
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+[[noreturn]] void refuse_permission(const std::string& key, const std::string& message,
+                                    const std::string& hint) {
+  refuse_option("--allow-change " + key, message, hint);
+}
+
+/// Permission can be given for keys that exist and may change, and for files of data.
+void check_permission(const std::string& key) {
+  const auto rule = change_rule(key);
+  if (!rule) {
+    std::vector<std::string> keys;
+    for (const ConfigKey& known : config_keys()) keys.push_back(known.section + "." + known.key);
+    const auto meant = closest(key, keys);
+    refuse_permission(key, "is no key of a config",
+                      meant ? fmt::format("did you mean `{}`?", *meant) : "see configs/README.md");
+  }
+  if (rule == never) {
+    refuse_permission(key, "can never change: the state of the run would mean nothing",
+                      "start a new run with it");
+  }
+}
+
+std::string what_to_do(const ConfigDifference& difference) {
+  if (change_rule(difference.key) == with_permission) return "--allow-change " + difference.key;
+  return difference.key == "train.run_dir" ? "a run goes on in its own directory"
+                                           : "start a new run";
+}
+
+/// Rows of key, checkpoint, config and what to do, in columns.
+std::string table(const std::vector<ConfigDifference>& differences) {
+  std::size_t key = 3, checkpoint = 10, now = 6;
+  for (const ConfigDifference& row : differences) {
+    key = std::max(key, row.key.size());
+    checkpoint = std::max(checkpoint, row.checkpoint.size());
+    now = std::max(now, row.now.size());
+  }
+  const auto line = [&](std::string_view a, std::string_view b, std::string_view c,
+                        std::string_view d) {
+    return fmt::format("\n  {:<{}}  {:<{}}  {:<{}}  {}", a, key, b, checkpoint, c, now, d);
+  };
+  std::string text = line("key", "checkpoint", "config", "to change it");
+  for (const ConfigDifference& row : differences) {
+    text += line(row.key, row.checkpoint, row.now, what_to_do(row));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<ChangeRule> change_rule(std::string_view key) {
+  std::optional<ChangeRule> rule;
+  const Config defaults;
+  for_each_field(defaults, [&](const Field& field, const auto&, const auto&) {
+    if (field.path() == key) rule = field.rule;
+  });
+  return rule;
+}
+
+ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDifference>& differences,
+                           const std::vector<std::string>& allowed) {
+  for (const std::string& key : allowed) check_permission(key);
+  ConfigChanges changes;
+  std::vector<ConfigDifference> refused;
+  for (const ConfigDifference& difference : differences) {
+    const auto rule = change_rule(difference.key);
+    const bool granted = rule == with_permission && contains(allowed, difference.key);
+    (rule == free ? changes.taken : granted ? changes.allowed : refused).push_back(difference);
+  }
+  if (!refused.empty()) {
+    throw ConfigError({{.place = {.file = run},
+                        .message = "the config differs from that of the checkpoint in what the "
+                                   "run depends on" +
+                                   table(refused),
+                        .hint = "go on with the config as it was, or as the last column says"}});
+  }
+  return changes;
+}
+
+std::string to_string(const ConfigDifference& difference) {
+  return fmt::format("{}: {} -> {}", difference.key, difference.checkpoint, difference.now);
+}
+
+}  // namespace tapestry

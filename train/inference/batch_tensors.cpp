@@ -1,0 +1,52 @@
+#include "train/inference/batch_tensors.h"
+
+#include <algorithm>
+
+namespace tapestry {
+namespace {
+
+Ids matrix(std::size_t rows, std::size_t columns, const std::vector<std::int32_t>& values) {
+  Ids ids = Ids::from_shape({rows, columns});
+  std::copy(values.begin(), values.end(), ids.begin());
+  return ids;
+}
+
+TokenBatch tokens(std::size_t rows, std::size_t columns, const std::vector<std::int32_t>& values,
+                  const std::vector<std::size_t>& lengths) {
+  return {.ids = matrix(rows, columns, values), .lengths = {lengths.begin(), lengths.end()}};
+}
+
+/// (rows, values of an image), or no tensor where there are no images.
+Tensor images(const Batch& batch, DType dtype) {
+  if (batch.pixels.empty()) return {};
+  Tensor pixels = Tensor::empty({batch.rows, batch.pixels.size() / batch.rows}, dtype);
+  dispatch(dtype,
+           [&]<class T>() { std::ranges::copy(batch.pixels, pixels.mutable_values<T>().begin()); });
+  return pixels;
+}
+
+}  // namespace
+
+NetworkInput network_input(const Batch& batch, DType dtype) {
+  return {
+      .source = tokens(batch.rows, batch.source_length, batch.source, batch.source_lengths),
+      .target = tokens(batch.rows, batch.target_length, batch.decoder_input, batch.target_lengths),
+      .images = images(batch, dtype)};
+}
+
+Ids label_ids(const Batch& batch) { return matrix(batch.rows, batch.target_length, batch.labels); }
+
+std::vector<std::int32_t> largest_of_rows(const Tensor& logits) {
+  const std::size_t n = logits.shape().back();
+  std::vector<std::int32_t> places;
+  dispatch(logits.dtype(), [&]<class T>() {
+    const T* values = logits.values<T>().data();
+    for (std::size_t row = 0; row < logits.size() / n; ++row) {
+      const T* scores = values + row * n;
+      places.push_back(static_cast<std::int32_t>(std::max_element(scores, scores + n) - scores));
+    }
+  });
+  return places;
+}
+
+}  // namespace tapestry

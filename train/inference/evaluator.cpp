@@ -1,0 +1,87 @@
+#include "train/inference/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/losses.h"
+#include "autograd/ops/softmax.h"
+#include "data/batch.h"
+#include "data/batch_schedule.h"
+#include "layers/transformer.h"
+#include "train/inference/batch_tensors.h"
+#include "train/inference/greedy_decoder.h"
+
+namespace tapestry {
+namespace {
+
+/// Labels that are the most likely; no_label is none.
+std::size_t count_hits(const std::vector<std::int32_t>& best,
+                       const std::vector<std::int32_t>& labels) {
+  std::size_t hits = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) hits += best[i] == labels[i] ? 1 : 0;
+  return hits;
+}
+
+double share(std::size_t part, std::size_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+}  // namespace
+
+Scores score_labels(const Model& model, const std::vector<Example>& examples,
+                    std::size_t batch_size, const BatchRules& rules, const TakePredictions& take) {
+  Scores scores{.sentences = examples.size()};
+  double nll_sum = 0.0;
+  std::size_t hits = 0;
+  Batch batch;
+  for (const BatchIndices& indices : evaluation_batches(examples, batch_size)) {
+    fill_batch(examples, indices, batch, rules);
+    const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()));
+    nll_sum += cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}).nll_sum;
+    const std::vector<std::int32_t> best = largest_of_rows(logits);
+    hits += count_hits(best, batch.labels);
+    scores.tokens += batch.target_tokens;
+    if (take) take(batch, best);
+  }
+  scores.loss = nll_sum / static_cast<double>(std::max<std::size_t>(scores.tokens, 1));
+  scores.perplexity = std::exp(scores.loss);
+  scores.token_accuracy = share(hits, scores.tokens);
+  return scores;
+}
+
+double score_exact_matches(const Transformer& model, const std::vector<Example>& pairs,
+                           std::size_t batch_size, std::size_t max_decode_length) {
+  std::size_t matches = 0;
+  for (const BatchIndices& indices : evaluation_batches(pairs, batch_size)) {
+    std::vector<Sentence> sources;
+    for (const std::size_t i : indices) sources.push_back(pairs[i].source);
+    const auto outputs = greedy_decode(model, sources, max_decode_length);
+    for (std::size_t row = 0; row < indices.size(); ++row) {
+      matches += outputs[row] == pairs[indices[row]].target ? 1 : 0;
+    }
+  }
+  return share(matches, pairs.size());
+}
+
+std::vector<LikelyClass> most_likely_classes(const Model& model,
+                                             const std::vector<Example>& examples,
+                                             std::size_t batch_size) {
+  std::vector<LikelyClass> classes(examples.size());
+  Batch batch;
+  for (const BatchIndices& indices : evaluation_batches(examples, batch_size)) {
+    fill_batch(examples, indices, batch, {.layout = class_rows});
+    const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()));
+    const std::vector<std::int32_t> best = largest_of_rows(logits);
+    const Tensor probabilities = softmax(logits.copied(DType::float64));
+    const auto values = probabilities.values<double>();
+    const std::size_t width = values.size() / indices.size();
+    for (std::size_t row = 0; row < indices.size(); ++row) {
+      const auto column = static_cast<std::size_t>(best[row]);
+      classes[indices[row]] = {.id = best[row] + first_word_id,
+                               .probability = values[row * width + column]};
+    }
+  }
+  return classes;
+}
+
+}  // namespace tapestry

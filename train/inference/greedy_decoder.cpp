@@ -1,0 +1,72 @@
+#include "train/inference/greedy_decoder.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "autograd/ops/shape_ops.h"
+#include "data/batch.h"
+#include "data/text/vocabulary.h"
+#include "train/inference/batch_tensors.h"
+
+namespace tapestry {
+namespace {
+
+TokenBatch batch_of(const std::vector<Sentence>& sources) {
+  std::vector<Example> pairs;
+  for (const Sentence& source : sources) pairs.push_back({source, {}});
+  std::vector<std::size_t> all(pairs.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return network_input(make_batch(pairs, all), DType::float32).source;
+}
+
+/// <bos> and the outputs so far, all equally long.
+TokenBatch prefixes(const std::vector<Sentence>& outputs, std::size_t length) {
+  TokenBatch batch{
+      .ids = Ids::from_shape({outputs.size(), length + 1}),
+      .lengths = std::vector<std::int32_t>(outputs.size(), static_cast<std::int32_t>(length + 1))};
+  for (std::size_t row = 0; row < outputs.size(); ++row) {
+    batch.ids(row, 0) = bos_id;
+    for (std::size_t t = 0; t < length; ++t) {
+      batch.ids(row, t + 1) = t < outputs[row].size() ? outputs[row][t] : pad_id;
+    }
+  }
+  return batch;
+}
+
+/// Most tokens of the output for a source, whatever stands beside it in the batch.
+std::size_t longest_output(const Sentence& source, std::size_t max_length,
+                           std::size_t max_positions) {
+  const std::size_t wanted = max_length != 0 ? max_length : source.size() + 50;
+  return std::min(wanted, max_positions - 1);
+}
+
+/// Adds the next token to an output; returns whether it is complete.
+bool extend(Sentence& output, std::int32_t next, std::size_t longest) {
+  if (next == eos_id) return true;
+  output.push_back(next);
+  return output.size() >= longest;
+}
+
+}  // namespace
+
+std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<Sentence>& sources,
+                                    std::size_t max_length) {
+  if (sources.empty()) return {};
+  const TokenBatch source = batch_of(sources);
+  const Tensor memory = model.encode(source);
+  std::vector<Sentence> outputs(sources.size());
+  std::vector<bool> ended(sources.size(), false);
+  for (std::size_t t = 0; std::ranges::find(ended, false) != ended.end(); ++t) {
+    const Tensor decoded = model.decode(prefixes(outputs, t), memory, source);
+    const std::vector<std::int32_t> next =
+        largest_of_rows(model.logits(slice(decoded, 1, t, t + 1)));
+    for (std::size_t row = 0; row < outputs.size(); ++row) {
+      if (ended[row]) continue;
+      ended[row] = extend(outputs[row], next[row],
+                          longest_output(sources[row], max_length, model.options().max_length));
+    }
+  }
+  return outputs;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,95 @@
+#include "train/inference/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "autograd/ops/shape_ops.h"
+#include "autograd/random.h"
+#include "data/text/vocabulary.h"
+
+namespace tapestry {
+namespace {
+
+/// Softmax of the scores at a temperature above 0, best first.
+struct Ranking {
+  std::vector<std::size_t> ids;
+  std::vector<double> probabilities;
+};
+
+Ranking rank(const std::vector<double>& scores, double temperature) {
+  Ranking ranking{.ids = std::vector<std::size_t>(scores.size()), .probabilities = {}};
+  std::iota(ranking.ids.begin(), ranking.ids.end(), std::size_t{0});
+  std::ranges::stable_sort(ranking.ids, [&](auto a, auto b) { return scores[a] > scores[b]; });
+  const double most = scores[ranking.ids.front()];
+  double sum = 0.0;
+  for (const std::size_t id : ranking.ids) {
+    ranking.probabilities.push_back(std::exp((scores[id] - most) / temperature));
+    sum += ranking.probabilities.back();
+  }
+  for (double& p : ranking.probabilities) p /= sum;
+  return ranking;
+}
+
+/// How many of the best may be drawn: none that has no probability, even if those before it add up
+/// to a little less than 1.
+std::size_t kept_of(const Ranking& ranking, const SamplingOptions& options) {
+  const std::size_t all = ranking.ids.size();
+  const std::size_t most = options.top_k == 0 ? all : std::min(options.top_k, all);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < most; ++i) {
+    if (ranking.probabilities[i] == 0.0) return i;
+    sum += ranking.probabilities[i];
+    if (sum >= options.top_p) return i + 1;
+  }
+  return most;
+}
+
+/// The scores of what comes after the last of `tokens`; none for special symbols.
+std::vector<double> next_scores(const LanguageModel& model, const std::vector<std::int32_t>& tokens,
+                                std::size_t window) {
+  const std::size_t read = std::min(tokens.size(), window);
+  TokenBatch batch{.ids = Ids::from_shape({1, read}), .lengths = {static_cast<std::int32_t>(read)}};
+  std::copy(tokens.end() - static_cast<std::ptrdiff_t>(read), tokens.end(), batch.ids.begin());
+  const Tensor last = slice(model.decode(batch), 1, read - 1, read);
+  const Tensor logits = model.logits(last);
+  std::vector<double> scores = dispatch(logits.dtype(), [&]<class T>() {
+    const auto values = logits.values<T>();
+    return std::vector<double>(values.begin(), values.end());
+  });
+  std::fill_n(scores.begin(), first_word_id, -std::numeric_limits<double>::infinity());
+  return scores;
+}
+
+}  // namespace
+
+std::int32_t draw_token(std::vector<double> scores, const SamplingOptions& options,
+                        double uniform) {
+  if (options.temperature == 0.0) {
+    return static_cast<std::int32_t>(std::ranges::max_element(scores) - scores.begin());
+  }
+  const Ranking ranking = rank(scores, options.temperature);
+  const std::size_t kept = kept_of(ranking, options);
+  const auto& p = ranking.probabilities;
+  const double all = std::accumulate(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(kept), 0.0);
+  double left = uniform * all;
+  std::size_t i = 0;
+  while (i + 1 < kept && left >= p[i]) left -= p[i++];
+  return static_cast<std::int32_t>(ranking.ids[i]);
+}
+
+void generate(const LanguageModel& model, std::vector<std::int32_t> prompt, std::size_t count,
+              const SamplingOptions& options, const std::function<void(std::int32_t)>& take) {
+  const RandomStream random = RandomStream(options.seed).named("sampling");
+  const std::size_t positions = model.options().max_length;
+  const std::size_t window = options.window == 0 ? positions : std::min(options.window, positions);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t next =
+        draw_token(next_scores(model, prompt, window), options, random.uniform(i));
+    prompt.push_back(next);
+    take(next);
+  }
+}
+
+}  // namespace tapestry

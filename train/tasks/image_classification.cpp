@@ -1,0 +1,145 @@
+#include "train/tasks/image_classification.h"
+
+#include <fmt/format.h>
+
+#include "data/io/utf8.h"
+#include "layers/encoder_models.h"
+#include "train/config/error.h"
+#include "train/storage/image_arrays.h"
+#include "train/tasks/sentence_classification.h"
+
+namespace tapestry {
+namespace {
+
+Corpus load(const DataOptions& o, const FixedVocabularies* fixed) {
+  const Vocabulary* classes = fixed != nullptr && fixed->target ? &*fixed->target : nullptr;
+  return load_images(o, {.validation = o.validation_size, .test = o.test_size}, ".",
+                     read_image_arrays, classes);
+}
+
+HeldOutParts held_out(const DataOptions& o) {
+  return {.validation = o.validation_images.empty() && o.validation_size > 0,
+          .test = o.test_images.empty() && o.test_size > 0};
+}
+
+/// Test images are held out of the training file before validation images are. If they need not be
+/// any more, other images would be held out for validation, and the model has learnt most of them.
+void check_other_files(const DataOptions& trained, const DataOptions& now) {
+  const bool test_is_new = held_out(trained).test && !now.test_images.empty();
+  if (!test_is_new || !held_out(now).validation) return;
+  refuse_option("data.test_images",
+                "the run holds images for validation out of data.train_images behind those for the "
+                "test, which are others without these",
+                "name the images to score as data.validation_images");
+}
+
+void check_patches(const Config& config, const ConfigCheck& check) {
+  const DataOptions& data = config.data;
+  const std::size_t side = config.model.patch_size;
+  if (data.image_height % side != 0 || data.image_width % side != 0) {
+    return check.refuse({"model.patch_size", "data.image_height", "data.image_width", "model.kind"},
+                        fmt::format("`patch_size` is {}, which does not divide images of {} x {}",
+                                    side, data.image_height, data.image_width),
+                        "set `patch_size` to a number that divides height and width");
+  }
+  const std::size_t tokens = (data.image_height / side) * (data.image_width / side) + 1;
+  if (tokens <= config.model.max_length) return;
+  check.refuse({"model.max_length", "model.patch_size", "data.image_height", "data.image_width",
+                "model.kind"},
+               fmt::format("an image has {} patches, and with the class token {} tokens; "
+                           "`model.max_length` is {}",
+                           tokens - 1, tokens, config.model.max_length),
+               fmt::format("set `model.max_length` to {} or more", tokens));
+}
+
+class ImageClassification : public Task {
+ public:
+  const ConfigKind& kind() const override {
+    static const ConfigKind kind{
+        .name = "vision_transformer",
+        .keys = {"model.num_encoder_layers", "model.pooling", "model.patch_size"},
+        .check = check_patches};
+    return kind;
+  }
+
+  std::vector<const DataSource*> sources() const override {
+    static const DataSource images{
+        .kind = {.name = "images",
+                 .keys = {"data.train_images", "data.validation_images", "data.test_images",
+                          "data.image_height", "data.image_width", "data.image_channels",
+                          "data.pixel_maximum", "data.validation_size", "data.test_size"},
+                 .check =
+                     [](const Config& config, const ConfigCheck& check) {
+                       require_file(config, check, "data.train_images", config.data.train_images);
+                     }},
+        .load = load,
+        .held_out = held_out,
+        .check_other_files = check_other_files};
+    return {&images};
+  }
+
+  std::string example_noun(const Config&) const override { return "images"; }
+  std::string target_noun(const Config&) const override { return "images"; }
+  std::string describe_vocabularies(const Corpus& corpus) const override {
+    return describe_classes(corpus);
+  }
+  std::string describe_size(const Batch& batch) const override {
+    return fmt::format("{} images", batch.rows);
+  }
+
+  const RowLayout& layout() const override { return class_rows; }
+  bool reads_images() const override { return true; }
+  bool one_label_per_example() const override { return true; }
+  std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
+                                        const NetworkSizes& sizes) const override {
+    return std::make_unique<VisionTransformer>(scope, config.model, sizes.image, sizes.target);
+  }
+
+  std::string format_scores(const Scores& scores, const Config&) const override {
+    return format_class_scores(scores);
+  }
+  std::vector<ShownExample> show(const TrainedModel& trained,
+                                 const std::vector<Example>& images) const override {
+    return show_classes(trained, images, [](const Example&, std::size_t i) {
+      return fmt::format("image {}", i + 1);
+    });
+  }
+
+  const LineCommand* command() const override { return &classify_command(); }
+  const char* input_hint() const override {
+    return "give it a table, the pixels of an image a line, such as `< FILE`";
+  }
+  std::optional<Example> read_line(const std::string& line, std::size_t number,
+                                   const std::string& place,
+                                   const TrainedModel& trained) const override {
+    const DataOptions& options = trained.config.data;
+    const bool heading = number == 1 && is_image_heading(line, options);
+    if (heading || is_blank(line)) return std::nullopt;
+    return Example{.target = {first_word_id}, .pixels = parse_image(line, place, options)};
+  }
+  std::vector<std::string> answer(const TrainedModel& trained,
+                                  const std::vector<Example>& images) const override {
+    return classify(trained, images);
+  }
+
+  /// "class" and the row and column of each patch, "0,1".
+  StackTokens stack_tokens(const Batch&, const Config& config, const TextCodec&) const override {
+    const std::size_t size = config.model.patch_size;
+    Tokens names{"class"};
+    for (std::size_t row = 0; row < config.data.image_height / size; ++row) {
+      for (std::size_t column = 0; column < config.data.image_width / size; ++column) {
+        names.push_back(fmt::format("{},{}", row, column));
+      }
+    }
+    return {.encoder = names, .decoder = names};
+  }
+};
+
+}  // namespace
+
+const Task& image_classification() {
+  static const ImageClassification task;
+  return task;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,122 @@
+#include "train/tasks/language_modelling.h"
+
+#include <fmt/format.h>
+
+#include <numbers>
+#include <utility>
+
+#include "data/corpora/toy_language_tasks.h"
+#include "layers/encoder_models.h"
+#include "train/format.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::string_view windows_of_text = "text";
+
+void check_text(const Config& config, const ConfigCheck& check) {
+  require_file(config, check, "data.train_text", config.data.train_text);
+}
+
+/// A model reads all tokens of a window but the last, which is a label alone.
+std::size_t tokens_read(const Config& config) { return config.data.context; }
+
+class LanguageModelling : public Task {
+ public:
+  const ConfigKind& kind() const override {
+    static const ConfigKind kind{.name = "language_model",
+                                 .keys = {"model.num_decoder_layers", "model.tie_embeddings"},
+                                 .check = [](const Config& config, const ConfigCheck& check) {
+                                   check_windows(config, check, tokens_read(config));
+                                 }};
+    return kind;
+  }
+  std::vector<const DataSource*> sources() const override { return plain_text_sources(); }
+
+  std::string example_noun(const Config& config) const override { return plain_text_noun(config); }
+  std::string describe_vocabularies(const Corpus& corpus) const override {
+    return fmt::format("vocabulary of {}", format_count(corpus.target_vocabulary.size()));
+  }
+
+  const RowLayout& layout() const override { return window_rows; }
+  bool has_encoder() const override { return false; }
+  std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
+                                        const NetworkSizes& sizes) const override {
+    return std::make_unique<LanguageModel>(scope, config.model, sizes.target, pad_id);
+  }
+
+  std::string format_scores(const Scores& scores, const Config& config) const override {
+    const DataOptions& data = config.data;
+    const bool characters = data.task == windows_of_text && data.unit == TextUnit::character;
+    return fmt::format("{}  bits per {} {:.4f}", Task::format_scores(scores, config),
+                       characters ? "character" : "word", scores.loss / std::numbers::ln2);
+  }
+
+  Example read_text(std::string_view text, const TextCodec& codec) const override {
+    std::vector<std::int32_t> ids = codec.encode_target(text);
+    if (ids.empty()) return {};
+    if (!codec.multiple_lines()) ids.insert(ids.begin(), bos_id);
+    ids.push_back(eos_id);  // a label alone
+    return {.target = std::move(ids)};
+  }
+  TokenLimit token_limit(const Config& config) const override {
+    return window_limit(config, tokens_read(config));
+  }
+};
+
+}  // namespace
+
+const Task& language_modelling() {
+  static const LanguageModelling task;
+  return task;
+}
+
+std::vector<const DataSource*> plain_text_sources() {
+  static const DataSource text{
+      .kind = {.name = windows_of_text,
+               .keys = {"data.train_text", "data.validation_text", "data.test_text", "data.unit",
+                        "data.context", "data.validation_share", "data.lowercase",
+                        "data.min_frequency", "data.max_vocabulary"},
+               .check = check_text},
+      .load =
+          [](const DataOptions& o, const FixedVocabularies* fixed) {
+            return load_language_model_corpus(o, o, o, ".", fixed);
+          },
+      .format =
+          [](const DataOptions& o) {
+            return TextFormat{.tokenizer = window_tokenizer(o, o), .multiple_lines = true};
+          },
+      .held_out =
+          [](const DataOptions& o) {
+            return HeldOutParts{.validation =
+                                    o.validation_text.empty() && o.validation_share > 0.0};
+          }};
+  static const DataSource toy_sentences{
+      .kind = {.name = "toy_sentences",
+               .keys = {"data.train_size", "data.validation_size", "data.test_size", "data.seed"}},
+      .load = [](const DataOptions& o, const FixedVocabularies*) { return make_toy_sentences(o); }};
+  return {&text, &toy_sentences};
+}
+
+void check_windows(const Config& config, const ConfigCheck& check, std::size_t tokens) {
+  const std::size_t positions = config.model.max_length;
+  if (config.data.task != windows_of_text || tokens <= positions) return;
+  check.refuse({"data.context", "model.max_length", "data.task"},
+               fmt::format("`context` is {}, and {} tokens are read at once; `model.max_length` is "
+                           "{}",
+                           config.data.context, tokens, positions),
+               fmt::format("set `model.max_length` to {} or more", tokens));
+}
+
+TokenLimit window_limit(const Config& config, std::size_t tokens) {
+  if (config.data.task == windows_of_text && tokens < config.model.max_length) {
+    return {.tokens = tokens, .key = "data.context"};
+  }
+  return {.tokens = config.model.max_length, .key = "model.max_length"};
+}
+
+std::string plain_text_noun(const Config& config) {
+  return config.data.task == windows_of_text ? "windows" : "sentences";
+}
+
+}  // namespace tapestry

@@ -1,0 +1,113 @@
+#include "train/tasks/masked_language_modelling.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "data/io/escape.h"
+#include "layers/encoder_models.h"
+#include "train/format.h"
+#include "train/inference/batch_tensors.h"
+#include "train/inference/fill_in.h"
+#include "train/tasks/language_modelling.h"
+
+namespace tapestry {
+namespace {
+
+/// A model reads all tokens of a window.
+std::size_t tokens_read(const Config& config) { return config.data.context + 1; }
+
+class MaskedLanguageModelling : public Task {
+ public:
+  const ConfigKind& kind() const override {
+    static const ConfigKind kind{.name = "masked_language_model",
+                                 .keys = {"model.num_encoder_layers", "model.tie_embeddings"},
+                                 .check = [](const Config& config, const ConfigCheck& check) {
+                                   check_windows(config, check, tokens_read(config));
+                                 }};
+    return kind;
+  }
+  std::vector<const DataSource*> sources() const override { return plain_text_sources(); }
+
+  std::string example_noun(const Config& config) const override { return plain_text_noun(config); }
+  std::string describe_vocabularies(const Corpus& corpus) const override {
+    return fmt::format("vocabulary of {}", format_count(corpus.target_vocabulary.size()));
+  }
+
+  const RowLayout& layout() const override { return masked_rows; }
+  const RowLayout& inference_layout() const override { return unmasked_rows; }
+  std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
+                                        const NetworkSizes& sizes) const override {
+    return std::make_unique<MaskedLanguageModel>(scope, config.model, sizes.target, pad_id);
+  }
+
+  /// The text with the predictions of the model in the places of masked tokens; one that is no word
+  /// is <unk>.
+  std::vector<ShownExample> show(const TrainedModel& trained,
+                                 const std::vector<Example>& examples) const override {
+    const TextCodec& codec = trained.codec;
+    const auto text = [&](const std::vector<std::int32_t>& ids) {
+      return escaped(codec.decode_target(ids));
+    };
+    const BatchRules rules = batch_rules(trained.config, codec.target_vocabulary().size());
+    std::vector<ShownExample> shown;
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      const Batch batch = make_batch(examples, std::array{i}, rules);
+      const NetworkInput input = network_input(batch, trained.model->parameters.dtype());
+      const auto guesses = largest_of_rows((*trained.model->network)(input));
+      std::vector<std::int32_t> filled = examples[i].target;
+      for (std::size_t at = 0; at < filled.size(); ++at) {
+        const bool masked = batch.labels[at] != no_label;
+        if (masked) filled[at] = guesses[at] < first_word_id ? unk_id : guesses[at];
+      }
+      shown.push_back({.input = text(batch.decoder_input),
+                       .output = text(filled),
+                       .expected = text(examples[i].target)});
+    }
+    return shown;
+  }
+
+  Example read_text(std::string_view text, const TextCodec& codec) const override {
+    std::vector<std::int32_t> ids = codec.encode_target(text);
+    if (ids.empty()) return {};
+    if (!codec.multiple_lines()) {
+      ids.insert(ids.begin(), bos_id);
+      ids.push_back(eos_id);
+    }
+    return {.target = std::move(ids)};
+  }
+  TokenLimit token_limit(const Config& config) const override {
+    return window_limit(config, tokens_read(config));
+  }
+
+  const LineCommand* command() const override {
+    static constexpr LineCommand fill{
+        .name = "fill",
+        .purpose = "Predict the missing words of each sentence on standard input",
+        .footer =
+            "A line out for each line in, by a masked language model. Every token that is not in "
+            "its vocabulary is\npredicted: write _ for a blank.\n"
+            "Example:\n  echo \"le chat _ dort\" | tapestry fill runs/toy_masked"};
+    return &fill;
+  }
+  std::vector<std::string> answer(const TrainedModel& trained,
+                                  const std::vector<Example>& examples) const override {
+    const TextCodec& codec = trained.codec;
+    std::vector<std::string> lines;
+    for (const Example& example : examples) {
+      lines.push_back(
+          codec.decode_target(fill_in(*trained.model, codec.target_vocabulary(), example.target)));
+    }
+    return lines;
+  }
+};
+
+}  // namespace
+
+const Task& masked_language_modelling() {
+  static const MaskedLanguageModelling task;
+  return task;
+}
+
+}  // namespace tapestry

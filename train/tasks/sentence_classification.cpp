@@ -1,0 +1,172 @@
+#include "train/tasks/sentence_classification.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "data/corpora/labelled_text.h"
+#include "data/corpora/toy_language_tasks.h"
+#include "data/io/error.h"
+#include "data/io/escape.h"
+#include "data/text/class_names.h"
+#include "layers/encoder_models.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/inference/evaluator.h"
+
+namespace tapestry {
+namespace {
+
+/// A line of a labelled text would be read with its label as its first word.
+void refuse_label(const std::string& line, const std::string& place, const Vocabulary& classes) {
+  const std::size_t tab = line.find('\t');
+  if (tab == line.npos || classes.id(line.substr(0, tab)) == unk_id) return;
+  throw DataError(fmt::format("{}: found the label \"{}\" and a tab, expected a sentence alone",
+                              place, excerpt(line.substr(0, tab))),
+                  "leave the label out, with: cut -f2-");
+}
+
+class SentenceClassification : public Task {
+ public:
+  const ConfigKind& kind() const override {
+    static const ConfigKind kind{.name = "classifier",
+                                 .keys = {"model.num_encoder_layers", "model.pooling"}};
+    return kind;
+  }
+
+  std::vector<const DataSource*> sources() const override {
+    static const DataSource labelled_text{
+        .kind = {.name = "labelled_text",
+                 .keys = {"data.train_text", "data.validation_text", "data.test_text",
+                          "data.lowercase", "data.min_frequency", "data.max_vocabulary"},
+                 .check =
+                     [](const Config& config, const ConfigCheck& check) {
+                       require_file(config, check, "data.train_text", config.data.train_text);
+                     }},
+        .load = [](const DataOptions& o,
+                   const FixedVocabularies* fixed) { return load_labelled_text(o, o, ".", fixed); },
+        .format =
+            [](const DataOptions& o) {
+              return TextFormat{.tokenizer = WordTokenizer(o.lowercase)};
+            }};
+    static const DataSource toy_agreement{
+        .kind = {.name = "toy_agreement",
+                 .keys = {"data.train_size", "data.validation_size", "data.test_size",
+                          "data.seed"}},
+        .load = [](const DataOptions& o, const FixedVocabularies*) {
+          return make_toy_agreement(o);
+        }};
+    return {&labelled_text, &toy_agreement};
+  }
+
+  std::string example_noun(const Config&) const override { return "sentences"; }
+  std::string target_noun(const Config&) const override { return "sentences"; }
+  std::string describe_vocabularies(const Corpus& corpus) const override {
+    return fmt::format("vocabulary of {}, {}", format_count(corpus.source_vocabulary.size()),
+                       describe_classes(corpus));
+  }
+  std::string describe_size(const Batch& batch) const override {
+    return fmt::format("{} x {} tokens", batch.rows, batch.source_length);
+  }
+
+  const RowLayout& layout() const override { return class_rows; }
+  bool reads_source() const override { return true; }
+  bool one_label_per_example() const override { return true; }
+  std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
+                                        const NetworkSizes& sizes) const override {
+    return std::make_unique<Classifier>(scope, config.model, sizes.source, sizes.target, pad_id);
+  }
+
+  std::string format_scores(const Scores& scores, const Config&) const override {
+    return format_class_scores(scores);
+  }
+  std::vector<ShownExample> show(const TrainedModel& trained,
+                                 const std::vector<Example>& examples) const override {
+    return show_classes(trained, examples, [&](const Example& example, std::size_t) {
+      return trained.codec.decode_source(example.source);
+    });
+  }
+
+  Example read_text(std::string_view text, const TextCodec& codec) const override {
+    std::vector<std::int32_t> ids = codec.encode_source(text);
+    if (ids.empty()) return {};
+    ids.insert(ids.begin(), bos_id);
+    return {.source = std::move(ids), .target = {first_word_id}};
+  }
+  const LineCommand* command() const override { return &classify_command(); }
+  std::optional<Example> read_line(const std::string& line, std::size_t number,
+                                   const std::string& place,
+                                   const TrainedModel& trained) const override {
+    refuse_label(line, place, trained.codec.target_vocabulary());
+    return Task::read_line(line, number, place, trained);
+  }
+  std::vector<std::string> answer(const TrainedModel& trained,
+                                  const std::vector<Example>& examples) const override {
+    return classify(trained, examples);
+  }
+};
+
+}  // namespace
+
+const Task& sentence_classification() {
+  static const SentenceClassification task;
+  return task;
+}
+
+std::string describe_classes(const Corpus& corpus) {
+  const Vocabulary& classes = corpus.target_vocabulary;
+  return fmt::format("{} classes: {}", format_count(classes.size() - first_word_id),
+                     list_of_classes(classes));
+}
+
+std::string format_class_scores(const Scores& scores) {
+  return fmt::format("loss {:.4f}  accuracy {:.2f} %", scores.loss, 100 * scores.token_accuracy);
+}
+
+const LineCommand& classify_command() {
+  static constexpr LineCommand classify{
+      .name = "classify",
+      .purpose = "Classify each sentence or image on standard input",
+      .footer =
+          "A line out for each line in: the class, a tab and its probability; an empty line for a "
+          "blank one.\nAn image is a line of its pixels, separated by commas: row by row from the "
+          "top left, the channels\nof a pixel side by side, on the scale of the training images, "
+          "without a label; a heading gets an empty line.\n"
+          "Examples:\n  tapestry classify runs/toy_agreement < sentences.txt\n"
+          "  cut -d, -f1-64 digits.csv | tapestry classify runs/digits_vit"};
+  return classify;
+}
+
+std::vector<std::string> classify(const TrainedModel& trained,
+                                  const std::vector<Example>& examples) {
+  std::vector<std::string> lines;
+  for (const LikelyClass& likely :
+       most_likely_classes(*trained.model, examples, trained.config.train.batch_size)) {
+    if (!std::isfinite(likely.probability)) {
+      throw NumericError("standard input: the scores of a line are not finite numbers",
+                         "are its pixels on the scale of the training images?");
+    }
+    lines.push_back(fmt::format("{}\t{:.4f}", trained.codec.decode_target(std::array{likely.id}),
+                                likely.probability));
+  }
+  return lines;
+}
+
+std::vector<ShownExample> show_classes(
+    const TrainedModel& trained, const std::vector<Example>& examples,
+    const std::function<std::string(const Example&, std::size_t i)>& describe) {
+  const TextCodec& codec = trained.codec;
+  const auto classes =
+      most_likely_classes(*trained.model, examples, trained.config.train.batch_size);
+  std::vector<ShownExample> shown;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    shown.push_back({.input = describe(examples[i], i),
+                     .output = codec.decode_target(std::array{classes[i].id}),
+                     .expected = codec.decode_target(examples[i].target)});
+  }
+  return shown;
+}
+
+}  // namespace tapestry

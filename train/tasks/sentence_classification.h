@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "train/tasks/task.h"
+
+namespace tapestry {
+
+/// model.kind: classifier. The class of a sentence, with an encoder; `tapestry classify` prints the
+/// most likely class of each line.
+const Task& sentence_classification();
+
+/// "3 classes: cat, dog, fox", so that a heading that was taken for an example is seen.
+std::string describe_classes(const Corpus& corpus);
+
+/// "loss 0.1234  accuracy 96.10 %"
+std::string format_class_scores(const Scores& scores);
+
+/// The command `classify`, for sentences and images.
+const LineCommand& classify_command();
+
+/// For each example a line of its most likely class, a tab and the probability.
+///
+/// throws  NumericError if the scores of an example are not finite.
+std::vector<std::string> classify(const TrainedModel& trained,
+                                  const std::vector<Example>& examples);
+
+/// The examples with the class that the model finds most likely.
+///
+/// describe  the input of example i, from 0
+std::vector<ShownExample> show_classes(
+    const TrainedModel& trained, const std::vector<Example>& examples,
+    const std::function<std::string(const Example&, std::size_t i)>& describe);
+
+}  // namespace tapestry

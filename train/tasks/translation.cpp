@@ -1,0 +1,242 @@
+#include "train/tasks/translation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "data/corpora/toy_language_tasks.h"
+#include "layers/transformer.h"
+#include "train/format.h"
+#include "train/inference/evaluator.h"
+#include "train/inference/greedy_decoder.h"
+
+namespace tapestry {
+namespace {
+
+// ---- Data
+
+/// Reports that sentences of `tokens` tokens, the value of data.`key`, need more positions.
+void require_positions(const Config& config, const ConfigCheck& check, const std::string& key,
+                       std::size_t tokens) {
+  const std::size_t positions = config.model.max_length;
+  if (tokens < positions) return;
+  check.refuse(
+      {"data." + key, "model.max_length", "data.task"},
+      fmt::format("`{}` is {}, and with `<bos>` or `<eos>` {} tokens; `model.max_length` is {}",
+                  key, tokens, tokens + 1, positions),
+      fmt::format("set `model.max_length` to {} or more", tokens + 1));
+}
+
+void check_symbols(const Config& config, const ConfigCheck& check) {
+  const DataOptions& data = config.data;
+  if (data.min_length > data.max_length) {
+    check.refuse(
+        {"data.min_length", "data.max_length", "data.task"},
+        fmt::format("`min_length` is {}, more than `max_length` ({})", data.min_length,
+                    data.max_length),
+        fmt::format("set `min_length` to {} or less, or raise `max_length`", data.max_length));
+  }
+  require_positions(config, check, "max_length", data.max_length);
+}
+
+/// A source of generated pairs of sequences.
+template <Corpus (*make)(const SymbolOptions&, const GeneratedOptions&)>
+DataSource symbol_source(std::string_view name) {
+  return {
+      .kind = {.name = name,
+               .keys = {"data.num_symbols", "data.min_length", "data.max_length", "data.train_size",
+                        "data.validation_size", "data.test_size", "data.seed"},
+               .check = check_symbols},
+      .load = [](const DataOptions& o, const FixedVocabularies*) { return make(o, o); }};
+}
+
+void check_toy_translation(const Config& config, const ConfigCheck& check) {
+  if (config.model.tie_embeddings != TiedEmbeddings::all) return;
+  check.refuse({"model.tie_embeddings", "data.task"},
+               "`tie_embeddings: all` needs one vocabulary, task toy_translation has two",
+               "set `tie_embeddings` to target");
+}
+
+void check_pair_files(const DataOptions& data, const ConfigCheck& check) {
+  std::vector<std::string> missing;
+  if (data.train_source.empty()) missing.push_back("data.train_source");
+  if (data.train_target.empty()) missing.push_back("data.train_target");
+  if (data.validation_source.empty()) missing.push_back("data.validation_source");
+  if (data.validation_target.empty()) missing.push_back("data.validation_target");
+  if (!missing.empty()) {
+    check.refuse({"data.task", "data.train_source", "data.train_target", "data.validation_source",
+                  "data.validation_target"},
+                 fmt::format("task parallel_text needs {}", fmt::join(missing, ", ")),
+                 fmt::format("name the files here or on the command line: {}=FILE",
+                             fmt::join(missing, "=FILE ")));
+  }
+  if (data.test_source.empty() != data.test_target.empty()) {
+    check.refuse({"data.test_source", "data.test_target", "data.task"},
+                 fmt::format("a test set needs two files, `{}` is missing",
+                             data.test_source.empty() ? "test_source" : "test_target"),
+                 "name both files, or none");
+  }
+}
+
+void check_parallel_text(const Config& config, const ConfigCheck& check) {
+  check_pair_files(config.data, check);
+  require_positions(config, check, "max_tokens", config.data.max_tokens);
+  if (config.model.tie_embeddings == TiedEmbeddings::all && !config.data.shared_vocabulary) {
+    check.refuse({"model.tie_embeddings", "data.shared_vocabulary", "data.task"},
+                 "`tie_embeddings: all` needs one vocabulary, `data.shared_vocabulary` is false",
+                 "set `data.shared_vocabulary` to true, or `tie_embeddings` to target");
+  }
+}
+
+// ---- The task
+
+void check_model(const Config& config, const ConfigCheck& check) {
+  const std::size_t positions = config.model.max_length;
+  if (config.train.max_decode_length <= positions) return;
+  check.refuse({"train.max_decode_length", "model.max_length"},
+               fmt::format("`max_decode_length` is {}, more than `model.max_length` ({})",
+                           config.train.max_decode_length, positions),
+               fmt::format("set `model.max_length` to {} or more", config.train.max_decode_length));
+}
+
+/// `count` examples spread evenly over the set, or all of them.
+std::vector<Example> spread(const std::vector<Example>& examples, std::size_t count) {
+  if (count >= examples.size()) return examples;
+  std::vector<Example> some;
+  for (std::size_t i = 0; i < count; ++i) some.push_back(examples[i * examples.size() / count]);
+  return some;
+}
+
+std::vector<Sentence> translate(const Model& model, const Config& config,
+                                const std::vector<Example>& examples) {
+  std::vector<Sentence> sources;
+  for (const Example& example : examples) sources.push_back(example.source);
+  return greedy_decode(model.as<Transformer>(), sources, config.train.max_decode_length);
+}
+
+class Translation : public Task {
+ public:
+  const ConfigKind& kind() const override {
+    static const ConfigKind kind{
+        .name = "seq2seq",
+        .keys = {"model.num_encoder_layers", "model.num_decoder_layers", "model.tie_embeddings",
+                 "train.max_decode_length", "train.exact_match_sequences"},
+        .check = check_model};
+    return kind;
+  }
+
+  std::vector<const DataSource*> sources() const override {
+    static const DataSource copy = symbol_source<make_copy_task>("copy");
+    static const DataSource reverse = symbol_source<make_reverse_task>("reverse");
+    static const DataSource sort = symbol_source<make_sort_task>("sort");
+    static const DataSource toy_translation{
+        .kind = {.name = "toy_translation",
+                 .keys = {"data.train_size", "data.validation_size", "data.test_size", "data.seed"},
+                 .check = check_toy_translation},
+        .load = [](const DataOptions& o, const FixedVocabularies*) {
+          return make_toy_translation(o);
+        }};
+    static const DataSource parallel_text{
+        .kind = {.name = "parallel_text",
+                 .keys = {"data.train_source", "data.train_target", "data.validation_source",
+                          "data.validation_target", "data.test_source", "data.test_target",
+                          "data.lowercase", "data.min_frequency", "data.max_vocabulary",
+                          "data.shared_vocabulary", "data.max_tokens"},
+                 .check = check_parallel_text},
+        .load = [](const DataOptions& o,
+                   const FixedVocabularies* fixed) { return load_parallel_text(o, o, ".", fixed); },
+        .format =
+            [](const DataOptions& o) {
+              return TextFormat{.tokenizer = WordTokenizer(o.lowercase)};
+            }};
+    return {&copy, &reverse, &sort, &toy_translation, &parallel_text};
+  }
+
+  std::string example_noun(const Config&) const override { return "pairs"; }
+  std::string describe_vocabularies(const Corpus& corpus) const override {
+    return fmt::format("vocabularies of {} and {}", format_count(corpus.source_vocabulary.size()),
+                       format_count(corpus.target_vocabulary.size()));
+  }
+  std::string describe_size(const Batch& batch) const override {
+    return fmt::format("{} x {} x {} tokens", batch.rows, batch.source_length, batch.target_length);
+  }
+
+  const RowLayout& layout() const override { return pair_rows; }
+  bool reads_source() const override { return true; }
+  std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
+                                        const NetworkSizes& sizes) const override {
+    return std::make_unique<Transformer>(scope, config.model, sizes.source, sizes.target, pad_id);
+  }
+
+  Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
+                  const Vocabulary& targets, const std::vector<Example>& examples,
+                  std::size_t decoded) const override {
+    Scores scores = Task::evaluate(model, config, rules, targets, examples, decoded);
+    if (const auto pairs = spread(examples, decoded); !pairs.empty()) {
+      scores.others["exact_match"] = score_exact_matches(
+          model.as<Transformer>(), pairs, config.train.batch_size, config.train.max_decode_length);
+    }
+    return scores;
+  }
+
+  std::string format_scores(const Scores& scores, const Config& config) const override {
+    const auto exact_match = scores.others.find("exact_match");
+    const std::string text = Task::format_scores(scores, config);
+    if (exact_match == scores.others.end()) return text;
+    return fmt::format("{}  exact match {:.2f} %", text, 100 * exact_match->second);
+  }
+
+  std::vector<ShownExample> show(const TrainedModel& trained,
+                                 const std::vector<Example>& pairs) const override {
+    const TextCodec& codec = trained.codec;
+    const std::vector<Sentence> outputs = translate(*trained.model, trained.config, pairs);
+    std::vector<ShownExample> shown;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      shown.push_back({.input = codec.decode_source(pairs[i].source),
+                       .output = codec.decode_target(outputs[i]),
+                       .expected = codec.decode_target(pairs[i].target)});
+    }
+    return shown;
+  }
+
+  Example read_text(std::string_view text, const TextCodec& codec) const override {
+    return {.source = codec.encode_source(text)};
+  }
+  LengthWords length_words() const override {
+    return {.example = "pair",
+            .tokens = "with <eos>",
+            .more_hint = "; data.max_tokens leaves long training pairs out"};
+  }
+
+  const LineCommand* command() const override {
+    static constexpr LineCommand translate{
+        .name = "translate",
+        .purpose = "Translate standard input to standard output, line by line",
+        .footer = ""};
+    return &translate;
+  }
+  std::vector<std::string> answer(const TrainedModel& trained,
+                                  const std::vector<Example>& examples) const override {
+    std::vector<std::string> lines;
+    for (const Sentence& target : translate(*trained.model, trained.config, examples)) {
+      lines.push_back(trained.codec.decode_target(target));
+    }
+    return lines;
+  }
+
+  Example with_own_target(Example example, const Model& model,
+                          const Config& config) const override {
+    example.target = translate(model, config, {example}).front();
+    return example;
+  }
+};
+
+}  // namespace
+
+const Task& translation() {
+  static const Translation task;
+  return task;
+}
+
+}  // namespace tapestry
