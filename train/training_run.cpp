@@ -12,7 +12,7 @@
 #include "data/batch.h"
 #include "train/config/domains.h"
 #include "train/config/listing.h"
-#include "train/exit_code.h"
+#include "train/error.h"
 #include "train/format.h"
 #include "train/memory_need.h"
 #include "train/platform/durable_file.h"

@@ -12,7 +12,6 @@
 #include "data/io/text_file.h"
 #include "train/checkpoint/open_run.h"
 #include "train/cli/open_model.h"
-#include "train/exit_code.h"
 #include "train/initial_state.h"
 #include "train/platform/standard_streams.h"
 
@@ -97,6 +96,7 @@ Command make_line_command(const LineCommand& line_command) {
                 app.footer(line_command.footer);
                 return [path, &line_command] { return run(line_command, *path); };
               },
+          .memory_hint = line_command.memory_hint,
           .answers_lines = true};
 }
 

@@ -16,7 +16,7 @@
 #include "train/config/domains.h"
 #include "train/config/error.h"
 #include "train/config/text.h"
-#include "train/exit_code.h"
+#include "train/error.h"
 #include "train/inference/attention_view.h"
 #include "train/tasks/task.h"
 
@@ -280,6 +280,7 @@ std::string attention_json(const std::vector<LayerAttention>& layers, HeadRange 
 
 const Command attention_command{.name = "attention",
                                 .purpose = "Show the attention weights of every layer and head",
-                                .define = define};
+                                .define = define,
+                                .memory_hint = "give it a shorter text or example"};
 
 }  // namespace tapestry

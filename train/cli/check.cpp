@@ -7,7 +7,7 @@
 #include "train/checks/check.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/exit_code.h"
+#include "train/error.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -101,6 +101,7 @@ Action define(CLI::App& app) {
 const Command check_command{
     .name = "check",
     .purpose = "Check a model for silent errors, such as attention to masked tokens",
-    .define = define};
+    .define = define,
+    .memory_hint = smaller_model_hint};
 
 }  // namespace tapestry

@@ -16,12 +16,19 @@ namespace tapestry {
 /// Runs a command whose arguments have been parsed. Returns its exit code; throws Error.
 using Action = std::function<int()>;
 
+/// What to do if there is not enough memory.
+inline constexpr const char* general_memory_hint =
+    "end other programs or give it more memory (see `ulimit -v`)";
+inline constexpr const char* smaller_model_hint =
+    "try a smaller model, such as model.d_model=32, or give it more memory (see `ulimit -v`)";
+
 struct Command {
   const char* name;
-  const char* purpose;                          ///< one line of `tapestry --help`
-  std::function<Action(CLI::App& app)> define;  ///< adds arguments, options and examples
-  bool answers_lines = false;                   ///< answers each line of standard input
-  bool output_is_the_result = true;             ///< fails if standard output cannot be written
+  const char* purpose;                            ///< one line of `tapestry --help`
+  std::function<Action(CLI::App& app)> define;    ///< adds arguments, options and examples
+  const char* memory_hint = general_memory_hint;  ///< what to do if there is not enough memory
+  bool answers_lines = false;                     ///< answers each line of standard input
+  bool output_is_the_result = true;               ///< fails if standard output cannot be written
 };
 
 extern const Command train_command, evaluate_command, generate_command, gradcheck_command,

@@ -44,7 +44,7 @@ class CommandLine {
 
   /// False if help or the version was asked for, and printed.
   bool parse(int argc, char** argv);
-  const std::string& command() const { return command_; }
+  const std::string& memory_hint() const { return memory_hint_; }
   int run() const { return action_(); }
 
  private:
@@ -56,7 +56,7 @@ class CommandLine {
 
   CLI::App app_{"Trains Transformers on the CPU, from config files.", "tapestry"};
   std::vector<std::string> names_;
-  std::string command_;
+  std::string memory_hint_;
   Action action_;
 };
 
@@ -74,7 +74,10 @@ void CommandLine::add(const Command& command) {
   if (command.output_is_the_result) {
     action = [action = std::move(action)] { return run_and_flush(action); };
   }
-  app.callback([this, action = std::move(action)] { action_ = action; });
+  app.callback([this, action = std::move(action), hint = command.memory_hint] {
+    action_ = action;
+    memory_hint_ = hint;
+  });
 }
 
 void CommandLine::require_command(const std::string& word) const {
@@ -140,7 +143,6 @@ bool CommandLine::parse(int argc, char** argv) {
     if (end != problem.npos) throw UsageError(problem.substr(0, end), problem.substr(end + 1));
     refuse(problem);
   }
-  command_ = app_.get_subcommands().front()->get_name();
   return true;
 }
 
@@ -149,7 +151,7 @@ bool CommandLine::parse(int argc, char** argv) {
 std::optional<GivenCommand> parse_command_line(int argc, char** argv) {
   const auto line = std::make_shared<CommandLine>();
   if (!line->parse(argc, argv)) return std::nullopt;
-  return GivenCommand{.name = line->command(), .run = [line] { return line->run(); }};
+  return GivenCommand{.memory_hint = line->memory_hint(), .run = [line] { return line->run(); }};
 }
 
 }  // namespace tapestry

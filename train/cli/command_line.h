@@ -8,7 +8,7 @@ namespace tapestry {
 
 /// A command that the user gave, with its arguments.
 struct GivenCommand {
-  std::string name;
+  std::string memory_hint;   ///< what to do if it has not enough memory
   std::function<int()> run;  ///< its exit code; throws what the commands throw
 };
 

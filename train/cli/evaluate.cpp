@@ -6,7 +6,7 @@
 #include "data/batch.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/exit_code.h"
+#include "train/error.h"
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/tasks/task.h"

@@ -9,7 +9,7 @@
 #include "data/text/vocabulary.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/exit_code.h"
+#include "train/error.h"
 #include "train/inference/sampler.h"
 #include "train/initial_state.h"
 #include "train/platform/standard_streams.h"

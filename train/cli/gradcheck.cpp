@@ -9,7 +9,7 @@
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/error.h"
-#include "train/exit_code.h"
+#include "train/error.h"
 #include "train/inference/batch_tensors.h"
 
 namespace tapestry {
@@ -211,6 +211,7 @@ std::string to_json(const GradcheckReport& report, const std::string& model) {
 const Command gradcheck_command{
     .name = "gradcheck",
     .purpose = "Compare all gradients of a configured model with central differences",
-    .define = define};
+    .define = define,
+    .memory_hint = smaller_model_hint};
 
 }  // namespace tapestry

@@ -12,7 +12,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/cli/command.h"
-#include "train/exit_code.h"
+#include "train/error.h"
 
 namespace tapestry {
 namespace {

@@ -1,5 +1,5 @@
 #include "train/cli/program.h"
-#include "train/exit_code.h"
+#include "train/error.h"
 #include "train/platform/machine.h"
 #include "train/platform/memory.h"
 

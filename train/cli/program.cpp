@@ -12,10 +12,8 @@
 #include "autograd/kernels/memory.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
+#include "train/cli/command.h"
 #include "train/cli/command_line.h"
-#include "train/config/error.h"
-#include "train/error.h"
-#include "train/exit_code.h"
 #include "train/platform/standard_streams.h"
 
 namespace tapestry {
@@ -41,56 +39,23 @@ int fail(ExitCode code, const std::string& message, const std::string& hint = ""
   return static_cast<int>(code);
 }
 
-/// What to do when a command finds no memory.
-std::string memory_hint(std::string_view command) {
-  if (command == "train") {
-    return "try a smaller train.batch_size with a larger train.accumulate, or a smaller model "
-           "(model.d_model, model.num_encoder_layers, model.num_decoder_layers), or fewer data";
-  }
-  if (command == "attention") return "give it a shorter text or example";
-  if (command == "translate" || command == "fill") {
-    return "give it shorter lines, or more memory (see `ulimit -v`)";
-  }
-  if (command == "check" || command == "gradcheck") {
-    return "try a smaller model, such as model.d_model=32, or give it more memory (see `ulimit "
-           "-v`)";
-  }
-  return "end other programs or give it more memory (see `ulimit -v`)";
-}
-
-int out_of_memory(const std::string& detail, std::string_view command) {
-  return fail(ExitCode::memory, "the system has no more memory" + detail, memory_hint(command));
-}
-
-/// Runs the program and names the exit code of what it throws. `command` is the name of the command
-/// by then, or empty.
-int guarded(const auto& program, const std::string& command) {
+/// Runs the program and returns the exit code of what it throws.
+///
+/// memory_hint  what to do if there is not enough memory, by then
+int guarded(const auto& program, const std::string& memory_hint) {
+  const auto out_of_memory = [&](const std::string& detail) {
+    return fail(ExitCode::memory, "the system has no more memory" + detail, memory_hint);
+  };
   try {
     return program();
-  } catch (const UsageError& error) {
-    return fail(ExitCode::usage, fmt::format("command line: {}", error.what()), error.hint());
-  } catch (const ConfigError& error) {
-    return fail(ExitCode::usage, error.what());
-  } catch (const DataError& error) {
-    return fail(ExitCode::data, error.what(), error.hint());
-  } catch (const RunDirectoryInUse& error) {
-    return fail(ExitCode::in_use, error.what(), error.hint());
-  } catch (const CheckpointError& error) {
-    return fail(ExitCode::checkpoint, error.what(), error.hint());
-  } catch (const OutputError& error) {
-    return fail(ExitCode::output, error.what(), error.hint());
-  } catch (const NumericError& error) {
-    return fail(ExitCode::numeric, error.what(), error.hint());
-  } catch (const InputError& error) {
-    return fail(ExitCode::data, error.what(), error.hint());
-  } catch (const MemoryError& error) {
-    return fail(ExitCode::memory, error.what(), error.hint());
+  } catch (const UserError& error) {
+    return fail(error.exit_code(), error.what(), error.hint());
   } catch (const kernels::OutOfMemory& error) {
-    return out_of_memory(fmt::format(": {}", error.what()), command);
+    return out_of_memory(fmt::format(": {}", error.what()));
   } catch (const std::bad_alloc&) {
-    return out_of_memory("", command);
+    return out_of_memory("");
   } catch (const std::length_error&) {  // of a container: more than any memory could hold
-    return out_of_memory("", command);
+    return out_of_memory("");
   } catch (const std::exception& error) {
     return fail(ExitCode::bug, fmt::format("{} (this is a bug of tapestry)", error.what()),
                 "please report it with the command line and the config");
@@ -101,14 +66,14 @@ int guarded(const auto& program, const std::string& command) {
 
 int run_program(int argc, char** argv) {
   prepare_standard_streams();
-  std::string command;
+  std::string memory_hint = general_memory_hint;
   const auto program = [&] {
     const auto given = parse_command_line(argc, argv);
     if (!given) return static_cast<int>(ExitCode::done);
-    command = given->name;
+    memory_hint = given->memory_hint;
     return given->run();
   };
-  return guarded(program, command);
+  return guarded(program, memory_hint);
 }
 
 }  // namespace tapestry

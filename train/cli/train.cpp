@@ -16,7 +16,6 @@
 #include "train/config/listing.h"
 #include "train/data_changes.h"
 #include "train/error.h"
-#include "train/exit_code.h"
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/platform/machine.h"
@@ -309,6 +308,10 @@ Action define(CLI::App& app) {
 const Command train_command{.name = "train",
                             .purpose = "Train a model, or resume training",
                             .define = define,
+                            .memory_hint =
+                                "try a smaller train.batch_size with a larger train.accumulate, or "
+                                "a smaller model (model.d_model, model.num_encoder_layers, "
+                                "model.num_decoder_layers), or fewer data",
                             .output_is_the_result = false};
 
 }  // namespace tapestry

@@ -76,7 +76,7 @@ std::string to_string(const Problem& problem) {
 }
 
 ConfigError::ConfigError(std::vector<Problem> problems)
-    : std::runtime_error(joined_text(problems)), problems_(std::move(problems)) {}
+    : ErrorWith(joined_text(problems)), problems_(std::move(problems)) {}
 
 void ProblemList::add(Place place, std::string message, std::string hint) {
   if (problems_.size() == kMost) {

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "data/io/error.h"
 
 namespace tapestry {
 
@@ -36,8 +37,8 @@ struct Problem {
 std::string to_string(const Problem& problem);
 
 /// A config that cannot be used, with everything that is wrong with it, in the order of the lines,
-/// overrides last. The text is that of all problems. The program ends with exit code 2.
-class ConfigError : public std::runtime_error {
+/// overrides last. The text is that of all problems with their hints.
+class ConfigError : public ErrorWith<ExitCode::usage> {
  public:
   explicit ConfigError(std::vector<Problem> problems);
 

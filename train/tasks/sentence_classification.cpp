@@ -135,7 +135,8 @@ const LineCommand& classify_command() {
           "top left, the channels\nof a pixel side by side, on the scale of the training images, "
           "without a label; a heading gets an empty line.\n"
           "Examples:\n  tapestry classify runs/toy_agreement < sentences.txt\n"
-          "  cut -d, -f1-64 digits.csv | tapestry classify runs/digits_vit"};
+          "  cut -d, -f1-64 digits.csv | tapestry classify runs/digits_vit",
+      .memory_hint = "end other programs or give it more memory (see `ulimit -v`)"};
   return classify;
 }
 

@@ -37,6 +37,8 @@ struct LineCommand {
   const char* name;     ///< `tapestry NAME RUN`
   const char* purpose;  ///< one line of help
   const char* footer;   ///< more help; may be empty
+  const char* memory_hint =
+      "give it shorter lines, or more memory (see `ulimit -v`)";  ///< if there is not enough
 };
 
 /// An example as `tapestry evaluate` prints it.
