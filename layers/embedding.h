@@ -7,8 +7,7 @@
 
 #include "autograd/ids.h"
 #include "autograd/tensor.h"
-#include "layers/dropout.h"
-#include "layers/linear.h"
+#include "layers/basic_layers.h"
 #include "layers/mode.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"

@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <optional>
 
+#include "layers/basic_layers.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
-#include "layers/linear.h"
+#include "layers/heads.h"
 #include "layers/network.h"
-#include "layers/output_projection.h"
 #include "layers/parameters.h"
-#include "layers/pooling.h"
 #include "layers/transformer_options.h"
 
 namespace tapestry {

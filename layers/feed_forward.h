@@ -4,8 +4,7 @@
 #include <string>
 
 #include "autograd/tensor.h"
-#include "layers/dropout.h"
-#include "layers/linear.h"
+#include "layers/basic_layers.h"
 #include "layers/mode.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"

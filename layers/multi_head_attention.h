@@ -7,7 +7,7 @@
 #include "autograd/attention_mask.h"
 #include "autograd/ops/attention.h"
 #include "autograd/tensor.h"
-#include "layers/linear.h"
+#include "layers/basic_layers.h"
 #include "layers/mode.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"

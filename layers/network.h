@@ -1,14 +1,22 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
+#include <xtensor/xtensor.hpp>
 
 #include "autograd/ids.h"
 #include "autograd/ops/losses.h"
 #include "autograd/tensor.h"
 #include "layers/mode.h"
-#include "layers/token_batch.h"
 
 namespace tapestry {
+
+/// Token sequences padded to their longest: row r holds lengths[r] tokens, then padding.
+struct TokenBatch {
+  Ids ids;                            ///< (rows, length)
+  std::vector<std::int32_t> lengths;  ///< (rows), each <= length
+};
 
 /// What a network reads of a batch. A kind of network uses what it is made for and leaves the rest
 /// alone.

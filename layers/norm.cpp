@@ -4,10 +4,16 @@
 
 #include "autograd/error.h"
 #include "autograd/layer_path.h"
+#include "autograd/ops/batch_norm.h"
 #include "autograd/ops/norms.h"
+#include "autograd/ops/packed.h"
+#include "autograd/tape.h"
 
 namespace tapestry {
 namespace {
+
+/// The share of a batch in the running moments.
+constexpr double momentum = 0.1;
 
 std::variant<LayerNorm, RmsNorm, BatchNorm> make_norm(const Scope& scope,
                                                       const TransformerOptions& o) {
@@ -43,6 +49,44 @@ RmsNorm::RmsNorm(const Scope& scope, std::size_t n, double epsilon)
 Tensor RmsNorm::operator()(const Tensor& x) const {
   const LayerPath here(*path_);
   return rms_norm(x, weight_, epsilon_);
+}
+
+BatchNorm::BatchNorm(const Scope& scope, std::size_t n, double epsilon)
+    : path_(&scope.path()),
+      weight_(scope.parameter("weight", {n}, ones_initializer())),
+      bias_(scope.parameter("bias", {n}, zeros_initializer())),
+      running_mean_(scope.buffer("running_mean", {n}, zeros_initializer())),
+      running_var_(scope.buffer("running_var", {n}, ones_initializer())),
+      epsilon_(epsilon) {}
+
+Tensor BatchNorm::operator()(const Tensor& x, std::span<const std::int32_t> lengths,
+                             const Mode& mode) const {
+  const LayerPath here(*path_);
+  if (mode.is_training())
+    return lengths.empty() ? train(x, mode) : train_without_padding(x, lengths, mode);
+  return batch_norm_given(x, weight_, bias_, {running_mean_.value(), running_var_.value()},
+                          epsilon_);
+}
+
+Tensor BatchNorm::train_without_padding(const Tensor& x, std::span<const std::int32_t> lengths,
+                                        const Mode& mode) const {
+  const Tensor vectors = pack_padded(x, lengths);
+  return pad_packed(train(vectors, mode), lengths, x.shape()[1]);
+}
+
+Tensor BatchNorm::train(const Tensor& x, const Mode& mode) const {
+  const auto [y, seen] = batch_norm_with_moments(x, weight_, bias_, epsilon_);
+  if (Tape::active() == nullptr || x.size() == 0) return y;
+  running_mean_.note(seen.mean, 1 - momentum, momentum);
+  const auto vectors = static_cast<double>(x.size() / x.shape().back());
+  if (vectors > 1) {
+    running_var_.note(seen.variance, 1 - momentum, momentum * vectors / (vectors - 1));
+  }
+  if (!mode.defers_averages()) {
+    running_mean_.commit();
+    running_var_.commit();
+  }
+  return y;
 }
 
 Norm::Norm(const Scope& scope, const TransformerOptions& options)

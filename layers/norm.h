@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "autograd/tensor.h"
-#include "layers/batch_norm.h"
 #include "layers/mode.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"
@@ -48,6 +47,40 @@ class RmsNorm {
  private:
   const std::string* path_;
   Tensor weight_;
+  double epsilon_;
+};
+
+/// Batch normalisation over the last axis [1]: y = weight * (x - mean) / sqrt(variance + epsilon) +
+/// bias, feature by feature.
+///
+///   parameters  weight (n), ones; bias (n), zeros
+///   buffers     running_mean (n), zeros; running_var (n), ones
+///   call        x (..., n) -> (..., n); in sentence b of x (batch, length, n), positions from
+///               lengths[b] on are padding, without lengths nothing is
+///   throws      ShapeError if the last axis of x is not n, or x and lengths do not fit
+///
+/// Training takes mean and variance over all positions of the batch but padding, which becomes 0:
+/// what a position becomes depends on the other rows and on later positions, so a decoder with
+/// batch norms is causal in inference only. Inference takes the running ones. A training forward
+/// that a tape records moves the running moments towards its own, with a momentum of 0.1: at once,
+/// or at Parameters::commit_buffers() if the mode defers averages. The running variance is
+/// unbiased, as PyTorch's, and a batch of one vector, which has none, leaves it as it is.
+///
+/// [1] Ioffe & Szegedy 2015, "Batch Normalization: Accelerating Deep Network Training by Reducing
+///     Internal Covariate Shift". The formula and its gradient are in autograd/ops/batch_norm.h.
+class BatchNorm {
+ public:
+  BatchNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);
+  Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths, const Mode& mode) const;
+
+ private:
+  Tensor train(const Tensor& x, const Mode& mode) const;
+  Tensor train_without_padding(const Tensor& x, std::span<const std::int32_t> lengths,
+                               const Mode& mode) const;
+
+  const std::string* path_;
+  Tensor weight_, bias_;
+  RunningAverage running_mean_, running_var_;
   double epsilon_;
 };
 

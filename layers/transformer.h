@@ -6,9 +6,9 @@
 #include "layers/decoder.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
+#include "layers/heads.h"
 #include "layers/mode.h"
 #include "layers/network.h"
-#include "layers/output_projection.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"
 

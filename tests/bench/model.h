@@ -4,8 +4,8 @@
 
 #include "autograd/ids.h"
 #include "layers/encoder_models.h"
+#include "layers/network.h"
 #include "layers/parameters.h"
-#include "layers/token_batch.h"
 #include "layers/transformer.h"
 #include "tests/bench/problems.h"
 

@@ -1,4 +1,4 @@
-#include "layers/batch_norm.h"
+#include "layers/norm.h"
 
 #include <doctest/doctest.h>
 

@@ -3,15 +3,14 @@
 #include <string>
 
 #include "autograd/attention_recorder.h"
-#include "layers/batch_norm.h"
+#include "layers/basic_layers.h"
 #include "layers/decoder.h"
 #include "layers/embedding.h"
 #include "layers/encoder.h"
 #include "layers/feed_forward.h"
-#include "layers/linear.h"
 #include "layers/multi_head_attention.h"
+#include "layers/network.h"
 #include "layers/norm.h"
-#include "layers/token_batch.h"
 #include "layers/transformer.h"
 #include "tests/support/golden.h"
 #include "tests/support/parameters.h"

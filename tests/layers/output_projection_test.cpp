@@ -1,4 +1,4 @@
-#include "layers/output_projection.h"
+#include "layers/heads.h"
 
 #include <doctest/doctest.h>
 

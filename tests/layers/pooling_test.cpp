@@ -1,4 +1,4 @@
-#include "layers/pooling.h"
+#include "layers/heads.h"
 
 #include <doctest/doctest.h>
 

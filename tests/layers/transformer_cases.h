@@ -5,7 +5,7 @@
 #include <xtensor/xtensor.hpp>
 
 #include "autograd/random.h"
-#include "layers/token_batch.h"
+#include "layers/network.h"
 #include "layers/transformer.h"
 
 /// The small models and batches that the tests of the whole Transformer share.

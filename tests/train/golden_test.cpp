@@ -3,7 +3,7 @@
 #include <string>
 
 #include "autograd/ops/losses.h"
-#include "layers/token_batch.h"
+#include "layers/network.h"
 #include "layers/transformer.h"
 #include "optim/clip.h"
 #include "optim/make_optimizer.h"

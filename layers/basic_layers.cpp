@@ -1,9 +1,20 @@
-#include "layers/dropout.h"
+#include "layers/basic_layers.h"
 
 #include "autograd/layer_path.h"
 #include "autograd/ops/dropout.h"
+#include "autograd/ops/linear.h"
 
 namespace tapestry {
+
+Linear::Linear(const Scope& scope, std::size_t in, std::size_t out)
+    : path_(&scope.path()),
+      weight_(scope.parameter("weight", {out, in}, glorot_uniform(in, out))),
+      bias_(scope.parameter("bias", {out}, zeros_initializer())) {}
+
+Tensor Linear::operator()(const Tensor& x) const {
+  const LayerPath here(*path_);
+  return linear(x, weight_, bias_);
+}
 
 Dropout::Dropout(const Scope& scope, double rate) : path_(&scope.path()), rate_(rate) {}
 
