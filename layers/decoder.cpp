@@ -2,13 +2,14 @@
 
 namespace tapestry {
 
-DecoderLayer::DecoderLayer(const Scope& scope, const TransformerOptions& o)
-    : self_attn_(scope / "self_attn", o, AttentionRole::self),
-      cross_attn_(scope / "cross_attn", o, AttentionRole::cross),
-      ff_(scope / "ff", o.d_model, o.d_ff, o.activation, o.activation_dropout_rate()),
-      self_attn_residual_(scope / "self_attn_residual", o),
-      cross_attn_residual_(scope / "cross_attn_residual", o),
-      ff_residual_(scope / "ff_residual", o) {}
+DecoderLayer::DecoderLayer(const Scope& scope, std::size_t d_model,
+                           const DecoderLayerOptions& options)
+    : self_attn_(scope / "self_attn", d_model, options.self_attn),
+      cross_attn_(scope / "cross_attn", d_model, options.cross_attn),
+      ff_(scope / "ff", d_model, options.ff),
+      self_attn_residual_(scope / "self_attn_residual", d_model, options.residual),
+      cross_attn_residual_(scope / "cross_attn_residual", d_model, options.residual),
+      ff_residual_(scope / "ff_residual", d_model, options.residual) {}
 
 Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                 const Mode& mode) const {
@@ -22,11 +23,15 @@ Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const Dec
                       [&](const Tensor& v) { return ff_(v, mode); });
 }
 
-Decoder::Decoder(const Scope& scope, const TransformerOptions& o) {
-  for (std::size_t i = 0; i < o.num_decoder_layers; ++i) {
-    layers_.emplace_back(scope / "layers" / i, at_depth(o, i + 1, o.num_decoder_layers));
+Decoder::Decoder(const Scope& scope, std::size_t d_model, const DecoderOptions& options) {
+  DecoderLayerOptions layer = options.layer;
+  for (std::size_t i = 0; i < options.num_layers; ++i) {
+    layer.residual = at_depth(options.layer.residual, i + 1, options.num_layers);
+    layers_.emplace_back(scope / "layers" / i, d_model, layer);
   }
-  if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o);
+  const ResidualOptions& residual = options.layer.residual;
+  if (residual.placement == NormPlacement::pre)
+    norm_.emplace(scope / "norm", d_model, residual.norm);
 }
 
 Tensor Decoder::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "autograd/attention_mask.h"
@@ -10,27 +10,35 @@
 #include "layers/mode.h"
 #include "layers/multi_head_attention.h"
 #include "layers/norm.h"
+#include "layers/parameters.h"
 #include "layers/residual.h"
 
 namespace tapestry {
 
-/// Which positions a decoder may look at: of its own sequence and of the encoder's output.
+/// The positions that a decoder attends to: of its own sequence and of the encoder's output.
 struct DecoderMasks {
   AttentionMask self;
   AttentionMask cross;
+};
+
+struct DecoderLayerOptions {
+  MultiHeadAttentionOptions self_attn{};
+  MultiHeadAttentionOptions cross_attn{};
+  FeedForwardOptions ff{};
+  ResidualOptions residual{};  ///< of all three residual blocks
 };
 
 /// One layer of the decoder [1]: self-attention, attention to the encoder's output, feed-forward,
 /// each in a residual block.
 ///
 ///   parameters  self_attn, cross_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual,
-///               cross_attn_residual, ff_residual
+///               cross_attn_residual, ff_residual: Residual
 ///   call        x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
 ///
 /// [1] Vaswani et al. 2017, section 3.1.
 class DecoderLayer {
  public:
-  DecoderLayer(const Scope& scope, const TransformerOptions& options);
+  DecoderLayer(const Scope& scope, std::size_t d_model, const DecoderLayerOptions& options = {});
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                     const Mode& mode) const;
 
@@ -40,13 +48,20 @@ class DecoderLayer {
   Residual self_attn_residual_, cross_attn_residual_, ff_residual_;
 };
 
-/// A stack of decoder layers, with one more norm at its end where norms come first.
+struct DecoderOptions {
+  std::size_t num_layers = 6;
+  /// Of every layer, but for `residual.stochastic_depth`, which is the rate of the last one: it
+  /// grows linearly over the layers (at_depth).
+  DecoderLayerOptions layer{};
+};
+
+/// A stack of decoder layers; with pre-norm, a last norm follows.
 ///
 ///   parameters  layers.0, layers.1, ...: DecoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
 class Decoder {
  public:
-  Decoder(const Scope& scope, const TransformerOptions& options);
+  Decoder(const Scope& scope, std::size_t d_model, const DecoderOptions& options = {});
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                     const Mode& mode) const;
 

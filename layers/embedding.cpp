@@ -20,9 +20,9 @@ double sinusoidal_position(std::size_t pos, std::size_t j, std::size_t d_model) 
   return j % 2 == 0 ? std::sin(angle) : std::cos(angle);
 }
 
-Tensor position_table(const Scope& scope, PositionKind kind, std::size_t max_length,
-                      std::size_t d_model) {
-  switch (kind) {
+Tensor position_table(const Scope& scope, std::size_t d_model, const PositionOptions& options) {
+  const std::size_t max_length = options.max_length;
+  switch (options.kind) {
     case PositionKind::sinusoidal:
       return scope.constant({max_length, d_model}, [&](DType dtype) {
         return sinusoidal_positions(max_length, d_model, dtype);
@@ -41,16 +41,15 @@ Tensor position_table(const Scope& scope, PositionKind kind, std::size_t max_len
 }  // namespace
 
 Embedding::Embedding(const Scope& scope, std::size_t vocabulary, std::size_t d_model,
-                     std::optional<std::int32_t> padding_id)
+                     const EmbeddingOptions& options)
     : path_(&scope.path()),
       weight_(scope.parameter("weight", {vocabulary, d_model},
                               normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))),
-      padding_id_(padding_id),
-      factor_(std::sqrt(static_cast<double>(d_model))) {}
+      options_(options) {}
 
 Tensor Embedding::operator()(const Ids& ids) const {
   const LayerPath here(*path_);
-  return embedding(weight_, ids, padding_id_, factor_);
+  return embedding(weight_, ids, options_.padding_id, options_.scale);
 }
 
 Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype) {
@@ -64,12 +63,11 @@ Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype
   return table;
 }
 
-Positions::Positions(const Scope& scope, PositionKind kind, std::size_t max_length,
-                     std::size_t d_model)
+Positions::Positions(const Scope& scope, std::size_t d_model, const PositionOptions& options)
     : path_(&scope.path()),
-      max_length_(max_length),
+      max_length_(options.max_length),
       d_model_(d_model),
-      table_(position_table(scope, kind, max_length, d_model)) {}
+      table_(position_table(scope, d_model, options)) {}
 
 Tensor Positions::operator()(const Tensor& x) const {
   const LayerPath here(*path_);

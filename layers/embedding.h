@@ -10,23 +10,24 @@
 #include "layers/basic_layers.h"
 #include "layers/mode.h"
 #include "layers/parameters.h"
-#include "layers/transformer_options.h"
 
 namespace tapestry {
 
-/// Token vectors: y = sqrt(d_model) * weight[id] [1].
+struct EmbeddingOptions {
+  std::optional<std::int32_t> padding_id{};  ///< the row of this id gets no gradient
+  /// Factor of the vectors; sqrt(d_model) in a Transformer (Vaswani et al. 2017, section 3.4).
+  double scale = 1.0;
+};
+
+/// Token vectors: y = scale * weight[id].
 ///
 ///   parameters  weight (vocabulary, d_model), normal with variance 1 / d_model
 ///   call        ids (rows, length) -> (rows, length, d_model)
 ///   throws      ValueError for an id outside the vocabulary
-///
-/// The row of `padding_id` gets no gradient.
-///
-/// [1] Vaswani et al. 2017, section 3.4.
 class Embedding {
  public:
   Embedding(const Scope& scope, std::size_t vocabulary, std::size_t d_model,
-            std::optional<std::int32_t> padding_id);
+            const EmbeddingOptions& options = {});
   Tensor operator()(const Ids& ids) const;
   /// (vocabulary, d_model), for an output projection that shares it.
   const Tensor& weight() const { return weight_; }
@@ -34,8 +35,7 @@ class Embedding {
  private:
   const std::string* path_;
   Tensor weight_;
-  std::optional<std::int32_t> padding_id_;
-  double factor_;
+  EmbeddingOptions options_;
 };
 
 /// The sinusoidal table [1], (length, d_model):
@@ -45,21 +45,35 @@ class Embedding {
 /// [1] Vaswani et al. 2017, section 3.5.
 Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype);
 
-/// Adds to each token vector the vector of its position. Where positions come in elsewhere or not
-/// at all, it changes nothing, but refuses what is too long all the same.
+/// How a model encodes the position of a token: by a vector that is added to the token's, fixed
+/// (sinusoidal) or learned; not at all; or in self-attention, by rotary positions [1] or ALiBi [2],
+/// which are options of MultiHeadAttention.
+///
+/// [1] Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
+/// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables
+///     Input Length Extrapolation".
+enum class PositionKind { sinusoidal, learned, none, rotary, alibi };
+
+struct PositionOptions {
+  PositionKind kind = PositionKind::sinusoidal;
+  std::size_t max_length = 256;  ///< tokens of the longest sequence
+};
+
+/// Adds to each token vector the vector of its position, where there are such vectors (sinusoidal
+/// and learned positions); of every kind, it rejects sequences longer than max_length.
 ///
 ///   parameters  learned: weight (max_length, d_model), normal with variance 1 / d_model; else none
 ///   call        x (batch, length, d_model) -> the same shape
 ///   throws      ShapeError if x has another shape or length is greater than max_length
 class Positions {
  public:
-  Positions(const Scope& scope, PositionKind kind, std::size_t max_length, std::size_t d_model);
+  Positions(const Scope& scope, std::size_t d_model, const PositionOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 
  private:
   const std::string* path_;
   std::size_t max_length_, d_model_;
-  Tensor table_;  // (max_length, d_model), absent where nothing is added
+  Tensor table_;  // (max_length, d_model); absent where nothing is added
 };
 
 /// Height, width and channels of an image.
@@ -69,14 +83,14 @@ struct ImageShape {
   std::size_t values() const { return height * width * channels; }
 };
 
-/// An image as a sequence of tokens [1]: cut into squares from the top left, row by row, each of
-/// which goes through one linear map, behind one learned vector that stands for the class.
+/// An image as a sequence of tokens [1]: a learned class token, then one linear map of each square
+/// patch, row by row from the top left.
 ///
 ///   parameters  projection: Linear (patch_size^2 * channels -> d_model); class_token (1, 1,
 ///               d_model), normal with variance 1 / d_model
 ///   call        images (rows, height * width * channels) -> (rows, 1 + patches, d_model)
-///   throws      ShapeError if the image is empty or patch_size does not divide it, or if images
-///               have another shape
+///   throws      ShapeError if the image is empty or patch_size does not divide its height and
+///               width, or if images have another shape
 ///
 /// [1] Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", eq. 1.
 class PatchEmbedding {
@@ -93,15 +107,25 @@ class PatchEmbedding {
   Tensor class_token_;
 };
 
-/// What a stack of layers reads: embedded tokens or patches, plus their positions, after dropout.
+struct InputEmbeddingOptions {
+  PositionOptions positions{};
+  double dropout = 0.0;  ///< rate in [0, 1], of the elements of the sum
+};
+
+/// The input of a stack of layers: dropout(source(input) + positions), where the source is an
+/// Embedding of tokens or a PatchEmbedding of images.
 ///
-///   parameters  those of the embedding and of Positions
-///   call        what the embedding takes -> (rows, length, d_model)
+///   parameters  <prefix>positions: Positions; the source, which makes its own, is passed in
+///   call        what the source takes -> (rows, length, d_model)
+///   throws      as the source and Positions; ValueError if the rate is outside [0, 1]
 template <class Source>
 class InputEmbedding {
  public:
-  InputEmbedding(const Source& source, const Positions& positions, const Dropout& dropout)
-      : source_(source), positions_(positions), dropout_(dropout) {}
+  InputEmbedding(const Source& source, const Scope& scope, std::size_t d_model,
+                 const InputEmbeddingOptions& options = {}, const std::string& prefix = "")
+      : source_(source),
+        positions_(scope / (prefix + "positions"), d_model, options.positions),
+        dropout_(scope / (prefix + "dropout"), options.dropout) {}
 
   template <class Input>
   Tensor operator()(const Input& input, const Mode& mode) const {

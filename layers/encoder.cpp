@@ -2,11 +2,12 @@
 
 namespace tapestry {
 
-EncoderLayer::EncoderLayer(const Scope& scope, const TransformerOptions& o)
-    : self_attn_(scope / "self_attn", o, AttentionRole::self),
-      ff_(scope / "ff", o.d_model, o.d_ff, o.activation, o.activation_dropout_rate()),
-      self_attn_residual_(scope / "self_attn_residual", o),
-      ff_residual_(scope / "ff_residual", o) {}
+EncoderLayer::EncoderLayer(const Scope& scope, std::size_t d_model,
+                           const EncoderLayerOptions& options)
+    : self_attn_(scope / "self_attn", d_model, options.self_attn),
+      ff_(scope / "ff", d_model, options.ff),
+      self_attn_residual_(scope / "self_attn_residual", d_model, options.residual),
+      ff_residual_(scope / "ff_residual", d_model, options.residual) {}
 
 Tensor EncoderLayer::operator()(const Tensor& x, const AttentionMask& mask,
                                 const Mode& mode) const {
@@ -16,11 +17,15 @@ Tensor EncoderLayer::operator()(const Tensor& x, const AttentionMask& mask,
                       [&](const Tensor& v) { return ff_(v, mode); });
 }
 
-Encoder::Encoder(const Scope& scope, const TransformerOptions& o) {
-  for (std::size_t i = 0; i < o.num_encoder_layers; ++i) {
-    layers_.emplace_back(scope / "layers" / i, at_depth(o, i + 1, o.num_encoder_layers));
+Encoder::Encoder(const Scope& scope, std::size_t d_model, const EncoderOptions& options) {
+  EncoderLayerOptions layer = options.layer;
+  for (std::size_t i = 0; i < options.num_layers; ++i) {
+    layer.residual = at_depth(options.layer.residual, i + 1, options.num_layers);
+    layers_.emplace_back(scope / "layers" / i, d_model, layer);
   }
-  if (o.norm == NormPlacement::pre) norm_.emplace(scope / "norm", o);
+  const ResidualOptions& residual = options.layer.residual;
+  if (residual.placement == NormPlacement::pre)
+    norm_.emplace(scope / "norm", d_model, residual.norm);
 }
 
 Tensor Encoder::operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const {

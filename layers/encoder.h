@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "autograd/attention_mask.h"
@@ -10,19 +10,27 @@
 #include "layers/mode.h"
 #include "layers/multi_head_attention.h"
 #include "layers/norm.h"
+#include "layers/parameters.h"
 #include "layers/residual.h"
 
 namespace tapestry {
 
+struct EncoderLayerOptions {
+  MultiHeadAttentionOptions self_attn{};
+  FeedForwardOptions ff{};
+  ResidualOptions residual{};  ///< of both residual blocks
+};
+
 /// One layer of the encoder [1]: self-attention, then feed-forward, each in a residual block.
 ///
-///   parameters  self_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual, ff_residual
+///   parameters  self_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual, ff_residual:
+///               Residual
 ///   call        x (batch, n, d_model) -> the same shape
 ///
 /// [1] Vaswani et al. 2017, section 3.1.
 class EncoderLayer {
  public:
-  EncoderLayer(const Scope& scope, const TransformerOptions& options);
+  EncoderLayer(const Scope& scope, std::size_t d_model, const EncoderLayerOptions& options = {});
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
 
  private:
@@ -31,13 +39,20 @@ class EncoderLayer {
   Residual self_attn_residual_, ff_residual_;
 };
 
-/// A stack of encoder layers, with one more norm at its end where norms come first.
+struct EncoderOptions {
+  std::size_t num_layers = 6;
+  /// Of every layer, but for `residual.stochastic_depth`, which is the rate of the last one: it
+  /// grows linearly over the layers (at_depth).
+  EncoderLayerOptions layer{};
+};
+
+/// A stack of encoder layers; with pre-norm, a last norm follows.
 ///
 ///   parameters  layers.0, layers.1, ...: EncoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model) -> the same shape
 class Encoder {
  public:
-  Encoder(const Scope& scope, const TransformerOptions& options);
+  Encoder(const Scope& scope, std::size_t d_model, const EncoderOptions& options = {});
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
 
  private:

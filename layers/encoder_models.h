@@ -55,7 +55,7 @@ class EncoderModel : public Network {
   std::optional<ImageEmbedding> patches_;
   Encoder encoder_;
   std::optional<OutputProjection> projection_;  // one of these two
-  std::optional<Linear> classes_;
+  std::optional<ClassificationHead> classes_;
 };
 
 /// The decoder-only Transformer [1, 2]: logits of each next token. A decoder without an encoder to

@@ -7,6 +7,15 @@
 namespace tapestry {
 namespace {
 
+std::size_t inner_width(std::size_t d_model, const FeedForwardOptions& options) {
+  return options.d_ff != 0 ? options.d_ff : 4 * d_model;
+}
+
+std::size_t first_width(std::size_t d_model, const FeedForwardOptions& options) {
+  const std::size_t d_ff = inner_width(d_model, options);
+  return is_gated(options.activation) ? 2 * d_ff : d_ff;
+}
+
 /// dropout(activation(x)).
 Tensor activate(Activation activation, const Tensor& x, const Dropout& dropout, const Mode& mode) {
   switch (activation) {
@@ -28,13 +37,12 @@ Tensor activate(Activation activation, const Tensor& x, const Dropout& dropout, 
 
 }  // namespace
 
-FeedForward::FeedForward(const Scope& scope, std::size_t d_model, std::size_t d_ff,
-                         Activation activation, double dropout)
+FeedForward::FeedForward(const Scope& scope, std::size_t d_model, const FeedForwardOptions& options)
     : path_(&scope.path()),
-      linear1_(scope / "linear1", d_model, is_gated(activation) ? 2 * d_ff : d_ff),
-      linear2_(scope / "linear2", d_ff, d_model),
-      activation_(activation),
-      dropout_(scope / "dropout", dropout) {}
+      linear1_(scope / "linear1", d_model, first_width(d_model, options)),
+      linear2_(scope / "linear2", inner_width(d_model, options), d_model),
+      activation_(options.activation),
+      dropout_(scope / "dropout", options.dropout) {}
 
 Tensor FeedForward::operator()(const Tensor& x, const Mode& mode) const {
   const LayerPath here(*path_);

@@ -7,23 +7,38 @@
 #include "layers/basic_layers.h"
 #include "layers/mode.h"
 #include "layers/parameters.h"
-#include "layers/transformer_options.h"
 
 namespace tapestry {
+
+/// The activation between the two linear maps of a feed-forward block. gelu is exact (erf),
+/// gelu_tanh its approximation by tanh. swiglu and geglu are gated [1]: the first map is twice as
+/// wide and yields values and gates, and the output is value * silu(gate) or value * gelu(gate).
+///
+/// [1] Shazeer 2020, "GLU Variants Improve Transformer", eq. 6.
+enum class Activation { relu, gelu, gelu_tanh, silu, swiglu, geglu };
+
+constexpr bool is_gated(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::geglu;
+}
+
+struct FeedForwardOptions {
+  std::size_t d_ff = 0;  ///< width between the two maps; 0: 4 * d_model, as in [1]
+  Activation activation = Activation::relu;
+  double dropout = 0.0;  ///< rate in [0, 1], of the elements of the activation's output
+};
 
 /// Position-wise feed-forward network [1]: linear2(dropout(activation(linear1(x)))).
 ///
 ///   parameters  linear1: Linear (d_model -> d_ff); linear2: Linear (d_ff -> d_model). With a gated
-///               activation [2] linear1 is (d_model -> 2 d_ff): d_ff values, then their gates
+///               activation linear1 is (d_model -> 2 d_ff): d_ff values, then their gates
 ///   call        x (..., d_model) -> (..., d_model)
-///   throws      ShapeError if the last axis of x is not d_model
+///   throws      ShapeError if the last axis of x is not d_model, ValueError if the rate is outside
+///               [0, 1]
 ///
 /// [1] Vaswani et al. 2017, section 3.3, eq. 2.
-/// [2] Shazeer 2020, eq. 6, with biases as the others.
 class FeedForward {
  public:
-  FeedForward(const Scope& scope, std::size_t d_model, std::size_t d_ff, Activation activation,
-              double dropout);
+  FeedForward(const Scope& scope, std::size_t d_model, const FeedForwardOptions& options = {});
   Tensor operator()(const Tensor& x, const Mode& mode) const;
 
  private:

@@ -43,16 +43,16 @@ Tensor shares(const Tensor& x, std::span<const std::int32_t> lengths) {
 
 }  // namespace
 
-OutputProjection::OutputProjection(const Scope& scope, TiedEmbeddings tie,
-                                   const Embedding& embedding)
-    : path_(&scope.path()) {
-  const std::size_t vocabulary = embedding.weight().shape()[0];
-  const std::size_t d_model = embedding.weight().shape()[1];
-  weight_ = tie == TiedEmbeddings::none ? scope.parameter("weight", {vocabulary, d_model},
-                                                          glorot_uniform(d_model, vocabulary))
-                                        : embedding.weight();
-  bias_ = scope.parameter("bias", {vocabulary}, zeros_initializer());
-}
+OutputProjection::OutputProjection(const Scope& scope, std::size_t d_model, std::size_t vocabulary)
+    : path_(&scope.path()),
+      weight_(
+          scope.parameter("weight", {vocabulary, d_model}, glorot_uniform(d_model, vocabulary))),
+      bias_(scope.parameter("bias", {vocabulary}, zeros_initializer())) {}
+
+OutputProjection::OutputProjection(const Scope& scope, const Tensor& tied_weight)
+    : path_(&scope.path()),
+      weight_(tied_weight),
+      bias_(scope.parameter("bias", {tied_weight.shape()[0]}, zeros_initializer())) {}
 
 Tensor OutputProjection::logits(const Tensor& x) const {
   const LayerPath here(*path_);
@@ -68,6 +68,19 @@ Loss OutputProjection::loss(const Tensor& x, const Ids& labels,
 Tensor pool(PoolingKind kind, const Tensor& x, std::span<const std::int32_t> lengths) {
   if (kind == PoolingKind::class_token) return slice(x, 1, 0, 1);
   return matmul(shares(x, lengths), x);
+}
+
+ClassificationHead::ClassificationHead(const Scope& scope, std::size_t d_model, std::size_t classes,
+                                       PoolingKind pooling)
+    : pooling_(pooling), linear_(scope, d_model, classes) {}
+
+Tensor ClassificationHead::features(const Tensor& x, std::span<const std::int32_t> lengths) const {
+  return pool(pooling_, x, lengths);
+}
+
+Loss ClassificationHead::loss(const Tensor& features, const Ids& labels,
+                              const CrossEntropyOptions& options) const {
+  return cross_entropy(logits(features), labels, options);
 }
 
 }  // namespace tapestry

@@ -8,27 +8,28 @@
 #include "autograd/ids.h"
 #include "autograd/ops/losses.h"
 #include "autograd/tensor.h"
-#include "layers/embedding.h"
+#include "layers/basic_layers.h"
 #include "layers/parameters.h"
-#include "layers/transformer_options.h"
 
 namespace tapestry {
 
-/// From what a decoder gives to scores of tokens, logits = x W^T + b, or right to the loss of them.
+/// The head of a model that predicts tokens: logits = x W^T + b, or their loss.
 ///
-///   parameters  weight (vocabulary, d_model), Glorot uniform; bias (vocabulary), zeros. With tied
-///               embeddings the bias alone: the weight is then the embedding's [1].
+///   parameters  weight (vocabulary, d_model), Glorot uniform; bias (vocabulary), zeros. With a
+///               tied weight, such as the matrix of an embedding [1], the bias alone
 ///   throws      ShapeError if the last axis of x is not d_model
 ///
 /// [1] Press & Wolf 2017, "Using the Output Embedding to Improve Language Models".
 class OutputProjection {
  public:
-  OutputProjection(const Scope& scope, TiedEmbeddings tie, const Embedding& embedding);
+  OutputProjection(const Scope& scope, std::size_t d_model, std::size_t vocabulary);
+  /// Uses a weight (vocabulary, d_model) that is a parameter elsewhere.
+  OutputProjection(const Scope& scope, const Tensor& tied_weight);
 
   /// x (..., d_model) -> (..., vocabulary).
   Tensor logits(const Tensor& x) const;
 
-  /// cross_entropy(logits(x), labels) without the logits ever existing at once; x (rows, length,
+  /// cross_entropy(logits(x), labels), without all logits in memory at once; x (rows, length,
   /// d_model), labels (rows, length).
   Loss loss(const Tensor& x, const Ids& labels, const CrossEntropyOptions& options) const;
 
@@ -37,15 +38,40 @@ class OutputProjection {
   Tensor weight_, bias_;
 };
 
-/// One vector for a whole sequence: that of its first token, which stands for the class [1], or the
-/// mean over its tokens.
-///
-/// x        (rows, length, d_model)
-/// lengths  (rows): tokens of each, 1 to length; none if no row has padding
-/// returns  (rows, 1, d_model)
-/// throws   ShapeError for the mean, if there are lengths and they do not fit x
+/// The vector that represents a whole sequence: that of its first token, the class token [1], or
+/// the mean over its tokens.
 ///
 /// [1] Devlin et al. 2019, "BERT", section 3; Dosovitskiy et al. 2021, section 3.1.
+enum class PoolingKind { class_token, mean };
+
+/// One vector for each sequence.
+///
+/// x        (rows, length, d_model)
+/// lengths  (rows): tokens of each row, 1 to length; empty if no row has padding
+/// returns  (rows, 1, d_model)
+/// throws   ShapeError for the mean, if there are lengths and they do not fit x
 Tensor pool(PoolingKind kind, const Tensor& x, std::span<const std::int32_t> lengths);
+
+/// The head of a model that predicts the class of a whole sequence: logits = pool(x) W^T + b, or
+/// their loss.
+///
+///   parameters  weight (classes, d_model), Glorot uniform; bias (classes), zeros
+///   throws      ShapeError if the last axis of x is not d_model, or as pool()
+class ClassificationHead {
+ public:
+  ClassificationHead(const Scope& scope, std::size_t d_model, std::size_t classes,
+                     PoolingKind pooling = PoolingKind::class_token);
+
+  /// pool() of x (rows, length, d_model) -> (rows, 1, d_model).
+  Tensor features(const Tensor& x, std::span<const std::int32_t> lengths) const;
+  /// features (..., d_model) -> (..., classes).
+  Tensor logits(const Tensor& features) const { return linear_(features); }
+  /// cross_entropy(logits(features), labels); features (rows, 1, d_model), labels (rows, 1).
+  Loss loss(const Tensor& features, const Ids& labels, const CrossEntropyOptions& options) const;
+
+ private:
+  PoolingKind pooling_;
+  Linear linear_;
+};
 
 }  // namespace tapestry

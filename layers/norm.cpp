@@ -12,18 +12,18 @@
 namespace tapestry {
 namespace {
 
-/// The share of a batch in the running moments.
+/// The weight of a batch in the running moments.
 constexpr double momentum = 0.1;
 
-std::variant<LayerNorm, RmsNorm, BatchNorm> make_norm(const Scope& scope,
-                                                      const TransformerOptions& o) {
-  switch (o.normalization) {
+std::variant<LayerNorm, RmsNorm, BatchNorm> make_norm(const Scope& scope, std::size_t d_model,
+                                                      const NormOptions& options) {
+  switch (options.kind) {
     case Normalization::layer_norm:
-      return LayerNorm(scope, o.d_model, o.layer_norm_epsilon);
+      return LayerNorm(scope, d_model, options.epsilon);
     case Normalization::rms_norm:
-      return RmsNorm(scope, o.d_model, o.layer_norm_epsilon);
+      return RmsNorm(scope, d_model, options.epsilon);
     case Normalization::batch_norm:
-      return BatchNorm(scope, o.d_model, o.layer_norm_epsilon);
+      return BatchNorm(scope, d_model, options.epsilon);
   }
   throw ValueError("norm: unknown normalization");
 }
@@ -89,8 +89,8 @@ Tensor BatchNorm::train(const Tensor& x, const Mode& mode) const {
   return y;
 }
 
-Norm::Norm(const Scope& scope, const TransformerOptions& options)
-    : norm_(make_norm(scope, options)) {}
+Norm::Norm(const Scope& scope, std::size_t d_model, const NormOptions& options)
+    : norm_(make_norm(scope, d_model, options)) {}
 
 Tensor Norm::operator()(const Tensor& x, std::span<const std::int32_t> lengths,
                         const Mode& mode) const {

@@ -9,7 +9,6 @@
 #include "autograd/tensor.h"
 #include "layers/mode.h"
 #include "layers/parameters.h"
-#include "layers/transformer_options.h"
 
 namespace tapestry {
 
@@ -55,16 +54,17 @@ class RmsNorm {
 ///
 ///   parameters  weight (n), ones; bias (n), zeros
 ///   buffers     running_mean (n), zeros; running_var (n), ones
-///   call        x (..., n) -> (..., n); in sentence b of x (batch, length, n), positions from
-///               lengths[b] on are padding, without lengths nothing is
+///   call        x (..., n) -> (..., n). With `lengths`, x is (batch, length, n) and the positions
+///   of
+///               sentence b from lengths[b] on are padding; without, no position is
 ///   throws      ShapeError if the last axis of x is not n, or x and lengths do not fit
 ///
-/// Training takes mean and variance over all positions of the batch but padding, which becomes 0:
-/// what a position becomes depends on the other rows and on later positions, so a decoder with
-/// batch norms is causal in inference only. Inference takes the running ones. A training forward
-/// that a tape records moves the running moments towards its own, with a momentum of 0.1: at once,
-/// or at Parameters::commit_buffers() if the mode defers averages. The running variance is
-/// unbiased, as PyTorch's, and a batch of one vector, which has none, leaves it as it is.
+/// Training computes mean and variance over all positions of the batch except padding, and padding
+/// becomes 0. The output at one position then depends on the other sentences and on later
+/// positions: a decoder with batch norms is causal in inference only. Inference uses the running
+/// moments. A training forward that a tape records updates them with momentum 0.1: at once, or at
+/// Parameters::commit_buffers() if the mode defers averages. The running variance is unbiased, as
+/// PyTorch's; a batch of one vector has no unbiased variance and leaves it unchanged.
 ///
 /// [1] Ioffe & Szegedy 2015, "Batch Normalization: Accelerating Deep Network Training by Reducing
 ///     Internal Covariate Shift". The formula and its gradient are in autograd/ops/batch_norm.h.
@@ -84,14 +84,30 @@ class BatchNorm {
   double epsilon_;
 };
 
-/// The normalisation that the options ask for, of token vectors.
+/// Layer norm [1] and RMS norm [2] use the moments of each token vector. Batch norm [3] uses the
+/// moments of each feature over the batch, as convolutional networks do; language models learn less
+/// well with it [4].
+///
+/// [1] Ba, Kiros & Hinton 2016, "Layer Normalization".
+/// [2] Zhang & Sennrich 2019, "Root Mean Square Layer Normalization".
+/// [3] Ioffe & Szegedy 2015, "Batch Normalization".
+/// [4] Shen et al. 2020, "PowerNorm: Rethinking Batch Normalization in Transformers".
+enum class Normalization { layer_norm, rms_norm, batch_norm };
+
+struct NormOptions {
+  Normalization kind = Normalization::layer_norm;
+  double epsilon = 1e-5;  ///< > 0; added to the variance or mean square, inside the root
+};
+
+/// Normalisation of token vectors, of the kind that the options name.
 ///
 ///   parameters  of LayerNorm, RmsNorm or BatchNorm (d_model)
-///   call        x (batch, n, d_model) -> same shape; only batch norm reads `lengths` and
-///               `mode`
+///   call        x (batch, n, d_model) -> same shape; `lengths` and `mode` matter to batch norm
+///               alone, as there
+///   throws      as the norm of that kind
 class Norm {
  public:
-  Norm(const Scope& scope, const TransformerOptions& options);
+  Norm(const Scope& scope, std::size_t d_model, const NormOptions& options = {});
   Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths, const Mode& mode) const;
 
  private:

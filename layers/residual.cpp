@@ -5,24 +5,25 @@
 
 namespace tapestry {
 
-Residual::Residual(const Scope& scope, const TransformerOptions& options)
-    : placement_(options.norm),
-      norm_(scope / "norm", options),
+ResidualOptions at_depth(ResidualOptions options, std::size_t layer, std::size_t num_layers) {
+  options.stochastic_depth *= static_cast<double>(layer) / static_cast<double>(num_layers);
+  return options;
+}
+
+Residual::Residual(const Scope& scope, std::size_t d_model, const ResidualOptions& options)
+    : options_(options),
+      norm_(scope / "norm", d_model, options.norm),
       dropout_path_(&(scope / "dropout").path()),
-      depth_path_(&(scope / "depth").path()),
-      skip_scale_(options.skip_scale),
-      sublayer_scale_(options.sublayer_scale),
-      dropout_(options.residual_dropout_rate()),
-      stochastic_depth_(options.stochastic_depth) {}
+      depth_path_(&(scope / "depth").path()) {}
 
 Tensor Residual::sum(const Tensor& x, const Tensor& y, const Mode& mode) const {
   const LayerPath here(*dropout_path_);
   return residual_add(x, y,
-                      {.skip_scale = skip_scale_,
-                       .branch_scale = sublayer_scale_,
-                       .dropout = dropout_,
+                      {.skip_scale = options_.skip_scale,
+                       .branch_scale = options_.sublayer_scale,
+                       .dropout = options_.dropout,
                        .random = mode.random().named(*dropout_path_),
-                       .row_dropout = stochastic_depth_,
+                       .row_dropout = options_.stochastic_depth,
                        .row_random = mode.random().named(*depth_path_)});
 }
 

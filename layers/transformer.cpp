@@ -2,19 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <string>
-
 #include "autograd/error.h"
 
 namespace tapestry {
 namespace {
 
-/// The embedding of the source: that of the target if both are tied.
+/// The embedding of the source, which is the target's if all embeddings are tied.
 Embedding source_embedding(const Scope& scope, const TransformerOptions& o,
                            std::size_t source_vocabulary, std::size_t target_vocabulary,
                            std::int32_t padding_id, const Embedding& target) {
   if (o.tie_embeddings != TiedEmbeddings::all) {
-    return Embedding(scope / "source_embedding", source_vocabulary, o.d_model, padding_id);
+    return Embedding(scope / "source_embedding", source_vocabulary, o.d_model,
+                     embedding_options(o, padding_id));
   }
   if (source_vocabulary != target_vocabulary) {
     throw ShapeError(
@@ -25,26 +24,21 @@ Embedding source_embedding(const Scope& scope, const TransformerOptions& o,
   return target;
 }
 
-TokenEmbedding with_positions(const Embedding& embedding, const Scope& scope,
-                              const std::string& side, const TransformerOptions& o) {
-  return {embedding, Positions(scope / (side + "_positions"), o.positions, o.max_length, o.d_model),
-          Dropout(scope / (side + "_dropout"), o.embedding_dropout_rate())};
-}
-
 }  // namespace
 
 Transformer::Transformer(const Scope& scope, const TransformerOptions& o,
                          std::size_t source_vocabulary, std::size_t target_vocabulary,
                          std::int32_t padding_id)
     : options_(o),
-      target_embedding_(scope / "target_embedding", target_vocabulary, o.d_model, padding_id),
-      source_embedding_(source_embedding(scope, o, source_vocabulary, target_vocabulary, padding_id,
-                                         target_embedding_)),
-      source_(with_positions(source_embedding_, scope, "source", o)),
-      target_(with_positions(target_embedding_, scope, "target", o)),
-      encoder_(scope / "encoder", o),
-      decoder_(scope / "decoder", o),
-      output_(scope / "output", o.tie_embeddings, target_embedding_) {}
+      target_embedding_(scope / "target_embedding", target_vocabulary, o.d_model,
+                        embedding_options(o, padding_id)),
+      source_(source_embedding(scope, o, source_vocabulary, target_vocabulary, padding_id,
+                               target_embedding_),
+              scope, o.d_model, input_embedding_options(o), "source_"),
+      target_(target_embedding_, scope, o.d_model, input_embedding_options(o), "target_"),
+      encoder_(scope / "encoder", o.d_model, encoder_options(o, o.num_encoder_layers)),
+      decoder_(scope / "decoder", o.d_model, decoder_options(o)),
+      output_(output_projection(scope / "output", o, target_embedding_)) {}
 
 Tensor Transformer::embed_source(const TokenBatch& source, const Mode& mode) const {
   return source_(source.ids, mode);

@@ -68,7 +68,7 @@ class Transformer : public Network {
 
  private:
   TransformerOptions options_;
-  Embedding target_embedding_, source_embedding_;
+  Embedding target_embedding_;
   TokenEmbedding source_, target_;
   Encoder encoder_;
   Decoder decoder_;

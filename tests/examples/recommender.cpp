@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <optional>
 #include <vector>
 #include <xtensor/xtensor.hpp>
 
@@ -77,8 +76,8 @@ double cosine(const Tensor& vectors, std::size_t a, std::size_t b) {
 
 int main() {
   Parameters parameters(DType::float32, 1);
-  const Embedding of_users(Scope(parameters) / "users", users, width, std::nullopt);
-  const Embedding of_films(Scope(parameters) / "films", films, width, std::nullopt);
+  const Embedding of_users(Scope(parameters) / "users", users, width);
+  const Embedding of_films(Scope(parameters) / "films", films, width);
   Adam adam(parameters.list(), {});
 
   const Ratings known = ratings(true), unknown = ratings(false);

@@ -21,15 +21,15 @@ constexpr AttentionScore every_score[] = {AttentionScore::scaled_dot_product,
                                           AttentionScore::dot_product, AttentionScore::additive,
                                           AttentionScore::bilinear};
 
-TransformerOptions with_score(AttentionScore score, double dropout = 0.0) {
-  return {.d_model = 4, .num_heads = 2, .score = score, .dropout = dropout};
+Attention with_score(AttentionScore score, double dropout = 0.0) {
+  return Attention(4, {.num_heads = 2, .score = score, .dropout = dropout});
 }
 
 }  // namespace
 
 TEST_CASE("scores with parameters have one weight for each head") {
   const auto own = [](AttentionScore score) {
-    const Attention attention(with_score(score));
+    const Attention attention = with_score(score);
     const auto names = listing(attention.parameters);
     return std::vector<std::string>(names.begin() + 8, names.end());
   };
@@ -44,8 +44,7 @@ TEST_CASE("each score has the weights of its formula") {
   const auto check = [&](AttentionScore score, std::initializer_list<double> weight,
                          double expected) {
     for (const DType dtype : dtypes) {
-      const Attention attention({.d_model = 2, .num_heads = 1, .score = score, .dropout = 0.0},
-                                dtype);
+      const Attention attention(2, {.num_heads = 1, .score = score}, dtype);
       make_projections_identities(attention.parameters);
       if (weight.size() != 0) set_values(attention.parameters, "attn.score.weight", weight);
       const Tensor q = Tensor::from({1, 1, 2}, {1, 2}, dtype);
@@ -65,7 +64,7 @@ TEST_CASE("each score has the weights of its formula") {
 TEST_CASE("the gradients of every score agree with differences, with dropout too") {
   for (const AttentionScore score : every_score) {
     for (const double rate : {0.0, 0.4}) {
-      const Attention attention(with_score(score, rate));
+      const Attention attention = with_score(score, rate);
       perturb(attention.parameters);
       const Tensor queries = random_leaf({2, 3, 4}, 1), memory = random_leaf({2, 5, 4}, 2);
       const Mode mode = Mode::training(RandomStream(5));
@@ -79,7 +78,7 @@ TEST_CASE("the gradients of every score agree with differences, with dropout too
 }
 
 TEST_CASE("heads may be of any width, with an output projection of their own") {
-  const Attention attention({.d_model = 5, .num_heads = 2, .d_head = 3, .dropout = 0.0});
+  const Attention attention(5, {.num_heads = 2, .d_head = 3});
   CHECK(listing(attention.parameters) ==
         std::vector<std::string>{"attn.q_proj.weight (6, 5)", "attn.q_proj.bias (6)",
                                  "attn.k_proj.weight (6, 5)", "attn.k_proj.bias (6)",
@@ -96,11 +95,10 @@ TEST_CASE("heads may be of any width, with an output projection of their own") {
 
 TEST_CASE("parameter-free attention weights the vectors themselves by softmax(X X^T)") {
   for (const DType dtype : dtypes) {
-    const Attention attention({.d_model = 2,
+    const Attention attention(2,
+                              {.kind = AttentionKind::parameter_free,
                                .num_heads = 1,
-                               .attention = AttentionKind::parameter_free,
-                               .score = AttentionScore::dot_product,
-                               .dropout = 0.0},
+                               .score = AttentionScore::dot_product},
                               dtype);
     CHECK(attention.parameters.list().empty());
     const double ln2 = std::log(2.0);
@@ -115,8 +113,7 @@ TEST_CASE("parameter-free attention weights the vectors themselves by softmax(X 
 }
 
 TEST_CASE("the scaled score divides X X^T of parameter-free attention by the root of d_model") {
-  const Attention attention(
-      {.d_model = 4, .num_heads = 1, .attention = AttentionKind::parameter_free, .dropout = 0.0});
+  const Attention attention(4, {.kind = AttentionKind::parameter_free, .num_heads = 1});
   const Tensor x = random_leaf({2, 3, 4}, 1);
   const Tensor scores = matmul(x, x, {.transpose_b = true, .scale = 0.5});
   check_values(attention.layer(x, x, {}, {}), values_of(matmul(softmax(scores), x)));
@@ -124,9 +121,8 @@ TEST_CASE("the scaled score divides X X^T of parameter-free attention by the roo
         1e-6);
 }
 
-TEST_CASE("a window restricts self-attention beside its mask, and no cross-attention") {
-  const TransformerOptions narrow{.d_model = 4, .num_heads = 2, .window = 1, .dropout = 0.0};
-  const Attention attention(narrow);
+TEST_CASE("a window restricts attention in addition to its mask, none leaves it as it is") {
+  const Attention attention(4, {.num_heads = 2, .window = 1});
   const Tensor x = random_leaf({2, 5, 4}, 1);
   const auto w = values_of(weights_of(attention.layer, x, x, AttentionMask::padding({5, 4})));
   for (std::size_t row = 0; row < 20; ++row) {
@@ -136,20 +132,24 @@ TEST_CASE("a window restricts self-attention beside its mask, and no cross-atten
       CHECK((w[row * 5 + j] > 0) == seen);
     }
   }
-  const Attention cross(narrow, DType::float64, AttentionRole::cross);
-  for (const double weight : values_of(weights_of(cross.layer, x, x, {}))) CHECK(weight > 0);
+  const Attention wide(4, {.num_heads = 2, .window = 0});
+  for (const double weight : values_of(weights_of(wide.layer, x, x, {}))) CHECK(weight > 0);
 }
 
 namespace {
 
-TransformerOptions with_positions(PositionKind positions,
-                                  AttentionScore score = AttentionScore::scaled_dot_product) {
-  return {.d_model = 8, .num_heads = 2, .score = score, .dropout = 0.0, .positions = positions};
+constexpr MultiHeadAttentionOptions without_positions{.num_heads = 2};
+constexpr MultiHeadAttentionOptions with_rotary{.num_heads = 2, .rotary = true};
+constexpr MultiHeadAttentionOptions with_alibi{.num_heads = 2, .alibi = true};
+
+MultiHeadAttentionOptions with_score(MultiHeadAttentionOptions options, AttentionScore score) {
+  options.score = score;
+  return options;
 }
 
 /// The weights of one head for equal vectors at all positions.
-std::vector<double> weights_among_equals(const TransformerOptions& options, AttentionRole role) {
-  const Attention attention(options, DType::float64, role);
+std::vector<double> weights_among_equals(const MultiHeadAttentionOptions& options) {
+  const Attention attention(8, options);
   perturb(attention.parameters);
   const auto one = values_of(random_leaf({8}, 1));
   std::vector<double> all;
@@ -163,10 +163,10 @@ std::vector<double> weights_among_equals(const TransformerOptions& options, Atte
 }  // namespace
 
 TEST_CASE("scores of rotary positions and of ALiBi depend on the distance alone") {
-  for (const PositionKind kind : {PositionKind::rotary, PositionKind::alibi}) {
+  for (const MultiHeadAttentionOptions& options : {with_rotary, with_alibi}) {
     for (const AttentionScore score :
          {AttentionScore::scaled_dot_product, AttentionScore::bilinear}) {
-      const auto w = weights_among_equals(with_positions(kind, score), AttentionRole::self);
+      const auto w = weights_among_equals(with_score(options, score));
       for (std::size_t i = 0; i + 1 < 6; ++i) {
         for (std::size_t j = 0; j + 1 < 6; ++j) {
           // Ratios within a row are those of the row below, one to the right.
@@ -180,17 +180,15 @@ TEST_CASE("scores of rotary positions and of ALiBi depend on the distance alone"
   }
 }
 
-TEST_CASE("rotary positions and ALiBi act on self-attention alone") {
-  for (const PositionKind kind : {PositionKind::rotary, PositionKind::alibi}) {
-    for (const double weight : weights_among_equals(with_positions(kind), AttentionRole::cross)) {
-      CHECK(weight == doctest::Approx(1.0 / 6).epsilon(1e-14));
-    }
+TEST_CASE("without positions equal vectors get equal weights wherever they are") {
+  for (const double weight : weights_among_equals(without_positions)) {
+    CHECK(weight == doctest::Approx(1.0 / 6).epsilon(1e-14));
   }
 }
 
 TEST_CASE("the last queries alone have the outputs that they have among all, by any positions") {
-  for (const PositionKind kind : {PositionKind::none, PositionKind::rotary, PositionKind::alibi}) {
-    const Attention attention(with_positions(kind));
+  for (const auto& options : {without_positions, with_rotary, with_alibi}) {
+    const Attention attention(8, options);
     const Tensor x = random_leaf({1, 5, 8}, 1);
     const auto all = values_of(attention.layer(x, x, AttentionMask::causal(), {}));
     const Tensor last = slice(x, 1, 3, 5);
@@ -200,9 +198,9 @@ TEST_CASE("the last queries alone have the outputs that they have among all, by 
 }
 
 TEST_CASE("the gradients of attention with positions agree with differences") {
-  for (const PositionKind kind : {PositionKind::rotary, PositionKind::alibi}) {
+  for (const MultiHeadAttentionOptions& options : {with_rotary, with_alibi}) {
     for (const AttentionScore score : every_score) {
-      const Attention attention(with_positions(kind, score));
+      const Attention attention(8, with_score(options, score));
       perturb(attention.parameters);
       const Tensor x = random_leaf({2, 4, 8}, 1);
       check_gradients(
@@ -216,11 +214,10 @@ TEST_CASE("the gradients of attention with positions agree with differences") {
 
 TEST_CASE("parameter-free attention refuses heads, widths and scores with parameters") {
   const auto make = [](std::size_t heads, std::size_t d_head, AttentionScore score) {
-    return Attention({.d_model = 4,
-                      .num_heads = heads,
-                      .attention = AttentionKind::parameter_free,
-                      .score = score,
-                      .d_head = d_head});
+    return Attention(4, {.kind = AttentionKind::parameter_free,
+                         .num_heads = heads,
+                         .d_head = d_head,
+                         .score = score});
   };
   CHECK_THROWS_WITH_AS(make(2, 0, AttentionScore::dot_product),
                        "attn: parameter-free attention: num_heads is 2 and d_head 0, the score has "

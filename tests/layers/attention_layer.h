@@ -22,10 +22,10 @@ namespace tapestry::testing {
 struct Attention {
   Attention(std::size_t d_model, std::size_t num_heads, double dropout = 0.0,
             DType dtype = DType::float64)
-      : Attention({.d_model = d_model, .num_heads = num_heads, .dropout = dropout}, dtype) {}
-  explicit Attention(const TransformerOptions& options, DType dtype = DType::float64,
-                     AttentionRole role = AttentionRole::self)
-      : parameters(dtype, 1), layer(Scope(parameters) / "attn", options, role) {}
+      : Attention(d_model, {.num_heads = num_heads, .dropout = dropout}, dtype) {}
+  Attention(std::size_t d_model, const MultiHeadAttentionOptions& options,
+            DType dtype = DType::float64)
+      : parameters(dtype, 1), layer(Scope(parameters) / "attn", d_model, options) {}
 
   Parameters parameters;
   MultiHeadAttention layer;

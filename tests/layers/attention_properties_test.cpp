@@ -128,9 +128,11 @@ TEST_CASE("the decoder never sees the future, however it attends and knows posit
 
 TEST_CASE("cross-attention takes queries from the decoder, keys and values from the encoder") {
   Parameters parameters(DType::float64, 1);
-  const DecoderLayer layer(
-      Scope(parameters) / "decoder",
-      {.d_model = 2, .num_heads = 1, .d_ff = 3, .dropout = 0.0, .layer_norm_epsilon = 1e-12});
+  const DecoderLayer layer(Scope(parameters) / "decoder", 2,
+                           {.self_attn = {.num_heads = 1},
+                            .cross_attn = {.num_heads = 1},
+                            .ff = {.d_ff = 3},
+                            .residual = {.norm = {.epsilon = 1e-12}}});
   leave_cross_attention_alone(parameters);
   const double a = std::log(3.0) / std::sqrt(2.0);
   // The norm of (1, 3) is (-1, 1), that of (9, 5) is (1, -1). Scores q.k / sqrt(2) with the keys

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+
 #include "autograd/error.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
@@ -16,32 +18,34 @@ namespace {
 constexpr NormPlacement placements[] = {NormPlacement::pre, NormPlacement::post};
 constexpr double rounding = 1e-9;  // an epsilon of 1e-12 moves norms by less
 
+/// A stack or one layer of it.
 template <class Layer>
 struct Made {
-  explicit Made(const TransformerOptions& options)
-      : layer(Scope(parameters) / "decoder", options) {}
+  template <class Options>
+  Made(std::size_t d_model, const Options& options)
+      : layer(Scope(parameters) / "decoder", d_model, options) {}
 
   Parameters parameters{DType::float64, 1};
   Layer layer;
 };
 
-TransformerOptions tiny(NormPlacement norm, double dropout = 0.0) {
-  return {.d_model = 2,
-          .num_heads = 1,
-          .num_decoder_layers = 2,
-          .d_ff = 3,
-          .dropout = dropout,
-          .norm = norm,
-          .activation = Activation::gelu,
-          .layer_norm_epsilon = 1e-12};
+DecoderOptions two_layers(NormPlacement placement, std::size_t num_heads, double epsilon,
+                          double dropout) {
+  const MultiHeadAttentionOptions attention{.num_heads = num_heads, .dropout = dropout};
+  return {.num_layers = 2,
+          .layer = {.self_attn = attention,
+                    .cross_attn = attention,
+                    .ff = {.d_ff = 3, .activation = Activation::gelu, .dropout = dropout},
+                    .residual = {
+                        .placement = placement, .norm = {.epsilon = epsilon}, .dropout = dropout}}};
 }
 
-TransformerOptions small(NormPlacement norm, double dropout = 0.0) {
-  TransformerOptions options = tiny(norm, dropout);
-  options.d_model = 4;
-  options.num_heads = 2;
-  options.layer_norm_epsilon = 1e-5;
-  return options;
+/// For a d_model of 2.
+DecoderOptions tiny(NormPlacement placement) { return two_layers(placement, 1, 1e-12, 0.0); }
+
+/// For a d_model of 4.
+DecoderOptions small(NormPlacement placement, double dropout = 0.0) {
+  return two_layers(placement, 2, 1e-5, dropout);
 }
 
 /// Makes a layer of tiny sizes one that adds the means of what its attentions see, then (10, 30).
@@ -62,7 +66,7 @@ Tensor two_encoded() { return Tensor::from({1, 2, 2}, {100, 200, 300, 600}, DTyp
 }  // namespace
 
 TEST_CASE("a pre-norm decoder layer adds self-attention over norms, then the memory as it is") {
-  const Made<DecoderLayer> made(tiny(NormPlacement::pre));
+  const Made<DecoderLayer> made(2, tiny(NormPlacement::pre).layer);
   attend_evenly(made.parameters, "decoder");
   check_values(made.layer(two_rows(), two_encoded(), {}, {}), {211, 433, 219, 435}, rounding);
   const DecoderMasks masks{.self = AttentionMask::causal(), .cross = AttentionMask::padding({1})};
@@ -70,7 +74,7 @@ TEST_CASE("a pre-norm decoder layer adds self-attention over norms, then the mem
 }
 
 TEST_CASE("a post-norm decoder layer normalises after each of its three additions") {
-  const Made<DecoderLayer> made(tiny(NormPlacement::post));
+  const Made<DecoderLayer> made(2, tiny(NormPlacement::post).layer);
   attend_evenly(made.parameters, "decoder");
   set_values(made.parameters, "decoder.self_attn_residual.norm.weight", {1000, 0});
   set_values(made.parameters, "decoder.cross_attn_residual.norm.bias", {100, 0});
@@ -81,7 +85,7 @@ TEST_CASE("a post-norm decoder layer normalises after each of its three addition
 }
 
 TEST_CASE("a decoder layer's parameters are named as documented") {
-  const Made<DecoderLayer> made(tiny(NormPlacement::post));
+  const Made<DecoderLayer> made(2, tiny(NormPlacement::post).layer);
   std::vector<std::string> expected;
   for (const std::string attention : {"self_attn", "cross_attn"}) {
     for (const std::string projection : {"q_proj", "k_proj", "v_proj", "out_proj"}) {
@@ -101,7 +105,7 @@ TEST_CASE("a decoder layer's parameters are named as documented") {
 
 TEST_CASE("a decoder stacks its layers and ends with a norm only where norms come first") {
   for (const NormPlacement placement : placements) {
-    const Made<Decoder> made(tiny(placement));
+    const Made<Decoder> made(2, tiny(placement));
     CHECK(made.parameters.find("decoder.layers.0.cross_attn.q_proj.weight") != nullptr);
     CHECK(made.parameters.find("decoder.layers.1.cross_attn.q_proj.weight") != nullptr);
     const std::size_t norms = placement == NormPlacement::pre ? 2 : 0;
@@ -111,7 +115,7 @@ TEST_CASE("a decoder stacks its layers and ends with a norm only where norms com
 }
 
 TEST_CASE("two pre-norm decoder layers each add the memory and the norm comes last") {
-  const Made<Decoder> made(tiny(NormPlacement::pre));
+  const Made<Decoder> made(2, tiny(NormPlacement::pre));
   attend_evenly(made.parameters, "decoder.layers.0");
   attend_evenly(made.parameters, "decoder.layers.1");
   set_values(made.parameters, "decoder.norm.weight", {5, 7});
@@ -122,9 +126,9 @@ TEST_CASE("two pre-norm decoder layers each add the memory and the norm comes la
 
 TEST_CASE("a decoder with no layers is its norm, or nothing at all") {
   for (const NormPlacement placement : placements) {
-    TransformerOptions options = tiny(placement);
-    options.num_decoder_layers = 0;
-    const Made<Decoder> made(options);
+    DecoderOptions none = tiny(placement);
+    none.num_layers = 0;
+    const Made<Decoder> made(2, none);
     const bool pre = placement == NormPlacement::pre;
     check_values(made.layer(two_rows(), two_encoded(), {}, {}),
                  pre ? std::vector<double>{-1, 1, 1, -1} : values_of(two_rows()), rounding);
@@ -134,10 +138,10 @@ TEST_CASE("a decoder with no layers is its norm, or nothing at all") {
 TEST_CASE(
     "padding of targets counts in no batch norm of a decoder, whatever the source's lengths") {
   for (const NormPlacement placement : placements) {
-    TransformerOptions options = small(placement);
-    options.normalization = Normalization::batch_norm;
+    DecoderOptions options = small(placement);
+    options.layer.residual.norm.kind = Normalization::batch_norm;
     const auto run = [&](double behind) {
-      Made<Decoder> made(options);
+      Made<Decoder> made(4, options);
       perturb(made.parameters);
       Tensor input = random_leaf({2, 3, 4}, 1).copied(DType::float64);
       for (std::size_t i = 20; i < 24; ++i) input.mutable_values<double>()[i] = behind;
@@ -157,11 +161,10 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("stochastic depth of a decoder grows over its own layers, not those of an encoder") {
-  TransformerOptions options = small(NormPlacement::pre);
-  options.stochastic_depth = 0.8;
-  options.num_encoder_layers = 8;
-  const Made<Decoder> made(options);
+TEST_CASE("stochastic depth leaves out the second of two layers twice as often as the first") {
+  DecoderOptions options = small(NormPlacement::pre);
+  options.layer.residual.stochastic_depth = 0.8;
+  const Made<Decoder> made(4, options);
   for (const std::string layer : {"0", "1"}) {
     const std::string path = "decoder.layers." + layer;
     for (const std::string attention : {".self_attn", ".cross_attn"}) {
@@ -188,7 +191,7 @@ TEST_CASE("stochastic depth of a decoder grows over its own layers, not those of
 TEST_CASE("the gradients of a decoder agree with differences, with dropout too") {
   for (const NormPlacement placement : placements) {
     for (const double rate : {0.0, 0.3}) {
-      const Made<Decoder> made(small(placement, rate));
+      const Made<Decoder> made(4, small(placement, rate));
       perturb(made.parameters);
       const Tensor input = random_leaf({2, 3, 4}, 1);
       const Tensor encoded = random_leaf({2, 2, 4}, 2);
@@ -203,7 +206,7 @@ TEST_CASE("the gradients of a decoder agree with differences, with dropout too")
 
 TEST_CASE("a decoder refuses what does not fit, naming the layer inside") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
-  const Made<Decoder> made(small(NormPlacement::post));
+  const Made<Decoder> made(4, small(NormPlacement::post));
   CHECK_THROWS_WITH_AS(made.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, {}),
                        "decoder.layers.0.self_attn.q_proj: linear: x has shape (1, 2, 3), expected "
                        "last axis 4 (weight is (4, 4))",

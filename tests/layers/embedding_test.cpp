@@ -14,20 +14,23 @@
 using namespace tapestry;
 using namespace tapestry::testing;
 
-TEST_CASE("with d_model 4 an id looks up twice its row") {
+TEST_CASE("an id looks up its row, multiplied by the scale if there is one") {
   for (const DType dtype : dtypes) {
     Parameters parameters(dtype, 1);
-    const Embedding layer(Scope(parameters), 3, 4, std::nullopt);
-    set_values(parameters, "weight", {1, 2, 3, 4, 5, 6, 7, 8, -1, 0, 1, 2});
-    const Tensor y = layer(Ids{{2, 0}, {0, 1}});
-    CHECK(y.shape() == Shape{2, 2, 4});
-    check_values(y, {-2, 0, 2, 4, 2, 4, 6, 8, 2, 4, 6, 8, 10, 12, 14, 16});
+    const Embedding plain(Scope(parameters) / "plain", 3, 4);
+    const Embedding scaled(Scope(parameters) / "scaled", 3, 4, {.scale = 2});
+    set_values(parameters, "plain.weight", {1, 2, 3, 4, 5, 6, 7, 8, -1, 0, 1, 2});
+    set_values(parameters, "scaled.weight", {1, 2, 3, 4, 5, 6, 7, 8, -1, 0, 1, 2});
+    const Ids ids{{2, 0}, {0, 1}};
+    CHECK(plain(ids).shape() == Shape{2, 2, 4});
+    check_values(plain(ids), {-1, 0, 1, 2, 1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8});
+    check_values(scaled(ids), {-2, 0, 2, 4, 2, 4, 6, 8, 2, 4, 6, 8, 10, 12, 14, 16});
   }
 }
 
-TEST_CASE("token vectors start with components of variance 1, their matrix with 1 / d_model") {
+TEST_CASE("the matrix of an embedding starts with variance 1 / d_model") {
   Parameters parameters(DType::float64, 1);
-  const Embedding layer(Scope(parameters) / "source_embedding", 300, 100, 0);
+  const Embedding layer(Scope(parameters) / "source_embedding", 300, 100);
   CHECK(listing(parameters) == std::vector<std::string>{"source_embedding.weight (300, 100)"});
   double squares = 0.0;
   for (const double w : values_of(layer.weight())) squares += w * w;
@@ -36,21 +39,21 @@ TEST_CASE("token vectors start with components of variance 1, their matrix with 
 
 TEST_CASE("the shared matrix is the parameter itself") {
   Parameters parameters(DType::float64, 1);
-  const Embedding layer(Scope(parameters), 2, 1, 0);
+  const Embedding layer(Scope(parameters), 2, 1);
   set_values(parameters, "weight", {8, 9});
   check_values(layer.weight(), {8, 9});
 }
 
 TEST_CASE("no rows and no tokens give no vectors") {
   Parameters parameters(DType::float32, 1);
-  const Embedding layer(Scope(parameters), 3, 2, 0);
+  const Embedding layer(Scope(parameters), 3, 2, {.padding_id = 0});
   CHECK(layer(xt::xtensor<std::int32_t, 2>::from_shape({0, 4})).shape() == Shape{0, 4, 2});
   CHECK(layer(xt::xtensor<std::int32_t, 2>::from_shape({3, 0})).shape() == Shape{3, 0, 2});
 }
 
 TEST_CASE("the padding row is looked up like any other and gets no gradient") {
   Parameters parameters(DType::float64, 1);
-  const Embedding layer(Scope(parameters), 3, 1, 2);
+  const Embedding layer(Scope(parameters), 3, 1, {.padding_id = 2});
   set_values(parameters, "weight", {1, 2, 3});
   Tape tape;
   const Tensor y = layer(Ids{{0, 1, 1, 2, 2}});
@@ -61,13 +64,13 @@ TEST_CASE("the padding row is looked up like any other and gets no gradient") {
 
 TEST_CASE("the gradient of an embedding agrees with differences, over repeated ids too") {
   Parameters parameters(DType::float64, 1);
-  const Embedding layer(Scope(parameters), 5, 3, std::nullopt);
+  const Embedding layer(Scope(parameters), 5, 3, {.scale = 1.5});
   check_gradients([&] { return layer(Ids{{4, 1, 4}, {0, 4, 2}}); }, parameters, {});
 }
 
 TEST_CASE("an embedding refuses ids outside its vocabulary, naming itself and the place") {
   Parameters parameters(DType::float32, 1);
-  const Embedding layer(Scope(parameters) / "source_embedding", 11, 2, 0);
+  const Embedding layer(Scope(parameters) / "source_embedding", 11, 2, {.padding_id = 0});
   CHECK_THROWS_WITH_AS(layer(Ids{{0, 1}, {2, 11}}),
                        "source_embedding: embedding: id (1, 1) is 11, expected 0 <= id < 11",
                        ValueError);

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+
 #include "autograd/error.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
@@ -16,32 +18,33 @@ namespace {
 constexpr NormPlacement placements[] = {NormPlacement::pre, NormPlacement::post};
 constexpr double rounding = 1e-9;  // an epsilon of 1e-12 moves norms by less
 
+/// A stack or one layer of it.
 template <class Layer>
 struct Made {
-  explicit Made(const TransformerOptions& options)
-      : layer(Scope(parameters) / "encoder", options) {}
+  template <class Options>
+  Made(std::size_t d_model, const Options& options)
+      : layer(Scope(parameters) / "encoder", d_model, options) {}
 
   Parameters parameters{DType::float64, 1};
   Layer layer;
 };
 
-TransformerOptions tiny(NormPlacement norm, double dropout = 0.0) {
-  return {.d_model = 2,
-          .num_heads = 1,
-          .num_encoder_layers = 2,
-          .d_ff = 3,
-          .dropout = dropout,
-          .norm = norm,
-          .activation = Activation::gelu,
-          .layer_norm_epsilon = 1e-12};
+EncoderOptions two_layers(NormPlacement placement, std::size_t num_heads, double epsilon,
+                          double dropout) {
+  const MultiHeadAttentionOptions attention{.num_heads = num_heads, .dropout = dropout};
+  return {.num_layers = 2,
+          .layer = {.self_attn = attention,
+                    .ff = {.d_ff = 3, .activation = Activation::gelu, .dropout = dropout},
+                    .residual = {
+                        .placement = placement, .norm = {.epsilon = epsilon}, .dropout = dropout}}};
 }
 
-TransformerOptions small(NormPlacement norm, double dropout = 0.0) {
-  TransformerOptions options = tiny(norm, dropout);
-  options.d_model = 4;
-  options.num_heads = 2;
-  options.layer_norm_epsilon = 1e-5;
-  return options;
+/// For a d_model of 2.
+EncoderOptions tiny(NormPlacement placement) { return two_layers(placement, 1, 1e-12, 0.0); }
+
+/// For a d_model of 4.
+EncoderOptions small(NormPlacement placement, double dropout = 0.0) {
+  return two_layers(placement, 2, 1e-5, dropout);
 }
 
 /// Makes a layer of tiny sizes one that adds the mean of what it may attend to, then (10, 30).
@@ -56,7 +59,7 @@ void attend_evenly(const Parameters& parameters, const std::string& layer) {
 }  // namespace
 
 TEST_CASE("a pre-norm encoder layer adds attention over norms, then the feed-forward block") {
-  const Made<EncoderLayer> made(tiny(NormPlacement::pre));
+  const Made<EncoderLayer> made(2, tiny(NormPlacement::pre).layer);
   attend_evenly(made.parameters, "encoder");
   const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64);  // norms (-1, 1), (1, -1)
   check_values(made.layer(x, {}, {}), {11, 33, 19, 35}, rounding);
@@ -64,7 +67,7 @@ TEST_CASE("a pre-norm encoder layer adds attention over norms, then the feed-for
 }
 
 TEST_CASE("a post-norm encoder layer normalises after each addition") {
-  const Made<EncoderLayer> made(tiny(NormPlacement::post));
+  const Made<EncoderLayer> made(2, tiny(NormPlacement::post).layer);
   attend_evenly(made.parameters, "encoder");
   set_values(made.parameters, "encoder.self_attn_residual.norm.bias", {100, 0});
   set_values(made.parameters, "encoder.ff_residual.norm.weight", {2, 3});
@@ -74,7 +77,7 @@ TEST_CASE("a post-norm encoder layer normalises after each addition") {
 }
 
 TEST_CASE("an encoder layer's parameters are named as documented") {
-  const Made<EncoderLayer> made(tiny(NormPlacement::post));
+  const Made<EncoderLayer> made(2, tiny(NormPlacement::post).layer);
   CHECK(listing(made.parameters) ==
         std::vector<std::string>{
             "encoder.self_attn.q_proj.weight (2, 2)", "encoder.self_attn.q_proj.bias (2)",
@@ -90,7 +93,7 @@ TEST_CASE("an encoder layer's parameters are named as documented") {
 
 TEST_CASE("an encoder stacks its layers and ends with a norm only where norms come first") {
   for (const NormPlacement placement : placements) {
-    const Made<Encoder> made(tiny(placement));
+    const Made<Encoder> made(2, tiny(placement));
     CHECK(made.parameters.find("encoder.layers.0.ff.linear1.weight") != nullptr);
     CHECK(made.parameters.find("encoder.layers.1.ff.linear1.weight") != nullptr);
     CHECK(made.parameters.find("encoder.layers.2.ff.linear1.weight") == nullptr);
@@ -101,7 +104,7 @@ TEST_CASE("an encoder stacks its layers and ends with a norm only where norms co
 }
 
 TEST_CASE("two pre-norm layers add up and the norm comes last") {
-  const Made<Encoder> made(tiny(NormPlacement::pre));
+  const Made<Encoder> made(2, tiny(NormPlacement::pre));
   attend_evenly(made.parameters, "encoder.layers.0");
   attend_evenly(made.parameters, "encoder.layers.1");
   set_values(made.parameters, "encoder.norm.weight", {5, 7});
@@ -112,9 +115,9 @@ TEST_CASE("two pre-norm layers add up and the norm comes last") {
 
 TEST_CASE("an encoder with no layers is its norm, or nothing at all") {
   for (const NormPlacement placement : placements) {
-    TransformerOptions options = tiny(placement);
-    options.num_encoder_layers = 0;
-    const Made<Encoder> made(options);
+    EncoderOptions none = tiny(placement);
+    none.num_layers = 0;
+    const Made<Encoder> made(2, none);
     const Tensor x = Tensor::from({1, 1, 2}, {1, 5}, DType::float64);
     const bool pre = placement == NormPlacement::pre;
     check_values(made.layer(x, {}, {}),
@@ -123,8 +126,8 @@ TEST_CASE("an encoder with no layers is its norm, or nothing at all") {
 }
 
 TEST_CASE("dropout of an encoder follows the stream, and inference drops nothing") {
-  const Made<Encoder> made(small(NormPlacement::pre, 0.5));
-  const Made<Encoder> same(small(NormPlacement::pre, 0.0));
+  const Made<Encoder> made(4, small(NormPlacement::pre, 0.5));
+  const Made<Encoder> same(4, small(NormPlacement::pre, 0.0));
   const Tensor x = random_leaf({2, 3, 4}, 1);
   CHECK(values_of(made.layer(x, {}, {})) == values_of(same.layer(x, {}, {})));
   CHECK(values_of(made.layer(x, {}, Mode::training(RandomStream(1)))) !=
@@ -134,9 +137,9 @@ TEST_CASE("dropout of an encoder follows the stream, and inference drops nothing
 }
 
 TEST_CASE("stochastic depth leaves out the second of two layers twice as often as the first") {
-  TransformerOptions options = small(NormPlacement::pre);
-  options.stochastic_depth = 0.8;
-  const Made<Encoder> made(options);
+  EncoderOptions options = small(NormPlacement::pre);
+  options.layer.residual.stochastic_depth = 0.8;
+  const Made<Encoder> made(4, options);
   for (const std::string layer : {"0", "1"}) {
     const std::string path = "encoder.layers." + layer;
     set_values(parameter(made.parameters, path + ".self_attn.out_proj.weight"),
@@ -160,10 +163,10 @@ TEST_CASE("stochastic depth leaves out the second of two layers twice as often a
 
 TEST_CASE("padding counts in no batch norm of an encoder") {
   for (const NormPlacement placement : placements) {
-    TransformerOptions options = small(placement);
-    options.normalization = Normalization::batch_norm;
+    EncoderOptions options = small(placement);
+    options.layer.residual.norm.kind = Normalization::batch_norm;
     const auto run = [&](double behind) {
-      Made<Encoder> made(options);
+      Made<Encoder> made(4, options);
       perturb(made.parameters);
       Tensor x = random_leaf({2, 3, 4}, 1).copied(DType::float64);
       for (std::size_t i = 20; i < 24; ++i) x.mutable_values<double>()[i] = behind;
@@ -184,7 +187,7 @@ TEST_CASE("padding counts in no batch norm of an encoder") {
 TEST_CASE("the gradients of an encoder agree with differences, with dropout too") {
   for (const NormPlacement placement : placements) {
     for (const double rate : {0.0, 0.3}) {
-      const Made<Encoder> made(small(placement, rate));
+      const Made<Encoder> made(4, small(placement, rate));
       perturb(made.parameters);
       const Tensor x = random_leaf({2, 3, 4}, 1);
       const AttentionMask mask = AttentionMask::padding({3, 2});
@@ -196,8 +199,8 @@ TEST_CASE("the gradients of an encoder agree with differences, with dropout too"
 
 TEST_CASE("an encoder refuses what does not fit, naming the layer inside") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
-  const Made<Encoder> pre(small(NormPlacement::pre));
-  const Made<Encoder> post(small(NormPlacement::post));
+  const Made<Encoder> pre(4, small(NormPlacement::pre));
+  const Made<Encoder> post(4, small(NormPlacement::post));
   CHECK_THROWS_WITH_AS(pre.layer(zeros({1, 2, 3}), {}, {}),
                        "encoder.layers.0.self_attn_residual.norm: layer_norm: gamma has shape (4), "
                        "expected (3) (x is (1, 2, 3))",

@@ -24,7 +24,9 @@ constexpr Activation activations[] = {Activation::relu, Activation::gelu,   Acti
 struct Block {
   Block(std::size_t d_model, std::size_t d_ff, Activation activation, double dropout = 0.0,
         DType dtype = DType::float64)
-      : parameters(dtype, 1), layer(Scope(parameters) / "ff", d_model, d_ff, activation, dropout) {}
+      : Block(d_model, {.d_ff = d_ff, .activation = activation, .dropout = dropout}, dtype) {}
+  Block(std::size_t d_model, const FeedForwardOptions& options, DType dtype = DType::float64)
+      : parameters(dtype, 1), layer(Scope(parameters) / "ff", d_model, options) {}
 
   Parameters parameters;
   FeedForward layer;
@@ -93,6 +95,15 @@ TEST_CASE("a feed-forward block has two linear maps") {
   CHECK(listing(block.parameters) ==
         std::vector<std::string>{"ff.linear1.weight (3, 2)", "ff.linear1.bias (3)",
                                  "ff.linear2.weight (2, 3)", "ff.linear2.bias (2)"});
+}
+
+TEST_CASE(
+    "by default a feed-forward block is four times as wide inside, with relu and no dropout") {
+  const Block block(2, {}), explicitly(2, 8, Activation::relu);
+  CHECK(listing(block.parameters) == listing(explicitly.parameters));
+  const Tensor x = random_leaf({5, 2}, 1);
+  CHECK(values_of(block.layer(x, Mode::training(RandomStream(1)))) ==
+        values_of(explicitly.layer(x, {})));
 }
 
 TEST_CASE("a feed-forward block treats each position alone") {

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
 #include "autograd/attention_recorder.h"
@@ -59,22 +60,22 @@ void check_layer_norm(const std::string& name, double epsilon) {
 
 void check_embedding(const std::string& name, std::optional<std::int32_t> padding_id) {
   in_both("layers.txt", name, [&](LayerCase& c) {
-    const Embedding layer(c.scope("embedding"), 7, 5, padding_id);
+    const Embedding layer(c.scope("embedding"), 7, 5,
+                          {.padding_id = padding_id, .scale = std::sqrt(5.0)});
     c.check([&](Golden& in) { return layer(in.ids("ids")); });
   });
 }
 
-void check_positions(const std::string& name, PositionKind kind, std::size_t max_length,
-                     std::size_t d_model) {
+void check_positions(const std::string& name, std::size_t d_model, const PositionOptions& options) {
   in_both("layers.txt", name, [&](LayerCase& c) {
-    const Positions layer(c.scope("positions"), kind, max_length, d_model);
+    const Positions layer(c.scope("positions"), d_model, options);
     c.check([&](Golden& in) { return layer(in["x"]); });
   });
 }
 
 void check_feed_forward(const std::string& name, Activation activation) {
   in_both("layers.txt", name, [&](LayerCase& c) {
-    const FeedForward layer(c.scope("ff"), 5, 7, activation, 0.0);
+    const FeedForward layer(c.scope("ff"), 5, {.d_ff = 7, .activation = activation});
     c.check([&](Golden& in) { return layer(in["x"], {}); });
   });
 }
@@ -88,8 +89,7 @@ AttentionMask mask_of(const Golden& in) {
 
 void check_attention(const std::string& name, const std::string& memory) {
   in_both("layers.txt", name, [&](LayerCase& c) {
-    const MultiHeadAttention layer(c.scope("attn"), {.d_model = 4, .num_heads = 2, .dropout = 0.0},
-                                   AttentionRole::self);
+    const MultiHeadAttention layer(c.scope("attn"), 4, {.num_heads = 2});
     const AttentionMask mask = mask_of(c.golden);
     c.check([&](Golden& in) { return layer(in["x"], in[memory], mask, {}); });
     const AttentionRecorder recorder;
@@ -98,20 +98,13 @@ void check_attention(const std::string& name, const std::string& memory) {
   });
 }
 
-TransformerOptions options_of(NormPlacement norm, Activation activation) {
-  return {.d_model = 4,
-          .num_heads = 2,
-          .num_encoder_layers = 2,
-          .num_decoder_layers = 2,
-          .d_ff = 6,
-          .dropout = 0.0,
-          .norm = norm,
-          .activation = activation};
-}
-
-void check_encoder_layer(const std::string& name, const TransformerOptions& options) {
+void check_encoder_layer(const std::string& name, const ResidualOptions& residual,
+                         Activation activation) {
   in_both("transformer.txt", name, [&](LayerCase& c) {
-    const EncoderLayer layer(c.scope("encoder"), options);
+    const EncoderLayer layer(c.scope("encoder"), 4,
+                             {.self_attn = {.num_heads = 2},
+                              .ff = {.d_ff = 6, .activation = activation},
+                              .residual = residual});
     const auto mask = AttentionMask::padding(c.golden.integers("lengths"));
     c.check([&](Golden& in) { return layer(in["x"], mask, {}); });
   });
@@ -119,7 +112,11 @@ void check_encoder_layer(const std::string& name, const TransformerOptions& opti
 
 void check_decoder_layer(const std::string& name, NormPlacement norm, Activation activation) {
   in_both("transformer.txt", name, [&](LayerCase& c) {
-    const DecoderLayer layer(c.scope("decoder"), options_of(norm, activation));
+    const DecoderLayer layer(c.scope("decoder"), 4,
+                             {.self_attn = {.num_heads = 2},
+                              .cross_attn = {.num_heads = 2},
+                              .ff = {.d_ff = 6, .activation = activation},
+                              .residual = {.placement = norm}});
     const DecoderMasks masks{
         .self = AttentionMask::causal() & AttentionMask::padding(c.golden.integers("lengths")),
         .cross = AttentionMask::padding(c.golden.integers("memory_lengths"))};
@@ -130,8 +127,15 @@ void check_decoder_layer(const std::string& name, NormPlacement norm, Activation
 void check_transformer(const std::string& name, NormPlacement norm, Activation activation,
                        TiedEmbeddings tie) {
   in_both("transformer.txt", name, [&](LayerCase& c) {
-    TransformerOptions options = options_of(norm, activation);
-    options.tie_embeddings = tie;
+    const TransformerOptions options{.d_model = 4,
+                                     .num_heads = 2,
+                                     .num_encoder_layers = 2,
+                                     .num_decoder_layers = 2,
+                                     .d_ff = 6,
+                                     .dropout = 0.0,
+                                     .norm = norm,
+                                     .activation = activation,
+                                     .tie_embeddings = tie};
     const std::size_t target_words = tie == TiedEmbeddings::all ? 7 : 6;
     const Transformer model(Scope(c.parameters), options, 7, target_words, 0);
     c.check([&](const Golden& in) {
@@ -196,8 +200,8 @@ TEST_CASE("the sinusoidal table is that of the paper's formula") {
 }
 
 TEST_CASE("positions have PyTorch's output and gradients, sinusoidal and learned") {
-  check_positions("positions/sinusoidal", PositionKind::sinusoidal, 5, 6);
-  check_positions("positions/learned", PositionKind::learned, 5, 4);
+  check_positions("positions/sinusoidal", 6, {PositionKind::sinusoidal, 5});
+  check_positions("positions/learned", 4, {PositionKind::learned, 5});
 }
 
 TEST_CASE("a feed-forward block has PyTorch's output and gradients with every activation") {
@@ -222,11 +226,11 @@ TEST_CASE("attention to a memory has PyTorch's output, weights and gradients") {
 }
 
 TEST_CASE("an encoder layer has PyTorch's output and gradients") {
-  check_encoder_layer("encoder_layer/pre", options_of(NormPlacement::pre, Activation::gelu));
-  check_encoder_layer("encoder_layer/post", options_of(NormPlacement::post, Activation::relu));
-  TransformerOptions options = options_of(NormPlacement::pre, Activation::silu);
-  options.normalization = Normalization::rms_norm;
-  check_encoder_layer("encoder_layer/pre_rms_norm", options);
+  check_encoder_layer("encoder_layer/pre", {.placement = NormPlacement::pre}, Activation::gelu);
+  check_encoder_layer("encoder_layer/post", {.placement = NormPlacement::post}, Activation::relu);
+  check_encoder_layer("encoder_layer/pre_rms_norm",
+                      {.placement = NormPlacement::pre, .norm = {.kind = Normalization::rms_norm}},
+                      Activation::silu);
 }
 
 TEST_CASE("a decoder layer has PyTorch's output and gradients") {

@@ -53,6 +53,15 @@ TEST_CASE("multi-head attention has four square projections with biases") {
                                  "attn.out_proj.weight (6, 6)", "attn.out_proj.bias (6)"});
 }
 
+TEST_CASE("by default multi-head attention has 8 heads and drops nothing") {
+  const Tensor x = random_leaf({2, 3, 16}, 1);
+  Parameters parameters(DType::float64, 1);
+  const MultiHeadAttention layer(Scope(parameters) / "attn", 16);
+  CHECK(weights_of(layer, x, x, {}).shape() == Shape{2, 8, 3, 3});
+  CHECK(values_of(layer(x, x, {}, Mode::training(RandomStream(1)))) ==
+        values_of(layer(x, x, {}, {})));
+}
+
 TEST_CASE("multi-head attention equals its composition from linear, matmul and softmax") {
   const Attention attention(6, 3);
   perturb(attention.parameters);
@@ -152,9 +161,9 @@ TEST_CASE("dropout takes weights away by the stream and the path, at inference n
 
 TEST_CASE("two layers of equal weights told to use one stream drop differently") {
   Parameters parameters(DType::float64, 1);
-  const TransformerOptions options{.d_model = 4, .num_heads = 2, .dropout = 0.5};
-  const MultiHeadAttention a(Scope(parameters) / "a", options, AttentionRole::self);
-  const MultiHeadAttention b(Scope(parameters) / "b", options, AttentionRole::self);
+  const MultiHeadAttentionOptions options{.num_heads = 2, .dropout = 0.5};
+  const MultiHeadAttention a(Scope(parameters) / "a", 4, options);
+  const MultiHeadAttention b(Scope(parameters) / "b", 4, options);
   for (const NamedTensor& p : parameters) {
     if (!p.name.starts_with("b.")) continue;
     Tensor copy = p.tensor;
@@ -193,8 +202,8 @@ TEST_CASE("multi-head attention refuses what does not fit, naming the layer") {
   CHECK_THROWS_WITH_AS(Attention(6, 0),
                        "attn: multi-head attention: d_model 6 is not a multiple of num_heads 0",
                        ShapeError);
-  CHECK_THROWS_AS(Attention({.d_model = 6, .num_heads = 0, .d_head = 2}), ShapeError);
-  CHECK_NOTHROW(Attention({.d_model = 6, .num_heads = 4, .d_head = 2}));
+  CHECK_THROWS_AS(Attention(6, {.num_heads = 0, .d_head = 2}), ShapeError);
+  CHECK_NOTHROW(Attention(6, {.num_heads = 4, .d_head = 2}));
   CHECK_THROWS_WITH_AS(
       attention.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, {}),
       "attn.q_proj: linear: x has shape (1, 2, 3), expected last axis 4 (weight is "

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "autograd/error.h"
 #include "autograd/tape.h"
 #include "layers/encoder.h"
@@ -17,25 +19,24 @@ namespace {
 constexpr Normalization normalizations[] = {Normalization::layer_norm, Normalization::rms_norm,
                                             Normalization::batch_norm};
 
-TransformerOptions options_of(Normalization normalization) {
-  return {.d_model = 4,
-          .num_heads = 2,
-          .num_encoder_layers = 2,
-          .d_ff = 6,
-          .dropout = 0.2,
-          .normalization = normalization,
-          .layer_norm_epsilon = 0.25};
+EncoderOptions encoder_with(Normalization kind, NormPlacement placement = NormPlacement::pre) {
+  return {.num_layers = 2,
+          .layer = {.self_attn = {.num_heads = 2, .dropout = 0.2},
+                    .ff = {.d_ff = 6, .dropout = 0.2},
+                    .residual = {.placement = placement,
+                                 .norm = {.kind = kind, .epsilon = 0.25},
+                                 .dropout = 0.2}}};
 }
 
 }  // namespace
 
-TEST_CASE("a norm is the layer that the options ask for, with their epsilon") {
+TEST_CASE("a norm is of the kind that the options name, with their epsilon") {
   const Tensor x = random_leaf({3, 4}, 1);
   const Mode training = Mode::training(RandomStream(1));
   Parameters parameters(DType::float64, 1);
   const Scope root(parameters);
-  const auto norm = [&](const char* name, Normalization normalization) {
-    return values_of(Norm(root / name, options_of(normalization))(x, {}, training));
+  const auto norm = [&](const char* name, Normalization kind) {
+    return values_of(Norm(root / name, 4, {.kind = kind, .epsilon = 0.25})(x, {}, training));
   };
   CHECK(norm("a", Normalization::layer_norm) == values_of(LayerNorm(root / "b", 4, 0.25)(x)));
   CHECK(norm("c", Normalization::rms_norm) == values_of(RmsNorm(root / "d", 4, 0.25)(x)));
@@ -45,10 +46,17 @@ TEST_CASE("a norm is the layer that the options ask for, with their epsilon") {
                        ValueError);
 }
 
+TEST_CASE("a norm is by default a layer norm with the epsilon of PyTorch, 1e-5") {
+  const Tensor x = Tensor::from({1, 2}, {1e-3, 3e-3}, DType::float64);
+  Parameters parameters(DType::float64, 1);
+  const double root = std::sqrt(1e-6 + 1e-5);
+  check_values(Norm(Scope(parameters), 2)(x, {}, {}), {-1e-3 / root, 1e-3 / root});
+}
+
 TEST_CASE("an encoder has the same norm everywhere") {
   for (const Normalization normalization : normalizations) {
     Parameters parameters(DType::float64, 1);
-    const Encoder encoder(Scope(parameters) / "encoder", options_of(normalization));
+    const Encoder encoder(Scope(parameters) / "encoder", 4, encoder_with(normalization));
     const bool rms = normalization == Normalization::rms_norm;
     for (const std::string norm : {"layers.0.self_attn_residual.norm", "layers.0.ff_residual.norm",
                                    "layers.1.ff_residual.norm", "norm"}) {
@@ -64,10 +72,9 @@ TEST_CASE("an encoder has the same norm everywhere") {
 TEST_CASE("the gradients of an encoder agree with differences under every norm") {
   for (const Normalization normalization : normalizations) {
     for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
-      TransformerOptions options = options_of(normalization);
-      options.norm = placement;
       Parameters parameters(DType::float64, 1);
-      const Encoder encoder(Scope(parameters) / "encoder", options);
+      const Encoder encoder(Scope(parameters) / "encoder", 4,
+                            encoder_with(normalization, placement));
       perturb(parameters);
       std::vector<NamedTensor> tensors = parameters.list();
       const Tensor x = random_leaf({2, 3, 4}, 1);
@@ -83,7 +90,7 @@ TEST_CASE("the gradients of an encoder agree with differences under every norm")
 
 TEST_CASE("an encoder of batch norms is causal in inference, and mixes all positions in training") {
   Parameters parameters(DType::float64, 1);
-  const Encoder encoder(Scope(parameters) / "encoder", options_of(Normalization::batch_norm));
+  const Encoder encoder(Scope(parameters) / "encoder", 4, encoder_with(Normalization::batch_norm));
   const Tensor x = random_leaf({1, 3, 4}, 1);
   Tensor other = x.copied(DType::float64);
   other.mutable_values<double>()[11] += 1;

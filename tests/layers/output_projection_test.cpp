@@ -6,7 +6,9 @@
 
 #include "autograd/error.h"
 #include "autograd/ops/linear.h"
+#include "layers/embedding.h"
 #include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;
@@ -17,10 +19,11 @@ namespace {
 constexpr std::size_t vocabulary = 7, d_model = 4;
 
 struct Projection {
-  explicit Projection(TiedEmbeddings tie)
+  explicit Projection(bool tied)
       : parameters(DType::float64, 1),
-        embedding(Scope(parameters) / "embedding", vocabulary, d_model, std::nullopt),
-        output(Scope(parameters) / "output", tie, embedding) {}
+        embedding(Scope(parameters) / "embedding", vocabulary, d_model),
+        output(tied ? OutputProjection(Scope(parameters) / "output", embedding.weight())
+                    : OutputProjection(Scope(parameters) / "output", d_model, vocabulary)) {}
 
   Tensor weight() const {
     const NamedTensor* own = parameters.find("output.weight");
@@ -35,21 +38,20 @@ struct Projection {
 
 }  // namespace
 
-TEST_CASE("an output projection has a weight of its own unless embeddings are tied") {
-  CHECK(Projection(TiedEmbeddings::none).parameters.find("output.weight") != nullptr);
-  for (const TiedEmbeddings tie : {TiedEmbeddings::target, TiedEmbeddings::all}) {
-    const Projection tied(tie);
-    CHECK(tied.parameters.find("output.weight") == nullptr);
-    CHECK(tied.bias().shape() == Shape{vocabulary});
-  }
+TEST_CASE("an output projection has a weight of its own unless it is given one") {
+  CHECK(listing(Projection(false).parameters) == std::vector<std::string>{"embedding.weight (7, 4)",
+                                                                          "output.weight (7, 4)",
+                                                                          "output.bias (7)"});
+  CHECK(listing(Projection(true).parameters) ==
+        std::vector<std::string>{"embedding.weight (7, 4)", "output.bias (7)"});
 }
 
 TEST_CASE("logits are linear, and the loss is their cross entropy") {
   const Tensor x = random_leaf({2, 3, d_model}, 1);
   const Ids labels{{0, 6, 1}, {2, 2, 5}};
   const CrossEntropyOptions options{.ignored_id = 1, .label_smoothing = 0.1};
-  for (const TiedEmbeddings tie : {TiedEmbeddings::none, TiedEmbeddings::all}) {
-    const Projection p(tie);
+  for (const bool tied : {false, true}) {
+    const Projection p(tied);
     const Tensor expected = linear(x, p.weight(), p.bias());
     check_values(p.output.logits(x), values_of(expected));
     const Loss loss = p.output.loss(x, labels, options);
@@ -60,7 +62,7 @@ TEST_CASE("logits are linear, and the loss is their cross entropy") {
 }
 
 TEST_CASE("an output projection names itself where shapes do not fit") {
-  const Projection p(TiedEmbeddings::none);
+  const Projection p(false);
   const Tensor x = Tensor::zeros({1, 1, d_model + 1}, DType::float64);
   CHECK_THROWS_WITH_AS(p.output.logits(x), doctest::Contains("output: linear"), ShapeError);
   CHECK_THROWS_WITH_AS(p.output.loss(x, Ids{{0}}, {}), doctest::Contains("output: linear"),

@@ -75,7 +75,7 @@ TEST_CASE("parameters without values have names and shapes, and take no memory")
   CHECK_THROWS_WITH_AS(parameters.create("ff.bias", {2}, zeros_initializer()),
                        "parameters: `ff.bias` exists already", ValueError);
 
-  const Positions table(Scope(parameters), PositionKind::sinusoidal, huge, 2);
+  const Positions table(Scope(parameters), 2, {.max_length = huge});
   CHECK(parameters.num_constants() == 2 * huge);
   CHECK(parameters.num_values() == 2 * huge + 2);
 }

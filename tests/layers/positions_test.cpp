@@ -16,7 +16,8 @@ namespace {
 
 Positions make(Parameters& parameters, PositionKind kind, std::size_t max_length,
                std::size_t d_model) {
-  return Positions(Scope(parameters) / "target_positions", kind, max_length, d_model);
+  return Positions(Scope(parameters) / "target_positions", d_model,
+                   {.kind = kind, .max_length = max_length});
 }
 
 }  // namespace

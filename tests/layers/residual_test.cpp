@@ -21,11 +21,10 @@ using namespace tapestry::testing;
 namespace {
 
 struct Block {
-  explicit Block(const TransformerOptions& options, const char* name = "block")
-      : layer(Scope(parameters) / name, options) {}
-  Block(NormPlacement norm, std::size_t d_model, double dropout = 0.0)
-      : Block({.d_model = d_model, .dropout = dropout, .norm = norm, .layer_norm_epsilon = 1e-14}) {
-  }
+  Block(std::size_t d_model, const ResidualOptions& options, const char* name = "block")
+      : layer(Scope(parameters) / name, d_model, options) {}
+  Block(NormPlacement placement, std::size_t d_model, double dropout = 0.0)
+      : Block(d_model, {.placement = placement, .norm = {.epsilon = 1e-14}, .dropout = dropout}) {}
 
   Parameters parameters{DType::float64, 1};
   Residual layer;
@@ -54,7 +53,7 @@ TEST_CASE("a residual block has the parameters of its norm") {
 
 TEST_CASE("no element is dropped exactly when a sentence is left out") {
   constexpr std::size_t sentences = 8, d_model = 512, draws = 64;
-  const Block block({.d_model = d_model, .dropout = 0.5, .stochastic_depth = 0.5});
+  const Block block(d_model, {.dropout = 0.5, .stochastic_depth = 0.5});
   const Tensor x = Tensor::zeros({sentences, d_model}, DType::float64);
   const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
   // By sentence and element of the first one: in how many draws both were left out, or neither.
@@ -99,39 +98,34 @@ TEST_CASE("a residual block drops by its own path what dropout_add drops") {
   const auto f = [&](const Tensor&) { return y; };
   const RandomStream random(1);
   const Mode mode = Mode::training(random);
-  const TransformerOptions options{.d_model = 6, .dropout = 0.5};
-  const auto found = values_of(Block(options).layer(x, {}, mode, f));
+  const auto found = values_of(Block(6, {.dropout = 0.5}).layer(x, {}, mode, f));
   CHECK(found == values_of(dropout_add(x, y, 0.5, random.named("block.dropout"))));
-  CHECK(found != values_of(Block(options, "other").layer(x, {}, mode, f)));
+  CHECK(found != values_of(Block(6, {.dropout = 0.5}, "other").layer(x, {}, mode, f)));
 }
 
-TEST_CASE("the rate for residuals goes before the rate for everything") {
+TEST_CASE("by default a residual block is x + f(norm(x)) in training too") {
   const Tensor x = random_leaf({4, 6}, 1);
-  const auto same = [](const Tensor& v) { return v; };
-  const auto y = [&](const TransformerOptions& options) {
-    return values_of(Block(options).layer(x, {}, Mode::training(RandomStream(1)), same));
-  };
-  const auto without = y({.d_model = 6, .dropout = 0.0});
-  CHECK(y({.d_model = 6, .dropout = 0.5, .residual_dropout = 0.0}) == without);
-  CHECK(y({.d_model = 6, .dropout = 0.0, .residual_dropout = 0.5}) ==
-        y({.d_model = 6, .dropout = 0.5}));
-  CHECK(y({.d_model = 6, .dropout = 0.5}) != without);
+  const auto f = [](const Tensor& v) { return scale(v, 10); };
+  Parameters parameters(DType::float64, 1);
+  const Residual layer(Scope(parameters) / "block", 6);
+  const Norm norm(Scope(parameters) / "norm", 6);
+  check_values(layer(x, {}, Mode::training(RandomStream(1)), f),
+               values_of(add(x, f(norm(x, {}, {})))));
 }
 
 TEST_CASE("skip_scale is of the input, sublayer_scale of what the sublayer adds") {
   const Tensor x = Tensor::from({1, 2}, {1, 5}, DType::float64);  // norm(x) = (-1, 1)
   const auto f = [](const Tensor& v) { return scale(v, 10); };
-  TransformerOptions options{
-      .d_model = 2, .skip_scale = 3, .sublayer_scale = 0.5, .layer_norm_epsilon = 1e-14};
-  check_values(Block(options).layer(x, {}, {}, f), {3 - 5, 15 + 5});
-  options.norm = NormPlacement::post;  // norm((3 + 5, 15 + 25))
-  options.normalization = Normalization::rms_norm;
+  ResidualOptions options{.norm = {.epsilon = 1e-14}, .skip_scale = 3, .sublayer_scale = 0.5};
+  check_values(Block(2, options).layer(x, {}, {}, f), {3 - 5, 15 + 5});
+  options.placement = NormPlacement::post;  // norm((3 + 5, 15 + 25))
+  options.norm.kind = Normalization::rms_norm;
   const double root = std::sqrt((8.0 * 8 + 40 * 40) / 2);
-  check_values(Block(options).layer(x, {}, {}, f), {8 / root, 40 / root});
+  check_values(Block(2, options).layer(x, {}, {}, f), {8 / root, 40 / root});
 }
 
 TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training alone") {
-  const Block block({.d_model = 6, .dropout = 0.0, .stochastic_depth = 0.5});
+  const Block block(6, {.stochastic_depth = 0.5});
   const Tensor x = random_leaf({40, 2, 6}, 1);
   const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
   const auto before = values_of(x);
@@ -148,12 +142,12 @@ TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training a
   CHECK(dropped < 32);
   CHECK(values_of(block.layer(x, {}, {}, ones)) == values_of(add(x, ones(x))));
   CHECK(values_of(block.layer(x, {}, Mode::training(RandomStream(2)), ones)) != y);
-  const Block other({.d_model = 6, .dropout = 0.0, .stochastic_depth = 0.5}, "other");
+  const Block other(6, {.stochastic_depth = 0.5}, "other");
   CHECK(values_of(other.layer(x, {}, Mode::training(RandomStream(1)), ones)) != y);
 }
 
 TEST_CASE("stochastic depth grows linearly up to its rate at the last layer") {
-  const TransformerOptions options{.stochastic_depth = 0.6};
+  const ResidualOptions options{.stochastic_depth = 0.6};
   CHECK(at_depth(options, 1, 3).stochastic_depth == doctest::Approx(0.2));
   CHECK(at_depth(options, 2, 3).stochastic_depth == doctest::Approx(0.4));
   CHECK(at_depth(options, 3, 3).stochastic_depth == doctest::Approx(0.6));
@@ -161,12 +155,11 @@ TEST_CASE("stochastic depth grows linearly up to its rate at the last layer") {
 
 TEST_CASE("the gradients of a residual block agree with differences, with all it may have") {
   for (const NormPlacement placement : placements) {
-    const Block block({.d_model = 5,
-                       .dropout = 0.3,
-                       .stochastic_depth = 0.4,
-                       .skip_scale = 0.5,
-                       .sublayer_scale = 2,
-                       .norm = placement});
+    const Block block(5, {.placement = placement,
+                          .dropout = 0.3,
+                          .stochastic_depth = 0.4,
+                          .skip_scale = 0.5,
+                          .sublayer_scale = 2});
     perturb(block.parameters);
     const Tensor x = random_leaf({5, 3, 5}, 1);
     const auto run = [&] {
