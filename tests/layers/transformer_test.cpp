@@ -78,6 +78,19 @@ TEST_CASE("tying decides which matrices there are; each stands in the map once")
         std::vector<std::string>{"target_embedding.weight (11, 8)", "output.bias (11)"});
 }
 
+TEST_CASE("two models in scopes of their own share one list of parameters") {
+  Parameters parameters(DType::float64, 1);
+  const Transformer first(Scope(parameters) / "a", small(), 11, 11, padding_id);
+  const Transformer second(Scope(parameters) / "b", small(), 11, 11, padding_id);
+  const Model alone(small());
+  REQUIRE(parameters.list().size() == 2 * alone.parameters.list().size());
+  for (const NamedTensor& p : alone.parameters) {
+    CHECK(parameters.find("a." + p.name) != nullptr);
+    CHECK(parameters.find("b." + p.name) != nullptr);
+  }
+  CHECK(values_of(first(source, target)) != values_of(second(source, target)));
+}
+
 TEST_CASE("learned positions have one table for each side") {
   TransformerOptions options = small();
   options.positions = PositionKind::learned;
