@@ -6,10 +6,10 @@
 
 namespace tapestry {
 
-Linear::Linear(const Scope& scope, std::size_t in, std::size_t out)
+Linear::Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options)
     : path_(&scope.path()),
       weight_(scope.parameter("weight", {out, in}, glorot_uniform(in, out))),
-      bias_(scope.parameter("bias", {out}, zeros_initializer())) {}
+      bias_(options.bias ? scope.parameter("bias", {out}, zeros_initializer()) : Tensor()) {}
 
 Tensor Linear::operator()(const Tensor& x) const {
   const LayerPath here(*path_);

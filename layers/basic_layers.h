@@ -9,21 +9,25 @@
 
 namespace tapestry {
 
+struct LinearOptions {
+  bool bias = true;  ///< without it, y = x W^T
+};
+
 /// Affine map of the last axis: y = x W^T + b.
 ///
-///   parameters  weight (out, in), Glorot uniform [1]; bias (out), zeros
+///   parameters  weight (out, in), Glorot uniform [1]; bias (out), zeros, if there is one
 ///   call        x (..., in) -> (..., out)
 ///   throws      ShapeError if the last axis of x is not `in`
 ///
 /// [1] Glorot & Bengio 2010, eq. 16.
 class Linear {
  public:
-  Linear(const Scope& scope, std::size_t in, std::size_t out);
+  Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 
  private:
   const std::string* path_;
-  Tensor weight_, bias_;
+  Tensor weight_, bias_;  // the bias may be absent
 };
 
 /// Dropout [1]: in training each element becomes 0 with probability `rate`, and the others are

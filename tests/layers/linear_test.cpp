@@ -47,12 +47,22 @@ TEST_CASE(
   CHECK(layer(Tensor::zeros({0, 3}, DType::float64)).shape() == Shape{0, 4});
 }
 
-TEST_CASE("the gradients of a linear layer agree with differences") {
+TEST_CASE("a linear layer without a bias is y = x W^T") {
   Parameters parameters(DType::float64, 1);
-  const Linear layer(Scope(parameters), 3, 4);
-  perturb(parameters);
-  const Tensor x = random_leaf({2, 5, 3}, 1);
-  check_gradients([&] { return layer(x); }, parameters, {x});
+  const Linear layer(Scope(parameters), 2, 3, {.bias = false});
+  CHECK(listing(parameters) == std::vector<std::string>{"weight (3, 2)"});
+  set_values(parameters, "weight", {1, 2, 3, 4, 5, 6});
+  check_values(layer(Tensor::from({1, 2}, {1, 1}, DType::float64)), {3, 7, 11});
+}
+
+TEST_CASE("the gradients of a linear layer agree with differences, with a bias and without") {
+  for (const bool bias : {true, false}) {
+    Parameters parameters(DType::float64, 1);
+    const Linear layer(Scope(parameters), 3, 4, {.bias = bias});
+    perturb(parameters);
+    const Tensor x = random_leaf({2, 5, 3}, 1);
+    check_gradients([&] { return layer(x); }, parameters, {x});
+  }
 }
 
 TEST_CASE("a linear layer refuses another width or element type, naming itself") {
