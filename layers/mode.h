@@ -4,7 +4,8 @@
 
 namespace tapestry {
 
-/// Whether a forward pass is of training or of inference; every layer is told.
+/// Whether a forward pass is one of training or of inference. It is an argument of every call, so
+/// that layers have no train/eval state.
 ///
 ///     model(input, Mode::training(RandomStream(seed).named("dropout").at(step)))
 ///     model(input, Mode::inference())
@@ -13,11 +14,11 @@ class Mode {
   /// The same as inference().
   Mode() = default;
 
-  /// No dropout; batch norm takes its running averages.
+  /// No dropout; batch norm uses its running moments.
   static Mode inference() { return {}; }
 
-  /// Dropout keyed by `random`, none if it is off; batch norm takes the moments of the batch and,
-  /// if a tape records the pass, moves its running averages towards them.
+  /// Dropout keyed by `random`, none if that stream is off; batch norm uses the moments of the
+  /// batch and, if a tape records the pass, updates its running moments with them.
   static Mode training(const RandomStream& random = {}) {
     Mode mode;
     mode.training_ = true;
@@ -25,8 +26,8 @@ class Mode {
     return mode;
   }
 
-  /// The same, but running averages move at Parameters::commit_buffers() only: for a training loop
-  /// that may drop a step.
+  /// The same mode, but running averages are updated at Parameters::commit_buffers() only: for a
+  /// training loop that may skip a step.
   Mode with_deferred_averages() const {
     Mode mode = *this;
     mode.defers_averages_ = true;

@@ -18,25 +18,22 @@ struct TokenBatch {
   std::vector<std::int32_t> lengths;  ///< (rows), each <= length
 };
 
-/// What a network reads of a batch. A kind of network uses what it is made for and leaves the rest
-/// alone.
+/// The inputs of a network; each kind of network reads some of them.
 struct NetworkInput {
   TokenBatch source{};  ///< sentences to read as a whole
-  TokenBatch target{};  ///< the tokens whose labels are predicted, one label a token
+  TokenBatch target{};  ///< tokens at whose positions labels are predicted, one label each
   Tensor images{};      ///< (rows, height * width * channels)
 };
 
-/// The vectors that the stacks of a network read, (rows, tokens, d_model) each; null where it has
-/// no such side.
+/// The inputs of the stacks of a network, (rows, tokens, d_model) each; absent where a network has
+/// no such stack.
 struct TokenVectors {
   Tensor source{}, target{};
 };
 
-/// A whole model, from a batch to the scores of its labels, in the steps that training, decoding,
-/// gradient checks and `tapestry check` need to look between. The mode says whether it trains or
-/// infers.
-///
-/// What a config chooses at run time is virtual; see make_network().
+/// The interface of whole models, for trainer, evaluation, gradient check and `tapestry check`. A
+/// forward pass has three steps, whose intermediate results they use: embed, features, logits or
+/// loss.
 class Network {
  public:
   virtual ~Network() = default;
@@ -45,23 +42,23 @@ class Network {
   virtual TokenVectors embed(const NetworkInput& input,
                              const Mode& mode = Mode::inference()) const = 0;
 
-  /// What the scores are made from, (rows, labels a row, d_model). Of the tokens in `input` the
-  /// lengths alone count.
+  /// The input of the head, (rows, labels per row, d_model). Of the tokens in `input`, only the
+  /// lengths are read.
   virtual Tensor features(const TokenVectors& vectors, const NetworkInput& input,
                           const Mode& mode = Mode::inference()) const = 0;
 
-  /// Scores from features (..., d_model): (..., vocabulary or classes).
+  /// features (..., d_model) -> logits (..., vocabulary or classes).
   virtual Tensor logits(const Tensor& features) const = 0;
 
-  /// cross_entropy() of those scores, as far as possible without making them all at once: what
+  /// cross_entropy() of the logits, where possible without all of them in memory at once: what
   /// training minimises. features (rows, length, d_model), labels (rows, length) -> a scalar.
   virtual Loss loss(const Tensor& features, const Ids& labels,
                     const CrossEntropyOptions& options) const = 0;
 
-  /// Whether the scores at a position depend on no target token behind it.
+  /// Whether the logits at a position are independent of all later target tokens.
   virtual bool causal() const = 0;
 
-  /// All of it: (rows, labels a row, vocabulary or classes).
+  /// The whole forward pass: logits (rows, labels per row, vocabulary or classes).
   Tensor operator()(const NetworkInput& input, const Mode& mode = Mode::inference()) const {
     return logits(features(embed(input, mode), input, mode));
   }

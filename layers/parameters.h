@@ -16,7 +16,7 @@
 namespace tapestry {
 
 /// The initial value of element i of a parameter, drawn from the parameter's own random stream. It
-/// is worked out in float64 and rounded, so models of either precision start from the same numbers.
+/// is computed in float64 and rounded, so float32 and float64 models start from the same values.
 using Initializer = std::function<double(const RandomStream& random, std::size_t i)>;
 
 Initializer zeros_initializer();
@@ -29,27 +29,27 @@ Initializer normal_initializer(double standard_deviation);
 /// Fills a tensor from an initializer.
 void initialize(Tensor& tensor, const Initializer& initializer, const RandomStream& random);
 
-/// Values of a model that no gradient moves: an average of what training sees, such as the mean of
-/// a feature in a batch norm. `Parameters` makes and lists them, beside the trained ones.
+/// A running average of what training forwards compute, such as the mean of a feature in a batch
+/// norm. It is a buffer of the model: it has no gradient. `Parameters` makes and lists buffers.
 ///
-/// A layer notes what it saw; `commit` puts everything noted into the average in the order in which
-/// it came, and `discard` forgets it. A training loop that may drop a step commits once the weights
-/// have moved (Mode::with_deferred_averages).
+/// A layer notes new values; `commit` applies all notes to the average in the order in which they
+/// were made, and `discard` drops them. A training loop that may skip a step commits after the
+/// update of the weights (Mode::with_deferred_averages).
 ///
-/// A RunningAverage is a cheap handle: copies share values and notes.
+/// A RunningAverage is a cheap handle: copies share value and notes.
 class RunningAverage {
  public:
-  /// Averages into `value`, from what it holds now.
+  /// The average is stored in `value`, whose present content is its start.
   explicit RunningAverage(const Tensor& value);
 
   const Tensor& value() const { return state_->value; }
 
-  /// Notes `seen`, of the value's shape and element type: at the next commit value becomes
-  /// keep * value + take * seen.
+  /// Notes `seen`: at the next commit, value becomes keep * value + take * seen. Throws ShapeError
+  /// or DTypeError unless `seen` has the shape and element type of the value.
   void note(const Tensor& seen, double keep, double take) const;
   void commit() const;
   void discard() const;
-  /// How much is noted.
+  /// Number of notes.
   std::size_t pending() const { return state_->notes.size(); }
 
  private:
@@ -65,25 +65,24 @@ class RunningAverage {
   std::shared_ptr<State> state_;
 };
 
-/// All parameters of a model, in the order in which its layers made them. The optimiser, the
-/// checkpoint, the gradient check and the summary all walk this one list; a tied weight stands in
-/// it once.
+/// All parameters of a model, in the order in which its layers made them. Optimizer, checkpoint,
+/// gradient check and summary walk this one list; a tied weight is in it once.
 ///
-/// Beside them stand the model's buffers: values that belong to its state but follow what training
-/// sees instead of a gradient (running_average.h). A training forward moves them at once. A loop
-/// that may drop a step defers them (Mode::with_deferred_averages):
+/// A model may also have buffers: running averages, which are saved with the parameters but have no
+/// gradient. A training forward updates them at once. A loop that may skip a step defers the
+/// updates (Mode::with_deferred_averages):
 ///
-///     clear_gradients();   // drops what a step before has noted and not committed
+///     clear_gradients();   // also drops notes that an earlier step did not commit
 ///     ...                  // forward and backward, of one batch or several
 ///     optimizer.step(...);
-///     commit_buffers();    // unless the step is dropped
+///     commit_buffers();    // unless the step is skipped
 class Parameters {
  public:
-  /// Every parameter gets this element type, and initial values keyed by `seed` and its name.
+  /// Every parameter has this element type, and initial values keyed by `seed` and its name: adding
+  /// a layer does not change the initial values of the others.
   Parameters(DType dtype, std::uint64_t seed);
 
-  /// Names and shapes of parameters whose values are never made, nor those of tables: to know how
-  /// large a model would be.
+  /// Parameters with names and shapes but no values, to know how large a model would be.
   static Parameters without_values(DType dtype);
 
   /// Makes a parameter; throws ValueError if the name is taken. Not after `gather`.
@@ -93,13 +92,13 @@ class Parameters {
   RunningAverage create_buffer(const std::string& name, const Shape& shape,
                                const Initializer& initializer);
 
-  /// A table of fixed values, which is neither trained nor saved: what `make` returns for the
-  /// element type of the parameters, of this shape.
+  /// A table of fixed values, neither trained nor saved: what `make` returns for the element type
+  /// of the parameters. It must have this shape.
   Tensor constant(const Shape& shape, const std::function<Tensor(DType)>& make);
 
   /// Moves all values into one slab and all gradients into another, each parameter starting on a
-  /// 64-byte boundary, so that the optimiser goes over each in one pass. To be called once, when
-  /// the model is complete; tensors that layers hold stay valid.
+  /// 64-byte boundary, so that an optimizer passes over each slab once. To be called once, when the
+  /// model is complete; tensors that layers hold stay valid.
   void gather();
 
   DType dtype() const { return dtype_; }
@@ -113,16 +112,15 @@ class Parameters {
   /// Number of values in tables.
   std::size_t num_constants() const { return num_constants_; }
 
-  /// The buffers in the order in which they were made, for the checkpoint and the summary. Their
-  /// values may be read and written like those of parameters.
+  /// The buffers in the order in which they were made. Their values may be read and written like
+  /// those of parameters.
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
-  /// Takes in what training forwards have noted since the last commit, in their order: to be called
-  /// when the weights have moved.
+  /// Applies the notes that training forwards have made since the last commit, in their order.
   void commit_buffers();
-  /// Forgets it.
+  /// Drops those notes.
   void discard_pending();
 
-  /// Forgets all gradients, and what is noted for the buffers with them.
+  /// Drops all gradients, and the notes for the buffers.
   void clear_gradients();
 
  private:
@@ -140,9 +138,9 @@ class Parameters {
   bool has_values_ = true;
 };
 
-/// A place in the tree of a model's layers: hands its parameters the prefix of their names.
+/// A prefix of parameter names in a Parameters list: the place of a layer in a model.
 ///
-///     Linear(scope / "ff", d_model, d_ff)   // ...ff.weight, ...ff.bias
+///     Linear(scope / "ff", d_model, d_ff)   // <scope>.ff.weight, <scope>.ff.bias
 class Scope {
  public:
   explicit Scope(Parameters& parameters, std::string path = "");

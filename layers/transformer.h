@@ -19,18 +19,18 @@ namespace tapestry {
 ///   parameters  source_embedding, target_embedding: Embedding; source_positions, target_positions
 ///               (learned positions only); encoder: Encoder; decoder: Decoder; output:
 ///               OutputProjection to the target vocabulary. With `tie_embeddings: all`,
-///               target_embedding serves the source too.
+///               target_embedding is used for the source too.
 ///   throws      ShapeError for sequences longer than max_length, ValueError for unknown ids
 ///
 /// [1] Vaswani et al. 2017.
 class Transformer : public Network {
  public:
-  /// `padding_id` fills up short sequences; its embedding gets no gradient.
+  /// The embeddings of `padding_id`, the id of padding, get no gradient.
   Transformer(const Scope& scope, const TransformerOptions& options, std::size_t source_vocabulary,
               std::size_t target_vocabulary, std::int32_t padding_id);
 
-  /// What the encoder and the decoder read: token vectors with positions, after dropout, (rows,
-  /// length, d_model).
+  /// The inputs of encoder and decoder: token vectors plus positions, after dropout, (rows, length,
+  /// d_model).
   Tensor embed_source(const TokenBatch& source, const Mode& mode = Mode::inference()) const;
   Tensor embed_target(const TokenBatch& target, const Mode& mode = Mode::inference()) const;
   TokenVectors embed(const NetworkInput& input,
@@ -38,15 +38,15 @@ class Transformer : public Network {
 
   /// The encoder's output, (rows, source length, d_model).
   Tensor encode(const TokenBatch& source, const Mode& mode = Mode::inference()) const;
-  /// The same from token vectors of one's own; of `source` the lengths alone count.
+  /// The same from given token vectors; of `source`, only the lengths are read.
   Tensor encode_embedded(const Tensor& embedded, const TokenBatch& source,
                          const Mode& mode = Mode::inference()) const;
 
-  /// The decoder's output for the tokens so far, (rows, target length, d_model). `target` starts
-  /// with <bos>; position t sees target tokens up to t and all of the source.
+  /// The decoder's output, (rows, target length, d_model). `target` starts with <bos>; position t
+  /// attends to target tokens up to t and to all of the source.
   Tensor decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
                 const Mode& mode = Mode::inference()) const;
-  /// The same from token vectors of one's own; of `target` and `source` the lengths alone count.
+  /// The same from given token vectors; of `target` and `source`, only the lengths are read.
   Tensor decode_embedded(const Tensor& embedded, const TokenBatch& target, const Tensor& memory,
                          const TokenBatch& source, const Mode& mode = Mode::inference()) const;
 
@@ -60,7 +60,7 @@ class Transformer : public Network {
   }
   bool causal() const override { return true; }
 
-  /// Scores of each next token: (rows, target length, target vocabulary).
+  /// Logits of each next token: (rows, target length, target vocabulary).
   Tensor operator()(const TokenBatch& source, const TokenBatch& target,
                     const Mode& mode = Mode::inference()) const;
 

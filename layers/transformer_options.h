@@ -15,10 +15,10 @@
 
 namespace tapestry {
 
-/// Which embeddings share one matrix: none; `target`, the target embedding and the output
-/// projection; `all`, the source embedding too (both sides then need one common vocabulary). A tied
-/// model has fewer parameters and starts half a nat or more above a loss of ln(vocabulary), since
-/// its first logits have variance 1.
+/// Which embeddings share one matrix: none; `target`: the target embedding and the output
+/// projection; `all`: the source embedding too, for which both sides need one common vocabulary. A
+/// tied model has fewer parameters, and its initial loss is half a nat or more above
+/// ln(vocabulary), since its initial logits have variance 1.
 enum class TiedEmbeddings { none, target, all };
 
 /// Sizes and choices of a whole model. The member initialisers are the defaults of a config.
@@ -39,10 +39,9 @@ struct TransformerOptions {
   std::optional<double> attention_dropout = {};   ///< of attention weights
   std::optional<double> activation_dropout = {};  ///< inside feed-forward blocks
   std::optional<double> residual_dropout = {};    ///< of what a sublayer adds to its input
-  double stochastic_depth =
-      0.0;                      ///< in [0, 1): rate at which a row skips the last layer of a stack
-  double skip_scale = 1.0;      ///< factor of the input in a residual sum
-  double sublayer_scale = 1.0;  ///< factor of the sublayer's output in a residual sum
+  double stochastic_depth = 0.0;  ///< rate in [0, 1), of a stack's last layer: see at_depth()
+  double skip_scale = 1.0;        ///< factor of the input in a residual sum
+  double sublayer_scale = 1.0;    ///< factor of the sublayer's output in a residual sum
   NormPlacement norm = NormPlacement::pre;
   Normalization normalization = Normalization::layer_norm;
   Activation activation = Activation::relu;

@@ -124,6 +124,14 @@ TEST_CASE("two pre-norm decoder layers each add the memory and the norm comes la
   check_values(made.layer(opposed, two_encoded(), {}, {}), {-5, 7, 5, -7}, rounding);
 }
 
+TEST_CASE("by default a decoder has six pre-norm layers of width 4 d_model inside") {
+  const Made<Decoder> made(8, DecoderOptions());
+  CHECK(made.parameters.find("decoder.layers.5.ff.linear1.weight") != nullptr);
+  CHECK(made.parameters.find("decoder.layers.6.ff.linear1.weight") == nullptr);
+  CHECK(parameter(made.parameters, "decoder.layers.0.ff.linear1.weight").shape() == Shape{32, 8});
+  CHECK(made.parameters.find("decoder.norm.weight") != nullptr);
+}
+
 TEST_CASE("a decoder with no layers is its norm, or nothing at all") {
   for (const NormPlacement placement : placements) {
     DecoderOptions none = tiny(placement);

@@ -113,6 +113,14 @@ TEST_CASE("two pre-norm layers add up and the norm comes last") {
   check_values(made.layer(x, {}, {}), {-5, 7, 5, -7}, rounding);
 }
 
+TEST_CASE("by default an encoder has six pre-norm layers of width 4 d_model inside") {
+  const Made<Encoder> made(8, EncoderOptions());
+  CHECK(made.parameters.find("encoder.layers.5.ff.linear1.weight") != nullptr);
+  CHECK(made.parameters.find("encoder.layers.6.ff.linear1.weight") == nullptr);
+  CHECK(parameter(made.parameters, "encoder.layers.0.ff.linear1.weight").shape() == Shape{32, 8});
+  CHECK(made.parameters.find("encoder.norm.weight") != nullptr);
+}
+
 TEST_CASE("an encoder with no layers is its norm, or nothing at all") {
   for (const NormPlacement placement : placements) {
     EncoderOptions none = tiny(placement);
