@@ -9,11 +9,12 @@ using namespace tapestry::testing;
 
 namespace {
 
-constexpr ModelKind every_kind[] = {ModelKind::seq2seq, ModelKind::language_model,
-                                    ModelKind::masked_language_model, ModelKind::classifier,
-                                    ModelKind::vision_transformer};
+constexpr ModelKind every_kind[] = {
+    ModelKind::seq2seq,    ModelKind::language_model,     ModelKind::masked_language_model,
+    ModelKind::classifier, ModelKind::vision_transformer, ModelKind::tagger};
 
 Ids labels_for(ModelKind kind) {
+  if (kind == ModelKind::tagger) return {{1, 2, 0, 2}, {1, 1, 0, 2}};
   const bool tells_classes = kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
   return tells_classes ? Ids{{2}, {0}} : Ids{{6, 7, 8, 3}, {4, 3, 1, 2}};
 }

@@ -6,6 +6,7 @@
 
 #include "autograd/tape.h"
 #include "layers/encoder_models.h"
+#include "layers/tagger.h"
 #include "layers/transformer.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/gradients.h"
@@ -35,6 +36,8 @@ inline std::unique_ptr<Network> make_network(const Scope& scope, const KindOptio
       return std::make_unique<MaskedLanguageModel>(scope, options, vocabulary, padding_id);
     case ModelKind::classifier:
       return std::make_unique<Classifier>(scope, options, vocabulary, classes, padding_id);
+    case ModelKind::tagger:
+      return std::make_unique<Tagger>(scope, options, vocabulary, classes, padding_id);
     case ModelKind::vision_transformer:
       break;
   }

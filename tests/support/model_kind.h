@@ -15,11 +15,13 @@ enum class ModelKind {
   language_model,
   masked_language_model,
   classifier,
-  vision_transformer
+  vision_transformer,
+  tagger
 };
 
-inline constexpr std::array<std::string_view, 5> model_kind_names = {
-    "seq2seq", "language_model", "masked_language_model", "classifier", "vision_transformer"};
+inline constexpr std::array<std::string_view, 6> model_kind_names = {
+    "seq2seq",    "language_model",     "masked_language_model",
+    "classifier", "vision_transformer", "tagger"};
 
 /// The value of model.kind.
 inline std::string model_kind_name(ModelKind kind) {

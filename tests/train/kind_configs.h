@@ -20,6 +20,7 @@ inline const std::vector<KindConfig> kind_configs = {
     {"language", "windows", "windows: loss "},      {"words", "sentences", "sentences: loss "},
     {"masked", "sentences", "sentences: loss "},    {"classes", "sentences", "sentences: loss "},
     {"agreement", "sentences", "sentences: loss "}, {"images", "images", "images: loss "},
+    {"tags", "sentences", "sentences: loss "},
 };
 
 struct KindWorkplace : Workplace {
@@ -27,6 +28,7 @@ struct KindWorkplace : Workplace {
     write("text.txt", text());
     write("labels.txt", labelled());
     write("images.csv", images());
+    write("tags.txt", tagged());
     write("language.yaml", "data: {task: text, train_text: text.txt, context: 6}\n" +
                                model("language_model", "max_length: 8") + train);
     write("words.yaml", "data: {task: toy_sentences" + sizes + "}\n" +
@@ -38,6 +40,9 @@ struct KindWorkplace : Workplace {
               model("classifier", "max_length: 12, pooling: mean") + train);
     write("agreement.yaml", "data: {task: toy_agreement" + sizes + "}\n" +
                                 model("classifier", "max_length: 40") + train);
+    write("tags.yaml",
+          "data: {task: tagged_text, train_text: tags.txt, validation_text: tags.txt}\n" +
+              model("tagger", "max_length: 8") + train);
     write("images.yaml",
           "data: {task: images, train_images: images.csv, image_height: 4, image_width: 4, "
           "validation_size: 6, test_size: 4, pixel_maximum: 9}\n" +
@@ -67,6 +72,14 @@ struct KindWorkplace : Workplace {
   static std::string labelled() {
     std::string lines;
     for (int i = 0; i < 11; ++i) lines += i % 3 == 0 ? "no\tit rains again\n" : "yes\ta fine day\n";
+    return lines;
+  }
+
+  static std::string tagged() {
+    std::string lines;
+    for (int i = 0; i < 11; ++i) {
+      lines += i % 3 == 0 ? "Ada\tB-PER\nspoke\tO\n\n" : "in\tO\nNew\tB-LOC\nYork\tI-LOC\n\n";
+    }
     return lines;
   }
 

@@ -5,15 +5,19 @@
 #include "train/tasks/language_modelling.h"
 #include "train/tasks/masked_language_modelling.h"
 #include "train/tasks/sentence_classification.h"
+#include "train/tasks/sequence_tagging.h"
 #include "train/tasks/task.h"
 #include "train/tasks/translation.h"
 
 namespace tapestry {
 
 const std::vector<const Task*>& all_tasks() {
-  static const std::vector<const Task*> tasks{&translation(), &language_modelling(),
+  static const std::vector<const Task*> tasks{&translation(),
+                                              &language_modelling(),
                                               &masked_language_modelling(),
-                                              &sentence_classification(), &image_classification()};
+                                              &sentence_classification(),
+                                              &image_classification(),
+                                              &sequence_tagging()};
   return tasks;
 }
 

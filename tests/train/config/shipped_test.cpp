@@ -116,6 +116,13 @@ TEST_CASE("the configs for a text and for images load, each with its kind of mod
   CHECK(load_config(kFolder + "digits_vit.yaml").model_kind == "vision_transformer");
 }
 
+TEST_CASE("the config for tagging asks for its file, and loads with it") {
+  CHECK_THROWS_AS(load_config(kFolder + "tagging.yaml"), ConfigError);
+  const Config config = load_config(kFolder + "tagging.yaml", {"data.train_text=/a"});
+  CHECK(config.model_kind == "tagger");
+  CHECK(config.data.task == "tagged_text");
+}
+
 TEST_CASE("a model that is fine-tuned has the sizes of the one that it begins with") {
   const TransformerOptions masked = load_config(kFolder + "toy_masked.yaml").model;
   const TransformerOptions fine = load_config(kFolder + "toy_agreement.yaml").model;
@@ -129,7 +136,8 @@ TEST_CASE("a model that is fine-tuned has the sizes of the one that it begins wi
 TEST_CASE("every key in the configs has a comment that names its true default") {
   for (const char* name :
        {"copy.yaml", "reverse.yaml", "sort.yaml", "toy_translation.yaml", "parallel.yaml",
-        "shakespeare_char.yaml", "digits_vit.yaml", "toy_masked.yaml", "toy_agreement.yaml"}) {
+        "shakespeare_char.yaml", "digits_vit.yaml", "toy_masked.yaml", "toy_agreement.yaml",
+        "tagging.yaml"}) {
     check_comments(name);
   }
 }

@@ -27,7 +27,8 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   check({}, "a command is required\nhint: see `tapestry --help`");
   check({"trian", "tiny.yaml"}, "unknown command `trian`\nhint: did you mean `train`?");
   check({"help"},
-        "unknown command `help`\nhint: use train, evaluate, translate, fill, classify, generate, "
+        "unknown command `help`\nhint: use train, evaluate, translate, fill, classify, tag, "
+        "generate, "
         "gradcheck, check, attention or inspect");
   check({"train"}, "CONFIG or --resume RUN is required\nhint: see `tapestry train --help`");
   check({"evaluate"}, "RUN is required\nhint: see `tapestry evaluate --help`");

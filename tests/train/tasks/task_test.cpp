@@ -10,6 +10,7 @@
 
 #include "data/io/error.h"
 #include "layers/encoder_models.h"
+#include "layers/tagger.h"
 #include "layers/transformer.h"
 #include "tests/train/error_text.h"
 #include "tests/train/make_model.h"
@@ -20,11 +21,11 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-constexpr const char* every_kind[] = {"seq2seq", "language_model", "masked_language_model",
-                                      "classifier", "vision_transformer"};
+constexpr const char* every_kind[] = {"seq2seq",    "language_model",     "masked_language_model",
+                                      "classifier", "vision_transformer", "tagger"};
 
 bool predicts_classes(const std::string& kind) {
-  return kind == "classifier" || kind == "vision_transformer";
+  return kind == "classifier" || kind == "vision_transformer" || kind == "tagger";
 }
 
 Config make_config(const std::string& kind, const std::string& task = "copy") {
@@ -82,6 +83,7 @@ TEST_CASE("examples, and what is predicted of them, have the names of their kind
   CHECK(words("masked_language_model", "toy_sentences") == "sentences, tokens");
   CHECK(words("classifier", "toy_agreement") == "sentences, sentences");
   CHECK(words("vision_transformer", "images") == "images, images");
+  CHECK(words("tagger", "tagged_text") == "sentences, tokens");
 }
 
 TEST_CASE("the size of a batch names what its rows hold") {
@@ -94,6 +96,7 @@ TEST_CASE("the size of a batch names what its rows hold") {
   CHECK(size("seq2seq", {pair}) == "1 x 3 x 4 tokens");
   CHECK(size("language_model", {pair}) == "1 x 2 tokens");
   CHECK(size("classifier", {pair}) == "1 x 3 tokens");
+  CHECK(size("tagger", {{{4, 5, 6}, {4, 5, 4}}}) == "1 x 3 tokens");
   CHECK(size("vision_transformer", {{.target = {4}, .pixels = {0.5F}}}) == "1 images");
 }
 
@@ -148,6 +151,7 @@ TEST_CASE("each task makes its network") {
   CHECK_NOTHROW(small_model("masked_language_model").as<MaskedLanguageModel>());
   CHECK_NOTHROW(small_model("classifier").as<Classifier>());
   CHECK_NOTHROW(small_model("vision_transformer").as<VisionTransformer>());
+  CHECK_NOTHROW(small_model("tagger").as<Tagger>());
   const Model model = small_model("language_model");
   CHECK_THROWS_AS(model.as<Transformer>(), std::bad_cast);
 }
@@ -222,6 +226,8 @@ TEST_CASE("a text is the example that the data would make of it") {
   CHECK(read_text("seq2seq", "copy", "b c") == Example{.source = {5, 6}});
   CHECK(read_text("classifier", "toy_agreement", "b c") ==
         Example{.source = {bos_id, 5, 6}, .target = {first_word_id}});
+  CHECK(read_text("tagger", "tagged_text", "b z c") ==
+        Example{.source = {5, unk_id, 6}, .target = {4, 4, 4}});
   CHECK(read_text("language_model", "toy_sentences", "b c") ==
         Example{.target = {bos_id, 4, 5, eos_id}});
   CHECK(read_text("masked_language_model", "toy_sentences", "b c") ==
@@ -233,7 +239,8 @@ TEST_CASE("a text is the example that the data would make of it") {
 }
 
 TEST_CASE("a text without a word is no example, whatever stands around words") {
-  for (const char* kind : {"seq2seq", "classifier", "language_model", "masked_language_model"}) {
+  for (const char* kind :
+       {"seq2seq", "classifier", "language_model", "masked_language_model", "tagger"}) {
     CHECK(read_text(kind, "toy_sentences", " \t") == Example{});
   }
 }

@@ -57,7 +57,7 @@ const std::set<std::string> symbols = {"copy", "reverse", "sort"};
 const std::set<std::string> generated = {"copy",          "reverse",      "sort", "toy_translation",
                                          "toy_sentences", "toy_agreement"};
 const std::set<std::string> texts = {"text"}, pairs = {"parallel_text"}, labels = {"labelled_text"},
-                            images = {"images"};
+                            tags = {"tagged_text"}, images = {"images"};
 const std::vector<std::string> held_out_share = {"data.validation_text="};
 const std::vector<std::string> held_out_files = {"data.validation_images=validation.csv",
                                                  "data.test_images=test.csv"};
@@ -122,6 +122,17 @@ const std::vector<DataRow> rows = {
     {"lowercase", labels, "true", {source_words, train_input, validation_input, test_input}},
     {"min_frequency", labels, "9", {source_words, train_input, validation_input, test_input}},
     {"max_vocabulary", labels, "4", {source_words, train_input, validation_input, test_input}},
+
+    {"train_text",
+     tags,
+     "train_other.tags",
+     {source_words, train_input, train_target, validation_input, test_input}},
+    {"validation_text", tags, "validation_other.tags", validation},
+    {"validation_text", tags, "", validation},
+    {"test_text", tags, "test_other.tags", test_set},
+    {"test_text", tags, "", test_set},
+    {"min_frequency", tags, "9", {source_words, train_input, validation_input, test_input}},
+    {"max_vocabulary", tags, "4", {source_words, train_input, validation_input, test_input}},
 
     {"train_images", images, "train_other.csv", examples},
     {"train_images", images, "train_other.csv", train, held_out_files},
@@ -195,7 +206,7 @@ void check_prefix(const std::vector<Example>& a, const std::vector<Example>& b) 
 /// The corpus is what the options say, whatever they are.
 void check_meaning(const DataOptions& options, const Corpus& corpus) {
   if (options.task == "images") return check_images(options, corpus);
-  const std::set<std::string> read{"parallel_text", "text", "labelled_text"};
+  const std::set<std::string> read{"parallel_text", "text", "labelled_text", "tagged_text"};
   if (read.contains(options.task)) return check_same(corpus, read_plainly(options));
   check_generated(options, corpus);
 }
@@ -249,7 +260,8 @@ void check_data_row(const TaskWorkplace& work, const TaskCase& task, const DataR
     if (is_empty(without, part) && is_empty(with, part)) continue;
     CAPTURE(static_cast<int>(part));
     // The classes stay as they are, whatever the examples.
-    const bool of_classes = part == target_words && task.kind == "classifier";
+    const bool of_classes =
+        part == target_words && (task.kind == "classifier" || task.kind == "tagger");
     const bool changes = row.changes.contains(part) && !of_classes &&
                          !(part == target_words && task.task == "images");
     CHECK(same(without, with, part) == !changes);

@@ -188,11 +188,59 @@ Corpus labels_plainly(const DataOptions& o) {
   return corpus;
 }
 
+Corpus tags_plainly(const DataOptions& o) {
+  using Sentences = std::vector<std::vector<std::pair<std::string, std::string>>>;
+  const auto read = [](const std::string& file) {
+    Sentences sentences(1);
+    for (const std::string& line : lines_of(file)) {
+      if (line.empty()) {
+        sentences.emplace_back();
+      } else {
+        const std::size_t tab = line.find('\t');
+        sentences.back().emplace_back(line.substr(0, tab), line.substr(tab + 1));
+      }
+    }
+    std::erase_if(sentences, [](const auto& sentence) { return sentence.empty(); });
+    return sentences;
+  };
+  const Sentences train = read(o.train_text);
+  Corpus corpus;
+  std::vector<Words> words;
+  std::set<std::string> labels;
+  for (const auto& sentence : train) {
+    Words tokens;
+    for (const auto& tagged : sentence) {
+      tokens.push_back(tagged.first);
+      labels.insert(tagged.second);
+    }
+    words.push_back(tokens);
+  }
+  corpus.source_vocabulary = vocabulary_of(words, o);
+  corpus.target_vocabulary = Vocabulary(Words(labels.begin(), labels.end()));
+  const auto encode = [&](const Sentences& sentences) {
+    std::vector<Example> examples;
+    for (const auto& sentence : sentences) {
+      Example example;
+      for (const auto& tagged : sentence) {
+        example.source.push_back(corpus.source_vocabulary.id(tagged.first));
+        example.target.push_back(corpus.target_vocabulary.id(tagged.second));
+      }
+      examples.push_back(example);
+    }
+    return examples;
+  };
+  corpus.train = encode(train);
+  if (!o.validation_text.empty()) corpus.validation = encode(read(o.validation_text));
+  if (!o.test_text.empty()) corpus.test = encode(read(o.test_text));
+  return corpus;
+}
+
 }  // namespace
 
 Corpus read_plainly(const DataOptions& options) {
   if (options.task == "parallel_text") return pairs_plainly(options);
   if (options.task == "text") return text_plainly(options);
+  if (options.task == "tagged_text") return tags_plainly(options);
   REQUIRE(options.task == "labelled_text");
   return labels_plainly(options);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -35,6 +36,7 @@ inline const std::vector<TaskCase> task_cases = {
     {"classifier", "labelled_text"},
     {"classifier", "toy_agreement"},
     {"vision_transformer", "images"},
+    {"tagger", "tagged_text"},
 };
 
 /// One task of each kind of model, for keys whose effect does not depend on the task.
@@ -44,6 +46,7 @@ inline const std::vector<TaskCase> one_case_of_each_kind = {
     {"masked_language_model", "toy_sentences"},
     {"classifier", "labelled_text"},
     {"vision_transformer", "images"},
+    {"tagger", "tagged_text"},
 };
 
 inline constexpr std::size_t image_height = 4, image_width = 6;
@@ -101,6 +104,22 @@ inline std::string labelled_lines(std::size_t count, std::uint64_t seed) {
   return text;
 }
 
+/// A token and a label a line, and an empty line behind each sentence.
+inline std::string tagged_lines(std::size_t count, std::uint64_t seed) {
+  static const std::vector<std::string> labels = {"noun", "verb", "other", "name"};
+  std::string text;
+  for (const std::string& sentence : word_lines(count, seed, source_words)) {
+    std::size_t at = seed;
+    for (std::size_t begin = 0; begin < sentence.size();) {
+      const std::size_t end = std::min(sentence.find(' ', begin), sentence.size());
+      text += sentence.substr(begin, end - begin) + "\t" + labels[at++ % labels.size()] + "\n";
+      begin = end + 1;
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 /// Images as a table: `size` values below 10 and a class each.
 inline std::string image_lines(std::size_t count, std::uint64_t seed, std::size_t size) {
   Numbers numbers(seed);
@@ -126,6 +145,7 @@ struct TaskWorkplace : Workplace {
         write(part + other + ".target", joined(word_lines(count, seed++, target_words)));
         write(part + other + ".text", joined(word_lines(count / 2, seed++, source_words)));
         write(part + other + ".labels", labelled_lines(count, seed++));
+        write(part + other + ".tags", tagged_lines(count, 1000 + seed));
         write(part + other + ".csv", image_lines(count + 12, seed++, image_height * image_width));
       }
     }
@@ -157,6 +177,7 @@ struct TaskWorkplace : Workplace {
     if (task == "parallel_text") return files("source", "source") + files("target", "target");
     if (task == "text") return files("text", "text") + ", context: 6";
     if (task == "labelled_text") return files("text", "labels");
+    if (task == "tagged_text") return files("text", "tags");
     if (task == "images") {
       return ", train_images: train.csv, image_height: 4, image_width: 6, pixel_maximum: 9, "
              "validation_size: 6, test_size: 5";

@@ -25,7 +25,7 @@ struct KindCase {
   std::string data;
 };
 
-inline const std::array<KindCase, 5> kind_cases = {{
+inline const std::array<KindCase, 6> kind_cases = {{
     {ModelKind::seq2seq, "seq2seq", true, true, "task: copy, max_length: 5"},
     {ModelKind::language_model, "language_model", false, true,
      "task: text, train_text: a.txt, context: 5"},
@@ -34,10 +34,15 @@ inline const std::array<KindCase, 5> kind_cases = {{
     {ModelKind::classifier, "classifier", true, false, "task: toy_agreement"},
     {ModelKind::vision_transformer, "vision_transformer", true, false,
      "task: images, train_images: a.csv, image_height: 4, image_width: 8, image_channels: 2"},
+    {ModelKind::tagger, "tagger", true, false, "task: tagged_text, train_text: a.txt"},
 }};
 
-inline bool tells_classes(ModelKind kind) {
+inline bool classifies_rows(ModelKind kind) {
   return kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
+}
+
+inline bool tells_classes(ModelKind kind) {
+  return classifies_rows(kind) || kind == ModelKind::tagger;
 }
 
 /// Tiny sizes, no two of them alike as far as possible, and nothing that is random.
@@ -105,7 +110,8 @@ inline constexpr std::int32_t ignored_label = 0;
 
 /// What a model is to predict of wiring_input(); padding has no label.
 inline Ids wiring_labels(ModelKind kind) {
-  if (tells_classes(kind)) return {{2}, {1}, {1}};
+  if (classifies_rows(kind)) return {{2}, {1}, {1}};
+  if (kind == ModelKind::tagger) return {{1, 2, 1, 1}, {2, 2, 1, 1}, {1, 2, 0, 0}};
   return {{8, 7, 3, 2}, {4, 9, 6, 2}, {5, 2, 0, 0}};
 }
 

@@ -37,6 +37,7 @@ class Builder {
         output();
         break;
       case ModelKind::classifier:
+      case ModelKind::tagger:
         embedding("embedding", sizes_.source);
         positions("positions");
         stack("encoder", o_.num_encoder_layers, false);

@@ -288,6 +288,10 @@ Tensor Reference::logits(const NetworkInput& input) {
       return linear_map("head",
                         pooled(stack("encoder", o_.num_encoder_layers, x, reads), source.lengths));
     }
+    case ModelKind::tagger:
+      return linear_map(
+          "head", stack("encoder", o_.num_encoder_layers,
+                        embedded("embedding", target.ids, "positions"), {.keys = target.lengths}));
     case ModelKind::vision_transformer:
       return linear_map(
           "head", pooled(stack("encoder", o_.num_encoder_layers, patches(input.images), {}), {}));

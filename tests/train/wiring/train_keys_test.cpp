@@ -265,7 +265,8 @@ TEST_CASE(
       const Config config = work.config(task, overrides);
       const Corpus corpus = load_corpus(config.data);
       const Replay endless = replay(config, corpus);
-      const bool classes = task.kind == "classifier" || task.kind == "vision_transformer";
+      const bool classes =
+          task.kind == "classifier" || task.kind == "vision_transformer" || task.kind == "tagger";
       const auto targets =
           static_cast<double>(corpus.target_vocabulary.size() - (classes ? first_word_id : 0));
       for (const std::size_t window : {0, 1, 2, 3}) {

@@ -21,6 +21,22 @@ using testing::ModelKind;
 
 ModelKind kind_of(const Config& config) { return testing::model_kind_named(config.model_kind); }
 
+bool is_tagger(const Config& config) { return kind_of(config) == ModelKind::tagger; }
+
+/// The labels of a sentence, one for each of its tokens.
+RowLayout tagged_rows() {
+  return {.source_length = [](const Example&) { return std::size_t{0}; },
+          .target_length = [](const Example& example) { return example.source.size(); },
+          .write =
+              [](const Example& example, std::size_t, const BatchRules&, const BatchRow& row) {
+                for (std::size_t i = 0; i < example.source.size(); ++i) {
+                  row.input[i] = example.source[i];
+                  row.labels[i] = example.target[i] - first_word_id;
+                }
+              },
+          .labels_are_classes = true};
+}
+
 RowLayout layout_of(const Config& config) {
   switch (kind_of(config)) {
     case ModelKind::seq2seq:
@@ -29,6 +45,8 @@ RowLayout layout_of(const Config& config) {
       return window_rows;
     case ModelKind::masked_language_model:
       return masked_rows;
+    case ModelKind::tagger:
+      return tagged_rows();
     default:
       return class_rows;
   }
@@ -36,7 +54,8 @@ RowLayout layout_of(const Config& config) {
 
 bool predicts_classes(const Config& config) {
   const ModelKind kind = kind_of(config);
-  return kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
+  return kind == ModelKind::classifier || kind == ModelKind::vision_transformer ||
+         is_tagger(config);
 }
 
 /// One sentence by itself, token by token.
@@ -152,6 +171,9 @@ MetricsRow scores_of(const Config& config, const Corpus& corpus, const Values& w
 }
 
 std::string printed_scores(const Config& config, const MetricsRow& scores) {
+  if (is_tagger(config)) {
+    return fmt::format("loss {:.4f}  tokens {:.2f} %", scores.loss, 100 * *scores.accuracy);
+  }
   if (predicts_classes(config)) {
     return fmt::format("loss {:.4f}  accuracy {:.2f} %", scores.loss, 100 * *scores.accuracy);
   }

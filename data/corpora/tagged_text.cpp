@@ -1,0 +1,127 @@
+#include "data/corpora/tagged_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/io/error.h"
+#include "data/io/escape.h"
+#include "data/io/utf8.h"
+#include "data/text/class_names.h"
+#include "data/text/tokenizer.h"
+
+namespace tapestry {
+
+namespace {
+
+constexpr const char* format_hint =
+    "write a token, a tab and its label on each line, and an empty line between two sentences; "
+    "columns are chosen with cut, such as cut -f1,4";
+
+struct TaggedToken {
+  std::size_t line;  ///< in its file, from 1
+  std::string token, label;
+};
+
+using TaggedSentence = std::vector<TaggedToken>;
+
+struct TaggedFile {
+  std::string name;  ///< escaped for messages
+  std::vector<TaggedSentence> sentences;
+
+  std::string place(std::size_t line) const { return fmt::format("{}:{}", name, line); }
+};
+
+TaggedToken parse(const std::string& line, std::size_t number, const std::string& place) {
+  const auto refuse = [&](const std::string& found) {
+    throw DataError(fmt::format("{}: found {}, expected a token, a tab and a label", place, found),
+                    format_hint);
+  };
+  const auto tabs = std::ranges::count(line, '\t');
+  if (tabs != 1) refuse(tabs == 0 ? "no tab" : fmt::format("{} tabs", tabs));
+  const std::size_t tab = line.find('\t');
+  TaggedToken tagged{.line = number, .token = line.substr(0, tab), .label = line.substr(tab + 1)};
+  if (SpaceTokenizer().split(tagged.token) != Tokens{tagged.token}) {
+    refuse(fmt::format("the token \"{}\", which is not one word", excerpt(tagged.token)));
+  }
+  if (!can_be_class(tagged.label)) {
+    refuse(fmt::format("the label \"{}\", which is not one word", excerpt(tagged.label)));
+  }
+  return tagged;
+}
+
+TaggedFile read(const char* key, const std::string& file, const std::filesystem::path& base,
+                Corpus& corpus) {
+  const std::filesystem::path path = base / file;
+  const std::vector<std::string> lines = read_corpus_lines(key, path, corpus);
+  TaggedFile tagged{.name = escaped(path.native()), .sentences = {}};
+  TaggedSentence sentence;
+  const auto end_sentence = [&] {
+    if (!sentence.empty()) tagged.sentences.push_back(std::exchange(sentence, {}));
+  };
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (is_blank(lines[i])) {
+      end_sentence();
+    } else {
+      sentence.push_back(parse(lines[i], i + 1, tagged.place(i + 1)));
+    }
+  }
+  end_sentence();
+  if (!tagged.sentences.empty()) return tagged;
+  throw DataError(
+      fmt::format("{}: found only blank lines, expected tokens and labels", tagged.name),
+      format_hint);
+}
+
+Vocabulary make_vocabulary(const TaggedFile& file, const WordOptions& words) {
+  WordCounter counter;
+  for (const TaggedSentence& sentence : file.sentences) {
+    for (const TaggedToken& tagged : sentence) counter.add({tagged.token});
+  }
+  return frequent_words(counter, words);
+}
+
+Vocabulary collect_labels(const TaggedFile& file) {
+  std::vector<std::string> labels;
+  for (const TaggedSentence& sentence : file.sentences) {
+    for (const TaggedToken& tagged : sentence) labels.push_back(tagged.label);
+  }
+  return class_names(labels, file.name);
+}
+
+std::vector<Example> encode(const TaggedFile& file, const Corpus& corpus) {
+  std::vector<Example> examples;
+  for (const TaggedSentence& sentence : file.sentences) {
+    Example example;
+    for (const TaggedToken& tagged : sentence) {
+      example.source.push_back(corpus.source_vocabulary.id(tagged.token));
+      example.target.push_back(
+          class_id(corpus.target_vocabulary, tagged.label, file.place(tagged.line)));
+    }
+    examples.push_back(std::move(example));
+  }
+  return examples;
+}
+
+}  // namespace
+
+Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
+                        const std::filesystem::path& base, const FixedVocabularies* fixed) {
+  Corpus corpus;
+  const TaggedFile training = read("data.train_text", files.train_text, base, corpus);
+  corpus.source_vocabulary = fixed != nullptr ? fixed->source : make_vocabulary(training, words);
+  corpus.target_vocabulary =
+      fixed != nullptr && fixed->target ? *fixed->target : collect_labels(training);
+  corpus.train = encode(training, corpus);
+  const auto load = [&](const char* key, const std::string& file) {
+    return file.empty() ? std::vector<Example>{} : encode(read(key, file, base, corpus), corpus);
+  };
+  corpus.validation = load("data.validation_text", files.validation_text);
+  corpus.test = load("data.test_text", files.test_text);
+  return corpus;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,52 @@
+#include <doctest/doctest.h>
+
+#include "tests/support/contains.h"
+#include "tests/train/kind_configs.h"
+#include "tests/train/refusal.h"
+
+namespace tapestry::test {
+namespace {
+
+TEST_CASE("tag labels each token of each line on standard input") {
+  const KindWorkplace work;
+  REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
+  const Outcome tagged = work.run({"tag", "runs/tags"}, "Ada spoke\n\nin New York\n  in  \n");
+  CHECK(tagged.code == 0);
+  CHECK(tagged.err.empty());
+  CHECK(tagged.out == "B-PER O\n\nO B-LOC I-LOC\nO\n");
+}
+
+TEST_CASE("a line that is too long for a tagger is refused behind the answers before it") {
+  const KindWorkplace work;
+  REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
+  const Outcome tagged = work.run({"tag", "runs/tags"}, "Ada\n1 2 3 4 5 6 7 8 9\n");
+  CHECK(tagged.code == 3);
+  CHECK(tagged.out == "B-PER\n");
+  CHECK(tagged.err ==
+        "tapestry: error: standard input:2: found 9 tokens to read, expected at most 8 "
+        "(model.max_length)\nhint: cut the line, or train a model with a larger "
+        "model.max_length\n");
+}
+
+TEST_CASE("tag takes no model of another kind, and no other command a tagger") {
+  const KindWorkplace work;
+  REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
+  REQUIRE(work.run({"train", "agreement.yaml"}).code == 0);
+  check_refusal(work, {"tag", "runs/agreement"}, 2,
+                "command line: tag: the model is of kind classifier, expected tagger\n"
+                "hint: `tapestry evaluate RUN` shows what any model does");
+  check_refusal(work, {"classify", "runs/tags"}, 2,
+                "command line: classify: the model is of kind tagger, expected classifier or "
+                "vision_transformer\nhint: `tapestry evaluate RUN` shows what any model does");
+}
+
+TEST_CASE("a tagger shows its labels beside those that are expected") {
+  const KindWorkplace work;
+  REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
+  const Outcome scores = work.run({"evaluate", "runs/tags", "--examples", "1"});
+  CHECK(contains(scores.out, "  span F1 "));
+  CHECK(contains(scores.out, "\ninput     Ada spoke\noutput    B-PER O\n"));
+}
+
+}  // namespace
+}  // namespace tapestry::test

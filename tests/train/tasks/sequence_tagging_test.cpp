@@ -1,0 +1,219 @@
+#include "train/tasks/sequence_tagging.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/source_folder.h"
+#include "tests/train/error_text.h"
+#include "tests/train/hand_made_model.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using doctest::Approx;
+using Labels = std::vector<std::string>;
+
+Labels split_words(const std::string& text) {
+  std::istringstream words(text);
+  Labels labels;
+  for (std::string word; words >> word;) labels.push_back(word);
+  return labels;
+}
+
+/// "PER 0-2, LOC 3-4"
+std::string spans(const std::string& labels) {
+  std::string text;
+  for (const TaggedSpan& span : find_spans(split_words(labels))) {
+    text += (text.empty() ? "" : ", ") + span.type + " " + std::to_string(span.begin) + "-" +
+            std::to_string(span.end);
+  }
+  return text;
+}
+
+double f1(const std::vector<std::pair<std::string, std::string>>& sentences) {
+  SpanF1 score;
+  for (const auto& sentence : sentences) {
+    score.add(split_words(sentence.first), split_words(sentence.second));
+  }
+  return score.value();
+}
+
+TEST_CASE("a span is a B label and the I labels of its type behind it") {
+  CHECK(spans("").empty());
+  CHECK(spans("O O").empty());
+  CHECK(spans("B-PER") == "PER 0-1");
+  CHECK(spans("B-PER I-PER O B-LOC") == "PER 0-2, LOC 3-4");
+  CHECK(spans("B-PER B-PER I-PER") == "PER 0-1, PER 1-3");
+}
+
+TEST_CASE("an I label with no span of its type before it begins one") {
+  CHECK(spans("O I-PER I-PER") == "PER 1-3");
+  CHECK(spans("I-LOC") == "LOC 0-1");
+  CHECK(spans("B-PER I-LOC I-LOC") == "PER 0-1, LOC 1-3");
+}
+
+TEST_CASE("E and S labels end a span") {
+  CHECK(spans("B-PER I-PER E-PER I-PER") == "PER 0-3, PER 3-4");
+  CHECK(spans("S-PER I-PER") == "PER 0-1, PER 1-2");
+  CHECK(spans("E-PER E-PER") == "PER 0-1, PER 1-2");
+}
+
+TEST_CASE("a type may have a hyphen") { CHECK(spans("B-A-B I-A-B") == "A-B 0-2"); }
+
+/// The labels of sentences between slashes.
+std::vector<std::string> split_sentences(std::string text) {
+  std::vector<std::string> sentences;
+  for (std::size_t end; (end = text.find(" / ")) != text.npos; text.erase(0, end + 3)) {
+    sentences.push_back(text.substr(0, end));
+  }
+  sentences.push_back(text);
+  return sentences;
+}
+
+TEST_CASE("span F1 equals that of seqeval for random labels") {
+  std::ifstream file(testing::source_folder() / "tests/golden/span_f1.txt");
+  std::size_t corpora = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    CAPTURE(line);
+    const std::size_t first = line.find(" > "), second = line.find(" > ", first + 1);
+    const auto expected = split_sentences(line.substr(0, first));
+    const auto predicted = split_sentences(line.substr(first + 3, second - first - 3));
+    REQUIRE(expected.size() == predicted.size());
+    std::vector<std::pair<std::string, std::string>> sentences;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      sentences.emplace_back(expected[i], predicted[i]);
+    }
+    CHECK(f1(sentences) == Approx(std::stod(line.substr(second + 3))).epsilon(1e-14));
+    ++corpora;
+  }
+  CHECK(corpora == 200);
+}
+
+// Values of seqeval 1.2.2: f1_score(y_true, y_pred).
+TEST_CASE("span F1 has the values of seqeval") {
+  CHECK(f1({{"O O O B-MISC I-MISC I-MISC O", "O O B-MISC I-MISC I-MISC I-MISC O"},
+            {"B-PER I-PER O", "B-PER I-PER O"}}) == 0.5);
+  CHECK(f1({{"B-PER O B-LOC I-LOC", "B-PER O B-LOC O"}}) == 0.5);
+  CHECK(f1({{"B-PER O", "B-LOC O"}}) == 0.0);
+  CHECK(f1({{"B-PER O B-LOC", "B-PER I-PER B-LOC"}, {"O", "B-LOC"}}) == Approx(0.4));
+  CHECK(f1({{"O I-PER I-PER", "O B-PER I-PER"}}) == 1.0);
+  CHECK(f1({{"O O", "O O"}}) == 0.0);
+}
+
+TEST_CASE("a span does not reach over the end of its sentence") {
+  CHECK(f1({{"B-PER", "B-PER"}, {"I-PER", "O"}}) == Approx(2.0 / 3));
+}
+
+// ---- The task
+
+const Vocabulary words({"Ada", "in", "Rome"}), labels({"B-PER", "O"});
+
+/// Finds B-PER with probability 3/4 in every token.
+Model model_with_known_odds() {
+  const TransformerOptions options{
+      .d_model = 4, .num_heads = 1, .num_encoder_layers = 1, .d_ff = 4, .max_length = 6};
+  Model model =
+      test::make_model("tagger", options, {.source = words.size(), .target = 2}, DType::float64, 1);
+  test::silence(model);
+  test::set(model, "head.bias", {std::log(3.0), 0.0});
+  return model;
+}
+
+Config tagger_config() {
+  Config config;
+  config.model_kind = "tagger";
+  config.data.task = "tagged_text";
+  config.model.max_length = 6;
+  return config;
+}
+
+TrainedModel trained_model() {
+  const Config config = tagger_config();
+  return {.config = config,
+          .codec = make_codec(config.data, words, labels),
+          .model = std::make_unique<Model>(model_with_known_odds()),
+          .data = {},
+          .step = 1};
+}
+
+const std::vector<Example> sentences{{{4, 5, 6}, {4, 5, 5}}, {{4}, {4}}};
+
+TEST_CASE("tokens are scored one by one, and spans by their F1") {
+  const Config config = tagger_config();
+  const Scores scores = sequence_tagging().evaluate(
+      model_with_known_odds(), config, batch_rules(config, labels.size()), labels, sentences, 0);
+  CHECK(scores.sentences == 2);
+  CHECK(scores.tokens == 4);
+  CHECK(scores.token_accuracy == 0.5);
+  CHECK(scores.loss == Approx((2 * std::log(4.0 / 3) + 2 * std::log(4.0)) / 4).epsilon(1e-12));
+  // Expected one span in each sentence; found three of one token in the first and one in the
+  // second.
+  CHECK(scores.others.at("span_f1") == Approx(2.0 * 2 / (2 + 4)));
+  CHECK(sequence_tagging().format_scores(scores, config) ==
+        "loss 0.8370  tokens 50.00 %  span F1 66.67 %");
+}
+
+TEST_CASE("labels that mark no spans have no span F1") {
+  const Config config = tagger_config();
+  const auto others = [&](const Vocabulary& names) {
+    return sequence_tagging()
+        .evaluate(model_with_known_odds(), config, batch_rules(config, names.size()), names,
+                  sentences, 0)
+        .others;
+  };
+  CHECK(others(Vocabulary({"NOUN", "O"})).empty());
+  CHECK(others(Vocabulary({"B-", "O"})).empty());
+  CHECK(others(Vocabulary({"X-PER", "O"})).empty());
+  CHECK(others(Vocabulary({"S-PER", "E-PER"})).size() == 1);
+  CHECK(sequence_tagging().format_scores({.loss = 0.5, .token_accuracy = 0.25}, config) ==
+        "loss 0.5000  tokens 25.00 %");
+}
+
+TEST_CASE("a line is answered by a label for each of its tokens") {
+  const TrainedModel trained = trained_model();
+  const Task& task = sequence_tagging();
+  const auto read = [&](const std::string& line) {
+    return task.read_line(line, 1, "in:1", trained);
+  };
+  CHECK(read("Ada in Berlin") == Example{{4, 5, unk_id}, {4, 4, 4}});
+  CHECK_FALSE(read(" ").has_value());
+  CHECK(test::error_text<DataError>([&] { read("a b c d e f g"); }) ==
+        "in:1: found 7 tokens to read, expected at most 6 (model.max_length)\n"
+        "hint: cut the line, or train a model with a larger model.max_length");
+  CHECK(task.answer(trained, {*read("in"), *read("Ada in Rome")}) ==
+        std::vector<std::string>{"B-PER", "B-PER B-PER B-PER"});
+}
+
+TEST_CASE("scores that are not finite are an error") {
+  const TrainedModel trained = trained_model();
+  test::set(*trained.model, "head.bias", {std::nan(""), 0.0});
+  CHECK_THROWS_AS(sequence_tagging().answer(trained, sentences), NumericError);
+}
+
+TEST_CASE("shown examples have their tokens, the labels found and the labels expected") {
+  const TrainedModel trained = trained_model();
+  const std::vector<ShownExample> shown = sequence_tagging().show(trained, sentences);
+  REQUIRE(shown.size() == 2);
+  CHECK(shown[0].input == "Ada in Rome");
+  CHECK(shown[0].output == "B-PER B-PER B-PER");
+  CHECK(shown[0].expected == "B-PER O O");
+}
+
+TEST_CASE("an attention view names the tokens of the sentence") {
+  const Config config = tagger_config();
+  const Batch batch = inference_batch(sequence_tagging(), sentences[0]);
+  CHECK(batch.decoder_input == std::vector<std::int32_t>{4, 5, 6});
+  const StackTokens tokens =
+      sequence_tagging().stack_tokens(batch, config, make_codec(config.data, words, labels));
+  CHECK(tokens.encoder == Tokens{"Ada", "in", "Rome"});
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "train/tasks/task.h"
+
+namespace tapestry {
+
+/// model.kind: tagger. A label for each token, with an encoder: parts of speech, or named entities
+/// by BIO labels (Ramshaw & Marcus 1995, "Text Chunking using Transformation-Based Learning");
+/// `tapestry tag` prints the labels of each line.
+const Task& sequence_tagging();
+
+/// A span of tokens that have a type together, such as the entity PER.
+struct TaggedSpan {
+  std::string type;
+  std::size_t begin, end;  ///< its first token and the one behind its last
+
+  friend auto operator<=>(const TaggedSpan&, const TaggedSpan&) = default;
+};
+
+/// The spans of a sentence by its BIO labels, "B-PER", "I-PER" and "O", or BIOES labels. As
+/// conlleval and seqeval count them: a span begins at B and S, and at I or E after a label of
+/// another type or none; it ends before the next B, S or O, behind E and S, and where the type
+/// changes.
+std::vector<TaggedSpan> find_spans(std::span<const std::string> labels);
+
+/// Micro-averaged F1 of predicted spans: 2 P R / (P + R) for precision P and recall R over all
+/// sentences; 0 if there are no spans on one side.
+class SpanF1 {
+ public:
+  void add(std::span<const std::string> expected, std::span<const std::string> predicted);
+  double value() const;
+
+ private:
+  std::size_t expected_ = 0, predicted_ = 0, both_ = 0;
+};
+
+}  // namespace tapestry
