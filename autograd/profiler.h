@@ -44,7 +44,7 @@ class Profiler {
  private:
   friend class ProfileScope;
 
-  /// What a stretch of time cost, or a point in time.
+  /// Time and operations at a point in time, or of an interval.
   struct Reading {
     double seconds, flops;
 

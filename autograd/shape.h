@@ -51,7 +51,7 @@ std::string to_string(const Shape& shape);
 std::string place_in(const Shape& shape, std::size_t position);
 
 /// The shape of an element-wise operation on a and b: aligned at their last axes, an extent of 1
-/// stretches to the other's. Throws ShapeError, naming `operation`, if they do not fit.
+/// expands to the other's. Throws ShapeError, naming `operation`, if they do not fit.
 Shape broadcast_shape(const char* operation, const Shape& a, const Shape& b);
 
 /// Axis counted from the front, or from the back if negative. Throws ValueError if there is none.

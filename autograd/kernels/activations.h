@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <numbers>
 
 #include "autograd/kernels/simd.h"
+#include "autograd/kernels/target.h"
 
 /// Activation functions and their derivatives on vectors, for element-wise loops and for kernels
 /// that fuse an activation with something else.
@@ -16,7 +18,7 @@
 ///     xsimd::erfc  float32 2.1 abs and 38 rel in its tail; float64 34 abs and 5e4 rel (1.2e-11)
 ///
 /// That makes gelu accurate to 4e-7 and 1.2e-14 absolutely for |x| <= 8, and to 1.5e-5 and 6e-12
-/// relatively in its negative tail, where 1 + erf would have cancelled to nothing.
+/// relatively in its negative tail, where 1 + erf would cancel to 0.
 namespace tapestry::kernels {
 
 /// max(x, 0); NaN stays NaN.
@@ -35,8 +37,8 @@ Vec<T> sigmoid(const Vec<T>& x) {
 
 namespace detail {
 
-/// Beyond this distance from 0 either gelu is x or 0 to the last bit and its derivative 1 or 0.
-/// Clamping there keeps infinity from meeting a zero. NaN stays NaN.
+/// For |x| beyond this, gelu and gelu_tanh are x or 0 to the last bit and their derivatives 1 or 0.
+/// Clamping there avoids infinity * 0. NaN stays NaN.
 inline constexpr double gelu_limit = 40.0;
 
 template <class T>
@@ -68,8 +70,8 @@ inline constexpr double gelu_tanh_cubic = 0.044715;
 /// 2 sqrt(2 / pi)
 inline constexpr double gelu_tanh_slope = 2.0 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
 
-/// 2 sqrt(2 / pi) (x + 0.044715 x^3), whose sigmoid stands in for Phi: (1 + tanh u) / 2 is the
-/// sigmoid of 2 u, and loses no digits when tanh u comes close to -1.
+/// 2 sqrt(2 / pi) (x + 0.044715 x^3), whose sigmoid approximates Phi: (1 + tanh u) / 2 is the
+/// sigmoid of 2 u, computed without the cancellation at tanh u close to -1.
 template <class T>
 Vec<T> gelu_tanh_argument(const Vec<T>& x) {
   const Vec<T> one(T(1));
@@ -87,7 +89,7 @@ Vec<T> silu_clamped_below(const Vec<T>& x) {
 
 }  // namespace detail
 
-/// A function and its derivative at one place, where both are wanted: they share what costs most.
+/// A function and its derivative at x, computed together because they share the expensive part.
 template <class T>
 struct ValueAndSlope {
   Vec<T> value, slope;
@@ -155,5 +157,19 @@ template <class T>
 Vec<T> silu_derivative(const Vec<T>& x) {
   return silu_and_slope<T>(x).slope;
 }
+
+/// The activation of the gate in a gated linear unit; gelu is the exact one.
+enum class Gate { silu, gelu };
+
+/// y = value * activation(gate) for (rows, n). A row of x, of 2 n elements, holds the n values,
+/// then the n gates.
+template <class T>
+void gated(Gate gate, std::size_t rows, std::size_t n, const T* x, T* y);
+
+/// Both halves of dL/dx, (rows, 2 n), from g = dL/dy, in one pass: dL/dvalue = g activation(gate),
+/// dL/dgate = g value activation'(gate).
+template <class T>
+void gated_backward(Gate gate, std::size_t rows, std::size_t n, const T* x, const T* g,
+                    Target<T> dx);
 
 }  // namespace tapestry::kernels

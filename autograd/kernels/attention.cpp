@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "autograd/kernels/attention_scores.h"
 #include "autograd/kernels/attention_softmax.h"
 #include "autograd/kernels/attention_tile.h"
-#include "autograd/kernels/scratch.h"
+#include "autograd/kernels/gemm.h"
+#include "autograd/kernels/memory.h"
+#include "autograd/kernels/reduce.h"
 
 namespace tapestry::kernels {
 namespace {
@@ -15,7 +18,7 @@ void forward_tile(const AttentionProblem& p, const Tile& t, const Operands<T>& o
   const std::size_t out_stride = p.heads * p.d_v;
   if (t.empty()) return zero_rows(t.rows(), p.d_v, out, out_stride);
   thread_local Scratch scratch;
-  T* const dropped = scratch.of<T>(2 * t.size());
+  T* const dropped = scratch.array<T>(2 * t.size());
   T* const weights = saved != nullptr ? saved : dropped + t.size();
   tile_weights(p, t, o, weights);
   if (p.dropout > 0) drop_weights(p, t, weights, dropped);
@@ -34,7 +37,7 @@ template <class T>
 void attention(const AttentionProblem& p, const AttentionOperands<T>& all, T* out, T* saved) {
   const bool v_is_finite = all_finite(p.batch * p.n_k * p.heads * p.d_v, all.v);
   for_each_tile(p, [&](const Tile& t) {
-    forward_tile(p, t, operands_of(p, t, all), v_is_finite,
+    forward_tile(p, t, tile_operands(p, t, all), v_is_finite,
                  out + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin),
                  saved == nullptr ? nullptr : saved + first_weight(p, t));
   });
@@ -47,17 +50,184 @@ void attention_weights(const AttentionProblem& p, const AttentionOperands<T>& al
     std::fill_n(w, t.rows() * p.n_k, T(0));
     if (t.empty()) return;
     thread_local Scratch scratch;
-    T* const of_tile = scratch.of<T>(t.size());
-    tile_weights(p, t, operands_of(p, t, all), of_tile);
+    T* const of_tile = scratch.array<T>(t.size());
+    tile_weights(p, t, tile_operands(p, t, all), of_tile);
     for (std::size_t r = 0; r < t.rows(); ++r) {
       std::copy_n(of_tile + r * t.stride(), t.columns(), w + r * p.n_k + t.first_key);
     }
   });
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                          \
-  template void attention(const AttentionProblem&, const AttentionOperands<T>&, T*, T*); \
-  template void attention_weights(const AttentionProblem&, const AttentionOperands<T>&, T*);
+namespace {
+
+/// Where the gradients of one head or tile go. `dw` is added to; null for dot-product scores.
+template <class T>
+struct Gradients {
+  Target<T> dq, dk, dv;
+  T* dw;
+};
+
+template <class T>
+Target<T> offset_target(const Target<T>& target, std::size_t offset) {
+  return target ? target + offset : target;
+}
+
+/// One backward pass, with which of its operands are finite.
+template <class T>
+struct Backward {
+  const AttentionProblem& p;
+  const AttentionOperands<T>& all;
+  const T *g, *saved;
+  bool q_is_finite, k_is_finite, g_is_finite;
+
+  std::size_t q_stride() const { return p.heads * p.d_k; }
+  std::size_t v_stride() const { return p.heads * p.d_v; }
+
+  void run_tile(const Tile& t, const Gradients<T>& d) const;
+  void run_head(std::size_t b, std::size_t head, Gradients<T> of_head) const;
+  /// Where the gradients of a head go; the partial sums of dw are (batch, heads, d_k).
+  Gradients<T> head_gradients(std::size_t b, std::size_t head, const AttentionTargets<T>& targets,
+                              T* dw_parts) const;
+
+ private:
+  /// The weights of forward, saved or recomputed into `room`, and the weights after dropout, which
+  /// are in `dropped` if dropout is on.
+  std::pair<const T*, const T*> forward_weights(const Tile& t, const Operands<T>& o, T* room,
+                                                T* dropped) const;
+  void run_dot_products(const Tile& t, const Operands<T>& o, const T* ds,
+                        const Gradients<T>& d) const;
+};
+
+template <class T>
+std::pair<const T*, const T*> Backward<T>::forward_weights(const Tile& t, const Operands<T>& o,
+                                                           T* room, T* dropped) const {
+  const bool drops = p.dropout > 0;
+  if (saved != nullptr) {
+    const T* weights = saved + first_weight(p, t);
+    if (drops) dropped_weights(p, t, weights, dropped);
+    return {weights, drops ? dropped : weights};
+  }
+  tile_weights(p, t, o, room);
+  if (drops) drop_weights(p, t, room, dropped);
+  return {room, drops ? dropped : room};
+}
+
+template <class T>
+void Backward<T>::run_tile(const Tile& t, const Gradients<T>& d) const {
+  const Operands<T> o = tile_operands(p, t, all);
+  const T* const dy = g + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin);
+  thread_local Scratch scratch;
+  T* const ds = scratch.array<T>(3 * t.size());
+  const auto [weights, used] = forward_weights(t, o, ds + t.size(), ds + 2 * t.size());
+  const std::size_t rows = t.rows(), columns = t.columns(), stride = t.stride();
+  if (d.dv) {
+    weighted_rows<T>(columns, p.d_v, rows, T(1), {used, stride, true},
+                     {dy, o.v_stride, g_is_finite}, d.dv, o.v_stride);
+  }
+  if (!d.dq && !d.dk && d.dw == nullptr) return;
+  gemm_here<T>(rows, columns, p.d_v, T(1), {dy, o.v_stride}, {o.v, o.v_stride, true}, {ds}, stride);
+  for (std::size_t r = 0; r < rows; ++r) {
+    std::fill(ds + r * stride + columns, ds + (r + 1) * stride, T(0));
+  }
+  softmax_tile_backward(p, t, weights, ds);
+  if (o.w != nullptr) return additive_scores_backward(p, t, o, ds, d.dq, d.dk, d.dw);
+  run_dot_products(t, o, ds, d);
+}
+
+template <class T>
+void Backward<T>::run_dot_products(const Tile& t, const Operands<T>& o, const T* ds,
+                                   const Gradients<T>& d) const {
+  const std::size_t rows = t.rows(), columns = t.columns(), stride = t.stride();
+  const auto scale = static_cast<T>(p.scale);
+  if (d.dq) {
+    weighted_rows<T>(rows, p.d_k, columns, scale, {ds, stride}, {o.k, o.q_stride, k_is_finite},
+                     d.dq, o.q_stride);
+  }
+  if (d.dk) {
+    weighted_rows<T>(columns, p.d_k, rows, scale, {ds, stride, true},
+                     {o.q, o.q_stride, q_is_finite}, d.dk, o.q_stride);
+  }
+}
+
+/// Sets the rows outside [begin, end) to zero, unless the target already holds a gradient.
+template <class T>
+void zero_rows_outside(std::size_t begin, std::size_t end, std::size_t rows, std::size_t n,
+                       const Target<T>& target, std::size_t stride) {
+  if (!target || target.add) return;
+  zero_rows(begin, n, target.data, stride);
+  zero_rows(rows - end, n, target.data + end * stride, stride);
+}
+
+/// All tiles of one sentence and head, in order, because they add to the same dk and dv. The first
+/// tile that is not empty writes its keys, later ones add.
+template <class T>
+void Backward<T>::run_head(std::size_t b, std::size_t head, Gradients<T> of_head) const {
+  bool started = false;
+  for (std::size_t begin = 0; begin < p.n_q; begin += tile_queries) {
+    const Tile t = make_tile(p, b, head, begin);
+    const Target<T> dq = offset_target(of_head.dq, t.begin * q_stride());
+    if (t.empty()) {
+      zero_rows_outside(0, 0, t.rows(), p.d_k, dq, q_stride());
+      continue;
+    }
+    if (!started) {
+      zero_rows_outside(t.first_key, t.last_key, p.n_k, p.d_k, of_head.dk, q_stride());
+      zero_rows_outside(t.first_key, t.last_key, p.n_k, p.d_v, of_head.dv, v_stride());
+    }
+    run_tile(t, {.dq = dq,
+                 .dk = offset_target(of_head.dk, t.first_key * q_stride()),
+                 .dv = offset_target(of_head.dv, t.first_key * v_stride()),
+                 .dw = of_head.dw});
+    started = of_head.dk.add = of_head.dv.add = true;
+  }
+  if (started) return;
+  zero_rows_outside(0, 0, p.n_k, p.d_k, of_head.dk, q_stride());
+  zero_rows_outside(0, 0, p.n_k, p.d_v, of_head.dv, v_stride());
+}
+
+template <class T>
+Gradients<T> Backward<T>::head_gradients(std::size_t b, std::size_t head,
+                                         const AttentionTargets<T>& targets, T* dw_parts) const {
+  return {.dq = offset_target(targets.dq, row_offset(p, p.n_q, p.d_k, b, head, 0)),
+          .dk = offset_target(targets.dk, row_offset(p, p.n_k, p.d_k, b, head, 0)),
+          .dv = offset_target(targets.dv, row_offset(p, p.n_k, p.d_v, b, head, 0)),
+          .dw = dw_parts == nullptr ? nullptr : dw_parts + (b * p.heads + head) * p.d_k};
+}
+
+}  // namespace
+
+template <class T>
+void attention_backward(const AttentionProblem& p, const AttentionOperands<T>& all, const T* g,
+                        const T* saved, const AttentionTargets<T>& targets) {
+  const std::size_t queries = p.batch * p.n_q * p.heads, keys = p.batch * p.n_k * p.heads;
+  const Backward<T> backward{.p = p,
+                             .all = all,
+                             .g = g,
+                             .saved = saved,
+                             .q_is_finite = all_finite(queries * p.d_k, all.q),
+                             .k_is_finite = all_finite(keys * p.d_k, all.k),
+                             .g_is_finite = all_finite(queries * p.d_v, g)};
+  const std::size_t w_size = p.heads * p.d_k;
+  Memory memory;
+  if (all.w != nullptr) memory = Memory(p.batch * w_size * sizeof(T));
+  T* const dw_parts = reinterpret_cast<T*>(memory.data());
+  parallel_ranges(p.batch * p.heads, units_per_piece(p, tiles_per_head(p)),
+                  [&](std::size_t begin, std::size_t end) {
+                    for (std::size_t i = begin; i < end; ++i) {
+                      const auto d =
+                          backward.head_gradients(i / p.heads, i % p.heads, targets, dw_parts);
+                      if (d.dw != nullptr) std::fill_n(d.dw, p.d_k, T(0));
+                      backward.run_head(i / p.heads, i % p.heads, d);
+                    }
+                  });
+  if (targets.dw) sum_middle_axis(1, p.batch, w_size, dw_parts, targets.dw);
+}
+
+#define TAPESTRY_INSTANTIATE(T)                                                                    \
+  template void attention(const AttentionProblem&, const AttentionOperands<T>&, T*, T*);           \
+  template void attention_weights(const AttentionProblem&, const AttentionOperands<T>&, T*);       \
+  template void attention_backward(const AttentionProblem&, const AttentionOperands<T>&, const T*, \
+                                   const T*, const AttentionTargets<T>&);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

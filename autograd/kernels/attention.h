@@ -12,13 +12,13 @@ struct KeyRange {
   std::size_t first, last;
 };
 
-/// Sizes and rules of one call of attention.
+/// Sizes and options of one call of attention.
 struct AttentionProblem {
   std::size_t batch, n_q, n_k, heads, d_k, d_v;
   double scale;
   const KeyRange* keys;                ///< (batch, n_q)
   const std::uint8_t* keep = nullptr;  ///< (batch, n_q, n_k), 0 where a key is masked; or null
-  bool alibi = false;                  ///< scores fall with the distance: alibi.h
+  bool alibi = false;                  ///< linear biases of ALiBi: attention_scores.h
 
   double dropout = 0.0;           ///< of the weights, in [0, 1]
   std::uint64_t dropout_key = 0;  ///< of the random stream
@@ -38,13 +38,13 @@ struct AttentionTargets {
 };
 
 /// out = softmax(scores + mask) v, (batch, n_q, heads, d_v), for each sentence and head, without
-/// ever holding all the weights at once, unless `saved` has room for them: saved_weights() values
-/// that make backward cheaper.
+/// storing all weights, unless `saved` has room for them: saved_weights() values that make backward
+/// cheaper.
 template <class T>
 void attention(const AttentionProblem& problem, const AttentionOperands<T>& operands, T* out,
                T* saved = nullptr);
 
-/// How many values `saved` is.
+/// Number of values that `saved` holds.
 std::size_t saved_weights(const AttentionProblem& problem);
 
 /// The weights themselves, (batch, heads, n_q, n_k), without dropout.
@@ -53,9 +53,9 @@ void attention_weights(const AttentionProblem& problem, const AttentionOperands<
                        T* weights);
 
 /// Gradients from g = dL/dout, with weights P, their dropped form D(P) and dP = D'(g v^T):
-/// dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), and from dS those of what the scores are made of:
-/// dq = scale dS k, dk = scale dS^T q, or with w as in additive_scores.h. `saved` is what forward
-/// has left, or null to compute it again. Null targets are left alone; targets must not overlap.
+/// dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), and from dS the gradients of the operands of the
+/// scores: dq = scale dS k, dk = scale dS^T q, or with w as in attention_scores.h. `saved` is what
+/// forward saved, or null to recompute it. Null targets are left alone; targets must not overlap.
 template <class T>
 void attention_backward(const AttentionProblem& problem, const AttentionOperands<T>& operands,
                         const T* g, const T* saved, const AttentionTargets<T>& targets);

@@ -4,8 +4,7 @@
 #include <atomic>
 #include <limits>
 
-#include "autograd/kernels/additive_scores.h"
-#include "autograd/kernels/alibi.h"
+#include "autograd/kernels/attention_scores.h"
 #include "autograd/kernels/dropout.h"
 #include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/reduce.h"
@@ -23,7 +22,7 @@ void scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s
                {o.k, o.q_stride, true}, {s}, t.stride());
 }
 
-/// Scores, -inf where masked and between rows: whatever was there, NaN included, is gone.
+/// Scores, replaced by -inf (NaN too) where masked and in the padding of rows.
 template <class T>
 void masked_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s) {
   constexpr T masked = -std::numeric_limits<T>::infinity();
@@ -44,9 +43,9 @@ void masked_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& 
   }
 }
 
-/// Softmax of one row of whole vectors; a row of nothing but -inf becomes zeros.
+/// Softmax of one row of whole vectors; a row of only -inf becomes zeros.
 template <class T>
-void softmax_of_vectors(std::size_t n, T* row) {
+void softmax_padded_row(std::size_t n, T* row) {
   const auto larger = [](const Vec<T>& a, const Vec<T>& b) { return xsimd::max(a, b); };
   const auto plus = [](const Vec<T>& a, const Vec<T>& b) { return a + b; };
   Vec<T> largest = load(row);
@@ -95,13 +94,13 @@ void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& o
                   T* weights) {
   masked_scores(p, t, operands, weights);
   for (std::size_t r = 0; r < t.rows(); ++r) {
-    softmax_of_vectors(t.stride(), weights + r * t.stride());
+    softmax_padded_row(t.stride(), weights + r * t.stride());
   }
 }
 
 template <class T>
 void drop_weights(const AttentionProblem& p, const Tile& t, T* weights, T* dropped) {
-  // A whole tile's room for each, so that the words of each start a group.
+  // Every tile has random numbers for a full tile of n_k keys, so that it starts at a group.
   const std::uint64_t tile = (t.b * p.heads + t.head) * tiles_per_head(p) + t.begin / tile_queries;
   dropout<T>(p.dropout_key, tile * tile_queries * padded_keys(p.n_k), t.size(), p.dropout, weights,
              {dropped});
@@ -164,7 +163,7 @@ template <class T>
 bool all_finite(std::size_t n, const T* x) {
   std::atomic<bool> finite = true;
   parallel_ranges(n, elements_per_piece, [&](std::size_t begin, std::size_t end) {
-    // v * 0 is NaN for a v that is not finite.
+    // v * 0 is NaN if v is not finite.
     const T sum = sum_of<T>(
         end - begin, [](const Vec<T>& v) { return v * Vec<T>(T(0)); }, x + begin);
     if (sum != T(0)) finite = false;

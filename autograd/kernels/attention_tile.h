@@ -6,30 +6,30 @@
 #include "autograd/kernels/attention.h"
 #include "autograd/kernels/parallel.h"
 
-/// What the passes of attention share; for their sources alone.
+/// Tiles of queries, shared by the forward and backward kernels of attention. Internal to them.
 namespace tapestry::kernels {
 
-/// Queries that are worked on together, so that their weights stay in cache.
+/// Queries that are processed together, so that their weights stay in cache.
 inline constexpr std::size_t tile_queries = 64;
 
-/// Rows of weights are filled up to a multiple of this with weights of 0, so that vector loops have
-/// no ends to care for. Not the number of lanes: what is dropped must not depend on the type.
+/// Rows of weights are padded with zeros to a multiple of this, so that vector loops have no tails.
+/// It is not the number of lanes, because dropout must not depend on the element type.
 inline constexpr std::size_t row_multiple = 16;
 
 inline std::size_t padded_keys(std::size_t n) {
   return (n + row_multiple - 1) / row_multiple * row_multiple;
 }
 
-/// The queries [begin, end) of one sentence and head, and the keys that any of them may see.
+/// The queries [begin, end) of one sentence and head, and the keys that any of them may attend to.
 struct Tile {
   std::size_t b, head, begin, end;
   std::size_t first_key, last_key;
 
   std::size_t rows() const { return end - begin; }
   std::size_t columns() const { return last_key - first_key; }
-  /// From one row of its weights to the next.
+  /// Distance from one row of weights to the next.
   std::size_t stride() const { return padded_keys(columns()); }
-  /// Values that its weights take.
+  /// Number of weights, padding included.
   std::size_t size() const { return rows() * stride(); }
   bool empty() const { return last_key <= first_key; }
 };
@@ -55,31 +55,33 @@ inline std::size_t tiles_per_head(const AttentionProblem& p) {
   return (p.n_q + tile_queries - 1) / tile_queries;
 }
 
-/// Where the tile's weights start among those of all.
+/// Where the tile's weights start among the weights of the whole call.
 inline std::size_t first_weight(const AttentionProblem& p, const Tile& t) {
   return ((t.b * p.heads + t.head) * p.n_q + t.begin) * padded_keys(p.n_k);
 }
 
-/// Tiles, or whole heads of so many tiles, that one thread takes at a time: small ones in bunches.
-inline std::size_t bunch(const AttentionProblem& p, std::size_t tiles) {
+/// How many units of `tiles` tiles each (one tile, or a whole head) form one piece of parallel
+/// work: small ones are grouped.
+inline std::size_t units_per_piece(const AttentionProblem& p, std::size_t tiles) {
   constexpr std::size_t multiplications = std::size_t{1} << 18;
-  const std::size_t of_one = tiles * std::min(p.n_q, tile_queries) * p.n_k * (p.d_k + p.d_v);
-  return multiplications / std::max<std::size_t>(of_one, 1);
+  const std::size_t work = tiles * std::min(p.n_q, tile_queries) * p.n_k * (p.d_k + p.d_v);
+  return multiplications / std::max<std::size_t>(work, 1);
 }
 
 /// Runs body(tile) for every tile of every sentence and head.
 template <class Body>
 void for_each_tile(const AttentionProblem& p, const Body& body) {
   const std::size_t tiles = tiles_per_head(p);
-  parallel_ranges(p.batch * p.heads * tiles, bunch(p, 1), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      const std::size_t pair = i / tiles;
-      body(make_tile(p, pair / p.heads, pair % p.heads, i % tiles * tile_queries));
-    }
-  });
+  parallel_ranges(p.batch * p.heads * tiles, units_per_piece(p, 1),
+                  [&](std::size_t begin, std::size_t end) {
+                    for (std::size_t i = begin; i < end; ++i) {
+                      const std::size_t pair = i / tiles;
+                      body(make_tile(p, pair / p.heads, pair % p.heads, i % tiles * tile_queries));
+                    }
+                  });
 }
 
-/// Rows of q, k, v and out lie `heads` heads apart: where row i of a sentence and head starts.
+/// Where row i of a sentence and head starts in q, k, v or out, (batch, n, heads, d).
 inline std::size_t row_offset(const AttentionProblem& p, std::size_t n, std::size_t d,
                               std::size_t b, std::size_t head, std::size_t i) {
   return ((b * n + i) * p.heads + head) * d;
@@ -93,7 +95,8 @@ struct Operands {
 };
 
 template <class T>
-Operands<T> operands_of(const AttentionProblem& p, const Tile& t, const AttentionOperands<T>& all) {
+Operands<T> tile_operands(const AttentionProblem& p, const Tile& t,
+                          const AttentionOperands<T>& all) {
   const std::size_t first_value = row_offset(p, p.n_k, p.d_v, t.b, t.head, t.first_key);
   return {.q = all.q + row_offset(p, p.n_q, p.d_k, t.b, t.head, t.begin),
           .k = all.k + row_offset(p, p.n_k, p.d_k, t.b, t.head, t.first_key),

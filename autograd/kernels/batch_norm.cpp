@@ -5,13 +5,12 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/reduce.h"
-#include "autograd/kernels/row_blocks.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
 namespace {
 
-/// Room for some arrays of one length.
+/// Arrays of equal length in one block of memory.
 template <class T>
 class Arrays {
  public:
@@ -24,8 +23,8 @@ class Arrays {
   Memory memory_;
 };
 
-/// sums = the sum over `rows` rows of f(x of the row, column...), four rows at a time: the sums are
-/// then written a quarter as often.
+/// sums = the sum over `rows` rows of f(x of the row, column...), four rows at a time, which writes
+/// the sums a quarter as often.
 template <class T, class F, class... Column>
 void sum_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
               const Column*... column) {
@@ -60,8 +59,7 @@ void block_moments(std::size_t rows, std::size_t n, const T* x, T* means, T* squ
       static_cast<const T*>(means));
 }
 
-/// Adds a block's moments to those of the rows before it: (means, squares) of `before` rows become
-/// those of before + rows.
+/// Merges a block's moments into the moments of the `before` rows before it.
 template <class T>
 void merge_moments(std::size_t before, std::size_t rows, std::size_t n, const T* block_means,
                    const T* block_squares, T* means, T* squares) {
@@ -100,7 +98,7 @@ void find_slopes(std::size_t n, const T* variances, const T* gamma, T epsilon, T
       variances, gamma);
 }
 
-/// For each column, the sum of g and that of g (x - mean).
+/// For each column, the sums of g and of g (x - mean).
 template <class T>
 void sum_gradients(std::size_t rows, std::size_t n, const T* x, const T* means, const T* g,
                    T* sum_g, T* sum_g_distance) {
@@ -136,7 +134,7 @@ void gradient_of_given_moments(std::size_t rows, std::size_t n, const T* slopes,
 }
 
 /// dx = slope * (g - mean(g) - (x - mean) * mean(g (x - mean)) / (variance + epsilon)), column by
-/// column. The sums become what the rows need of them.
+/// column. Overwrites the sums with the two means.
 template <class T>
 void gradient_of_own_moments(std::size_t rows, std::size_t n, const T* x, const T* means,
                              const T* variances, const T* slopes, T epsilon, T* sum_g,

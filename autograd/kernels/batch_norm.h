@@ -19,7 +19,7 @@ template <class T>
 void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, const T* variances,
                 const T* gamma, const T* beta, T epsilon, T* y);
 
-/// Whether means and variances are those of x itself, so that the gradient goes through them too.
+/// Whether means and variances were computed from x, so that the gradient flows through them too.
 enum class Moments { of_x, given };
 
 /// dL/dx, dL/dgamma and dL/dbeta from g = dL/dy, as in autograd/ops/batch_norm.h; null targets are

@@ -12,7 +12,7 @@ extern "C" void openblas_set_num_threads(int threads);
 namespace tapestry::kernels {
 namespace {
 
-/// BLAS must not start threads of its own: its splits would depend on their number.
+/// BLAS must not start threads of its own: its results would depend on their number.
 void keep_blas_single_threaded() {
   static const bool done = [] {
     openblas_set_num_threads(1);
@@ -21,8 +21,8 @@ void keep_blas_single_threaded() {
   static_cast<void>(done);
 }
 
-/// OpenBLAS takes a buffer for each of our threads when they multiply first, and where it gets none
-/// it tries again for ever.
+/// OpenBLAS allocates a buffer for each of our threads at its first product, and retries forever if
+/// that fails.
 void require_room_for_buffers() {
   constexpr std::size_t buffer = std::size_t{128} << 20;  // of its kernels for x86-64
   static const bool done = [] {
@@ -32,12 +32,12 @@ void require_room_for_buffers() {
   static_cast<void>(done);
 }
 
-/// Below this number of multiplications a second thread does not pay.
+/// Products of fewer multiplications than this run on one thread.
 inline constexpr std::size_t smallest_split = std::size_t{1} << 18;
 inline constexpr std::size_t most_blocks = 16;
 inline constexpr std::size_t smallest_block = 32;
 
-/// How many rows (or columns) of `extent` one block takes, a multiple of 16.
+/// Rows (or columns) of one block, a multiple of 16.
 std::size_t block_extent(std::size_t extent) {
   const std::size_t even = (extent + most_blocks - 1) / most_blocks;
   return std::max(smallest_block, (even + 15) / 16 * 16);
@@ -53,7 +53,7 @@ Operand<T> columns_from(const Operand<T>& b, std::size_t j) {
   return {b.data + (b.transposed ? j * b.stride : j), b.stride, b.transposed};
 }
 
-/// Makes the bias what the product is added to.
+/// Initialises the result with the bias, so that the product is added to it.
 template <class T>
 void start_with_bias(std::size_t m, std::size_t n, const T* bias, Target<T>& out,
                      std::size_t out_stride) {

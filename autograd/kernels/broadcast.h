@@ -6,12 +6,13 @@
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
+#include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
 
-/// How two row-major operands are walked to fill a row-major result to which both broadcast: axes
-/// of extent 1 dropped, neighbours merged where both operands go on evenly. The last axis is walked
-/// in vectors; each stride there is 1, or 0 where the operand repeats.
+/// Iteration over a row-major result and two row-major operands that broadcast to it. Axes of
+/// extent 1 are dropped, and adjacent axes are merged if the strides of both operands allow it. The
+/// last axis is processed in vectors; the stride of an operand there is 1, or 0 where it repeats.
 struct BroadcastPlan {
   static constexpr std::size_t max_axes = 8;
 
@@ -66,5 +67,11 @@ void broadcast_map(const BroadcastPlan& plan, T* out, const F& f, const T* a, co
     }
   });
 }
+
+/// out = factor * in, expanded to `extents` along the axes where `in` has extent 1; both are
+/// row-major and have the same number of axes.
+template <class T>
+void expand(std::span<const std::size_t> extents, std::span<const std::size_t> in_extents,
+            double factor, const T* in, Target<T> out);
 
 }  // namespace tapestry::kernels

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "autograd/kernels/target.h"
 
@@ -12,10 +13,17 @@ template <class T>
 void copy_rows(std::size_t rows, std::size_t n, const T* in, std::size_t in_stride, Target<T> out,
                std::size_t out_stride);
 
-/// Each row of out, `out_n` elements, gets the n elements of the same row of `in` from place
-/// `first` on, and zeros elsewhere: the gradient of taking a part out of each row.
+/// Each row of out, `out_n` elements, gets the n elements of the same row of `in` from position
+/// `first` on, and zeros elsewhere: the gradient of a slice of each row.
 template <class T>
 void pad_rows(std::size_t rows, std::size_t n, const T* in, std::size_t first, Target<T> out,
               std::size_t out_n);
+
+/// Reorders axes: axis k of out is axis axes[k] of `in`, which has `extents`; both are row-major
+/// and have at most 8 axes. Where the last axis stays last whole rows are copied; otherwise square
+/// tiles are transposed in a buffer, so that both sides are accessed by cache lines.
+template <class T>
+void permute(std::span<const std::size_t> extents, std::span<const std::size_t> axes, const T* in,
+             Target<T> out);
 
 }  // namespace tapestry::kernels

@@ -27,7 +27,7 @@ struct CrossEntropySums {
   }
 };
 
-/// The part of one row of logits with a target >= 0.
+/// The sums of one row of logits with a target >= 0.
 template <class T>
 CrossEntropySums cross_entropy_row(const CrossEntropyProblem& problem, std::int32_t target,
                                    const T* logits);
@@ -36,8 +36,7 @@ template <class T>
 CrossEntropySums cross_entropy_row(const CrossEntropyProblem& problem, std::int32_t target,
                                    double factor, T* logits);
 
-/// `log_sums` (rows) gets each row's log-sum-exp, from which backward makes the probabilities
-/// again.
+/// `log_sums` (rows) gets each row's log-sum-exp, from which backward recomputes the probabilities.
 template <class T>
 CrossEntropySums cross_entropy(const CrossEntropyProblem& problem, const T* logits,
                                LogSumExp<T>* log_sums);
@@ -46,5 +45,34 @@ CrossEntropySums cross_entropy(const CrossEntropyProblem& problem, const T* logi
 template <class T>
 void cross_entropy_backward(const CrossEntropyProblem& problem, const T* logits,
                             const LogSumExp<T>* log_sums, T g, Target<T> dlogits);
+
+/// The cross entropy of logits = x W^T + b that are never stored as a whole: a chunk of rows is
+/// computed, turned into its gradient and multiplied back while it is in cache. Rows whose target
+/// is ignored cost nothing.
+template <class T>
+struct LinearCrossEntropyProblem {
+  CrossEntropyProblem loss;
+  std::size_t d;    ///< width of x
+  const T* x;       ///< (rows, d)
+  const T* weight;  ///< (vocabulary, d)
+  const T* bias;    ///< (vocabulary), or null
+};
+
+/// Where the gradients of x, weight and bias go, each with the shape of its operand; null if not
+/// wanted.
+template <class T>
+struct LinearCrossEntropyGradients {
+  T* dx = nullptr;
+  T* dweight = nullptr;
+  T* dbias = nullptr;
+
+  bool any() const { return dx != nullptr || dweight != nullptr || dbias != nullptr; }
+};
+
+/// The sums over the rows, and with G = factor dL/dlogits for L = their loss, dx = G W,
+/// dweight = G^T x and dbias, the sum of the rows of G.
+template <class T>
+CrossEntropySums linear_cross_entropy(const LinearCrossEntropyProblem<T>& problem, double factor,
+                                      const LinearCrossEntropyGradients<T>& gradients);
 
 }  // namespace tapestry::kernels

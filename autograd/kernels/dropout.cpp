@@ -1,9 +1,67 @@
 #include "autograd/kernels/dropout.h"
 
+#include <algorithm>
+
 #include "autograd/kernels/activations.h"
-#include "autograd/kernels/dropout_factors.h"
 
 namespace tapestry::kernels {
+namespace {
+
+/// Elements whose 16 random bits are below this are dropped.
+std::uint32_t dropout_threshold(double rate) {
+  return static_cast<std::uint32_t>(std::lround(std::ldexp(rate, 16)));
+}
+
+/// The factors of the elements of one group: 1 / (1 - rate), or 0 where they are dropped.
+template <class T>
+class DropoutFactors {
+ public:
+  DropoutFactors(std::uint64_t key, double rate)
+      : key_(key),
+        threshold_(dropout_threshold(rate)),
+        scale_(static_cast<T>(dropout_scale(rate))) {
+    std::fill(factors_, factors_ + dropout_group, scale_);
+  }
+
+  const T* group_factors(std::uint64_t group) {
+    static_assert(std::endian::native == std::endian::little);  // the lower half comes first
+    if (threshold_ == 0) return factors_;
+    alignas(64) std::uint32_t words[philox_group];
+    alignas(64) std::uint16_t halves[dropout_group];
+    philox_words(key_, group, words);
+    std::memcpy(halves, words, sizeof halves);
+    for (std::size_t l = 0; l < dropout_group; ++l) {
+      factors_[l] = halves[l] >= threshold_ ? scale_ : T(0);
+    }
+    return factors_;
+  }
+
+ private:
+  std::uint64_t key_;
+  std::uint32_t threshold_;
+  T scale_;
+  alignas(64) T factors_[dropout_group];
+};
+
+/// x times its factor; a factor of 0 gives 0 even for an x that is not finite.
+template <class T>
+Vec<T> dropped(const Vec<T>& x, const Vec<T>& factor) {
+  const Vec<T> zero(T(0));
+  return xsimd::select(factor == zero, zero, rounded<T>(x * factor));
+}
+
+/// Calls use(offset, count, factors) for each group of [first, first + n), in order.
+template <class T, class Use>
+void for_each_group(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
+                    const Use& use) {
+  DropoutFactors<T> factors(key, rate);
+  for (std::size_t offset = 0; offset < n; offset += dropout_group) {
+    use(offset, std::min(dropout_group, n - offset),
+        factors.group_factors((first + offset) / dropout_group));
+  }
+}
+
+}  // namespace
 
 template <class T>
 void dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
@@ -44,11 +102,64 @@ double dropout_scale(double rate) {
   return dropout_threshold(rate) < everything ? 1.0 / (1.0 - rate) : 0.0;
 }
 
+namespace {
+
+/// Calls use(offset, count, factor of the row, factors of dropout) for the ranges of elements
+/// that lie within one row and one group of dropout.
+template <class T, class Use>
+void for_each_range(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
+                    const RowFactors<T>& rows, const Use& use) {
+  for_each_group<T>(
+      key, first, n, rate, [&](std::size_t group, std::size_t count, const T* factors) {
+        for (std::size_t i = 0; i < count;) {
+          const std::size_t element = first + group + i;
+          const std::size_t left_in_row = rows.row_size - element % rows.row_size;
+          const std::size_t length = std::min(count - i, left_in_row);
+          use(group + i, length, Vec<T>(rows.factors[element / rows.row_size]), factors + i);
+          i += length;
+        }
+      });
+}
+
+}  // namespace
+
+template <class T>
+void residual_add(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, T skip,
+                  const RowFactors<T>& rows, const T* residual, const T* x, T* y) {
+  const Vec<T> s(skip);
+  for_each_range<T>(key, first, n, rate, rows,
+                    [&](std::size_t at, std::size_t count, const Vec<T>& of_row, const T* factors) {
+                      map(
+                          count, Target<T>{y + at},
+                          [&](const Vec<T>& r, const Vec<T>& v, const Vec<T>& factor) {
+                            return multiply_add(s, r, dropped<T>(v, of_row * factor));
+                          },
+                          residual + at, x + at, factors);
+                    });
+}
+
+template <class T>
+void residual_add_backward(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
+                           const RowFactors<T>& rows, const T* g, Target<T> dx) {
+  for_each_range<T>(
+      key, first, n, rate, rows,
+      [&](std::size_t at, std::size_t count, const Vec<T>& of_row, const T* factors) {
+        map(
+            count, dx + at,
+            [&](const Vec<T>& v, const Vec<T>& factor) { return dropped<T>(v, of_row * factor); },
+            g + at, factors);
+      });
+}
+
 #define TAPESTRY_INSTANTIATE(T)                                                                    \
   template void dropout(std::uint64_t, std::uint64_t, std::size_t, double, const T*, Target<T>);   \
   template void dropout_add(std::uint64_t, std::uint64_t, std::size_t, double, const T*, const T*, \
                             T*);                                                                   \
-  template void relu_dropout(std::uint64_t, std::uint64_t, std::size_t, double, const T*, T*);
+  template void relu_dropout(std::uint64_t, std::uint64_t, std::size_t, double, const T*, T*);     \
+  template void residual_add(std::uint64_t, std::uint64_t, std::size_t, double, T,                 \
+                             const RowFactors<T>&, const T*, const T*, T*);                        \
+  template void residual_add_backward(std::uint64_t, std::uint64_t, std::size_t, double,           \
+                                      const RowFactors<T>&, const T*, Target<T>);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

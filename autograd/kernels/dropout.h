@@ -1,14 +1,19 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "autograd/kernels/philox.h"
+#include "autograd/kernels/simd.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
 
-/// Elements whose random bits are drawn together.
+/// Elements whose random bits are computed together.
 inline constexpr std::size_t dropout_group = 2 * philox_group;
 
 /// Dropout of the elements [first, first + n) of a longer array: y_i = x_i / (1 - rate) where
@@ -24,17 +29,37 @@ template <class T>
 void dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
              Target<T> y);
 
-/// y = residual + dropout(x), with the very bits of the two done one after the other.
+/// y = residual + dropout(x), bit-identical to the two steps one after the other.
 template <class T>
 void dropout_add(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
                  const T* residual, const T* x, T* y);
 
-/// y = dropout(max(x, 0)), with the very bits of the two done one after the other.
+/// y = dropout(max(x, 0)), bit-identical to the two steps one after the other.
 template <class T>
 void relu_dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
                   T* y);
 
-/// What dropout multiplies by what it keeps: 1 / (1 - rate), or 0 if it keeps nothing.
+/// Factor of the elements that dropout keeps: 1 / (1 - rate), or 0 if it drops all.
 double dropout_scale(double rate);
+
+/// One factor for each row of an array.
+template <class T>
+struct RowFactors {
+  const T* factors;
+  std::size_t row_size;  ///< elements of a row, >= 1
+};
+
+/// y = skip * residual + (factor of the row) * dropout(x) for the elements [first, first + n) of
+/// longer arrays; the pointers are at element `first`. `key`, `first` and `rate` are as for
+/// dropout(). Where x is dropped or the factor of its row is 0, x has no influence, even if it is
+/// not finite.
+template <class T>
+void residual_add(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, T skip,
+                  const RowFactors<T>& rows, const T* residual, const T* x, T* y);
+
+/// dL/dx from g = dL/dy: the factor of the row times dropout(g).
+template <class T>
+void residual_add_backward(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
+                           const RowFactors<T>& rows, const T* g, Target<T> dx);
 
 }  // namespace tapestry::kernels

@@ -65,8 +65,7 @@ void embedding(std::span<const std::int32_t> ids, std::size_t d, double factor, 
   });
 }
 
-// The pieces are blocks of ids and columns: with a small vocabulary the columns give enough of
-// them.
+// A piece is a block of ids and columns, so that a small vocabulary gives enough pieces too.
 template <class T>
 void embedding_backward(std::span<const std::int32_t> ids, std::size_t vocabulary, std::size_t d,
                         std::optional<std::int32_t> padding_id, double factor, const T* dy,

@@ -9,13 +9,15 @@
 #include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
-#include "autograd/kernels/scratch.h"
 #include "autograd/kernels/simd.h"
+
+// Declared here, as in blas.cpp, because cblas.h clashes with xtensor-blas.
+extern "C" char* openblas_get_corename(void);
 
 namespace tapestry::kernels {
 namespace {
 
-/// Rows of a that are packed at a time, to stay in the second cache.
+/// Rows of a that are packed at a time, to stay in the L2 cache.
 constexpr std::size_t row_block = 16 * tile_height;
 
 template <class T>
@@ -30,15 +32,15 @@ struct Product {
 
 std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-/// The columns of b (k, n) as tiles read them: panels of tile_width columns, each with all of its k
-/// rows one after the other; or the first ones where they are.
+/// The columns of b (k, n) as tiles read them: panels of tile_width columns, each stored row by
+/// row. The first panels may be read from b itself instead of being packed.
 template <class T>
 class ColumnPanels {
  public:
   static ColumnPanels all_packed(const Operand<T>& b, std::size_t k, std::size_t n) {
     return {b, k, n, 0};
   }
-  /// Few rows of a do not pay for packing; what would be read beyond the last column is packed.
+  /// Packs only if enough rows of a use it; the last, incomplete panel is always packed.
   static ColumnPanels for_rows(std::size_t m, const Operand<T>& b, std::size_t k, std::size_t n) {
     const bool pays = b.transposed || m > 3 * tile_height;
     return {b, k, n, pays ? 0 : n / tile_width<T>};
@@ -47,7 +49,7 @@ class ColumnPanels {
   std::size_t count() const { return ceil_div(n_, tile_width<T>); }
   std::size_t packed_count() const { return count() - first_packed_; }
   std::size_t packed_size() const { return packed_count() * tile_width<T> * k_; }
-  /// Where the packed panels are, or are to come to: packed_size() values.
+  /// Memory of the packed panels, packed_size() values; pack() fills it.
   void use(T* packed) { packed_ = packed; }
 
   void pack() const { b_.transposed ? pack_panels(0, packed_count()) : pack_rows_of_b(0, k_); }
@@ -92,13 +94,13 @@ class ColumnPanels {
 template <class T>
 class RowPanels {
  public:
-  /// For so many panels of columns.
+  /// `panels`: number of panels of columns that these rows are multiplied with.
   RowPanels(const Operand<T>& a, std::size_t begin, std::size_t end, std::size_t p, std::size_t k,
             std::size_t panels)
       : a_(a), begin_(begin), p_(p), k_(k), packed_(nullptr) {
     if (panels <= fewest_panels(a)) return;
     thread_local Scratch scratch;
-    packed_ = scratch.of<T>(row_block * k_block + lanes<T>);
+    packed_ = scratch.array<T>(row_block * k_block + lanes<T>);
     pack_rows(a_, begin, end, p, k, packed_);
   }
 
@@ -109,8 +111,7 @@ class RowPanels {
   }
 
  private:
-  /// Panels that have to read a row before it pays to pack it, which takes a transposition unless a
-  /// is transposed itself.
+  /// Packing pays beyond this number of panels; it has to transpose unless a is transposed.
   static std::size_t fewest_panels(const Operand<T>& a) { return a.transposed ? 2 : 8; }
 
   Operand<T> a_;
@@ -151,27 +152,27 @@ void multiply_part(const Product<T>& x, const ColumnPanels<T>& columns, const Pa
   for (std::size_t begin = part.row_begin; begin < part.row_end; begin += row_block) {
     const std::size_t end = std::min(part.row_end, begin + row_block);
     std::size_t p = 0;
-    do {  // once where k is 0: the result is still to be written
+    do {  // once if k is 0, because the result has to be written
       multiply_block(x, columns, {begin, end, part.panel_begin, part.panel_end}, p);
       p += k_block;
     } while (p < x.k);
   }
 }
 
-/// How the result is shared out among threads; no bit of it depends on this. Threads take
-/// neighbouring parts, so their number is a multiple of the threads' where there are rows and
-/// columns enough, and all are of one size but for a tile or a panel.
+/// How the result is divided among threads; no bit of it depends on this. Threads take neighbouring
+/// parts, so the number of parts is a multiple of the number of threads if there are enough rows
+/// and columns, and parts differ by at most one tile or one panel.
 class Grid {
  public:
   Grid(std::size_t m, std::size_t panels) : m_(m), panels_(panels) {
-    constexpr std::size_t fewest_tiles = 4;  // of a part, to pay for packing and claiming it
+    constexpr std::size_t fewest_tiles = 4;  // per part, to pay for packing and claiming it
     const std::size_t tiles = ceil_div(m, tile_height);
     const std::size_t threads = num_threads();
     const std::size_t wanted = 4 * threads;
     row_parts_ =
         std::max(ceil_div(m, row_block), std::clamp<std::size_t>(tiles / fewest_tiles, 1, wanted));
     if (row_parts_ >= threads) row_parts_ -= row_parts_ % threads;
-    // Only where rows do not suffice: each part of the columns reads all rows of a again.
+    // Only if there are too few rows: each part of the columns reads all rows of a again.
     panel_parts_ = std::min(threads / std::gcd(row_parts_, threads), panels);
   }
 
@@ -196,14 +197,14 @@ void multiply_in_parallel(const Product<T>& x, const ColumnPanels<T>& columns) {
   parallel_for(grid.parts(), [&](std::size_t i) { multiply_part(x, columns, grid.part(i)); });
 }
 
-/// The part of the product that falls on one k_block, from p on, of the rows [begin, end).
+/// The partial product over one k_block, from p on, of the rows [begin, end).
 template <class T>
-struct Stretch {
+struct KBlock {
   Product<T> product;
   Operand<T> b;
 
-  Stretch(const Product<T>& x, const Operand<T>& all_of_b, std::size_t p, std::size_t begin,
-          std::size_t end)
+  KBlock(const Product<T>& x, const Operand<T>& all_of_b, std::size_t p, std::size_t begin,
+         std::size_t end)
       : product(x), b(all_of_b) {
     product.m = end - begin;
     product.k = std::min(k_block, x.k - p);
@@ -213,28 +214,28 @@ struct Stretch {
   }
 };
 
-/// All of the product on the calling thread, a k_block at a time so that what is packed of b stays
-/// in the second cache as far as n allows.
+/// The whole product on the calling thread, one k_block at a time so that the packed part of b
+/// stays in the L2 cache as far as n allows.
 template <class T>
 void multiply_here(const Product<T>& x, const Operand<T>& b) {
   std::size_t p = 0;
   do {
-    Stretch<T> next(x, b, p, 0, x.m);
+    KBlock<T> next(x, b, p, 0, x.m);
     if (p > 0) next.product.out.add = true;
     if (p > 0) next.product.bias = nullptr;
     auto columns = ColumnPanels<T>::for_rows(x.m, next.b, next.product.k, x.n);
     thread_local Scratch scratch;
-    columns.use(scratch.of<T>(columns.packed_size()));
+    columns.use(scratch.array<T>(columns.packed_size()));
     columns.pack();
     multiply_part(next.product, columns, {0, x.m, 0, columns.count()});
     p += k_block;
   } while (p < x.k);
 }
 
-/// A small result of a long k, as the gradients of weights are, has too few parts to go round: each
-/// k_block of the product is computed by itself, and they are added up in order. The same
-/// operations in the same order as anywhere else.
-bool is_better_cut_along_k(std::size_t m, std::size_t n, std::size_t k) {
+/// A small result with a large k, such as the gradient of a weight, has too few parts for all
+/// threads. Then each k_block of the product is computed by itself, and the partial products are
+/// added in order: the same operations in the same order as otherwise.
+bool is_better_split_along_k(std::size_t m, std::size_t n, std::size_t k) {
   constexpr std::size_t largest_result = 512 * 512;
   return m * n <= largest_result && k >= 2 * k_block;
 }
@@ -271,7 +272,7 @@ void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
   const std::size_t blocks = ceil_div(x.k, k_block);
   const Memory memory(blocks * x.m * x.n * sizeof(T));
   T* const sums = reinterpret_cast<T*>(memory.data());
-  // As many pieces for each thread: rows are cut where there are not blocks enough for that.
+  // The same number of pieces for each thread: rows are split if there are too few blocks.
   const std::size_t threads = num_threads();
   const std::size_t tiles = ceil_div(x.m, tile_height);
   const std::size_t row_parts =
@@ -286,18 +287,27 @@ void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
     plain.out = {sums + block * x.m * x.n};
     plain.out_stride = x.n;
     plain.bias = nullptr;
-    const Stretch<T> of_block(plain, b, block * k_block, row(part), row(part + 1));
+    const KBlock<T> of_block(plain, b, block * k_block, row(part), row(part + 1));
     multiply_here(of_block.product, of_block.b);
   });
   add_blocks(x, blocks, sums);
 }
 
-/// Products that are not worth a second thread.
+/// Products of fewer multiplications than this run on one thread.
 constexpr std::size_t too_small_to_share = std::size_t{1} << 17;
 
 }  // namespace
 
 bool gemm_uses_blas() { return !has_wide_vectors; }
+
+const char* blas_core() {
+  // A build that does not need OpenBLAS must not refer to it: see tapestry_compile_options.
+  if constexpr (has_wide_vectors) {
+    return "none";
+  } else {
+    return openblas_get_corename();
+  }
+}
 
 template <class T>
 void gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
@@ -320,7 +330,7 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Op
   }
   const Product<T> product{m, n, k, scale, a, out, out_stride, bias};
   if (m * n * k < too_small_to_share) return multiply_here(product, b);
-  if (is_better_cut_along_k(m, n, k)) {
+  if (is_better_split_along_k(m, n, k)) {
     return num_threads() > 1 ? multiply_along_k(product, b) : multiply_here(product, b);
   }
   auto columns = ColumnPanels<T>::for_rows(m, b, k, n);

@@ -9,9 +9,12 @@ namespace tapestry::kernels {
 
 /// True if this build leaves products to BLAS, because it was compiled for no wide vectors.
 bool gemm_uses_blas();
+/// The kind of processor that OpenBLAS has chosen its kernels for, such as "SkylakeX"; "none" if
+/// this build leaves no products to BLAS.
+const char* blas_core();
 
 /// A matrix inside row-major memory: element (i, j) of the stored matrix is data[i * stride + j];
-/// `transposed` means the product uses it the other way round.
+/// the product uses its transpose if `transposed`.
 template <class T>
 struct Operand {
   const T* data;
@@ -24,8 +27,8 @@ struct Operand {
 ///
 /// The bits of an element of `out` depend on its row of a, its column of b and k alone: not on the
 /// number of threads, nor on how many other rows and columns there are. Extents may be 0. (A build
-/// without AVX2, AVX-512 or NEON leaves products to BLAS, see blas.h; there the bits depend on m
-/// and n too.)
+/// without AVX2, AVX-512 or NEON leaves products to BLAS, see blas.h; there the bits also depend on
+/// m and n.)
 template <class T>
 void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
           Target<T> out, std::size_t out_stride, const T* bias = nullptr);
@@ -35,8 +38,8 @@ template <class T>
 void gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                Target<T> out, std::size_t out_stride, const T* bias = nullptr);
 
-/// A right operand b (k, n) of several products, laid out for them once. The values must stay as
-/// they are for as long as it is used.
+/// A right operand b (k, n) of several products, packed once. The values must not change while it
+/// is used.
 template <class T>
 class PackedOperand {
  public:
@@ -53,7 +56,7 @@ class PackedOperand {
   Memory memory_;
 };
 
-/// gemm with the bits that b as it is would give.
+/// gemm with a packed b, bit-identical to gemm with b itself.
 template <class T>
 void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b, Target<T> out,
                  std::size_t out_stride, const T* bias = nullptr);

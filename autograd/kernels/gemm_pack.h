@@ -10,13 +10,13 @@
 #include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/simd.h"
 
-/// Copies of operands in the order in which tiles read them.
+/// Packing: copies of operands in the order in which tiles read them.
 namespace tapestry::kernels {
 
 namespace detail {
 
 /// Calls body(0), ..., body(n - 1) with constants, so that arrays which only they index can be
-/// taken apart into registers.
+/// kept in registers.
 template <std::size_t n, class Body>
 [[gnu::always_inline]] inline void unrolled(const Body& body) {
   [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
@@ -25,7 +25,7 @@ template <std::size_t n, class Body>
   (std::make_index_sequence<n>{});
 }
 
-/// The lower (or upper) halves of two vectors, element by element in turns.
+/// The lower (or upper) halves of two vectors, interleaved.
 template <bool upper, class T, std::size_t... I>
 [[gnu::always_inline]] inline Vec<T> interleaved(const Vec<T>& a, const Vec<T>& b,
                                                  std::index_sequence<I...>) {
@@ -83,13 +83,9 @@ template <std::size_t height, class T>
   transpose(square);
 }
 
-}  // namespace detail
-
-namespace detail {
-
-/// Asks for one cache line from each of `count` rows. Copies read operands that no cache holds any
-/// more, in more and shorter stretches than the machine foresees.
-/// They start `offset` after data, which may be beyond the end.
+/// Prefetches one cache line from each of `count` rows, `offset` after data, which may be beyond
+/// the end. Packing reads operands that are in no cache any more, in more and shorter ranges than
+/// the hardware prefetcher recognises.
 template <std::size_t count, class T>
 [[gnu::always_inline]] inline void prefetch_lines(const T* data, std::size_t offset,
                                                   std::size_t stride) {
@@ -146,7 +142,7 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
     for (std::size_t s = 0, top = 0; top < height; ++s, top += lanes<T>) {
       load_transposed(in + top * stride + q, stride, height - top, width, square[s]);
     }
-    // In the order of the places: what a vector writes too much is written over by the next.
+    // In this order: elements that a vector writes beyond its place are overwritten by the next.
     for (std::size_t c = 0; c < width; ++c) {
       for (std::size_t s = 0, top = 0; top < height; ++s, top += lanes<T>) {
         square[s][c].store_unaligned(packed + (q + c) * height + top);

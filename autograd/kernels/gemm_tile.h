@@ -21,14 +21,14 @@ inline constexpr std::size_t tile_height = 12;
 inline constexpr std::size_t tile_height = 6;
 #endif
 
-/// Without wide vectors BLAS, which is not bound to what this was compiled for, does better.
+/// Without wide vectors BLAS is faster, because it chooses its kernels at run time.
 inline constexpr bool has_wide_vectors = sizeof(Vec<float>) >= 32 || tile_height == 12;
 inline constexpr std::size_t tile_vectors = 2;
 template <class T>
 inline constexpr std::size_t tile_width = tile_vectors* lanes<T>;
 
-/// Products along k that a tile adds up before it goes to memory: its columns of b and its rows of
-/// a then stay in the first cache. The one size that results depend on.
+/// Products along k that a tile adds up before it is written to memory: its columns of b and its
+/// rows of a then stay in the L1 cache. The only block size that results depend on.
 inline constexpr std::size_t k_block = 256;
 
 /// Rows of a: element (i, p) is data[i * row_step + p * k_step]. One of the two steps is 1.
@@ -45,22 +45,23 @@ struct TileColumns {
   std::size_t k_step;
 };
 
-/// Where a tile goes: out = base + scale * sums, with base = out if out.add, plus the bias if any.
+/// Destination of a tile: out = base + scale * sums, with base = out if out.add, plus the bias if
+/// any.
 template <class T>
 struct TileResult {
   Target<T> out;
   std::size_t stride;
-  std::size_t columns;  ///< that exist, at most tile_width
+  std::size_t columns;  ///< columns of the result from here on, at most tile_width
   T scale;
   const T* bias;
 };
 
 namespace detail {
 
-/// One vector of sums, whatever is added to it and wherever the row ends.
+/// Stores one vector of sums; handles every combination of bias, addition and row end.
 template <class T>
-void store_with_care(const TileResult<T>& r, std::size_t row, std::size_t column,
-                     const Vec<T>& sums) {
+void store_general(const TileResult<T>& r, std::size_t row, std::size_t column,
+                   const Vec<T>& sums) {
   if (column >= r.columns) return;
   T* const out = r.out.data + row * r.stride + column;
   const std::size_t n = std::min(lanes<T>, r.columns - column);
@@ -76,8 +77,8 @@ void store_with_care(const TileResult<T>& r, std::size_t row, std::size_t column
   store_tail(Target<T>{out}, 0, n, value);
 }
 
-/// The sums of a tile, with the bits of store_with_care. Not to be inlined: measured, stores to the
-/// result right out of the registers take a quarter longer where its rows are a kilobyte apart.
+/// Stores the sums of a tile, bit-identical to store_general. Not inlined: measured, storing to the
+/// result directly from the registers takes a quarter longer if its rows are a kilobyte apart.
 template <std::size_t height, std::size_t vectors, class T>
 [[gnu::noinline]] void store_tile(const TileResult<T>& r, const Vec<T> (&sums)[height][vectors]) {
   const Vec<T> scale(r.scale);
@@ -90,7 +91,7 @@ template <std::size_t height, std::size_t vectors, class T>
   };
   const auto place = [&](std::size_t i, std::size_t j) { return r.out.data + i * r.stride + j; };
   if (r.columns < vectors * lanes<T> || (r.bias != nullptr && r.out.add)) {
-    each([&](std::size_t i, std::size_t j, const Vec<T>& s) { store_with_care(r, i, j, s); });
+    each([&](std::size_t i, std::size_t j, const Vec<T>& s) { store_general(r, i, j, s); });
   } else if (r.out.add) {
     each([&](std::size_t i, std::size_t j, const Vec<T>& s) {
       multiply_add<T>(scale, s, load(place(i, j))).store_unaligned(place(i, j));
@@ -106,7 +107,7 @@ template <std::size_t height, std::size_t vectors, class T>
   }
 }
 
-/// Fetches the place that a tile will go to while its sums are made.
+/// Prefetches the destination of a tile while its sums are computed.
 template <std::size_t height, std::size_t vectors, class T>
 void prefetch(const TileResult<T>& r) {
 #pragma GCC unroll 16
@@ -146,8 +147,8 @@ void multiply_tile(std::size_t k, TileRows<T> a, TileColumns<T> b, const TileRes
 }
 
 template <std::size_t height, class T>
-void multiply_tile_of(std::size_t k, const TileRows<T>& a, const TileColumns<T>& b,
-                      const TileResult<T>& result) {
+void select_tile(std::size_t k, const TileRows<T>& a, const TileColumns<T>& b,
+                 const TileResult<T>& result) {
   if (result.columns > lanes<T>) {
     return a.row_step == 1 ? multiply_tile<height, tile_vectors, true>(k, a, b, result)
                            : multiply_tile<height, tile_vectors, false>(k, a, b, result);
@@ -158,7 +159,7 @@ void multiply_tile_of(std::size_t k, const TileRows<T>& a, const TileColumns<T>&
 
 }  // namespace detail
 
-/// Rows of the tile to take where `left` are left: one of the heights that there are kernels for.
+/// Height of the next tile if `left` rows are left; there is a kernel for each height.
 inline std::size_t next_tile_height(std::size_t left) {
   if (left >= tile_height) return tile_height;
   for (const std::size_t height : {8, 4, 2}) {
@@ -167,21 +168,21 @@ inline std::size_t next_tile_height(std::size_t left) {
   return left;
 }
 
-/// result of `height` rows, as next_tile_height has chosen, from k products for each element.
+/// Computes the tile of `height` rows, chosen by next_tile_height, with k products per element.
 template <class T>
 void multiply_tile(std::size_t height, std::size_t k, const TileRows<T>& a, const TileColumns<T>& b,
                    const TileResult<T>& result) {
   switch (height) {
     case tile_height:
-      return detail::multiply_tile_of<tile_height>(k, a, b, result);
+      return detail::select_tile<tile_height>(k, a, b, result);
     case 8:
-      return detail::multiply_tile_of<8>(k, a, b, result);
+      return detail::select_tile<8>(k, a, b, result);
     case 4:
-      return detail::multiply_tile_of<4>(k, a, b, result);
+      return detail::select_tile<4>(k, a, b, result);
     case 2:
-      return detail::multiply_tile_of<2>(k, a, b, result);
+      return detail::select_tile<2>(k, a, b, result);
     default:
-      return detail::multiply_tile_of<1>(k, a, b, result);
+      return detail::select_tile<1>(k, a, b, result);
   }
 }
 

@@ -9,19 +9,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <stdexcept>
 #include <vector>
 
-#include "autograd/kernels/block_source.h"
-#include "autograd/kernels/memory_region.h"
-
 #if defined(TAPESTRY_ASAN)
 #include <sanitizer/asan_interface.h>
-#define TAPESTRY_BLOCKS_STAND_APART true
+#define TAPESTRY_SEPARATE_BLOCKS true
 #else
-#define TAPESTRY_BLOCKS_STAND_APART false
+#define TAPESTRY_SEPARATE_BLOCKS false
 #define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
 #define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
 #endif
@@ -38,13 +36,46 @@ OutOfMemory::OutOfMemory(std::size_t bytes_wanted, std::size_t bytes_in_use) noe
 namespace detail {
 
 inline constexpr std::size_t alignment = 64;
-/// Blocks from this size on are cut from regions; a sanitizer can watch over their ends only if
-/// they stand apart.
+/// Blocks from this size on are cut from regions; a sanitizer can guard their ends only if
+/// they are allocated separately.
 inline constexpr std::size_t smallest_in_region =
-    TAPESTRY_BLOCKS_STAND_APART ? std::numeric_limits<std::size_t>::max() : std::size_t{1} << 16;
+    TAPESTRY_SEPARATE_BLOCKS ? std::numeric_limits<std::size_t>::max() : std::size_t{1} << 16;
 inline constexpr std::size_t most_bytes = std::numeric_limits<std::size_t>::max() / 4;
 /// Blocks from this size on are given back to the system when it is asked for.
 inline constexpr std::size_t smallest_released = std::size_t{1} << 16;
+
+/// Memory in huge pages, from which blocks are cut one after the other. A block with huge pages of
+/// its own would waste up to a page; in small pages, blocks would cause TLB misses.
+class Region {
+ public:
+  static constexpr std::size_t huge_page = std::size_t{2} << 20;
+  static constexpr std::size_t usual_bytes = std::size_t{32} << 20;
+
+  /// With room for `bytes`, rounded up to whole pages; throws std::bad_alloc if the system has no
+  /// more.
+  explicit Region(std::size_t bytes)
+      : left_((bytes + huge_page - 1) / huge_page * huge_page),
+        memory_(static_cast<std::byte*>(std::aligned_alloc(huge_page, left_)), &std::free),
+        next_(memory_.get()) {
+    if (next_ == nullptr) throw std::bad_alloc();
+    madvise(next_, left_, MADV_HUGEPAGE);  // fewer page faults; failure is harmless
+  }
+
+  std::size_t left() const { return left_; }
+  /// The next `bytes` bytes; requires bytes <= left().
+  void* cut(std::size_t bytes) {
+    left_ -= bytes;
+    next_ += bytes;
+    return next_ - bytes;
+  }
+
+  std::size_t blocks_in_use = 0;
+
+ private:
+  std::size_t left_;
+  std::unique_ptr<std::byte, decltype(&std::free)> memory_;
+  std::byte* next_;
+};
 
 /// The head of every block; its bytes follow at the next 64-byte boundary, unless they come from a
 /// BlockSource.
@@ -52,7 +83,7 @@ struct alignas(alignment) Block {
   std::atomic<std::uint32_t> owners;
   std::uint32_t size_class;
   Block* next_free;
-  Region* region;  ///< null if it stands by itself
+  Region* region;  ///< null if it is allocated separately
   std::byte* data;
 };
 
@@ -62,7 +93,7 @@ constexpr std::uint32_t classes_per_power_of_two = 4;
 
 /// Four classes for each power of two: beyond 256 bytes, a request wastes less than a fifth of its
 /// block.
-std::uint32_t class_of(std::size_t bytes) {
+std::uint32_t find_size_class(std::size_t bytes) {
   if (bytes <= alignment) return 0;
   const std::size_t units = (bytes - 1) / alignment;  // >= 1
   const auto power = static_cast<std::uint32_t>(std::bit_width(units) - 1);
@@ -106,7 +137,7 @@ class Pool {
 
   Block* block_at(void* data) const noexcept {
     void* const head =
-        source_ != nullptr ? source_->head_of(data) : static_cast<std::byte*>(data) - sizeof(Block);
+        source_ != nullptr ? source_->head(data) : static_cast<std::byte*>(data) - sizeof(Block);
     return static_cast<Block*>(head);
   }
 
@@ -142,13 +173,13 @@ class Pool {
   Block* take_from_source(std::size_t bytes) try {
     void* const data = source_->take(bytes);
     ++statistics_.system_allocations;
-    const std::uint32_t size_class = class_of(bytes);
+    const std::uint32_t size_class = find_size_class(bytes);
     statistics_.bytes_reserved += whole_size(size_class);
-    return new (source_->head_of(data)) Block{.owners = 0,
-                                              .size_class = size_class,
-                                              .next_free = nullptr,
-                                              .region = nullptr,
-                                              .data = static_cast<std::byte*>(data)};
+    return new (source_->head(data)) Block{.owners = 0,
+                                           .size_class = size_class,
+                                           .next_free = nullptr,
+                                           .region = nullptr,
+                                           .data = static_cast<std::byte*>(data)};
   } catch (const std::bad_alloc&) {
     throw OutOfMemory(bytes, statistics_.bytes_in_use);
   }
@@ -158,11 +189,11 @@ class Pool {
     source_->give_back(block->data);
   }
 
-  /// Of its class; where the pool would grow beyond its bounds, a larger one, or a new one after it
-  /// has given back what it can.
+  /// A free block of the size class; else, if the pool would exceed its limit, a larger free block,
+  /// or a new block after free ones were returned to the system; else a new block.
   Block* take_free_or_new(std::size_t bytes) {
     if (bytes > most_bytes) throw OutOfMemory(bytes, statistics_.bytes_in_use);
-    const std::uint32_t size_class = class_of(bytes);
+    const std::uint32_t size_class = find_size_class(bytes);
     if (Block* const block = take_free(size_class, size_class)) return block;
     if (would_keep_too_much(whole_size(size_class))) {
       const bool may_be_larger = class_bytes(size_class) >= smallest_released;
@@ -177,7 +208,7 @@ class Pool {
     }
   }
 
-  /// Of the smallest of these classes that has one, or null.
+  /// A free block of the smallest of these classes that has one, or null.
   Block* take_free(std::uint32_t smallest, std::uint32_t largest) {
     for (std::uint32_t size_class = smallest; size_class <= largest; ++size_class) {
       Block* const block = free_[size_class];
@@ -188,8 +219,8 @@ class Pool {
     return nullptr;
   }
 
-  /// Work of ever new sizes must not add up to much more than was ever in use: a limit on memory
-  /// may be one that kills instead of refusing.
+  /// Requests of ever new sizes must not make the pool much larger than the peak use: a memory
+  /// limit may kill the process instead of refusing memory.
   bool would_keep_too_much(std::size_t bytes) const {
     constexpr std::size_t always_kept = Region::usual_bytes;
     const std::size_t peak =
@@ -225,20 +256,20 @@ class Pool {
     return *regions_.back();
   }
 
-  /// Of the usual size, or if the system has not that much, no larger than it has to be.
+  /// A region of the usual size, or if the system has less, of the size that is needed.
   static std::unique_ptr<Region> new_region(std::size_t bytes) try {
     return std::make_unique<Region>(std::max(bytes, Region::usual_bytes));
   } catch (const std::bad_alloc&) {
     return std::make_unique<Region>(bytes);
   }
 
-  /// Blocks that are free and, if they are part of a region, lie among nothing but free ones.
+  /// For a free block: whether all blocks of its region are free, or its own size is large enough.
   static bool can_be_released(const Block& block) {
     return block.region != nullptr ? block.region->blocks_in_use == 0
                                    : class_bytes(block.size_class) >= smallest_released;
   }
 
-  /// Returns how many bytes that gave.
+  /// Returns the number of bytes that were released.
   std::size_t release_unused_locked() {
     const std::size_t before = statistics_.bytes_reserved;
     for (Block*& first : free_) {

@@ -8,7 +8,7 @@
 
 namespace tapestry::kernels {
 
-/// The system has not the memory for a block. Takes none itself, and so can be thrown then.
+/// The system has no memory left for a block. Allocates nothing itself.
 class OutOfMemory : public std::bad_alloc {
  public:
   OutOfMemory(std::size_t bytes_wanted, std::size_t bytes_in_use) noexcept;
@@ -30,10 +30,10 @@ struct Block;
 /// Shared ownership of a block of memory that starts on a 64-byte boundary.
 ///
 /// Blocks come from one pool for the whole process. A released block stays in the pool and is
-/// handed out again to the next request of its size class, so that work on sizes seen before takes
-/// nothing from the system: first-touch page faults cost more than most kernels. Where the pool
-/// would come to hold over a quarter more than was ever in use at once, and 32 MiB, a free block up
-/// to twice as large serves too, and free blocks go back to the system before more is taken. The
+/// handed out again to the next request of its size class, so that work on known sizes takes
+/// nothing from the system: first-touch page faults cost more than most kernels. If the pool would
+/// hold more than the peak use plus a quarter plus 32 MiB, a free block of up to twice the size is
+/// used instead, and free blocks are returned to the system before more is taken. The
 /// contents of a new block are undefined. Handles may be copied and released on any thread.
 class Memory {
  public:
@@ -57,13 +57,13 @@ class Memory {
   detail::Block* block_ = nullptr;
 };
 
-/// Gives blocks of 64 KiB or more that nobody uses back to the system, as far as no block in use
-/// lies in the same region (memory_region.h): for when much has been released that is not going to
-/// be taken again. Happens by itself before OutOfMemory.
+/// Returns free blocks of 64 KiB or more to the system, unless a block in use lies in the same
+/// region of huge pages: for memory that is not going to be needed again. Happens by itself before
+/// OutOfMemory.
 void release_unused_memory();
 
-/// Throws OutOfMemory unless the system would give the process so many bytes more. For libraries
-/// that do not take a refusal well: ask before they do.
+/// Throws OutOfMemory unless the system can give the process `bytes` more bytes. For libraries that
+/// cannot handle a failed allocation.
 void require_address_space(std::size_t bytes);
 
 /// What the pool holds; a step that only reuses memory leaves `system_allocations` as it was.
@@ -75,12 +75,28 @@ struct MemoryStatistics {
 };
 MemoryStatistics memory_statistics();
 
-/// Makes the peak what is in use now, and returns that.
+/// Resets the peak to the bytes in use now, and returns them.
 std::size_t restart_memory_peak();
 
 namespace detail {
 void* pool_allocate(std::size_t bytes);
 void pool_release(void* data) noexcept;
+
+/// Replaces the pool: each block is allocated with exactly the requested size and freed at once.
+/// For tests, which place blocks beside unreadable pages (tests/support/guarded_memory.h).
+struct BlockSource {
+  void* (*take)(std::size_t bytes);  ///< throws std::bad_alloc
+  void (*give_back)(void* data) noexcept;
+  /// 64 bytes, on a 64-byte boundary, that belong to the block at `data` but lie elsewhere.
+  void* (*head)(void* data) noexcept;
+};
+
+/// From now on all blocks come from `source`; throws std::logic_error once there are blocks.
+void set_block_source(const BlockSource& source);
+
+/// Whether set_block_source() was called. Scratch memory then reallocates for every change of size.
+bool has_block_source();
+
 }  // namespace detail
 
 /// Lets standard containers and shared pointers live in the pool.
@@ -99,6 +115,27 @@ struct PoolAllocator {
   bool operator==(const PoolAllocator<U>&) const {
     return true;
   }
+};
+
+/// Memory that a thread keeps between uses, for pieces of work so small that a request to the
+/// shared pool would cost as much as the work. Make it `thread_local`.
+class Scratch {
+ public:
+  /// n values with undefined contents, valid until the next call.
+  template <class T>
+  T* array(std::size_t n) {
+    const std::size_t bytes = n * sizeof(T);
+    if (bytes > bytes_ || (bytes < bytes_ && detail::has_block_source())) {
+      memory_ = Memory();  // not {}, which clang 14 forgets to destroy in a template
+      memory_ = Memory(bytes);
+      bytes_ = bytes;
+    }
+    return reinterpret_cast<T*>(memory_.data());
+  }
+
+ private:
+  Memory memory_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace tapestry::kernels

@@ -18,7 +18,7 @@ namespace tapestry::kernels {
 namespace {
 
 /// How often an idle thread looks for work before it sleeps: some tens of microseconds, longer than
-/// the serial stretch between two operations.
+/// the serial work between two operations.
 constexpr int spins_before_sleep = 20000;
 
 void pause() {
@@ -33,12 +33,12 @@ std::size_t available_cores() {
   return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
 }
 
-/// A piece that has pieces of its own runs them itself.
+/// A parallel_for inside a piece runs serially.
 thread_local bool inside_a_piece = false;
 
-/// Pieces [end - left, end) that nobody has claimed. The ticket holds the job's number beside how
-/// many are left: whoever takes one off may read the job's fields, which change only when no piece
-/// is pending.
+/// The unclaimed pieces [end - left, end) of one thread. The ticket holds the job's number and
+/// `left`: a thread that has decremented it may read the job's fields, which change only while no
+/// piece is pending.
 struct alignas(64) Share {
   std::atomic<std::uint64_t> ticket{0};
   std::uint32_t end = 0;
@@ -67,10 +67,10 @@ struct alignas(64) Share {
 /// Threads beyond this number would not be used.
 constexpr std::size_t most_threads = 256;
 
-/// The worker threads of the process. One job runs at a time. Each thread has a share of its
-/// pieces, neighbours in number, and takes from the others' when it is done with its own: what a
-/// thread has written in one job it tends to read in the next, out of its own cache, and a worker
-/// that the system has put aside delays nobody unless it holds a piece.
+/// The worker threads of the process. One job runs at a time. Each thread has a share of
+/// consecutive pieces and takes pieces from the others' shares when its own is done (work
+/// stealing): a thread tends to read from its cache what it wrote in the job before, and a worker
+/// that is descheduled delays the job only if it holds a piece.
 class Workers {
  public:
   using Body = void (*)(void*, std::size_t);
@@ -111,7 +111,7 @@ class Workers {
     }
   }
 
-  /// Of the thread's own share if there is one left.
+  /// Runs one piece, of the thread's own share if any is left; false if there is none.
   bool work_on_one_piece(std::size_t thread) {
     const std::size_t threads = threads_.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < threads; ++i) {
@@ -143,8 +143,8 @@ class Workers {
     }
   }
 
-  /// As many as the system gives: the work of those it refuses falls to the others. It is not asked
-  /// again, for every operation, once it has refused one.
+  /// Starts as many as the system allows; the others do the work of those it refuses. After a
+  /// refusal no further thread is started.
   void start_workers(std::size_t wanted) {
     if (refused_.load(std::memory_order_relaxed)) return;
     try {
@@ -205,7 +205,7 @@ class Workers {
   std::atomic<std::uint32_t> sleepers_{0};
   std::atomic<std::size_t> threads_{0};  // of the job
   std::mutex error_mutex_;
-  std::exception_ptr error_;  // the first that a piece has thrown
+  std::exception_ptr error_;  // the first exception of a piece
 };
 
 /// Never destroyed: its threads live as long as the process.

@@ -11,8 +11,7 @@ namespace tapestry::kernels {
 /// run on. The number never changes a result, only the time it takes.
 void set_num_threads(std::size_t threads);
 std::size_t num_threads();
-/// The same, or fewer if the system has refused some when they were to start: then those there are
-/// do all the work.
+/// The same, or fewer if the system refused to start some; the others then do all the work.
 std::size_t threads_at_work();
 
 namespace detail {
@@ -22,10 +21,10 @@ void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* cont
 /// Runs body(i) once for every i in [0, pieces), on all threads, and returns when all have ended.
 ///
 /// For equal bits on any number of threads: choose the pieces from shapes alone, let each write
-/// what no other piece touches, and combine partial results afterwards in the order of the pieces.
-/// If a piece throws, others may be left out, and the first exception is thrown again when those at
-/// work have ended. A call from inside a piece runs its pieces
-/// one after the other; so does a call while another thread's pieces run.
+/// memory that no other piece touches, and combine partial results afterwards in the order of the
+/// pieces. If a piece throws, others may be skipped, and the first exception is rethrown when the
+/// running ones have ended. A call from inside a piece, or while another thread's pieces run, runs
+/// its pieces one after the other.
 template <class Body>
 void parallel_for(std::size_t pieces, Body&& body) {
   using Callable = std::remove_reference_t<Body>;

@@ -19,7 +19,7 @@ r123::Philox4x32::ctr_type block(std::uint64_t key, std::uint64_t low, std::uint
 
 #if defined(__AVX512F__)
 
-/// 8 of the 16 blocks of a group; 64-bit lanes hold 32-bit words, with anything above them.
+/// 8 of the 16 blocks of a group; 64-bit lanes hold 32-bit words, with arbitrary upper halves.
 struct Lanes {
   __m512i c0, c1, c2, c3;
 
@@ -48,11 +48,11 @@ struct Lanes {
     put(0, c0), put(1, c1), put(2, c2), put(3, c3);
   }
 
-  /// By a shuffle, which does not wait for the unit that multiplies, as a shift would.
+  /// By a shuffle, because a shift would use the same execution unit as the multiplications.
   static __m512i upper_half(__m512i x) { return _mm512_shuffle_epi32(x, _MM_PERM_DDBB); }
 };
 
-void words_of_group(std::uint64_t key, std::uint64_t group, std::uint32_t* words) {
+void group_words(std::uint64_t key, std::uint64_t group, std::uint32_t* words) {
   constexpr std::size_t blocks = philox_group / 4;
   Lanes low(blocks * group), high(blocks * group + 8);
   auto k0 = static_cast<std::uint32_t>(key);
@@ -71,8 +71,8 @@ void words_of_group(std::uint64_t key, std::uint64_t group, std::uint32_t* words
 
 }  // namespace
 
-// The rounds are spelled out, over all lanes side by side, because compilers do not vectorise calls
-// of Random123; a test holds the two against each other.
+// The rounds are written out over all lanes, because compilers do not vectorise calls of Random123;
+// a test compares the two.
 void philox_words_by_loops(std::uint64_t key, std::uint64_t group, std::uint32_t* words) {
   constexpr std::size_t lanes = philox_group / 4;
   std::uint32_t* const c0 = words;
@@ -110,7 +110,7 @@ std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low
 
 void philox_words(std::uint64_t key, std::uint64_t group, std::uint32_t* words) {
 #if defined(__AVX512F__)
-  words_of_group(key, group, words);
+  group_words(key, group, words);
 #else
   philox_words_by_loops(key, group, words);
 #endif

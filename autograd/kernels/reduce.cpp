@@ -10,8 +10,8 @@
 namespace tapestry::kernels {
 namespace {
 
-/// Elements of a row that are summed in one go. Longer rows are summed in parts, for threads and
-/// because a long chain of float32 additions loses what is small beside the sum so far.
+/// Elements of a row that are summed in one pass. Longer rows are summed in parts, for the threads
+/// and because a long chain of float32 additions loses small terms.
 inline constexpr std::size_t elements_per_part = 4096;
 
 /// Sums each row of a (rows, n) matrix.
@@ -36,11 +36,11 @@ void sum_rows(std::size_t rows, std::size_t n, const T* in, Target<T> out) {
 }
 
 inline constexpr std::size_t columns_per_piece = 64;
-/// Rows that are summed in one chain; longer columns are summed in halves, or float32 would lose
-/// what is small beside the sum so far.
+/// Rows that are summed in one chain; longer columns are summed by halves (pairwise summation),
+/// because a long chain of float32 additions loses small terms.
 inline constexpr std::size_t rows_per_chain = 1024;
 
-/// out += the columns of a (rows, n) matrix of which `width` are wanted, four rows at a time.
+/// out += the sums of the first `width` columns of a (rows, n) matrix, four rows at a time.
 template <class T>
 void add_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in, T* out) {
   const auto plus4 = [](const Vec<T>& a, const Vec<T>& b, const Vec<T>& c, const Vec<T>& d) {
@@ -56,24 +56,24 @@ void add_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in
   for (; row < rows; ++row) map(width, sum, same, in + row * n);
 }
 
-/// out = the same sums, of at most columns_per_piece columns, half by half.
+/// out = the same sums of at most columns_per_piece columns, by pairwise summation.
 template <class T>
-void halved_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in, T* out) {
+void pairwise_sum_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in, T* out) {
   if (rows <= rows_per_chain) {
     std::fill_n(out, width, T(0));
     return add_columns(rows, n, width, in, out);
   }
   const std::size_t upper = (rows / 2 + rows_per_chain - 1) / rows_per_chain * rows_per_chain;
   T lower[columns_per_piece];
-  halved_columns(upper, n, width, in, out);
-  halved_columns(rows - upper, n, width, in + upper * n, lower);
+  pairwise_sum_columns(upper, n, width, in, out);
+  pairwise_sum_columns(rows - upper, n, width, in + upper * n, lower);
   for (std::size_t i = 0; i < width; ++i) out[i] += lower[i];
 }
 
 template <class T>
 void sum_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in, Target<T> out) {
   T sums[columns_per_piece];
-  halved_columns(rows, n, width, in, sums);
+  pairwise_sum_columns(rows, n, width, in, sums);
   map(
       width, out, [](const Vec<T>& v) { return v; }, static_cast<const T*>(sums));
 }
@@ -124,5 +124,64 @@ double sum_of_squares(std::size_t n, const T* in) {
 
 template double sum_of_squares(std::size_t, const float*);
 template double sum_of_squares(std::size_t, const double*);
+
+namespace {
+
+template <class T>
+bool exceeds(T value, T best) {
+  const bool best_is_nan = best != best;
+  return !(value <= best) && !best_is_nan;
+}
+
+/// The maxima of the columns of an (extent, inner) matrix.
+template <class T>
+void max_columns(std::size_t extent, std::size_t inner, const T* in, T* out, std::size_t* where) {
+  std::copy_n(in, inner, out);
+  std::fill_n(where, inner, std::size_t{0});
+  for (std::size_t k = 1; k < extent; ++k) {
+    const T* row = in + k * inner;
+    for (std::size_t i = 0; i < inner; ++i) {
+      const bool better = exceeds(row[i], out[i]);
+      out[i] = better ? row[i] : out[i];
+      where[i] = better ? k : where[i];
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void max_middle_axis(std::size_t outer, std::size_t extent, std::size_t inner, const T* in, T* out,
+                     std::size_t* where) {
+  parallel_rows(outer, extent * inner, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t o = begin; o < end; ++o) {
+      max_columns(extent, inner, in + o * extent * inner, out + o * inner, where + o * inner);
+    }
+  });
+}
+
+template <class T>
+void max_middle_axis_backward(std::size_t outer, std::size_t extent, std::size_t inner,
+                              const std::size_t* where, const T* dy, Target<T> dx) {
+  parallel_rows(outer, extent * inner, [&](std::size_t begin, std::size_t end) {
+    if (!dx.add) {
+      std::fill(dx.data + begin * extent * inner, dx.data + end * extent * inner, T(0));
+    }
+    for (std::size_t o = begin; o < end; ++o) {
+      for (std::size_t i = 0; i < inner; ++i) {
+        dx.data[(o * extent + where[o * inner + i]) * inner + i] += dy[o * inner + i];
+      }
+    }
+  });
+}
+
+#define TAPESTRY_INSTANTIATE(T)                                                      \
+  template void max_middle_axis(std::size_t, std::size_t, std::size_t, const T*, T*, \
+                                std::size_t*);                                       \
+  template void max_middle_axis_backward(std::size_t, std::size_t, std::size_t,      \
+                                         const std::size_t*, const T*, Target<T>);
+TAPESTRY_INSTANTIATE(float)
+TAPESTRY_INSTANTIATE(double)
+#undef TAPESTRY_INSTANTIATE
 
 }  // namespace tapestry::kernels

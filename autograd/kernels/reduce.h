@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "autograd/kernels/target.h"
@@ -15,5 +16,30 @@ void sum_middle_axis(std::size_t outer, std::size_t extent, std::size_t inner, c
 /// Sum of squares of n values, accumulated in float64 in a fixed order.
 template <class T>
 double sum_of_squares(std::size_t n, const T* in);
+
+/// Maximum over the middle axis: out[o, i] = max over k of in[o, k, i], and where[o, i] the first k
+/// that attains it. NaN counts as larger than every number. in is (outer, extent, inner) with
+/// extent >= 1, out and where are (outer, inner).
+template <class T>
+void max_middle_axis(std::size_t outer, std::size_t extent, std::size_t inner, const T* in, T* out,
+                     std::size_t* where);
+
+/// dx[o, where[o, i], i] = dy[o, i], and 0 elsewhere.
+template <class T>
+void max_middle_axis_backward(std::size_t outer, std::size_t extent, std::size_t inner,
+                              const std::size_t* where, const T* dy, Target<T> dx);
+
+/// Rows per block of a sum over all rows, column by column: the rows of a block are added in order,
+/// then the sums of the blocks. Depends on `rows` alone, so the bits do not depend on the number of
+/// threads.
+inline std::size_t rows_per_block(std::size_t rows) {
+  constexpr std::size_t most_blocks = 32;
+  return std::max<std::size_t>(16, (rows + most_blocks - 1) / most_blocks);
+}
+
+inline std::size_t count_blocks(std::size_t rows) {
+  const std::size_t per_block = rows_per_block(rows);
+  return (rows + per_block - 1) / per_block;
+}
 
 }  // namespace tapestry::kernels

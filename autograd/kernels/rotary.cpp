@@ -10,16 +10,16 @@
 namespace tapestry::kernels {
 namespace {
 
-/// For each position the factors of x and of x with the places of each pair exchanged, (length, d):
+/// For each position the factors of x and of x with the elements of each pair swapped, (length, d):
 /// cos, cos and -sin, sin.
 template <class T>
 struct Factors {
   T *of_same, *of_other;
 };
 
-/// Pair i of all positions. Sine and cosine themselves are worked out at multiples of 16 alone;
-/// from one to the next the pair turns by one step in float64, which loses nothing that T would
-/// show, and what stands at a position depends on nothing else.
+/// Pair i of all positions. Sine and cosine are computed at multiples of 16 only; between them the
+/// pair is rotated by one step at a time in float64, with an error below the precision of T. The
+/// factors at a position do not depend on `first`.
 template <class T>
 void fill_pair(const Rotation& r, std::size_t i, const Factors<T>& factors) {
   constexpr std::ptrdiff_t exact_every = 16;

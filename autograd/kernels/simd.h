@@ -13,8 +13,8 @@
 
 #include "autograd/kernels/target.h"
 
-/// Vector loops. The last, incomplete vector of a loop is filled up and goes through the very code
-/// of the full ones, so that a value never depends on where in an array it stands.
+/// Vector loops. The last, incomplete vector of a loop is padded and processed by the same code as
+/// full vectors, so that a value never depends on its position in an array.
 namespace tapestry::kernels {
 
 template <class T>
@@ -62,8 +62,8 @@ inline float64x2_t fused(float64x2_t a, float64x2_t b, float64x2_t c) { return v
 
 }  // namespace detail
 
-/// a b + c, rounded once if the machine can. xsimd::fma leaves that to the compiler, which does it
-/// in one place and not in another: the bits would differ.
+/// a b + c, rounded once if the processor can. xsimd::fma leaves the fusion to the compiler, which
+/// does it in some places and not in others: the bits would differ.
 template <class T>
 [[gnu::always_inline]] inline Vec<T> multiply_add(const Vec<T>& a, const Vec<T>& b,
                                                   const Vec<T>& c) {
@@ -86,9 +86,9 @@ Vec<T> load_tail(const T* data, std::size_t n, T fill = T(0)) {
 #endif
 }
 
-/// `value` as it is, but kept from merging with a sum around it into one fused multiply-add: the
-/// compiler would do so for full vectors and not for the last one, or with the other one of two
-/// products, and the bits would differ.
+/// Returns `value`, and prevents the compiler from contracting it with a following sum into a fused
+/// multiply-add: it would do so for full vectors and not for the last one, or with the other one of
+/// two products, and the bits would differ.
 template <class T>
 Vec<T> rounded(Vec<T> value) {
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -104,7 +104,7 @@ void store(const Target<T>& out, std::size_t i, const Vec<T>& value) {
   (out.add ? load(out.data + i) + rounded(value) : value).store_unaligned(out.data + i);
 }
 
-/// The first n <= lanes values.
+/// Stores the first n <= lanes values.
 template <class T>
 void store_tail(const Target<T>& out, std::size_t i, std::size_t n, const Vec<T>& value) {
 #if defined(__AVX512F__)
@@ -177,7 +177,7 @@ T map_and_sum(std::size_t n, const T* in, T* out, F&& f) {
 
 namespace detail {
 
-/// The lanes of v with those in the place of each other that are `distance` apart.
+/// v with every two lanes exchanged whose indices differ in the bit `distance`.
 template <std::size_t distance, class T, std::size_t... I>
 Vec<T> swapped_lanes(const Vec<T>& v, std::index_sequence<I...>) {
   using Native [[gnu::vector_size(sizeof(Vec<T>))]] = T;
@@ -197,7 +197,7 @@ Vec<T> combined_lanes_from(Vec<T> v, const Combine& combine) {
 
 }  // namespace detail
 
-/// v with the lanes 2i and 2i + 1 in each other's place.
+/// v with the lanes 2i and 2i + 1 exchanged.
 template <class T>
 Vec<T> swapped_neighbours(const Vec<T>& v) {
   return detail::swapped_lanes<1>(v, std::make_index_sequence<lanes<T>>{});
@@ -210,7 +210,7 @@ Vec<T> combined_lanes(const Vec<T>& v, const Combine& combine) {
   return detail::combined_lanes_from<lanes<T> / 2>(v, combine);
 }
 
-/// The largest of n values; -infinity if n is 0. NaN may be passed over: look for it separately.
+/// The largest of n values; -infinity if n is 0. NaN may be ignored: check for it separately.
 template <class T>
 T max_of(std::size_t n, const T* in) {
   const auto larger = [](const Vec<T>& a, const Vec<T>& b) { return xsimd::max(a, b); };

@@ -7,15 +7,15 @@
 namespace tapestry::kernels {
 
 /// y_i = exp(x_i - max x) / sum_j exp(x_j - max x) for one row of n; x and y may be the same. A row
-/// of nothing but -inf gives zeros.
+/// of only -inf gives zeros.
 template <class T>
 void softmax_row(std::size_t n, const T* x, T* y);
 
-/// What softmax subtracts from a row before exp: its largest value, or 0 where every number in it
-/// is -inf, so that exp gives 0 for -inf and NaN for NaN.
+/// What softmax subtracts from a row before exp: its largest value, or 0 if all its values are
+/// -inf, so that exp gives 0 for -inf and NaN for NaN.
 template <class T>
 T softmax_shift(std::size_t n, const T* x);
-/// Makes x_i into exp(x_i - shift) for one row of n; returns their sum.
+/// Replaces x_i by exp(x_i - shift) for one row of n; returns the sum.
 template <class T>
 T exp_row(std::size_t n, T shift, T* x);
 
@@ -23,20 +23,20 @@ T exp_row(std::size_t n, T shift, T* x);
 template <class T>
 void softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx);
 
-/// y_i = x_i - logsumexp(x) for one row of n; -inf throughout for a row of nothing but -inf.
+/// y_i = x_i - logsumexp(x) for one row of n; all -inf for a row of only -inf.
 template <class T>
 void log_softmax_row(std::size_t n, const T* x, T* y);
 
-/// dx = dy - exp(y) * sum(dy) for one row of n; zeros for a row of nothing but -inf.
+/// dx = dy - exp(y) * sum(dy) for one row of n; zeros for a row of only -inf.
 template <class T>
 void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx);
 
-/// log(sum_j exp(x_j)) of one row in two parts. Their sum, rounded, would be too coarse to subtract
-/// from large x.
+/// log(sum_j exp(x_j)) of one row in two parts, because their rounded sum would be too coarse to
+/// subtract from large x.
 template <class T>
 struct LogSumExp {
-  T largest;    ///< max x, or 0 for a row of nothing but -inf
-  T log_total;  ///< log(sum_j exp(x_j - largest)); -inf for a row of nothing but -inf
+  T largest;    ///< max x, or 0 for a row of only -inf
+  T log_total;  ///< log(sum_j exp(x_j - largest)); -inf for a row of only -inf
 };
 
 template <class T>

@@ -4,7 +4,6 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/activations.h"
-#include "autograd/kernels/gated.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/elementwise.h"
 #include "autograd/ops/detail/held_relu.h"

@@ -37,8 +37,8 @@ struct AttentionOptions {
 ///
 /// [1] Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.
 /// [2] Press et al. 2022, "Train Short, Test Long" (ALiBi). The slopes of n heads are 2^(-8 / n),
-///     2^(-16 / n), ... if n is a power of two; kernels/alibi.h has the other cases. If there are
-///     fewer queries than keys, the queries have the last positions.
+///     2^(-16 / n), ... if n is a power of two; kernels/attention_scores.h has the other cases. If
+///     there are fewer queries than keys, the queries have the last positions.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 

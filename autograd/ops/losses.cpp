@@ -8,7 +8,6 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/cross_entropy.h"
-#include "autograd/kernels/linear_cross_entropy.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/elementwise.h"

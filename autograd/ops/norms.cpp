@@ -1,7 +1,6 @@
 #include "autograd/ops/norms.h"
 
-#include "autograd/kernels/layer_norm.h"
-#include "autograd/kernels/rms_norm.h"
+#include "autograd/kernels/norms.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/norm_checks.h"
 #include "autograd/ops/detail/rows.h"

@@ -3,7 +3,7 @@
 #include <array>
 #include <vector>
 
-#include "autograd/kernels/max.h"
+#include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/axes.h"
 #include "autograd/ops/detail/elementwise.h"
@@ -22,7 +22,7 @@ struct Sum {
     return summed_over(x, axes).viewed_as(reduced_shape(x.shape(), axes, keep_dims));
   }
 
-  void backward(const Tensor& dy, Gradient dx) const { add_stretched(dx, axes, 1.0, dy); }
+  void backward(const Tensor& dy, Gradient dx) const { add_expanded(dx, axes, 1.0, dy); }
 };
 
 }  // namespace
@@ -51,7 +51,7 @@ struct Mean {
 
   void backward(const Tensor& dy, Gradient dx) const {
     const auto count = static_cast<double>(reduced_count(dx.shape(), axes));
-    add_stretched(dx, axes, 1.0 / count, dy);
+    add_expanded(dx, axes, 1.0 / count, dy);
   }
 };
 

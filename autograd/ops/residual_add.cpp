@@ -5,7 +5,6 @@
 #include "autograd/error.h"
 #include "autograd/kernels/dropout.h"
 #include "autograd/kernels/parallel.h"
-#include "autograd/kernels/residual_add.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/dropping.h"
 #include "autograd/ops/detail/elementwise.h"

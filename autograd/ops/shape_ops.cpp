@@ -12,7 +12,6 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/copy.h"
-#include "autograd/kernels/permute.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/axes.h"
 

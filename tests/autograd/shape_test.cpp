@@ -61,7 +61,7 @@ TEST_CASE("a shape holds 8 axes and refuses a ninth") {
                        ShapeError);
 }
 
-TEST_CASE("broadcasting aligns the last axes and stretches 1, to 0 as well") {
+TEST_CASE("broadcasting aligns the last axes and expands 1, to 0 as well") {
   CHECK(broadcast_shape("f", {}, {}) == Shape{});
   CHECK(broadcast_shape("f", {2, 3}, {}) == Shape{2, 3});
   CHECK(broadcast_shape("f", {3}, {2, 3}) == Shape{2, 3});

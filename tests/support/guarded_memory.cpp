@@ -12,7 +12,7 @@
 #include <new>
 #include <string_view>
 
-#include "autograd/kernels/block_source.h"
+#include "autograd/kernels/memory.h"
 
 /// Slots of 1, 2, 4, ... readable pages, each followed by an unreadable one. A slot that was given
 /// back stays readable and serves again, so that after warm-up nothing is asked of the system.
@@ -145,7 +145,7 @@ void* take_or_throw(std::size_t bytes) {
 void* head_of(void* data) noexcept { return arena.head_of(static_cast<std::byte*>(data)); }
 
 constexpr kernels::detail::BlockSource source{
-    .take = take_or_throw, .give_back = give_back_guarded, .head_of = head_of};
+    .take = take_or_throw, .give_back = give_back_guarded, .head = head_of};
 
 /// Before other static objects, which may take blocks.
 struct Start {

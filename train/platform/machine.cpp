@@ -15,7 +15,6 @@
 #include <sstream>
 #include <system_error>
 
-#include "autograd/kernels/blas_core.h"
 #include "autograd/kernels/gemm.h"
 
 namespace tapestry {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "autograd/error.h"
+#include "autograd/kernels/broadcast.h"
 #include "autograd/kernels/reduce.h"
-#include "autograd/kernels/stretch.h"
 
 namespace tapestry {
 namespace {
@@ -82,12 +82,12 @@ Tensor summed_over(const Tensor& x, const AxisSet& axes) {
   return sum;
 }
 
-void add_stretched(const Gradient& dx, const AxisSet& axes, double factor, const Tensor& g) {
+void add_expanded(const Gradient& dx, const AxisSet& axes, double factor, const Tensor& g) {
   const Shape& shape = dx.shape();
   const Shape kept = reduced_shape(shape, axes, true);
   dispatch(g.dtype(), [&]<class T>() {
-    kernels::stretch({shape.begin(), shape.end()}, {kept.begin(), kept.end()}, factor,
-                     g.values<T>().data(), dx.target<T>());
+    kernels::expand({shape.begin(), shape.end()}, {kept.begin(), kept.end()}, factor,
+                    g.values<T>().data(), dx.target<T>());
   });
 }
 

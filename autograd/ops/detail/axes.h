@@ -28,8 +28,8 @@ Shape reduced_shape(const Shape& shape, const AxisSet& axes, bool keep_dims);
 /// Sum of x over `axes`, which stay as extents of 1; x itself if there are none.
 Tensor summed_over(const Tensor& x, const AxisSet& axes);
 
-/// Contributes factor * g, repeated along `axes`, to the gradient dx: the gradient of a scaled sum.
+/// Contributes factor * g, expanded along `axes`, to the gradient dx: the gradient of a scaled sum.
 /// g has the shape of dx reduced over `axes`, with or without extents of 1 there.
-void add_stretched(const Gradient& dx, const AxisSet& axes, double factor, const Tensor& g);
+void add_expanded(const Gradient& dx, const AxisSet& axes, double factor, const Tensor& g);
 
 }  // namespace tapestry

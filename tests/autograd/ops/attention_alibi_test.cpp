@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-#include "autograd/kernels/alibi.h"
+#include "autograd/kernels/attention_scores.h"
 #include "autograd/ops/additive_attention.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/elementwise.h"

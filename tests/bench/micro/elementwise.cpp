@@ -1,6 +1,5 @@
 #include "autograd/kernels/activations.h"
 #include "autograd/kernels/dropout.h"
-#include "autograd/kernels/gated.h"
 #include "autograd/kernels/simd.h"
 #include "optim/adam_kernel.h"
 #include "tests/bench/micro/benchmark.h"

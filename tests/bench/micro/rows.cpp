@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
 #include "autograd/kernels/batch_norm.h"
-#include "autograd/kernels/layer_norm.h"
-#include "autograd/kernels/rms_norm.h"
+#include "autograd/kernels/norms.h"
 #include "autograd/kernels/softmax.h"
 #include "tests/bench/micro/benchmark.h"
 

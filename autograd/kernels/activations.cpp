@@ -1,6 +1,5 @@
-#include "autograd/kernels/gated.h"
-
 #include "autograd/kernels/activations.h"
+
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
 
@@ -39,7 +38,7 @@ void with_gate(Gate gate, const Use& use) {
   }
 }
 
-/// The gradients of one row: what is multiplied by the activation, and what goes through it.
+/// The gradients of one row: of the values and of the gates.
 template <class Activation, class T>
 void row_backward(std::size_t n, const T* value, const T* gate, const T* g, Target<T> dvalue,
                   Target<T> dgate) {

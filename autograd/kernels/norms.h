@@ -19,4 +19,16 @@ void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* g
                          const T* means, const T* rstds, const T* g, Target<T> dx, Target<T> dgamma,
                          Target<T> dbeta);
 
+/// y = gamma * x * rrms for (rows, n); leaves each row's rrms = 1 / sqrt(mean(x^2) + epsilon) in
+/// `rrms` (rows).
+template <class T>
+void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, T epsilon, T* y,
+              T* rrms);
+
+/// dL/dx and dL/dgamma from g = dL/dy, as in autograd/ops/norms.h; null targets are left alone.
+/// The sums over rows go through fixed blocks of rows, in order.
+template <class T>
+void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma, const T* rrms,
+                       const T* g, Target<T> dx, Target<T> dgamma);
+
 }  // namespace tapestry::kernels

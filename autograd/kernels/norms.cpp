@@ -1,4 +1,4 @@
-#include "autograd/kernels/layer_norm.h"
+#include "autograd/kernels/norms.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,6 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/reduce.h"
-#include "autograd/kernels/row_blocks.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
@@ -14,8 +13,8 @@ namespace {
 
 /// dx = rstd * (h - mean(h) - xh * mean(h * xh)) for one row, h = g * gamma.
 template <class T>
-void row_backward(std::size_t n, const T* x, const T* gamma, T mean, T rstd, const T* g,
-                  Target<T> dx) {
+void layer_norm_row_backward(std::size_t n, const T* x, const T* gamma, T mean, T rstd, const T* g,
+                             Target<T> dx) {
   const Vec<T> m(mean), r(rstd);
   const T scale = T(1) / static_cast<T>(n);
   const Vec<T> mean_h(scale *
@@ -88,17 +87,84 @@ void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* g
             n, Target<T>{beta_parts + block * n, true}, [](const Vec<T>& a) { return a; },
             gradient);
       }
-      if (dx) row_backward(n, in, gamma, means[row], rstds[row], gradient, dx + row * n);
+      if (dx) layer_norm_row_backward(n, in, gamma, means[row], rstds[row], gradient, dx + row * n);
     }
   });
   if (dgamma) sum_middle_axis(1, blocks, n, gamma_parts, dgamma);
   if (dbeta) sum_middle_axis(1, blocks, n, beta_parts, dbeta);
 }
 
+namespace {
+
+/// dx = rrms * (h - xh * mean(h * xh)) for one row, h = g * gamma and xh = x * rrms.
+template <class T>
+void rms_norm_row_backward(std::size_t n, const T* x, const T* gamma, T rrms, const T* g,
+                           Target<T> dx) {
+  const Vec<T> r(rrms);
+  const T sum_h_xh = sum_of<T>(
+      n, [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) { return a * b * (v * r); }, g,
+      gamma, x);
+  const Vec<T> mean_h_xh(sum_h_xh / static_cast<T>(n));
+  map(
+      n, dx,
+      [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
+        return r * (rounded(a * b) - (v * r) * mean_h_xh);
+      },
+      g, gamma, x);
+}
+
+}  // namespace
+
+template <class T>
+void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, T epsilon, T* y,
+              T* rrms) {
+  const T scale = T(1) / static_cast<T>(n);
+  parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      const T* in = x + row * n;
+      const T mean_square = scale * sum_of<T>(
+                                        n, [](const Vec<T>& v) { return v * v; }, in);
+      rrms[row] = T(1) / std::sqrt(mean_square + epsilon);
+      const Vec<T> r(rrms[row]);
+      map(
+          n, Target<T>{y + row * n}, [&](const Vec<T>& v, const Vec<T>& a) { return v * r * a; },
+          in, gamma);
+    }
+  });
+}
+
+template <class T>
+void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma, const T* rrms,
+                       const T* g, Target<T> dx, Target<T> dgamma) {
+  const std::size_t per_block = rows_per_block(rows);
+  const std::size_t blocks = count_blocks(rows);
+  const Memory workspace(blocks * n * sizeof(T));
+  T* const parts = reinterpret_cast<T*>(workspace.data());  // each block's sum of g * xh
+  parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
+    T* const part = parts + begin / per_block * n;
+    std::fill_n(part, n, T(0));
+    for (std::size_t row = begin; row < end; ++row) {
+      const T* in = x + row * n;
+      const T* gradient = g + row * n;
+      const Vec<T> r(rrms[row]);
+      if (dgamma) {
+        map(
+            n, Target<T>{part, true}, [&](const Vec<T>& a, const Vec<T>& v) { return a * (v * r); },
+            gradient, in);
+      }
+      if (dx) rms_norm_row_backward(n, in, gamma, rrms[row], gradient, dx + row * n);
+    }
+  });
+  if (dgamma) sum_middle_axis(1, blocks, n, parts, dgamma);
+}
+
 #define TAPESTRY_INSTANTIATE(T)                                                                    \
   template void layer_norm(std::size_t, std::size_t, const T*, const T*, const T*, T, T*, T*, T*); \
   template void layer_norm_backward(std::size_t, std::size_t, const T*, const T*, const T*,        \
-                                    const T*, const T*, Target<T>, Target<T>, Target<T>);
+                                    const T*, const T*, Target<T>, Target<T>, Target<T>);          \
+  template void rms_norm(std::size_t, std::size_t, const T*, const T*, T, T*, T*);                 \
+  template void rms_norm_backward(std::size_t, std::size_t, const T*, const T*, const T*,          \
+                                  const T*, Target<T>, Target<T>);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE
