@@ -65,7 +65,7 @@ class Tensor {
   /// The next contribution to the gradient starts anew.
   void clear_gradient();
 
-  /// Moves value and gradient into memory of the caller's choice, such as a part of one slab for
+  /// Moves value and gradient into memory of the caller's choice, such as a part of one buffer for
   /// all parameters; both hold size() values from the given byte offsets. Handles stay valid.
   void move_into(const kernels::Memory& values, std::size_t values_offset,
                  const kernels::Memory& gradients, std::size_t gradients_offset);

@@ -8,7 +8,6 @@
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/layer_path.h"
-#include "autograd/slab.h"
 
 namespace tapestry {
 namespace {
@@ -124,8 +123,8 @@ Tensor Parameters::constant(const Shape& shape, const std::function<Tensor(DType
 }
 
 void Parameters::gather() {
-  const Slab values(list_);
-  const Slab gradients(list_);
+  const FlatBuffer values(list_);
+  const FlatBuffer gradients(list_);
   for (std::size_t i = 0; i < list_.size(); ++i) {
     list_[i].tensor.move_into(values.memory(), values.offset(i), gradients.memory(),
                               gradients.offset(i));

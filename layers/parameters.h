@@ -96,8 +96,8 @@ class Parameters {
   /// of the parameters. It must have this shape.
   Tensor constant(const Shape& shape, const std::function<Tensor(DType)>& make);
 
-  /// Moves all values into one slab and all gradients into another, each parameter starting on a
-  /// 64-byte boundary, so that an optimizer passes over each slab once. To be called once, when the
+  /// Moves all values into one flat buffer and all gradients into another, each parameter starting on a
+  /// 64-byte boundary, so that an optimizer passes over each once. To be called once, when the
   /// model is complete; tensors that layers hold stay valid.
   void gather();
 

@@ -5,9 +5,45 @@
 #include <cmath>
 
 #include "autograd/error.h"
-#include "optim/state.h"
+#include "optim/vector_update.h"
 
 namespace tapestry {
+
+namespace kernels {
+
+// Products are rounded before they are added, so that all elements get the same bits; see simd.h.
+template <class T>
+void adam_update(std::size_t n, const AdamCoefficients& c, const T* g, T* p, T* m, T* v) {
+  const auto all = [](double number) { return Vec<T>(static_cast<T>(number)); };
+  const Vec<T> scale = all(c.gradient_scale);
+  const Vec<T> coupled_decay = all(c.coupled_decay);
+  const Vec<T> beta1 = all(c.beta1), rest1 = all(1.0 - c.beta1);
+  const Vec<T> beta2 = all(c.beta2), rest2 = all(1.0 - c.beta2);
+  const Vec<T> step_size = all(c.step_size), root_scale = all(c.root_scale);
+  const Vec<T> epsilon = all(c.epsilon);
+  const Vec<T> decoupled_decay = all(c.decoupled_decay);
+
+  const auto update = [&](const T* gradient, T* value, T* first, T* second) {
+    const Vec<T> old = load(value);
+    const Vec<T> h = rounded(scale * load(gradient)) + rounded(coupled_decay * old);
+    const Vec<T> mean = rounded(beta1 * load(first)) + rounded(rest1 * h);
+    const Vec<T> square = rounded(beta2 * load(second)) + rounded(rest2 * h * h);
+    const Vec<T> root = rounded(root_scale * xsimd::sqrt(square)) + epsilon;
+    const Vec<T> change = step_size * mean / root + rounded(decoupled_decay * old);
+    without_subnormals(mean).store_unaligned(first);
+    without_subnormals(square).store_unaligned(second);
+    Vec<T>(old - change).store_unaligned(value);
+  };
+  update_vectors(n, update, g, p, m, v);
+}
+
+template void adam_update(std::size_t, const AdamCoefficients&, const float*, float*, float*,
+                          float*);
+template void adam_update(std::size_t, const AdamCoefficients&, const double*, double*, double*,
+                          double*);
+
+}  // namespace kernels
+
 namespace {
 
 void require_usable_epsilon(double epsilon, std::span<const NamedTensor> parameters) {
@@ -38,7 +74,7 @@ std::vector<NamedTensor> Adam::state() const {
   return all;
 }
 
-kernels::AdamNumbers Adam::numbers(double learning_rate, double gradient_scale) const {
+kernels::AdamCoefficients Adam::coefficients(double learning_rate, double gradient_scale) const {
   const auto t = static_cast<double>(steps());
   const bool coupled = weight_decay_ == WeightDecay::coupled;
   return {.gradient_scale = gradient_scale,
@@ -52,8 +88,8 @@ kernels::AdamNumbers Adam::numbers(double learning_rate, double gradient_scale) 
 }
 
 void Adam::update(const GradientPieces& gradients, double learning_rate, double gradient_scale) {
-  const kernels::AdamNumbers of_matrices = numbers(learning_rate, gradient_scale);
-  kernels::AdamNumbers of_vectors = of_matrices;
+  const kernels::AdamCoefficients of_matrices = coefficients(learning_rate, gradient_scale);
+  kernels::AdamCoefficients of_vectors = of_matrices;
   of_vectors.decoupled_decay = 0.0;
   gradients.for_each([&]<class T>(const GradientPieces::Piece& piece, const T* g) {
     const std::size_t i = piece.parameter;

@@ -1,13 +1,40 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
-#include "optim/adam_kernel.h"
 #include "optim/optimizer.h"
 #include "optim/options.h"
 
 namespace tapestry {
+
+namespace kernels {
+
+/// Coefficients of one step of Adam, bias corrections included.
+struct AdamCoefficients {
+  double gradient_scale;
+  double coupled_decay;  ///< weight decay that is added to the gradient
+  double beta1;
+  double beta2;
+  double step_size;   ///< lr / (1 - beta1^t)
+  double root_scale;  ///< 1 / sqrt(1 - beta2^t)
+  double epsilon;
+  double decoupled_decay;  ///< weight decay that is subtracted from the parameter
+};
+
+/// For n elements, in one pass:
+///
+///     h = gradient_scale g + coupled_decay p
+///     m <- beta1 m + (1 - beta1) h
+///     v <- beta2 v + (1 - beta2) h^2
+///     p <- p - (step_size m / (root_scale sqrt(v) + epsilon) + decoupled_decay p)
+///
+/// An m or v that is subnormal becomes 0.
+template <class T>
+void adam_update(std::size_t n, const AdamCoefficients& c, const T* g, T* p, T* m, T* v);
+
+}  // namespace kernels
 
 /// Adam [1]. In step t = 1, 2, ...
 ///
@@ -15,7 +42,7 @@ namespace tapestry {
 ///     m <- beta1 m + (1 - beta1) h;     v <- beta2 v + (1 - beta2) h^2
 ///     p <- p - lr m^ / (sqrt(v^) + epsilon),  m^ = m / (1 - beta1^t),  v^ = v / (1 - beta2^t)
 ///
-/// t counts the steps of the optimiser, for parameters that some of them left out too.
+/// t counts the steps of the optimizer, also for parameters that had no gradient in some of them.
 ///
 /// State: `first_moment/<parameter name>`, m, of all parameters, then `second_moment/<...>`, v.
 ///
@@ -39,7 +66,7 @@ class Adam : public Optimizer {
  private:
   void update(const GradientPieces& gradients, double learning_rate,
               double gradient_scale) override;
-  kernels::AdamNumbers numbers(double learning_rate, double gradient_scale) const;
+  kernels::AdamCoefficients coefficients(double learning_rate, double gradient_scale) const;
 
   OptimizerOptions options_;
   WeightDecay weight_decay_;
@@ -47,9 +74,9 @@ class Adam : public Optimizer {
   std::vector<NamedTensor> second_moments_;
 };
 
-/// Adam with decoupled weight decay [1]: h = g, and p <- p - lr weight_decay p beside the change by
-/// the moments, for parameters with two axes or more. Biases and the parameters of norms, which
-/// have one, do not decay.
+/// Adam with decoupled weight decay [1]: h = g, and p <- p - lr weight_decay p in addition to the
+/// update by the moments, for parameters with two axes or more. Biases and the parameters of norms,
+/// which have one, do not decay.
 ///
 /// [1] Loshchilov & Hutter 2019, algorithm 2, with lr in the place of eta_t.
 class AdamW : public Adam {

@@ -7,13 +7,14 @@
 namespace tapestry {
 
 /// Euclidean norm of all gradients taken together, accumulated in float64 in an order that depends
-/// on shapes alone. Parameters without a gradient count as 0; NaN and infinity come through.
+/// on shapes alone. Parameters without a gradient count as 0; NaN and infinity propagate.
 double global_gradient_norm(std::span<const NamedTensor> parameters);
 
-/// What to scale gradients of this norm by, so that it is at most `max_norm` [1]: min(1, max_norm /
-/// norm), or 1 if max_norm is 0, which means no limit. For Optimizer::step, as gradient_scale.
+/// The factor that scales gradients of this norm to a norm of at most `max_norm` [1]: min(1,
+/// max_norm / norm), or 1 if max_norm is 0, which means no limit. For Optimizer::step, as
+/// gradient_scale.
 ///
-/// A norm of NaN gives NaN. An infinite one gives 0, which saves nothing: infinity times 0 is NaN.
+/// A norm of NaN gives NaN. An infinite norm gives 0, but infinite gradients times 0 are NaN.
 ///
 /// throws  ValueError if max_norm is not a finite number >= 0.
 ///

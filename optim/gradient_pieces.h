@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -10,19 +11,31 @@
 
 namespace tapestry {
 
-/// The gradients that parameters have at the moment, cut into pieces that threads work on. Where
-/// the cuts are depends on shapes alone, so that results do not depend on the number of threads.
+/// The present gradients of parameters, divided into pieces for the threads. The division depends
+/// on shapes alone, so that results do not depend on the number of threads.
 class GradientPieces {
  public:
   struct Piece {
-    std::size_t index;      ///< its place among all pieces
-    std::size_t parameter;  ///< place of its parameter in the list
+    std::size_t index;      ///< among all pieces
+    std::size_t parameter;  ///< index of its parameter in the list
     std::size_t begin;      ///< its first element in that parameter
     std::size_t size;       ///< in [1, kernels::elements_per_piece]
   };
 
   /// Parameters without a gradient have no pieces.
-  explicit GradientPieces(std::span<const NamedTensor> parameters);
+  explicit GradientPieces(std::span<const NamedTensor> parameters) {
+    gradients_.reserve(parameters.size());
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      const Tensor& gradient = gradients_.emplace_back(parameters[p].tensor.gradient());
+      const std::size_t n = gradient ? gradient.size() : 0;
+      for (std::size_t begin = 0; begin < n; begin += kernels::elements_per_piece) {
+        pieces_.push_back({.index = pieces_.size(),
+                           .parameter = p,
+                           .begin = begin,
+                           .size = std::min(kernels::elements_per_piece, n - begin)});
+      }
+    }
+  }
 
   std::size_t size() const { return pieces_.size(); }
 
@@ -42,11 +55,11 @@ class GradientPieces {
   template <class T>
   using PoolVector = std::vector<T, kernels::PoolAllocator<T>>;
 
-  PoolVector<Tensor> gradients_;  // one for each parameter; none where there is no gradient
+  PoolVector<Tensor> gradients_;  // one for each parameter; absent without a gradient
   PoolVector<Piece> pieces_;
 };
 
-/// The elements of `tensor`, which has the shape of the piece's parameter, that the piece is about.
+/// The piece's elements of `tensor`, which has the shape of the piece's parameter.
 template <class T>
 T* part(Tensor tensor, const GradientPieces::Piece& piece) {
   return tensor.mutable_values<T>().data() + piece.begin;

@@ -8,6 +8,8 @@
 
 #include "autograd/error.h"
 #include "autograd/gradient.h"
+#include "optim/adam.h"
+#include "optim/sgd.h"
 
 namespace tapestry {
 namespace {
@@ -68,6 +70,32 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
   const GradientPieces gradients(parameters_);
   ++steps_;
   update(gradients, learning_rate, gradient_scale);
+}
+
+std::vector<NamedTensor> zero_state(const std::string& what,
+                                    std::span<const NamedTensor> parameters) {
+  const FlatBuffer buffer(parameters);
+  std::vector<NamedTensor> state;
+  for (const auto& [name, tensor] : parameters) {
+    state.push_back(
+        {what + "/" + name, Tensor::over(tensor.shape(), tensor.dtype(), buffer.memory(),
+                                         buffer.offset(state.size()))});
+  }
+  return state;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                          std::span<const NamedTensor> parameters) {
+  switch (options.kind) {
+    case OptimizerKind::sgd:
+      return std::make_unique<Sgd>(parameters, options);
+    case OptimizerKind::adam:
+      return std::make_unique<Adam>(parameters, options);
+    case OptimizerKind::adamw:
+      return std::make_unique<AdamW>(parameters, options);
+  }
+  throw ValueError(fmt::format("optimizer: kind is {}, expected sgd, adam or adamw",
+                               static_cast<int>(options.kind)));
 }
 
 }  // namespace tapestry

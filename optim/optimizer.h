@@ -1,22 +1,25 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "autograd/named_tensor.h"
 #include "optim/gradient_pieces.h"
+#include "optim/options.h"
 
 namespace tapestry {
 
-/// Moves parameters against their gradients.
+/// Updates parameters from their gradients.
 ///
 ///     tape.backward(loss);
 ///     optimizer.step(schedule.learning_rate(optimizer.steps() + 1));
 ///     parameters.clear_gradients();
 ///
-/// Steps give the same bits on any number of threads. Gradients of several batches add up by
-/// themselves between two calls of `clear_gradients`; `gradient_scale` turns the sum into a mean.
+/// Steps give the same bits on any number of threads. Gradients of several batches are summed
+/// between two calls of `clear_gradients`; `gradient_scale` turns the sum into a mean.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -24,8 +27,8 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates every parameter that has a gradient; the others, which the loss did not depend on, and
-  /// their state stay as they are. Every gradient is taken times `gradient_scale`, so that clipping
-  /// and averaging need no pass of their own.
+  /// their state stay as they are. Every gradient is multiplied by `gradient_scale`, so that
+  /// clipping and averaging need no pass of their own.
   ///
   /// throws  ValueError, before anything changes, if the learning rate is not a finite number >= 0
   ///         or the scale is not finite.
@@ -35,8 +38,8 @@ class Optimizer {
   std::uint64_t steps() const { return steps_; }
   void set_steps(std::uint64_t steps) { steps_ = steps; }
 
-  /// Handles of all that is remembered from step to step, named `<what>/<parameter name>`, in an
-  /// order that does not change; each has the shape and element type of its parameter.
+  /// Handles of the state that is kept between steps, named `<what>/<parameter name>`, in a fixed
+  /// order; each has the shape and element type of its parameter.
   virtual std::vector<NamedTensor> state() const = 0;
 
  protected:
@@ -54,5 +57,14 @@ class Optimizer {
   std::vector<NamedTensor> parameters_;
   std::uint64_t steps_ = 0;
 };
+
+/// New state of an optimizer, such as `first_moment`: for each parameter a tensor of zeros, named
+/// `<what>/<parameter name>`, with its shape and element type. All share one block of memory.
+std::vector<NamedTensor> zero_state(const std::string& what,
+                                    std::span<const NamedTensor> parameters);
+
+/// The optimizer of `options.kind`. throws ValueError; see validate().
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                          std::span<const NamedTensor> parameters);
 
 }  // namespace tapestry

@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-double warmup_of(const ScheduleOptions& options) {
+double effective_warmup(const ScheduleOptions& options) {
   return static_cast<double>(std::max<std::size_t>(options.warmup_steps, 1));
 }
 
@@ -28,7 +28,7 @@ class Constant : public Schedule {
 class LinearWarmup : public Schedule {
  public:
   explicit LinearWarmup(const ScheduleOptions& options)
-      : peak_(options.learning_rate), warmup_(warmup_of(options)) {}
+      : peak_(options.learning_rate), warmup_(effective_warmup(options)) {}
 
  private:
   double rate(double t) const override { return peak_ * std::min(t / warmup_, 1.0); }
@@ -39,7 +39,7 @@ class LinearWarmup : public Schedule {
 class InverseSqrt : public Schedule {
  public:
   explicit InverseSqrt(const ScheduleOptions& options)
-      : peak_(options.learning_rate), warmup_(warmup_of(options)) {}
+      : peak_(options.learning_rate), warmup_(effective_warmup(options)) {}
 
  private:
   double rate(double t) const override {

@@ -16,7 +16,7 @@ namespace tapestry {
 ///     cosine          r t / w until t = w, then down to the floor f at t = d [2]:
 ///                     f + (r - f) (1 + cos(pi (t - w) / (d - w))) / 2,  later f
 ///
-/// No warm-up steps are as good as one, save that cosine then starts falling from t = 0.
+/// 0 warm-up steps act as 1, except that cosine then decays from t = 0.
 ///
 /// [1] Vaswani et al. 2017, eq. 3, scaled so that its peak is r.
 /// [2] Loshchilov & Hutter 2017, eq. 5, without restarts.
@@ -32,7 +32,7 @@ class Schedule {
   virtual double rate(double t) const = 0;
 };
 
-/// The schedule that `options.kind` names. throws ValueError; see validate().
+/// The schedule of `options.kind`. throws ValueError; see validate().
 std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options);
 
 }  // namespace tapestry

@@ -7,11 +7,11 @@
 
 #include "autograd/kernels/simd.h"
 
-/// Loops that change several arrays in place, a vector at a time.
+/// Loops that update several arrays in place, a vector at a time.
 namespace tapestry::kernels {
 
-/// The last n < lanes values of an array, filled up with zeros to a full vector. Unless T is const,
-/// they go back to the array when this is destroyed.
+/// The last n < lanes values of an array, padded with zeros to a full vector. Unless T is const,
+/// they are written back to the array on destruction.
 template <class T>
 class PaddedTail {
  public:
@@ -31,9 +31,8 @@ class PaddedTail {
   alignas(64) Element vector_[lanes<Element>] = {};
 };
 
-/// Calls update(g, a...) with pointers to `lanes` elements of the gradient and of each of the
-/// arrays, until all n have been through. What update does to an element must not depend on the
-/// others.
+/// Calls update(g, a...) for all n elements, with pointers to `lanes` elements of the gradient and
+/// of each array. The update of an element must not depend on other elements.
 template <class T, class Update, class... Element>
 void update_vectors(std::size_t n, Update&& update, const T* gradient, Element*... arrays) {
   const std::size_t full = n - n % lanes<T>;
@@ -43,9 +42,9 @@ void update_vectors(std::size_t n, Update&& update, const T* gradient, Element*.
          PaddedTail<T>(arrays + full, n - full).data()...);
 }
 
-/// `value` with 0 in the place of subnormal numbers. What decays step by step, such as the moments
-/// of a word that does not occur any more, would otherwise end at a subnormal number and stay
-/// there, and arithmetic with those takes many times as long: measured, a step of Adam 25 times.
+/// `value` with subnormal numbers replaced by 0. State that decays, such as the moments of a word
+/// that no longer occurs, would otherwise become subnormal and stay so, and arithmetic with
+/// subnormal numbers is slow: measured, a step of Adam took 25 times as long.
 template <class T>
 Vec<T> without_subnormals(const Vec<T>& value) {
   const Vec<T> smallest(std::numeric_limits<T>::min());

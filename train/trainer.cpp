@@ -11,7 +11,7 @@
 #include "autograd/profiler.h"
 #include "data/text/codec.h"
 #include "optim/clip.h"
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/initial_state.h"

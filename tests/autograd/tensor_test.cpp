@@ -153,8 +153,8 @@ TEST_CASE("move_into keeps values and gradient, and handles made before stay val
 
 TEST_CASE("a tensor that was moved lets go of the memory it had") {
   Tensor x = Tensor::zeros({1000}, DType::float64);
-  const kernels::Memory slab(8000);
+  const kernels::Memory buffer(8000);
   const std::size_t before = kernels::memory_statistics().bytes_in_use;
-  x.move_into(slab, 0, {}, 0);
+  x.move_into(buffer, 0, {}, 0);
   CHECK(before - kernels::memory_statistics().bytes_in_use >= 8000);
 }

@@ -3,7 +3,7 @@
 #include "autograd/profiler.h"
 #include "autograd/tape.h"
 #include "optim/clip.h"
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 
 namespace tapestry::bench {
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 #include "tests/durability/memory_file.h"
 #include "tests/durability/mutation.h"
 #include "tests/train/tiny_run.h"

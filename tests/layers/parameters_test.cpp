@@ -141,7 +141,7 @@ TEST_CASE("the path of a scope outlives it") {
   CHECK(path == "encoder.layers");
 }
 
-TEST_CASE("gathering puts values and gradients into one slab each, on 64-byte boundaries") {
+TEST_CASE("gathering puts values and gradients into one buffer each, on 64-byte boundaries") {
   TwoLayers layers;  // of 120, 40, 80 and 16 bytes
   const auto before = values_of(parameter(layers.parameters, "second.weight"));
   layers.parameters.gather();

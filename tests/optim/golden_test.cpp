@@ -3,7 +3,7 @@
 #include <string>
 
 #include "optim/clip.h"
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/golden.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/threads.h"
 #include "tests/support/values.h"

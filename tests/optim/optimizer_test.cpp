@@ -12,7 +12,6 @@
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
-#include "optim/make_optimizer.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/values.h"
 

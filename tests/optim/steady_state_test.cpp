@@ -2,7 +2,7 @@
 
 #include "autograd/kernels/memory.h"
 #include "optim/clip.h"
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/allocations.h"
 #include "tests/support/guarded_memory.h"

@@ -6,7 +6,7 @@
 #include "layers/network.h"
 #include "layers/transformer.h"
 #include "optim/clip.h"
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "tests/support/golden.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "autograd/kernels/memory.h"
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 #include "tests/support/threads.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"

@@ -13,7 +13,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
 #include "data/corpora/symbol_tasks.h"
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 #include "tests/train/tiny_run.h"
 #include "train/tasks/task.h"
 

@@ -11,7 +11,7 @@
 #include "data/batch_schedule.h"
 #include "data/text/vocabulary.h"
 #include "optim/clip.h"
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 #include "tests/support/values.h"
 #include "tests/train/tiny_run.h"
 #include "train/inference/batch_tensors.h"

@@ -1,7 +1,7 @@
 #include "autograd/kernels/activations.h"
 #include "autograd/kernels/dropout.h"
 #include "autograd/kernels/simd.h"
-#include "optim/adam_kernel.h"
+#include "optim/adam.h"
 #include "tests/bench/micro/benchmark.h"
 
 namespace tapestry::bench {
@@ -81,7 +81,7 @@ void add_gated(const std::string& name, kernels::Gate gate) {
 }
 
 void add_adam() {
-  constexpr kernels::AdamNumbers numbers = {.gradient_scale = 1.0,
+  constexpr kernels::AdamCoefficients numbers = {.gradient_scale = 1.0,
                                             .coupled_decay = 0.0,
                                             .beta1 = 0.9,
                                             .beta2 = 0.98,

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "autograd/random.h"
-#include "optim/make_optimizer.h"
+#include "optim/optimizer.h"
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"
 #include "train/config/listing.h"
