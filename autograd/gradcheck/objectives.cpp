@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "autograd/error.h"
-#include "autograd/gradcheck/signed_weights.h"
+#include "autograd/gradcheck/sampling.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
 

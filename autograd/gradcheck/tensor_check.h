@@ -4,9 +4,31 @@
 #include <vector>
 
 #include "autograd/gradcheck.h"
+#include "autograd/gradcheck/derivative.h"
 #include "autograd/gradcheck/objectives.h"
 
 namespace tapestry::gradcheck_detail {
+
+/// What a comparison goes by.
+struct Yardstick {
+  double scale;      ///< the least magnitude that errors are measured against
+  double zero;       ///< a gradient up to this size is rounding of zero
+  double tolerance;  ///< largest relative error of a right gradient
+
+  /// The error up to which an estimate can tell right from wrong where the gradient is `analytic`.
+  double good_enough(double analytic) const;
+};
+
+/// One derivative, by the tape and by differences.
+struct Comparison {
+  double analytic, numeric, relative_error;
+  GradcheckVerdict verdict;
+};
+
+/// `agrees` if the two differ by no more than the tolerance and the error of the differences is at
+/// most 100 times that; `wrong` if they differ by more than the tolerance and by more than ten
+/// times that error, or if one is not finite; else `cannot_tell`.
+Comparison compare(double analytic, const Estimate& numeric, const Yardstick& by);
 
 /// Checks every tensor against every objective: a row for each pair, objective by objective.
 std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const NamedTensor> tensors,

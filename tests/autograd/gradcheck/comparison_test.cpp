@@ -1,4 +1,4 @@
-#include "autograd/gradcheck/comparison.h"
+#include "autograd/gradcheck/tensor_check.h"
 
 #include <doctest/doctest.h>
 

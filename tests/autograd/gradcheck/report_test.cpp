@@ -3,8 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "autograd/gradcheck.h"
-#include "autograd/gradcheck/explanation.h"
+#include "autograd/gradcheck/report.h"
 #include "autograd/ops/elementwise.h"
 #include "tests/autograd/gradcheck/faulty_operation.h"
 #include "tests/support/contains.h"

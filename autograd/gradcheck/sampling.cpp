@@ -1,4 +1,4 @@
-#include "autograd/gradcheck/coordinates.h"
+#include "autograd/gradcheck/sampling.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,6 +46,15 @@ Coordinates largest(std::span<const double> gradient, std::size_t count) {
 }
 
 }  // namespace
+
+std::vector<double> signed_weights(std::size_t n, const RandomStream& random) {
+  std::vector<double> weights(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double u = 2.0 * random.uniform(i) - 1.0;
+    weights[i] = std::copysign(0.5 + std::abs(u), u);
+  }
+  return weights;
+}
 
 Coordinates coordinates_to_check(std::size_t size, std::size_t most,
                                  std::span<const std::span<const double>> gradients,

@@ -1,4 +1,4 @@
-#include "autograd/gradcheck/coordinates.h"
+#include "autograd/gradcheck/sampling.h"
 
 #include <doctest/doctest.h>
 
