@@ -19,14 +19,14 @@ namespace {
 
 using gradcheck_detail::Objectives;
 
-Tensor copy_of(const Tensor& input) {
+Tensor copy_input(const Tensor& input) {
   if (!input) return {};
   Tensor copy = input.copied(input.dtype());
   return input.requires_gradient() ? copy.require_gradient() : copy;
 }
 
-/// Numbers of the inputs that want a gradient stand in for their names.
-std::vector<NamedTensor> leaves_of(const std::vector<Tensor>& inputs) {
+/// The inputs that require a gradient, named by their index.
+std::vector<NamedTensor> gradient_leaves(const std::vector<Tensor>& inputs) {
   std::vector<NamedTensor> leaves;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] && inputs[i].requires_gradient())
@@ -35,16 +35,16 @@ std::vector<NamedTensor> leaves_of(const std::vector<Tensor>& inputs) {
   return leaves;
 }
 
-std::vector<Shape> shapes_of(const std::vector<Tensor>& inputs) {
+std::vector<Shape> input_shapes(const std::vector<Tensor>& inputs) {
   std::vector<Shape> shapes;
   for (const Tensor& input : inputs) shapes.push_back(input ? input.shape() : Shape{});
   return shapes;
 }
 
-/// Keeps every operation of a tape with copies of its inputs, and checks each by itself afterwards,
-/// under random weights of those elements of its output whose gradient was not exactly zero: behind
-/// masks and at padding an operation may leave things out that nothing depends on.
-class Audit final : public TapeObserver {
+/// Keeps every operation of a tape with copies of its inputs, and checks each by itself afterwards.
+/// Random weights are given only to the elements of its output whose gradient was not exactly zero:
+/// behind masks and in padding an operation may omit contributions that nothing depends on.
+class OperationCheck final : public TapeObserver {
  public:
   void forward_ran(const RecordedCall& call) override;
   void backward_ran(const GradientSlot& output, const Tensor& dy) override;
@@ -57,8 +57,8 @@ class Audit final : public TapeObserver {
     std::string operation, layer_path;
     std::vector<Tensor> inputs;  ///< copies; leaves where a gradient was wanted
     std::function<Tensor(std::span<const Tensor>)> again;
-    const GradientSlot* output;  ///< tells calls apart while the tape lives
-    Tensor dy;                   ///< no tensor if backward did not come by
+    const GradientSlot* output;  ///< identifies the call while the tape lives
+    Tensor dy;                   ///< no tensor if backward did not reach the call
   };
 
   std::optional<GradcheckRow> wrong_row(const Call& call, const GradcheckOptions& options) const;
@@ -66,38 +66,38 @@ class Audit final : public TapeObserver {
   std::vector<Call> calls_;
 };
 
-void Audit::forward_ran(const RecordedCall& call) {
+void OperationCheck::forward_ran(const RecordedCall& call) {
   Call kept{.operation = call.operation,
             .layer_path = *call.layer_path,
             .inputs = {},
             .again = call.again,
             .output = call.output.slot().get(),
             .dy = {}};
-  for (const Tensor& input : call.inputs) kept.inputs.push_back(copy_of(input));
+  for (const Tensor& input : call.inputs) kept.inputs.push_back(copy_input(input));
   calls_.push_back(std::move(kept));
 }
 
-void Audit::backward_ran(const GradientSlot& output, const Tensor& dy) {
+void OperationCheck::backward_ran(const GradientSlot& output, const Tensor& dy) {
   const auto call = std::ranges::find(calls_, &output, &Call::output);
   if (call != calls_.end()) call->dy = dy.copied(dy.dtype());
 }
 
-std::optional<GradcheckRow> Audit::wrong_row(const Call& call,
-                                             const GradcheckOptions& options) const {
+std::optional<GradcheckRow> OperationCheck::wrong_row(const Call& call,
+                                                      const GradcheckOptions& options) const {
   if (!call.again || !call.dy) return std::nullopt;
   try {
     const auto function = [&] { return std::vector<NamedTensor>{{"", call.again(call.inputs)}}; };
     Objectives objectives(function, options.seed);
-    objectives.leave_out_zeros_of(0, call.dy);
-    const auto rows = gradcheck_detail::check(objectives, leaves_of(call.inputs), options);
+    objectives.mask_zero_gradients(0, call.dy);
+    const auto rows = gradcheck_detail::check(objectives, gradient_leaves(call.inputs), options);
     const auto wrong = std::ranges::find(rows, GradcheckVerdict::wrong, &GradcheckRow::verdict);
     return wrong == rows.end() ? std::nullopt : std::optional(*wrong);
-  } catch (const Error&) {  // an operation with a state of its own, say: it cannot run alone
+  } catch (const Error&) {  // for instance an operation with state, which cannot run alone
     return std::nullopt;
   }
 }
 
-std::optional<FaultyOperation> Audit::first_wrong(const GradcheckOptions& options) const {
+std::optional<FaultyOperation> OperationCheck::first_wrong(const GradcheckOptions& options) const {
   for (std::size_t index = 0; index < calls_.size(); ++index) {
     const Call& call = calls_[index];
     const auto row = wrong_row(call, options);
@@ -107,7 +107,7 @@ std::optional<FaultyOperation> Audit::first_wrong(const GradcheckOptions& option
                            .operation = call.operation,
                            .layer_path = call.layer_path,
                            .input = std::stoul(row->name),
-                           .inputs = shapes_of(call.inputs),
+                           .inputs = input_shapes(call.inputs),
                            .row = *row};
   }
   return std::nullopt;
@@ -136,7 +136,7 @@ void require_usable(const GradcheckOptions& options) {
           options.tolerance);
 }
 
-/// The operations on the way to the output of the first wrong row are checked one by one.
+/// Checks the operations that compute the output of the first wrong row, one by one.
 std::optional<FaultyOperation> locate(const GradcheckReport& report, const Objectives& objectives,
                                       std::span<const NamedTensor> tensors,
                                       const GradcheckOptions& options) {
@@ -144,9 +144,9 @@ std::optional<FaultyOperation> locate(const GradcheckReport& report, const Objec
       std::ranges::find(report.rows, GradcheckVerdict::wrong, &GradcheckRow::verdict);
   if (wrong == report.rows.end()) return std::nullopt;
   const auto output = static_cast<std::size_t>(wrong - report.rows.begin()) / tensors.size();
-  Audit audit;
-  objectives.gradients(output, tensors, &audit);
-  return audit.first_wrong(options);
+  OperationCheck check;
+  objectives.gradients(output, tensors, &check);
+  return check.first_wrong(options);
 }
 
 }  // namespace
@@ -157,8 +157,8 @@ const char* name(GradcheckVerdict verdict) {
       return "agrees";
     case GradcheckVerdict::wrong:
       return "wrong";
-    case GradcheckVerdict::cannot_tell:
-      return "cannot tell";
+    case GradcheckVerdict::inconclusive:
+      return "inconclusive";
   }
   return "";
 }

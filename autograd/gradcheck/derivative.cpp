@@ -9,7 +9,7 @@ namespace tapestry::gradcheck_detail {
 namespace {
 
 constexpr std::size_t levels = 4;
-using Levels = std::array<double, levels>;  ///< of one quantity at h, h/2, h/4, h/8
+using Levels = std::array<double, levels>;  ///< a quantity at h, h/2, h/4, h/8
 
 struct Differences {
   Levels central{};  ///< (f(h) - f(-h)) / 2h = f' + O(h^2)
@@ -33,7 +33,7 @@ std::vector<Differences> differences_along(Line& line, double step, const Object
   return differences;
 }
 
-/// A limit for h to 0 and how far it is from those that are one order lower.
+/// A limit for h to 0 and its distance from the limits of one order lower.
 struct Limit {
   double value, change;
 };
@@ -53,7 +53,7 @@ Limit extrapolate(Levels d, int first) {
   return {value, std::max(std::abs(value - from_shorter), std::abs(value - from_longer))};
 }
 
-/// `rounding` is what may be left in the difference with the shortest step.
+/// `rounding`: bound of the rounding error in the difference with the shortest step.
 Estimate estimate_from(const Differences& differences, double rounding) {
   const Limit slope = extrapolate(differences.central, 2);
   const Limit jump = extrapolate(differences.jump, 1);
@@ -61,15 +61,15 @@ Estimate estimate_from(const Differences& differences, double rounding) {
   return {.value = slope.value, .error = slope.change + rounding + kink};
 }
 
-/// Where the function ends nearby, as a root does at 0, its values there say nothing.
+/// The error is infinite if the function is not finite nearby, such as a square root at 0.
 Estimate within_domain(const Estimate& estimate, const Objectives& objectives, std::size_t k) {
   const bool left = !std::isfinite(estimate.value) && std::isfinite(objectives.value_at_start(k));
   return left ? Estimate{.value = 0.0, .error = std::numeric_limits<double>::infinity()} : estimate;
 }
 
-/// The estimate with the least error; where another contradicts it, one of the two is a fluke, and
-/// the error is as large as their distance.
-Estimate best_of(const std::vector<Estimate>& estimates) {
+/// The estimate with the least error; if another contradicts it, their distance is added to the
+/// error.
+Estimate best_estimate(const std::vector<Estimate>& estimates) {
   Estimate best = estimates.front();
   for (const Estimate& next : estimates) {
     if (!(best.error <= next.error)) best = next;
@@ -97,7 +97,7 @@ std::vector<Estimate> derivatives(Line& line, double step, const Objectives& obj
     for (std::size_t k = 0; k < best.size(); ++k) {
       attempts[k].push_back(within_domain(
           estimate_from(differences[k], objectives.rounding(k) / shortest), objectives, k));
-      best[k] = best_of(attempts[k]);
+      best[k] = best_estimate(attempts[k]);
       satisfied = satisfied && best[k].error <= good_enough[k];
     }
     if (satisfied) break;

@@ -10,14 +10,14 @@
 
 namespace tapestry::gradcheck_detail {
 
-/// A straight line through the values of a tensor, x + t v, along which the tensor can be moved; v
-/// is zero but at the coordinates given. At its end the values are what they were, to the bit.
+/// A line x + t v through the values x of a tensor, along which the tensor can be moved; v is zero
+/// except at the given coordinates. The destructor restores the values bitwise.
 class Line {
  public:
   Line(std::span<double> values, std::size_t coordinate)
       : Line(values, coordinate, std::vector<double>{1.0}) {}
 
-  /// v is `direction` at the coordinates from `first` on.
+  /// v is `direction` from coordinate `first` on, and 0 elsewhere.
   Line(std::span<double> values, std::size_t first, std::vector<double> direction)
       : values_(values.subspan(first, direction.size())),
         origin_(values_.begin(), values_.end()),
@@ -37,7 +37,7 @@ class Line {
   std::vector<double> direction_;
 };
 
-/// A derivative and how far off it may be.
+/// A derivative and a bound of its error.
 struct Estimate {
   double value = 0.0;
   double error = 0.0;
@@ -47,12 +47,12 @@ struct Estimate {
 ///
 /// Central differences at h, h/2, h/4 and h/8 are extrapolated to 0 [1]. The error is the larger of
 /// the distances to the two estimates that are one order lower, from shorter and from longer steps,
-/// plus what rounding of the objective leaves in the quotient. At a kink central differences of all
-/// steps agree on the mean of both slopes, so the difference of these, extrapolated as well, is
-/// added where it is more than rounding. Where an error is larger than good_enough[k], h = step /
-/// 16 and step / 256 are tried, and the estimate with the least error stands, unless another
-/// contradicts it by more than both errors: then their distance is added. Where the function stops
-/// being finite nearby, the error is infinite.
+/// plus the effect of rounding on the quotient. At a kink central differences of all steps agree on
+/// the mean of both slopes, so the difference of the slopes, extrapolated as well, is added if it
+/// is more than rounding. Where an error is larger than good_enough[k], h = step / 16 and step /
+/// 256 are tried, and the estimate with the least error is returned; if another contradicts it by
+/// more than both errors, their distance is added to the error. If the function is not finite
+/// nearby, the error is infinite.
 ///
 /// [1] Richardson 1911; Press et al., Numerical Recipes, section 5.7.
 std::vector<Estimate> derivatives(Line& line, double step, const Objectives& objectives,

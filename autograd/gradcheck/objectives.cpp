@@ -21,7 +21,7 @@ double inner_product(const Tensor& a, const Tensor& b) {
   return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
 }
 
-double rounding_of(const Tensor& y, const Tensor& weights) {
+double rounding_error(const Tensor& y, const Tensor& weights) {
   double terms = 0.0;
   for (std::size_t i = 0; i < y.size(); ++i) {
     terms += std::abs(y.values<double>()[i] * weights.values<double>()[i]);
@@ -37,7 +37,7 @@ void require_same_shape(const Tensor& y, const Tensor& at_start) {
                   to_string(y.shape()), to_string(at_start.shape())));
 }
 
-/// The same bits; NaN equals itself.
+/// Bitwise equality; NaN equals itself.
 bool same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t k = 0; k < a.size(); ++k) {
@@ -59,15 +59,15 @@ Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::m
         "gradcheck: the function returned different values when it was called again, expected the "
         "same: random numbers must come from the same stream each time");
   }
-  const bool same_on_pieces = [&] {
-    const Pieces::Pass on_noted_pieces(pieces_);
+  const bool same_when_frozen = [&] {
+    const FrozenBranches::Pass frozen(branches_);
     return same(outputs, function_());
   }();
-  if (!same_on_pieces) {
+  if (!same_when_frozen) {
     throw ValueError(
-        "gradcheck: the function returned different values while piecewise operations were held "
-        "to the pieces that they are on, expected the same: look for an operation that asks for "
-        "Pieces::active()");
+        "gradcheck: the function returned different values while the branches of piecewise "
+        "operations "
+        "were frozen, expected the same: look for an operation that uses FrozenBranches::active()");
   }
   if (outputs.empty())
     throw ValueError("gradcheck: the function returned no outputs, expected one");
@@ -85,10 +85,10 @@ Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::m
 
 void Objectives::measure(Output& output) const {
   output.value = inner_product(output.y, output.weights);
-  output.rounding = rounding_of(output.y, output.weights);
+  output.rounding = rounding_error(output.y, output.weights);
 }
 
-void Objectives::leave_out_zeros_of(std::size_t k, const Tensor& dy) {
+void Objectives::mask_zero_gradients(std::size_t k, const Tensor& dy) {
   const auto weights = outputs_[k].weights.mutable_values<double>();
   const auto g = dy.values<double>();
   for (std::size_t i = 0; i < g.size(); ++i) {
@@ -99,7 +99,7 @@ void Objectives::leave_out_zeros_of(std::size_t k, const Tensor& dy) {
 
 std::vector<double> Objectives::values() const {
   const TapePause nothing_is_recorded;
-  const Pieces::Pass on_noted_pieces(pieces_);
+  const FrozenBranches::Pass frozen(branches_);
   const std::vector<NamedTensor> outputs = function_();
   std::vector<double> values;
   for (std::size_t k = 0; k < outputs_.size(); ++k) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "autograd/frozen_branches.h"
 #include "autograd/named_tensor.h"
-#include "autograd/pieces.h"
 #include "autograd/tape_observer.h"
 
 namespace tapestry::gradcheck_detail {
@@ -19,26 +19,26 @@ class Objectives {
   /// throws  ValueError if the function returns different values when it is called again.
   Objectives(Function function, std::uint64_t seed);
 
-  /// Leaves the elements of output k out of <w, y> at which dy is exactly 0.
-  void leave_out_zeros_of(std::size_t k, const Tensor& dy);
+  /// Sets the weights of the elements of output k to 0 where dy is exactly 0.
+  void mask_zero_gradients(std::size_t k, const Tensor& dy);
 
   std::size_t count() const { return outputs_.size(); }
   const std::string& name(std::size_t k) const { return outputs_[k].name; }
-  /// What rounding may leave in number k: every term of <w, y> is off by its own size times
+  /// Bound of the rounding error of number k: every term of <w, y> is off by its own size times
   /// epsilon.
   double rounding(std::size_t k) const { return outputs_[k].rounding; }
-  /// By what numbers and gradients of output k are multiplied: the weight of an output that is one
-  /// number, else 1.
+  /// The factor in the numbers and gradients of output k: the weight of an output with one element,
+  /// else 1.
   double unit(std::size_t k) const { return outputs_[k].unit; }
 
   /// Number k at the values that the tensors had in the constructor.
   double value_at_start(std::size_t k) const { return outputs_[k].value; }
 
-  /// All of them at the tensors' present values, without a tape and with piecewise operations held
-  /// to the pieces on which they were at the start.
+  /// All of them at the tensors' present values, without a tape and with the branches of
+  /// piecewise operations frozen as they were at the start.
   std::vector<double> values() const;
 
-  /// Gradients of number k with respect to leaves; no tensor where it does not depend on one.
+  /// Gradients of number k with respect to leaves; no tensor for a leaf that it does not depend on.
   std::vector<Tensor> gradients(std::size_t k, std::span<const NamedTensor> leaves,
                                 TapeObserver* observer = nullptr) const;
 
@@ -55,7 +55,7 @@ class Objectives {
 
   Function function_;
   std::vector<Output> outputs_;
-  mutable Pieces pieces_;  // at the start
+  mutable FrozenBranches branches_;  // at the start
 };
 
 }  // namespace tapestry::gradcheck_detail

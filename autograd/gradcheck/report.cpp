@@ -52,14 +52,15 @@ std::string kind_of_error(const GradcheckRow& row) {
 
 }  // namespace
 
-std::string place_of(const Shape& shape, std::optional<std::size_t> coordinate) {
+std::string format_place(const Shape& shape, std::optional<std::size_t> coordinate) {
   if (!coordinate) return "a direction";
   return shape.size() == 0 ? "" : place_in(shape, *coordinate);
 }
 
 std::string explanation(const GradcheckRow& row) {
-  const std::string place = row.worst_coordinate ? "at " + place_of(row.shape, row.worst_coordinate)
-                                                 : "along a random direction";
+  const std::string place = row.worst_coordinate
+                                ? "at " + format_place(row.shape, row.worst_coordinate)
+                                : "along a random direction";
   return fmt::format("the gradient is {}; {} the tape says {:.9g}, differences say {:.9g}",
                      kind_of_error(row), place, row.analytic, row.numeric);
 }
@@ -69,7 +70,7 @@ std::string explanation(const GradcheckRow& row) {
 namespace {
 
 using gradcheck_detail::explanation;
-using gradcheck_detail::place_of;
+using gradcheck_detail::format_place;
 
 std::string number(double value, int digits) {
   return std::isnan(value) ? "-" : fmt::format("{:.{}g}", value, digits);
@@ -85,7 +86,7 @@ std::string columns(std::size_t width, const std::string& name, const Cells&... 
 std::string line(std::size_t width, const GradcheckRow& row) {
   return columns(width, row.name, to_string(row.shape), number(row.gradient_norm, 3),
                  fmt::format("{:.1e}", row.worst_relative_error),
-                 place_of(row.shape, row.worst_coordinate), number(row.analytic, 6),
+                 format_place(row.shape, row.worst_coordinate), number(row.analytic, 6),
                  number(row.numeric, 6), number(row.cosine, 6), number(row.factor, 5),
                  name(row.verdict));
 }
@@ -119,17 +120,18 @@ std::string listed(const GradcheckReport& report, const char* title, Condition a
   return names.empty() ? "" : fmt::format("{}{}\n", title, names);
 }
 
-std::string untold(const GradcheckReport& report) {
+std::string inconclusive(const GradcheckReport& report) {
   std::string text;
   for (const GradcheckRow& row : report.rows) {
-    const std::size_t count = row.coordinates.untold + row.directions.untold;
+    const std::size_t count = row.coordinates.inconclusive + row.directions.inconclusive;
     if (count == 0) continue;
-    text += fmt::format(
-        "\n  {}: {} of {} comparisons{}", named(row), count,
-        row.coordinates.checked + row.directions.checked,
-        row.untold_coordinate ? ", such as at " + place_of(row.shape, row.untold_coordinate) : "");
+    text += fmt::format("\n  {}: {} of {} comparisons{}", named(row), count,
+                        row.coordinates.checked + row.directions.checked,
+                        row.inconclusive_coordinate
+                            ? ", such as at " + format_place(row.shape, row.inconclusive_coordinate)
+                            : "");
   }
-  return text.empty() ? "" : "could not be told (a kink or cancellation):" + text + "\n";
+  return text.empty() ? "" : "inconclusive (a kink or cancellation):" + text + "\n";
 }
 
 std::string wrong(const GradcheckReport& report) {
@@ -169,14 +171,14 @@ std::string to_string(const GradcheckReport& report) {
   text += listed(report, "zero everywhere, but for rounding:", [](const GradcheckRow& row) {
     return row.reached && row.zero;
   });
-  text += untold(report) + wrong(report);
+  text += inconclusive(report) + wrong(report);
   if (report.count(GradcheckVerdict::wrong) > 0) text += located(report);
   return text + fmt::format(
-                    "{} gradients: {} agree, {} wrong, {} cannot be told; worst relative "
+                    "{} gradients: {} agree, {} wrong, {} inconclusive; worst relative "
                     "error {:.1e}\n",
                     report.rows.size(), report.count(GradcheckVerdict::agrees),
                     report.count(GradcheckVerdict::wrong),
-                    report.count(GradcheckVerdict::cannot_tell), report.worst_relative_error());
+                    report.count(GradcheckVerdict::inconclusive), report.worst_relative_error());
 }
 
 }  // namespace tapestry

@@ -7,8 +7,9 @@
 
 namespace tapestry::gradcheck_detail {
 
-/// Where a row-major coordinate is: `[2, 0]`; `a direction` for none.
-std::string place_of(const Shape& shape, std::optional<std::size_t> coordinate);
+/// The indices of a row-major coordinate, such as `[2, 0]`; `a direction` without one, nothing for
+/// a tensor without elements.
+std::string format_place(const Shape& shape, std::optional<std::size_t> coordinate);
 
 /// What is wrong with the gradient of a row in words: not finite, all zero, a wrong sign, a factor
 /// (and what factors like it mean), or another direction; then the worst place with both values.

@@ -13,7 +13,7 @@ namespace {
 
 using Coordinates = std::vector<std::size_t>;
 
-/// The first `count` of the list that are not chosen yet.
+/// Adds the first `count` of the list that are not chosen yet.
 void choose(const Coordinates& list, std::size_t count, std::set<std::size_t>& chosen) {
   for (const std::size_t i : list) {
     if (count == 0) return;

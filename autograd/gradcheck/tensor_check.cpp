@@ -10,11 +10,11 @@
 
 namespace tapestry::gradcheck_detail {
 
-double Yardstick::good_enough(double analytic) const {
+double Thresholds::good_enough(double analytic) const {
   return 0.1 * tolerance * std::max(std::abs(analytic), scale);
 }
 
-Comparison compare(double analytic, const Estimate& numeric, const Yardstick& by) {
+Comparison compare(double analytic, const Estimate& numeric, const Thresholds& by) {
   if (!std::isfinite(analytic) || !std::isfinite(numeric.value)) {
     return {analytic, numeric.value, std::numeric_limits<double>::infinity(),
             GradcheckVerdict::wrong};
@@ -22,7 +22,7 @@ Comparison compare(double analytic, const Estimate& numeric, const Yardstick& by
   const double difference = std::abs(analytic - numeric.value);
   const double magnitude = std::max({std::abs(analytic), std::abs(numeric.value), by.scale});
   const bool beyond_estimate = difference > 10.0 * numeric.error;
-  // Rounding of zero is larger in shorter steps, of which the shortest is a 2048th of the longest.
+  // Rounding errors grow with shorter steps, of which the shortest is 1/2048 of the longest.
   const bool zero_but_for_rounding = std::max(std::abs(analytic), by.scale) <= by.zero &&
                                      numeric.error <= 1e4 * by.zero && !beyond_estimate;
   const double error = difference == 0.0 || zero_but_for_rounding ? 0.0 : difference / magnitude;
@@ -32,7 +32,7 @@ Comparison compare(double analytic, const Estimate& numeric, const Yardstick& by
   }
   return {analytic, numeric.value, error,
           error > by.tolerance && beyond_estimate ? GradcheckVerdict::wrong
-                                                  : GradcheckVerdict::cannot_tell};
+                                                  : GradcheckVerdict::inconclusive};
 }
 
 namespace {
@@ -43,7 +43,7 @@ double inner_product(Values a, Values b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-/// One objective: the tape's gradient of it, and sums for cosine and factor.
+/// The check of one objective: the tape's gradient, and sums for cosine and factor.
 struct Examined {
   GradcheckRow row;
   Values gradient = {};  ///< empty: all zero
@@ -73,7 +73,7 @@ class TensorCheck {
   std::vector<Comparison> compare_range(std::size_t first, const std::vector<double>& direction);
   std::vector<Comparison> compare_along(Line& line, const std::vector<double>& analytic,
                                         double length);
-  Yardstick yardstick(std::size_t k, double length) const;
+  Thresholds thresholds(std::size_t k, double length) const;
   void note_coordinate(Examined& of, std::size_t i, const Comparison& c);
 
   Tensor tensor_;
@@ -98,13 +98,13 @@ TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradi
     if (of.row.reached) of.gradient = gradients[k].values<double>();
     of.row.gradient_norm = std::sqrt(inner_product(of.gradient, of.gradient));
     examined_.push_back(std::move(of));
-    const Yardstick by = yardstick(k, 1.0);
+    const Thresholds by = thresholds(k, 1.0);
     examined_.back().row.zero = by.scale <= by.zero;
   }
 }
 
-/// `length` is that of the direction, so that coordinates and directions are measured alike.
-Yardstick TensorCheck::yardstick(std::size_t k, double length) const {
+/// `length` of the direction, so that errors of coordinates and directions are comparable.
+Thresholds TensorCheck::thresholds(std::size_t k, double length) const {
   const auto size = static_cast<double>(std::max<std::size_t>(tensor_.size(), 1));
   return {.scale = length * examined_[k].row.gradient_norm / std::sqrt(size),
           .zero = objectives_.rounding(k) / options_.step,
@@ -115,14 +115,14 @@ std::vector<Comparison> TensorCheck::compare_along(Line& line, const std::vector
                                                    double length) {
   std::vector<double> good_enough;
   for (std::size_t k = 0; k < analytic.size(); ++k) {
-    good_enough.push_back(yardstick(k, length).good_enough(analytic[k]));
+    good_enough.push_back(thresholds(k, length).good_enough(analytic[k]));
   }
-  // As a whole a tensor moves by no more than four times the step: the farther, the more kinks.
+  // A whole tensor moves by at most four times the step: longer moves cross more kinks.
   const double step = options_.step * std::min(1.0, 4.0 / length);
   const auto numeric = derivatives(line, step, objectives_, good_enough);
   std::vector<Comparison> comparisons;
   for (std::size_t k = 0; k < analytic.size(); ++k) {
-    comparisons.push_back(compare(analytic[k], numeric[k], yardstick(k, length)));
+    comparisons.push_back(compare(analytic[k], numeric[k], thresholds(k, length)));
   }
   return comparisons;
 }
@@ -144,20 +144,23 @@ std::vector<Comparison> TensorCheck::compare_range(std::size_t first,
 
 void count(GradcheckCount& of_kind, const Comparison& c) {
   ++of_kind.checked;
-  if (c.verdict == GradcheckVerdict::cannot_tell) ++of_kind.untold;
+  if (c.verdict == GradcheckVerdict::inconclusive) ++of_kind.inconclusive;
 }
 
-std::size_t told(const GradcheckCount& of_kind) { return of_kind.checked - of_kind.untold; }
+std::size_t conclusive(const GradcheckCount& of_kind) {
+  return of_kind.checked - of_kind.inconclusive;
+}
 
-/// No coordinate stands for a direction. A wrong coordinate says more than a wrong direction.
+/// Keeps the comparison with the largest error. Without a coordinate it is that of a direction; a
+/// wrong coordinate takes precedence over a wrong direction.
 void take_worst(Examined& of, std::optional<std::size_t> coordinate, const Comparison& c) {
-  if (c.verdict == GradcheckVerdict::cannot_tell) return;
+  if (c.verdict == GradcheckVerdict::inconclusive) return;
   GradcheckRow& row = of.row;
   if (!coordinate && of.coordinate_is_wrong) return;
   const bool wrong = coordinate && c.verdict == GradcheckVerdict::wrong;
-  const bool says_more = wrong && !of.coordinate_is_wrong;
+  const bool takes_precedence = wrong && !of.coordinate_is_wrong;
   of.coordinate_is_wrong = of.coordinate_is_wrong || wrong;
-  if (c.relative_error < row.worst_relative_error && !says_more) return;
+  if (c.relative_error < row.worst_relative_error && !takes_precedence) return;
   row.worst_relative_error = c.relative_error;
   row.worst_coordinate = coordinate;
   row.analytic = c.analytic;
@@ -169,8 +172,8 @@ void TensorCheck::note_coordinate(Examined& of, std::size_t i, const Comparison&
   if (of.row.verdict != GradcheckVerdict::wrong && c.verdict != GradcheckVerdict::agrees) {
     of.row.verdict = c.verdict;
   }
-  if (c.verdict == GradcheckVerdict::cannot_tell) {
-    of.row.untold_coordinate = i;
+  if (c.verdict == GradcheckVerdict::inconclusive) {
+    of.row.inconclusive_coordinate = i;
     return;
   }
   take_worst(of, i, c);
@@ -196,19 +199,20 @@ void TensorCheck::check_directions() {
   }
   for (Examined& of : examined_) {
     GradcheckRow& row = of.row;
-    if (told(row.directions) < options_.directions && row.verdict == GradcheckVerdict::agrees) {
-      row.verdict = GradcheckVerdict::cannot_tell;
+    if (conclusive(row.directions) < options_.directions &&
+        row.verdict == GradcheckVerdict::agrees) {
+      row.verdict = GradcheckVerdict::inconclusive;
     }
   }
 }
 
 bool TensorCheck::enough_directions() const {
   return std::ranges::all_of(examined_, [&](const Examined& of) {
-    return told(of.row.directions) >= options_.directions;
+    return conclusive(of.row.directions) >= options_.directions;
   });
 }
 
-/// Of two halves one has to be wrong where the whole is, and so on down to one coordinate.
+/// Bisection: if the whole is wrong, one of its halves is.
 void TensorCheck::find_wrong_coordinate(std::size_t k, const std::vector<double>& direction) {
   std::size_t first = 0;
   std::size_t size = direction.size();
@@ -237,7 +241,7 @@ void TensorCheck::check_coordinates() {
   }
 }
 
-/// NaN at a coordinate that is not moved counts as well; figures are given for the output itself.
+/// Includes NaN at coordinates that were not moved; divides out the weight of the output.
 GradcheckRow finished(const Examined& of, double unit) {
   GradcheckRow row = of.row;
   if (!std::isfinite(row.gradient_norm)) {
@@ -246,7 +250,7 @@ GradcheckRow finished(const Examined& of, double unit) {
   }
   const bool nothing_compared = row.coordinates.checked + row.directions.checked == 0;
   if (nothing_compared && row.shape.size() > 0 && row.verdict == GradcheckVerdict::agrees) {
-    row.verdict = GradcheckVerdict::cannot_tell;
+    row.verdict = GradcheckVerdict::inconclusive;
   }
   if (!row.zero) {
     row.cosine = of.products / std::sqrt(of.analytic_squares * of.numeric_squares);

@@ -9,17 +9,17 @@
 
 namespace tapestry::gradcheck_detail {
 
-/// What a comparison goes by.
-struct Yardstick {
-  double scale;      ///< the least magnitude that errors are measured against
-  double zero;       ///< a gradient up to this size is rounding of zero
+/// Thresholds of a comparison.
+struct Thresholds {
+  double scale;      ///< least magnitude that errors are relative to
+  double zero;       ///< a gradient up to this size may be rounding of zero
   double tolerance;  ///< largest relative error of a right gradient
 
-  /// The error up to which an estimate can tell right from wrong where the gradient is `analytic`.
+  /// The error up to which an estimate allows a verdict on the gradient `analytic`.
   double good_enough(double analytic) const;
 };
 
-/// One derivative, by the tape and by differences.
+/// One derivative, by the tape and by finite differences.
 struct Comparison {
   double analytic, numeric, relative_error;
   GradcheckVerdict verdict;
@@ -27,8 +27,8 @@ struct Comparison {
 
 /// `agrees` if the two differ by no more than the tolerance and the error of the differences is at
 /// most 100 times that; `wrong` if they differ by more than the tolerance and by more than ten
-/// times that error, or if one is not finite; else `cannot_tell`.
-Comparison compare(double analytic, const Estimate& numeric, const Yardstick& by);
+/// times that error, or if one is not finite; else `inconclusive`.
+Comparison compare(double analytic, const Estimate& numeric, const Thresholds& by);
 
 /// Checks every tensor against every objective: a row for each pair, objective by objective.
 std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const NamedTensor> tensors,

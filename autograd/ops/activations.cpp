@@ -6,7 +6,6 @@
 #include "autograd/kernels/activations.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/elementwise.h"
-#include "autograd/ops/detail/held_relu.h"
 
 namespace tapestry {
 namespace {
@@ -20,7 +19,9 @@ struct Relu {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    if (Pieces* const pieces = Pieces::active()) return y = held_relu(*pieces, x);
+    if (FrozenBranches* const branches = FrozenBranches::active()) {
+      return y = frozen_relu(*branches, x);
+    }
     return y = map_values([](const auto& v) { return kernels::relu(v); }, x);
   }
 

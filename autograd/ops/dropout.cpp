@@ -9,7 +9,6 @@
 #include "autograd/ops/activations.h"
 #include "autograd/ops/detail/dropping.h"
 #include "autograd/ops/detail/elementwise.h"
-#include "autograd/ops/detail/held_relu.h"
 #include "autograd/ops/elementwise.h"
 
 namespace tapestry {
@@ -96,9 +95,9 @@ struct ReluDropout {
   Tensor forward(const Tensor& x) {
     y = Tensor::empty(x.shape(), x.dtype());
     dispatch(x.dtype(), [&]<class T>() {
-      if (Pieces* const pieces = Pieces::active()) {
+      if (FrozenBranches* const branches = FrozenBranches::active()) {
         const kernels::Target<T> to_y{y.mutable_values<T>().data()};
-        return drop(key, rate, held_relu(*pieces, x), to_y);
+        return drop(key, rate, frozen_relu(*branches, x), to_y);
       }
       const T* in = x.values<T>().data();
       T* out = y.mutable_values<T>().data();

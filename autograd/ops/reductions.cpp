@@ -3,12 +3,12 @@
 #include <array>
 #include <vector>
 
+#include "autograd/frozen_branches.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/axes.h"
 #include "autograd/ops/detail/elementwise.h"
 #include "autograd/ops/shape_ops.h"
-#include "autograd/pieces.h"
 
 namespace tapestry {
 namespace {
@@ -80,14 +80,15 @@ struct Max {
       kernels::max_middle_axis(shape.product(0, first), shape.product(first, last),
                                shape.product(last, shape.rank()), x.values<T>().data(),
                                y.mutable_values<T>().data(), where.data());
-      if (Pieces* const pieces = Pieces::active()) hold<T>(*pieces, x, y);
+      if (FrozenBranches* const branches = FrozenBranches::active())
+        take_frozen<T>(*branches, x, y);
     });
     return y;
   }
 
-  /// Sets y to the element noted for each column, even if another one is the maximum now.
+  /// Sets y to the frozen element of each column, even if another one is the maximum now.
   template <class T>
-  void hold(Pieces& pieces, const Tensor& x, Tensor& y) const {
+  void take_frozen(FrozenBranches& branches, const Tensor& x, Tensor& y) const {
     const std::size_t extent = x.shape().product(first, last);
     const std::size_t inner = x.shape().product(last, x.rank());
     const auto in = x.values<T>();
@@ -95,13 +96,14 @@ struct Max {
     const auto element = [&](std::size_t j, std::size_t k) {
       return in[(j / inner * extent + k) * inner + j % inner];
     };
-    const auto noted = pieces.next(name, out.size(), [&](std::size_t j) {
+    const auto frozen = branches.next(name, out.size(), [&](std::size_t j) {
       std::size_t equal = 0;
       for (std::size_t k = 0; k < extent; ++k) equal += element(j, k) == out[j] ? 1 : 0;
-      return equal > 1 ? Pieces::at_a_kink : static_cast<std::int32_t>(where[j]);
+      return equal > 1 ? FrozenBranches::at_kink : static_cast<std::int32_t>(where[j]);
     });
     for (std::size_t j = 0; j < out.size(); ++j) {
-      if (noted[j] != Pieces::at_a_kink) out[j] = element(j, static_cast<std::size_t>(noted[j]));
+      if (frozen[j] != FrozenBranches::at_kink)
+        out[j] = element(j, static_cast<std::size_t>(frozen[j]));
     }
   }
 

@@ -1,4 +1,5 @@
 #include "autograd/gradcheck.h"
+#include "autograd/frozen_branches.h"
 
 #include <doctest/doctest.h>
 
@@ -15,7 +16,6 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
 #include "autograd/ops/softmax.h"
-#include "autograd/pieces.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 
@@ -26,7 +26,7 @@ namespace {
 
 enum class Fault { none, zeros, sign, factor, not_a_number };
 
-/// |x|, which takes no part in Pieces.
+/// |x|, which does not use FrozenBranches.
 struct AbsoluteValue {
   static constexpr const char* name = "absolute_value";
   Tensor x{};
@@ -123,7 +123,7 @@ TEST_CASE("gradcheck finds a right gradient right") {
   const GradcheckRow row = row_with({Fault::none});
   CHECK(row.worst_relative_error < 1e-9);
   CHECK(row.verdict == GradcheckVerdict::agrees);
-  CHECK(row.coordinates.untold == 0);
+  CHECK(row.coordinates.inconclusive == 0);
 }
 
 TEST_CASE("gradcheck catches a softmax whose gradient is all zeros") {
@@ -134,7 +134,7 @@ TEST_CASE("gradcheck catches a wrong sign") { check_is_caught(row_with({Fault::s
 
 TEST_CASE("gradcheck catches a factor of 1.001") { check_is_caught(row_with({Fault::factor})); }
 
-TEST_CASE("gradcheck calls relative errors of 1e-4 and of 3e-6 wrong, not untold") {
+TEST_CASE("gradcheck calls relative errors of 1e-4 and of 3e-6 wrong, not inconclusive") {
   for (const double error : {1e-4, 3e-6}) {
     const GradcheckRow row = row_with({Fault::factor, 1.0 + error});
     CHECK(row.worst_relative_error == doctest::Approx(error).epsilon(0.1));
@@ -161,7 +161,7 @@ TEST_CASE("gradcheck counts its verdicts and names them") {
       gradcheck([&] { return apply(FaultySoftmax{Fault::sign}, x) * y; }, named);
   CHECK(report.count(GradcheckVerdict::wrong) == 1);
   CHECK(report.count(GradcheckVerdict::agrees) == 1);
-  CHECK(report.count(GradcheckVerdict::cannot_tell) == 0);
+  CHECK(report.count(GradcheckVerdict::inconclusive) == 0);
   CHECK(std::string(name(GradcheckVerdict::wrong)) == "wrong");
 }
 
@@ -183,9 +183,9 @@ TEST_CASE("gradcheck steps closer where the kink of somebody else's operation is
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, nearer); }, {nearer}) < 1e-6);
 }
 
-TEST_CASE("gradcheck refuses a function that is another one on noted pieces") {
+TEST_CASE("gradcheck refuses a function that differs when branches are frozen") {
   const Tensor x = random_leaf({6}, 1);
-  const auto two_faced = [&] { return Pieces::active() == nullptr ? relu(x) : square(x); };
+  const auto two_faced = [&] { return FrozenBranches::active() == nullptr ? relu(x) : square(x); };
   CHECK_THROWS_AS(gradient_error(two_faced, {x}), ValueError);
 }
 

@@ -22,8 +22,8 @@ inline Tensor random_leaf(const Shape& shape, std::uint64_t seed, double low = 0
   return leaf.require_gradient();
 }
 
-/// The worst relative error of the gradients of `function` with respect to `leaves`; infinite if any
-/// coordinate could not be told, since that is no agreement.
+/// The worst relative error of the gradients of `function` with respect to `leaves`; infinite if
+/// any coordinate is inconclusive, which is no agreement.
 inline double gradient_error(const std::function<Tensor()>& function,
                              std::initializer_list<Tensor> leaves) {
   std::vector<NamedTensor> named;
@@ -32,7 +32,8 @@ inline double gradient_error(const std::function<Tensor()>& function,
   }
   const GradcheckReport report = gradcheck(function, named);
   for (const GradcheckRow& row : report.rows) {
-    if (row.verdict == GradcheckVerdict::cannot_tell) return std::numeric_limits<double>::infinity();
+    if (row.verdict == GradcheckVerdict::inconclusive)
+      return std::numeric_limits<double>::infinity();
   }
   return report.worst_relative_error();
 }

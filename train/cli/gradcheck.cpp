@@ -116,7 +116,7 @@ Json optional_to_json(const std::optional<std::size_t>& index) {
 }
 
 Json count_to_json(const GradcheckCount& count) {
-  return {{"checked", count.checked}, {"untold", count.untold}};
+  return {{"checked", count.checked}, {"inconclusive", count.inconclusive}};
 }
 
 Json row_to_json(const GradcheckRow& row) {
@@ -135,7 +135,7 @@ Json row_to_json(const GradcheckRow& row) {
           {"factor", row.factor},
           {"coordinates", count_to_json(row.coordinates)},
           {"directions", count_to_json(row.directions)},
-          {"untold_coordinate", optional_to_json(row.untold_coordinate)}};
+          {"inconclusive_coordinate", optional_to_json(row.inconclusive_coordinate)}};
 }
 
 Json fault_to_json(const std::optional<FaultyOperation>& found) {
@@ -149,7 +149,7 @@ Json fault_to_json(const std::optional<FaultyOperation>& found) {
 }
 
 GradcheckVerdict verdict_of(const GradcheckReport& report) {
-  for (const auto verdict : {GradcheckVerdict::wrong, GradcheckVerdict::cannot_tell}) {
+  for (const auto verdict : {GradcheckVerdict::wrong, GradcheckVerdict::inconclusive}) {
     if (report.count(verdict) > 0) return verdict;
   }
   return GradcheckVerdict::agrees;

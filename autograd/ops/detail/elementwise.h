@@ -1,5 +1,6 @@
 #pragma once
 
+#include "autograd/frozen_branches.h"
 #include "autograd/gradient.h"
 #include "autograd/kernels/broadcast.h"
 #include "autograd/kernels/parallel.h"
@@ -67,5 +68,9 @@ Tensor broadcast_values(const char* operation, const F& f, const Tensor& a, cons
 /// Contributes g to the gradient of an operand that was broadcast to g's shape: sums over the axes
 /// along which the operand repeats.
 void add_unbroadcast(const Gradient& gradient, const Tensor& g);
+
+/// relu(x) for operations that contain it: every element takes its frozen branch, the identity or
+/// 0, whatever the sign of x is now.
+Tensor frozen_relu(FrozenBranches& branches, const Tensor& x);
 
 }  // namespace tapestry

@@ -8,13 +8,13 @@
 using namespace tapestry;
 using gradcheck_detail::compare;
 using gradcheck_detail::Comparison;
-using gradcheck_detail::Yardstick;
+using gradcheck_detail::Thresholds;
 
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
-constexpr Yardstick by{.scale = 1e-8, .zero = 1e-12, .tolerance = 1e-6};
+constexpr Thresholds by{.scale = 1e-8, .zero = 1e-12, .tolerance = 1e-6};
 
 }  // namespace
 
@@ -48,26 +48,26 @@ TEST_CASE("below the scale errors are measured against the scale") {
 TEST_CASE("differences tell right up to a hundred times the tolerance, wrong beyond ten errors") {
   using enum GradcheckVerdict;
   CHECK(compare(1.0, {.value = 1.0, .error = 0.9e-4}, by).verdict == agrees);
-  CHECK(compare(1.0, {.value = 1.0, .error = 1.1e-4}, by).verdict == cannot_tell);
+  CHECK(compare(1.0, {.value = 1.0, .error = 1.1e-4}, by).verdict == inconclusive);
   CHECK(compare(1.0, {.value = 1.0 + 0.9e-6, .error = 1e-9}, by).verdict == agrees);
   CHECK(compare(1.0, {.value = 1.0 + 1.1e-6, .error = 1e-9}, by).verdict == wrong);
   CHECK(compare(1.0, {.value = 1.0 + 1e-3, .error = 0.9e-4}, by).verdict == wrong);
-  CHECK(compare(1.0, {.value = 1.0 + 1e-3, .error = 1.1e-4}, by).verdict == cannot_tell);
+  CHECK(compare(1.0, {.value = 1.0 + 1e-3, .error = 1.1e-4}, by).verdict == inconclusive);
   CHECK(compare(-1.0, {.value = 1.0, .error = 1e-9}, by).relative_error == 2.0);
 }
 
 TEST_CASE("what is no more than rounding of zero agrees, unless differences contradict it") {
   using enum GradcheckVerdict;
-  constexpr Yardstick tiny{.scale = 0.5e-12, .zero = 1e-12, .tolerance = 1e-6};
+  constexpr Thresholds tiny{.scale = 0.5e-12, .zero = 1e-12, .tolerance = 1e-6};
   const Comparison zero = compare(0.9e-12, {.value = 0.0, .error = 1e-13}, tiny);
   CHECK(zero.verdict == agrees);
   CHECK(zero.relative_error == 0.0);
   CHECK(compare(-0.9e-12, {.value = 0.0, .error = 0.9e-8}, tiny).verdict == agrees);
-  CHECK(compare(0.9e-12, {.value = 0.0, .error = 1.1e-8}, tiny).verdict == cannot_tell);
-  CHECK(compare(1.1e-12, {.value = 0.0, .error = 1e-12}, tiny).verdict == cannot_tell);
+  CHECK(compare(0.9e-12, {.value = 0.0, .error = 1.1e-8}, tiny).verdict == inconclusive);
+  CHECK(compare(1.1e-12, {.value = 0.0, .error = 1e-12}, tiny).verdict == inconclusive);
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-14}, tiny).verdict == wrong);
   // Where the tensor's gradient is beyond rounding, a small element of it is not.
-  CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-12}, by).verdict == cannot_tell);
+  CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-12}, by).verdict == inconclusive);
 }
 
 TEST_CASE("an estimate is good enough at a tenth of the tolerance, of the gradient or its scale") {
@@ -77,5 +77,5 @@ TEST_CASE("an estimate is good enough at a tenth of the tolerance, of the gradie
 }
 
 TEST_CASE("differences too coarse to tell right from wrong do not agree, however close they are") {
-  CHECK(compare(1.0, {.value = 1.0, .error = 1e-3}, by).verdict == GradcheckVerdict::cannot_tell);
+  CHECK(compare(1.0, {.value = 1.0, .error = 1e-3}, by).verdict == GradcheckVerdict::inconclusive);
 }

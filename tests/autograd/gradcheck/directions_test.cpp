@@ -64,17 +64,17 @@ TEST_CASE("every direction and coordinate is counted") {
   const Tensor x = random_leaf({10}, 1);
   const GradcheckRow row = row_of([&] { return square(x); }, x, {.directions = 5});
   CHECK(row.directions.checked == 5);
-  CHECK(row.directions.untold == 0);
+  CHECK(row.directions.inconclusive == 0);
   CHECK(row.coordinates.checked == 10);
   CHECK(row.verdict == GradcheckVerdict::agrees);
 }
 
-TEST_CASE("a coordinate at a kink cannot be told, and its tensor does not agree") {
+TEST_CASE("a coordinate at a kink is inconclusive, and so is its tensor") {
   const Tensor x = Tensor::from({3}, {1.0, 0.0, -1.0}, DType::float64).require_gradient();
   const GradcheckRow row = row_of([&] { return relu(x); }, x, {.directions = 0});
-  CHECK(row.verdict == GradcheckVerdict::cannot_tell);
-  CHECK(row.coordinates.untold == 1);
-  CHECK(row.untold_coordinate == 1);
+  CHECK(row.verdict == GradcheckVerdict::inconclusive);
+  CHECK(row.coordinates.inconclusive == 1);
+  CHECK(row.inconclusive_coordinate == 1);
   CHECK(row.worst_relative_error < 1e-9);
 }
 
@@ -84,15 +84,16 @@ TEST_CASE("at a kink nothing agrees by chance, neither with the mean of both slo
   const auto none = [](std::size_t, double) { return 0.0; };
   for (const auto& spoil : {std::function<double(std::size_t, double)>(half), {none}}) {
     const GradcheckRow row = row_of([&] { return relu(faulty(x, spoil)); }, x);
-    CHECK(row.verdict == GradcheckVerdict::cannot_tell);
-    CHECK(row.coordinates.untold == 3);
+    CHECK(row.verdict == GradcheckVerdict::inconclusive);
+    CHECK(row.coordinates.inconclusive == 3);
   }
 }
 
-TEST_CASE("where the function ends nearby differences cannot tell, but shorter ones may") {
+TEST_CASE(
+    "where the function ends nearby differences are inconclusive, but shorter ones may agree") {
   const Tensor at_the_end = Tensor::full({1}, 1e-9, DType::float64).require_gradient();
   CHECK(row_of([&] { return sqrt(at_the_end); }, at_the_end).verdict ==
-        GradcheckVerdict::cannot_tell);
+        GradcheckVerdict::inconclusive);
   const Tensor near = Tensor::full({1}, 5e-4, DType::float64).require_gradient();
   CHECK(row_of([&] { return sqrt(near); }, near).verdict == GradcheckVerdict::agrees);
 }
@@ -105,16 +106,16 @@ TEST_CASE("rounding inside of the function is not taken for a wrong gradient") {
   }
 }
 
-TEST_CASE("directions that all cross a kink cannot be told either") {
+TEST_CASE("directions that all cross a kink are inconclusive too") {
   const Tensor x = Tensor::from({3}, {1.0, 0.0, -1.0}, DType::float64).require_gradient();
   const GradcheckRow row =
       row_of([&] { return relu(x); }, x, {.directions = 2, .max_coordinates = 0});
-  CHECK(row.verdict == GradcheckVerdict::cannot_tell);
+  CHECK(row.verdict == GradcheckVerdict::inconclusive);
   CHECK(row.directions.checked == 4);  // each was tried again, and in vain
-  CHECK(row.directions.untold == 4);
+  CHECK(row.directions.inconclusive == 4);
 }
 
-TEST_CASE("an error a hundred times what differences may be off by is wrong, not untold") {
+TEST_CASE("an error a hundred times that of the differences is wrong, not inconclusive") {
   // At the shortest steps exp(40 x) grows e-fold: differences are good to 3e-6 or so.
   const Tensor x = Tensor::full({4}, 0.1, DType::float64).require_gradient();
   for (const double error : {1e-3, 3e-4}) {
@@ -208,7 +209,7 @@ TEST_CASE("a tensor of which nothing was compared does not agree") {
   const Tensor x = random_leaf({4}, 1);
   const GradcheckRow row =
       row_of([&] { return square(x); }, x, {.directions = 0, .max_coordinates = 0});
-  CHECK(row.verdict == GradcheckVerdict::cannot_tell);
+  CHECK(row.verdict == GradcheckVerdict::inconclusive);
   CHECK_FALSE(row.worst_coordinate);
 }
 

@@ -12,7 +12,7 @@
 using namespace tapestry;
 using namespace tapestry::testing;
 using gradcheck_detail::explanation;
-using gradcheck_detail::place_of;
+using gradcheck_detail::format_place;
 using tapestry::test::contains;
 
 namespace {
@@ -33,10 +33,10 @@ GradcheckRow wrong_by(double factor) {
 }  // namespace
 
 TEST_CASE("a place is given by its indices") {
-  CHECK(place_of({3, 5}, 7) == "[1, 2]");
-  CHECK(place_of({}, 0) == "[]");
-  CHECK(place_of({3, 5}, std::nullopt) == "a direction");
-  CHECK(place_of({0, 5}, 0) == "");
+  CHECK(format_place({3, 5}, 7) == "[1, 2]");
+  CHECK(format_place({}, 0) == "[]");
+  CHECK(format_place({3, 5}, std::nullopt) == "a direction");
+  CHECK(format_place({0, 5}, 0) == "");
 }
 
 TEST_CASE("a wrong gradient is explained with its place and both values") {
@@ -85,7 +85,7 @@ TEST_CASE("the report lists every tensor, what was not reached, and the wrong op
                  "first wrong operation: faulty (number 2 of 2 recorded), outside of layers, "
                  "inputs (2, 3)\n  input 1: the gradient is -1 times"));
   CHECK(
-      text.ends_with("2 gradients: 1 agree, 1 wrong, 0 cannot be told; worst relative error "
+      text.ends_with("2 gradients: 1 agree, 1 wrong, 0 inconclusive; worst relative error "
                      "2.0e+00\n"));
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("the first wrong operation has its number, layer, inputs and the row o
       "\nfirst wrong operation: mul (number 7 of 12 recorded), in encoder.norm, inputs (2, 3), (), "
       "(3)\n  input 2: " +
       explanation(wrong_by(5.0)) +
-      "\n2 gradients: 1 agree, 1 wrong, 0 cannot be told; worst relative error 5.0e-01\n"));
+      "\n2 gradients: 1 agree, 1 wrong, 0 inconclusive; worst relative error 5.0e-01\n"));
 }
 
 TEST_CASE("what is zero everywhere is told apart from what was not reached") {
@@ -139,34 +139,33 @@ TEST_CASE("a report in which no operation is wrong by itself points elsewhere") 
   GradcheckReport report;
   report.rows = {wrong_by(0.5)};
   CHECK(contains(to_string(report), "no operation is wrong when it is checked alone"));
-  report.rows[0].verdict = GradcheckVerdict::cannot_tell;
-  report.rows[0].coordinates = {.checked = 15, .untold = 1};
-  report.rows[0].untold_coordinate = 4;
+  report.rows[0].verdict = GradcheckVerdict::inconclusive;
+  report.rows[0].coordinates = {.checked = 15, .inconclusive = 1};
+  report.rows[0].inconclusive_coordinate = 4;
   const std::string text = to_string(report);
   CHECK_FALSE(contains(text, "no operation is wrong"));
   CHECK(contains(text,
-                 "could not be told (a kink or cancellation):\n  x: 1 of 15 comparisons, such "
+                 "inconclusive (a kink or cancellation):\n  x: 1 of 15 comparisons, such "
                  "as at [0, 4]\n"));
 }
 
-TEST_CASE("what could not be told is counted over coordinates and directions together") {
+TEST_CASE("inconclusive comparisons are counted over coordinates and directions together") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0), wrong_by(1.0), wrong_by(1.0)};
-  for (GradcheckRow& row : report.rows) row.verdict = GradcheckVerdict::cannot_tell;
-  report.rows[0].coordinates = {.checked = 15, .untold = 2};
-  report.rows[0].directions = {.checked = 6, .untold = 3};
-  report.rows[0].untold_coordinate = 14;
+  for (GradcheckRow& row : report.rows) row.verdict = GradcheckVerdict::inconclusive;
+  report.rows[0].coordinates = {.checked = 15, .inconclusive = 2};
+  report.rows[0].directions = {.checked = 6, .inconclusive = 3};
+  report.rows[0].inconclusive_coordinate = 14;
   report.rows[1].name = "y";
-  report.rows[1].directions = {.checked = 4, .untold = 4};
+  report.rows[1].directions = {.checked = 4, .inconclusive = 4};
   report.rows[2].name = "z";
-  report.rows[2].coordinates = {.checked = 15, .untold = 0};
+  report.rows[2].coordinates = {.checked = 15, .inconclusive = 0};
   const std::string text = to_string(report);
-  CHECK(
-      contains(text,
-               "could not be told (a kink or cancellation):\n"
-               "  x: 5 of 21 comparisons, such as at [2, 4]\n"
-               "  y: 4 of 4 comparisons\n"
-               "3 gradients: 0 agree, 0 wrong, 3 cannot be told; worst relative error 5.0e-01\n"));
+  CHECK(contains(text,
+                 "inconclusive (a kink or cancellation):\n"
+                 "  x: 5 of 21 comparisons, such as at [2, 4]\n"
+                 "  y: 4 of 4 comparisons\n"
+                 "3 gradients: 0 agree, 0 wrong, 3 inconclusive; worst relative error 5.0e-01\n"));
 }
 
 TEST_CASE("the line of a tensor has its figures in the order of the heading") {

@@ -23,9 +23,9 @@ GradcheckRow uneven_row() {
           .worst_coordinate = 4,
           .analytic = 0.25,
           .numeric = -0.5,
-          .coordinates = {.checked = 6, .untold = 1},
-          .directions = {.checked = 3, .untold = 2},
-          .untold_coordinate = 5,
+          .coordinates = {.checked = 6, .inconclusive = 1},
+          .directions = {.checked = 3, .inconclusive = 2},
+          .inconclusive_coordinate = 5,
           .cosine = 0.75,
           .factor = 8.0,
           .verdict = GradcheckVerdict::wrong};
@@ -35,8 +35,8 @@ const json uneven_object = json::parse(R"({
   "output": "loss", "name": "head.weight", "shape": [2, 3], "verdict": "wrong", "reached": false,
   "zero": true, "gradient_norm": 1.5, "worst_relative_error": 2.5, "worst_coordinate": 4,
   "analytic": 0.25, "numeric": -0.5, "cosine": 0.75, "factor": 8.0,
-  "coordinates": {"checked": 6, "untold": 1}, "directions": {"checked": 3, "untold": 2},
-  "untold_coordinate": 5})");
+  "coordinates": {"checked": 6, "inconclusive": 1}, "directions": {"checked": 3, "inconclusive": 2},
+  "inconclusive_coordinate": 5})");
 
 json object_of(const GradcheckReport& report) { return json::parse(to_json(report, "m.yaml")); }
 
@@ -47,12 +47,12 @@ TEST_CASE("every field of a row has its own value") {
 
 TEST_CASE("what there is not, and what is not finite, is null") {
   GradcheckRow row = uneven_row();
-  row.worst_coordinate = row.untold_coordinate = std::nullopt;
+  row.worst_coordinate = row.inconclusive_coordinate = std::nullopt;
   row.worst_relative_error = std::numeric_limits<double>::infinity();
   row.factor = std::numeric_limits<double>::quiet_NaN();
   json expected = uneven_object;
   for (const char* key :
-       {"worst_coordinate", "untold_coordinate", "worst_relative_error", "factor"}) {
+       {"worst_coordinate", "inconclusive_coordinate", "worst_relative_error", "factor"}) {
     expected[key] = nullptr;
   }
   const json object = object_of({.rows = {row}, .first_wrong = {}});
@@ -87,8 +87,8 @@ TEST_CASE("the verdict is the worst of the rows") {
     return object_of(report).at("verdict").get<std::string>();
   };
   CHECK(verdict({agrees, agrees}) == "agrees");
-  CHECK(verdict({agrees, cannot_tell, agrees}) == "cannot tell");
-  CHECK(verdict({agrees, cannot_tell, wrong, agrees}) == "wrong");
+  CHECK(verdict({agrees, inconclusive, agrees}) == "inconclusive");
+  CHECK(verdict({agrees, inconclusive, wrong, agrees}) == "wrong");
 }
 
 }  // namespace

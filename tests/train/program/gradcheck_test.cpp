@@ -32,7 +32,7 @@ TEST_CASE("gradcheck prints a line for each tensor and output and finds no wrong
                  "\nzero everywhere, but for rounding:\n"
                  "  encoder.layers.0.self_attn.k_proj.bias (of loss)\n"));
   CHECK(
-      contains(done.out, "\n104 gradients: 104 agree, 0 wrong, 0 cannot be told; worst relative "));
+      contains(done.out, "\n104 gradients: 104 agree, 0 wrong, 0 inconclusive; worst relative "));
   CHECK(work.contents().size() == 1);
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("gradcheck --json prints one object with every figure") {
   CHECK(row.at("output") == "loss");
   CHECK(row.at("verdict") == "agrees");
   CHECK(row.at("shape").size() == 2);
-  CHECK(row.at("coordinates") == json{{"checked", 1}, {"untold", 0}});
+  CHECK(row.at("coordinates") == json{{"checked", 1}, {"inconclusive", 0}});
   CHECK(row.at("gradient_norm").get<double>() > 0.0);
   CHECK(row.at("worst_relative_error").get<double>() < 1e-6);
 }
@@ -77,8 +77,8 @@ TEST_CASE("gradcheck moves 8 coordinates and 3 directions of a tensor, drawn by 
   };
   const json usual = rows({});
   for (const json& row : usual) {
-    CHECK(row.at("coordinates") == json{{"checked", 8}, {"untold", 0}});
-    CHECK(row.at("directions") == json{{"checked", 3}, {"untold", 0}});
+    CHECK(row.at("coordinates") == json{{"checked", 8}, {"inconclusive", 0}});
+    CHECK(row.at("directions") == json{{"checked", 3}, {"inconclusive", 0}});
   }
   CHECK(rows({"--seed", "1", "--coordinates", "8", "--directions", "3"}) == usual);
   const json other = rows({"--seed", "2"});
