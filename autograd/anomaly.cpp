@@ -12,13 +12,13 @@
 namespace tapestry {
 namespace {
 
-/// What the values of a tensor are like.
+/// Range of the finite values of a tensor, and its values that are not finite.
 struct Survey {
   double least = std::numeric_limits<double>::infinity();
   double greatest = -std::numeric_limits<double>::infinity();
   std::size_t not_finite = 0;
-  std::size_t first = 0;  ///< where, row-major
-  double found = 0.0;     ///< what is there
+  std::size_t first = 0;  ///< row-major position of the first one
+  double found = 0.0;     ///< the value there
 };
 
 Survey survey(const Tensor& tensor) {
@@ -42,11 +42,11 @@ Survey survey(const Tensor& tensor) {
 /// `(2, 3) in [-1.5, 4]`, and how many values are not finite if any are.
 std::string range(const Tensor& tensor) {
   if (!tensor) return "absent";
-  const Survey of = survey(tensor);
+  const Survey s = survey(tensor);
   std::string text = to_string(tensor.shape());
-  if (of.not_finite < tensor.size())
-    text += fmt::format(" in [{:.6g}, {:.6g}]", of.least, of.greatest);
-  if (of.not_finite > 0) text += fmt::format(", {} values not finite", of.not_finite);
+  if (s.not_finite < tensor.size())
+    text += fmt::format(" in [{:.6g}, {:.6g}]", s.least, s.greatest);
+  if (s.not_finite > 0) text += fmt::format(", {} values not finite", s.not_finite);
   return text;
 }
 
@@ -58,14 +58,13 @@ std::string ranges(const std::vector<Tensor>& inputs) {
   return text;
 }
 
-/// `nan at [0, 2] and 3 more`, or nothing if all is finite.
+/// `nan at [0, 2] and 3 more`, or nothing if all values are finite.
 std::optional<std::string> anomaly_in(const Tensor& tensor) {
-  const Survey of = survey(tensor);
-  if (of.not_finite == 0) return std::nullopt;
-  const std::string place = place_in(tensor.shape(), of.first);
-  return of.not_finite == 1
-             ? fmt::format("{} at {}", of.found, place)
-             : fmt::format("{} at {} and {} more", of.found, place, of.not_finite - 1);
+  const Survey s = survey(tensor);
+  if (s.not_finite == 0) return std::nullopt;
+  const std::string place = place_in(tensor.shape(), s.first);
+  return s.not_finite == 1 ? fmt::format("{} at {}", s.found, place)
+                           : fmt::format("{} at {} and {} more", s.found, place, s.not_finite - 1);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "autograd/tape_observer.h"
+#include "autograd/tape.h"
 
 namespace tapestry {
 
@@ -14,17 +14,17 @@ class AnomalyError : public Error {
   using Error::Error;
 };
 
-/// Finds where NaN or infinity comes from: an observer for a tape that stops at the first operation
-/// with such a value in its output, or in a gradient that it hands to one of its inputs.
+/// Finds the source of NaN or infinity: an observer for a tape that stops at the first operation
+/// with such a value in its output, or in a gradient that it contributes to one of its inputs.
 ///
 ///     AnomalyDetector detector;
 ///     Tape tape(&detector);
 ///
-/// Every value is looked at and the inputs of every operation are kept until the detector is gone,
-/// which costs time and memory: it is for finding a mistake. One detector serves one tape.
+/// It examines every value and keeps the inputs of every operation until it is destroyed, which
+/// costs time and memory: it is for debugging. One detector serves one tape.
 ///
-/// throws  AnomalyError with the layer path, the operation, the place and the range of each input,
-///         out of the operation or out of Tape::backward.
+/// throws  AnomalyError with the layer path, the operation, the position and the range of each
+///         input, from the operation or from Tape::backward.
 class AnomalyDetector final : public TapeObserver {
  public:
   void forward_ran(const RecordedCall& call) override;
@@ -33,7 +33,7 @@ class AnomalyDetector final : public TapeObserver {
  private:
   struct Call {
     const char* operation;
-    const GradientSlot* output;  ///< tells calls apart while the tape lives
+    const GradientSlot* output;  ///< identifies the call while the tape lives
     std::vector<Tensor> inputs;
   };
 

@@ -14,9 +14,9 @@ namespace tapestry {
 
 /// Which keys a query may attend to. Kinds of masks combine with `&`: a key must pass all of them.
 ///
-/// A masked weight is exactly 0, and what stands behind a mask, NaN included, has no influence. A
-/// query with no key to attend to gets 0 with zero gradient. Where there are fewer queries than
-/// keys, the queries are the last positions: query i stands at position i + n_k - n_q.
+/// A masked weight is exactly 0, and masked values, NaN included, have no influence. A query with
+/// no key to attend to gets 0 with zero gradient. If there are fewer queries than keys, the queries
+/// are the last positions: query i is at position i + n_k - n_q.
 class AttentionMask {
  public:
   /// Every query may attend to every key.
@@ -37,14 +37,14 @@ class AttentionMask {
 
   AttentionMask operator&(const AttentionMask& other) const;
 
-  /// The lengths of padding(), the smaller of each two that were combined; empty without one.
+  /// The lengths of padding(), the minimum if several were combined; empty without padding.
   std::span<const std::int32_t> lengths() const;
 
-  /// Throws ShapeError, naming `operation`, if this mask is not for such a batch.
+  /// Throws ShapeError, naming `operation`, if this mask does not fit such a batch.
   void require_fitting(const char* operation, std::size_t batch, std::size_t n_q,
                        std::size_t n_k) const;
 
-  /// The keys [first, last) that query `i` of sentence `b` may attend to as far as positions say;
+  /// The keys [first, last) that query `i` of sentence `b` may attend to, apart from a keep-mask;
   /// may be empty.
   struct Range {
     std::size_t first, last;

@@ -3,13 +3,15 @@
 #include <stdexcept>
 #include <string>
 
+#include "autograd/layer_path.h"
+
 namespace tapestry {
 
-/// What this library throws. Inside a model the text starts with the path of the layer at work:
-/// `encoder.layers.0.ff.linear1: linear: x has shape ...`.
+/// Base of the exceptions of this library. Inside a model the message starts with the path of the
+/// running layer: `encoder.layers.0.ff.linear1: linear: x has shape ...`.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message);
+  explicit Error(const std::string& message) : std::runtime_error(with_layer_path(message)) {}
 };
 
 /// Shapes that do not fit an operation or each other.

@@ -12,7 +12,7 @@
 #include "autograd/error.h"
 #include "autograd/gradcheck/objectives.h"
 #include "autograd/gradcheck/tensor_check.h"
-#include "autograd/tape_observer.h"
+#include "autograd/tape.h"
 
 namespace tapestry {
 namespace {

@@ -9,11 +9,11 @@
 
 namespace tapestry {
 
-/// Where dL/dx of one tensor x comes together. It belongs to x and to the tape records that use x,
-/// and lives without x's values.
+/// Accumulates dL/dx of one tensor x. It belongs to x and to the tape records that use x, and does
+/// not keep x's values alive.
 class GradientSlot {
  public:
-  /// What the tensor is: made by the user, or the output of an operation that some tape recorded.
+  /// Whether the tensor was made by the user, or is the output of a recorded operation.
   enum class Origin : std::uint8_t { leaf, operation };
 
   GradientSlot(const Shape& shape, DType dtype, Origin origin)
@@ -23,28 +23,29 @@ class GradientSlot {
   DType dtype() const { return dtype_; }
   Origin origin() const { return origin_; }
   bool filled() const { return filled_; }
-  /// For the output of an operation whose record is gone: nothing could flow back from here any
-  /// more, so contributions are refused from now on.
+  /// For the output of an operation whose record is destroyed: contributions are refused from now
+  /// on, because they could not flow further back.
   void mark_spent() { spent_ = true; }
 
   /// The gradient so far; must be filled.
   Tensor value() const;
-  /// Where the next contribution goes; the caller fills or adds to all of it. Throws ValueError if
+  /// Where the next contribution goes; the caller writes or adds to all of it. Throws ValueError if
   /// this is spent, as `add` does.
   template <class T>
   kernels::Target<T> target();
   /// Contributes `g`. Between operations the first contribution shares g's memory; a leaf copies
-  /// it, since its gradient is the user's. Throws ShapeError or DTypeError unless g is as this.
+  /// it, since its gradient is the user's. Throws ShapeError or DTypeError unless g has this shape
+  /// and type.
   void add(const Tensor& g);
   /// Forgets the gradient; its memory goes back to the pool unless it was given by move_into.
   void clear();
-  /// From now on the gradient comes together at this place.
+  /// From now on the gradient is accumulated in this memory.
   void move_into(const kernels::Memory& memory, std::size_t offset);
 
  private:
   void refuse_if_spent() const;
   std::size_t bytes() const { return shape_.size() * bytes_per_element(dtype_); }
-  /// Makes the memory ours alone, with room for the gradient.
+  /// Makes the memory exclusive to this slot, with room for the gradient.
   void own_memory();
 
   Shape shape_;
@@ -57,8 +58,8 @@ class GradientSlot {
   std::size_t offset_ = 0;
 };
 
-/// An input's gradient as the backward of an operation sees it. False if nobody wants it; then it
-/// must be left alone.
+/// An input's gradient as seen by the backward of an operation. False if it is not needed; then it
+/// must not be used.
 class Gradient {
  public:
   Gradient() = default;
@@ -66,9 +67,9 @@ class Gradient {
 
   explicit operator bool() const { return slot_ != nullptr; }
   const Shape& shape() const { return slot_->shape(); }
-  /// True if both are of one tensor: a kernel must then not fill their targets in turns.
+  /// True if both belong to one tensor: a kernel must then not alternate between their targets.
   bool is_same(const Gradient& other) const { return slot_ == other.slot_; }
-  /// Where a kernel puts (or adds) all of the contribution; a null target if it is not wanted.
+  /// Where a kernel writes or adds the whole contribution; a null target if it is not needed.
   template <class T>
   kernels::Target<T> target() const {
     return slot_ == nullptr ? kernels::Target<T>{} : slot_->target<T>();

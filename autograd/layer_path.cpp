@@ -16,6 +16,10 @@ LayerPath::~LayerPath() { current = previous_; }
 
 const std::string& current_layer_path() { return *current; }
 
+std::string with_layer_path(const std::string& message) {
+  return current->empty() ? message : *current + ": " + message;
+}
+
 const std::string& interned_path(const std::string& path) {
   static std::mutex mutex;
   static auto* const paths = new std::unordered_set<std::string>;

@@ -4,10 +4,10 @@
 
 namespace tapestry {
 
-/// Names the layer at work on this thread, for error messages and for the records of a tape, until
+/// Names the running layer of this thread, for error messages and for the records of a tape, until
 /// it goes out of scope: `const LayerPath here(path_);` at the top of a layer's call operator.
 ///
-/// The text must outlive the program's use of it; `interned_path` makes it so.
+/// The text must live as long as anything refers to it; use `interned_path`.
 class LayerPath {
  public:
   explicit LayerPath(const std::string& path);
@@ -22,6 +22,9 @@ class LayerPath {
 
 /// The path of the innermost LayerPath alive on this thread, or the empty string.
 const std::string& current_layer_path();
+
+/// "path: message", or the message alone outside of layers.
+std::string with_layer_path(const std::string& message);
 
 /// One copy of `path` that lives as long as the program.
 const std::string& interned_path(const std::string& path);

@@ -11,16 +11,16 @@
 #include "autograd/profiler.h"
 #include "autograd/tape.h"
 
-/// How an operation is made, inside this library or outside it. An operation is a value type with
+/// How to define an operation, inside this library or outside it. An operation is a value type with
 ///
 ///     static constexpr const char* name = "scale";
 ///     Tensor forward(const Tensor& x);                        // may save what backward needs
 ///     void backward(const Tensor& dy, Gradient dx) const;     // one Gradient for each input
 ///
 /// and a function `Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x);
-/// }`. An input may be absent (`Tensor()`): its Gradient is then unwanted. An operation that
-/// computes something else beside its output names its type, `using Result = ...`, and has a member
-/// `Result result`, which forward sets and apply() returns with the output. `autograd/README.md`
+/// }`. An input may be absent (`Tensor()`): its Gradient is then not needed. An operation with
+/// a second result names its type, `using Result = ...`, and has a member `Result result`, which
+/// forward sets and apply() returns with the output. `autograd/README.md`
 /// shows a whole operation.
 namespace tapestry {
 
@@ -67,26 +67,26 @@ class ListOperationRecord final : public Record {
       inputs_;
 };
 
-double bytes_of(const Tensor& x);
-double bytes_of(std::span<const Tensor> list);
+double count_bytes(const Tensor& x);
+double count_bytes(std::span<const Tensor> list);
 
-/// Runs the forward of an operation, watched by a Profiler if there is one.
+/// Runs the forward of an operation, timed by a Profiler if there is one.
 template <class Op, class... Inputs>
 Tensor run_forward(Op& op, const Inputs&... inputs) {
   ProfileScope scope(Op::name);
   Tensor y = op.forward(inputs...);
-  if (scope) scope.add_bytes(bytes_of(y) + (bytes_of(inputs) + ...));
+  if (scope) scope.add_bytes(count_bytes(y) + (count_bytes(inputs) + ...));
   return y;
 }
 
-/// Gives y a gradient of its own, to be filled by whatever uses y. Throws ValueError if it has one.
+/// Attaches a new gradient slot to y. Throws ValueError if it has one.
 std::shared_ptr<GradientSlot> new_slot(Tensor& y);
 
 using Again = std::function<Tensor(std::span<const Tensor>)>;
 
-/// Shows the observer of a tape an operation that has been recorded.
-void show(Tape& tape, const char* operation, std::span<const Tensor> inputs, const Tensor& y,
-          Again again);
+/// Notifies the observer of a tape of a recorded operation.
+void notify_observer(Tape& tape, const char* operation, std::span<const Tensor> inputs,
+                     const Tensor& y, Again again);
 
 }  // namespace detail
 
@@ -114,9 +114,9 @@ auto with_result(Tensor y, const Op& op) {
   }
 }
 
-inline Tensor output_of(Tensor y) { return y; }
+inline Tensor output(Tensor y) { return y; }
 template <class Result>
-Tensor output_of(OutputWithResult<Result> output) {
+Tensor output(OutputWithResult<Result> output) {
   return std::move(output.y);
 }
 
@@ -126,7 +126,7 @@ Again again(const Op& op) {
   if constexpr (std::is_copy_constructible_v<Op>) {
     return [op](std::span<const Tensor> inputs) {
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
-        return output_of(apply(op, inputs[I]...));
+        return output(apply(op, inputs[I]...));
       }
       (std::make_index_sequence<N>{});
     };
@@ -163,7 +163,7 @@ auto apply(Op op, const Inputs&... inputs) {
   tape.record(std::make_unique<detail::OperationRecord<Op, sizeof...(Inputs)>>(
       std::move(op), std::move(slot), std::array{inputs.slot()...}));
   if (tape.observer() != nullptr) {
-    detail::show(tape, Op::name, std::array{inputs...}, y, std::move(again));
+    detail::notify_observer(tape, Op::name, std::array{inputs...}, y, std::move(again));
   }
   return output;
 }
@@ -180,7 +180,8 @@ Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
   Tensor y = detail::run_forward(op, inputs);
   tape.record(std::make_unique<detail::ListOperationRecord<Op>>(std::move(op), detail::new_slot(y),
                                                                 inputs));
-  if (tape.observer() != nullptr) detail::show(tape, Op::name, inputs, y, std::move(again));
+  if (tape.observer() != nullptr)
+    detail::notify_observer(tape, Op::name, inputs, y, std::move(again));
   return y;
 }
 

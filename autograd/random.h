@@ -6,7 +6,7 @@
 namespace tapestry {
 
 /// A stream of random numbers that is a pure function of its key and of a counter (Philox4x32-10
-/// [1]), so that what is drawn depends on neither threads nor history. Streams split by name and by
+/// [1]), so that random numbers depend on neither threads nor history. Streams split by name and by
 /// number:
 ///
 ///     RandomStream(seed).named("dropout").at(step)

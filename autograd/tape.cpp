@@ -14,15 +14,15 @@ namespace {
 
 thread_local Tape* active_tape = nullptr;
 
-double bytes_of(const Shape& shape, DType dtype) {
+double count_bytes(const Shape& shape, DType dtype) {
   return static_cast<double>(shape.size() * bytes_per_element(dtype));
 }
 
-/// dL/dy, and value and gradient of each input that wants one.
-double bytes_of_backward(const Record& record, const Tensor& dy) {
-  double bytes = detail::bytes_of(dy);
+/// dL/dy, and value and gradient of each input that needs one.
+double count_backward_bytes(const Record& record, const Tensor& dy) {
+  double bytes = detail::count_bytes(dy);
   for (const auto& slot : record.inputs()) {
-    if (slot != nullptr) bytes += 2 * bytes_of(slot->shape(), slot->dtype());
+    if (slot != nullptr) bytes += 2 * count_bytes(slot->shape(), slot->dtype());
   }
   return bytes;
 }
@@ -30,18 +30,18 @@ double bytes_of_backward(const Record& record, const Tensor& dy) {
 void run_backward(const Record& record, const Tensor& dy) {
   ProfileScope scope(record.operation(), Phase::backward);
   record.backward(dy);
-  if (scope) scope.add_bytes(bytes_of_backward(record, dy));
+  if (scope) scope.add_bytes(count_backward_bytes(record, dy));
 }
 
 }  // namespace
 
-double detail::bytes_of(const Tensor& x) {
-  return x ? tapestry::bytes_of(x.shape(), x.dtype()) : 0.0;
+double detail::count_bytes(const Tensor& x) {
+  return x ? tapestry::count_bytes(x.shape(), x.dtype()) : 0.0;
 }
 
-double detail::bytes_of(std::span<const Tensor> list) {
+double detail::count_bytes(std::span<const Tensor> list) {
   double bytes = 0.0;
-  for (const Tensor& x : list) bytes += bytes_of(x);
+  for (const Tensor& x : list) bytes += count_bytes(x);
   return bytes;
 }
 
@@ -58,8 +58,8 @@ std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y) {
   return slot;
 }
 
-void detail::show(Tape& tape, const char* operation, std::span<const Tensor> inputs,
-                  const Tensor& y, Again again) {
+void detail::notify_observer(Tape& tape, const char* operation, std::span<const Tensor> inputs,
+                             const Tensor& y, Again again) {
   const TapePause nothing_is_recorded;
   tape.observer()->forward_ran({.operation = operation,
                                 .layer_path = &current_layer_path(),

@@ -20,12 +20,10 @@ class GradientSlot;
 /// such.
 class Tensor {
  public:
-  /// No tensor at all; stands for an optional operand that is absent. Using it as a tensor throws
-  /// ValueError.
+  /// No tensor, for an optional operand that is absent. Using it as a tensor throws ValueError.
   Tensor() = default;
 
-  /// Values that nothing has been written to yet. Throws ShapeError if they are more than memory
-  /// could address.
+  /// Uninitialized values. Throws ShapeError if there are more than memory can address.
   static Tensor empty(const Shape& shape, DType dtype);
   static Tensor full(const Shape& shape, double value, DType dtype);
   static Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0.0, dtype); }
@@ -56,13 +54,13 @@ class Tensor {
   /// A copy with values of its own, converted to `dtype`, outside any tape.
   Tensor copied(DType dtype) const;
 
-  /// Makes this a leaf: from now on tapes record what is done with it, and `Tape::backward` leaves
+  /// Makes this a leaf: from now on tapes record operations on it, and `Tape::backward` accumulates
   /// its gradient here. Returns *this.
   Tensor& require_gradient();
   bool requires_gradient() const { return slot() != nullptr; }
-  /// The gradient that came together so far, or no tensor.
+  /// The gradient accumulated so far, or no tensor.
   Tensor gradient() const;
-  /// The next contribution to the gradient starts anew.
+  /// Discards the gradient; the next contribution starts a new one.
   void clear_gradient();
 
   /// Moves value and gradient into memory of the caller's choice, such as a part of one buffer for
@@ -76,7 +74,7 @@ class Tensor {
   static Tensor over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset);
   const kernels::Memory& memory() const;
   std::size_t byte_offset() const;
-  /// Where the gradient comes together; null if none is wanted.
+  /// Accumulates the gradient; null if none is needed.
   const std::shared_ptr<GradientSlot>& slot() const;
   void attach(std::shared_ptr<GradientSlot> slot);
 

@@ -7,7 +7,7 @@
 
 #include "autograd/frozen_branches.h"
 #include "autograd/named_tensor.h"
-#include "autograd/tape_observer.h"
+#include "autograd/tape.h"
 
 namespace tapestry::gradcheck_detail {
 

@@ -164,7 +164,7 @@ bool all_finite(std::size_t n, const T* x) {
   std::atomic<bool> finite = true;
   parallel_ranges(n, elements_per_piece, [&](std::size_t begin, std::size_t end) {
     // v * 0 is NaN if v is not finite.
-    const T sum = sum_of<T>(
+    const T sum = sum_map<T>(
         end - begin, [](const Vec<T>& v) { return v * Vec<T>(T(0)); }, x + begin);
     if (sum != T(0)) finite = false;
   });

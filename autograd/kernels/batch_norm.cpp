@@ -222,7 +222,7 @@ void batch_norm_backward(Moments moments, std::size_t rows, std::size_t n, const
         n, dbeta, [](const Vec<T>& sum) { return sum; }, static_cast<const T*>(sum_g));
   }
   if (dx && moments == Moments::given) gradient_of_given_moments<T>(rows, n, slopes, g, dx);
-  if (dx && moments == Moments::of_x) {
+  if (dx && moments == Moments::from_x) {
     gradient_of_own_moments<T>(rows, n, x, means, variances, slopes, epsilon, sum_g, sum_g_distance,
                                g, dx);
   }

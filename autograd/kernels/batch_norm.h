@@ -20,7 +20,7 @@ void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, con
                 const T* gamma, const T* beta, T epsilon, T* y);
 
 /// Whether means and variances were computed from x, so that the gradient flows through them too.
-enum class Moments { of_x, given };
+enum class Moments { from_x, given };
 
 /// dL/dx, dL/dgamma and dL/dbeta from g = dL/dy, as in autograd/ops/batch_norm.h; null targets are
 /// left alone. The sums over rows go through fixed blocks of rows, in order.

@@ -32,7 +32,7 @@ CrossEntropySums smoothed_sums(const CrossEntropyProblem& p, const LogSumExp<T>&
 template <class T>
 T distance_to_all(const CrossEntropyProblem& p, T largest, const T* x) {
   if (p.label_smoothing == 0) return T(0);
-  return sum_of<T>(
+  return sum_map<T>(
       p.vocabulary, [&](const Vec<T>& v) { return Vec<T>(largest) - v; }, x);
 }
 

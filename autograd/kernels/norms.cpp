@@ -18,9 +18,9 @@ void layer_norm_row_backward(std::size_t n, const T* x, const T* gamma, T mean, 
   const Vec<T> m(mean), r(rstd);
   const T scale = T(1) / static_cast<T>(n);
   const Vec<T> mean_h(scale *
-                      sum_of<T>(
+                      sum_map<T>(
                           n, [](const Vec<T>& a, const Vec<T>& b) { return a * b; }, g, gamma));
-  const Vec<T> mean_h_xh(scale * sum_of<T>(
+  const Vec<T> mean_h_xh(scale * sum_map<T>(
                                      n,
                                      [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
                                        return a * b * ((v - m) * r);
@@ -43,10 +43,10 @@ void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, con
   parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       const T* in = x + row * n;
-      const T mean = scale * sum_of<T>(
+      const T mean = scale * sum_map<T>(
                                  n, [](const Vec<T>& v) { return v; }, in);
       const Vec<T> m(mean);
-      const T variance = scale * sum_of<T>(
+      const T variance = scale * sum_map<T>(
                                      n, [&](const Vec<T>& v) { return (v - m) * (v - m); }, in);
       const T rstd = T(1) / std::sqrt(variance + epsilon);
       const Vec<T> r(rstd);
@@ -101,7 +101,7 @@ template <class T>
 void rms_norm_row_backward(std::size_t n, const T* x, const T* gamma, T rrms, const T* g,
                            Target<T> dx) {
   const Vec<T> r(rrms);
-  const T sum_h_xh = sum_of<T>(
+  const T sum_h_xh = sum_map<T>(
       n, [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) { return a * b * (v * r); }, g,
       gamma, x);
   const Vec<T> mean_h_xh(sum_h_xh / static_cast<T>(n));
@@ -122,7 +122,7 @@ void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, T eps
   parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       const T* in = x + row * n;
-      const T mean_square = scale * sum_of<T>(
+      const T mean_square = scale * sum_map<T>(
                                         n, [](const Vec<T>& v) { return v * v; }, in);
       rrms[row] = T(1) / std::sqrt(mean_square + epsilon);
       const Vec<T> r(rrms[row]);

@@ -25,13 +25,13 @@ void sum_rows(std::size_t rows, std::size_t n, const T* in, Target<T> out) {
       for (std::size_t part = begin; part < end; ++part) {
         const std::size_t first = part % parts * elements_per_part;
         partial[part] =
-            sum_of<T>(std::min(elements_per_part, n - first), same, in + part / parts * n + first);
+            sum_map<T>(std::min(elements_per_part, n - first), same, in + part / parts * n + first);
       }
     });
     return sum_rows(rows, parts, partial.data(), out);
   }
   parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) out.put(row, sum_of<T>(n, same, in + row * n));
+    for (std::size_t row = begin; row < end; ++row) out.put(row, sum_map<T>(n, same, in + row * n));
   });
 }
 

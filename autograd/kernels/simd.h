@@ -146,7 +146,7 @@ Vec<T> fold_lanes(std::size_t n, T identity, Combine&& combine, F&& f, const In*
 
 /// sum over i < n of f(in[i]...).
 template <class T, class F, class... In>
-T sum_of(std::size_t n, F&& f, const In*... in) {
+T sum_map(std::size_t n, F&& f, const In*... in) {
   const auto plus = [](const Vec<T>& a, const Vec<T>& b) { return a + b; };
   return xsimd::hadd(fold_lanes<T>(n, T(0), plus, f, in...));
 }
@@ -212,7 +212,7 @@ Vec<T> combined_lanes(const Vec<T>& v, const Combine& combine) {
 
 /// The largest of n values; -infinity if n is 0. NaN may be ignored: check for it separately.
 template <class T>
-T max_of(std::size_t n, const T* in) {
+T max_value(std::size_t n, const T* in) {
   const auto larger = [](const Vec<T>& a, const Vec<T>& b) { return xsimd::max(a, b); };
   const auto same = [](const Vec<T>& a) { return a; };
   return combined_lanes(fold_lanes<T>(n, -std::numeric_limits<T>::infinity(), larger, same, in),

@@ -16,7 +16,7 @@ inline constexpr T minus_infinity = -std::numeric_limits<T>::infinity();
 
 template <class T>
 T softmax_shift(std::size_t n, const T* x) {
-  const T largest = max_of(n, x);
+  const T largest = max_value(n, x);
   return largest == minus_infinity<T> ? T(0) : largest;
 }
 
@@ -38,7 +38,7 @@ void softmax_row(std::size_t n, const T* x, T* y) {
 
 template <class T>
 void softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx) {
-  const Vec<T> mean(sum_of<T>(
+  const Vec<T> mean(sum_map<T>(
       n, [](const Vec<T>& a, const Vec<T>& b) { return a * b; }, y, dy));
   map(
       n, dx, [&](const Vec<T>& p, const Vec<T>& g) { return p * (g - mean); }, y, dy);
@@ -49,7 +49,7 @@ LogSumExp<T> log_sum_exp(std::size_t n, const T* x) {
   const T largest = softmax_shift(n, x);
   const Vec<T> shift(largest);
   return {.largest = largest,
-          .log_total = std::log(sum_of<T>(
+          .log_total = std::log(sum_map<T>(
               n, [&](const Vec<T>& v) { return xsimd::exp(v - shift); }, x))};
 }
 
@@ -64,11 +64,11 @@ void log_softmax_row(std::size_t n, const T* x, T* y) {
 
 template <class T>
 void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx) {
-  if (max_of(n, y) == minus_infinity<T>) {
+  if (max_value(n, y) == minus_infinity<T>) {
     if (!dx.add) std::fill_n(dx.data, n, T(0));
     return;
   }
-  const Vec<T> total(sum_of<T>(
+  const Vec<T> total(sum_map<T>(
       n, [](const Vec<T>& g) { return g; }, dy));
   map(
       n, dx, [&](const Vec<T>& l, const Vec<T>& g) { return g - xsimd::exp(l) * total; }, y, dy);

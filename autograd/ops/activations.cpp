@@ -112,20 +112,20 @@ void require_halves(const char* operation, const Tensor& x) {
 }
 
 /// Number of rows along the last axis.
-std::size_t rows_of(const Tensor& y) { return y.shape().product(0, y.rank() - 1); }
+std::size_t count_rows(const Tensor& y) { return y.shape().product(0, y.rank() - 1); }
 
 Tensor gated_values(kernels::Gate gate, const Tensor& x) {
   const std::size_t n = x.shape().back() / 2;
   Tensor y = Tensor::empty(x.shape().with_last(n), x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
-    kernels::gated(gate, rows_of(y), n, x.values<T>().data(), y.mutable_values<T>().data());
+    kernels::gated(gate, count_rows(y), n, x.values<T>().data(), y.mutable_values<T>().data());
   });
   return y;
 }
 
 void gated_gradient(kernels::Gate gate, const Tensor& dy, const Tensor& x, const Gradient& dx) {
   dispatch(dy.dtype(), [&]<class T>() {
-    kernels::gated_backward(gate, rows_of(dy), dy.shape().back(), x.values<T>().data(),
+    kernels::gated_backward(gate, count_rows(dy), dy.shape().back(), x.values<T>().data(),
                             dy.values<T>().data(), dx.target<T>());
   });
 }

@@ -21,7 +21,7 @@ struct ScaledDotProduct {
   }
 };
 
-AttentionCall call_of(const Tensor& q, const AttentionOptions& options) {
+AttentionCall make_call(const Tensor& q, const AttentionOptions& options) {
   const std::size_t d_k = q.shape()[2] / options.num_heads;
   return AttentionCall(options, 1.0 / std::sqrt(static_cast<double>(d_k)));
 }
@@ -35,12 +35,12 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   if (AttentionRecorder* const recorder = AttentionRecorder::active()) [[unlikely]] {
     recorder->add(attention_weights(q, k, options));
   }
-  return apply(ScaledDotProduct{call_of(q, options)}, q, k, v);
+  return apply(ScaledDotProduct{make_call(q, options)}, q, k, v);
 }
 
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   require_queries_and_keys(ScaledDotProduct::name, q, k, options);
-  return call_of(q, options).weights({.q = q, .k = k, .v = {}});
+  return make_call(q, options).weights({.q = q, .k = k, .v = {}});
 }
 
 }  // namespace tapestry

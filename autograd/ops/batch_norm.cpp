@@ -2,14 +2,13 @@
 
 #include "autograd/kernels/batch_norm.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/norm_checks.h"
 #include "autograd/ops/detail/rows.h"
 
 namespace tapestry {
 namespace {
 
-FeatureMoments moments_of(const Tensor& x) {
-  const auto [rows, n] = rows_of("batch_norm", x);
+FeatureMoments compute_moments(const Tensor& x) {
+  const auto [rows, n] = require_rows("batch_norm", x);
   FeatureMoments moments{Tensor::empty({n}, x.dtype()), Tensor::empty({n}, x.dtype())};
   dispatch(x.dtype(), [&, rows = rows, n = n]<class T>() {
     kernels::column_moments(rows, n, x.values<T>().data(), moments.mean.mutable_values<T>().data(),
@@ -18,14 +17,14 @@ FeatureMoments moments_of(const Tensor& x) {
   return moments;
 }
 
-/// Shared by both forms: the affine map by the moments, and the gradients.
+/// Shared by both operations: normalisation with given moments, and the gradients.
 struct Normalization {
   double epsilon;
   Tensor x{}, gamma{};
   FeatureMoments moments{};
 
   Tensor forward(const Tensor& input, const Tensor& g, const Tensor& b) {
-    const auto [rows, n] = rows_of("batch_norm", input);
+    const auto [rows, n] = require_rows("batch_norm", input);
     x = input;
     gamma = g;
     Tensor y = Tensor::empty(x.shape(), x.dtype());
@@ -40,9 +39,9 @@ struct Normalization {
 
   void backward(kernels::Moments kind, const Tensor& dy, const Gradient& dx, const Gradient& dgamma,
                 const Gradient& dbeta) const {
-    const auto [rows, n] = rows_of("batch_norm", dy);
+    const auto [rows, n] = require_rows("batch_norm", dy);
     dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
-      // In the order in which the kernel fills them: two of the inputs may be one tensor.
+      // In the order in which the kernel writes them, because two inputs may be the same tensor.
       const kernels::Target<T> to_gamma = dgamma.target<T>();
       const kernels::Target<T> to_beta = dbeta.target<T>();
       const kernels::Target<T> to_x = dx.target<T>();
@@ -65,14 +64,14 @@ struct BatchNorm {
       normalization.moments = {Tensor::zeros(gamma.shape(), x.dtype()),
                                Tensor::zeros(gamma.shape(), x.dtype())};
     } else {
-      normalization.moments = moments_of(x);
+      normalization.moments = compute_moments(x);
     }
     result = normalization.moments;
     return normalization.forward(x, gamma, beta);
   }
 
   void backward(const Tensor& dy, Gradient dx, Gradient dgamma, Gradient dbeta) const {
-    normalization.backward(kernels::Moments::of_x, dy, dx, dgamma, dbeta);
+    normalization.backward(kernels::Moments::from_x, dy, dx, dgamma, dbeta);
   }
 };
 
@@ -91,7 +90,7 @@ struct BatchNormGiven {
 
 void require_fitting(const char* operation, const Tensor& x, const Tensor& gamma,
                      const Tensor& beta, double epsilon) {
-  rows_of(operation, x);
+  require_rows(operation, x);
   require_last_axis(operation, x, gamma, "gamma");
   require_last_axis(operation, x, beta, "beta");
   require_positive_epsilon(operation, epsilon);

@@ -10,12 +10,13 @@ namespace tapestry {
 ///
 /// x        any shape.
 /// rate     in [0, 1]; 0 gives x itself, 1 gives zeros.
-/// random   stream that alone decides which elements are dropped (kernels/dropout.h says how): two
-///          calls with one stream drop the same. If it is off, as in inference, x is returned.
+/// random   stream that determines which elements are dropped (see kernels/dropout.h): two calls
+/// with
+///          the same stream drop the same elements. If it is off, as in inference, x is returned.
 /// throws   ValueError if the rate is outside its range.
 ///
 /// dL/dx = dL/dy / (1 - rate) where x was kept and 0 where it was dropped. The random numbers are
-/// computed again in backward instead of stored.
+/// recomputed in backward instead of stored.
 ///
 /// [1] Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from overfitting".
 Tensor dropout(const Tensor& x, double rate, const RandomStream& random);

@@ -45,7 +45,7 @@ constexpr auto times = [](const auto& x, const auto& y) { return x * y; };
 
 struct Mul {
   static constexpr const char* name = "mul";
-  Tensor a{}, b{};  // each kept only if the other's gradient is wanted
+  Tensor a{}, b{};  // each kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& x, const Tensor& y) {
     if (y.requires_gradient()) a = x;
@@ -63,7 +63,7 @@ constexpr auto over = [](const auto& x, const auto& y) { return x / y; };
 
 struct Div {
   static constexpr const char* name = "div";
-  Tensor b{}, y{};  // y = a / b, kept only if b's gradient is wanted
+  Tensor b{}, y{};  // y = a / b, kept only if b's gradient is needed
 
   Tensor forward(const Tensor& numerator, const Tensor& denominator) {
     b = denominator;

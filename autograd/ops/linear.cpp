@@ -34,7 +34,7 @@ void require_operands(const Tensor& x, const Tensor& weight, const Tensor& bias)
 struct Linear {
   static constexpr const char* name = "linear";
   std::size_t rows, in, out;
-  Tensor x{}, weight{};  // each kept only if the other's gradient is wanted
+  Tensor x{}, weight{};  // each kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& input, const Tensor& w, const Tensor& b) {
     if (w.requires_gradient()) x = input;
@@ -93,7 +93,7 @@ void require_head_operands(const Tensor& x, const Tensor& weight) {
 struct HeadLinear {
   static constexpr const char* name = "head_linear";
   std::size_t rows, heads, out, in;
-  Tensor x{}, weight{};  // each kept only if the other's gradient is wanted
+  Tensor x{}, weight{};  // each kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& input, const Tensor& w) {
     if (w.requires_gradient()) x = input;

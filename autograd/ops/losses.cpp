@@ -29,11 +29,11 @@ void require_logits(const Tensor& logits, const Ids& targets) {
 
 /// Values of shape (rows, 2) seen as one LogSumExp per row.
 template <class T>
-kernels::LogSumExp<T>* of_rows(std::span<T> pairs) {
+kernels::LogSumExp<T>* as_log_sums(std::span<T> pairs) {
   return reinterpret_cast<kernels::LogSumExp<T>*>(pairs.data());
 }
 template <class T>
-const kernels::LogSumExp<T>* of_rows(std::span<const T> pairs) {
+const kernels::LogSumExp<T>* as_log_sums(std::span<const T> pairs) {
   return reinterpret_cast<const kernels::LogSumExp<T>*>(pairs.data());
 }
 
@@ -50,7 +50,7 @@ struct CrossEntropy {
     log_sums = Tensor::empty({targets.size(), 2}, x.dtype());
     const auto sums = dispatch(x.dtype(), [&]<class T>() {
       return kernels::cross_entropy(targets.problem(), x.values<T>().data(),
-                                    of_rows(log_sums.mutable_values<T>()));
+                                    as_log_sums(log_sums.mutable_values<T>()));
     });
     result = sums.negative_log_likelihood;
     return Tensor::scalar(sums.loss / targets.normalizer(), x.dtype());
@@ -59,7 +59,7 @@ struct CrossEntropy {
   void backward(const Tensor& dy, Gradient dlogits) const {
     dispatch(dy.dtype(), [&]<class T>() {
       kernels::cross_entropy_backward(
-          targets.problem(), logits.values<T>().data(), of_rows(log_sums.values<T>()),
+          targets.problem(), logits.values<T>().data(), as_log_sums(log_sums.values<T>()),
           static_cast<T>(dy.item() / targets.normalizer()), dlogits.target<T>());
     });
   }

@@ -18,7 +18,7 @@ struct CrossEntropyOptions {
   std::size_t normalizer = 0;
 };
 
-/// A loss with what is computed beside it.
+/// A loss and the sums for its report.
 struct Loss {
   Tensor mean;                  ///< a scalar, what training minimizes; has the gradient
   double nll_sum = 0.0;         ///< sum over the targets of -log p(target), without label smoothing

@@ -80,7 +80,7 @@ Tensor multiply(const Tensor& a, bool transpose_a, const Tensor& b, bool transpo
 struct Matmul {
   static constexpr const char* name = "matmul";
   MatmulOptions options;
-  Tensor a{}, b{};  // each kept only if the other's gradient is wanted
+  Tensor a{}, b{};  // each kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& x, const Tensor& y) {
     if (y.requires_gradient()) a = x;

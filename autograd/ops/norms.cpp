@@ -2,7 +2,6 @@
 
 #include "autograd/kernels/norms.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/norm_checks.h"
 #include "autograd/ops/detail/rows.h"
 
 namespace tapestry {
@@ -15,7 +14,7 @@ struct LayerNorm {
   Tensor means{}, rstds{};  // of each row
 
   Tensor forward(const Tensor& input, const Tensor& g, const Tensor& b) {
-    const auto [rows, n] = rows_of(name, input);
+    const auto [rows, n] = require_rows(name, input);
     x = input;
     gamma = g;
     means = Tensor::empty({rows}, x.dtype());
@@ -30,9 +29,9 @@ struct LayerNorm {
   }
 
   void backward(const Tensor& dy, Gradient dx, Gradient dgamma, Gradient dbeta) const {
-    const auto [rows, n] = rows_of(name, dy);
+    const auto [rows, n] = require_rows(name, dy);
     dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
-      // In the order in which the kernel fills them: two of the inputs may be one tensor.
+      // In the order in which the kernel writes them, because two inputs may be the same tensor.
       const kernels::Target<T> to_x = dx.target<T>();
       const kernels::Target<T> to_gamma = dgamma.target<T>();
       const kernels::Target<T> to_beta = dbeta.target<T>();
@@ -46,7 +45,7 @@ struct LayerNorm {
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
-  rows_of(LayerNorm::name, x);
+  require_rows(LayerNorm::name, x);
   require_last_axis(LayerNorm::name, x, gamma, "gamma");
   require_last_axis(LayerNorm::name, x, beta, "beta");
   require_positive_epsilon(LayerNorm::name, epsilon);
@@ -62,7 +61,7 @@ struct RmsNorm {
   Tensor rrms{};  // of each row
 
   Tensor forward(const Tensor& input, const Tensor& g) {
-    const auto [rows, n] = rows_of(name, input);
+    const auto [rows, n] = require_rows(name, input);
     x = input;
     gamma = g;
     rrms = Tensor::empty({rows}, x.dtype());
@@ -76,9 +75,9 @@ struct RmsNorm {
   }
 
   void backward(const Tensor& dy, Gradient dx, Gradient dgamma) const {
-    const auto [rows, n] = rows_of(name, dy);
+    const auto [rows, n] = require_rows(name, dy);
     dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
-      // In the order in which the kernel fills them: both inputs may be one tensor.
+      // In the order in which the kernel writes them, because both inputs may be the same tensor.
       const kernels::Target<T> to_x = dx.target<T>();
       const kernels::Target<T> to_gamma = dgamma.target<T>();
       kernels::rms_norm_backward(rows, n, x.values<T>().data(), gamma.values<T>().data(),
@@ -90,7 +89,7 @@ struct RmsNorm {
 }  // namespace
 
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon) {
-  rows_of(RmsNorm::name, x);
+  require_rows(RmsNorm::name, x);
   require_last_axis(RmsNorm::name, x, gamma, "gamma");
   require_positive_epsilon(RmsNorm::name, epsilon);
   return apply(RmsNorm{epsilon}, x, gamma);

@@ -63,7 +63,7 @@ struct ResidualAdd {
 };
 
 /// The factor of each row of x: branch_scale times the k of stochastic depth.
-Tensor row_factors_of(const Tensor& x, const ResidualAddOptions& options) {
+Tensor make_row_factors(const Tensor& x, const ResidualAddOptions& options) {
   const std::size_t rows = x.rank() == 0 ? 1 : x.shape()[0];
   Tensor factors = Tensor::full({rows}, options.branch_scale, x.dtype());
   if (!options.row_random.on() || options.row_dropout == 0.0) return factors;
@@ -96,7 +96,7 @@ Tensor residual_add(const Tensor& residual, const Tensor& x, const ResidualAddOp
   return apply(ResidualAdd{.key = drops ? options.random.key() : 0,
                            .rate = drops ? options.dropout : 0.0,
                            .skip = options.skip_scale,
-                           .row_factors = row_factors_of(x, options)},
+                           .row_factors = make_row_factors(x, options)},
                residual, x);
 }
 

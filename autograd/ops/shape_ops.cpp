@@ -131,7 +131,7 @@ struct Slice {
     Shape shape = x.shape();
     shape[axis] = end - begin;
     Tensor y = Tensor::empty(shape, x.dtype());
-    const Rows part = rows_of(x.shape());
+    const Rows part = slice_rows(x.shape());
     dispatch(x.dtype(), [&]<class T>() {
       kernels::copy_rows(part.rows, part.n, x.values<T>().data() + part.first, part.stride,
                          kernels::Target<T>{y.mutable_values<T>().data()}, part.n);
@@ -140,7 +140,7 @@ struct Slice {
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    const Rows part = rows_of(dx.shape());
+    const Rows part = slice_rows(dx.shape());
     dispatch(dy.dtype(), [&]<class T>() {
       kernels::pad_rows(part.rows, part.n, dy.values<T>().data(), part.first, dx.target<T>(),
                         part.stride);
@@ -152,7 +152,7 @@ struct Slice {
   struct Rows {
     std::size_t rows, stride, first, n;
   };
-  Rows rows_of(const Shape& x) const {
+  Rows slice_rows(const Shape& x) const {
     const std::size_t inner = x.product(axis + 1, x.rank());
     return {.rows = x.product(0, axis),
             .stride = x[axis] * inner,

@@ -12,7 +12,7 @@ struct Softmax {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    const Rows rows = rows_of(name, x);
+    const Rows rows = require_rows(name, x);
     y = Tensor::empty(x.shape(), x.dtype());
     dispatch(x.dtype(), [&]<class T>() {
       const T* in = x.values<T>().data();
@@ -23,7 +23,7 @@ struct Softmax {
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    const Rows rows = rows_of(name, dy);
+    const Rows rows = require_rows(name, dy);
     dispatch(dy.dtype(), [&]<class T>() {
       const T* weights = y.values<T>().data();
       const T* g = dy.values<T>().data();
@@ -46,7 +46,7 @@ struct LogSoftmax {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    const Rows rows = rows_of(name, x);
+    const Rows rows = require_rows(name, x);
     y = Tensor::empty(x.shape(), x.dtype());
     dispatch(x.dtype(), [&]<class T>() {
       const T* in = x.values<T>().data();
@@ -58,7 +58,7 @@ struct LogSoftmax {
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    const Rows rows = rows_of(name, dy);
+    const Rows rows = require_rows(name, dy);
     dispatch(dy.dtype(), [&]<class T>() {
       const T* log_weights = y.values<T>().data();
       const T* g = dy.values<T>().data();

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "autograd/profile.h"
+#include "autograd/profiler.h"
 #include "tests/bench/problems.h"
 #include "tests/bench/result.h"
 

@@ -120,7 +120,8 @@ Tensor AttentionCall::forward(const AttentionInputs& inputs) {
 
 void AttentionCall::backward(const Tensor& dy, const AttentionGradients& gradients) const {
   const Gradient &dq = gradients.dq, &dk = gradients.dk, &dv = gradients.dv, &dw = gradients.dw;
-  // The kernel fills all in turns; those of one tensor need places of their own first.
+  // The kernel alternates between the targets, so gradients of the same tensor need separate
+  // memory.
   const bool shared = (dq && (dq.is_same(dk) || dq.is_same(dv))) || (dk && dk.is_same(dv));
   dispatch(dy.dtype(), [&]<class T>() {
     if (!shared) {

@@ -49,13 +49,13 @@ void check_folds() {
     const std::vector<T> a = uneven<T>(n);
     long double sum = 0.0L;
     for (const T x : a) sum += static_cast<long double>(x) * static_cast<long double>(x);
-    const T found = sum_of<T>(
+    const T found = sum_map<T>(
         n, [](const Vec<T>& u, const Vec<T>& v) { return u * v; }, a.data(), a.data());
     CHECK(std::abs(static_cast<double>(found) - static_cast<double>(sum)) <=
           static_cast<double>(epsilon) * static_cast<double>(n));
     const T largest =
         n == 0 ? -std::numeric_limits<T>::infinity() : *std::max_element(a.begin(), a.end());
-    CHECK(max_of(n, a.data()) == largest);
+    CHECK(max_value(n, a.data()) == largest);
   }
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("map_and_sum writes n values, in place too, and sums each of them once
 TEST_CASE("max_of of negative values does not see the filling of the last vector") {
   for (const std::size_t n : {1, 5, 9, 17, 33}) {
     const std::vector<float> a(n, -3.0F);
-    CHECK(max_of(n, a.data()) == -3.0F);
+    CHECK(max_value(n, a.data()) == -3.0F);
   }
 }
 

@@ -54,7 +54,7 @@ struct BatchNorm {
                         beta.data(), 1e-5F, y.data());
   }
   void backward() {
-    kernels::batch_norm_backward<float>(kernels::Moments::of_x, rows, n, x.data(), means.data(),
+    kernels::batch_norm_backward<float>(kernels::Moments::from_x, rows, n, x.data(), means.data(),
                                         variances.data(), gamma.data(), 1e-5F, g.data(),
                                         {dx.data()}, {dgamma.data()}, {dbeta.data()});
   }

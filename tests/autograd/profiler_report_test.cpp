@@ -1,4 +1,4 @@
-#include "autograd/profile.h"
+#include "autograd/profiler.h"
 
 #include <doctest/doctest.h>
 
