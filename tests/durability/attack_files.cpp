@@ -43,23 +43,23 @@ Attack dataset(const char* name, hid_t type, std::vector<hsize_t> shape, std::st
           std::move(refusal)};
 }
 
-void external_storage(hid_t file, const std::string& other_file) {
+void external_storage(hid_t file, const std::string& other_file, const char* name = "x") {
   const PropertyList options = dataset_options();
   require(H5Pset_external(options.get(), other_file.c_str(), 0, 8), "set external storage");
-  add_digest(create(file, "x", H5T_STD_U8LE, {8}, options));
+  add_digest(create(file, name, H5T_STD_U8LE, {8}, options));
 }
 
-void virtual_dataset(hid_t file, const std::string& other_file) {
+void virtual_dataset(hid_t file, const std::string& other_file, const char* name = "x") {
   const hsize_t size = 8;
   const Dataspace space(H5Screate_simple(1, &size, nullptr), "create");
   const PropertyList options = dataset_options();
   require(H5Pset_virtual(options.get(), space.get(), other_file.c_str(), "x", space.get()),
           "map a virtual dataset");
-  add_digest(create(file, "x", H5T_STD_U8LE, {8}, options));
+  add_digest(create(file, name, H5T_STD_U8LE, {8}, options));
 }
 
-void link_outside(hid_t file, const std::string& other_file) {
-  require(H5Lcreate_external(other_file.c_str(), "/x", file, "x", H5P_DEFAULT, H5P_DEFAULT),
+void link_outside(hid_t file, const std::string& other_file, const char* name = "x") {
+  require(H5Lcreate_external(other_file.c_str(), "/x", file, name, H5P_DEFAULT, H5P_DEFAULT),
           "make an external link");
 }
 
@@ -75,14 +75,14 @@ Object make_group(hid_t file, const char* name) {
   return {H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "make a group"};
 }
 
-void chunked(hid_t file, std::optional<H5Z_filter_t> filter) {
+void chunked(hid_t file, std::optional<H5Z_filter_t> filter, const char* name = "x") {
   const PropertyList options = dataset_options();
   const hsize_t chunk = 8;
   require(H5Pset_chunk(options.get(), 1, &chunk), "set chunks");
   if (filter) {
     require(H5Pset_filter(options.get(), *filter, H5Z_FLAG_OPTIONAL, 0, nullptr), "set a filter");
   }
-  add_digest(create(file, "x", H5T_STD_U8LE, {8}, options));
+  add_digest(create(file, name, H5T_STD_U8LE, {8}, options));
 }
 
 void compact(hid_t file) {
@@ -184,6 +184,25 @@ std::vector<Attack> attacks(const std::string& other_file) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;
+}
+
+std::vector<Attack> image_attacks(const std::string& other_file) {
+  std::vector<Attack> attacks{
+      {"external link", [=](hid_t file) { link_outside(file, other_file, "images"); },
+       "images: found a soft or external link, expected a dataset"},
+      {"external storage", [=](hid_t file) { external_storage(file, other_file, "images"); },
+       "images: found storage in other files, expected storage in this one"},
+      {"virtual dataset", [=](hid_t file) { virtual_dataset(file, other_file, "images"); },
+       "images: found virtual storage, expected storage in this file"},
+      {"filter of a plug-in", [](hid_t file) { chunked(file, plugin_filter, "images"); },
+       "images: found the filter 32015, expected gzip, shuffle or none"}};
+  for (Attack& attack : attacks) {
+    attack.fill = [images = attack.fill](hid_t file) {
+      images(file);
+      create(file, "labels", H5T_STD_I64LE, {8}, hdf5::allocated_early());
+    };
+  }
+  return attacks;
 }
 
 Attack many_links(std::size_t count) {

@@ -13,12 +13,15 @@ namespace tapestry::test {
 struct Attack {
   std::string name;
   std::function<void(hid_t file)> fill;
-  std::string refusal;  ///< what verify_checkpoint says, without the path of the file
+  std::string refusal;  ///< what the reader says, such as verify_checkpoint, without the path
 };
 
 /// One attack for each trick. Those that make a reader open another file name `other_file`, and a
 /// folder of plug-ins is never named: HDF5_PLUGIN_PATH is for that.
 std::vector<Attack> attacks(const std::string& other_file);
+
+/// The tricks that reach out of a file, on the array `images` of a file of images.
+std::vector<Attack> image_attacks(const std::string& other_file);
 
 /// A group with this many links, which takes a reader that follows all of them hundreds of
 /// megabytes.

@@ -11,8 +11,8 @@
 #include "tests/durability/memory_file.h"
 #include "tests/train/hdf5_files.h"
 #include "train/error.h"
-#include "train/storage/checkpoint_file.h"
 #include "train/platform/durable_file.h"
+#include "train/storage/checkpoint_file.h"
 
 /// The reader that attack_trace.sh watches:
 ///
@@ -37,6 +37,9 @@ void make(const std::filesystem::path& folder) {
     write_file_durably(folder / fmt::format("raw-{:02}.h5", number), test::raw_file(attack));
     write_file_durably(folder / fmt::format("wrapped-{:02}.h5", number++),
                        test::wrapped_file(attack));
+  }
+  for (const Attack& attack : test::image_attacks(secret.string())) {
+    write_file_durably(folder / fmt::format("images-{:02}.h5", number++), test::raw_file(attack));
   }
 }
 

@@ -8,8 +8,10 @@ set -eu
 reader=$1 program=$2
 strace -o /dev/null true 2>/dev/null || { echo "strace may not trace here"; exit 77; }
 
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+folder=$(mktemp -d) config=$(mktemp)
+trap 'rm -rf "$folder" "$config"' EXIT
+echo 'data: {task: images, train_images: none}
+model: {kind: vision_transformer}' >"$config"
 mkdir "$folder/plugins" "$folder/attacks"
 export HDF5_PLUGIN_PATH="$folder/plugins"
 "$reader" make "$folder/attacks"
@@ -33,10 +35,15 @@ check() {
 }
 
 count=0
-for file in "$folder"/attacks/*.h5; do
+for file in "$folder"/attacks/raw-*.h5 "$folder"/attacks/wrapped-*.h5; do
   check 0 "$file" "$reader" verify "$file"
   check 4 "$file" "$program" inspect "$file"
   check 4 "$file" "$program" evaluate "$file"
+  count=$((count + 1))
+done
+
+for file in "$folder"/attacks/images-*.h5; do
+  check 3 "$file" "$program" train "$config" data.train_images="$file"
   count=$((count + 1))
 done
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "train/storage/hdf5_handle.h"
-#include "train/storage/hdf5_image.h"
+#include "train/storage/hdf5_checkpoint.h"
 
 /// HDF5 files in memory that hold what a checkpoint must not.
 namespace tapestry::hdf5 {

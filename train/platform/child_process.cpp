@@ -26,8 +26,11 @@ extern "C" {  // which GCC's header lacks
 namespace tapestry {
 namespace {
 
-constexpr std::size_t longest_answer = 65536;
+/// How the work ended: the first byte of what the child writes last, to a pipe of its own. All of
+/// it fits into the smallest pipe, so that the child never waits with it.
 constexpr char returned = '+', thrown = '-', out_of_memory = '!';
+constexpr std::size_t longest_message = 4000;
+constexpr std::size_t buffer_size = std::size_t{1} << 20;
 /// Of the seconds on the processor: so many may pass on the clock, on a busy machine too.
 constexpr unsigned clock_factor = 10;
 
@@ -38,26 +41,26 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
+/// Sanitizers open files to name a place in the source, coverage counters to be written.
+#if defined(TAPESTRY_COVERAGE)
+constexpr bool instrumented = true;
+#else
+constexpr bool instrumented = sanitized;
+#endif
+
 [[noreturn]] void fail(const char* action) {
   throw std::system_error(errno, std::generic_category(), action);
 }
 
-/// An end of a pipe.
-class PipeEnd {
- public:
-  explicit PipeEnd(int descriptor) : descriptor_(descriptor) {}
-  PipeEnd(const PipeEnd&) = delete;
-  PipeEnd& operator=(const PipeEnd&) = delete;
-  ~PipeEnd() { close(); }
-
-  int get() const { return descriptor_; }
-  void close() {
-    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-  }
-
- private:
-  int descriptor_;
+struct Pipe {
+  FileDescriptor to_read, to_write;
 };
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("make a pipe");
+  return {{posix_file_system(), ends[0]}, {posix_file_system(), ends[1]}};
+}
 
 using Resource = decltype(RLIMIT_CPU);
 
@@ -89,16 +92,17 @@ void keep_silent() {
 }
 
 /// The child dies by its limits, with its parent and without a word.
-void limit_this_process(unsigned seconds, std::size_t bytes) {
+void limit_this_process(ChildProcess::Limits limits) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0, 0);
-  limit(RLIMIT_CPU, seconds, seconds + 1);
-  ::alarm(clock_factor * seconds);
+  limit(RLIMIT_CPU, limits.seconds, limits.seconds + 1);
+  ::alarm(clock_factor * limits.seconds);
   if (!sanitized) {
-    limit_memory(bytes);
+    limit_memory(limits.bytes);
     keep_silent();
   }
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGFPE, SIGXCPU, SIGALRM}) {
+  if (!instrumented) limit(RLIMIT_NOFILE, 0, 0);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGFPE, SIGXCPU, SIGALRM, SIGPIPE}) {
     std::signal(signal, SIG_DFL);
   }
   sigset_t none;
@@ -106,11 +110,12 @@ void limit_this_process(unsigned seconds, std::size_t bytes) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-void write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(descriptor, text.data(), text.size());
-    if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
-    if (count < 0 && errno != EINTR) return;
+/// Where nobody reads any more, the process ends by SIGPIPE.
+void write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count > 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
+    if (count < 0 && errno != EINTR) ::_exit(1);
   }
 }
 
@@ -122,36 +127,47 @@ void write_all(int descriptor, std::string_view text) {
   ::_exit(0);  // GCOVR_EXCL_LINE: after the last count
 }
 
-[[noreturn]] void be_the_child(const std::function<std::string()>& work, int answer,
-                               unsigned seconds, std::size_t bytes) {
-  limit_this_process(seconds, bytes);
-  try {
-    write_all(answer, returned + work());
-  } catch (const std::bad_alloc&) {
-    write_all(answer, {&out_of_memory, 1});
-  } catch (const std::exception& error) {
-    write_all(answer, std::string(1, thrown) + error.what());
-  } catch (...) {
-    write_all(answer, std::string(1, thrown) + "an unknown error");
-  }
+/// What the child says last of its work.
+std::string do_work(const ChildProcess::Work& work, const ChildProcess::Send& send) try {
+  work(send);
+  return {returned};
+} catch (const std::bad_alloc&) {
+  return {out_of_memory};
+} catch (const std::exception& error) {
+  return thrown + std::string(error.what()).substr(0, longest_message);
+} catch (...) {
+  return thrown + std::string("an unknown error");
+}
+
+[[noreturn]] void be_the_child(const ChildProcess::Work& work, ChildProcess::Limits limits,
+                               int data, int outcome) {
+  limit_this_process(limits);
+  const std::string last =
+      do_work(work, [data](std::span<const std::byte> bytes) { write_all(data, bytes); });
+  write_all(outcome, std::as_bytes(std::span(last)));
   end_at_once();
 }
 
-std::string read_all(int descriptor) {
-  std::string text;
-  text.reserve(longest_answer + 4096);
-  std::array<char, 4096> block{};
-  while (text.size() <= longest_answer) {
-    const ssize_t count = ::read(descriptor, block.data(), block.size());
-    if (count == 0 || (count < 0 && errno != EINTR)) break;
-    if (count > 0) text.append(block.data(), static_cast<std::size_t>(count));
-  }
+/// The number of bytes read, 0 at the end.
+std::size_t read_some(int descriptor, std::span<std::byte> to) {
+  const ssize_t count = retry_interrupted([&] { return ::read(descriptor, to.data(), to.size()); });
+  return count > 0 ? static_cast<std::size_t>(count) : 0;
+}
+
+std::string read_outcome(int descriptor) {
+  std::string text(longest_message + 1, '\0');
+  std::size_t size = 0, count = 0;
+  do {
+    count = read_some(descriptor, std::as_writable_bytes(std::span(text)).subspan(size));
+    size += count;
+  } while (count > 0 && size < text.size());
+  text.resize(size);
   return text;
 }
 
 int wait_for(pid_t child) {
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  retry_interrupted([&] { return ::waitpid(child, &status, 0); });
   return status;
 }
 
@@ -163,30 +179,63 @@ std::string describe_death(int signal, unsigned seconds) {
 
 }  // namespace
 
-std::string run_contained(const std::function<std::string()>& work, unsigned seconds,
-                          std::size_t bytes) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("make a pipe");
-  PipeEnd in(ends[0]), out(ends[1]);
+ChildProcess::ChildProcess(const Work& work, Limits limits)
+    : limits_(limits), child_(start(work, limits)), buffer_(buffer_size) {}
+
+ChildProcess::~ChildProcess() {
+  if (child_.id < 0) return;
+  ::kill(child_.id, SIGKILL);
+  wait_for(child_.id);
+}
+
+ChildProcess::Running ChildProcess::start(const Work& work, Limits limits) {
+  Pipe data = make_pipe(), outcome = make_pipe();
+  ::fcntl(data.to_read.get(), F_SETPIPE_SZ, static_cast<int>(buffer_size));  // faster, if allowed
   const pid_t child = ::fork();
   if (child < 0) fail("start a process");
   if (child == 0) {
-    in.close();  // else writing more than is read would wait for ever
-    be_the_child(work, out.get(), seconds, bytes);
+    data.to_read.close();  // else writing more than is read would wait for ever
+    outcome.to_read.close();
+    be_the_child(work, limits, data.to_write.get(), outcome.to_write.get());
   }
-  out.close();
-  const std::string answer = read_all(in.get());
-  in.close();  // so that a child that says too much ends
-  const int status = wait_for(child);
-  if (WIFSIGNALED(status)) throw NotContained(describe_death(WTERMSIG(status), seconds));
-  if (answer.empty() || answer.size() > longest_answer) {
-    throw NotContained(fmt::format("it answered with {} bytes", answer.size()));
+  return {.id = child, .data = std::move(data.to_read), .outcome = std::move(outcome.to_read)};
+}
+
+bool ChildProcess::read_more() {
+  rest_ = std::span(buffer_).first(read_some(child_.data.get(), buffer_));
+  return !rest_.empty();
+}
+
+void ChildProcess::receive(std::span<std::byte> to) {
+  while (!to.empty()) {
+    if (rest_.empty() && !read_more()) refuse_early_end();
+    const auto part = rest_.first(std::min(rest_.size(), to.size()));
+    std::ranges::copy(part, to.begin());
+    rest_ = rest_.subspan(part.size());
+    to = to.subspan(part.size());
   }
-  if (answer.front() == out_of_memory) {
-    throw NotContained(fmt::format("it took more than {} MB of memory", bytes / 1'000'000));
+}
+
+void ChildProcess::finish() {
+  if (!rest_.empty() || read_more()) throw NotContained("it sent more than was expected");
+  require_success();
+}
+
+void ChildProcess::refuse_early_end() {
+  require_success();
+  throw NotContained("it sent less than was expected");
+}
+
+/// To be called at the end of the data.
+void ChildProcess::require_success() {
+  const std::string outcome = read_outcome(child_.outcome.get());
+  const int status = wait_for(std::exchange(child_.id, -1));
+  if (WIFSIGNALED(status)) throw NotContained(describe_death(WTERMSIG(status), limits_.seconds));
+  if (outcome.empty()) throw NotContained("it ended without an answer");
+  if (outcome.front() == out_of_memory) {
+    throw NotContained(fmt::format("it took more than {} MB of memory", limits_.bytes / 1'000'000));
   }
-  if (answer.front() == thrown) throw std::runtime_error(answer.substr(1));
-  return answer.substr(1);
+  if (outcome.front() == thrown) throw std::runtime_error(outcome.substr(1));
 }
 
 }  // namespace tapestry

@@ -17,7 +17,7 @@
 #include "train/storage/checkpoint_envelope.h"
 #include "train/storage/checkpoint_table.h"
 #include "train/storage/hdf5_handle.h"
-#include "train/storage/hdf5_image.h"
+#include "train/storage/hdf5_checkpoint.h"
 
 namespace tapestry {
 namespace {

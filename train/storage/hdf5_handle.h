@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ Result require(Result result, std::string_view action, std::string_view object =
   if (result < 0) fail(action, object);
   return result;
 }
+
+/// throws  Error: "`path`: found ..., expected ..."
+[[noreturn]] void refuse(std::string_view path, std::string_view found, std::string_view expected);
 
 /// The type that elements have in a file.
 hid_t file_type(ElementType type);
@@ -89,5 +93,13 @@ using Dataspace = Handle<H5Sclose>;
 using Datatype = Handle<H5Tclose>;
 using Attribute = Handle<H5Aclose>;
 using PropertyList = Handle<H5Pclose>;
+
+/// Opens the bytes of a file, which are not copied and have to stay, for reading. Nothing of it
+/// need be trusted, but libhdf5 1.10 may crash.
+File open_image(std::span<const std::byte> image);
+
+/// throws  Error, naming the array by its path, if it has no shape or more than max_stored_rank
+/// axes
+StoredShape read_shape(const Dataspace& space, const std::string& path);
 
 }  // namespace tapestry::hdf5

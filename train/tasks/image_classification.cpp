@@ -5,7 +5,7 @@
 #include "data/io/utf8.h"
 #include "layers/encoder_models.h"
 #include "train/config/error.h"
-#include "train/storage/image_arrays.h"
+#include "train/storage/hdf5_images.h"
 #include "train/tasks/sentence_classification.h"
 
 namespace tapestry {
@@ -14,7 +14,7 @@ namespace {
 Corpus load(const DataOptions& o, const FixedVocabularies* fixed) {
   const Vocabulary* classes = fixed != nullptr && fixed->target ? &*fixed->target : nullptr;
   return load_images(o, {.validation = o.validation_size, .test = o.test_size}, ".",
-                     read_image_arrays, classes);
+                     read_hdf5_images, classes);
 }
 
 HeldOutParts held_out(const DataOptions& o) {

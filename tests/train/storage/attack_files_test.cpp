@@ -125,6 +125,24 @@ TEST_CASE("the program refuses HDF5 files that are no checkpoints") {
   }
 }
 
+TEST_CASE("the program refuses files of images that reach out for others, with exit code 3") {
+  const test::TrainedWorkplace work;
+  work.write("images.yaml",
+             "data: {task: images, train_images: x.h5}\nmodel: {kind: vision_transformer}\n");
+  for (const Attack& attack : test::image_attacks((work / "tiny.yaml").string())) {
+    CAPTURE(attack.name);
+    const auto bytes = test::raw_file(attack);
+    work.write("x.h5", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    test::check_refusal(
+        work, {"train", "images.yaml"}, 3,
+        (work / "x.h5").string() + ": " + attack.refusal +
+            "\nhint: write both with h5py, with gzip or without compression: h5py.File(path, "
+            "\"w\").create_dataset(\"images\", data=images, compression=\"gzip\"), and \"labels\" "
+            "as "
+            "whole numbers or words");
+  }
+}
+
 TEST_CASE("the program finds nothing that it needs in a wrapped attack") {
   const test::TrainedWorkplace work;
   const auto bytes = test::wrapped_file(test::attacks((work / "tiny.yaml").string()).front());

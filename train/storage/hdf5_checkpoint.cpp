@@ -1,0 +1,257 @@
+#include "train/storage/hdf5_checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "train/storage/hdf5_handle.h"
+
+namespace tapestry::hdf5 {
+namespace {
+
+// ---- Writing.
+
+/// Room for the names and headers of a small file; the file in memory grows in steps of this and
+/// an eighth of its data.
+constexpr std::size_t smallest_growth = 64 * 1024;
+
+std::size_t growth(std::uint64_t data_size) { return smallest_growth + data_size / 8; }
+
+/// A new file without timestamps, which would make the bytes of equal files differ.
+File create_file(std::uint64_t data_size, std::size_t user_block_size) {
+  const PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "prepare a file in memory");
+  const PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "prepare a file in memory");
+  require(H5Pset_fapl_core(access.get(), growth(data_size), 0), "keep off the disk");
+  require(H5Pset_userblock(creation.get(), user_block_size), "set the user block");
+  require(H5Pset_obj_track_times(creation.get(), false), "leave out timestamps");
+  return {H5Fcreate(name_in_memory, H5F_ACC_TRUNC, creation.get(), access.get()),
+          "create a file in memory"};
+}
+
+Dataspace create_dataspace(const StoredShape& shape) {
+  if (shape.empty()) return {H5Screate(H5S_SCALAR), "describe a scalar"};
+  const std::vector<hsize_t> sizes(shape.begin(), shape.end());
+  return {H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+          "describe a shape"};
+}
+
+Dataset create_dataset(const File& file, const std::string& path, const StoredArray& array) {
+  const PropertyList link(H5Pcreate(H5P_LINK_CREATE), "prepare a link");
+  require(H5Pset_create_intermediate_group(link.get(), 1), "prepare a link");
+  const PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "prepare a dataset");
+  require(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), "make a dataset contiguous");
+  require(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), "allocate a dataset early");
+  require(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), "leave a dataset unfilled");
+  require(H5Pset_obj_track_times(creation.get(), false), "leave out timestamps");
+  const Dataspace space = create_dataspace(array.shape);
+  return {H5Dcreate2(file.get(), path.c_str(), file_type(array.type), space.get(), link.get(),
+                     creation.get(), H5P_DEFAULT),
+          "create", path};
+}
+
+void write_digest(const Dataset& dataset, const StoredArray& array) {
+  const std::uint64_t digest = array_digest(array.bytes);
+  const Dataspace scalar(H5Screate(H5S_SCALAR), "describe a scalar");
+  Attribute attribute(H5Acreate2(dataset.get(), digest_attribute, H5T_STD_U64LE, scalar.get(),
+                                 H5P_DEFAULT, H5P_DEFAULT),
+                      "create a digest");
+  require(H5Awrite(attribute.get(), H5T_STD_U64LE, &digest), "write a digest");
+  attribute.close("close a digest");
+}
+
+void write_array(const File& file, const std::string& path, const StoredArray& array) {
+  Dataset dataset = create_dataset(file, path, array);
+  if (!array.bytes.empty()) {
+    require(H5Dwrite(dataset.get(), file_type(array.type), H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                     array.bytes.data()),
+            "write", path);
+  }
+  write_digest(dataset, array);
+  dataset.close("close a dataset");
+}
+
+/// HDF5 gives the file without its user block, but with addresses that allow for it.
+std::vector<std::byte> image_of(const File& file, std::size_t user_block_size) {
+  const auto size = static_cast<std::size_t>(
+      require(H5Fget_file_image(file.get(), nullptr, 0), "measure the file in memory"));
+  std::vector<std::byte> image(user_block_size + size);
+  const auto copied = static_cast<std::size_t>(require(
+      H5Fget_file_image(file.get(), image.data() + user_block_size, size), "copy the file"));
+  if (copied != size) throw Error("HDF5 copied a part of the file in memory");
+  return image;
+}
+
+// ---- Reading: datasets.
+
+/// The element type that a type in a file is, if there is one.
+std::optional<ElementType> element_type_in(const Datatype& type) {
+  constexpr std::array types{ElementType::float32, ElementType::float64, ElementType::int32,
+                             ElementType::int64,   ElementType::uint64,  ElementType::uint8};
+  const auto match = std::ranges::find_if(types, [&](ElementType candidate) {
+    return require(H5Tequal(type.get(), file_type(candidate)), "compare types") > 0;
+  });
+  return match != types.end() ? std::optional(*match) : std::nullopt;
+}
+
+/// Must come first: asking a virtual dataset for its shape already opens other files.
+void require_plain_storage(const Object& dataset, const std::string& path) {
+  const PropertyList creation(H5Dget_create_plist(dataset.get()), "look at", path);
+  if (H5Pget_layout(creation.get()) != H5D_CONTIGUOUS) {
+    refuse(path, "chunked, compact or virtual storage", "contiguous storage");
+  }
+  if (H5Pget_external_count(creation.get()) != 0) {
+    refuse(path, "storage in other files", "storage in this one");
+  }
+  if (H5Pget_nfilters(creation.get()) != 0) refuse(path, "filters", "none");
+}
+
+ElementType read_type(const Object& dataset, const std::string& path) {
+  const Datatype type(H5Dget_type(dataset.get()), "look at", path);
+  const auto element_type = element_type_in(type);
+  if (!element_type)
+    refuse(path, "another type", "float32, float64, int32, int64, uint64 or uint8");
+  return *element_type;
+}
+
+/// Type, shape and place of an array, without a digest. Nothing of it is read.
+///
+/// throws  Error unless it is contiguous in this file, without filters, of an element type, with at
+///         most max_stored_rank axes and as many bytes as its shape needs.
+ArrayEntry describe_dataset(const Object& dataset, const std::string& path) {
+  require_plain_storage(dataset, path);
+  const Dataspace space(H5Dget_space(dataset.get()), "look at", path);
+  ArrayEntry entry{.path = path,
+                   .type = read_type(dataset, path),
+                   .shape = read_shape(space, path),
+                   .size = H5Dget_storage_size(dataset.get())};
+  const auto expected = stored_byte_count(entry.type, entry.shape);
+  if (entry.size != expected) {
+    refuse(path, fmt::format("{} bytes stored", entry.size),
+           fmt::format("those of {} {}", element_type_name(entry.type), to_string(entry.shape)));
+  }
+  if (entry.size > 0) entry.offset = H5Dget_offset(dataset.get());
+  if (entry.offset == HADDR_UNDEF) refuse(path, "no place in the file", "one");
+  return entry;
+}
+
+std::uint64_t read_digest(const Object& dataset, const H5O_info_t& info, const std::string& path) {
+  if (info.num_attrs != 1) {
+    refuse(path, fmt::format("{} attributes", info.num_attrs), "one, the digest");
+  }
+  const Attribute attribute(H5Aopen(dataset.get(), digest_attribute, H5P_DEFAULT),
+                            "open the digest of", path);
+  const Datatype type(H5Aget_type(attribute.get()), "look at a digest");
+  const Dataspace space(H5Aget_space(attribute.get()), "look at a digest");
+  if (element_type_in(type) != ElementType::uint64 ||
+      H5Sget_simple_extent_type(space.get()) != H5S_SCALAR) {
+    refuse(path, "a digest of another type", "a scalar uint64");
+  }
+  std::uint64_t digest = 0;
+  require(H5Aread(attribute.get(), H5T_STD_U64LE, &digest), "read a digest");
+  return digest;
+}
+
+// ---- Reading: links and objects.
+
+struct Links {
+  std::vector<std::pair<std::string, H5L_type_t>> found;
+  std::size_t limit = 0;
+
+  void add(const char* name, H5L_type_t type) {
+    if (found.size() >= limit) throw Error("more links than are allowed");
+    found.emplace_back(name, type);
+  }
+};
+
+/// Called by HDF5 for each link of a group; must not throw through it.
+herr_t collect_link(hid_t /*group*/, const char* name, const H5L_info_t* info, void* links) try {
+  static_cast<Links*>(links)->add(name, info->type);
+  return 0;
+} catch (...) {
+  return -1;
+}
+
+/// Walks the groups of a file and lists its datasets; refuses whatever a Snapshot cannot hold.
+class Inventory {
+ public:
+  Inventory(const File& file, std::size_t max_objects) : max_objects_(max_objects) {
+    const Object root(H5Oopen(file.get(), "/", H5P_DEFAULT), "open the root group");
+    visit_object(root, "", 0);
+  }
+
+  std::vector<ArrayEntry> take() { return std::move(entries_); }
+
+ private:
+  void visit_object(const Object& object, const std::string& path, std::size_t depth) {
+    const H5O_info_t info = describe(object, path);
+    if (depth > max_path_depth)
+      refuse(path, "groups nested deeper", fmt::to_string(max_path_depth));
+    if (info.type == H5O_TYPE_GROUP) {
+      visit_group(object, info, path, depth);
+    } else if (info.type == H5O_TYPE_DATASET) {
+      visit_dataset(object, info, path);
+    } else {
+      refuse(path, "an object of another kind", "a group or a dataset");
+    }
+  }
+
+  /// Also refuses an object that is reached a second time, so the walk cannot run in circles.
+  H5O_info_t describe(const Object& object, const std::string& path) {
+    H5O_info_t info{};
+    require(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS), "look at",
+            path);
+    if (!seen_.insert(info.addr).second || info.rc > 1) refuse(path, "several links", "one");
+    if (seen_.size() > max_objects_) refuse(path, "more objects", fmt::to_string(max_objects_));
+    return info;
+  }
+
+  void visit_group(const Object& group, const H5O_info_t& info, const std::string& path,
+                   std::size_t depth) {
+    if (info.num_attrs != 0) refuse(path, "attributes of a group", "none");
+    Links links{.found = {}, .limit = max_objects_ - seen_.size()};
+    require(H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect_link, &links),
+            fmt::format("list the group '{}'", path));
+    for (const auto& [name, type] : links.found) {
+      if (!is_path_component(name)) refuse(path, fmt::format("the name '{}'", name), "plain ASCII");
+      const std::string inside = path.empty() ? name : path + '/' + name;
+      if (type != H5L_TYPE_HARD) refuse(inside, "a soft or external link", "a hard link");
+      const Object object(H5Oopen(group.get(), name.c_str(), H5P_DEFAULT), "open", inside);
+      visit_object(object, inside, depth + 1);
+    }
+  }
+
+  void visit_dataset(const Object& dataset, const H5O_info_t& info, const std::string& path) {
+    entries_.push_back(describe_dataset(dataset, path));
+    entries_.back().digest = read_digest(dataset, info, path);
+  }
+
+  std::size_t max_objects_;
+  std::vector<ArrayEntry> entries_;
+  std::set<haddr_t> seen_;
+};
+
+}  // namespace
+
+std::vector<std::byte> write_image(const Snapshot& snapshot, std::size_t user_block_size) {
+  const std::uint64_t data_size = snapshot.byte_size();
+  const Session session(2 * data_size + growth(data_size));  // the file in memory and its copy
+  File file = create_file(data_size, user_block_size);
+  for (const auto& [path, array] : snapshot) write_array(file, path, array);
+  require(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), "flush the file in memory");
+  std::vector<std::byte> image = image_of(file, user_block_size);
+  file.close("close the file in memory");
+  return image;
+}
+
+std::vector<ArrayEntry> list_arrays(std::span<const std::byte> file, std::size_t max_objects) {
+  const Session session;
+  std::vector<ArrayEntry> entries = Inventory(open_image(file), max_objects).take();
+  std::ranges::sort(entries, {}, &ArrayEntry::path);
+  return entries;
+}
+
+}  // namespace tapestry::hdf5
