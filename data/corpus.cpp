@@ -13,6 +13,8 @@ namespace tapestry {
 
 namespace {
 
+constexpr std::string_view label_suffix = ".labels";
+
 /// XXH3 over a sequence of parts, each with its length in front, so that the borders between parts
 /// count as well.
 class Fingerprint {
@@ -59,6 +61,15 @@ auto read_file(const std::string& key, const std::filesystem::path& path, auto r
 }
 
 }  // namespace
+
+std::string label_file_key(const std::string& config_key) {
+  return config_key + std::string(label_suffix);
+}
+
+std::string config_key(const std::string& file_key) {
+  const bool labels = file_key.ends_with(label_suffix);
+  return labels ? file_key.substr(0, file_key.size() - label_suffix.size()) : file_key;
+}
 
 std::uint64_t fingerprint(const Corpus& corpus) {
   Fingerprint hash;

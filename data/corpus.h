@@ -28,7 +28,7 @@ struct Example {
 
 /// A file that a corpus was read from, with its size and digest when it was read.
 struct DataFile {
-  std::string key;             ///< of the config, such as "data.train_source"
+  std::string key;             ///< of the config, such as "data.train_source", or label_file_key()
   std::filesystem::path path;  ///< as it was opened
   std::uint64_t bytes;         ///< its size
   std::uint64_t digest;        ///< XXH3 (64 bits) of all its bytes
@@ -54,6 +54,12 @@ struct DataIdentity {
 struct TextFiles {
   std::string train_text{}, validation_text{}, test_text{};  ///< the last two may be empty
 };
+
+/// Stands for the file of labels that belongs to the file of a config key.
+std::string label_file_key(const std::string& config_key);
+
+/// The config key of the file that a key of DataFile stands for.
+std::string config_key(const std::string& file_key);
 
 /// The training, validation and test data of a run.
 struct Corpus {

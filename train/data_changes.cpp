@@ -48,7 +48,8 @@ void refuse_changes(const std::vector<FileChange>& changes,
   for (const FileChange& change : changes) {
     if (std::ranges::find(allowed, change.key) != allowed.end()) continue;
     refused.push_back(change.what);
-    keys.push_back("--allow-change " + change.key);
+    const std::string permission = "--allow-change " + change.key;
+    if (std::ranges::find(keys, permission) == keys.end()) keys.push_back(permission);
   }
   if (refused.empty()) return;
   throw DataError(
@@ -61,11 +62,14 @@ void refuse_changes(const std::vector<FileChange>& changes,
 std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus& corpus) {
   std::vector<FileChange> changes;
   for (const DataFile& file : corpus.files) {
-    if (const auto change = change_of(file, before)) changes.push_back({file.key, *change});
+    if (const auto change = change_of(file, before)) {
+      changes.push_back({config_key(file.key), *change});
+    }
   }
   for (const auto& [key, file] : before.files) {
     if (std::ranges::find(corpus.files, key, &DataFile::key) != corpus.files.end()) continue;
-    changes.push_back({key, fmt::format("{}: found no file, expected {}", key, describe(file))});
+    changes.push_back(
+        {config_key(key), fmt::format("{}: found no file, expected {}", key, describe(file))});
   }
   return changes;
 }

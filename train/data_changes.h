@@ -12,7 +12,7 @@ namespace tapestry {
 
 /// A file of a corpus that is not as it was.
 struct FileChange {
-  std::string key;
+  std::string key;   ///< of the config
   std::string what;  ///< a sentence about the file
 };
 

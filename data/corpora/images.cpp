@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "data/corpora/npy_images.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "data/io/utf8.h"
@@ -108,15 +109,13 @@ ImageFile read_image_table(const char* key, const std::filesystem::path& path,
                   "name a file with the pixels and the label of an image on each line");
 }
 
-bool is_array_file(const std::filesystem::path& path) {
-  const std::string extension = to_lowercase(path.extension().string());
-  return extension == ".h5" || extension == ".hdf5";
-}
-
 ImageFile read_images(const char* key, const std::filesystem::path& path,
                       const ImageOptions& options, const ImageFileReader& read_arrays,
                       Corpus& corpus) {
-  if (!is_array_file(path)) return read_image_table(key, path, options, corpus);
+  const std::string extension = to_lowercase(path.extension().string());
+  if (extension == ".npy") return read_npy_images(key, path, options, corpus);
+  const bool hdf5 = extension == ".h5" || extension == ".hdf5";
+  if (!hdf5) return read_image_table(key, path, options, corpus);
   if (read_arrays) return read_arrays(key, path, options, corpus);
   throw DataError(fmt::format("{}: found an HDF5 file, which cannot be read here, expected a table",
                               escaped(path.native())),

@@ -46,8 +46,8 @@ using ImageFileReader = std::function<ImageFile(const char* key, const std::file
                                                 const ImageOptions& options, Corpus& corpus)>;
 
 /// The corpus of images; the labels of the training images are the classes, unless `classes` of a
-/// trained model are given. Relative paths start at `base`. Files whose names end in .h5 or .hdf5
-/// are read by `read_arrays`, all others as CSV tables:
+/// trained model are given. Relative paths start at `base`. Files whose names end in .npy are read
+/// by read_npy_images(), those in .h5 or .hdf5 by `read_arrays`, all others as CSV tables:
 ///
 ///   one image a line: the values of all pixels, row by row from the top left, the channels of a
 ///   pixel side by side, then the label; separated by commas. Blank lines are skipped, and so is a

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 build=.build/fuzz-coverage
 .ci/packages.sh clang llvm
-targets=(arrays checkpoint config images labels metrics text vocabulary)
+targets=(arrays checkpoint config images labels metrics npy text vocabulary)
 
 cmake --preset fuzz -B "$build" -DTAPESTRY_SANITIZE=fuzzer-no-link \
   -DCMAKE_CXX_FLAGS='-Wno-unknown-warning-option -fprofile-instr-generate -fcoverage-mapping' >/dev/null

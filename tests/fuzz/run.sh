@@ -11,7 +11,7 @@ build=.build/fuzz
 corpus=tests/fuzz/corpus
 work=$build/corpus
 findings=$build/findings
-targets=(arrays checkpoint config images labels metrics tags text vocabulary)
+targets=(arrays checkpoint config images labels metrics npy tags text vocabulary)
 
 seconds=${1:-60}
 if [[ ! $seconds =~ ^([1-9][0-9]*|--merge)$ ]]; then

@@ -52,5 +52,25 @@ TEST_CASE("a file that is new and one that is missing are changes") {
             "digest 00000000000000b0"});
 }
 
+TEST_CASE("labels in a file of their own change under the key of their images") {
+  const DataIdentity before{.fingerprint = 1,
+                            .files = {{"data.train_images", {.bytes = 10, .digest = 0xA0}},
+                                      {"data.train_images.labels", {.bytes = 20, .digest = 0xB0}}}};
+  const auto only_change = [&](const std::vector<DataFile>& files) {
+    Corpus corpus;
+    corpus.files = files;
+    const std::vector<FileChange> changes = changes_between(before, corpus);
+    REQUIRE(changes.size() == 1);
+    CHECK(changes.front().key == "data.train_images");
+    return changes.front().what;
+  };
+  CHECK(only_change({{"data.train_images", "x.npy", 10, 0xA0},
+                   {"data.train_images.labels", "x.labels.npy", 20, 0xB1}}) ==
+        "x.labels.npy (data.train_images.labels): found 20 bytes with digest 00000000000000b1, "
+        "expected 20 bytes with digest 00000000000000b0, as when the run began");
+  CHECK(only_change({{"data.train_images", "x.h5", 10, 0xA0}}) ==
+        "data.train_images.labels: found no file, expected 20 bytes with digest 00000000000000b0");
+}
+
 }  // namespace
 }  // namespace tapestry

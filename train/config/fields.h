@@ -152,8 +152,9 @@ void visit(V field, O& o) {
         "end of `train_text` that is held out, if `validation_text` is empty");
   field(
       "train_images", o.train_images, FilePath(), free,
-      "CSV file, with the pixels of an image and its label a line, or HDF5 file (.h5, .hdf5) with "
-      "the datasets `images` and `labels`");
+      "CSV file, with the pixels of an image and its label a line; HDF5 file (.h5, .hdf5) with the "
+      "datasets `images` and `labels`; or NumPy file (.npy), with the labels of `x.npy` in "
+      "`x.labels.npy`");
   field("validation_images", o.validation_images, FilePath(), free,
         "held-out images; may be empty");
   field("test_images", o.test_images, FilePath(), free, "images for the final test; may be empty");

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/data/npy_files.h"
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
@@ -262,6 +263,32 @@ TEST_CASE("evaluate does not cut other images out of those that a model has lear
   const Outcome missing = work.run({"evaluate", "runs/images", "data.train_images=no.h5"});
   CHECK(missing.code == 3);
   CHECK(contains(missing.err, " (the key is data.train_images)\n"));
+}
+
+TEST_CASE("a run on NumPy files resumes, and other labels in their file have to be allowed") {
+  const KindWorkplace work;
+  std::vector<std::uint8_t> pixels(24 * 16), labels(24);
+  for (std::size_t i = 0; i < pixels.size(); ++i) {
+    pixels[i] = static_cast<std::uint8_t>(i * 7 % 10);
+  }
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::uint8_t>(i % 3);
+  work.write("digits.npy", testing::npy_file("|u1", "(24, 4, 4)", pixels));
+  work.write("digits.labels.npy", testing::npy_file("|u1", "(24,)", labels));
+  REQUIRE(work.run({"train", "images.yaml", "data.train_images=digits.npy"}).code == 0);
+  const auto resume = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "--resume", "runs/images"});
+    return work.run(more);
+  };
+  CHECK(resume({"train.steps=14"}).code == 0);
+  std::swap(labels[0], labels[1]);
+  work.write("digits.labels.npy", testing::npy_file("|u1", "(24,)", labels));
+  const Outcome refused = resume({"train.steps=16"});
+  CHECK(refused.code == 3);
+  CHECK(contains(refused.err, "digits.labels.npy (data.train_images.labels): found 152 bytes"));
+  CHECK(contains(refused.err,
+                 "\nhint: put back what was there, or let it change with --allow-change "
+                 "data.train_images\n"));
+  CHECK(resume({"train.steps=16", "--allow-change", "data.train_images"}).code == 0);
 }
 
 TEST_CASE("evaluate scores a language model on another text, which is read with its vocabulary") {

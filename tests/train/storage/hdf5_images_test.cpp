@@ -732,7 +732,7 @@ TEST_CASE("a file with altered bytes gives images or a refusal, never a crash") 
 TEST_CASE("without a reader for HDF5 its files are refused") {
   const ArrayFolder arrays;
   arrays.write(put_three);
-  CHECK(refusal([&] { load_corpus(arrays.options, "."); }) ==
+  CHECK(refusal([&] { load_images(arrays.options, {.validation = 0, .test = 0}, "."); }) ==
         arrays.options.train_images +
             ": found an HDF5 file, which cannot be read here, expected a table");
 }

@@ -35,7 +35,7 @@ struct SentImages {
   }
 
   ImageFile receive() const {
-    DataOptions options;
+    ImageOptions options;
     options.image_height = 1;
     options.image_width = 2;
     std::vector<std::byte> all(header.size() * 8);
