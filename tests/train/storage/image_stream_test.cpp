@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <new>
 #include <span>
@@ -38,8 +37,8 @@ struct SentImages {
     ImageOptions options;
     options.image_height = 1;
     options.image_width = 2;
-    std::vector<std::byte> all(header.size() * 8);
-    std::memcpy(all.data(), header.data(), all.size());
+    const auto words = std::as_bytes(std::span(header));
+    std::vector<std::byte> all(words.begin(), words.end());
     all.insert(all.end(), rest.begin(), rest.end());
     std::size_t begin = 0;
     const auto next = [&](std::span<std::byte> to) {
