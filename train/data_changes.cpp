@@ -18,7 +18,7 @@ std::string describe(const FileDigest& file) {
   return fmt::format("{} bytes with digest {:016x}", file.bytes, file.digest);
 }
 
-std::optional<std::string> change_of(const DataFile& file, const DataIdentity& before) {
+std::optional<std::string> describe_change(const DataFile& file, const DataIdentity& before) {
   const FileDigest now{.bytes = file.bytes, .digest = file.digest};
   const auto found = before.files.find(file.key);
   if (found == before.files.end()) {
@@ -62,7 +62,7 @@ void refuse_changes(const std::vector<FileChange>& changes,
 std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus& corpus) {
   std::vector<FileChange> changes;
   for (const DataFile& file : corpus.files) {
-    if (const auto change = change_of(file, before)) {
+    if (const auto change = describe_change(file, before)) {
       changes.push_back({config_key(file.key), *change});
     }
   }

@@ -2,13 +2,160 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 
-#include "train/metrics_reader.h"
+#include "data/io/escape.h"
+#include "train/error.h"
 #include "train/platform/durable_file.h"
 
 namespace tapestry {
+namespace {
+
+/// What a column holds in the rows of one split.
+enum class Content { whole_number, number, number_or_nothing, nothing };
+
+struct Column {
+  std::string_view name;
+  Content in_training;
+  Content in_validation;
+};
+
+constexpr std::size_t split_column = 2;
+
+constexpr std::array<Column, 10> columns = {{
+    {"step", Content::whole_number, Content::whole_number},
+    {"epoch", Content::whole_number, Content::whole_number},
+    {"split", Content::nothing, Content::nothing},  // read before the others
+    {"loss", Content::number, Content::number},
+    {"perplexity", Content::number, Content::number},
+    {"token_accuracy", Content::nothing, Content::number},
+    {"exact_match", Content::nothing, Content::number_or_nothing},
+    {"learning_rate", Content::number, Content::nothing},
+    {"gradient_norm", Content::number, Content::nothing},
+    {"target_tokens", Content::whole_number, Content::whole_number},
+}};
+
+using Fields = std::array<std::string_view, columns.size()>;
+
+template <typename T>
+bool is_all_of(std::string_view text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end;
+}
+
+bool is_number(std::string_view text) {
+  // The names that from_chars takes beside these, such as "infinity", are none the table writes.
+  const bool has_letters = std::ranges::any_of(text, [](char c) { return c > '9' && c != 'e'; });
+  if (has_letters) return text == "nan" || text == "-nan" || text == "inf" || text == "-inf";
+  return is_all_of<double>(text);
+}
+
+bool fits(std::string_view text, Content content) {
+  switch (content) {
+    case Content::whole_number:
+      return is_all_of<std::uint64_t>(text);
+    case Content::number:
+      return is_number(text);
+    case Content::number_or_nothing:
+      return text.empty() || is_number(text);
+    case Content::nothing:
+      break;
+  }
+  return text.empty();
+}
+
+std::string_view describe(Content content) {
+  switch (content) {
+    case Content::whole_number:
+      return "a whole number";
+    case Content::number:
+      return "a number";
+    case Content::number_or_nothing:
+      return "a number or nothing";
+    case Content::nothing:
+      break;
+  }
+  return "nothing";
+}
+
+/// Reads a table from its first line to its last.
+class MetricsReader {
+ public:
+  MetricsReader(std::string_view csv, std::string_view place) : rest_(csv), place_(place) {}
+
+  void check_all() {
+    check_heading();
+    while (!rest_.empty()) check_row(next_line());
+  }
+
+ private:
+  void check_heading() {
+    constexpr std::string_view heading = metrics_heading.substr(0, metrics_heading.size() - 1);
+    const std::string_view found = next_line();
+    if (found != heading) refuse(fmt::format("'{}'", excerpt(found)), heading);
+  }
+
+  void check_row(std::string_view line) const {
+    const Fields fields = split(line);
+    const std::string_view split = fields[split_column];
+    const bool training = split == "train";
+    if (!training && split != "validation") {
+      refuse(fmt::format("split '{}'", excerpt(split)), "train or validation");
+    }
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const Content content = training ? columns[i].in_training : columns[i].in_validation;
+      if (i == split_column || fits(fields[i], content)) continue;
+      refuse(fmt::format("{} '{}' in a row of {}", columns[i].name, excerpt(fields[i]), split),
+             describe(content));
+    }
+  }
+
+  Fields split(std::string_view line) const {
+    const auto count = 1 + static_cast<std::size_t>(std::ranges::count(line, ','));
+    if (count != columns.size()) {
+      refuse(fmt::format("{} fields", count), fmt::to_string(columns.size()));
+    }
+    Fields fields;
+    for (std::string_view& field : fields) {
+      const std::size_t end = std::min(line.find(','), line.size());
+      field = line.substr(0, end);
+      line.remove_prefix(std::min(end + 1, line.size()));
+    }
+    return fields;
+  }
+
+  std::string_view next_line() {
+    ++line_number_;
+    const std::size_t end = rest_.find('\n');
+    if (end == rest_.npos) {
+      refuse(fmt::format("the end of the table after '{}'", excerpt(rest_)), "a line end");
+    }
+    const std::string_view line = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return line;
+  }
+
+  [[noreturn]] void refuse(std::string_view found, std::string_view expected) const {
+    throw CheckpointError(
+        fmt::format("{}: line {}: found {}, expected {}", place_, line_number_, found, expected),
+        "use a checkpoint that this program wrote");
+  }
+
+  std::string_view rest_;
+  std::string_view place_;
+  std::size_t line_number_ = 0;
+};
+
+}  // namespace
 
 MetricsTable::MetricsTable() : csv_(metrics_heading) {}
 
@@ -32,6 +179,10 @@ void MetricsTable::add_validation(std::uint64_t step, std::uint64_t epoch, const
 
 void MetricsTable::write(const std::filesystem::path& path, FileSystem& files) const {
   write_file_durably(path, std::as_bytes(std::span(csv_)), files);
+}
+
+void require_metrics(std::string_view csv, std::string_view place) {
+  MetricsReader(csv, place).check_all();
 }
 
 }  // namespace tapestry

@@ -30,7 +30,7 @@ Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total
       total_steps_(total_steps),
       targets_(std::move(targets)),
       started_(Clock::now()),
-      stretch_started_(started_) {}
+      interval_started_(started_) {}
 
 Progress::~Progress() { erase_live_line(); }
 
@@ -65,8 +65,8 @@ void Progress::line(const std::string& text) {
 void Progress::message(const std::string& text) { line(text); }
 
 std::string Progress::speed() const {
-  const double seconds = seconds_between(stretch_started_, Clock::now());
-  const double speed = seconds > 0 ? static_cast<double>(stretch_targets_) / seconds : 0.0;
+  const double seconds = seconds_between(interval_started_, Clock::now());
+  const double speed = seconds > 0 ? static_cast<double>(interval_targets_) / seconds : 0.0;
   return fmt::format("{} {}/s", format_count(static_cast<std::uint64_t>(speed)), targets_);
 }
 
@@ -77,7 +77,7 @@ std::string Progress::time_left(std::uint64_t step) const {
 }
 
 void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
-  stretch_targets_ += targets;
+  interval_targets_ += targets;
   const Clock::time_point now = Clock::now();
   if (!terminal_ || seconds_between(drawn_, now) < 0.1) return;
   drawn_ = now;
@@ -94,14 +94,14 @@ void Progress::metrics(const TrainMetrics& m) {
                   "gradient {:.3f}  {}  {} left",
                   m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
                   m.perplexity, m.learning_rate, m.gradient_norm, speed(), time_left(m.step)));
-  stretch_targets_ = 0;
-  stretch_started_ = Clock::now();
+  interval_targets_ = 0;
+  interval_started_ = Clock::now();
 }
 
 void Progress::validation(std::uint64_t step, const std::string& scores, bool best) {
   line(fmt::format("validation at step {}: {}{}", step, scores, best ? "  (best so far)" : ""));
-  stretch_targets_ = 0;
-  stretch_started_ = Clock::now();
+  interval_targets_ = 0;
+  interval_started_ = Clock::now();
 }
 
 }  // namespace tapestry

@@ -33,7 +33,7 @@ class Progress {
   void message(const std::string& text);
   /// After every step: counts targets and, at most ten times a second, redraws the live line.
   void step(std::uint64_t step, std::size_t targets, double loss);
-  /// After a stretch of steps.
+  /// After an interval of steps.
   void metrics(const TrainMetrics& metrics);
   /// `scores` as Task::format_scores() writes them.
   void validation(std::uint64_t step, const std::string& scores, bool best);
@@ -52,8 +52,8 @@ class Progress {
   bool lost_ = false;  ///< whether the log says that out_ could not be written
   std::uint64_t first_step_, total_steps_;
   std::string targets_;
-  Clock::time_point started_, drawn_{}, stretch_started_;
-  std::uint64_t stretch_targets_ = 0;
+  Clock::time_point started_, drawn_{}, interval_started_;
+  std::uint64_t interval_targets_ = 0;
   std::shared_ptr<spdlog::logger> log_;
 };
 

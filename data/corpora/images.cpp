@@ -14,7 +14,7 @@
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "data/io/utf8.h"
-#include "data/text/class_names.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 

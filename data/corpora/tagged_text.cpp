@@ -10,8 +10,8 @@
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "data/io/utf8.h"
-#include "data/text/class_names.h"
 #include "data/text/tokenizer.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 

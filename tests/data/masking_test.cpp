@@ -1,4 +1,4 @@
-#include "data/masking.h"
+#include "data/batch.h"
 
 #include <doctest/doctest.h>
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "tests/train/hdf5_files.h"
-#include "train/storage/checkpoint_envelope.h"
+#include "train/storage/checkpoint_file.h"
 #include "train/storage/checkpoint_table.h"
 
 namespace tapestry::test {

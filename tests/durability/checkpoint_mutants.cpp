@@ -20,7 +20,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/error.h"
 #include "train/initial_state.h"
-#include "train/storage/checkpoint_envelope.h"
+#include "train/storage/checkpoint_file.h"
 #include "train/storage/checkpoint_table.h"
 #include "train/tasks/task.h"
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "train/storage/checkpoint_envelope.h"
+#include "train/storage/checkpoint_file.h"
 #include "train/storage/checkpoint_table.h"
 
 namespace tapestry::test {

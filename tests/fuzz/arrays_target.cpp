@@ -7,7 +7,7 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
-#include "data/text/class_names.h"
+#include "data/text/vocabulary.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "train/platform/child_process.h"
 #include "train/storage/image_stream.h"

@@ -8,7 +8,6 @@
 
 #include "tests/fuzz/fuzz_target.h"
 #include "train/error.h"
-#include "train/storage/checkpoint_envelope.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/checkpoint_table.h"
 

@@ -5,7 +5,6 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "train/error.h"
 #include "train/metrics.h"
-#include "train/metrics_reader.h"
 
 using namespace tapestry;
 

@@ -9,7 +9,7 @@
 #include "data/corpora/npy_images.h"
 #include "data/io/error.h"
 #include "data/io/utf8.h"
-#include "data/text/class_names.h"
+#include "data/text/vocabulary.h"
 #include "tests/fuzz/fuzz_target.h"
 
 using namespace tapestry;

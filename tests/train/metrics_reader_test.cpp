@@ -1,4 +1,4 @@
-#include "train/metrics_reader.h"
+#include "train/metrics.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,6 @@
 
 #include "tests/train/error_text.h"
 #include "train/error.h"
-#include "train/metrics.h"
 
 namespace tapestry {
 namespace {

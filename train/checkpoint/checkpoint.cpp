@@ -18,7 +18,6 @@
 #include "train/config/listing.h"
 #include "train/error.h"
 #include "train/platform/machine.h"
-#include "train/version.h"
 
 namespace tapestry {
 namespace {

@@ -14,11 +14,11 @@
 namespace tapestry {
 namespace {
 
-void warn_of(const std::string& damage) {
+void warn_about(const std::string& damage) {
   warn(fmt::format("{}; another checkpoint of the run is used", damage));
 }
 
-OpenedCheckpoint best_of(const RunDirectory& directory) {
+OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
   auto newest = directory.read_newest();
   if (!newest) {
     throw CheckpointError(fmt::format("{}: holds no checkpoint, expected a run directory or a "
@@ -26,7 +26,7 @@ OpenedCheckpoint best_of(const RunDirectory& directory) {
                                       directory.path().string()),
                           "train first: tapestry train CONFIG");
   }
-  for (const auto& rejected : newest->rejected) warn_of(rejected.reason);
+  for (const auto& rejected : newest->rejected) warn_about(rejected.reason);
   const auto best_loss = newest->snapshot.get_scalar<double>("train/best_loss");
   const auto best_step = newest->snapshot.get_scalar<std::uint64_t>("train/best_step");
   if (!std::isfinite(best_loss) || best_step == newest->step) {
@@ -37,7 +37,7 @@ OpenedCheckpoint best_of(const RunDirectory& directory) {
     return {path, read_checkpoint(path),
             fmt::format("the best of the run, whose newest is step {}", newest->step)};
   } catch (const CheckpointError& error) {
-    warn_of(error.what());
+    warn_about(error.what());
     return {newest->path, std::move(newest->snapshot), ""};
   }
 }
@@ -50,7 +50,7 @@ std::string ModelOrigin::in_words() const {
 
 OpenedCheckpoint open_run(const std::string& run) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(run, ignored)) return best_of(RunDirectory(run));
+  if (std::filesystem::is_directory(run, ignored)) return best_checkpoint(RunDirectory(run));
   return {run, read_checkpoint(run), ""};
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "train/config/error.h"
-#include "train/config/suggest.h"
+#include "train/config/text.h"
 
 namespace tapestry {
 namespace {

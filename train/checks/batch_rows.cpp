@@ -1,10 +1,17 @@
 #include "train/checks/batch_rows.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <numeric>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "autograd/kernels/gemm.h"
 #include "data/text/vocabulary.h"
+#include "train/checks/one_step.h"
 
 namespace tapestry {
 namespace {
@@ -49,6 +56,11 @@ std::vector<std::size_t> range(std::size_t begin, std::size_t end) {
   return rows;
 }
 
+double distance(double a, double b) {
+  const double apart = std::abs(a - b);
+  return std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart;
+}
+
 }  // namespace
 
 Batch select_rows(const Batch& batch, std::span<const std::size_t> rows) {
@@ -68,5 +80,42 @@ Batch add_padding(const Batch& batch, std::size_t source_columns, std::size_t ta
   return make_batch_of_rows(batch, range(0, batch.rows), batch.source_length + source_columns,
                             batch.target_length + target_columns);
 }
+
+std::string LogitDifference::to_string() const {
+  return fmt::format("logits of sentence {} at token {} went from {:.12g} to {:.12g}", sentence + 1,
+                     token + 1, before, after);
+}
+
+LogitDifference largest_difference(const Batch& batch, const Tensor& before, const Tensor& after,
+                                   std::span<const std::size_t> order) {
+  const std::vector<double> old_values = to_doubles(before);
+  const std::vector<double> new_values = to_doubles(after);
+  const std::size_t vocabulary = before.shape()[2];
+  const std::size_t old_length = before.shape()[1], new_length = after.shape()[1];
+  LogitDifference worst;
+  for (std::size_t row = 0; row < order.size(); ++row) {
+    const std::size_t old_begin = order[row] * old_length * vocabulary;
+    const std::size_t new_begin = row * new_length * vocabulary;
+    for (std::size_t i = 0; i < batch.target_lengths[order[row]] * vocabulary; ++i) {
+      const double a = old_values[old_begin + i], b = new_values[new_begin + i];
+      worst.largest = std::max(worst.largest, std::abs(a));
+      if (distance(a, b) <= worst.most) continue;
+      worst.most = distance(a, b);
+      worst.sentence = order[row];
+      worst.token = i / vocabulary;
+      worst.before = a;
+      worst.after = b;
+    }
+  }
+  return worst;
+}
+
+LogitDifference largest_difference(const Batch& batch, const Tensor& before, const Tensor& after) {
+  std::vector<std::size_t> same(batch.rows);
+  std::iota(same.begin(), same.end(), std::size_t{0});
+  return largest_difference(batch, before, after, same);
+}
+
+double allowed_rounding() { return kernels::gemm_uses_blas() ? 1e-12 : 0.0; }
 
 }  // namespace tapestry

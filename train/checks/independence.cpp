@@ -5,11 +5,10 @@
 #include <vector>
 
 #include "autograd/tape.h"
-#include "train/inference/batch_tensors.h"
 #include "train/checks/batch_rows.h"
 #include "train/checks/check.h"
-#include "train/checks/logit_difference.h"
 #include "train/checks/one_step.h"
+#include "train/inference/batch_tensors.h"
 
 namespace tapestry {
 namespace {

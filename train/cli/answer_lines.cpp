@@ -1,5 +1,3 @@
-#include "train/cli/answer_lines.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "train/checkpoint/open_run.h"
+#include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/initial_state.h"
 #include "train/platform/standard_streams.h"

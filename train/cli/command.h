@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "train/config/domains.h"
+#include "train/tasks/task.h"
 
 /// What a command of the program consists of. Each command is one file, train/cli/NAME.cpp, which
 /// defines a Command; commands.cpp lists them. A command that answers lines of standard input is
@@ -33,6 +34,16 @@ struct Command {
 
 extern const Command train_command, evaluate_command, generate_command, gradcheck_command,
     check_command, attention_command, inspect_command;
+
+/// The command `tapestry NAME RUN`: standard input to standard output, a line out for each line in,
+/// in order, by a model whose task has that LineCommand. Many lines are answered at once, but each
+/// as it comes where it is typed.
+///
+/// The command throws  UsageError if the task of the model has another command or none; DataError,
+///                     behind the answers to the lines before, if a line is no text or is refused.
+///
+/// line_command  must outlive the command
+Command make_line_command(const LineCommand& line_command);
 
 /// All commands, in the order of `tapestry --help`.
 const std::vector<Command>& all_commands();

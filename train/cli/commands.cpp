@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "train/cli/answer_lines.h"
 #include "train/cli/command.h"
 #include "train/tasks/task.h"
 

@@ -148,7 +148,7 @@ Json fault_to_json(const std::optional<FaultyOperation>& found) {
           {"row", row_to_json(found->row)}};
 }
 
-GradcheckVerdict verdict_of(const GradcheckReport& report) {
+GradcheckVerdict overall_verdict(const GradcheckReport& report) {
   for (const auto verdict : {GradcheckVerdict::wrong, GradcheckVerdict::inconclusive}) {
     if (report.count(verdict) > 0) return verdict;
   }
@@ -202,7 +202,7 @@ std::string to_json(const GradcheckReport& report, const std::string& model) {
   Json rows = Json::array();
   for (const GradcheckRow& row : report.rows) rows.push_back(row_to_json(row));
   const Json json = {{"model", model},
-                     {"verdict", name(verdict_of(report))},
+                     {"verdict", name(overall_verdict(report))},
                      {"first_wrong", fault_to_json(report.first_wrong)},
                      {"rows", rows}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace);

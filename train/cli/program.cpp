@@ -1,23 +1,157 @@
 #include "train/cli/program.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <memory>
 #include <new>
+#include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "autograd/kernels/memory.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "train/cli/command.h"
-#include "train/cli/command_line.h"
+#include "train/config/domains.h"
+#include "train/config/text.h"
+#include "train/error.h"
+#include "train/platform/machine.h"
 #include "train/platform/standard_streams.h"
 
 namespace tapestry {
 namespace {
+
+/// Runs what prints a result, all of which has to reach the reader.
+int run_and_flush(const Action& action) {
+  int code = 0, error = 0;
+  try {
+    code = action();
+  } catch (const std::system_error& failed) {  // thrown by fmt::print
+    if (std::ferror(stdout) == 0) throw;
+    error = failed.code().value();
+  }
+  flush_standard_output(error);
+  return code;
+}
+
+/// The program's commands, one of which the user gave.
+class CommandLine {
+ public:
+  CommandLine();
+
+  /// False if help or the version was asked for, and printed.
+  bool parse(int argc, char** argv);
+  const std::string& memory_hint() const { return memory_hint_; }
+  int run() const { return action_(); }
+
+ private:
+  void add(const Command& command);
+  void require_command(const std::string& word) const;
+  [[noreturn]] void refuse_extra() const;
+  [[noreturn]] void refuse(const std::string& mistake,
+                           const std::optional<std::string>& meant = std::nullopt) const;
+
+  CLI::App app_{"Trains Transformers on the CPU, from config files.", "tapestry"};
+  std::vector<std::string> names_;
+  std::string memory_hint_;
+  Action action_;
+};
+
+CommandLine::CommandLine() {
+  app_.set_version_flag("--version", fmt::format("tapestry {}", program_version));
+  app_.require_subcommand(1);
+  app_.footer("`tapestry COMMAND --help` says more about each.");
+  for (const Command& command : all_commands()) add(command);
+}
+
+void CommandLine::add(const Command& command) {
+  names_.emplace_back(command.name);
+  CLI::App& app = *app_.add_subcommand(command.name, command.purpose);
+  Action action = command.define(app);
+  if (command.output_is_the_result) {
+    action = [action = std::move(action)] { return run_and_flush(action); };
+  }
+  app.callback([this, action = std::move(action), hint = command.memory_hint] {
+    action_ = action;
+    memory_hint_ = hint;
+  });
+}
+
+void CommandLine::require_command(const std::string& word) const {
+  if (word == "-h" || word == "--help" || word == "--version") return;
+  if (std::ranges::find(names_, word) != names_.end()) return;
+  if (word.starts_with('-')) refuse(fmt::format("found {}, expected a command first", word));
+  const auto meant = closest(word, names_);
+  throw UsageError(fmt::format("unknown command `{}`", word),
+                   meant ? fmt::format("did you mean `{}`?", *meant)
+                         : fmt::format("use {}", list_in_words(names_)));
+}
+
+/// Refuses the first argument that the command has no place for.
+void CommandLine::refuse_extra() const {
+  std::vector<std::string> extra = app_.remaining(true);
+  std::erase(extra, "--");
+  if (extra.empty()) refuse("found `--`, expected nothing more");
+  const std::string& first = extra.front();
+  const CLI::App& given = *app_.get_subcommands().front();
+  if (!first.starts_with('-')) {
+    const std::string mistake = fmt::format("found `{}`, expected nothing more", first);
+    const auto command = std::ranges::find_if(
+        all_commands(), [&](const Command& each) { return given.get_name() == each.name; });
+    if (!command->answers_lines) refuse(mistake);
+    std::error_code ignored;
+    throw UsageError(mistake, std::filesystem::exists(first, ignored)
+                                  ? fmt::format("to read a file, write < {}", first)
+                                  : "give it the lines as standard input, such as `< FILE`");
+  }
+  std::vector<std::string> options;
+  for (const CLI::Option* option : given.get_options()) {
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  }
+  refuse(fmt::format("there is no option {}", first), closest(first, options));
+}
+
+void CommandLine::refuse(const std::string& mistake,
+                         const std::optional<std::string>& meant) const {
+  const auto given = app_.get_subcommands();
+  const std::string command = given.empty() ? "" : given.front()->get_name() + " ";
+  throw UsageError(mistake, meant ? fmt::format("did you mean {}?", *meant)
+                                  : fmt::format("see `tapestry {}--help`", command));
+}
+
+bool CommandLine::parse(int argc, char** argv) {
+  if (argc < 2) refuse("a command is required");
+  require_command(argv[1]);
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::Success& asked_for_help) {
+    std::ostringstream text;
+    run_and_flush([&] {
+      const int code = app_.exit(asked_for_help, text, text);
+      fmt::print("{}", text.str());
+      return code;
+    });
+    return false;
+  } catch (const CLI::ExtrasError&) {
+    refuse_extra();
+  } catch (const CLI::ParseError& error) {
+    const std::string problem = error.what();
+    const std::size_t end = problem.find('\n');
+    if (end != problem.npos) throw UsageError(problem.substr(0, end), problem.substr(end + 1));
+    refuse(problem);
+  }
+  return true;
+}
 
 /// A message without the control characters that its terminal would act on, but line feed and tab.
 std::string harmless(std::string_view message) {
@@ -60,6 +194,22 @@ int guarded(const auto& program, const std::string& memory_hint) {
     return fail(ExitCode::bug, fmt::format("{} (this is a bug of tapestry)", error.what()),
                 "please report it with the command line and the config");
   }
+}
+
+/// A command that the user gave, with its arguments.
+struct GivenCommand {
+  std::string memory_hint;   ///< what to do if it has not enough memory
+  std::function<int()> run;  ///< its exit code; throws what the commands throw
+};
+
+/// Takes the arguments of the program apart. Nothing if they ask for help or the version, which is
+/// then printed.
+///
+/// throws  UsageError; OutputError if help cannot be printed.
+std::optional<GivenCommand> parse_command_line(int argc, char** argv) {
+  const auto line = std::make_shared<CommandLine>();
+  if (!line->parse(argc, argv)) return std::nullopt;
+  return GivenCommand{.memory_hint = line->memory_hint(), .run = [line] { return line->run(); }};
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/platform/machine.h"
-#include "train/storage/run_lock.h"
+#include "train/storage/run_directory.h"
 #include "train/training_run.h"
 
 namespace tapestry {

@@ -91,4 +91,12 @@ Config parse_config(std::string_view text, const std::string& name,
 /// it comes from an override. An empty `train.run_dir` becomes runs/<file name, no extension>.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
+/// A config larger than this is refused before it is read.
+inline constexpr std::size_t kLargestConfig = 1u << 20;  // bytes
+
+/// The text of the config file `path`. Never waits: a pipe or a device is refused, not read.
+///
+/// throws  ConfigError if the file is missing, unreadable, not a regular file or too large.
+std::string read_config_file(const std::string& path);
+
 }  // namespace tapestry

@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 
-#include "train/config/suggest.h"
 #include "train/config/text.h"
 
 namespace tapestry {

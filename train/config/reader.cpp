@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "train/config/fields.h"
-#include "train/config/suggest.h"
 #include "train/config/text.h"
 
 namespace tapestry {
@@ -18,8 +17,8 @@ constexpr std::size_t kLongestShownOverride = 100;  // characters
 
 struct Names {
   std::vector<std::string> sections;
-  std::map<std::string, std::vector<std::string>, std::less<>> keys_of;      ///< by section
-  std::map<std::string, std::vector<std::string>, std::less<>> sections_of;  ///< by key
+  std::map<std::string, std::vector<std::string>, std::less<>> keys_in;        ///< by section
+  std::map<std::string, std::vector<std::string>, std::less<>> sections_with;  ///< by key
   std::vector<std::string> keys;
 };
 
@@ -28,9 +27,9 @@ Names collect_names() {
   const Config config;
   for_each_field(config, [&](const Field& field, const auto&, const auto&) {
     const std::string section(field.section), key(field.key);
-    if (names.keys_of[section].empty()) names.sections.push_back(section);
-    names.keys_of[section].push_back(key);
-    names.sections_of[key].push_back(section);
+    if (names.keys_in[section].empty()) names.sections.push_back(section);
+    names.keys_in[section].push_back(key);
+    names.sections_with[key].push_back(section);
     names.keys.push_back(key);
   });
   return names;
@@ -46,17 +45,17 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 }
 
 /// ``in `data` or `train` ``, for the sections that have a key.
-std::string sections_of(const std::string& key) {
+std::string sections_with(const std::string& key) {
   std::vector<std::string> sections;
-  for (const std::string& section : names().sections_of.at(key)) {
+  for (const std::string& section : names().sections_with.at(key)) {
     sections.push_back(fmt::format("`{}`", section));
   }
   return "in " + list_in_words(sections);
 }
 
 std::string hint_for_section(const std::string& section) {
-  if (names().sections_of.contains(section)) {
-    return fmt::format("`{}` belongs {}", section, sections_of(section));
+  if (names().sections_with.contains(section)) {
+    return fmt::format("`{}` belongs {}", section, sections_with(section));
   }
   if (const auto meant = closest(section, names().sections)) {
     return fmt::format("did you mean `{}`?", *meant);
@@ -65,13 +64,13 @@ std::string hint_for_section(const std::string& section) {
 }
 
 std::string hint_for_key(const std::string& section, const std::string& key) {
-  if (names().sections_of.contains(key)) {
-    return fmt::format("`{}` belongs {}", key, sections_of(key));
+  if (names().sections_with.contains(key)) {
+    return fmt::format("`{}` belongs {}", key, sections_with(key));
   }
-  const std::vector<std::string>& keys = names().keys_of.at(section);
+  const std::vector<std::string>& keys = names().keys_in.at(section);
   if (const auto meant = closest(key, keys)) return fmt::format("did you mean `{}`?", *meant);
   if (const auto meant = closest(key, names().keys)) {
-    return fmt::format("did you mean `{}` {}?", *meant, sections_of(*meant));
+    return fmt::format("did you mean `{}` {}?", *meant, sections_with(*meant));
   }
   return fmt::format("`{}` has the keys {}", section, fmt::join(keys, ", "));
 }
@@ -117,8 +116,8 @@ std::optional<Assignment> split(const std::string& override) {
 std::string hint_for_form(const std::string& override) {
   const std::string name = override.substr(0, override.find('='));
   const std::string key = name.substr(name.find('.') + 1);  // all of it if there is no dot
-  const auto sections = names().sections_of.find(key);
-  if (sections == names().sections_of.end()) return "write for example `model.d_model=128`";
+  const auto sections = names().sections_with.find(key);
+  if (sections == names().sections_with.end()) return "write for example `model.d_model=128`";
   return fmt::format("write `{}.{}=...`", sections->second.front(), key);
 }
 
@@ -169,7 +168,7 @@ bool ConfigReader::check_section(const YamlDocument& document, const YamlSection
                   fmt::format("expected keys indented below `{}`, found {}", section.name,
                               describe(section.kind)),
                   fmt::format("write `{}: ...` below it, or remove the section",
-                              names().keys_of.at(section.name).front()));
+                              names().keys_in.at(section.name).front()));
     return false;
   }
   return true;
@@ -177,7 +176,7 @@ bool ConfigReader::check_section(const YamlDocument& document, const YamlSection
 
 bool ConfigReader::check_key(const Place& place, const std::string& section,
                              const std::string& key) {
-  if (contains(names().keys_of.at(section), key)) return true;
+  if (contains(names().keys_in.at(section), key)) return true;
   problems_.add(place, fmt::format("unknown key `{}` in `{}`", key, section),
                 hint_for_key(section, key));
   return false;

@@ -11,7 +11,7 @@
 
 #include "data/io/escape.h"
 #include "data/io/text_file.h"
-#include "train/config/file.h"
+#include "train/config/config.h"
 #include "train/config/text.h"
 #include "train/config/yaml_events.h"
 
@@ -42,26 +42,26 @@ std::optional<std::size_t> tab_in_indentation(std::string_view line) {
 }
 
 /// What a line must not hold, whatever it means.
-struct BadStretch {
+struct LineProblem {
   std::size_t column;  ///< in bytes, from 0
   std::string message;
   std::string hint;
 };
 
-std::optional<BadStretch> bad_stretch_of(std::string_view line) {
+std::optional<LineProblem> find_line_problem(std::string_view line) {
   constexpr std::size_t longest = YamlDocument::kLongestLine;
   if (line.size() > longest) {
-    return BadStretch{longest,
-                      fmt::format("line of {} bytes, expected at most {}", line.size(), longest),
-                      "check that this file is meant to be a config"};
+    return LineProblem{longest,
+                       fmt::format("line of {} bytes, expected at most {}", line.size(), longest),
+                       "check that this file is meant to be a config"};
   }
   if (const std::size_t at = line.find(byte_order_mark); at != std::string_view::npos) {
-    return BadStretch{at, "found a byte order mark, which belongs at the front of a file",
-                      "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'"};
+    return LineProblem{at, "found a byte order mark, which belongs at the front of a file",
+                       "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'"};
   }
   if (const auto tab = tab_in_indentation(line)) {
-    return BadStretch{*tab, "found a tab in the indentation, expected spaces",
-                      "indent with spaces; YAML does not allow tabs"};
+    return LineProblem{*tab, "found a tab in the indentation, expected spaces",
+                       "indent with spaces; YAML does not allow tabs"};
   }
   return std::nullopt;
 }
@@ -140,7 +140,7 @@ bool YamlDocument::check_characters(std::string_view text, ProblemList& problems
 bool YamlDocument::check_lines(ProblemList& problems) const {
   bool good = true;
   for (std::size_t i = 0; i < lines_.size(); ++i) {
-    auto bad = bad_stretch_of(lines_[i]);
+    auto bad = find_line_problem(lines_[i]);
     if (!bad) continue;
     problems.add(place({i, bad->column, 1}), std::move(bad->message), std::move(bad->hint));
     good = false;
@@ -158,7 +158,7 @@ void YamlDocument::collect(std::string_view text, ProblemList& problems) {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(events)) continue;
   } catch (const YAML::Exception& error) {
-    problems.add(place(position_of(error.mark)),
+    problems.add(place(to_position(error.mark)),
                  fmt::format("not valid YAML: {}", escaped(error.msg)), hint_for(error));
   } catch (const YamlEvents::Stop&) {
     // The reason has been reported.

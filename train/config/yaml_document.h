@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-/// A stretch of one line of a YAML text.
+/// A part of one line of a YAML text.
 struct YamlPosition {
   std::size_t line = 0;    ///< from 0
   std::size_t column = 0;  ///< in bytes, from 0

@@ -29,14 +29,14 @@ std::size_t quoted_length(std::string_view line) {
 
 }  // namespace
 
-YamlPosition position_of(const YAML::Mark& mark) {
+YamlPosition to_position(const YAML::Mark& mark) {
   return {static_cast<std::size_t>(std::max(0, mark.line)),
           static_cast<std::size_t>(std::max(0, mark.column)), 1};
 }
 
 void YamlEvents::OnDocumentStart(const YAML::Mark& mark) {
   if (begun_) {
-    report_(position_of(mark), "found a second document, expected one",
+    report_(to_position(mark), "found a second document, expected one",
             "keep each config in a file of its own");
     throw Stop();
   }
@@ -44,20 +44,20 @@ void YamlEvents::OnDocumentStart(const YAML::Mark& mark) {
 }
 
 void YamlEvents::OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) {
-  const YamlPosition position = position_of(mark);
+  const YamlPosition position = to_position(mark);
   const bool refused = refuse_decorations(position, "?", anchor);
   take({.kind = YamlKind::nothing, .position = position, .refused = refused});
 }
 
 void YamlEvents::OnAlias(const YAML::Mark& mark, YAML::anchor_t) {
-  const YamlPosition position = position_of(mark);
+  const YamlPosition position = to_position(mark);
   report_(position, "found an alias (*), which a config does not need", "write the value itself");
   take({.kind = YamlKind::nothing, .position = position, .refused = true});
 }
 
 void YamlEvents::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                           const std::string& value) {
-  Node node{.kind = YamlKind::value, .position = position_of(mark), .text = value};
+  Node node{.kind = YamlKind::value, .position = to_position(mark), .text = value};
   node.refused =
       refuse_decorations(node.position, tag, anchor) || refuse_unclear_text(node, tag == "?");
   const std::string_view rest = rest_of_line(node.position);
@@ -67,14 +67,14 @@ void YamlEvents::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::
 
 void YamlEvents::OnSequenceStart(const YAML::Mark& mark, const std::string& tag,
                                  YAML::anchor_t anchor, YAML::EmitterStyle::value) {
-  const YamlPosition position = position_of(mark);
+  const YamlPosition position = to_position(mark);
   refuse_decorations(position, tag, anchor);
   take({.kind = YamlKind::list, .position = position});
 }
 
 void YamlEvents::OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                             YAML::EmitterStyle::value) {
-  const YamlPosition position = position_of(mark);
+  const YamlPosition position = to_position(mark);
   refuse_decorations(position, tag, anchor);
   take({.kind = YamlKind::map, .position = position});
 }

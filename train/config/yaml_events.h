@@ -17,7 +17,7 @@
 namespace tapestry {
 
 /// Where yaml-cpp sees something; it counts lines and columns from 0, columns in bytes.
-YamlPosition position_of(const YAML::Mark& mark);
+YamlPosition to_position(const YAML::Mark& mark);
 
 /// Turns the events of yaml-cpp's parser into the sections and entries of a YamlDocument, and
 /// reports everything that a config must not contain.

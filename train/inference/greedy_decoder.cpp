@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-TokenBatch batch_of(const std::vector<Sentence>& sources) {
+TokenBatch source_batch(const std::vector<Sentence>& sources) {
   std::vector<Example> pairs;
   for (const Sentence& source : sources) pairs.push_back({source, {}});
   std::vector<std::size_t> all(pairs.size());
@@ -52,7 +52,7 @@ bool extend(Sentence& output, std::int32_t next, std::size_t longest) {
 std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<Sentence>& sources,
                                     std::size_t max_length) {
   if (sources.empty()) return {};
-  const TokenBatch source = batch_of(sources);
+  const TokenBatch source = source_batch(sources);
   const Tensor memory = model.encode(source);
   std::vector<Sentence> outputs(sources.size());
   std::vector<bool> ended(sources.size(), false);

@@ -34,7 +34,7 @@ Ranking rank(const std::vector<double>& scores, double temperature) {
 
 /// How many of the best may be drawn: none that has no probability, even if those before it add up
 /// to a little less than 1.
-std::size_t kept_of(const Ranking& ranking, const SamplingOptions& options) {
+std::size_t count_candidates(const Ranking& ranking, const SamplingOptions& options) {
   const std::size_t all = ranking.ids.size();
   const std::size_t most = options.top_k == 0 ? all : std::min(options.top_k, all);
   double sum = 0.0;
@@ -70,7 +70,7 @@ std::int32_t draw_token(std::vector<double> scores, const SamplingOptions& optio
     return static_cast<std::int32_t>(std::ranges::max_element(scores) - scores.begin());
   }
   const Ranking ranking = rank(scores, options.temperature);
-  const std::size_t kept = kept_of(ranking, options);
+  const std::size_t kept = count_candidates(ranking, options);
   const auto& p = ranking.probabilities;
   const double all = std::accumulate(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(kept), 0.0);
   double left = uniform * all;

@@ -22,7 +22,7 @@ constexpr std::string_view temporary_mark = ".tmp-";
 
 std::string error_text(int code) { return std::generic_category().message(code); }
 
-std::filesystem::path folder_of(const std::filesystem::path& path) {
+std::filesystem::path parent_folder(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
@@ -51,7 +51,7 @@ std::string output_hint(int code, const std::filesystem::path& folder) {
 [[noreturn]] void output_failure(const std::filesystem::path& path, std::string_view action) {
   const int code = errno;
   throw OutputError(fmt::format("{}: could not {}: {}", path.string(), action, error_text(code)),
-                    output_hint(code, folder_of(path)));
+                    output_hint(code, parent_folder(path)));
 }
 
 /// throws  OutputError if that cannot be told, such as for want of descriptors.
@@ -118,8 +118,8 @@ class TemporaryFile {
   FileDescriptor create() {
     int fd = -1;
     for (int attempt = 0; attempt < max_temporary_names; ++attempt) {
-      path_ = folder_of(target_) / fmt::format(".{}{}{}-{}", target_.filename().string(),
-                                               temporary_mark, ::getpid(), attempt);
+      path_ = parent_folder(target_) / fmt::format(".{}{}{}-{}", target_.filename().string(),
+                                                   temporary_mark, ::getpid(), attempt);
       fd = retry_interrupted(
           [&] { return files_.open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
       if (fd >= 0 || errno != EEXIST) break;
@@ -160,7 +160,7 @@ class TemporaryFile {
   /// Reports errno, with the bytes needed and free.
   [[noreturn]] void fail(std::string_view action) {
     const int code = errno;
-    const auto folder = folder_of(target_);
+    const auto folder = parent_folder(target_);
     std::uint64_t free = 0;
     const bool known = files_.free_bytes(folder.c_str(), free) == 0;
     throw OutputError(
@@ -187,7 +187,7 @@ class TemporaryFile {
 
 void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
                         FileSystem& files) {
-  const FileDescriptor folder = open_folder(files, folder_of(path));
+  const FileDescriptor folder = open_folder(files, parent_folder(path));
   if (!folder.is_open()) output_failure(path, "open its folder");
   TemporaryFile temporary(files, path, bytes.size());
   temporary.reserve();
@@ -216,7 +216,7 @@ bool is_temporary_name(std::string_view name) {
 
 void create_folder_durably(const std::filesystem::path& folder, FileSystem& files) {
   if (is_folder(files, folder)) return;
-  const auto parent = folder_of(folder);
+  const auto parent = parent_folder(folder);
   create_folder_durably(parent, files);
   if (files.mkdir(folder.c_str(), 0777) != 0) {
     const int code = errno;

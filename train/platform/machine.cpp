@@ -68,6 +68,8 @@ std::string fewer_threads(double cores, std::size_t threads) {
 
 }  // namespace
 
+const char* const program_version = TAPESTRY_VERSION;
+
 Cores read_cores() {
   return {.all = static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))),
           .allowed = allowed_cores(),

@@ -9,6 +9,9 @@
 
 namespace tapestry {
 
+/// The version of the program, such as "0.1.0".
+extern const char* const program_version;
+
 /// Cores for a run.
 struct Cores {
   std::size_t all;      ///< of the machine

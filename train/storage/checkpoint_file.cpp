@@ -2,25 +2,109 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "data/io/escape.h"
 #include "train/error.h"
 #include "train/platform/durable_file.h"
-#include "train/storage/checkpoint_envelope.h"
 #include "train/storage/checkpoint_table.h"
-#include "train/storage/hdf5_handle.h"
 #include "train/storage/hdf5_checkpoint.h"
+#include "train/storage/hdf5_handle.h"
 
 namespace tapestry {
 namespace {
+
+static_assert(std::endian::native == std::endian::little, "the envelope is little-endian");
+
+constexpr std::string_view magic = "TAPESTRY";
+constexpr std::string_view hdf5_signature = "\x89HDF\r\n\x1a\n";
+constexpr const char* damage_hint = "copy the file again, or use an older checkpoint";
+
+// Where the fields begin. The bytes between the digest and the checksum are zero.
+constexpr std::size_t version_at = 8;
+constexpr std::size_t envelope_size_at = 12;
+constexpr std::size_t file_size_at = 16;
+constexpr std::size_t table_size_at = 24;
+constexpr std::size_t hdf5_offset_at = 32;
+constexpr std::size_t digest_low_at = 40;
+constexpr std::size_t digest_high_at = 48;
+constexpr std::size_t checksum_at = envelope_size - 8;
+
+template <typename T>
+void store(std::span<std::byte> bytes, std::size_t offset, T value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+
+template <typename T>
+T load(std::span<const std::byte> bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+std::uint64_t checksum(std::span<const std::byte> envelope) {
+  return XXH3_64bits(envelope.data(), checksum_at);
+}
+
+bool starts_with(std::span<const std::byte> bytes, std::string_view text) {
+  return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
+}
+
+std::string describe_start(std::span<const std::byte> head) {
+  if (head.empty()) return "an empty file";
+  if (starts_with(head, hdf5_signature)) return "an HDF5 file without Tapestry's envelope";
+  std::string bytes;
+  for (const std::byte byte : head.first(std::min(head.size(), magic.size()))) {
+    bytes += fmt::format(" {:02x}", static_cast<unsigned>(byte));
+  }
+  return "a file that begins with the bytes" + bytes;
+}
+
+void require_magic(std::span<const std::byte> head, const std::filesystem::path& path) {
+  if (starts_with(head, magic)) return;
+  throw DamagedCheckpoint(fmt::format("{}: not a Tapestry checkpoint: found {}, expected '{}'",
+                                      path.string(), describe_start(head), magic),
+                          "give a file that `tapestry train` wrote, such as step-00001000.h5");
+}
+
+void require_size(std::uint64_t found, std::uint64_t expected, const std::filesystem::path& path) {
+  if (found == expected) return;
+  throw DamagedCheckpoint(
+      fmt::format("{}: the checkpoint is {}: found {} bytes, expected {}", path.string(),
+                  found < expected ? "truncated" : "too long", found, expected),
+      damage_hint);
+}
+
+void require_layout(const Envelope& envelope, const std::filesystem::path& path) {
+  if (envelope.hdf5_offset >= envelope_size && envelope.hdf5_offset <= envelope.file_size &&
+      envelope.table_size <= envelope.hdf5_offset - envelope_size) {
+    return;
+  }
+  throw DamagedCheckpoint(
+      fmt::format("{}: the envelope makes no sense: found a table of {} bytes and HDF5 at {}, "
+                  "expected both inside the {} bytes of the file",
+                  path.string(), envelope.table_size, envelope.hdf5_offset, envelope.file_size),
+      damage_hint);
+}
+
+void require_known_version(std::uint32_t found, const std::filesystem::path& path) {
+  if (found >= 1 && found <= checkpoint_format_version) return;
+  throw CheckpointError(
+      fmt::format("{}: written by {} version of Tapestry: found format {}, expected 1 to {}",
+                  path.string(), found > checkpoint_format_version ? "a newer" : "an unknown",
+                  found, checkpoint_format_version),
+      "use the version of Tapestry that wrote the checkpoint, or a newer one");
+}
 
 // ---- Writing.
 
@@ -44,7 +128,7 @@ struct WholeFile {
   std::vector<std::byte> bytes;
   std::vector<ArrayEntry> entries;
 
-  std::span<const std::byte> bytes_of(const ArrayEntry& entry) const {
+  std::span<const std::byte> entry_bytes(const ArrayEntry& entry) const {
     return std::span(bytes).subspan(entry.offset, entry.size);
   }
 };
@@ -65,7 +149,7 @@ InputFile open_checkpoint(const std::filesystem::path& path, std::uint64_t max_s
 std::vector<std::string> damaged_arrays(const WholeFile& file) {
   std::vector<std::string> damaged;
   for (const ArrayEntry& entry : file.entries) {
-    if (array_digest(file.bytes_of(entry)) != entry.digest) damaged.push_back(entry.path);
+    if (array_digest(file.entry_bytes(entry)) != entry.digest) damaged.push_back(entry.path);
   }
   return damaged;
 }
@@ -122,6 +206,53 @@ WholeFile read_whole(InputFile file, const std::filesystem::path& path) try {
 
 }  // namespace
 
+void seal(std::span<std::byte> file, std::uint64_t table_size, std::uint64_t hdf5_offset) {
+  const auto envelope = file.first(envelope_size);
+  const auto payload = file.subspan(envelope_size);
+  const XXH128_hash_t digest = XXH3_128bits(payload.data(), payload.size());
+  std::ranges::fill(envelope, std::byte{0});
+  std::memcpy(envelope.data(), magic.data(), magic.size());
+  store<std::uint32_t>(envelope, version_at, checkpoint_format_version);
+  store<std::uint32_t>(envelope, envelope_size_at, envelope_size);
+  store<std::uint64_t>(envelope, file_size_at, file.size());
+  store<std::uint64_t>(envelope, table_size_at, table_size);
+  store<std::uint64_t>(envelope, hdf5_offset_at, hdf5_offset);
+  store<std::uint64_t>(envelope, digest_low_at, digest.low64);
+  store<std::uint64_t>(envelope, digest_high_at, digest.high64);
+  store<std::uint64_t>(envelope, checksum_at, checksum(envelope));
+}
+
+Envelope open_envelope(std::span<const std::byte> head, std::uint64_t file_size,
+                       const std::filesystem::path& path) {
+  require_magic(head, path);
+  if (head.size() < envelope_size) {
+    throw DamagedCheckpoint(
+        fmt::format("{}: the checkpoint is truncated: found {} bytes, expected more than {}",
+                    path.string(), head.size(), envelope_size),
+        damage_hint);
+  }
+  if (load<std::uint64_t>(head, checksum_at) != checksum(head)) {
+    throw DamagedCheckpoint(
+        fmt::format("{}: the envelope is damaged: found checksum {:016x}, expected {:016x}",
+                    path.string(), checksum(head), load<std::uint64_t>(head, checksum_at)),
+        damage_hint);
+  }
+  require_known_version(load<std::uint32_t>(head, version_at), path);
+  const Envelope envelope{.file_size = load<std::uint64_t>(head, file_size_at),
+                          .table_size = load<std::uint64_t>(head, table_size_at),
+                          .hdf5_offset = load<std::uint64_t>(head, hdf5_offset_at),
+                          .payload_digest_low = load<std::uint64_t>(head, digest_low_at),
+                          .payload_digest_high = load<std::uint64_t>(head, digest_high_at)};
+  require_size(file_size, envelope.file_size, path);
+  require_layout(envelope, path);
+  return envelope;
+}
+
+bool payload_is_whole(const Envelope& envelope, std::span<const std::byte> payload) {
+  const XXH128_hash_t found = XXH3_128bits(payload.data(), payload.size());
+  return found.low64 == envelope.payload_digest_low && found.high64 == envelope.payload_digest_high;
+}
+
 void write_checkpoint(const std::filesystem::path& path, const Snapshot& snapshot,
                       FileSystem& files) try {
   write_file_durably(path, build(snapshot), files);
@@ -141,7 +272,7 @@ Snapshot read_checkpoint(const std::filesystem::path& path, std::uint64_t max_si
   const WholeFile file = read_whole(open_checkpoint(path, max_size, files), path);
   Snapshot snapshot(path.string());
   for (const ArrayEntry& entry : file.entries) {
-    const auto bytes = file.bytes_of(entry);
+    const auto bytes = file.entry_bytes(entry);
     snapshot.put(entry.path, StoredArray{entry.type, entry.shape, {bytes.begin(), bytes.end()}});
   }
   return snapshot;

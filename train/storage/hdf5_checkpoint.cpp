@@ -75,7 +75,7 @@ void write_array(const File& file, const std::string& path, const StoredArray& a
 }
 
 /// HDF5 gives the file without its user block, but with addresses that allow for it.
-std::vector<std::byte> image_of(const File& file, std::size_t user_block_size) {
+std::vector<std::byte> file_image(const File& file, std::size_t user_block_size) {
   const auto size = static_cast<std::size_t>(
       require(H5Fget_file_image(file.get(), nullptr, 0), "measure the file in memory"));
   std::vector<std::byte> image(user_block_size + size);
@@ -242,7 +242,7 @@ std::vector<std::byte> write_image(const Snapshot& snapshot, std::size_t user_bl
   File file = create_file(data_size, user_block_size);
   for (const auto& [path, array] : snapshot) write_array(file, path, array);
   require(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), "flush the file in memory");
-  std::vector<std::byte> image = image_of(file, user_block_size);
+  std::vector<std::byte> image = file_image(file, user_block_size);
   file.close("close the file in memory");
   return image;
 }

@@ -1,20 +1,27 @@
 #include "train/storage/run_directory.h"
 
+#include <fcntl.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <ctime>
 #include <new>
 #include <ranges>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "train/error.h"
-#include "train/storage/checkpoint_file.h"
 #include "train/platform/durable_file.h"
+#include "train/storage/checkpoint_file.h"
 
 namespace tapestry {
 namespace {
@@ -22,7 +29,7 @@ namespace {
 std::string checkpoint_name(std::uint64_t step) { return fmt::format("step-{:08}.h5", step); }
 
 /// The step in a name, if the name is the one that step has.
-std::optional<std::uint64_t> step_of(std::string_view name) {
+std::optional<std::uint64_t> parse_step(std::string_view name) {
   constexpr std::string_view prefix = "step-";
   if (!name.starts_with(prefix)) return std::nullopt;
   std::uint64_t step = 0;
@@ -40,6 +47,33 @@ std::optional<std::uint64_t> step_of(std::string_view name) {
   throw CheckpointError(message, "restore a checkpoint from a copy, or start a new run directory");
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+std::string holder_text() {
+  return fmt::format("pid {} on {} since {:%Y-%m-%dT%H:%M:%SZ}\n", ::getpid(), host_name(),
+                     fmt::gmtime(std::time(nullptr)));
+}
+
+/// What the holder wrote, up to the end of its first line.
+std::string read_holder(FileSystem& files, int fd) {
+  std::array<char, 512> text{};
+  const ssize_t count = files.pread(fd, text.data(), text.size(), 0);
+  const std::string read(text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  const std::string line = read.substr(0, read.find('\n'));
+  return line.empty() ? "another process" : line;
+}
+
+[[noreturn]] void lock_failure(const std::filesystem::path& path, std::string_view action) {
+  const int code = errno;
+  throw OutputError(fmt::format("{}: could not {}: {}", path.string(), action,
+                                std::generic_category().message(code)),
+                    "put the run directory on a disk that this user can write and lock");
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(std::filesystem::path path, FileSystem& files)
@@ -54,7 +88,7 @@ void RunDirectory::create() { create_folder_durably(checkpoints_, files_); }
 std::vector<std::uint64_t> RunDirectory::steps() const {
   std::vector<std::uint64_t> steps;
   for (const std::string& name : file_names(checkpoints_)) {
-    if (const auto step = step_of(name)) steps.push_back(*step);
+    if (const auto step = parse_step(name)) steps.push_back(*step);
   }
   std::ranges::sort(steps);
   return steps;
@@ -127,6 +161,30 @@ void RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
   for (const std::uint64_t step : old) {
     if (step == retention.best_step || step == retention.scheduled_step) continue;
     remove_file(checkpoint_path(step), files_);
+  }
+}
+
+RunLock::RunLock(const std::filesystem::path& run_directory, FileSystem& files)
+    : descriptor_(files, retry_interrupted([&] {
+                    return files.open((run_directory / ".lock").c_str(),
+                                      O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+                  })) {
+  const auto path = run_directory / ".lock";
+  if (!descriptor_.is_open()) lock_failure(path, "open the lock file");
+  const int result =
+      retry_interrupted([&] { return files.flock(descriptor_.get(), LOCK_EX | LOCK_NB); });
+  if (result != 0 && errno == EWOULDBLOCK) {
+    throw RunDirectoryInUse(
+        fmt::format("{}: the run directory is in use by {}", run_directory.string(),
+                    read_holder(files, descriptor_.get())),
+        "wait for that process to end, or use another run directory");
+  }
+  if (result != 0) lock_failure(path, "lock the run directory");
+  const std::string text = holder_text();
+  if (files.ftruncate(descriptor_.get(), 0) != 0 ||
+      files.write(descriptor_.get(), text.data(), text.size()) !=
+          static_cast<ssize_t>(text.size())) {
+    lock_failure(path, "write the lock file");
   }
 }
 

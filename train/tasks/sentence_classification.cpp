@@ -10,7 +10,7 @@
 #include "data/corpora/toy_language_tasks.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
-#include "data/text/class_names.h"
+#include "data/text/vocabulary.h"
 #include "layers/encoder_models.h"
 #include "train/error.h"
 #include "train/format.h"

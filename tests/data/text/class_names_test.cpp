@@ -1,4 +1,4 @@
-#include "data/text/class_names.h"
+#include "data/text/vocabulary.h"
 
 #include <doctest/doctest.h>
 

@@ -21,7 +21,6 @@
 #include "train/initial_state.h"
 #include "train/platform/machine.h"
 #include "train/tasks/task.h"
-#include "train/version.h"
 
 namespace tapestry {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/config/file.h"
+#include "train/config/config.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -10,7 +10,6 @@
 #include <fstream>
 #include <string>
 
-#include "train/config/config.h"
 #include "train/config/error.h"
 
 namespace tapestry {

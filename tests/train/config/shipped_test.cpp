@@ -9,7 +9,6 @@
 #include "train/config/config.h"
 #include "train/config/domains.h"
 #include "train/config/error.h"
-#include "train/config/file.h"
 #include "train/config/listing.h"
 #include "train/config/yaml_document.h"
 
@@ -134,10 +133,9 @@ TEST_CASE("a model that is fine-tuned has the sizes of the one that it begins wi
 }
 
 TEST_CASE("every key in the configs has a comment that names its true default") {
-  for (const char* name :
-       {"copy.yaml", "reverse.yaml", "sort.yaml", "toy_translation.yaml", "parallel.yaml",
-        "shakespeare_char.yaml", "digits_vit.yaml", "toy_masked.yaml", "toy_agreement.yaml",
-        "tagging.yaml"}) {
+  for (const char* name : {"copy.yaml", "reverse.yaml", "sort.yaml", "toy_translation.yaml",
+                           "parallel.yaml", "shakespeare_char.yaml", "digits_vit.yaml",
+                           "toy_masked.yaml", "toy_agreement.yaml", "tagging.yaml"}) {
     check_comments(name);
   }
 }

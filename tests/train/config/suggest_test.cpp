@@ -1,4 +1,4 @@
-#include "train/config/suggest.h"
+#include "train/config/text.h"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/config/file.h"
+#include "train/config/config.h"
 
 namespace tapestry {
 namespace {

@@ -14,7 +14,6 @@
 
 #include "tests/train/program.h"
 #include "tests/train/refusal.h"
-#include "train/storage/checkpoint_envelope.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/checkpoint_table.h"
 

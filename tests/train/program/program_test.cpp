@@ -12,9 +12,9 @@
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
 #include "train/config/config.h"
+#include "train/platform/machine.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/tasks/data_source.h"
-#include "train/version.h"
 
 /// What each command does when all is well.
 namespace tapestry {

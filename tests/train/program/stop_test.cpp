@@ -15,7 +15,6 @@
 #include "tests/train/program.h"
 #include "train/format.h"
 #include "train/storage/run_directory.h"
-#include "train/storage/run_lock.h"
 
 /// What happens to a run when it is stopped, or when two want the same directory.
 namespace tapestry {

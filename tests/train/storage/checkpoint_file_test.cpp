@@ -13,7 +13,6 @@
 #include "tests/train/temporary_folder.h"
 #include "train/error.h"
 #include "train/platform/durable_file.h"
-#include "train/storage/checkpoint_envelope.h"
 
 namespace tapestry {
 namespace {

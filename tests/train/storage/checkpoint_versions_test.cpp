@@ -9,7 +9,6 @@
 #include "tests/train/program.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/initial_state.h"
-#include "train/storage/checkpoint_envelope.h"
 #include "train/storage/checkpoint_file.h"
 
 /// Checkpoints that older versions of the program wrote, kept in tests/regressions.

@@ -1,4 +1,4 @@
-#include "train/storage/run_lock.h"
+#include "train/storage/run_directory.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "train/inference/fill_in.h"
+#include "train/tasks/masked_language_modelling.h"
 
 #include <doctest/doctest.h>
 
