@@ -30,7 +30,7 @@ void additive_scores_backward(const AttentionProblem& p, const Tile& t, const Op
 /// heads.
 double alibi_slope(std::size_t head, std::size_t heads);
 
-/// s_ij -= slope |i - j| for the scores of one tile, in rows stride() apart, where query i stands
+/// s_ij -= slope |i - j| for the scores of one tile, in rows stride() apart, where query i is
 /// at position i + n_k - n_q.
 template <class T>
 void subtract_distances(const AttentionProblem& p, const Tile& t, T* s);

@@ -6,7 +6,7 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 
-// xtensor-blas declares BLAS itself and cannot stand beside cblas.h.
+// xtensor-blas declares BLAS itself, which clashes with cblas.h.
 extern "C" void openblas_set_num_threads(int threads);
 
 namespace tapestry::kernels {
