@@ -429,6 +429,8 @@ TEST_CASE("files that are cut, or longer than their header says, are refused") {
 
 TEST_CASE("a header that claims more than its file has takes no memory") {
   const NpyFolder folder;
+  CHECK(folder.message(npy_file<std::uint8_t>("|b1", "(3, 1, 2)", {1})) ==
+        "found 1 bytes behind the header, expected 6: bool of shape (3, 1, 2)");
   CHECK(folder.message(npy_file<std::uint8_t>("|u1", "(1000000000000, 1, 2)", {1, 2})) ==
         "found 2 bytes behind the header, expected 2000000000000: uint8 of shape (1000000000000, "
         "1, 2)");
