@@ -6,10 +6,13 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
 
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/losses.h"
+#include "autograd/tape.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
@@ -89,6 +92,23 @@ TEST_CASE("two models in scopes of their own share one list of parameters") {
     CHECK(parameters.find("b." + p.name) != nullptr);
   }
   CHECK(values_of(first(source, target)) != values_of(second(source, target)));
+}
+
+TEST_CASE("the padding row of either embedding gets no gradient") {
+  TransformerOptions options = small();
+  options.tie_embeddings = TiedEmbeddings::none;
+  const Model model(options);
+  // Within the lengths, where a padding id has an influence on the logits.
+  const TokenBatch tokens{.ids = {{5, padding_id, 7}}, .lengths = {3}};
+  Tape tape;
+  const Tensor logits = model.transformer(tokens, tokens);
+  tape.backward(logits, logits);
+  for (const char* side : {"source", "target"}) {
+    const auto gradient =
+        values_of(parameter(model.parameters, std::string(side) + "_embedding.weight").gradient());
+    CHECK(std::ranges::all_of(std::span(gradient).first(8), [](double g) { return g == 0.0; }));
+    CHECK(std::ranges::any_of(gradient, [](double g) { return g != 0.0; }));
+  }
 }
 
 TEST_CASE("learned positions have one table for each side") {
