@@ -16,8 +16,9 @@ void require_sentence(const Example& example, const Corpus& corpus) {
   fuzz::require(!example.source.empty(), "a sentence has a token");
   fuzz::require(example.target.size() == example.source.size(), "each token has a label");
   fuzz::require(
-      std::ranges::all_of(example.source, [](std::int32_t id) { return id >= first_word_id; }),
-      "each token of the text is in its vocabulary");
+      std::ranges::all_of(example.source,
+                          [](std::int32_t id) { return id == unk_id || id >= first_word_id; }),
+      "each token is a word of the vocabulary or, as a special symbol in the text, unknown");
   for (const std::int32_t id : example.target) {
     fuzz::require(id >= first_word_id && !corpus.target_vocabulary.token(id).empty(),
                   "each label has a name");
