@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/layer_path.h"
+#include "autograd/error.h"
 #include "autograd/tensor.h"
 
 namespace tapestry {

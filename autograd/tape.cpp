@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "autograd/error.h"
-#include "autograd/layer_path.h"
 #include "autograd/operation.h"
 #include "autograd/profiler.h"
 

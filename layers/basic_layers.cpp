@@ -1,6 +1,6 @@
 #include "layers/basic_layers.h"
 
-#include "autograd/layer_path.h"
+#include "autograd/error.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/linear.h"
 

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "autograd/error.h"
-#include "autograd/layer_path.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/shape_ops.h"

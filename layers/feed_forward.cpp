@@ -1,7 +1,6 @@
 #include "layers/feed_forward.h"
 
 #include "autograd/error.h"
-#include "autograd/layer_path.h"
 #include "autograd/ops/activations.h"
 
 namespace tapestry {

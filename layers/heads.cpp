@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include "autograd/error.h"
-#include "autograd/layer_path.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/losses.h"
-#include "autograd/ops/matmul.h"
 #include "autograd/ops/shape_ops.h"
 
 namespace tapestry {

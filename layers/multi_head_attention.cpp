@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include "autograd/error.h"
-#include "autograd/layer_path.h"
-#include "autograd/ops/additive_attention.h"
+#include "autograd/ops/attention.h"
+#include "autograd/ops/embedding.h"
 #include "autograd/ops/linear.h"
-#include "autograd/ops/rotary.h"
 
 namespace tapestry {
 namespace {

@@ -3,8 +3,6 @@
 #include <type_traits>
 
 #include "autograd/error.h"
-#include "autograd/layer_path.h"
-#include "autograd/ops/batch_norm.h"
 #include "autograd/ops/norms.h"
 #include "autograd/ops/packed.h"
 #include "autograd/tape.h"

@@ -7,7 +7,6 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
-#include "autograd/layer_path.h"
 
 namespace tapestry {
 namespace {
@@ -153,9 +152,7 @@ void Parameters::commit_buffers() {
   for (const RunningAverage& average : averages_) average.commit();
 }
 
-void Parameters::discard_pending() {
-  std::ranges::for_each(averages_, &RunningAverage::discard);
-}
+void Parameters::discard_pending() { std::ranges::for_each(averages_, &RunningAverage::discard); }
 
 Scope::Scope(Parameters& parameters, std::string path)
     : parameters_(&parameters), path_(&interned_path(path)) {}

@@ -1,7 +1,7 @@
 #include "layers/residual.h"
 
-#include "autograd/layer_path.h"
-#include "autograd/ops/residual_add.h"
+#include "autograd/error.h"
+#include "autograd/ops/dropout.h"
 
 namespace tapestry {
 

@@ -3,9 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "layers/decoder.h"
 #include "layers/embedding.h"
-#include "layers/encoder.h"
+#include "layers/encoder_decoder.h"
 #include "layers/heads.h"
 #include "layers/mode.h"
 #include "layers/network.h"

@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "layers/decoder.h"
 #include "layers/embedding.h"
-#include "layers/encoder.h"
+#include "layers/encoder_decoder.h"
 #include "layers/feed_forward.h"
 #include "layers/heads.h"
 #include "layers/multi_head_attention.h"

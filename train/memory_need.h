@@ -9,7 +9,7 @@
 #include "data/corpus.h"
 #include "layers/model.h"
 #include "train/config/config.h"
-#include "train/platform/memory.h"
+#include "train/platform/machine.h"
 
 /// How much memory a training run is going to take beside the corpus it has loaded.
 namespace tapestry {

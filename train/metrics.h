@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/inference/scores.h"
+#include "train/inference/evaluator.h"
 #include "train/platform/file_system.h"
 
 namespace tapestry {

@@ -21,7 +21,7 @@
 #include "train/save_attempts.h"
 #include "train/step.h"
 #include "train/storage/run_directory.h"
-#include "train/tasks/trained_model.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 

@@ -22,7 +22,7 @@ void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, con
 /// Whether means and variances were computed from x, so that the gradient flows through them too.
 enum class Moments { from_x, given };
 
-/// dL/dx, dL/dgamma and dL/dbeta from g = dL/dy, as in autograd/ops/batch_norm.h; null targets are
+/// dL/dx, dL/dgamma and dL/dbeta from g = dL/dy, as in autograd/ops/norms.h; null targets are
 /// left alone. The sums over rows go through fixed blocks of rows, in order.
 template <class T>
 void batch_norm_backward(Moments moments, std::size_t rows, std::size_t n, const T* x,

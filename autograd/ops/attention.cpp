@@ -1,8 +1,11 @@
 #include "autograd/ops/attention.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "autograd/attention_recorder.h"
+#include "autograd/error.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/attention_call.h"
 
@@ -26,6 +29,30 @@ AttentionCall make_call(const Tensor& q, const AttentionOptions& options) {
   return AttentionCall(options, 1.0 / std::sqrt(static_cast<double>(d_k)));
 }
 
+struct AdditiveAttention {
+  static constexpr const char* name = "additive_attention";
+  AttentionCall call;
+
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w) {
+    return call.forward({.q = q, .k = k, .v = v, .w = w});
+  }
+  void backward(const Tensor& dy, Gradient dq, Gradient dk, Gradient dv, Gradient dw) const {
+    call.backward(dy, {.dq = dq, .dk = dk, .dv = dv, .dw = dw});
+  }
+};
+
+constexpr double unscaled = 1.0;
+
+void require_score_vector(const Tensor& q, const Tensor& w, std::size_t num_heads) {
+  const Shape expected{num_heads, q.shape()[2] / num_heads};
+  if (w.shape() != expected) {
+    throw ShapeError(fmt::format("{}: w has shape {}, expected {} (q is {}, {} heads)",
+                                 AdditiveAttention::name, to_string(w.shape()), to_string(expected),
+                                 to_string(q.shape()), num_heads));
+  }
+  common_dtype(AdditiveAttention::name, q, w);
+}
+
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -41,6 +68,24 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   require_queries_and_keys(ScaledDotProduct::name, q, k, options);
   return make_call(q, options).weights({.q = q, .k = k, .v = {}});
+}
+
+Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w,
+                          const AttentionOptions& options) {
+  require_queries_and_keys(AdditiveAttention::name, q, k, options);
+  require_values(AdditiveAttention::name, k, v, options.num_heads);
+  require_score_vector(q, w, options.num_heads);
+  if (AttentionRecorder* const recorder = AttentionRecorder::active()) [[unlikely]] {
+    recorder->add(additive_attention_weights(q, k, w, options));
+  }
+  return apply(AdditiveAttention{AttentionCall(options, unscaled)}, q, k, v, w);
+}
+
+Tensor additive_attention_weights(const Tensor& q, const Tensor& k, const Tensor& w,
+                                  const AttentionOptions& options) {
+  require_queries_and_keys(AdditiveAttention::name, q, k, options);
+  require_score_vector(q, w, options.num_heads);
+  return AttentionCall(options, unscaled).weights({.q = q, .k = k, .v = {}, .w = w});
 }
 
 }  // namespace tapestry

@@ -35,15 +35,6 @@ struct Dropout {
   }
 };
 
-}  // namespace
-
-Tensor dropout(const Tensor& x, double rate, const RandomStream& random) {
-  if (!drops_anything(Dropout::name, rate, random)) return x;
-  return apply(Dropout{random.key(), rate}, x);
-}
-
-namespace {
-
 struct DropoutAdd {
   static constexpr const char* name = "dropout_add";
   std::uint64_t key;
@@ -69,22 +60,6 @@ struct DropoutAdd {
     dispatch(dy.dtype(), [&]<class T>() { drop(key, rate, dy, dx.target<T>()); });
   }
 };
-
-}  // namespace
-
-Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
-                   const RandomStream& random) {
-  common_dtype(DropoutAdd::name, residual, x);
-  if (residual.shape() != x.shape()) {
-    throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected one shape",
-                                 DropoutAdd::name, to_string(residual.shape()),
-                                 to_string(x.shape())));
-  }
-  if (!drops_anything(DropoutAdd::name, rate, random)) return add(residual, x);
-  return apply(DropoutAdd{random.key(), rate}, residual, x);
-}
-
-namespace {
 
 struct ReluDropout {
   static constexpr const char* name = "relu_dropout";
@@ -119,11 +94,113 @@ struct ReluDropout {
   }
 };
 
+struct ResidualAdd {
+  static constexpr const char* name = "residual_add";
+  std::uint64_t key;
+  double rate, skip;
+  Tensor row_factors;
+
+  template <class T>
+  kernels::RowFactors<T> rows(const Tensor& x) const {
+    return {row_factors.values<T>().data(), x.size() / row_factors.size()};
+  }
+
+  Tensor forward(const Tensor& residual, const Tensor& x) {
+    Tensor y = Tensor::empty(x.shape(), x.dtype());
+    if (x.size() == 0) return y;
+    dispatch(x.dtype(), [&]<class T>() {
+      const T* r = residual.values<T>().data();
+      const T* in = x.values<T>().data();
+      T* out = y.mutable_values<T>().data();
+      kernels::parallel_ranges(
+          x.size(), kernels::elements_per_piece, [&](std::size_t begin, std::size_t end) {
+            kernels::residual_add<T>(key, begin, end - begin, rate, static_cast<T>(skip),
+                                     rows<T>(x), r + begin, in + begin, out + begin);
+          });
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy, Gradient dresidual, Gradient dx) const {
+    if (dresidual && skip == 1.0) dresidual.add(dy);
+    if (dresidual && skip != 1.0) {
+      map_gradient(
+          dresidual,
+          [this]<class V>(const V& g) { return g * V(static_cast<typename V::value_type>(skip)); },
+          dy);
+    }
+    if (!dx) return;
+    dispatch(dy.dtype(), [&]<class T>() {
+      const kernels::Target<T> to = dx.target<T>();
+      if (dy.size() == 0) return;
+      const T* g = dy.values<T>().data();
+      kernels::parallel_ranges(
+          dy.size(), kernels::elements_per_piece, [&](std::size_t begin, std::size_t end) {
+            kernels::residual_add_backward<T>(key, begin, end - begin, rate, rows<T>(dy), g + begin,
+                                              to + begin);
+          });
+    });
+  }
+};
+
+/// The factor of each row of x: branch_scale times the k of stochastic depth.
+Tensor make_row_factors(const Tensor& x, const ResidualAddOptions& options) {
+  const std::size_t rows = x.rank() == 0 ? 1 : x.shape()[0];
+  Tensor factors = Tensor::full({rows}, options.branch_scale, x.dtype());
+  if (!options.row_random.on() || options.row_dropout == 0.0) return factors;
+  const double kept = options.branch_scale / (1.0 - options.row_dropout);
+  dispatch(x.dtype(), [&]<class T>() {
+    const auto values = factors.mutable_values<T>();
+    for (std::size_t row = 0; row < rows; ++row) {
+      const bool dropped = options.row_random.uniform(row) < options.row_dropout;
+      values[row] = dropped ? T(0) : static_cast<T>(kept);
+    }
+  });
+  return factors;
+}
+
 }  // namespace
+
+Tensor dropout(const Tensor& x, double rate, const RandomStream& random) {
+  if (!drops_anything(Dropout::name, rate, random)) return x;
+  return apply(Dropout{random.key(), rate}, x);
+}
+
+Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
+                   const RandomStream& random) {
+  common_dtype(DropoutAdd::name, residual, x);
+  if (residual.shape() != x.shape()) {
+    throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected one shape",
+                                 DropoutAdd::name, to_string(residual.shape()),
+                                 to_string(x.shape())));
+  }
+  if (!drops_anything(DropoutAdd::name, rate, random)) return add(residual, x);
+  return apply(DropoutAdd{random.key(), rate}, residual, x);
+}
 
 Tensor relu_dropout(const Tensor& x, double rate, const RandomStream& random) {
   if (!drops_anything(ReluDropout::name, rate, random)) return relu(x);
   return apply(ReluDropout{random.key(), rate}, x);
+}
+
+Tensor residual_add(const Tensor& residual, const Tensor& x, const ResidualAddOptions& options) {
+  const bool drops_rows =
+      drops_anything(ResidualAdd::name, options.row_dropout, options.row_random);
+  if (options.skip_scale == 1.0 && options.branch_scale == 1.0 && !drops_rows) {
+    return dropout_add(residual, x, options.dropout, options.random);
+  }
+  common_dtype(ResidualAdd::name, residual, x);
+  if (residual.shape() != x.shape()) {
+    throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected one shape",
+                                 ResidualAdd::name, to_string(residual.shape()),
+                                 to_string(x.shape())));
+  }
+  const bool drops = drops_anything(ResidualAdd::name, options.dropout, options.random);
+  return apply(ResidualAdd{.key = drops ? options.random.key() : 0,
+                           .rate = drops ? options.dropout : 0.0,
+                           .skip = options.skip_scale,
+                           .row_factors = make_row_factors(x, options)},
+               residual, x);
 }
 
 }  // namespace tapestry

@@ -38,4 +38,32 @@ Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
 /// wherever x was dropped or not positive.
 Tensor relu_dropout(const Tensor& x, double rate, const RandomStream& random);
 
+struct ResidualAddOptions {
+  double skip_scale = 1.0;    ///< factor of the residual
+  double branch_scale = 1.0;  ///< factor of x
+  double dropout = 0.0;       ///< rate in [0, 1] at which elements of x are dropped
+  RandomStream random = {};   ///< of that dropout; off: nothing is dropped
+  double row_dropout = 0.0;   ///< rate in [0, 1] at which whole rows of x are dropped
+  RandomStream row_random = {};
+};
+
+/// The sum at the end of a residual block, with dropout and stochastic depth [1], fused:
+///
+///     y = skip_scale * residual + branch_scale * k * dropout(x),
+///
+/// where k, for each row (index of the first axis), is 0 with probability row_dropout and
+/// 1 / (1 - row_dropout) otherwise, so that its mean is 1.
+///
+/// residual, x  one shape (nothing broadcasts) and element type.
+/// throws       ShapeError if the shapes differ, DTypeError if the element types differ, ValueError
+///              if a rate is not in [0, 1].
+///
+/// dL/dresidual = skip_scale * dL/dy; dL/dx = branch_scale * k * dropout(dL/dy), with the same
+/// elements and rows dropped as in forward. With scales of 1 and no row dropout the result is
+/// bit-identical to `dropout_add`.
+///
+/// [1] Huang et al. 2016, "Deep Networks with Stochastic Depth"; here by row of the batch, and
+///     scaled in training instead of inference.
+Tensor residual_add(const Tensor& residual, const Tensor& x, const ResidualAddOptions& options);
+
 }  // namespace tapestry

@@ -42,4 +42,44 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
 /// [1] Zhang & Sennrich 2019, "Root Mean Square Layer Normalization", eq. 4.
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon = 1e-5);
 
+/// Mean and variance of each feature, (n) each.
+struct FeatureMoments {
+  Tensor mean, variance;
+};
+
+/// Batch normalisation [1] over the last axis, feature by feature, with the moments of x itself
+/// over all its other axes:
+///
+///     y = gamma * (x - mean) / sqrt(variance + epsilon) + beta,
+///
+/// with the biased variance. Each row of y depends on all rows of x.
+///
+/// x        (..., n), n >= 1: m vectors of n features
+/// gamma    (n)
+/// beta     (n)
+/// epsilon  > 0, inside the root
+/// returns  (..., n)
+/// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
+///          ValueError if epsilon <= 0.
+///
+/// With xh = (x - mean) / sqrt(variance + epsilon) and g = dL/dy, feature by feature over all m:
+/// dL/dx = gamma / sqrt(variance + epsilon) * (g - mean(g) - xh * mean(g * xh));
+/// dL/dgamma = sum of g * xh and dL/dbeta = sum of g.
+///
+/// [1] Ioffe & Szegedy 2015, "Batch Normalization", algorithm 1.
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
+
+/// The same, with the mean and biased variance of x, for running averages.
+struct BatchNormOutput {
+  Tensor y;
+  FeatureMoments moments;  ///< zeros if m is 0
+};
+BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                        double epsilon = 1e-5);
+
+/// Batch normalisation with given moments, as in inference: rows do not depend on each other, and
+/// dL/dx = gamma / sqrt(variance + epsilon) * g. No gradient flows to the moments.
+Tensor batch_norm_given(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                        const FeatureMoments& moments, double epsilon = 1e-5);
+
 }  // namespace tapestry

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "autograd/layer_path.h"
+#include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/reductions.h"

@@ -2,8 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "autograd/layer_path.h"
-#include "autograd/ops/additive_attention.h"
+#include "autograd/error.h"
 #include "autograd/ops/attention.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"

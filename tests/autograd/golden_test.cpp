@@ -7,21 +7,15 @@
 #include <vector>
 
 #include "autograd/ops/activations.h"
-#include "autograd/ops/additive_attention.h"
 #include "autograd/ops/attention.h"
-#include "autograd/ops/batch_norm.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/losses.h"
-#include "autograd/ops/matmul.h"
 #include "autograd/ops/norms.h"
 #include "autograd/ops/reductions.h"
-#include "autograd/ops/residual_add.h"
-#include "autograd/ops/rotary.h"
 #include "autograd/ops/shape_ops.h"
-#include "autograd/ops/softmax.h"
 #include "tests/support/golden.h"
 
 using namespace tapestry;

@@ -15,7 +15,6 @@
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
-#include "autograd/ops/softmax.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 

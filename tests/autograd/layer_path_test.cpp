@@ -1,11 +1,10 @@
-#include "autograd/layer_path.h"
+#include "autograd/error.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <thread>
 
-#include "autograd/error.h"
 #include "autograd/operation.h"
 #include "autograd/ops/elementwise.h"
 

@@ -3,7 +3,6 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/softmax.h"
 #include "autograd/tape.h"
 #include "tests/support/allocations.h"
 #include "tests/support/gradients.h"

@@ -8,7 +8,7 @@
 
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
-#include "autograd/ops/additive_attention.h"
+#include "autograd/ops/attention.h"
 #include "autograd/tape.h"
 #include "tests/bench/measurements.h"
 

@@ -13,8 +13,8 @@
 #include <cstdio>
 #include <string>
 
+#include "autograd/error.h"
 #include "autograd/gradcheck.h"
-#include "autograd/layer_path.h"
 #include "autograd/operation.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/linear.h"

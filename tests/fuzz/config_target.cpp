@@ -5,7 +5,6 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
-#include "train/config/listing.h"
 
 using namespace tapestry;
 

@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "autograd/attention_recorder.h"
+#include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
-#include "autograd/ops/matmul.h"
 #include "autograd/ops/shape_ops.h"
-#include "autograd/ops/softmax.h"
 #include "layers/multi_head_attention.h"
 #include "tests/support/parameters.h"
 

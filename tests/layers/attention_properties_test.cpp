@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autograd/attention_recorder.h"
-#include "layers/decoder.h"
+#include "layers/encoder_decoder.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"

@@ -1,4 +1,4 @@
-#include "layers/decoder.h"
+#include "layers/encoder_decoder.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "layers/encoder.h"
+#include "layers/encoder_decoder.h"
 
 #include <doctest/doctest.h>
 

@@ -5,9 +5,8 @@
 
 #include "autograd/attention_recorder.h"
 #include "layers/basic_layers.h"
-#include "layers/decoder.h"
 #include "layers/embedding.h"
-#include "layers/encoder.h"
+#include "layers/encoder_decoder.h"
 #include "layers/feed_forward.h"
 #include "layers/multi_head_attention.h"
 #include "layers/network.h"

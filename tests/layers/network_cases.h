@@ -6,7 +6,6 @@
 
 #include "autograd/tape.h"
 #include "layers/encoder_models.h"
-#include "layers/tagger.h"
 #include "layers/transformer.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/gradients.h"

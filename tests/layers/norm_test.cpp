@@ -6,7 +6,7 @@
 
 #include "autograd/error.h"
 #include "autograd/tape.h"
-#include "layers/encoder.h"
+#include "layers/encoder_decoder.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"

@@ -1,4 +1,4 @@
-#include "layers/tagger.h"
+#include "layers/encoder_models.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "train/data_changes.h"
+#include "train/initial_state.h"
 
 #include <doctest/doctest.h>
 
@@ -65,7 +65,7 @@ TEST_CASE("labels in a file of their own change under the key of their images") 
     return changes.front().what;
   };
   CHECK(only_change({{"data.train_images", "x.npy", 10, 0xA0},
-                   {"data.train_images.labels", "x.labels.npy", 20, 0xB1}}) ==
+                     {"data.train_images.labels", "x.labels.npy", 20, 0xB1}}) ==
         "x.labels.npy (data.train_images.labels): found 20 bytes with digest 00000000000000b1, "
         "expected 20 bytes with digest 00000000000000b0, as when the run began");
   CHECK(only_change({{"data.train_images", "x.h5", 10, 0xA0}}) ==

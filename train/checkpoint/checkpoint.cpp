@@ -14,8 +14,8 @@
 
 #include "data/io/error.h"
 #include "data/io/escape.h"
+#include "train/config/config.h"
 #include "train/config/error.h"
-#include "train/config/listing.h"
 #include "train/error.h"
 #include "train/platform/machine.h"
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "train/config/config.h"
 #include "train/config/fields.h"
-#include "train/config/listing.h"
 
 /// What a run may change when it is resumed.
 namespace tapestry {

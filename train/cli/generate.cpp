@@ -13,7 +13,7 @@
 #include "train/inference/sampler.h"
 #include "train/initial_state.h"
 #include "train/platform/standard_streams.h"
-#include "train/tasks/language_modelling.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -33,13 +33,12 @@ std::vector<std::int32_t> default_prompt(const TextCodec& codec) {
 
 int run(const Arguments& arguments) {
   const TrainedModel trained = load_model(open_run(arguments.run).snapshot);
-  const Task& task = language_modelling();
-  require_kind(trained, {std::string(task.kind().name)}, "generate");
+  require_kind(trained, {"language_model"}, "generate");
   std::vector<std::int32_t> prompt = default_prompt(trained.codec);
   const auto given = trained.codec.encode_target(arguments.prompt);
   prompt.insert(prompt.end(), given.begin(), given.end());
   SamplingOptions sampling = arguments.sampling;
-  sampling.window = task.token_limit(trained.config).tokens;
+  sampling.window = find_task(trained.config).token_limit(trained.config).tokens;
   fmt::print("{}", arguments.prompt);
   std::vector<std::int32_t> line = given;
   std::string printed = trained.codec.decode_target(line);

@@ -11,7 +11,7 @@
 #include "layers/model.h"
 #include "train/checkpoint/open_run.h"
 #include "train/config/config.h"
-#include "train/tasks/trained_model.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 

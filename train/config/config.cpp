@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
 #include "train/config/error.h"
+#include "train/config/fields.h"
 #include "train/config/reader.h"
 #include "train/config/rules.h"
 #include "train/config/yaml_document.h"
@@ -85,6 +87,20 @@ void check_kind(const std::string& path, mode_t mode) {
   refuse_kind(path, S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : "a device or socket");
 }
 
+std::string used_with(const Use& use) {
+  if (use.selector.empty()) return {};
+  return fmt::format("{}: {}", use.selector, list_in_words(use.choices));
+}
+
+/// Every value of `config` as in YAML, in the order of the file.
+std::vector<std::string> printed_values(const Config& config) {
+  std::vector<std::string> values;
+  for_each_field(config, [&](const Field&, const auto& value, const auto& domain) {
+    values.push_back(domain.print(value));
+  });
+  return values;
+}
+
 }  // namespace
 
 Config with_process_settings(Config config, const TrainOptions& process) {
@@ -131,6 +147,39 @@ std::string read_config_file(const std::string& path) {
     if (text.size() > kLargestConfig) refuse_size(path);
   }
   return text;
+}
+
+std::vector<ConfigKey> config_keys() {
+  std::vector<ConfigKey> keys;
+  const Config defaults;
+  for_each_field(defaults, [&](const Field& field, const auto& value, const auto& domain) {
+    keys.push_back({std::string(field.section), std::string(field.key), domain.expected(),
+                    domain.print(value), std::string(field.meaning), used_with(field.use)});
+  });
+  return keys;
+}
+
+std::string dump_config(const Config& config) {
+  std::string text;
+  std::string_view section;
+  for_each_field(config, [&](const Field& field, const auto& value, const auto& domain) {
+    if (field.section != section) text += fmt::format("{}:\n", field.section);
+    section = field.section;
+    text += fmt::format("  {}: {}\n", field.key, domain.print(value));
+  });
+  return text;
+}
+
+std::vector<ConfigDifference> compare_configs(const Config& checkpoint, const Config& now) {
+  const std::vector<std::string> before = printed_values(checkpoint);
+  const std::vector<std::string> after = printed_values(now);
+  std::vector<ConfigDifference> differences;
+  std::size_t index = 0;
+  for_each_field(now, [&](const Field& field, const auto&, const auto&) {
+    const std::size_t i = index++;
+    if (before[i] != after[i]) differences.push_back({field.path(), before[i], after[i]});
+  });
+  return differences;
 }
 
 }  // namespace tapestry

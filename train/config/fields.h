@@ -12,7 +12,7 @@
 
 #include "train/config/config.h"
 #include "train/config/domains.h"
-#include "train/config/kinds.h"
+#include "train/config/rules.h"
 
 namespace tapestry {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/ops/activations.h"
 #include "autograd/ops/losses.h"
-#include "autograd/ops/softmax.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"
 #include "layers/transformer.h"

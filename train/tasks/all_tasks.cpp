@@ -1,15 +1,17 @@
 #include <algorithm>
 
-#include "train/config/kinds.h"
-#include "train/tasks/image_classification.h"
-#include "train/tasks/language_modelling.h"
-#include "train/tasks/masked_language_modelling.h"
-#include "train/tasks/sentence_classification.h"
-#include "train/tasks/sequence_tagging.h"
+#include "train/config/rules.h"
 #include "train/tasks/task.h"
-#include "train/tasks/translation.h"
 
 namespace tapestry {
+
+// Each task is defined in the file of its name.
+const Task& translation();
+const Task& language_modelling();
+const Task& masked_language_modelling();
+const Task& sentence_classification();
+const Task& image_classification();
+const Task& sequence_tagging();
 
 const std::vector<const Task*>& all_tasks() {
   static const std::vector<const Task*> tasks{&translation(),

@@ -5,7 +5,6 @@
 #include "data/corpus.h"
 #include "data/text/codec.h"
 #include "train/config/config.h"
-#include "train/config/kinds.h"
 #include "train/config/rules.h"
 
 namespace tapestry {

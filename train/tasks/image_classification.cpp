@@ -1,5 +1,3 @@
-#include "train/tasks/image_classification.h"
-
 #include <fmt/format.h>
 
 #include "data/io/utf8.h"
@@ -7,6 +5,7 @@
 #include "train/config/error.h"
 #include "train/storage/hdf5_images.h"
 #include "train/tasks/sentence_classification.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -137,6 +136,8 @@ class ImageClassification : public Task {
 
 }  // namespace
 
+/// model.kind: vision_transformer. The class of an image by its patches (Dosovitskiy et al. 2021);
+/// `tapestry classify` prints the most likely class of each line of pixels.
 const Task& image_classification() {
   static const ImageClassification task;
   return task;

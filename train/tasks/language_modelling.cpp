@@ -66,6 +66,8 @@ class LanguageModelling : public Task {
 
 }  // namespace
 
+/// model.kind: language_model. Each token of a text given those before, with a decoder-only
+/// Transformer; `tapestry generate` samples from it.
 const Task& language_modelling() {
   static const LanguageModelling task;
   return task;

@@ -4,10 +4,6 @@
 
 namespace tapestry {
 
-/// model.kind: language_model. Each token of a text given those before, with a decoder-only
-/// Transformer; `tapestry generate` samples from it.
-const Task& language_modelling();
-
 /// The sources of tasks that learn from text without labels: text, toy_sentences.
 std::vector<const DataSource*> plain_text_sources();
 

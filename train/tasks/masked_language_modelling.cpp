@@ -126,6 +126,8 @@ std::int32_t most_likely_word(std::span<const T> scores, std::int32_t newline) {
 
 }  // namespace
 
+/// model.kind: masked_language_model. Masked tokens of a text given those on both sides (Devlin et
+/// al. 2019, "BERT"), with an encoder; `tapestry fill` predicts the blanks of a line.
 const Task& masked_language_modelling() {
   static const MaskedLanguageModelling task;
   return task;

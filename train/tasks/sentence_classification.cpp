@@ -110,6 +110,8 @@ class SentenceClassification : public Task {
 
 }  // namespace
 
+/// model.kind: classifier. The class of a sentence, with an encoder; `tapestry classify` prints the
+/// most likely class of each line.
 const Task& sentence_classification() {
   static const SentenceClassification task;
   return task;

@@ -8,10 +8,6 @@
 
 namespace tapestry {
 
-/// model.kind: classifier. The class of a sentence, with an encoder; `tapestry classify` prints the
-/// most likely class of each line.
-const Task& sentence_classification();
-
 /// "3 classes: cat, dog, fox", so that a heading that was taken for an example is seen.
 std::string describe_classes(const Corpus& corpus);
 

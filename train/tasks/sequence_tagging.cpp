@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "data/corpora/tagged_text.h"
-#include "layers/tagger.h"
+#include "layers/encoder_models.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/inference/evaluator.h"
@@ -199,6 +199,9 @@ class SequenceTagging : public Task {
 
 }  // namespace
 
+/// model.kind: tagger. A label for each token, with an encoder: parts of speech, or named entities
+/// by BIO labels (Ramshaw & Marcus 1995, "Text Chunking using Transformation-Based Learning");
+/// `tapestry tag` prints the labels of each line.
 const Task& sequence_tagging() {
   static const SequenceTagging task;
   return task;

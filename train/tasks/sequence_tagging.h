@@ -9,11 +9,6 @@
 
 namespace tapestry {
 
-/// model.kind: tagger. A label for each token, with an encoder: parts of speech, or named entities
-/// by BIO labels (Ramshaw & Marcus 1995, "Text Chunking using Transformation-Based Learning");
-/// `tapestry tag` prints the labels of each line.
-const Task& sequence_tagging();
-
 /// A span of tokens that have a type together, such as the entity PER.
 struct TaggedSpan {
   std::string type;

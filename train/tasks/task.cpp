@@ -87,12 +87,14 @@ StackTokens Task::stack_tokens(const Batch& batch, const Config&, const TextCode
   return {.encoder = source, .decoder = one_label_per_example() ? source : target};
 }
 
-const Task& find_task(const Config& config) {
+const Task& find_task(std::string_view model_kind) {
   for (const Task* task : all_tasks()) {
-    if (task->kind().name == config.model_kind) return *task;
+    if (task->kind().name == model_kind) return *task;
   }
-  throw std::invalid_argument(fmt::format("model.kind: there is no kind {}", config.model_kind));
+  throw std::invalid_argument(fmt::format("model.kind: there is no kind {}", model_kind));
 }
+
+const Task& find_task(const Config& config) { return find_task(config.model_kind); }
 
 NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
                            const Vocabulary& target) {

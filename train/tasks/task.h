@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,11 +14,19 @@
 #include "layers/embedding.h"
 #include "layers/model.h"
 #include "train/inference/attention_view.h"
-#include "train/inference/scores.h"
+#include "train/inference/evaluator.h"
 #include "train/tasks/data_source.h"
-#include "train/tasks/trained_model.h"
 
 namespace tapestry {
+
+/// A model from a checkpoint, with what it takes to use it.
+struct TrainedModel {
+  Config config;
+  TextCodec codec;
+  std::unique_ptr<Model> model;
+  DataIdentity data;  ///< that it was trained on
+  std::uint64_t step;
+};
 
 /// What the data make of a network's sizes.
 struct NetworkSizes {
@@ -48,11 +57,11 @@ struct ShownExample {
 
 /// What a run is about: a value of `model.kind`. A task says which data it learns from, how
 /// examples become batches, what network learns from them with what loss (Network::loss), how it is
-/// scored, and how it answers a line of input. All that is special about a task is in its file
-/// pair; the rest of the program asks this interface.
+/// scored, and how it answers a line of input. All that is special about a task is in its
+/// file; the rest of the program asks this interface.
 ///
-/// To add a task: derive from this class in train/tasks/NAME.h and .cpp, and add it to all_tasks()
-/// in train/tasks/all_tasks.cpp.
+/// To add a task: derive from this class in train/tasks/NAME.cpp, and add it to the list in
+/// train/tasks/all_tasks.cpp.
 class Task {
  public:
   virtual ~Task() = default;
@@ -147,7 +156,8 @@ class Task {
 /// All tasks, in the order in which their kinds are listed to the user.
 const std::vector<const Task*>& all_tasks();
 
-/// The task of config.model_kind. throws std::invalid_argument if there is none.
+/// The task of a value of model.kind. throws std::invalid_argument if there is none.
+const Task& find_task(std::string_view model_kind);
 const Task& find_task(const Config& config);
 
 /// The sizes for a corpus with these vocabularies.

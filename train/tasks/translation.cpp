@@ -1,5 +1,3 @@
-#include "train/tasks/translation.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +8,7 @@
 #include "train/format.h"
 #include "train/inference/evaluator.h"
 #include "train/inference/greedy_decoder.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -234,6 +233,9 @@ class Translation : public Task {
 
 }  // namespace
 
+/// model.kind: seq2seq. From a sequence of tokens to another, with a Transformer: learns pairs of
+/// sentences or generated pairs of sequences, translates greedily, and is scored by the share of
+/// exact matches beside the usual scores.
 const Task& translation() {
   static const Translation task;
   return task;

@@ -4,8 +4,8 @@
 #include <vector>
 #include <xtensor/xtensor.hpp>
 
+#include "autograd/error.h"
 #include "autograd/gradcheck.h"
-#include "autograd/layer_path.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/losses.h"
 #include "autograd/ops/shape_ops.h"

@@ -1,4 +1,4 @@
-#include "autograd/ops/additive_attention.h"
+#include "autograd/ops/attention.h"
 
 #include <doctest/doctest.h>
 
@@ -8,10 +8,9 @@
 #include "autograd/error.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/linear.h"
 #include "autograd/ops/reductions.h"
 #include "autograd/ops/shape_ops.h"
-#include "autograd/ops/softmax.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/threads.h"

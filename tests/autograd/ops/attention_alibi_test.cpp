@@ -5,11 +5,10 @@
 #include <limits>
 
 #include "autograd/kernels/attention_scores.h"
-#include "autograd/ops/additive_attention.h"
+#include "autograd/ops/activations.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/softmax.h"
+#include "autograd/ops/linear.h"
 #include "autograd/tape.h"
 #include "tests/autograd/ops/attend.h"
 #include "tests/support/gradients.h"

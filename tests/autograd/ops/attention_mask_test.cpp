@@ -2,7 +2,7 @@
 
 #include "autograd/ops/attention.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/linear.h"
 #include "autograd/ops/reductions.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/tape.h"

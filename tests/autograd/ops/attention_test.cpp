@@ -7,9 +7,9 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/matmul.h"
-#include "autograd/ops/softmax.h"
+#include "autograd/ops/linear.h"
 #include "autograd/tape.h"
 #include "tests/autograd/ops/attend.h"
 #include "tests/support/gradients.h"

@@ -1,4 +1,4 @@
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/linear.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "autograd/ops/residual_add.h"
+#include "autograd/ops/dropout.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "autograd/error.h"
-#include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"

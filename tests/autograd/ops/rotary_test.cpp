@@ -1,4 +1,4 @@
-#include "autograd/ops/rotary.h"
+#include "autograd/ops/embedding.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/matmul.h"
+#include "autograd/ops/linear.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/threads.h"

@@ -1,4 +1,4 @@
-#include "autograd/ops/softmax.h"
+#include "autograd/ops/activations.h"
 
 #include <doctest/doctest.h>
 

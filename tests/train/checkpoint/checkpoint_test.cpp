@@ -15,7 +15,7 @@
 #include "optim/optimizer.h"
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"
-#include "train/config/listing.h"
+#include "train/config/config.h"
 #include "train/error.h"
 #include "train/inference/greedy_decoder.h"
 #include "train/initial_state.h"

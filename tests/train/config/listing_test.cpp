@@ -1,5 +1,5 @@
-#include "train/config/listing.h"
 #include "tests/support/source_folder.h"
+#include "train/config/config.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

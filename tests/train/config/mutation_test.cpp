@@ -7,7 +7,6 @@
 
 #include "train/config/config.h"
 #include "train/config/error.h"
-#include "train/config/listing.h"
 
 namespace tapestry {
 namespace {

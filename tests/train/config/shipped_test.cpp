@@ -9,7 +9,6 @@
 #include "train/config/config.h"
 #include "train/config/domains.h"
 #include "train/config/error.h"
-#include "train/config/listing.h"
 #include "train/config/yaml_document.h"
 
 namespace tapestry {

@@ -1,4 +1,4 @@
-#include "train/platform/memory.h"
+#include "train/platform/machine.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -16,6 +16,8 @@
 namespace tapestry {
 namespace {
 
+const Task& tagging() { return find_task("tagger"); }
+
 using doctest::Approx;
 using Labels = std::vector<std::string>;
 
@@ -147,7 +149,7 @@ const std::vector<Example> sentences{{{4, 5, 6}, {4, 5, 5}}, {{4}, {4}}};
 
 TEST_CASE("tokens are scored one by one, and spans by their F1") {
   const Config config = tagger_config();
-  const Scores scores = sequence_tagging().evaluate(
+  const Scores scores = tagging().evaluate(
       model_with_known_odds(), config, batch_rules(config, labels.size()), labels, sentences, 0);
   CHECK(scores.sentences == 2);
   CHECK(scores.tokens == 4);
@@ -156,14 +158,13 @@ TEST_CASE("tokens are scored one by one, and spans by their F1") {
   // Expected one span in each sentence; found three of one token in the first and one in the
   // second.
   CHECK(scores.others.at("span_f1") == Approx(2.0 * 2 / (2 + 4)));
-  CHECK(sequence_tagging().format_scores(scores, config) ==
-        "loss 0.8370  tokens 50.00 %  span F1 66.67 %");
+  CHECK(tagging().format_scores(scores, config) == "loss 0.8370  tokens 50.00 %  span F1 66.67 %");
 }
 
 TEST_CASE("labels that mark no spans have no span F1") {
   const Config config = tagger_config();
   const auto others = [&](const Vocabulary& names) {
-    return sequence_tagging()
+    return tagging()
         .evaluate(model_with_known_odds(), config, batch_rules(config, names.size()), names,
                   sentences, 0)
         .others;
@@ -172,13 +173,13 @@ TEST_CASE("labels that mark no spans have no span F1") {
   CHECK(others(Vocabulary({"B-", "O"})).empty());
   CHECK(others(Vocabulary({"X-PER", "O"})).empty());
   CHECK(others(Vocabulary({"S-PER", "E-PER"})).size() == 1);
-  CHECK(sequence_tagging().format_scores({.loss = 0.5, .token_accuracy = 0.25}, config) ==
+  CHECK(tagging().format_scores({.loss = 0.5, .token_accuracy = 0.25}, config) ==
         "loss 0.5000  tokens 25.00 %");
 }
 
 TEST_CASE("a line is answered by a label for each of its tokens") {
   const TrainedModel trained = trained_model();
-  const Task& task = sequence_tagging();
+  const Task& task = tagging();
   const auto read = [&](const std::string& line) {
     return task.read_line(line, 1, "in:1", trained);
   };
@@ -194,12 +195,12 @@ TEST_CASE("a line is answered by a label for each of its tokens") {
 TEST_CASE("scores that are not finite are an error") {
   const TrainedModel trained = trained_model();
   test::set(*trained.model, "head.bias", {std::nan(""), 0.0});
-  CHECK_THROWS_AS(sequence_tagging().answer(trained, sentences), NumericError);
+  CHECK_THROWS_AS(tagging().answer(trained, sentences), NumericError);
 }
 
 TEST_CASE("shown examples have their tokens, the labels found and the labels expected") {
   const TrainedModel trained = trained_model();
-  const std::vector<ShownExample> shown = sequence_tagging().show(trained, sentences);
+  const std::vector<ShownExample> shown = tagging().show(trained, sentences);
   REQUIRE(shown.size() == 2);
   CHECK(shown[0].input == "Ada in Rome");
   CHECK(shown[0].output == "B-PER B-PER B-PER");
@@ -208,10 +209,10 @@ TEST_CASE("shown examples have their tokens, the labels found and the labels exp
 
 TEST_CASE("an attention view names the tokens of the sentence") {
   const Config config = tagger_config();
-  const Batch batch = inference_batch(sequence_tagging(), sentences[0]);
+  const Batch batch = inference_batch(tagging(), sentences[0]);
   CHECK(batch.decoder_input == std::vector<std::int32_t>{4, 5, 6});
   const StackTokens tokens =
-      sequence_tagging().stack_tokens(batch, config, make_codec(config.data, words, labels));
+      tagging().stack_tokens(batch, config, make_codec(config.data, words, labels));
   CHECK(tokens.encoder == Tokens{"Ada", "in", "Rome"});
 }
 

@@ -10,7 +10,6 @@
 
 #include "data/io/error.h"
 #include "layers/encoder_models.h"
-#include "layers/tagger.h"
 #include "layers/transformer.h"
 #include "tests/train/error_text.h"
 #include "tests/train/make_model.h"

@@ -1,11 +1,10 @@
-#include "train/tasks/translation.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
 #include "tests/train/hand_made_model.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -14,8 +13,8 @@ Scores evaluate(const std::vector<Example>& pairs, std::size_t decoded,
                 std::size_t max_decode_length = 0) {
   Config config;
   config.train.max_decode_length = max_decode_length;
-  return translation().evaluate(test::model_that_stops_at_9(), config, {}, Vocabulary(), pairs,
-                                decoded);
+  return find_task("seq2seq").evaluate(test::model_that_stops_at_9(), config, {}, Vocabulary(),
+                                       pairs, decoded);
 }
 
 TEST_CASE("without pairs to decode there is no exact match") {
@@ -43,7 +42,7 @@ TEST_CASE("outputs are cut at train.max_decode_length") {
 
 TEST_CASE("a pair is given the target that the model itself would write") {
   const Model model = test::model_that_stops_at_9();
-  CHECK(translation().with_own_target({{6}, {}}, model, Config()) == Example{{6}, {4, 5}});
+  CHECK(find_task("seq2seq").with_own_target({{6}, {}}, model, Config()) == Example{{6}, {4, 5}});
 }
 
 }  // namespace

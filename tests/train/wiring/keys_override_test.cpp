@@ -8,9 +8,9 @@
 
 #include "tests/support/contains.h"
 #include "tests/train/wiring/keys_tasks.h"
+#include "train/config/config.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
-#include "train/config/listing.h"
 
 /// Keys that a config file and the command line both give, for every section: the last word counts,
 /// and what is wrong is reported where it was said last.

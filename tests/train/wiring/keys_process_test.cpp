@@ -13,7 +13,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/wiring/keys_rows.h"
 #include "tests/train/wiring/keys_tasks.h"
-#include "train/config/listing.h"
+#include "train/config/config.h"
 #include "train/storage/checkpoint_file.h"
 
 /// Settings that belong to a process and not to its run: a resumed run takes none of them from its

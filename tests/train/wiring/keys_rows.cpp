@@ -7,7 +7,7 @@
 
 #include "tests/support/contains.h"
 #include "tests/train/wiring/train_replay.h"
-#include "train/config/listing.h"
+#include "train/config/config.h"
 #include "train/tasks/data_source.h"
 
 namespace tapestry::test {

@@ -13,9 +13,9 @@
 #include "tests/train/wiring/model_kinds.h"
 #include "tests/train/wiring/model_parameters.h"
 #include "tests/train/wiring/model_results.h"
+#include "train/config/config.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
-#include "train/config/listing.h"
 
 using namespace tapestry;
 using namespace tapestry::testing;

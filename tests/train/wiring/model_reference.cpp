@@ -10,10 +10,8 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/linear.h"
-#include "autograd/ops/matmul.h"
 #include "autograd/ops/reductions.h"
 #include "autograd/ops/shape_ops.h"
-#include "autograd/ops/softmax.h"
 #include "tests/support/values.h"
 
 namespace tapestry::testing {

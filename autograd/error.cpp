@@ -1,4 +1,4 @@
-#include "autograd/layer_path.h"
+#include "autograd/error.h"
 
 #include <mutex>
 #include <unordered_set>

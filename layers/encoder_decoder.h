@@ -15,6 +15,51 @@
 
 namespace tapestry {
 
+struct EncoderLayerOptions {
+  MultiHeadAttentionOptions self_attn{};
+  FeedForwardOptions ff{};
+  ResidualOptions residual{};  ///< of both residual blocks
+};
+
+/// One layer of the encoder [1]: self-attention, then feed-forward, each in a residual block.
+///
+///   parameters  self_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual, ff_residual:
+///               Residual
+///   call        x (batch, n, d_model) -> the same shape
+///
+/// [1] Vaswani et al. 2017, section 3.1.
+class EncoderLayer {
+ public:
+  EncoderLayer(const Scope& scope, std::size_t d_model, const EncoderLayerOptions& options = {});
+  Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
+
+ private:
+  MultiHeadAttention self_attn_;
+  FeedForward ff_;
+  Residual self_attn_residual_, ff_residual_;
+};
+
+struct EncoderOptions {
+  std::size_t num_layers = 6;
+  /// Of every layer, but for `residual.stochastic_depth`, which is the rate of the last one: it
+  /// grows linearly over the layers (at_depth).
+  EncoderLayerOptions layer{};
+};
+
+/// A stack of encoder layers; with pre-norm, a last norm follows.
+///
+///   parameters  layers.0, layers.1, ...: EncoderLayer; norm: Norm (pre-norm only)
+///   call        x (batch, n, d_model) -> the same shape
+class Encoder {
+ public:
+  Encoder(const Scope& scope, std::size_t d_model, const EncoderOptions& options = {});
+  Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
+
+ private:
+  std::vector<EncoderLayer> layers_;
+  std::optional<Norm> norm_;
+};
+
 /// The positions that a decoder attends to: of its own sequence and of the encoder's output.
 struct DecoderMasks {
   AttentionMask self;
