@@ -38,7 +38,7 @@ struct GradcheckRow {
       {};                 ///< name of the output that is differentiated; empty if there is only one
   std::string name = {};  ///< of the tensor
   Shape shape = {};
-  bool reached = true;         ///< false if backward gave the tensor no gradient
+  bool has_gradient = true;    ///< false if backward gave the tensor no gradient
   bool zero = false;           ///< the gradient is zero everywhere, except for rounding
   double gradient_norm = 0.0;  ///< of dL/dx, where L is the output if it is one number and its sum
                                ///< under random weights otherwise
@@ -128,7 +128,7 @@ GradcheckReport gradcheck_outputs(const std::function<std::vector<NamedTensor>()
                                   std::span<const NamedTensor> tensors,
                                   const GradcheckOptions& options = {});
 
-/// The report as text: a line for each tensor, then tensors that were not reached, have an all-zero
+/// The report as text: a line for each tensor, then tensors without a gradient, with an all-zero
 /// gradient or are inconclusive, then a description of what is wrong.
 std::string to_string(const GradcheckReport& report);
 

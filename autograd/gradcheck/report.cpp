@@ -38,7 +38,7 @@ std::string likely_cause(double factor, const Shape& shape) {
 
 std::string kind_of_error(const GradcheckRow& row) {
   if (std::isinf(row.worst_relative_error)) return "not finite";
-  if (!row.reached) return "there is none: the tape never reached it, but the output depends on it";
+  if (!row.has_gradient) return "there is none, but the output depends on the tensor";
   if (row.gradient_norm == 0.0) return "all zero, but the output depends on it";
   if (std::abs(row.factor - 1.0) < 1e-4 && row.cosine > 1.0 - 1e-4) {
     return "right but for small or single errors";
@@ -167,9 +167,10 @@ std::string located(const GradcheckReport& report) {
 
 std::string to_string(const GradcheckReport& report) {
   std::string text = table(report);
-  text += listed(report, "never reached:", [](const GradcheckRow& row) { return !row.reached; });
+  text += listed(report,
+                 "without a gradient:", [](const GradcheckRow& row) { return !row.has_gradient; });
   text += listed(report, "zero everywhere, but for rounding:", [](const GradcheckRow& row) {
-    return row.reached && row.zero;
+    return row.has_gradient && row.zero;
   });
   text += inconclusive(report) + wrong(report);
   if (report.count(GradcheckVerdict::wrong) > 0) text += located(report);

@@ -9,7 +9,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("a recorder keeps path and weights of every call of attention, whatever the score") {
   const Tensor x = random_leaf({2, 3, 4}, 1), w = random_leaf({2, 2}, 2);

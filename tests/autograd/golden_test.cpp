@@ -19,7 +19,7 @@
 #include "tests/support/golden.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 /// The operations beside PyTorch's, in both precisions; tests/golden/operations.py wrote the
 /// numbers.

@@ -19,7 +19,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 namespace {
 
@@ -212,13 +212,13 @@ TEST_CASE("gradcheck reports each tensor with its name, shape, norm and worst co
   const GradcheckRow& row = report.rows[0];
   CHECK(row.name == "x");
   CHECK(row.shape == Shape{});
-  CHECK(row.reached);
+  CHECK(row.has_gradient);
   CHECK(row.coordinates.checked == 1);
   CHECK(row.gradient_norm == doctest::Approx(6.0));
   CHECK(row.analytic == doctest::Approx(6.0));
   CHECK(row.numeric == doctest::Approx(row.analytic).epsilon(1e-9));
   CHECK(report.rows[1].name == "other");
-  CHECK_FALSE(report.rows[1].reached);
+  CHECK_FALSE(report.rows[1].has_gradient);
   CHECK(report.rows[1].gradient_norm == 0.0);
   CHECK(report.rows[1].worst_relative_error == 0.0);
 }

@@ -104,7 +104,7 @@ TEST_CASE("products are counted on whichever thread they run") {
   const Tensor weight = ones({64, 64});
   const Tensor heads = ones({2, 10, 4 * 16});
   for (const std::size_t threads : {1, 4}) {
-    const testing::Threads number(threads);
+    const test::Threads number(threads);
     const Profiler profiler;
     linear(x, weight);
     scaled_dot_product_attention(heads, heads, heads, {.num_heads = 4});

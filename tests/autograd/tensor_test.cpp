@@ -12,7 +12,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("tensors are made from values, one value, zeros and scalars, in both precisions") {
   for (const DType dtype : dtypes) {

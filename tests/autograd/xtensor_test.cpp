@@ -9,7 +9,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("a tensor is seen as an xtensor with its shape, without a copy") {
   const Tensor x = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, DType::float32);

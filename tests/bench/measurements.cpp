@@ -22,7 +22,7 @@ Counts Counts::now() {
   getrusage(RUSAGE_SELF, &usage);
   return {.page_faults = static_cast<std::uint64_t>(usage.ru_minflt + usage.ru_majflt),
           .pool_allocations = kernels::memory_statistics().system_allocations,
-          .calls_of_new = testing::calls_of_new()};
+          .calls_of_new = test::calls_of_new()};
 }
 
 Counts Counts::operator-(const Counts& earlier) const {

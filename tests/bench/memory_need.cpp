@@ -11,10 +11,10 @@
 
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
-#include "train/tasks/data_source.h"
 #include "tests/bench/measurements.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "train/memory_need.h"
+#include "train/tasks/data_source.h"
 #include "train/trainer.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 /// Files of numpy in memory.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// A .npy file of version 1.0 with any header.
 inline std::string npy(const std::string& header, const std::string& data) {
@@ -44,4 +44,4 @@ std::string npy_file(const std::string& type, const std::string& shape,
   return npy(header(type, shape), to_bytes(values, type.front() == '>'));
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -8,7 +8,7 @@
 #include "data/io/error.h"
 #include "tests/support/contains.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 using test::contains;
 
@@ -38,4 +38,4 @@ std::string hint_of(Action action) {
   return {};
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -11,6 +11,7 @@
 #include "data/io/utf8.h"
 #include "data/text/vocabulary.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tapestry;
 
@@ -28,17 +29,9 @@ void require_image(const LabelledImage& image) {
 
 /// A folder in memory, if the system has one, that is kept for all inputs.
 const std::filesystem::path& folder() {
-  static const struct Folder {
-    Folder() {
-      const bool memory = std::filesystem::is_directory("/dev/shm");
-      std::string name = memory ? "/dev/shm/fuzz-npy-XXXXXX" : "/tmp/fuzz-npy-XXXXXX";
-      fuzz::require(::mkdtemp(name.data()) != nullptr, "a folder can be made");
-      path = name;
-    }
-    ~Folder() { std::filesystem::remove_all(path); }
-    std::filesystem::path path;
-  } made;
-  return made.path;
+  static const test::TemporaryFolder made(std::filesystem::is_directory("/dev/shm") ? "/dev/shm"
+                                                                                    : "/tmp");
+  return made.path();
 }
 
 void write(const char* name, std::string_view bytes) {

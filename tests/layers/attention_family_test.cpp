@@ -13,7 +13,7 @@
 /// Every kind of attention that a config can choose: scores, widths of heads, no parameters,
 /// windows and positions.
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 namespace {
 

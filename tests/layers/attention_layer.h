@@ -15,7 +15,7 @@
 #include "tests/support/parameters.h"
 
 /// Attention layers for tests, what they use inside, and their formula written out.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// A layer named `attn` with parameters of its own.
 struct Attention {
@@ -66,4 +66,4 @@ inline Tensor composed(const Parameters& parameters, const Tensor& queries, cons
   return project("out_proj", concat(heads, -1));
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -10,7 +10,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 /// What attention is and is not, whatever its scores: blind to order but for positions, blind to
 /// the future in a decoder, and between encoder and decoder a question to the one by the other.

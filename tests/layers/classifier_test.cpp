@@ -8,7 +8,7 @@
 #include "tests/layers/network_cases.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 namespace {
 

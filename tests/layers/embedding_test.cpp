@@ -12,7 +12,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("an id looks up its row, multiplied by the scale if there is one") {
   for (const DType dtype : dtypes) {

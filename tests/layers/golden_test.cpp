@@ -16,7 +16,7 @@
 #include "tests/support/parameters.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 /// The layers beside their counterparts in PyTorch, in both precisions; tests/golden/layers.py and
 /// tests/golden/transformer.py wrote the numbers.

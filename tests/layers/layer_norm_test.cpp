@@ -10,7 +10,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("(1, 2, 3, 6) has mean 3 and biased variance 3.5; weight and bias follow") {
   for (const DType dtype : dtypes) {

@@ -10,7 +10,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("a linear layer is y = x W^T + b with a weight (out, in)") {
   for (const DType dtype : dtypes) {

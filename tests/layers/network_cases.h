@@ -15,7 +15,7 @@
 #include "tests/support/values.h"
 
 /// What the tests of networks of every kind share.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 inline constexpr std::size_t classes = 3;
 inline constexpr ImageShape image_shape{.height = 4, .width = 4, .channels = 2};
@@ -93,4 +93,4 @@ inline std::vector<std::vector<double>> step(MadeNetwork& made, const NetworkInp
   return all;
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

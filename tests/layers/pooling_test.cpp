@@ -8,7 +8,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 using Lengths = std::vector<std::int32_t>;
 
 namespace {

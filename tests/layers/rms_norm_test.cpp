@@ -8,7 +8,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("(3, 3, 3, 3, 8) has mean square 20; epsilon stands inside the root, weight follows") {
   for (const DType dtype : dtypes) {

@@ -9,7 +9,7 @@
 #include "layers/transformer.h"
 
 /// The small models and batches that the tests of the whole Transformer share.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 inline constexpr std::int32_t padding_id = 0;
 inline constexpr std::size_t vocabulary = 11;
@@ -113,4 +113,4 @@ inline Ids random_ids(std::size_t rows, std::size_t length, std::size_t words, s
   return ids;
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

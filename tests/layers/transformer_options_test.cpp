@@ -8,7 +8,7 @@
 #include "tests/support/parameters.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include "tests/support/golden.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 /// The optimisers beside PyTorch's, in both precisions; tests/golden/optim.py wrote the numbers,
 /// and what is fixed here is what is fixed there.

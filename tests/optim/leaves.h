@@ -9,7 +9,7 @@
 #include "optim/options.h"
 
 /// What the tests of optimisers share.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 inline constexpr OptimizerKind optimizer_kinds[] = {OptimizerKind::sgd, OptimizerKind::adam,
                                                     OptimizerKind::adamw};
@@ -38,4 +38,4 @@ inline void set_gradient(const NamedTensor& leaf, const std::vector<double>& val
   tensor.slot()->add(Tensor::from(tensor.shape(), values, tensor.dtype()));
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

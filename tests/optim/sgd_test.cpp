@@ -6,7 +6,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("without momentum sgd goes against the gradient and remembers nothing") {
   for (const DType dtype : dtypes) {

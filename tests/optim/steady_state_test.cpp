@@ -9,7 +9,7 @@
 #include "tests/support/threads.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 // In a guarded run blocks do not come from the pool.
 TEST_CASE("after warm-up a clipped step takes nothing from the system" *

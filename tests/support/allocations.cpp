@@ -8,7 +8,7 @@
 
 namespace {
 
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 std::atomic<std::uint64_t> calls = 0;
 
@@ -73,8 +73,8 @@ void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) no
   release(memory);
 }
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 std::uint64_t calls_of_new() { return calls.load(std::memory_order_relaxed); }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

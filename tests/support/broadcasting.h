@@ -13,7 +13,7 @@
 #include "tests/support/values.h"
 
 /// What the tests of element-wise operations on two broadcast tensors share.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 using BinaryOperation = std::function<Tensor(const Tensor&, const Tensor&)>;
 
@@ -138,4 +138,4 @@ inline void check_broadcast_refusals(const char* name, const BinaryOperation& f)
   CHECK_THROWS_AS(f(single, Tensor::zeros({0}, DType::float32)), ShapeError);
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -15,7 +15,7 @@
 #include "tests/support/values.h"
 
 /// What the tests of element-wise operations on one tensor share.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 inline constexpr double inf = std::numeric_limits<double>::infinity();
 inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
@@ -106,4 +106,4 @@ inline double worst_error(const UnaryOperation& f, double (*expected)(double), d
 
 inline double epsilon(DType dtype) { return dtype == DType::float32 ? 0x1p-23 : 0x1p-52; }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

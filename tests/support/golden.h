@@ -20,7 +20,7 @@
 #include "tests/support/source_folder.h"
 #include "tests/support/values.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// A file of tests/golden/. It is text: a line [NAME] begins a case; for each tensor of it there
 /// are a line with its name and its extents and a line with its values in row-major order, which
@@ -186,4 +186,4 @@ class Golden {
   std::size_t checked_gradients_ = 0;
 };
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

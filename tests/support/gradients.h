@@ -7,7 +7,7 @@
 #include "autograd/gradcheck.h"
 #include "autograd/random.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// A float64 leaf with reproducible uneven values in +-[low, high], requiring a gradient.
 inline Tensor random_leaf(const Shape& shape, std::uint64_t seed, double low = 0.1,
@@ -38,4 +38,4 @@ inline double gradient_error(const std::function<Tensor()>& function,
   return report.worst_relative_error();
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -19,7 +19,7 @@
 ///
 /// operator new works on this before any constructor has run: all state is initialised to
 /// constants.
-namespace tapestry::testing {
+namespace tapestry::test {
 namespace {
 
 constexpr std::size_t page = 4096;
@@ -172,4 +172,4 @@ void give_back_guarded(void* data) noexcept { arena.give_back(static_cast<std::b
 
 bool is_guarded(const void* data) noexcept { return arena.contains(data); }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -8,7 +8,7 @@
 /// In a program that links guarded_memory.cpp, started with TAPESTRY_GUARD=back or =front, every
 /// block of the kernels' pool comes from here and, if it links allocations.cpp as well, everything
 /// that operator new returns. Without the variable nothing changes.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// The side on which memory borders directly on an unreadable page: `back` has one behind its last
 /// byte and starts wherever that puts it, `front` has one before its first byte.
@@ -25,4 +25,4 @@ void give_back_guarded(void* data) noexcept;
 /// True for memory of take_guarded().
 bool is_guarded(const void* data) noexcept;
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

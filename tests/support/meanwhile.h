@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// Does something again and again, in a thread of its own, while it is alive.
 class Meanwhile {
@@ -27,4 +27,4 @@ class Meanwhile {
   std::thread thread_;
 };
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -8,7 +8,7 @@
 #include "layers/transformer_options.h"
 
 /// The kinds of models that the program ships, for tests that treat each in its own way.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 enum class ModelKind {
   seq2seq,
@@ -40,4 +40,4 @@ struct KindOptions : TransformerOptions {
   ModelKind kind;
 };
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -15,7 +15,7 @@
 #include "tests/support/threads.h"
 
 /// What the tests of layers share.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// The parameter of this name, which must exist.
 inline Tensor parameter(const Parameters& parameters, const std::string& name) {
@@ -79,4 +79,4 @@ inline void check_gradients(const std::function<Tensor()>& function, const Param
   }
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -1,7 +1,7 @@
 #include "tests/support/source_folder.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 std::filesystem::path source_folder() { return TAPESTRY_SOURCE_DIR; }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

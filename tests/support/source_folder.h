@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// Where the sources of the project are, whose shipped files tests read.
 std::filesystem::path source_folder();
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

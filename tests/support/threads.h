@@ -4,7 +4,7 @@
 
 #include "autograd/kernels/parallel.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// Kernels use this many threads while it is alive.
 class Threads {
@@ -31,4 +31,4 @@ bool same_on_any_number_of_threads(F&& compute) {
   return run(2) == alone && run(8) == alone;
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

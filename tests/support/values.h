@@ -6,7 +6,7 @@
 
 #include "autograd/tensor.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// The values of a tensor of either precision as doubles, in row-major order.
 inline std::vector<double> values_of(const Tensor& x) {
@@ -33,4 +33,4 @@ inline constexpr DType dtypes[] = {DType::float32, DType::float64};
 /// A tolerance that results of a short computation in this precision keep.
 inline double tolerance(DType dtype) { return dtype == DType::float32 ? 1e-5 : 1e-12; }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -11,7 +11,7 @@
 #include "tests/support/golden.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 /// Training beside PyTorch; tests/golden/training.py wrote the numbers, and what is fixed here is
 /// what is fixed there.

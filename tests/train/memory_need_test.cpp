@@ -181,7 +181,7 @@ TEST_CASE("warming up does not change a bit of the run") {
 }
 
 TEST_CASE("after warming up, a step of that size takes nothing from the system") {
-  const testing::Threads one(1);  // which pieces a thread gets, and so its scratch, is up to chance
+  const test::Threads one(1);  // which pieces a thread gets, and so its scratch, is up to chance
   const Config config = middling_config();
   const Corpus corpus = load_corpus(config.data);
   const Model model = model_of(config, corpus);

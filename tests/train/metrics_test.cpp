@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "train/error.h"
 #include "train/platform/durable_file.h"
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/train/program_path.h"
-#include "tests/train/temporary_folder.h"
 
 /// The built program as a user meets it.
 namespace tapestry::test {

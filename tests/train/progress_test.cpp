@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "tests/support/contains.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "train/error.h"
 
 namespace tapestry {

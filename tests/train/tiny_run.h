@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "train/platform/durable_file.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/tasks/data_source.h"

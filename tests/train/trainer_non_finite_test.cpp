@@ -68,14 +68,14 @@ TEST_CASE("a loss that is not finite stops the run before any weight changes or 
   Tensor bias = trainer.model().parameters.find("output.bias")->tensor;
   bias.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
   const auto weight = trainer.model().parameters.find("encoder.norm.weight")->tensor;
-  const auto before = testing::values_of(weight);
+  const auto before = test::values_of(weight);
 
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text.starts_with("step 1: the loss is nan, expected a finite number; first in output: "));
   CHECK(contains(text, "; training pairs "));
   CHECK(contains(text, " give it by themselves; see "));
   CHECK(contains(text, "; the weights are those of step 0\nhint: try a smaller schedule."));
-  CHECK(testing::values_of(weight) == before);
+  CHECK(test::values_of(weight) == before);
   CHECK(trainer.step() == 0);
   CHECK(run.directory().steps().empty());
   CHECK_FALSE(std::filesystem::exists(run.directory().path() / "metrics.csv"));
@@ -95,12 +95,12 @@ TEST_CASE("a gradient that is not finite stops the run although the loss is fini
   std::ranges::fill(weight("decoder.layers.0.self_attn.v_proj.bias"), 0.0f);
   weight("decoder.layers.0.self_attn.out_proj.weight")[0] = 3e38f;
   for (float& value : weight("output.weight")) value *= 1e6f;
-  const auto before = testing::values_of(trainer.model().parameters.find("output.weight")->tensor);
+  const auto before = test::values_of(trainer.model().parameters.find("output.weight")->tensor);
 
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text.starts_with("step 1: the norm of the gradient is "));
   CHECK(contains(text, "; the weights are those of step 0\n"));
-  CHECK(testing::values_of(trainer.model().parameters.find("output.weight")->tensor) == before);
+  CHECK(test::values_of(trainer.model().parameters.find("output.weight")->tensor) == before);
   CHECK(run.directory().steps().empty());
 }
 

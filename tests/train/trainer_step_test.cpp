@@ -89,7 +89,7 @@ TEST_CASE("the trainer's steps are forward, mean loss, backward, clip and update
   double worst = 0.0;
   for (const auto& [name, tensor] : expected.parameters) {
     const auto a = found.get<double>("parameters/" + name);
-    const auto b = testing::values_of(tensor);
+    const auto b = test::values_of(tensor);
     REQUIRE(a.size() == b.size());
     for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
   }

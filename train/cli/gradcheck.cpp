@@ -124,7 +124,8 @@ Json row_to_json(const GradcheckRow& row) {
           {"name", row.name},
           {"shape", shape_to_json(row.shape)},
           {"verdict", name(row.verdict)},
-          {"reached", row.reached},
+          {"has_gradient", row.has_gradient},
+          {"reached", row.has_gradient},  // deprecated: the former name of has_gradient
           {"zero", row.zero},
           {"gradient_norm", row.gradient_norm},
           {"worst_relative_error", row.worst_relative_error},

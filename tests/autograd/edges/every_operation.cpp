@@ -19,7 +19,7 @@
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 namespace {
 
 using Operands = OperationCase::Operands;
@@ -297,4 +297,4 @@ Results results_of(const OperationCase& operation, const Operands& operands) {
   return {values_of(y), gradients_of(leaves)};
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -8,7 +8,7 @@
 #include "autograd/tensor.h"
 
 /// Every operation of the library in one list, for tests of what holds for all of them.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 struct OperationCase {
   using Operands = std::vector<Tensor>;
@@ -48,4 +48,4 @@ std::vector<std::vector<double>> gradients_of(const OperationCase::Operands& ope
 /// Copies of x, each a leaf.
 OperationCase::Operands leaves_of(const OperationCase::Operands& x);
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -13,7 +13,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 /// Operations that work row by row, on so many rows that they are shared out in pieces and blocks:
 /// each part of the rows must have the results that it has alone, in one piece and one block.

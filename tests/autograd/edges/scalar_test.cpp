@@ -10,7 +10,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("every element-wise operation does to a scalar what it does to a vector of one") {
   const auto scalars = every_elementwise_operation({});

@@ -14,7 +14,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 namespace {
 
@@ -169,7 +169,7 @@ TEST_CASE("the rows of several outputs are those of each tensor, output by outpu
     CHECK(row.output == (i < 3 ? "first" : "second"));
     CHECK(row.name == named[i % 3].name);
     CHECK(row.shape == shapes[i % 3]);
-    CHECK(row.reached == (i == 0 || i == 2 || i == 4 || i == 5));
+    CHECK(row.has_gradient == (i == 0 || i == 2 || i == 4 || i == 5));
     CHECK((row.verdict == GradcheckVerdict::wrong) == (i == 5));
   }
   REQUIRE(report.first_wrong);
@@ -180,7 +180,7 @@ TEST_CASE("a gradient that the tape never brings is wrong where the output depen
   const Tensor x = random_leaf({4}, 1);
   const auto cut_off = [&] { return square(x.copied(DType::float64).require_gradient()); };
   const GradcheckRow row = row_of(cut_off, x);
-  CHECK_FALSE(row.reached);
+  CHECK_FALSE(row.has_gradient);
   CHECK(row.verdict == GradcheckVerdict::wrong);
 }
 

@@ -5,7 +5,7 @@
 
 #include "autograd/operation.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// Passes x on; coordinate i of the gradient, g, becomes spoil(i, g).
 struct Faulty {
@@ -28,4 +28,4 @@ inline Tensor times(const Tensor& x, double factor) {
   return faulty(x, [factor](std::size_t, double g) { return factor * g; });
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

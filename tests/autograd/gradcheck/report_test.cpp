@@ -10,7 +10,7 @@
 #include "tests/support/gradients.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 using gradcheck_detail::explanation;
 using gradcheck_detail::format_place;
 using tapestry::test::contains;
@@ -60,8 +60,8 @@ TEST_CASE("a gradient that is zero, missing, not finite or askew is called so") 
   GradcheckRow row = wrong_by(0.0);
   row.gradient_norm = 0.0;
   CHECK(contains(explanation(row), "the gradient is all zero, but the output depends on it"));
-  row.reached = false;
-  CHECK(contains(explanation(row), "the tape never reached it"));
+  row.has_gradient = false;
+  CHECK(contains(explanation(row), "there is none, but the output depends on the tensor"));
   row = wrong_by(1.00001);
   row.cosine = 0.99999;
   CHECK(contains(explanation(row), "the gradient is right but for small or single errors; at"));
@@ -72,14 +72,14 @@ TEST_CASE("a gradient that is zero, missing, not finite or askew is called so") 
   CHECK(contains(explanation(row), "the gradient is not finite"));
 }
 
-TEST_CASE("the report lists every tensor, what was not reached, and the wrong operation") {
+TEST_CASE("the report lists every tensor, what has no gradient, and the wrong operation") {
   const Tensor x = random_leaf({2, 3}, 1);
   const Tensor other = random_leaf({2}, 2);
   const NamedTensor named[] = {{"x", x}, {"other", other}};
   const std::string text = to_string(gradcheck([&] { return times(square(x), -1.0); }, named));
   CHECK(text.starts_with("tensor  shape "));
   CHECK(contains(text, "\nx       (2, 3) "));
-  CHECK(contains(text, "never reached:\n  other\n"));
+  CHECK(contains(text, "without a gradient:\n  other\n"));
   CHECK(contains(text, "wrong: x: the gradient is -1 times what it should be: its sign is wrong"));
   CHECK(contains(text,
                  "first wrong operation: faulty (number 2 of 2 recorded), outside of layers, "
@@ -109,7 +109,7 @@ TEST_CASE("the first wrong operation has its number, layer, inputs and the row o
       "\n2 gradients: 1 agree, 1 wrong, 0 inconclusive; worst relative error 5.0e-01\n"));
 }
 
-TEST_CASE("what is zero everywhere is told apart from what was not reached") {
+TEST_CASE("what is zero everywhere is told apart from what has no gradient") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0), wrong_by(1.0), wrong_by(1.0)};
   for (GradcheckRow& row : report.rows) row.verdict = GradcheckVerdict::agrees;
@@ -117,12 +117,13 @@ TEST_CASE("what is zero everywhere is told apart from what was not reached") {
   report.rows[0].zero = true;
   report.rows[1].name = "far";
   report.rows[1].zero = true;
-  report.rows[1].reached = false;
+  report.rows[1].has_gradient = false;
   report.rows[1].output = "loss";
-  report.rows[0].reached = report.rows[2].reached = true;
-  CHECK(contains(to_string(report),
-                 "\nnever reached:\n  far (of loss)\nzero everywhere, but for rounding:\n  near\n"
-                 "3 gradients: 3 agree, "));
+  report.rows[0].has_gradient = report.rows[2].has_gradient = true;
+  CHECK(contains(
+      to_string(report),
+      "\nwithout a gradient:\n  far (of loss)\nzero everywhere, but for rounding:\n  near\n"
+      "3 gradients: 3 agree, "));
 }
 
 TEST_CASE("a wrong direction is explained without a place") {

@@ -75,7 +75,7 @@ TEST_CASE("a long row is right across the borders of its pieces") {
   const std::vector<float> a = count_up(n);
   const std::vector<float> b = {3.0F};
   for (const std::size_t threads : {1, 2}) {
-    const testing::Threads count(threads);
+    const test::Threads count(threads);
     std::vector<float> y(n, -1.0F), z(n, -1.0F);
     broadcast_map(plan_of({n}, {n}, {1}), y.data(), minus, a.data(), b.data());
     broadcast_map(plan_of({n}, {1}, {n}), z.data(), minus, b.data(), a.data());
@@ -91,7 +91,7 @@ TEST_CASE("many rows are right across the borders of their pieces") {
   const std::vector<float> bias = count_up(columns);
   const std::vector<float> column = count_up(rows);
   for (const std::size_t threads : {1, 2}) {
-    const testing::Threads count(threads);
+    const test::Threads count(threads);
     std::vector<float> y(rows * columns), z(rows * columns);
     broadcast_map(plan_of({rows, columns}, {rows, columns}, {1, columns}), y.data(), minus,
                   a.data(), bias.data());

@@ -17,7 +17,7 @@ extern "C" int openblas_get_num_threads(void);
 
 using namespace tapestry;
 using namespace tapestry::kernels;
-using namespace tapestry::kernels::testing;
+using namespace tapestry::kernels::test;
 
 namespace {
 
@@ -61,7 +61,7 @@ TEST_CASE("products beyond the size of a split agree with triple loops, tall and
                                   {129, 129, 65}, {30, 40, 513}, {61, 33, 1024}};
   for (const auto& [m, n, k] : sizes) {
     for (const std::size_t threads : {1, 2}) {
-      const tapestry::testing::Threads count(threads);
+      const tapestry::test::Threads count(threads);
       check_all_transpositions<float>(m, n, k);
       check_all_transpositions<double>(m, n, k);
     }
@@ -120,7 +120,7 @@ TEST_CASE("products have the same bits on any number of threads") {
     for (const bool transposed : {false, true}) {
       const Matrix<float> a(m, k, transposed, 0, 1.0);
       const Matrix<float> b(k, n, !transposed, 0, 2.0);
-      CHECK(tapestry::testing::same_on_any_number_of_threads([&, m = m, n = n, k = k] {
+      CHECK(tapestry::test::same_on_any_number_of_threads([&, m = m, n = n, k = k] {
         std::vector<float> plain(m * n), added(m * n, 0.3F);
         const std::vector<float> bias(n, 0.7F);
         gemm<float>(m, n, k, 1.0F, a.operand(), b.operand(), {plain.data()}, n);
@@ -154,7 +154,7 @@ TEST_CASE("the bits of an element do not depend on which rows and columns are co
 }
 
 TEST_CASE("BLAS starts no threads of its own") {
-  const tapestry::testing::Threads count(4);
+  const tapestry::test::Threads count(4);
   const float value = 1.0F;
   float out = 0.0F;
   blas_gemm<float>(1, 1, 1, 1.0F, {&value, 1}, {&value, 1}, {&out}, 1);
@@ -162,7 +162,7 @@ TEST_CASE("BLAS starts no threads of its own") {
 }
 
 TEST_CASE("gemm_here works inside the pieces of parallel_for") {
-  const tapestry::testing::Threads count(2);
+  const tapestry::test::Threads count(2);
   constexpr std::size_t n = 70;
   const Matrix<float> a(n, n, false, 0, 1.0);
   std::vector<std::vector<float>> results(6, std::vector<float>(n * n));

@@ -10,7 +10,7 @@
 #include "tests/autograd/kernels/product_check.h"
 
 using namespace tapestry::kernels;
-using namespace tapestry::kernels::testing;
+using namespace tapestry::kernels::test;
 
 /// Products around the sizes of the tiles and blocks that they are computed in: tiles of 12 (or 6)
 /// rows and two vectors, over blocks of 256 along k and of 16 tiles' rows.

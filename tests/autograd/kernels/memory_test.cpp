@@ -29,7 +29,7 @@ std::size_t taken_by(std::size_t bytes) {
 }  // namespace
 
 // In a guarded run blocks come from elsewhere.
-TEST_SUITE_BEGIN("memory pool" * doctest::skip(tapestry::testing::is_guarded_run()));
+TEST_SUITE_BEGIN("memory pool" * doctest::skip(tapestry::test::is_guarded_run()));
 
 TEST_CASE("every block starts on a 64-byte boundary and holds what was asked for") {
   for (const std::size_t bytes : {0, 1, 63, 64, 65, 200, 4096, 100000, 5000000}) {

@@ -18,7 +18,7 @@
 #include "tests/support/threads.h"
 
 using namespace tapestry::kernels;
-using tapestry::testing::Threads;
+using tapestry::test::Threads;
 
 TEST_CASE("every piece runs once, on 1, 2 and 8 threads") {
   for (const std::size_t threads : {1, 2, 8}) {
@@ -118,7 +118,7 @@ TEST_CASE("more threads than can be used are asked for and kept in mind, but do 
 
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
 TEST_CASE("threads that the system refuses are not at work, and the others do everything" *
-          doctest::skip(tapestry::testing::is_guarded_run())) {
+          doctest::skip(tapestry::test::is_guarded_run())) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {

@@ -11,7 +11,7 @@
 #include "autograd/kernels/gemm.h"
 
 /// What the tests of matrix products share.
-namespace tapestry::kernels::testing {
+namespace tapestry::kernels::test {
 
 /// Uneven values. What stands between the rows and behind the last one is NaN: a product must not
 /// see it, not even times 0.
@@ -120,4 +120,4 @@ void check_product(Gemm<T> gemm_function, const Case& c) {
         static_cast<double>(std::numeric_limits<T>::epsilon()) * (2.0 + static_cast<double>(c.k)));
 }
 
-}  // namespace tapestry::kernels::testing
+}  // namespace tapestry::kernels::test

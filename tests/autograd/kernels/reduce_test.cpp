@@ -98,7 +98,7 @@ TEST_CASE("sums have the same bits on any number of threads") {
   for (const std::size_t inner : {1, 200}) {
     constexpr std::size_t outer = 300, extent = 70;
     const std::vector<float> in = uneven<float>(outer * extent * inner);
-    CHECK(testing::same_on_any_number_of_threads([&] {
+    CHECK(test::same_on_any_number_of_threads([&] {
       std::vector<float> out(outer * inner);
       sum_middle_axis(outer, extent, inner, in.data(), Target<float>{out.data()});
       return out;
@@ -125,6 +125,5 @@ TEST_CASE("the sum of squares of float32 values is as exact as float64, and does
 
 TEST_CASE("the sum of squares has the same bits on any number of threads") {
   const std::vector<double> in = uneven<double>(200001);
-  CHECK(
-      testing::same_on_any_number_of_threads([&] { return sum_of_squares(in.size(), in.data()); }));
+  CHECK(test::same_on_any_number_of_threads([&] { return sum_of_squares(in.size(), in.data()); }));
 }

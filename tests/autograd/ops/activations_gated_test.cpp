@@ -11,7 +11,7 @@
 #include "tests/support/threads.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 /// swiglu and geglu.
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/support/values.h"
 
 /// What the tests of attention share.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 inline Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                      std::size_t heads = 1) {
@@ -33,4 +33,4 @@ inline AttentionResults attention_results(const Tensor& q, const Tensor& k, cons
           values_of(own_v.gradient())};
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

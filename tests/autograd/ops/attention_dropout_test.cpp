@@ -12,7 +12,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("the gradients of attention agree with differences with dropout of the weights") {
   const Tensor q = random_leaf({2, 3, 4}, 1);

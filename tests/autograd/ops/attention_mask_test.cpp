@@ -11,7 +11,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("a causal mask hides what comes after the query") {
   const Tensor x = random_leaf({1, 4, 2}, 1);

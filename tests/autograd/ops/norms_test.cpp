@@ -15,7 +15,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("layer norm uses the biased variance with epsilon inside the root") {
   for (const DType dtype : dtypes) {

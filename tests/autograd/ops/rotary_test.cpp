@@ -13,7 +13,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("each pair of neighbours turns by the position times base^(-2i / d)") {
   for (const DType dtype : dtypes) {

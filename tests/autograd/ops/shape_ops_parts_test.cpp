@@ -14,7 +14,7 @@
 #include "tests/support/values.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 TEST_CASE("slice takes a part along any axis") {
   for (const DType dtype : dtypes) {

@@ -11,8 +11,8 @@
 #include "tests/data/refusal.h"
 
 using namespace tapestry;
-using tapestry::testing::hint_of;
-using tapestry::testing::refusal;
+using tapestry::test::hint_of;
+using tapestry::test::refusal;
 
 namespace {
 

@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-using tapestry::testing::refusal;
+using tapestry::test::refusal;
 
 /// Shapes of two images of 1 x 2 pixels.
 struct Shapes {

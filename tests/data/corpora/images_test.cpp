@@ -5,12 +5,12 @@
 #include <functional>
 
 #include "tests/data/refusal.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tapestry;
-using tapestry::testing::hint_of;
-using tapestry::testing::refusal;
-using tapestry::testing::TemporaryFolder;
+using tapestry::test::hint_of;
+using tapestry::test::refusal;
+using tapestry::test::TemporaryFolder;
 using Pixels = std::vector<float>;
 
 namespace {
@@ -198,8 +198,8 @@ TEST_CASE("a file without images, or with images of one class, is refused") {
   CHECK(images.message("0,0,a\n1,1,a\n") ==
         " every example has the label a, expected two or more classes");
   images.options.train_images = "none.csv";
-  CHECK(tapestry::testing::contains(refusal([&] { images.load(); }),
-                                    images.name("none.csv") + ": cannot be read"));
+  CHECK(tapestry::test::contains(refusal([&] { images.load(); }),
+                                 images.name("none.csv") + ": cannot be read"));
 }
 
 TEST_CASE("of each class its share is held out, spread evenly, for testing before validation") {

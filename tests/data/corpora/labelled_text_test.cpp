@@ -3,11 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "tests/data/refusal.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tapestry;
-using tapestry::testing::refusal;
-using tapestry::testing::TemporaryFolder;
+using tapestry::test::refusal;
+using tapestry::test::TemporaryFolder;
 
 namespace {
 

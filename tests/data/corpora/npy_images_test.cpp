@@ -13,20 +13,20 @@
 
 #include "tests/data/npy_files.h"
 #include "tests/data/refusal.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tapestry {
 namespace {
 
 using namespace std::string_literals;
-using tapestry::testing::contains;
-using tapestry::testing::header;
-using tapestry::testing::hint_of;
-using tapestry::testing::npy;
-using tapestry::testing::npy_file;
-using tapestry::testing::refusal;
-using tapestry::testing::TemporaryFolder;
-using tapestry::testing::to_bytes;
+using tapestry::test::contains;
+using tapestry::test::header;
+using tapestry::test::hint_of;
+using tapestry::test::npy;
+using tapestry::test::npy_file;
+using tapestry::test::refusal;
+using tapestry::test::TemporaryFolder;
+using tapestry::test::to_bytes;
 using Pixels = std::vector<float>;
 
 const std::string three_labels = npy_file<std::int64_t>("<i8", "(3,)", {7, 3, 7});

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "tests/data/refusal.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tapestry;
-using tapestry::testing::contains;
-using tapestry::testing::hint_of;
-using tapestry::testing::refusal;
-using tapestry::testing::TemporaryFolder;
+using tapestry::test::contains;
+using tapestry::test::hint_of;
+using tapestry::test::refusal;
+using tapestry::test::TemporaryFolder;
 using Ids = std::vector<std::int32_t>;
 
 namespace {

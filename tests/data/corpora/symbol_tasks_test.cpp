@@ -9,8 +9,8 @@
 #include "tests/data/refusal.h"
 
 using namespace tapestry;
-using tapestry::testing::contains;
-using tapestry::testing::refusal;
+using tapestry::test::contains;
+using tapestry::test::refusal;
 
 namespace {
 

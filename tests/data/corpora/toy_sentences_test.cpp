@@ -13,7 +13,7 @@
 
 using namespace tapestry;
 using namespace tapestry::toy;
-using tapestry::testing::refusal;
+using tapestry::test::refusal;
 
 namespace {
 

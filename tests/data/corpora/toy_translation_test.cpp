@@ -137,6 +137,6 @@ TEST_CASE("the seed decides the sentences") {
 TEST_CASE("a translation task without training sentences is refused") {
   GeneratedOptions options;
   options.train_size = 0;
-  CHECK(tapestry::testing::refusal([&] { make_toy_translation(options); }) ==
+  CHECK(tapestry::test::refusal([&] { make_toy_translation(options); }) ==
         "data.train_size: found 0, expected at least 1");
 }

@@ -11,11 +11,11 @@
 #include <thread>
 
 #include "tests/data/refusal.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tapestry;
-using tapestry::testing::refusal;
-using tapestry::testing::TemporaryFolder;
+using tapestry::test::refusal;
+using tapestry::test::TemporaryFolder;
 
 namespace {
 

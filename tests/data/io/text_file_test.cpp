@@ -8,15 +8,15 @@
 #include <fstream>
 
 #include "tests/data/refusal.h"
-#include "tests/data/temporary_folder.h"
 #include "tests/support/meanwhile.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tapestry;
 using namespace std::string_view_literals;
-using tapestry::testing::contains;
-using tapestry::testing::Meanwhile;
-using tapestry::testing::refusal;
-using tapestry::testing::TemporaryFolder;
+using tapestry::test::contains;
+using tapestry::test::Meanwhile;
+using tapestry::test::refusal;
+using tapestry::test::TemporaryFolder;
 using Lines = std::vector<std::string>;
 
 namespace {

@@ -5,7 +5,7 @@
 #include "tests/data/refusal.h"
 
 using namespace tapestry;
-using tapestry::testing::refusal;
+using tapestry::test::refusal;
 
 TEST_CASE("whole numbers are classes in their order and come before words") {
   CHECK(class_names({"10", "cat", "9", "-1", "Ape", "10"}, "a.csv") ==

@@ -69,7 +69,7 @@ TEST_CASE("a codec gives back its vocabularies") {
 
 TEST_CASE("a line that is not UTF-8 is refused") {
   const TextCodec codec(words(false), Vocabulary(), Vocabulary());
-  CHECK(tapestry::testing::refusal([&] { codec.encode_source("\xFF"); }) ==
+  CHECK(tapestry::test::refusal([&] { codec.encode_source("\xFF"); }) ==
         "text: byte 1 (0xFF) is not UTF-8");
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("nothing but white space has no tokens") {
 }
 
 TEST_CASE("a sentence that is not UTF-8 is refused with the place of the byte") {
-  CHECK(tapestry::testing::refusal([] { WordTokenizer().split("ab\xE4z"); }) ==
+  CHECK(tapestry::test::refusal([] { WordTokenizer().split("ab\xE4z"); }) ==
         "text: byte 3 (0xE4) is not UTF-8");
 }
 
@@ -149,9 +149,9 @@ TEST_CASE("an unknown character becomes the replacement character of Unicode") {
 }
 
 TEST_CASE("characters that are not UTF-8 are refused with the place of the byte") {
-  CHECK(tapestry::testing::refusal([] { CharacterTokenizer().split("ab\xE4z"); }) ==
+  CHECK(tapestry::test::refusal([] { CharacterTokenizer().split("ab\xE4z"); }) ==
         "text: byte 3 (0xE4) is not UTF-8");
-  CHECK(tapestry::testing::refusal([] { CharacterTokenizer().split("\xED\xA0\x80"); }) ==
+  CHECK(tapestry::test::refusal([] { CharacterTokenizer().split("\xED\xA0\x80"); }) ==
         "text: byte 1 (0xED) is not UTF-8");
 }
 

@@ -7,8 +7,8 @@
 #include "tests/data/refusal.h"
 
 using namespace tapestry;
-using tapestry::testing::contains;
-using tapestry::testing::refusal;
+using tapestry::test::contains;
+using tapestry::test::refusal;
 
 TEST_CASE("an empty vocabulary has the four special symbols") {
   const Vocabulary vocabulary;

@@ -75,7 +75,7 @@ TEST_CASE("gradient_accumulation prints the sizes of both halves, of which the s
 TEST_CASE("threads prints what it compared, and the numbers of threads") {
   CheckContext context = tiny_context();
   context.large_batch = select_rows(context.large_batch, 0, 7);
-  const testing::Threads five(5);
+  const test::Threads five(5);
   const CheckResult result = threads(context);
   CHECK(result.status == CheckStatus::passed);
   const std::size_t tensors = context.copy(DType::float32).parameters.size();

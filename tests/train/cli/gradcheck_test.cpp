@@ -16,7 +16,7 @@ GradcheckRow uneven_row() {
   return {.output = "loss",
           .name = "head.weight",
           .shape = {2, 3},
-          .reached = false,
+          .has_gradient = false,
           .zero = true,
           .gradient_norm = 1.5,
           .worst_relative_error = 2.5,
@@ -32,7 +32,7 @@ GradcheckRow uneven_row() {
 }
 
 const json uneven_object = json::parse(R"({
-  "output": "loss", "name": "head.weight", "shape": [2, 3], "verdict": "wrong", "reached": false,
+  "output": "loss", "name": "head.weight", "shape": [2, 3], "verdict": "wrong", "has_gradient": false, "reached": false,
   "zero": true, "gradient_norm": 1.5, "worst_relative_error": 2.5, "worst_coordinate": 4,
   "analytic": 0.25, "numeric": -0.5, "cosine": 0.75, "factor": 8.0,
   "coordinates": {"checked": 6, "inconclusive": 1}, "directions": {"checked": 3, "inconclusive": 2},

@@ -10,33 +10,13 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temporary_folder.h"
 #include "train/config/error.h"
 
 namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// An empty folder that goes when the test ends.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = (fs::temp_directory_path() / "tapestry-config-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() { fs::remove_all(path_); }
-
-  std::string file(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name, std::ios::binary) << text;
-    return (path_ / name).string();
-  }
-  fs::path path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string refusal(const std::string& path) {
   try {
@@ -50,14 +30,14 @@ std::string refusal(const std::string& path) {
 }  // namespace
 
 TEST_CASE("a file is read as it is") {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   const std::string text("model:\r\n  d_model: 1\n\0x", 23);
-  CHECK(read_config_file(folder.file("a.yaml", text)) == text);
-  CHECK(read_config_file(folder.file("empty.yaml", "")).empty());
+  CHECK(read_config_file(folder.write("a.yaml", text)) == text);
+  CHECK(read_config_file(folder.write("empty.yaml", "")).empty());
 }
 
 TEST_CASE("what is not a readable file is refused") {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   const std::string base = folder.path().string();
   CHECK(refusal(base + "/none.yaml") ==
         base +
@@ -83,7 +63,7 @@ TEST_CASE("a read that fails is refused with the reason") {
 }
 
 TEST_CASE("a pipe is refused at once, with nobody at its other end") {
-  const ScratchFolder folder;
+  const test::TemporaryFolder folder;
   const std::string pipe = folder.path() / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(refusal(pipe) == pipe +
@@ -93,8 +73,8 @@ TEST_CASE("a pipe is refused at once, with nobody at its other end") {
 
 TEST_CASE("a file without read permission is refused") {
   if (::geteuid() == 0) return;  // root reads everything
-  const ScratchFolder folder;
-  const std::string path = folder.file("secret.yaml", "model:\n  d_model: 64\n");
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("secret.yaml", "model:\n  d_model: 64\n");
   fs::permissions(path, fs::perms::none);
   CHECK(refusal(path) == path +
                              ": cannot be read: Permission denied\n"
@@ -102,23 +82,23 @@ TEST_CASE("a file without read permission is refused") {
 }
 
 TEST_CASE("a file of more than a megabyte is refused") {
-  const ScratchFolder folder;
-  CHECK(refusal(folder.file("full.yaml", std::string(kLargestConfig, '\n'))) == "accepted");
-  const std::string path = folder.file("large.yaml", std::string(kLargestConfig + 1, '\n'));
+  const test::TemporaryFolder folder;
+  CHECK(refusal(folder.write("full.yaml", std::string(kLargestConfig, '\n'))) == "accepted");
+  const std::string path = folder.write("large.yaml", std::string(kLargestConfig + 1, '\n'));
   CHECK(refusal(path) == path +
                              ": is larger than 1048576 bytes\n"
                              "hint: check that this file is meant to be a config");
 }
 
 TEST_CASE("paths in a config start at its folder, paths in overrides at the working folder") {
-  const ScratchFolder folder;
-  const std::string path = folder.file("mine.yaml",
-                                       "data:\n"
-                                       "  task: parallel_text\n"
-                                       "  train_source: text/train.de\n"
-                                       "  train_target: ../train.en\n"
-                                       "  validation_source: /texts/valid.de\n"
-                                       "  validation_target: valid.en\n");
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("mine.yaml",
+                                        "data:\n"
+                                        "  task: parallel_text\n"
+                                        "  train_source: text/train.de\n"
+                                        "  train_target: ../train.en\n"
+                                        "  validation_source: /texts/valid.de\n"
+                                        "  validation_target: valid.en\n");
   const Config config = load_config(path, {"data.validation_target=here.en"});
   CHECK(config.data.train_source == (folder.path() / "text/train.de").string());
   CHECK(config.data.train_target == (folder.path().parent_path() / "train.en").string());
@@ -133,8 +113,8 @@ struct WorkingFolder {
 };
 
 TEST_CASE("without a working folder there is nowhere for paths to start") {
-  const ScratchFolder folder;
-  const std::string path = folder.file("mine.yaml", "train:\n  steps: 10\n");
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("mine.yaml", "train:\n  steps: 10\n");
   const fs::path gone = folder.path() / "gone";
   fs::create_directory(gone);
   const WorkingFolder to_return_to;
@@ -157,16 +137,16 @@ TEST_CASE("without a working folder there is nowhere for paths to start") {
 }
 
 TEST_CASE("the run directory is named after the config unless it is given") {
-  const ScratchFolder folder;
-  const std::string path = folder.file("my.first.yaml", "train:\n  steps: 10\n");
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("my.first.yaml", "train:\n  steps: 10\n");
   CHECK(load_config(path).train.run_dir == "runs/my.first");
   CHECK(load_config(path, {"train.run_dir=elsewhere"}).train.run_dir == "elsewhere");
   CHECK(load_config(path, {"train.run_dir="}).train.run_dir == "runs/my.first");
 }
 
 TEST_CASE("problems in a file name the file as it was given") {
-  const ScratchFolder folder;
-  const std::string path = folder.file("a.yaml", "model:\n  d_model: x\n");
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("a.yaml", "model:\n  d_model: x\n");
   CHECK_THROWS_WITH_AS(load_config(path),
                        fmt::format("{}:2:12: expected a whole number from 1 to 65536, found \"x\"\n"
                                    "    d_model: x\n"

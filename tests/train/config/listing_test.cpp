@@ -23,7 +23,7 @@ std::string table_row(const ConfigKey& key) {
                      key.default_value, key.meaning, only);
 }
 
-const std::filesystem::path readme = testing::source_folder() / "configs/README.md";
+const std::filesystem::path readme = test::source_folder() / "configs/README.md";
 
 std::vector<std::string> read_lines() {
   std::ifstream file(readme);

@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-const std::string kFolder = testing::source_folder() / "configs/";
+const std::string kFolder = test::source_folder() / "configs/";
 
 /// Defaults by `section.key`.
 std::map<std::string, std::string> true_defaults() {

@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/train/program.h"
-#include "tests/train/temporary_folder.h"
 
 namespace tapestry {
 namespace {

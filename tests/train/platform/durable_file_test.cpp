@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/train/faulty_file_system.h"
-#include "tests/train/temporary_folder.h"
 #include "train/error.h"
 
 namespace tapestry {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tapestry {
 namespace {

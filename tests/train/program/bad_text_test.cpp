@@ -257,7 +257,7 @@ TEST_CASE("a file that changes while it is read is refused") {
   work.write("train.de", std::string(mebibyte, '\n'));
   work.write("train.en", std::string(mebibyte, '\n'));
   const std::string path = work.at("train.de");
-  const testing::Meanwhile touch([&](long n) {
+  const test::Meanwhile touch([&](long n) {
     const timespec times[] = {{0, n}, {0, n}};
     ::utimensat(AT_FDCWD, path.c_str(), times, 0);
   });

@@ -272,8 +272,8 @@ TEST_CASE("a run on NumPy files resumes, and other labels in their file have to 
     pixels[i] = static_cast<std::uint8_t>(i * 7 % 10);
   }
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::uint8_t>(i % 3);
-  work.write("digits.npy", testing::npy_file("|u1", "(24, 4, 4)", pixels));
-  work.write("digits.labels.npy", testing::npy_file("|u1", "(24,)", labels));
+  work.write("digits.npy", test::npy_file("|u1", "(24, 4, 4)", pixels));
+  work.write("digits.labels.npy", test::npy_file("|u1", "(24,)", labels));
   REQUIRE(work.run({"train", "images.yaml", "data.train_images=digits.npy"}).code == 0);
   const auto resume = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"train", "--resume", "runs/images"});
@@ -281,7 +281,7 @@ TEST_CASE("a run on NumPy files resumes, and other labels in their file have to 
   };
   CHECK(resume({"train.steps=14"}).code == 0);
   std::swap(labels[0], labels[1]);
-  work.write("digits.labels.npy", testing::npy_file("|u1", "(24,)", labels));
+  work.write("digits.labels.npy", test::npy_file("|u1", "(24,)", labels));
   const Outcome refused = resume({"train.steps=16"});
   CHECK(refused.code == 3);
   CHECK(contains(refused.err, "digits.labels.npy (data.train_images.labels): found 152 bytes"));

@@ -6,9 +6,9 @@
 #include <set>
 #include <string>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/train/program.h"
 #include "tests/train/refusal.h"
-#include "tests/train/temporary_folder.h"
 #include "train/error.h"
 #include "train/storage/checkpoint_file.h"
 

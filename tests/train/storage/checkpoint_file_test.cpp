@@ -9,8 +9,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/train/faulty_file_system.h"
-#include "tests/train/temporary_folder.h"
 #include "train/error.h"
 #include "train/platform/durable_file.h"
 

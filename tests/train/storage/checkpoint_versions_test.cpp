@@ -18,7 +18,7 @@ namespace {
 using test::Outcome;
 using test::Workplace;
 
-const std::filesystem::path folder = testing::source_folder() / "tests/regressions";
+const std::filesystem::path folder = test::source_folder() / "tests/regressions";
 
 /// Names of the stored checkpoints, one of each format.
 std::vector<std::string> stored_files() {

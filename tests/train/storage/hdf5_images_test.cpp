@@ -15,17 +15,17 @@
 #include <vector>
 
 #include "tests/data/refusal.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/train/few_descriptors.h"
 #include "tests/train/hdf5_files.h"
-#include "tests/train/temporary_folder.h"
 #include "train/tasks/data_source.h"
 
 namespace tapestry {
 namespace {
 
 using hdf5::Dataset;
-using tapestry::testing::contains;
-using tapestry::testing::refusal;
+using tapestry::test::contains;
+using tapestry::test::refusal;
 
 using Shape = std::vector<hsize_t>;
 using Fill = std::function<void(hid_t file)>;
@@ -419,7 +419,7 @@ TEST_CASE("a filter that libhdf5 does not have is refused by its name, and no pl
   const H5Z_class2_t nameless{H5Z_CLASS_T_VERS, 32015, 1, 1, nullptr, nullptr, nullptr, keep};
   CHECK(arrays.message(with_filter(like_h5py)) ==
         "images: found the filter lzf (32000), expected gzip, shuffle or none");
-  CHECK(contains(tapestry::testing::hint_of([&] { arrays.load(); }),
+  CHECK(contains(tapestry::test::hint_of([&] { arrays.load(); }),
                  "with gzip or without compression"));
   CHECK(arrays.message(with_filter(nameless)) ==
         "images: found the filter 32015, expected gzip, shuffle or none");

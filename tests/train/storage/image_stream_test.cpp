@@ -18,7 +18,7 @@
 namespace tapestry {
 namespace {
 
-using tapestry::testing::refusal;
+using tapestry::test::refusal;
 
 /// A stream of two images of 1 x 2 bytes.
 struct SentImages {

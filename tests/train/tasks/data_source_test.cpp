@@ -7,7 +7,7 @@
 
 #include "data/text/codec.h"
 #include "tests/data/refusal.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tapestry;
 
@@ -42,7 +42,7 @@ TEST_CASE("each generated task gives its own corpus, with its fingerprint") {
 }
 
 TEST_CASE("text files are read with the tokens of their source") {
-  const tapestry::testing::TemporaryFolder folder;
+  const tapestry::test::TemporaryFolder folder;
   folder.write("a.txt", "ja\n");
   folder.write("b.txt", "yes\n");
   DataOptions options = small("parallel_text");
@@ -59,7 +59,7 @@ TEST_CASE("a generated task has the vocabularies that are given, or is refused")
   const FixedVocabularies fixed = {corpus.source_vocabulary, corpus.target_vocabulary};
   CHECK(load_corpus(options, &fixed).fingerprint == corpus.fingerprint);
   options.num_symbols = 21;
-  CHECK(tapestry::testing::refusal([&] { load_corpus(options, &fixed); }) ==
+  CHECK(tapestry::test::refusal([&] { load_corpus(options, &fixed); }) ==
         "data.task: the task has vocabularies of 25 and 25 entries, expected those of the "
         "model with 24 and 24");
   options = small("toy_translation");
@@ -69,7 +69,7 @@ TEST_CASE("a generated task has the vocabularies that are given, or is refused")
     return std::to_string(source.size()) + " and " + std::to_string(target.size());
   };
   const auto message = [&](const FixedVocabularies& known) {
-    return tapestry::testing::refusal([&] { load_corpus(options, &known); });
+    return tapestry::test::refusal([&] { load_corpus(options, &known); });
   };
   const std::string found = entries(translation.source_vocabulary, translation.target_vocabulary);
   CHECK(message(half) == "data.task: the task has vocabularies of " + found +

@@ -79,7 +79,7 @@ std::vector<std::string> split_sentences(std::string text) {
 }
 
 TEST_CASE("span F1 equals that of seqeval for random labels") {
-  std::ifstream file(testing::source_folder() / "tests/golden/span_f1.txt");
+  std::ifstream file(test::source_folder() / "tests/golden/span_f1.txt");
   std::size_t corpora = 0;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;

@@ -19,7 +19,7 @@
 /// Models in which one place alone contributes, so that what is dropped there can be counted from
 /// outside: all weights and biases are 0 but those of the place, which make it give ones. RMS norms
 /// keep zeros.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// A sublayer of a layer.
 struct SublayerPlace {
@@ -162,4 +162,4 @@ inline void check_share(double found, double expected, std::size_t n) {
   CHECK(std::abs(found - expected) <= 4.5 * deviation);
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -11,7 +11,7 @@
 #include "tests/train/wiring/model_kinds.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "tests/train/wiring/model_parameters.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 namespace {
 

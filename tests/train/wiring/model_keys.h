@@ -5,7 +5,7 @@
 
 #include "tests/support/model_kind.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// The kinds of models that use a key.
 enum class Users { all, encoding, decoding, token_models, classifiers, vision };
@@ -157,4 +157,4 @@ inline const std::vector<ModelKeyRow> key_rows = {
      [](Opt& o) { o.normalization = Normalization::batch_norm; }},
 };
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -18,7 +18,7 @@
 #include "train/config/fields.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 namespace {
 

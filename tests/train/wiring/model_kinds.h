@@ -15,7 +15,7 @@
 #include "train/tasks/task.h"
 
 /// The models of every kind that the tests of the keys of the section `model` change and compare.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 struct KindCase {
   ModelKind kind;
@@ -115,4 +115,4 @@ inline Ids wiring_labels(ModelKind kind) {
   return {{8, 7, 3, 2}, {4, 9, 6, 2}, {5, 2, 0, 0}};
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace tapestry::testing {
+namespace tapestry::test {
 namespace {
 
 using Kind = InitialValues::Kind;
@@ -146,4 +146,4 @@ ExpectedTensors expected_tensors(const KindOptions& options, const NetworkSizes&
   return Builder(options, sizes).build();
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

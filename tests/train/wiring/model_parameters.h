@@ -6,7 +6,7 @@
 #include "autograd/shape.h"
 #include "tests/train/wiring/model_kinds.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// How a tensor starts: filled with one value; uniform in +-scale; or normal with mean 0 and the
 /// deviation scale.
@@ -33,4 +33,4 @@ struct ExpectedTensors {
 /// particular order.
 ExpectedTensors expected_tensors(const KindOptions& options, const NetworkSizes& sizes);
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

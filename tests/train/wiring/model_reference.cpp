@@ -14,7 +14,7 @@
 #include "autograd/ops/shape_ops.h"
 #include "tests/support/values.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 namespace {
 
 Tensor filled(const Shape& shape, const std::function<double(std::size_t)>& value) {
@@ -297,4 +297,4 @@ Tensor Reference::logits(const NetworkInput& input) {
   throw std::runtime_error("the reference has no such kind of model");
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

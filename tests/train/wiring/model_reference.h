@@ -11,7 +11,7 @@
 #include "layers/parameters.h"
 #include "tests/support/model_kind.h"
 
-namespace tapestry::testing {
+namespace tapestry::test {
 
 /// The whole forward computation of a model of any kind, written a second time: composed from
 /// elementary operations as the documentation of the options says, without a layer of the library.
@@ -71,4 +71,4 @@ class Reference {
   std::map<std::string, Moments> moments_;
 };
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

@@ -14,7 +14,7 @@
 #include "tests/train/wiring/model_results.h"
 
 using namespace tapestry;
-using namespace tapestry::testing;
+using namespace tapestry::test;
 
 namespace {
 

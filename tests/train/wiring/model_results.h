@@ -18,7 +18,7 @@
 #include "tests/train/wiring/model_reference.h"
 
 /// What models compute of wiring_input(), and the same of their reference.
-namespace tapestry::testing {
+namespace tapestry::test {
 
 struct Results {
   std::vector<double> logits;  ///< of the places that have a label
@@ -156,4 +156,4 @@ inline void check_against_reference(const KindOptions& options) {
   }
 }
 
-}  // namespace tapestry::testing
+}  // namespace tapestry::test

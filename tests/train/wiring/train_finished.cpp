@@ -85,7 +85,7 @@ Finished train_here(const TaskWorkplace& work, const TaskCase& task,
   std::filesystem::remove_all(work / run_dir);
   std::filesystem::create_directories(work / "here");
   const Config config = work.config(task, overrides);
-  const testing::Threads threads(config.train.threads);
+  const test::Threads threads(config.train.threads);
   const Corpus corpus = load_corpus(config.data);
   UnsyncedFiles files;
   RunDirectory directory(work / run_dir, files);

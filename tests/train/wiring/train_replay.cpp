@@ -12,7 +12,7 @@
 namespace tapestry::test {
 namespace {
 
-using testing::values_of;
+using test::values_of;
 
 /// One step: gradients of the mean objective over all labels of its batches.
 struct HandStep {

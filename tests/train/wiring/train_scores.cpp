@@ -15,11 +15,11 @@
 namespace tapestry::test {
 namespace {
 
-using testing::values_of;
+using test::values_of;
 
-using testing::ModelKind;
+using test::ModelKind;
 
-ModelKind kind_of(const Config& config) { return testing::model_kind_named(config.model_kind); }
+ModelKind kind_of(const Config& config) { return test::model_kind_named(config.model_kind); }
 
 bool is_tagger(const Config& config) { return kind_of(config) == ModelKind::tagger; }
 
