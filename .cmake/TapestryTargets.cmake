@@ -53,6 +53,12 @@ function(tapestry_precompile target)
 endfunction()
 set(TAPESTRY_ARRAY_HEADERS <xsimd/xsimd.hpp> <xtensor/xadapt.hpp> <xtensor/xtensor.hpp>)
 
+# tapestry_compile_quickly(TARGET): -O1 instead of -O3, which compiles in two thirds of the time, for
+# command line and tests, which spend their time in the libraries.
+function(tapestry_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # tapestry_sources(VARIABLE [EXCEPT REGEX]): all .cpp files below the current folder, relative to it.
 # The build looks for new files by itself.
 function(tapestry_sources variable)
