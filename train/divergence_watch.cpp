@@ -35,7 +35,7 @@ DivergenceWatch::State DivergenceWatch::state() const {
           static_cast<double>(bad_windows_)};
 }
 
-/// Mean and squares by Welford's recurrence (Technometrics 1962).
+/// Updates mean and squares with Welford's recurrence (Technometrics 1962).
 bool DivergenceWatch::add(double loss, double guessing, std::size_t window) {
   if (window == 0) return false;
   ++steps_;

@@ -7,7 +7,7 @@
 
 namespace tapestry {
 
-/// The command line does not say what to do.
+/// The command line is invalid.
 class UsageError : public ErrorWith<ExitCode::usage> {
  public:
   UsageError(const std::string& message, std::string hint)
@@ -20,28 +20,28 @@ class InputError : public DataError {
   using DataError::DataError;
 };
 
-/// A checkpoint cannot be used: it cannot be opened, it was written by a newer version, or it does
-/// not hold what was asked of it.
+/// A checkpoint cannot be used: it cannot be opened, was written by a newer version, or lacks a
+/// required value.
 using CheckpointError = ErrorWith<ExitCode::checkpoint>;
 
-/// The bytes of a checkpoint are not what was written: truncated, altered, or never a checkpoint.
-/// An older checkpoint of the same run may still be whole.
+/// The bytes of a checkpoint are not what was written: truncated, altered, or not a checkpoint at
+/// all. An older checkpoint of the same run may still be intact.
 class DamagedCheckpoint : public CheckpointError {
  public:
   using CheckpointError::CheckpointError;
 };
 
-/// A file or folder could not be written. What was there before is unchanged unless the message
-/// says otherwise.
+/// A file or folder could not be written. Existing content is unchanged unless the message says
+/// otherwise.
 using OutputError = ErrorWith<ExitCode::output>;
 
-/// Another process is working in the run directory.
+/// Another process is using the run directory.
 using RunDirectoryInUse = ErrorWith<ExitCode::in_use>;
 
-/// The process cannot have the memory that is needed.
+/// Not enough memory is available to the process.
 using MemoryError = ErrorWith<ExitCode::memory>;
 
-/// A loss or a gradient is NaN or infinite. The weights are those of the step before.
+/// A loss or a gradient is NaN or infinite. The parameters are those before the step.
 using NumericError = ErrorWith<ExitCode::numeric>;
 
 }  // namespace tapestry

@@ -8,10 +8,10 @@ namespace tapestry {
 /// 12345 as "12,345".
 std::string format_count(std::uint64_t number);
 
-/// "1:02:03", "4:05"; whole seconds, negative ones as 0.
+/// "1:02:03", "4:05"; rounds to whole seconds, negative values become 0.
 std::string format_duration(double seconds);
 
-/// A share in (0, 1] in per cent: "20.0 %", "under 0.1 %".
+/// A fraction in (0, 1] in per cent: "20.0 %", "under 0.1 %".
 std::string format_share(double share);
 
 }  // namespace tapestry

@@ -34,7 +34,7 @@ std::optional<std::string> describe_change(const DataFile& file, const DataIdent
                      escaped(file.path.native()), file.key, describe(now), describe(found->second));
 }
 
-/// Whether a part is held out that was not, or other examples are.
+/// Whether a validation or test set is held out that was not before, or has other examples.
 bool holds_out_others(const DataOptions& before, const DataOptions& now,
                       const std::vector<FileChange>& changes) {
   const HeldOutParts parts = data_source(now).held_out(now);
@@ -45,7 +45,7 @@ bool holds_out_others(const DataOptions& before, const DataOptions& now,
          });
 }
 
-/// throws  DataError for all changes that the user has not allowed.
+/// throws  DataError listing all changes that the user did not permit.
 void refuse_changes(const std::vector<FileChange>& changes,
                     const std::vector<std::string>& allowed) {
   std::vector<std::string> refused, keys;
@@ -61,7 +61,8 @@ void refuse_changes(const std::vector<FileChange>& changes,
       fmt::format("put back what was there, or let it change with {}", fmt::join(keys, " ")));
 }
 
-/// The vocabularies that a model of `config` shares with one that it begins with. Classes are new.
+/// The vocabularies that a model of `config` takes from the pretrained `model`. Classes are not
+/// taken.
 FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& config) {
   FixedVocabularies words{.source = model.codec.source_vocabulary(), .target = std::nullopt};
   if (!find_task(config).layout().labels_are_classes) {
@@ -70,7 +71,7 @@ FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& c
   return words;
 }
 
-/// Image models and text models cannot initialize each other.
+/// Refuses to initialize an image model from a text model and vice versa.
 void require_same_input(const Config& before, const Config& config) {
   const bool reads_images = find_task(config).reads_images();
   const bool read_images = find_task(before).reads_images();
@@ -82,8 +83,8 @@ void require_same_input(const Config& before, const Config& config) {
       "name another run as train.initialize_from, or leave it out");
 }
 
-/// Other sentences to evaluate on are what a user may want. What is held out of other training
-/// files may be what the model has learnt.
+/// Warns about changed training files, because examples held out of another file may be examples
+/// that the model was trained on. Other validation and test files are accepted without a warning.
 void warn_of_changes(const DataIdentity& learnt, const Corpus& corpus) {
   if (learnt.files.empty()) return;  // generated data, or a checkpoint of version 1
   const auto changes = changes_between(learnt, corpus);
@@ -195,7 +196,7 @@ Corpus load_corpus_for(const TrainedModel& trained) {
 std::vector<std::string> load_pretrained(const TrainedModel& from, const std::string& origin,
                                          const Vocabulary& targets, Model& to) {
   const bool same_targets = from.codec.target_vocabulary() == targets;
-  /// Whether a tensor of one model means the same in the other.
+  /// Whether a tensor has a counterpart in the other model to copy.
   const auto same = [&](const NamedTensor& one, const Parameters& other) {
     const NamedTensor* found = other.find(one.name);
     const bool of_head = one.name.starts_with("head.");
@@ -222,7 +223,7 @@ std::vector<std::string> load_pretrained(const TrainedModel& from, const std::st
         fmt::format("{}: found no tensor with the name and shape of one of the model", origin),
         "give the model the sizes of that one: d_model, d_ff, layers");
   }
-  // Rounded down: 100.0 % only where nothing is new.
+  // Rounded down, so that 100.0 % is printed only if no values are new.
   const std::size_t permille = 1000 * values / to.parameters.num_values();
   return {
       fmt::format("initialized from {}, step {}: {} of {} tensors loaded, {}.{} % of the values",

@@ -13,57 +13,59 @@
 
 namespace tapestry {
 
-/// A file of a corpus that is not as it was.
+/// A data file whose content has changed.
 struct FileChange {
-  std::string key;   ///< of the config
-  std::string what;  ///< a sentence about the file
+  std::string key;   ///< the config key of the file
+  std::string what;  ///< one sentence about the change
 };
 
-/// The files of a corpus that are other than when a run began, those that it did not have and those
+/// The files of a corpus whose content differs from the saved digests, files that are new and files
 /// that are missing.
 std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus& corpus);
 
-/// The data that a run goes on with.
+/// The corpus of a resumed run.
 struct ResumedCorpus {
   Corpus corpus;
-  std::vector<std::string> changes;  ///< what the user let change, a line each, for the history
+  std::vector<std::string> changes;  ///< permitted changes, one line each, for the history
 };
 
-/// Loads the corpus of a run that goes on. Files are known by their content: they may have moved,
-/// but have to hold what they held, unless their keys are in `allowed`; then the words of the run
-/// stay those it has.
+/// Loads the corpus of a resumed run. Files are identified by content: they may have moved, but
+/// their content must be unchanged unless their keys are in `allowed`. The vocabulary of the run is
+/// kept even if files change.
 ///
-/// throws  DataError naming each file that differs, or if the same files now give other data;
+/// throws  DataError naming each file that differs, or if unchanged files give different data;
 ///         CheckpointError.
 ResumedCorpus load_same_corpus(const Config& config, const Snapshot& snapshot,
                                const std::vector<std::string>& allowed);
 
-/// The model of a checkpoint. Needs nothing but the snapshot. throws CheckpointError as restore().
+/// Restores the model of a checkpoint; the data files are not needed. throws CheckpointError as
+/// restore().
 TrainedModel load_model(const Snapshot& snapshot);
 
-/// The data of a new run, and the pretrained model that `train.initialize_from` names, if any.
+/// The data of a new run, and the pretrained model named by `train.initialize_from`, if any.
 struct InitialState {
   std::optional<TrainedModel> model;
-  Corpus corpus;  ///< in the vocabulary of that model
+  Corpus corpus;  ///< encoded with the vocabulary of `model`, if there is one
 };
 
 /// throws  CheckpointError, DataError.
 InitialState load_initial_state(const Config& config);
 
-/// The data of a trained model as they are now, in the words and classes that it knows. Files may
-/// have changed since, what ids mean has not; a changed training file is warned of on standard
-/// error.
+/// Loads the data files of a trained model in their current state, encoded with the model's
+/// vocabularies and classes. Files may have changed since training; a changed training file causes
+/// a warning on standard error.
 ///
-/// throws  DataError, also for a label that is none of its classes.
+/// throws  DataError, also for a label that is not one of the model's classes.
 Corpus load_corpus_for(const TrainedModel& trained);
 
-/// Copies the parameters of `from` that have name and shape of one of `to`, converted to its
-/// element type, but for those of a head that tells other classes. Returns lines for the user: what
-/// was loaded, what is new, what was left.
+/// Copies each parameter of `from` to the parameter of `to` with the same name and shape, converted
+/// to the element type of `to`. A classification head is not copied if the classes of the two
+/// models differ. Returns lines for the user: which parameters were loaded, which are new and which
+/// were not used.
 ///
 /// origin   names `from`
 /// targets  the words or classes that `to` predicts
-/// throws   CheckpointError if there is none to copy; nothing has changed then
+/// throws   CheckpointError if no parameter can be copied; `to` is then unchanged
 std::vector<std::string> load_pretrained(const TrainedModel& from, const std::string& origin,
                                          const Vocabulary& targets, Model& to);
 

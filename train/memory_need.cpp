@@ -26,7 +26,7 @@ constexpr const char* smaller_model_hint =
 constexpr const char* smaller_batch_hint =
     "try a smaller train.batch_size with a larger train.accumulate";
 
-/// Values of the optimiser for each parameter.
+/// Number of values that the optimizer stores per parameter.
 std::uint64_t moments(const OptimizerOptions& options) {
   if (options.kind == OptimizerKind::sgd) return options.momentum != 0.0 ? 1 : 0;
   return 2;
@@ -39,8 +39,8 @@ std::string format_bytes(std::uint64_t bytes) {
   return fmt::format("{:.{}f} MB", 1e-6 * number, bytes < 10'000'000 ? 1 : 0);
 }
 
-/// Of the examples, the `count` with the most tokens, that with the longest source and that with
-/// the longest target in their places.
+/// The indices of `count` examples for the largest batch: an example with the longest source, one
+/// with the longest target, and those with the most tokens of the others.
 std::vector<std::size_t> longest_examples(const std::vector<Example>& examples, std::size_t count) {
   std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -75,7 +75,7 @@ MemoryNeed need_of_model(const Config& config, const Corpus& corpus) {
   const ValueCount count = count_values(network_maker(config, sizes));
   const std::uint64_t parameters = number * count.parameters;
   const std::uint64_t with_moments = (1 + moments(config.optimizer)) * parameters;
-  // Values are made one by one and then moved beside the gradients: three times the parameters.
+  // Values are created one by one and then moved beside the gradients: three times the parameters.
   return {.state = std::max(parameters + with_moments, 3 * parameters) + number * count.constants,
           .validation =
               number * largest_logits(corpus.validation, config.train.batch_size, sizes.target),
@@ -118,8 +118,8 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
 }
 
 std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config) {
-  // So many that what is made chunk by chunk is made in whole ones; halved again and again, so that
-  // the pool rounds the sizes of blocks up as it does for all rows.
+  // At least this many tokens, so that data processed in chunks fill whole chunks. The number of
+  // rows is halved repeatedly, so that the pool rounds block sizes as it does for all rows.
   constexpr std::size_t enough_tokens = 128;
   const std::size_t rows = std::min(config.train.batch_size, corpus.train.size());
   const BatchRules rules = batch_rules(config, corpus.target_vocabulary.size());
@@ -130,7 +130,7 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
   if (few == rows) few = std::max<std::size_t>(1, rows / 2);
   const auto of = [&](std::size_t some) {
     const std::uint64_t bytes = warm_up(model, largest_batch(corpus.train, some, rules), config);
-    kernels::release_unused_memory();  // blocks of sizes that the run is not going to need
+    kernels::release_unused_memory();  // the run does not use blocks of these sizes
     return bytes;
   };
   const std::uint64_t some = of(few);

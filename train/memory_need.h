@@ -11,45 +11,45 @@
 #include "train/config/config.h"
 #include "train/platform/machine.h"
 
-/// How much memory a training run is going to take beside the corpus it has loaded.
+/// Estimates of the memory that a training run needs besides its loaded corpus.
 namespace tapestry {
 
-/// Bytes of the parts of a run. Validation finds the memory of steps free to use; a checkpoint is
-/// saved while that is kept.
+/// The memory need of a run in bytes, by part. Validation reuses the freed memory of training
+/// steps; saving needs additional memory.
 struct MemoryNeed {
-  std::uint64_t state = 0;           ///< parameters, gradients, the optimiser's moments, positions
-  std::uint64_t step = 0;            ///< forward and backward on the largest batch
-  std::uint64_t validation = 0;      ///< the logits of the largest batch to validate on
-  std::uint64_t saving = 0;          ///< a checkpoint: a snapshot, the file in memory and its copy
-  std::uint64_t other = 48'000'000;  ///< libraries, stacks, blocks of sizes no longer needed
+  std::uint64_t state = 0;       ///< parameters, gradients, optimizer moments, positional encodings
+  std::uint64_t step = 0;        ///< forward and backward of the largest batch
+  std::uint64_t validation = 0;  ///< logits of the largest validation batch
+  std::uint64_t saving = 0;      ///< a checkpoint: the snapshot, the file in memory and its copy
+  std::uint64_t other = 48'000'000;  ///< libraries, stacks, unused blocks of the pool
 
   std::uint64_t total() const { return state + std::max(step, validation) + saving + other; }
 };
 
-/// All but the step, from shapes alone.
+/// All parts except the step, computed from shapes.
 MemoryNeed need_of_model(const Config& config, const Corpus& corpus);
 
-/// throws  MemoryError if parameters, gradients and moments alone are more than the process could
-///         ever have. To be called before they are made.
+/// throws  MemoryError if parameters, gradients and moments need more than the total memory
+///         available to the process. Call before creating the model.
 void require_memory_for_model(const Config& config, const Corpus& corpus,
                               const AvailableMemory& available);
 
-/// As many rows as a batch may have, and in both languages the longest sentences of the training
-/// set: no batch of the run is larger on any axis.
+/// A batch with the maximum number of rows and with the longest source and target sentences of the
+/// training set: no batch of the run is larger on any axis.
 Batch largest_batch(const std::vector<Example>& examples, std::size_t batch_size,
                     const BatchRules& rules = {});
 
-/// Forward and backward on a batch, dropout on: what the pool, the threads and BLAS take for a step
-/// of that size they take here. The run is as it was: neither weights nor counters change, and the
-/// gradients are cleared. Returns the bytes of the pool that were in use at most, beside those in
-/// use now.
+/// Runs forward and backward on a batch with dropout, so that the memory pool, the threads and BLAS
+/// allocate what a step of this size needs. Parameters and counters do not change; gradients are
+/// cleared. Returns the peak of the pool's bytes in use, minus the bytes in use at the call.
 ///
 /// throws  kernels::OutOfMemory
 std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config);
 
-/// What warm_up() would return for the largest batch, from a few of its rows and twice as many: it
-/// knows nothing of the layers that would have to be kept in step with them.
-/// throws  kernels::OutOfMemory if there is not even memory for those
+/// Estimates the result of warm_up() for the largest batch by extrapolating from batches of a few
+/// rows and of twice as many. Measuring avoids a formula that would have to be kept consistent with
+/// the layers.
+/// throws  kernels::OutOfMemory if there is not enough memory for the smaller batches
 std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config);
 
 /// "memory: about 1.4 GB needed (model and optimiser 0.9, the largest step 0.4, ...), 21.3 GB free"
@@ -57,7 +57,7 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available);
 
-/// One line if more is needed than is free, with what to reduce.
+/// A one-line warning with advice if more memory is needed than is free; else nullopt.
 std::optional<std::string> warning_about_memory(const MemoryNeed& need,
                                                 const AvailableMemory& available);
 

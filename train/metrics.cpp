@@ -18,7 +18,7 @@
 namespace tapestry {
 namespace {
 
-/// What a column holds in the rows of one split.
+/// The content of a column in the rows of one split.
 enum class Content { whole_number, number, number_or_nothing, nothing };
 
 struct Column {
@@ -32,7 +32,7 @@ constexpr std::size_t split_column = 2;
 constexpr std::array<Column, 10> columns = {{
     {"step", Content::whole_number, Content::whole_number},
     {"epoch", Content::whole_number, Content::whole_number},
-    {"split", Content::nothing, Content::nothing},  // read before the others
+    {"split", Content::nothing, Content::nothing},  // read first
     {"loss", Content::number, Content::number},
     {"perplexity", Content::number, Content::number},
     {"token_accuracy", Content::nothing, Content::number},
@@ -53,7 +53,7 @@ bool is_all_of(std::string_view text) {
 }
 
 bool is_number(std::string_view text) {
-  // The names that from_chars takes beside these, such as "infinity", are none the table writes.
+  // from_chars also accepts other names, such as "infinity", which MetricsTable never writes.
   const bool has_letters = std::ranges::any_of(text, [](char c) { return c > '9' && c != 'e'; });
   if (has_letters) return text == "nan" || text == "-nan" || text == "inf" || text == "-inf";
   return is_all_of<double>(text);
@@ -87,7 +87,7 @@ std::string_view describe(Content content) {
   return "nothing";
 }
 
-/// Reads a table from its first line to its last.
+/// Reads and checks a table line by line.
 class MetricsReader {
  public:
   MetricsReader(std::string_view csv, std::string_view place) : rest_(csv), place_(place) {}

@@ -21,7 +21,7 @@ class Search {
          Parameters& parameters)
       : loss_(loss), pairs_(pairs), rules_(rules), parameters_(parameters) {}
 
-  /// The anomaly that the detector finds in a batch; empty if none.
+  /// The anomaly that AnomalyDetector finds in a batch; empty if none.
   std::string anomaly_in(const Batch& batch, std::size_t index) const {
     parameters_.clear_gradients();
     AnomalyDetector detector;

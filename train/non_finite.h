@@ -15,37 +15,38 @@
 
 namespace tapestry {
 
-/// The loss of one of the batches of a step, recorded on the tape of this thread.
+/// Computes the loss of one batch of a step and records it on the tape of this thread.
 ///
-/// batch  a batch of the step, or one of its sentences alone
-/// index  which batch of the step that is, from 0: it keys the random numbers of dropout
+/// batch  a batch of the step, or a single sentence of it
+/// index  index of the batch in the step, from 0: it keys the random numbers of dropout
 using BatchLoss = std::function<Tensor(const Batch& batch, std::size_t index)>;
 
-/// Where a loss or a gradient that is not finite comes from.
+/// The origin of a loss or a gradient that is not finite.
 struct NonFiniteOrigin {
-  /// Layer, operation, place and ranges of the first operation with such a value; empty if every
-  /// operation by itself is finite, as when a sum of gradients overflows.
+  /// Layer, operation, position and value ranges of the first operation with such a value; empty if
+  /// every single operation is finite, as when the accumulated gradient overflows.
   std::string operation;
-  std::vector<std::size_t> pairs;  ///< training pairs, those that give such a value by themselves
-  bool by_themselves = false;      ///< false: `pairs` are all of the batch, none does so alone
+  std::vector<std::size_t> pairs;  ///< training pairs that give such a value individually
+  bool by_themselves = false;      ///< false: no single pair does, `pairs` has the whole batch
 };
 
-/// Repeats the step under an AnomalyDetector, batch by batch, and then the sentences of the batch
-/// at fault one by one. Weights stay as they are, gradients are cleared.
+/// Repeats the step with an AnomalyDetector, batch by batch, and then the sentences of the first
+/// failing batch one by one. Parameters do not change; gradients are cleared.
 NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<Example>& pairs,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters);
 
-/// As the end of a sentence: "; first in ...; training pairs 3, 17 and 20 give it by themselves".
-/// Pairs are counted from 1; at most eight are named.
+/// The origin as the end of a sentence: "; first in ...; training pairs 3, 17 and 20 give it by
+/// themselves". Pairs are counted from 1; at most eight are named.
 std::string in_words(const NonFiniteOrigin& origin);
 
-/// Everything, with the text of each pair.
+/// The complete report, with the text of each pair.
 std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& pairs,
                     const TextCodec& codec);
 
-/// "head.weight has a value that is not finite", of the first such tensor that a checkpoint would
-/// hold, or nothing: an update can overflow where loss and gradient did not.
+/// "head.weight has a value that is not finite", for the first such tensor of the parameters,
+/// buffers or optimizer state; nullopt if all are finite. An update can overflow even if loss and
+/// gradient are finite.
 std::optional<std::string> find_non_finite_state(const Parameters& parameters,
                                                  const Optimizer& optimizer);
 

@@ -55,7 +55,7 @@ void Progress::line(const std::string& text) {
   erase_live_line();
   errno = 0;
   if (std::fputs((text + "\n").c_str(), out_) >= 0 && std::fflush(out_) == 0) return;
-  // Nobody reads it: the run goes on, and the log says why there was nothing more to see.
+  // Standard output is closed: the run continues and the log records the failure once.
   if (log_ == nullptr || lost_) return;
   lost_ = true;
   log_->info("warning: standard output could not be written: {}",
@@ -81,7 +81,7 @@ void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
   const Clock::time_point now = Clock::now();
   if (!terminal_ || seconds_between(drawn_, now) < 0.1) return;
   drawn_ = now;
-  // Unlike fmt::print, fputs does not throw when the terminal has gone: the run goes on.
+  // Unlike fmt::print, fputs does not throw if the terminal is closed: the run continues.
   const std::string text = fmt::format("\r\033[Kstep {}/{}  loss {:.4f}  {}  {} left", step,
                                        total_steps_, loss, speed(), time_left(step));
   std::fputs(text.c_str(), out_);

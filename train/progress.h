@@ -14,28 +14,29 @@ class logger;
 
 namespace tapestry {
 
-/// Tells the user how a run goes: on a terminal a live line that is redrawn, in a pipe plain lines;
-/// everything but the live line goes to the run's log file too, with the time of day.
+/// Reports the progress of a run: on a terminal as a live line that is redrawn, otherwise as plain
+/// lines. Everything but the live line is also written to the run's log file, with the time of day.
 class Progress {
  public:
-  /// `out` may be null: then only the log file, if any, is written. `total_steps` is the goal and
-  /// `targets` what is predicted, see Task::target_noun().
+  /// `out` may be null: then only the log file, if any, is written. `total_steps` is the last step,
+  /// and `targets` the noun for what is predicted, see Task::target_noun().
   Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
            std::string targets = "tokens");
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// From now on lines go to this file as well; throws OutputError if it cannot be opened.
+  /// Also writes lines to this file from now on; throws OutputError if it cannot be opened.
   void log_to(const std::string& path);
 
-  /// A line of text for the user.
+  /// Prints a line of text.
   void message(const std::string& text);
-  /// After every step: counts targets and, at most ten times a second, redraws the live line.
+  /// To be called after every step: counts targets and redraws the live line at most ten times a
+  /// second.
   void step(std::uint64_t step, std::size_t targets, double loss);
-  /// After an interval of steps.
+  /// To be called after every logged interval of steps.
   void metrics(const TrainMetrics& metrics);
-  /// `scores` as Task::format_scores() writes them.
+  /// `scores` as formatted by Task::format_scores().
   void validation(std::uint64_t step, const std::string& scores, bool best);
 
  private:
@@ -49,7 +50,7 @@ class Progress {
 
   std::FILE* out_;
   bool terminal_;
-  bool lost_ = false;  ///< whether the log says that out_ could not be written
+  bool lost_ = false;  ///< whether the log records that writing to out_ failed
   std::uint64_t first_step_, total_steps_;
   std::string targets_;
   Clock::time_point started_, drawn_{}, interval_started_;

@@ -21,7 +21,7 @@ bool SaveAttempts::attempt(const std::function<void()>& save, bool last) {
   return false;
 }
 
-/// To be called from a handler.
+/// To be called from an exception handler.
 void SaveAttempts::warn_or_rethrow(const char* failure, bool last) {
   ++failures_;
   if (last || failures_ >= most_failures) throw;

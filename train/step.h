@@ -13,39 +13,39 @@
 
 namespace tapestry {
 
-/// The loss of the batches of a step.
+/// The loss of a step, over all its batches.
 struct StepLoss {
-  double mean = 0.0;     ///< of the objective per target token
-  double nll_sum = 0.0;  ///< of -log p(token)
+  double mean = 0.0;     ///< mean objective per target token
+  double nll_sum = 0.0;  ///< sum of -log p(token)
   std::size_t target_tokens = 0;
 };
 
-/// Where a batch stands in training.
+/// The position of a batch in training.
 struct BatchPlace {
-  std::uint64_t step = 1;         ///< from 1; with `index` it keys dropout
-  std::size_t index = 0;          ///< among the batches of the step
-  std::size_t target_tokens = 0;  ///< of all batches of the step, over which the loss is a mean
+  std::uint64_t step = 1;         ///< from 1; keys dropout together with `index`
+  std::size_t index = 0;          ///< index of the batch in the step
+  std::size_t target_tokens = 0;  ///< of all batches of the step; normalizer of the loss
 };
 
-/// The share that a batch has in the loss of its step. For one of its sentences alone the place is
-/// that of the batch.
+/// The contribution of a batch to the loss of its step. For a single sentence of the batch, pass
+/// the place of the batch.
 Loss batch_loss(const Batch& batch, const BatchPlace& place, const TrainOptions& options,
                 const Model& model);
 
-/// Target tokens of all batches.
+/// The total number of target tokens.
 std::size_t count_target_tokens(const std::vector<Batch>& batches);
 
-/// Sets the gradients of the parameters to those of the mean loss over all target tokens of all
-/// batches: accumulated batches give what one large batch would, up to rounding.
+/// Sets the gradients of the parameters to the gradient of the mean loss over all target tokens of
+/// all batches. Accumulated batches give the gradient of one large batch, up to rounding.
 ///
 /// step    from 1
 /// throws  AnomalyError with train.detect_anomaly, at the first value that is not finite.
 StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step,
                            const TrainOptions& options, Model& model);
 
-/// The objective of a batch: cross entropy of the labels given the source and the labels before.
+/// The objective of a batch: cross entropy of the labels.
 ///
-/// mode  running averages must be deferred if the step may be dropped
+/// mode  running averages must be deferred if the step may be discarded
 Loss training_loss(const Model& model, const Batch& batch, const CrossEntropyOptions& options,
                    const Mode& mode);
 

@@ -29,8 +29,8 @@ using Clock = TimeLimit::Clock;
 constexpr const char* smaller_steps_hint =
     "try a smaller schedule.learning_rate or a longer warmup_steps";
 
-/// The config with the decay of the learning rate tied down: a run that is given more steps later
-/// keeps the schedule it has begun.
+/// The config with decay_steps set explicitly, so that a run that is resumed with more steps keeps
+/// its schedule.
 Config resolved(Config config) {
   ScheduleOptions& schedule = config.schedule;
   if (schedule.kind == ScheduleKind::cosine && schedule.decay_steps == 0) {
@@ -39,7 +39,7 @@ Config resolved(Config config) {
   return config;
 }
 
-/// The sign of a NaN means nothing.
+/// The sign of a NaN is not printed, since it has no meaning.
 std::string value_text(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{}", value);
 }
@@ -71,7 +71,7 @@ RunParts Trainer::parts() {
 void Trainer::resume(const Snapshot& snapshot) {
   restore(snapshot, parts());
   saved_step_ = state_.step;
-  // Other data, which the user has allowed, may have shorter epochs.
+  // Changed data, permitted by the user, may have shorter epochs.
   if (state_.position.batch >= batches_.batches_per_epoch()) {
     state_.position = {.epoch = state_.position.epoch + 1, .batch = 0};
   }
@@ -119,7 +119,7 @@ Trainer::End Trainer::run(Interruptions interruptions) {
   return end;
 }
 
-/// A step and what falls due after it.
+/// One step and the logging, validation and saving due after it.
 void Trainer::turn() {
   const StepEnd end = train_step();
   if (end == StepEnd::rolled_back) return;
@@ -134,7 +134,7 @@ Trainer::StepEnd Trainer::train_step() {
   StepLoss loss;
   try {
     loss = compute_gradients(batches, state_.step + 1, config_.train, model_);
-  } catch (const AnomalyError&) {  // of train.detect_anomaly; the search finds it again
+  } catch (const AnomalyError&) {  // with train.detect_anomaly; examine() finds the operation again
     return meet_non_finite("a value is not finite", batches);
   }
   if (!std::isfinite(loss.mean)) {
@@ -190,7 +190,7 @@ void Trainer::finish_step(const StepLoss& loss, StepReport report) {
   }
 }
 
-// ---- Numbers gone wrong.
+// ---- Non-finite values and divergence.
 
 std::string Trainer::newest_saved() const {
   return saved_step_ ? fmt::format("the newest checkpoint is of step {}", *saved_step_)
@@ -219,7 +219,7 @@ Trainer::StepEnd Trainer::meet_non_finite(const std::string& found,
   return StepEnd::skipped;
 }
 
-/// throws  NumericError unless the config says to go on after so many such steps.
+/// throws  NumericError with train.on_nan: stop, or after more than train.max_nan_steps such steps.
 void Trainer::count_nan_step(const std::string& finding) {
   ++state_.nan_steps;
   const std::size_t most = config_.train.max_nan_steps;
@@ -235,8 +235,8 @@ void Trainer::count_nan_step(const std::string& finding) {
   progress_.message("warning: " + finding);
 }
 
-/// Finds out where a value that is not finite comes from, stores that in the run directory and
-/// returns it as a line.
+/// Locates the origin of a value that is not finite, stores a report in the run directory and
+/// returns a one-line description.
 std::string Trainer::examine(const std::string& found, const std::vector<Batch>& batches) {
   const std::size_t target_tokens = count_target_tokens(batches);
   const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
@@ -260,8 +260,8 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
   return fmt::format("{}, expected a finite number{}{}", found, in_words(origin), stored);
 }
 
-/// The last scheduled checkpoint; the newest whole one where that one is damaged or missing. It is
-/// missing if a run is resumed with rollback that was stopped before its first scheduled save.
+/// The last scheduled checkpoint, or the newest intact one if that is damaged or missing. It is
+/// missing if a run that stopped before its first scheduled save is resumed with rollback.
 Snapshot Trainer::rollback_target(const std::string& found) const {
   try {
     return read_checkpoint(directory_.checkpoint_path(state_.scheduled_save));
@@ -278,7 +278,7 @@ Snapshot Trainer::rollback_target(const std::string& found) const {
   throw NumericError(fmt::format("{}; {}", found, reason), smaller_steps_hint);
 }
 
-/// Back to a checkpoint, and on with the data behind the step.
+/// Restores a checkpoint and continues with the data that follow the failed step.
 void Trainer::roll_back(const std::string& found) {
   const BatchPosition behind = state_.position;
   const std::uint64_t in_a_row = state_.nan_steps;
@@ -291,7 +291,7 @@ void Trainer::roll_back(const std::string& found) {
   progress_.message(fmt::format("went back to step {}", format_count(state_.step)));
 }
 
-// ---- What falls due now and then.
+// ---- Logging and validation.
 
 void Trainer::log() {
   const auto tokens = static_cast<double>(state_.running.tokens);
@@ -337,7 +337,7 @@ void Trainer::save_as_scheduled() {
       return roll_back(fmt::format("{} at step {}", *found, state_.step));
     }
   }
-  // The checkpoint records its own step as the last scheduled save; undone if writing it fails.
+  // The checkpoint records its own step as the last scheduled save; reverted if writing it fails.
   const std::uint64_t scheduled_before = std::exchange(state_.scheduled_save, state_.step);
   const std::uint64_t nan_steps = state_.nan_steps;
   if (config_.train.on_nan == OnNan::rollback) state_.nan_steps = 0;
@@ -348,12 +348,12 @@ void Trainer::save_as_scheduled() {
 
 void Trainer::save_on_request() {
   if (saved_step_ != state_.step) save(finished());
-  if (saved_step_ != state_.step) return;  // which is said already
+  if (saved_step_ != state_.step) return;  // save() has already warned
   progress_.message(fmt::format("saved at step {}, as a signal asked", format_count(state_.step)));
 }
 
-/// last  whether the run ends with it
-/// Returns whether the checkpoint was written; where it was not, a warning says so.
+/// Saves a checkpoint. Returns whether it was written; a failure is reported as a warning.
+/// last  whether this is the last save of the run
 bool Trainer::save(bool last) {
   const ProfileScope scope("saving", Phase::other);
   if (const auto found = find_non_finite_state(model_.parameters, *optimizer_)) {
@@ -366,7 +366,7 @@ bool Trainer::save(bool last) {
   return saved;
 }
 
-/// The metrics come first, so that nothing is left to write once the last checkpoint is there.
+/// Writes the metrics first, so that the run is complete once the last checkpoint is written.
 void Trainer::write_files() {
   state_.metrics.write(directory_.path() / "metrics.csv", directory_.files());
   directory_.save(state_.step, make_snapshot(parts()),

@@ -25,52 +25,53 @@
 
 namespace tapestry {
 
-/// Fits a model to a corpus and keeps its run directory: checkpoints,
-/// metrics.csv.
+/// Trains a model on a corpus and writes its run directory: checkpoints and metrics.csv.
 ///
-/// A run that is stopped after any step and goes on from its checkpoint ends with the very bytes it
-/// would have had, on any number of threads.
+/// A run that is stopped after any step and resumed from its checkpoint ends with the same bytes as
+/// an uninterrupted run, on any number of threads.
 class Trainer {
  public:
   enum class End { finished, signal, time };
 
-  /// The corpus must outlive the trainer; so must `directory` and `progress`.
+  /// `corpus`, `directory` and `progress` must outlive the trainer.
   /// throws  DataError if an example of the corpus is longer than the model's positions.
   Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress);
 
-  /// Takes up the run where `snapshot` left it. throws CheckpointError; nothing has changed then.
+  /// Restores the state of `snapshot`. throws CheckpointError; the trainer is then unchanged.
   void resume(const Snapshot& snapshot);
 
-  /// Begins with the parameters of another model, see load_pretrained(); returns its lines.
+  /// Loads the parameters of a pretrained model, see load_pretrained(); returns its lines.
   std::vector<std::string> initialize(const TrainedModel& from);
 
-  /// Adds a line to the history that checkpoints keep.
+  /// Adds a line to the history, which is stored in checkpoints.
   void note(const std::string& event);
 
-  /// Trains until all steps are done, validation has stopped improving (`train.patience`) or an
-  /// interruption asks for an end; saves on the way and at the end.
+  /// Trains until all steps are done, the validation loss has stopped improving (`train.patience`)
+  /// or an interruption requests an end; saves during the run and at its end.
   ///
-  /// A save that fails is a warning, and the run goes on; the third in a row and that at the end
-  /// are errors. Loss and gradient are looked at before each update, weights before each save.
+  /// A failed save causes a warning and the run continues; the third consecutive failure and a
+  /// failure of the last save are errors. Loss and gradient are checked before each update,
+  /// parameters before each save.
   ///
   /// A Profiler on this thread gets a row for each operation, and for batches, gradient norm,
   /// optimizer, validation and saving.
   ///
-  /// throws  NumericError if they are not finite and the config does not say to go on, or if the
-  ///         loss has diverged; OutputError or std::bad_alloc for failed saves.
+  /// throws  NumericError if loss, gradient or parameters are not finite and train.on_nan does not
+  ///         allow the run to continue, or if the loss has diverged; OutputError or std::bad_alloc
+  ///         for failed saves.
   End run(Interruptions interruptions = {});
 
   bool finished() const;
   std::uint64_t step() const { return state_.step; }
   const Config& config() const { return config_; }
   const Model& model() const { return model_; }
-  /// Scores on the validation set, decoding as many sequences as the config says.
+  /// Scores the validation set; decodes as many sequences as the config specifies.
   Scores validate() const;
-  /// Bytes of the numbers that a checkpoint holds.
+  /// Bytes of the parameters, buffers and optimizer state of a checkpoint.
   std::uint64_t checkpoint_bytes() const;
 
  private:
-  /// What is logged of a step that was done.
+  /// Values of a completed step for logging.
   struct StepReport {
     double learning_rate = 0.0;
     double gradient_norm = 0.0;
@@ -114,8 +115,8 @@ class Trainer {
   std::unique_ptr<Schedule> schedule_;
   BatchSchedule batches_;
   TrainingState state_;
-  std::uint64_t epoch_ = 1;  ///< of the last step, from 1
-  StepReport report_;        ///< of the last step that was done
+  std::uint64_t epoch_ = 1;  ///< epoch of the last step, from 1
+  StepReport report_;        ///< of the last completed step
   std::optional<std::uint64_t> saved_step_;
   SaveAttempts saves_;
   TimeLimit::Clock::duration longest_save_{0};

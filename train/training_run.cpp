@@ -47,9 +47,9 @@ int stopped(const Trainer& trainer, const std::string& by, const std::string& ru
   return code;
 }
 
-/// Tokens that are not in the vocabulary are all the same to a model.
+/// Reports the share of unknown tokens, which a model cannot distinguish.
 std::optional<std::string> note_on_unknown_tokens(const Config& config, const Corpus& corpus) {
-  constexpr double alarming = 0.5;  // of the training set
+  constexpr double alarming = 0.5;  // share of the training set
   const RowLayout& layout = find_task(config).layout();
   const double training = share_of_unknown_tokens(corpus.train, layout);
   std::vector<std::string> shares;
@@ -64,7 +64,7 @@ std::optional<std::string> note_on_unknown_tokens(const Config& config, const Co
                      fmt::join(shares, ", "));
 }
 
-/// Steps at a rate of 0 take their time and change nothing.
+/// Warns if the learning rate is 0 for some steps, which then have no effect.
 std::optional<std::string> warning_about_rate(const Config& config) {
   const ScheduleOptions& schedule = config.schedule;
   const bool ends_at_zero =
@@ -76,13 +76,13 @@ std::optional<std::string> warning_about_rate(const Config& config) {
       format_count(schedule.decay_steps), format_count(config.train.steps));
 }
 
-/// Writes the effective config of the run. throws OutputError.
+/// Writes the complete config of the run. throws OutputError.
 void write_config(const RunDirectory& directory, const Config& config) {
   const std::string text = dump_config(config);
   write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
 }
 
-/// Prints the data, the model and what may slow the run down.
+/// Prints a description of the data and the model, and warnings about slow settings.
 void describe(const Trainer& trainer, const Corpus& corpus, const std::string& run_dir,
               Progress& progress) {
   const Task& task = find_task(trainer.config());
@@ -103,8 +103,8 @@ void describe(const Trainer& trainer, const Corpus& corpus, const std::string& r
   }
 }
 
-/// Prints how much memory the run needs, and allocates what its largest step needs, so that a lack
-/// shows before training. throws kernels::OutOfMemory.
+/// Prints how much memory the run needs, and allocates the memory of its largest step, so that a
+/// lack of memory is detected before training. throws kernels::OutOfMemory.
 void prepare_memory(const Trainer& trainer, const Corpus& corpus, const AvailableMemory& available,
                     Progress& progress) {
   const Config& config = trainer.config();
@@ -122,7 +122,7 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
   }
 }
 
-/// What a finished or interrupted run says and returns.
+/// Prints how the run ended and returns the exit code.
 int report_end(Trainer::End end, const Trainer& trainer, const std::string& run_dir,
                const RunSignals& signals, Progress& progress) {
   const TrainOptions& options = trainer.config().train;

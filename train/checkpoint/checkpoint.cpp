@@ -35,14 +35,15 @@ void put_tensor(Snapshot& snapshot, const std::string& path, const Tensor& tenso
            [&]<class T>() { snapshot.put<T>(path, tensor.values<T>(), stored_shape(tensor)); });
 }
 
-/// Copies arrays of a snapshot into the tensors they belong to, once all are known to fit.
+/// Collects copies from arrays of a snapshot to tensors; makes them only after all have been
+/// checked.
 class Assignments {
  public:
   explicit Assignments(const Snapshot& snapshot) : snapshot_(snapshot) {}
 
-  /// throws  CheckpointError unless there are arrays of the tensors' names, shapes and element
-  /// types
-  ///         in the group, with finite numbers, and no others but `besides`.
+  /// throws  CheckpointError if an array for one of the tensors is missing, has another shape or
+  ///         element type or a value that is not finite, or if the group has arrays besides the
+  ///         tensors' and `besides`.
   void add_group(const std::string& group, const std::vector<NamedTensor>& tensors,
                  std::string_view besides = "") {
     std::set<std::string, std::less<>> known{group + std::string(besides)};
@@ -132,10 +133,10 @@ std::map<std::string, FileDigest> saved_files(const Snapshot& snapshot) {
   return files;
 }
 
-/// Version 1 of the format had less state, all of which is as at the start of a run.
+/// Format version 1 stored less training state; the missing fields keep their initial values.
 bool has_version_1(const Snapshot& snapshot) { return !snapshot.contains("train/history"); }
 
-/// Reads what version 1 did not have.
+/// Reads the training state that version 1 did not store.
 void add_later_state(const Snapshot& snapshot, TrainingState& state) {
   if (has_version_1(snapshot)) return;
   const auto count = [&](const char* path) { return snapshot.get_scalar<std::uint64_t>(path); };

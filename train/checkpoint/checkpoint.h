@@ -10,8 +10,8 @@
 #include "train/config/config.h"
 #include "train/storage/snapshot.h"
 
-/// What the datasets of a checkpoint mean; `train/checkpoint/format.md` lists them. How they are laid out
-/// in a file is the business of `checkpoint_file.h`.
+/// The meaning of the datasets of a checkpoint; `train/checkpoint/format.md` lists them.
+/// `checkpoint_file.h` defines the file layout.
 namespace tapestry {
 
 /// The parts of a run that a checkpoint holds.
@@ -25,35 +25,35 @@ struct RunParts {
 
 Snapshot make_snapshot(const RunParts& run);
 
-/// Copies parameters, optimiser state and training state out of a snapshot, into a model and an
-/// optimiser made from its config. Everything is checked before anything is changed.
+/// Copies parameters, optimizer state and training state from a snapshot into a model and an
+/// optimizer made from its config. Checks all arrays before it changes any of the destinations.
 ///
-/// throws  CheckpointError if an array is missing, has another shape or element type, or is left
-///         over; if a parameter or the optimiser's state is not finite.
+/// throws  CheckpointError if an array is missing, has another shape or element type, or is not
+///         expected; if a parameter or the optimizer's state is not finite.
 void restore(const Snapshot& snapshot, const RunParts& run);
 
-/// Copies the parameters and buffers alone. throws CheckpointError as restore().
+/// Copies only the parameters and buffers. throws CheckpointError as restore().
 void restore_model(const Snapshot& snapshot, const Model& model);
 
-/// The config a checkpoint was made with. It says nothing of `train.threads` and `train.run_dir`,
-/// which belong to the process and not to the run.
+/// The config that the run was trained with. `train.threads` and `train.run_dir` are not stored,
+/// since they belong to the process and not to the run.
 Config saved_config(const Snapshot& snapshot);
 std::uint64_t saved_step(const Snapshot& snapshot);
 
-/// What identifies the data of the run.
+/// Identifies the data of the run: fingerprint and file digests.
 DataIdentity data_identity(const Snapshot& snapshot);
 
 /// The vocabularies of the run. throws CheckpointError.
 FixedVocabularies saved_vocabularies(const Snapshot& snapshot);
 
-/// How many validations ago the best one was.
+/// The number of validations since the best one.
 std::uint64_t validations_since_best(const Snapshot& snapshot);
 
-/// What has come between the run and the config it was started with, see TrainingState::history.
+/// The changes made to the run since it was started, see TrainingState::history.
 std::string saved_history(const Snapshot& snapshot);
 
-/// What the bits of the run depend on besides program and config, see arithmetic(); empty if the
-/// checkpoint does not say.
+/// The vector width and BLAS kernels of the process that wrote it, see arithmetic(); empty if the
+/// checkpoint does not record them.
 std::string saved_arithmetic(const Snapshot& snapshot);
 
 }  // namespace tapestry

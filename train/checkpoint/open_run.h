@@ -7,25 +7,25 @@
 
 namespace tapestry {
 
-/// Where the values of a model are from, for the reader.
+/// Where the parameters of a model come from, for messages.
 struct ModelOrigin {
   std::string place;   ///< a checkpoint and its step, or a config
-  std::string choice;  ///< why this checkpoint, where the run has a newer one; else empty
+  std::string choice;  ///< why this checkpoint was chosen, if the run has a newer one; else empty
 
   /// "runs/copy/checkpoints/step-00000900.h5, step 900 (the best of the run, ...)"
   std::string in_words() const;
 };
 
-/// A checkpoint that a user named, or the one to use of a run that a user named.
+/// A checkpoint that the user named, or the one chosen from a run directory that the user named.
 struct OpenedCheckpoint {
   std::filesystem::path path;
   Snapshot snapshot;
   std::string choice;  ///< as in ModelOrigin
 };
 
-/// `run` is a checkpoint file, which is then read as it is, or a run directory, of which the best
-/// checkpoint is taken, or the newest where the run knows no best one. Damaged checkpoints of a run
-/// are passed over with a warning on standard error.
+/// Opens a checkpoint. `run` is a checkpoint file, or a run directory, from which the best
+/// checkpoint is read, or the newest if no best one is recorded. Damaged checkpoints of a run are
+/// skipped with a warning on standard error.
 ///
 /// throws  CheckpointError if there is none or it cannot be used.
 OpenedCheckpoint open_run(const std::string& run);

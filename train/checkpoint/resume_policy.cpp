@@ -21,7 +21,8 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
   refuse_option("--allow-change " + key, message, hint);
 }
 
-/// Permission can be given for keys that exist and may change, and for files of data.
+/// Refuses a `--allow-change` key that does not exist or must never change. Keys of data files can
+/// always be allowed.
 void check_permission(const std::string& key) {
   const auto rule = change_rule(key);
   if (!rule) {
@@ -43,7 +44,7 @@ std::string what_to_do(const ConfigDifference& difference) {
                                            : "start a new run";
 }
 
-/// Rows of key, checkpoint, config and what to do, in columns.
+/// A text table with the columns key, checkpoint, config and the option that permits the change.
 std::string table(const std::vector<ConfigDifference>& differences) {
   std::size_t key = 3, checkpoint = 10, now = 6;
   for (const ConfigDifference& row : differences) {

@@ -8,24 +8,25 @@
 #include "train/config/config.h"
 #include "train/config/fields.h"
 
-/// What a run may change when it is resumed.
+/// Which config keys may change when a run is resumed.
 namespace tapestry {
 
-/// The rule for a key such as `train.steps`, or nothing for what is no key.
+/// The rule for a key such as `train.steps`; nullopt if the key does not exist.
 std::optional<ChangeRule> change_rule(std::string_view key);
 
-/// The changes between the config of a checkpoint and the one to go on with.
+/// The differences between the config of a checkpoint and the config to resume with.
 struct ConfigChanges {
-  std::vector<ConfigDifference> taken;    ///< free
-  std::vector<ConfigDifference> allowed;  ///< with permission of the user; to be recorded
+  std::vector<ConfigDifference> taken;    ///< changes of keys that may change freely
+  std::vector<ConfigDifference> allowed;  ///< permitted by the user; recorded in the history
 };
 
-/// Sorts the differences by their rules.
+/// Classifies the differences by the ChangeRule of their keys.
 ///
 /// run      named in errors
-/// allowed  keys that the user lets change
-/// throws   ConfigError: one table of all differences that are refused, with key, checkpoint,
-///          config and what to do; or if `allowed` has what is no key or can never change.
+/// allowed  keys given with --allow-change
+/// throws   ConfigError with one table of all refused differences: key, checkpoint value, config
+///          value and how to permit the change; or if `allowed` has an unknown key or one that can
+///          never change.
 ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDifference>& differences,
                            const std::vector<std::string>& allowed);
 

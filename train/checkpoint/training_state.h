@@ -11,27 +11,27 @@
 
 namespace tapestry {
 
-/// Sums since metrics were last logged.
+/// Sums since the last logged metrics.
 struct RunningLoss {
-  double loss_sum = 0.0;  ///< of the objective over target tokens
-  double nll_sum = 0.0;   ///< of -log p(token)
+  double loss_sum = 0.0;  ///< objective, summed over target tokens
+  double nll_sum = 0.0;   ///< -log p(token), summed over target tokens
   std::uint64_t tokens = 0;
 };
 
-/// All of a run's state besides parameters and optimiser. Positions are integers and random numbers
-/// are counters derived from the step, so there is no generator state to lose.
+/// The state of a run besides parameters and optimizer. Positions are integers, and random numbers
+/// are computed from counters derived from the step, so there is no generator state to store.
 struct TrainingState {
-  std::uint64_t step = 0;    ///< optimiser steps done, skipped ones included
+  std::uint64_t step = 0;    ///< optimizer steps done, including skipped steps
   BatchPosition position{};  ///< of the next batch
   RunningLoss running{};
-  double best_loss = std::numeric_limits<double>::infinity();  ///< of all validations
-  std::optional<std::uint64_t> best_step{};                    ///< where that was
+  double best_loss = std::numeric_limits<double>::infinity();  ///< lowest validation loss so far
+  std::optional<std::uint64_t> best_step{};  ///< step of the lowest validation loss
   std::uint64_t validations_since_best = 0;
-  std::uint64_t nan_steps = 0;       ///< steps in a row, or rollbacks to one checkpoint
-  std::uint64_t scheduled_save = 0;  ///< step of the last save that no signal asked for
+  std::uint64_t nan_steps = 0;       ///< consecutive non-finite steps or rollbacks
+  std::uint64_t scheduled_save = 0;  ///< step of the last save that was not requested by a signal
   DivergenceWatch divergence{};
-  /// What has come between the run and the config it was started with, a line each: changed keys
-  /// and data, steps that were not finite.
+  /// Changes made to the run since it was started, one per line: changed keys, changed data and
+  /// non-finite steps.
   std::string history{};
   MetricsTable metrics{};
 };

@@ -17,18 +17,18 @@
 #include "layers/network.h"
 #include "layers/model.h"
 
-/// What `tapestry check` verifies: errors of a model that raise no exception and leave the loss
-/// plausible. Where bits are compared, no tolerance is given; every other tolerance stands beside
-/// its check and in its result.
+/// The properties that `tapestry check` verifies, to find errors in a model that raise no exception
+/// and leave the loss plausible. Checks that compare bits have no tolerance; every other tolerance
+/// is defined beside its check and printed in its result.
 namespace tapestry {
 
-/// A model split into the stages that checks look between. Each stage is a function of its own, so
-/// that a test can replace any of them by a faulty one.
+/// A model split into stages whose intermediate values the checks read. Each stage is a separate
+/// function, so that a test can replace any of them with a faulty one.
 struct CheckedModel {
   std::vector<NamedTensor> parameters;
 
   std::function<TokenVectors(const NetworkInput& input, const Mode& mode)> embed;
-  /// (rows, labels a row, vocabulary or classes). Of the tokens in `input` only the lengths are
+  /// (rows, labels per row, vocabulary or classes). Of the tokens in `input` only the lengths are
   /// read.
   std::function<Tensor(const TokenVectors& vectors, const NetworkInput& input, const Mode& mode)>
       logits;
@@ -40,23 +40,23 @@ struct CheckedModel {
   void clear_gradients();
 };
 
-/// The stages of `model`, which they keep alive.
+/// The stages of `model`; they share ownership of it.
 CheckedModel checked_model(std::shared_ptr<const Model> model);
 
-/// The model to check and the examples to check it on.
+/// The model to check and the batches to check it with.
 struct CheckContext {
-  std::function<CheckedModel(DType)> copy;  ///< a new copy of the model, without gradients
-  DType dtype;                              ///< in which the model is trained
+  std::function<CheckedModel(DType)> copy;  ///< makes a new copy of the model, without gradients
+  DType dtype;                              ///< element type of training
   bool trained;                             ///< false: the parameters have their initial values
-  bool has_running_averages;                ///< batch norm, which uses them in inference
-  std::size_t vocabulary;                   ///< target tokens or classes
-  std::string learning_limit;     ///< why the model may be unable to overfit a batch; or empty
-  bool causal;                    ///< no logits depend on later target tokens
+  bool has_running_averages;      ///< true for batch norm, which uses running averages in inference
+  std::size_t vocabulary;         ///< target tokens or classes
+  std::string learning_limit;     ///< why the model may not overfit a batch; may be empty
+  bool causal;                    ///< true if no logits depend on later target tokens
   std::size_t max_source_length;  ///< in tokens
   std::size_t max_target_length;  ///< in tokens
   double label_smoothing;
-  std::uint64_t seed;      ///< of dropout
-  std::size_t tied_width;  ///< d_model if the output projection is tied to an embedding; or 0
+  std::uint64_t seed;      ///< seed of dropout
+  std::size_t tied_width;  ///< d_model if output and embedding weights are tied; or 0
   Batch batch;             ///< a few sentences
   Batch large_batch;       ///< enough sentences to occupy several threads
 };
@@ -65,22 +65,22 @@ enum class CheckStatus { passed, failed, skipped };
 
 struct CheckResult {
   CheckStatus status;
-  std::string details;  ///< what was compared, with figures; or what is wrong, where, with values
+  std::string details;  ///< what was compared, with values; for a failure also where
 };
 
 CheckResult passed(std::string details);
 CheckResult failed(std::string details);
-/// For a model that the check does not apply to.
+/// The result for a model that the check does not apply to.
 CheckResult skipped(std::string reason);
 
 struct Check {
   const char* name;
-  const char* meaning;  ///< what is true of a correct model, in one sentence
+  const char* meaning;  ///< the property of a correct model, in one sentence
   CheckResult (*run)(const CheckContext& context);
 };
 
-/// The result of `check`. An exception is a failure with its message as details, except for
-/// std::bad_alloc, which is passed on.
+/// The result of `check`. An exception counts as a failure with its message as details, except
+/// std::bad_alloc, which is rethrown.
 CheckResult run_check(const Check& check, const CheckContext& context);
 
 /// All checks below, in this order.
@@ -88,15 +88,15 @@ std::span<const Check> all_checks();
 
 // ---- Independence: independence.cpp.
 
-/// dlogits[t] / d(target input after t) is exactly 0, and not all of it is 0 up to t; the same for
-/// the padding and the tokens of a source sentence.
+/// dlogits[t] / d(target input after t) is exactly 0, and dlogits[t] / d(target input up to t) is
+/// not all 0; the same for the padding and the tokens of a source sentence.
 CheckResult causality(const CheckContext& context);
 
-/// Neither other values in the padding nor more padding change a bit of any token's logits, nor of
-/// the loss (up to allowed_rounding()).
+/// Changing the values of padding or adding more padding changes no bit of any token's logits nor
+/// of the loss (up to allowed_rounding()).
 CheckResult padding(const CheckContext& context);
 
-/// Permuting the sentences of a batch permutes their logits and changes no bit of them (up to
+/// Permuting the sentences of a batch permutes their logits and changes no bits (up to
 /// allowed_rounding()).
 CheckResult permutation(const CheckContext& context);
 
@@ -105,34 +105,35 @@ CheckResult permutation(const CheckContext& context);
 /// Logits, loss and gradients, with dropout, have the same bits on 1, 2, 3 and all threads.
 CheckResult threads(const CheckContext& context);
 
-/// The gradients of two half batches, each divided by the tokens of both, add up to those of the
-/// whole batch.
+/// The gradients of two half batches, each normalized by the token count of the whole batch, sum to
+/// the gradients of the whole batch.
 CheckResult gradient_accumulation(const CheckContext& context);
 
-/// Repeating a step gives the same bits, with dropout; gradients that are not cleared double, up to
-/// rounding.
+/// Repeating a step with dropout gives the same bits; running backward twice without clearing the
+/// gradients doubles them, up to rounding.
 CheckResult repeated_step(const CheckContext& context);
 
-/// Loss and gradients in float32 agree with those in float64.
+/// Loss and gradients in float32 agree with float64.
 CheckResult precision(const CheckContext& context);
 
 // ---- Learning: learning.cpp.
 
-/// Before training, the loss is near ln(vocabulary), the loss of guessing; tied embeddings are
-/// allowed more, since they favour the token that was just read.
+/// Before training, the loss is near ln(vocabulary), the loss of a uniform prediction. Tied
+/// embeddings have a larger tolerance, since they favour the token that was just read.
 CheckResult initial_loss(const CheckContext& context);
 
-/// A few sentences are learnt up to minimum_loss(), in float32, without dropout and label
-/// smoothing.
+/// The model overfits one batch: its loss reaches minimum_loss(), in float32, without dropout and
+/// label smoothing.
 CheckResult overfit_batch(const CheckContext& context);
 
 /// The loss depends on every parameter.
 CheckResult parameters_have_gradients(const CheckContext& context);
 
 /// The lowest mean loss that any model can reach on a batch. Where equal inputs have different
-/// labels, as the first tokens of a text have, the best prediction is the frequency of each label.
+/// labels, such as at the first tokens of a text, the best prediction is the relative frequency of
+/// each label.
 ///
-/// causal  a label is predicted from the inputs up to its own position instead of the whole row
+/// causal  each label is predicted from the inputs up to its own position instead of the whole row
 double minimum_loss(const Batch& batch, bool causal);
 
 }  // namespace tapestry

@@ -16,7 +16,7 @@ namespace {
 // ---- Causality.
 
 constexpr std::size_t causality_sentences = 3;
-constexpr std::size_t causality_padding = 2;  ///< columns
+constexpr std::size_t causality_padding = 2;  ///< padding columns added to the batch
 
 /// Weights of +-[0.5, 1.5] for the logits of position t, 0 for all others.
 Tensor weights_at(std::size_t t, const Shape& logits, DType dtype) {
@@ -34,8 +34,8 @@ Tensor weights_at(std::size_t t, const Shape& logits, DType dtype) {
   return weights;
 }
 
-/// The largest magnitude of d(weighted logits of one position) / d(vector) for each token, (rows,
-/// length); empty for a side that the model does not have.
+/// The gradient of one position's weighted logits with respect to each token vector: its largest
+/// magnitude for each token, (rows, length); empty for a side that the model does not have.
 struct Influence {
   std::vector<double> source, target;
 };
@@ -69,8 +69,8 @@ Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& ba
   return {.source = influence(leaves.source), .target = influence(leaves.target)};
 }
 
-/// What is wrong with the influence of a row of inputs, of which the first `allowed` must have
-/// some and the others none; empty if nothing is wrong.
+/// Checks the gradients of one row of inputs: the first `allowed` must not all be 0, and the others
+/// must be exactly 0. Returns a description of the error, or an empty string.
 std::string find_mistake(std::span<const double> influence, std::size_t allowed,
                          const char* input) {
   for (std::size_t i = allowed; i < influence.size(); ++i) {
@@ -112,7 +112,8 @@ std::string find_mistake_at(std::size_t t, const Influence& influence, const Bat
 constexpr std::size_t max_added_columns = 3;
 constexpr double padding_offset = 7.0;  ///< added to the vectors of padding
 
-/// How many columns, at most `wanted`, can be added to sentences of `length` tokens.
+/// How many columns, at most `wanted`, can be added to `length` tokens without exceeding
+/// `max_length`.
 std::size_t columns_to_add(std::size_t wanted, std::size_t length, std::size_t max_length) {
   return std::min(wanted, max_length - std::min(length, max_length));
 }
@@ -123,7 +124,8 @@ Batch with_more_padding(const Batch& batch, std::size_t columns, const CheckCont
                      columns_to_add(columns, batch.target_length, context.max_target_length));
 }
 
-/// Vectors with other values in the padding; unchanged if there are none, or if they are of images.
+/// The vectors with other values at padding; unchanged if there is no padding or if the vectors are
+/// of images.
 Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>& lengths) {
   if (!vectors || lengths.front() == 0) return vectors;
   Tensor other = vectors.copied(DType::float64);
@@ -152,7 +154,7 @@ bool has_padding(const Batch& batch) {
          any_below(batch.target_lengths, batch.target_length);
 }
 
-/// Last row first: with more than one row, none but the middle one keeps its place.
+/// The rows in reverse order: every row moves except the middle one of an odd number.
 std::vector<std::size_t> reversed_order(std::size_t rows) {
   std::vector<std::size_t> order;
   for (std::size_t row = rows; row > 0; --row) order.push_back(row - 1);

@@ -17,9 +17,10 @@ namespace {
 
 // ---- Initial loss.
 
-/// In nats. Initial logits have a variance of up to 2 where d_model exceeds the vocabulary, and of
-/// 1 with tied embeddings; half of the variance adds to the loss. A tied model initially favours
-/// the token that it has just read: its vector times itself gives a logit of up to sqrt(d_model).
+/// Tolerance in nats. Initial logits have a variance of up to 2 if d_model exceeds the vocabulary,
+/// and of 1 with tied embeddings; half of the variance adds to the loss. A tied model initially
+/// favours the token that it has just read: the product of the token's vector with itself gives a
+/// logit of up to sqrt(d_model).
 double initial_loss_tolerance(const CheckContext& context) {
   if (context.tied_width == 0) return 1.5;
   const double favoured = std::exp(std::sqrt(static_cast<double>(context.tied_width)));
@@ -34,13 +35,13 @@ constexpr double learning_rate = 1e-3;
 constexpr std::size_t warmup_steps = 50;  ///< deep post-norm models need warmup
 constexpr double clip_norm = 1.0;
 
-/// Adam with fixed options: the model is checked, not the configured optimizer.
+/// Trains with Adam and fixed options: the check is of the model, not of the configured optimizer.
 class OneBatchTrainer {
  public:
   explicit OneBatchTrainer(CheckedModel model)
       : model_(std::move(model)), adam_(model_.parameters, OptimizerOptions{}) {}
 
-  /// One step; returns the loss before it.
+  /// Takes one step; returns the loss before the update.
   double step(const Batch& batch) {
     model_.clear_gradients();
     const double loss = run_step(model_, batch, {}).loss;
@@ -63,7 +64,7 @@ void append(std::string& bytes, const std::vector<T>& values, std::size_t begin,
   bytes.append(reinterpret_cast<const char*>(values.data() + begin), (end - begin) * sizeof(T));
 }
 
-/// The inputs from which a label is predicted, as bytes.
+/// The inputs that a label may depend on, as bytes.
 std::string inputs_of_label(const Batch& batch, std::size_t row, std::size_t position,
                             bool causal) {
   std::string bytes;
@@ -78,7 +79,7 @@ std::string inputs_of_label(const Batch& batch, std::size_t row, std::size_t pos
 
 // ---- Gradients of all parameters.
 
-/// Of the largest gradient; smaller ones are a 0 with rounding errors.
+/// Relative to the largest gradient; smaller values are rounding errors of an exact 0.
 constexpr double zero_gradient = 1e-13;
 
 double largest_magnitude(const std::vector<double>& gradient) {
@@ -87,8 +88,8 @@ double largest_magnitude(const std::vector<double>& gradient) {
   return largest;
 }
 
-/// The bias of a key projection adds a constant to all scores of a query, which leaves their
-/// softmax unchanged, where scores are dot products and keys are not rotated.
+/// True for the bias of a key projection, which adds a constant to all scores of a query and so
+/// leaves their softmax unchanged if scores are dot products and keys are not rotated.
 bool may_be_zero(const std::string& parameter) { return parameter.ends_with("k_proj.bias"); }
 
 }  // namespace

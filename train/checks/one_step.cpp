@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-/// Of the largest gradient's norm.
+/// Relative to the norm of the largest gradient.
 constexpr double smallest_denominator = 1e-3;
 
 Tensor forward(const CheckedModel& model, const Batch& batch, const Mode& mode) {

@@ -17,12 +17,12 @@
 namespace tapestry {
 namespace {
 
-/// Lines that are answered side by side when nobody waits for each.
+/// Lines per batch if standard input is not a terminal.
 constexpr std::size_t lines_at_once = 64;
 
 constexpr const char* input_name = "standard input";
 
-/// The lines that have not been answered yet.
+/// The lines that have been read and not yet answered.
 class WaitingLines {
  public:
   WaitingLines(const Task& task, const TrainedModel& trained) : task_(task), trained_(trained) {}
@@ -48,7 +48,7 @@ class WaitingLines {
  private:
   const Task& task_;
   const TrainedModel& trained_;
-  std::vector<bool> filled_;  ///< of each line: whether there is an example in it
+  std::vector<bool> filled_;  ///< for each line, whether it produced an example
   std::vector<Example> examples_;
 };
 

@@ -23,7 +23,7 @@
 namespace tapestry {
 namespace {
 
-/// A model and what it is to read.
+/// A model and the example that it reads.
 struct AttentionSubject {
   Config config;
   TextCodec codec;
@@ -35,15 +35,15 @@ struct AttentionSubject {
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value; of a run, data files
-  std::size_t example = 1;             ///< which held-out example, from 1
-  std::optional<std::string> text;     ///< what to read instead of an example
-  std::string layer;                   ///< the path of the only layer to show; empty: all
+  std::vector<std::string> overrides;  ///< section.key=value; for a run, only data files
+  std::size_t example = 1;             ///< index of the held-out example, from 1
+  std::optional<std::string> text;     ///< text to read instead of an example
+  std::string layer;                   ///< path of the only layer to show; empty: all
   std::optional<std::size_t> head;     ///< the only head to show, from 0
   bool json = false;
 };
 
-/// Of all layers those that are asked for.
+/// The layers that the arguments select.
 std::vector<LayerAttention> chosen_layers(std::vector<LayerAttention> layers,
                                           const std::string& path) {
   if (path.empty()) return layers;
@@ -57,7 +57,7 @@ std::vector<LayerAttention> chosen_layers(std::vector<LayerAttention> layers,
   return {std::move(layers[static_cast<std::size_t>(found - paths.begin())])};
 }
 
-/// Of all heads those that are asked for.
+/// The heads that the arguments select.
 HeadRange chosen_heads(const LayerAttention& layer, const std::optional<std::size_t>& head) {
   if (!head) return {.begin = 0, .end = layer.num_heads};
   if (*head >= layer.num_heads) {
@@ -73,14 +73,14 @@ std::string aligned_right(const std::string& text, std::size_t width) {
 }
 
 std::vector<std::size_t> column_widths(const Tokens& names) {
-  constexpr std::size_t narrowest = 3;  // 100
+  constexpr std::size_t narrowest = 3;  // width of "100"
   std::vector<std::size_t> widths;
   for (const std::string& name : names)
     widths.push_back(std::max(narrowest, count_characters(name)));
   return widths;
 }
 
-/// Fit for a terminal, whatever the data hold.
+/// The names with control characters escaped for a terminal.
 Tokens shown(Tokens names) {
   for (std::string& name : names) name = escaped(name);
   return names;
@@ -128,7 +128,7 @@ Json layer_to_json(const LayerAttention& layer, HeadRange range) {
           {"heads", std::move(heads)}};
 }
 
-/// The part of the data that an example is taken from.
+/// The data split that the example is taken from.
 struct Part {
   const char* name;
   const std::vector<Example>& examples;
@@ -176,8 +176,8 @@ void read_text(const std::string& text, AttentionSubject& subject) {
   subject.example = task.with_own_target(std::move(subject.example), *subject.model, config);
 }
 
-/// The model and example that the arguments name. A text needs no data if the model is trained; its
-/// target is the translation by a seq2seq model.
+/// The model and example that the arguments name. With --text, a trained model needs no data; a
+/// seq2seq model then uses its own translation as the target.
 ///
 /// throws  ConfigError, CheckpointError, DataError.
 AttentionSubject attention_subject(const Arguments& arguments) {

@@ -6,19 +6,19 @@
 
 #include "train/inference/attention_view.h"
 
-/// What `tapestry attention` prints.
+/// The output of `tapestry attention`.
 namespace tapestry {
 
-/// The first head to show and the one behind the last.
+/// Heads `begin` to `end`, exclusive.
 struct HeadRange {
   std::size_t begin, end;
 };
 
-/// A table for each head of each layer: a row for each query with its weights in per cent, and `.`
-/// where a weight is exactly 0.
+/// One table for each head of each layer: a row per query with its weights in per cent; `.` marks a
+/// weight of exactly 0.
 std::string attention_tables(const std::vector<LayerAttention>& layers, HeadRange heads);
 
-/// One JSON object, in a line:
+/// One JSON object on one line:
 ///
 ///     {"model": ..., "example": ..., "layers": [{"layer": path, "queries": [...], "keys": [...],
 ///      "heads": [{"head": h, "weights": [a row for each query: [a number for each key]]}]}]}

@@ -15,7 +15,7 @@ namespace {
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value; of a run, data files
+  std::vector<std::string> overrides;  ///< section.key=value; for a run, only data files
 };
 
 std::string list_of_checks() {
@@ -29,7 +29,7 @@ std::string list_of_checks() {
 constexpr std::size_t sentences = 6;
 constexpr std::size_t sentences_for_threads = 32;
 
-/// Why a model may be unable to distinguish all its inputs; empty if it can.
+/// Why the model may be unable to distinguish all inputs; empty if it is able.
 std::string learning_limit(const TransformerOptions& model, const Task& task) {
   if (model.attention == AttentionKind::parameter_free) return "its attention has no parameters";
   if (model.positions == PositionKind::none) return "it has no positions";

@@ -9,7 +9,7 @@
 #include "train/config/domains.h"
 #include "train/tasks/task.h"
 
-/// What a command of the program consists of. Each command is one file, train/cli/NAME.cpp, which
+/// The definition of a command of the program. Each command is one file, train/cli/NAME.cpp, which
 /// defines a Command; commands.cpp lists them. A command that answers lines of standard input is
 /// defined by its task, see LineCommand in train/tasks/task.h.
 namespace tapestry {
@@ -17,7 +17,7 @@ namespace tapestry {
 /// Runs a command whose arguments have been parsed. Returns its exit code; throws Error.
 using Action = std::function<int()>;
 
-/// What to do if there is not enough memory.
+/// Hint for std::bad_alloc.
 inline constexpr const char* general_memory_hint =
     "end other programs or give it more memory (see `ulimit -v`)";
 inline constexpr const char* smaller_model_hint =
@@ -27,20 +27,20 @@ struct Command {
   const char* name;
   const char* purpose;                            ///< one line of `tapestry --help`
   std::function<Action(CLI::App& app)> define;    ///< adds arguments, options and examples
-  const char* memory_hint = general_memory_hint;  ///< what to do if there is not enough memory
-  bool answers_lines = false;                     ///< answers each line of standard input
-  bool output_is_the_result = true;               ///< fails if standard output cannot be written
+  const char* memory_hint = general_memory_hint;  ///< hint for std::bad_alloc
+  bool answers_lines = false;        ///< true if it answers each line of standard input
+  bool output_is_the_result = true;  ///< fails if standard output cannot be written
 };
 
 extern const Command train_command, evaluate_command, generate_command, gradcheck_command,
     check_command, attention_command, inspect_command;
 
-/// The command `tapestry NAME RUN`: standard input to standard output, a line out for each line in,
-/// in order, by a model whose task has that LineCommand. Many lines are answered at once, but each
-/// as it comes where it is typed.
+/// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in
+/// order, with a model whose task has `line_command`. Lines from a file or pipe are answered in
+/// batches; lines typed at a terminal are answered one by one.
 ///
-/// The command throws  UsageError if the task of the model has another command or none; DataError,
-///                     behind the answers to the lines before, if a line is no text or is refused.
+/// The command throws  UsageError if the task of the model has another LineCommand or none;
+/// DataError if a line is not valid text or is refused, after the answers to the preceding lines.
 ///
 /// line_command  must outlive the command
 Command make_line_command(const LineCommand& line_command);
@@ -48,7 +48,7 @@ Command make_line_command(const LineCommand& line_command);
 /// All commands, in the order of `tapestry --help`.
 const std::vector<Command>& all_commands();
 
-// ---- Arguments that several commands have.
+// ---- Arguments shared by several commands.
 
 /// RUN: a run directory or checkpoint.
 void add_run(CLI::App& app, std::string& run);
@@ -59,7 +59,7 @@ void add_model(CLI::App& app, std::string& model);
 /// OVERRIDES: any number of section.key=value.
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides);
 
-/// Accepts the values of a domain, as configs do. A hint stands behind a line feed.
+/// Accepts the values of a config domain. In the error message the hint follows after a line feed.
 template <class Domain>
 CLI::Validator within(const Domain& domain) {
   const auto find_problem = [domain](const std::string& text) {

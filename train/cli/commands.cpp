@@ -7,7 +7,7 @@
 namespace tapestry {
 namespace {
 
-/// The commands of tasks, each once.
+/// Adds the LineCommands of all tasks, without duplicates.
 void add_line_commands(std::vector<Command>& commands) {
   for (const Task* task : all_tasks()) {
     const LineCommand* command = task->command();

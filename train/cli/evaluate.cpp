@@ -49,7 +49,7 @@ void print_examples(const TrainedModel& trained, std::vector<Example> examples, 
 int run(const Arguments& arguments) {
   const auto [trained, origin] = open_trained(arguments.run, arguments.overrides);
   Corpus corpus = load_corpus_for(trained);
-  corpus.train.clear();  // which need not fit the model any more
+  corpus.train.clear();  // the training set is not used and may no longer fit the model
   require_fitting_examples(corpus, trained.config);
   fmt::print("{}\n", origin.in_words());
   print_scores(trained, "validation", corpus.validation);

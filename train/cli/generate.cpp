@@ -25,7 +25,7 @@ struct Arguments {
   SamplingOptions sampling;
 };
 
-/// A new line or a new sentence.
+/// The default prompt: the newline token, or <bos> if the vocabulary has no newline.
 std::vector<std::int32_t> default_prompt(const TextCodec& codec) {
   const std::int32_t newline = codec.target_vocabulary().id(newline_token);
   return {newline == unk_id ? bos_id : newline};

@@ -17,17 +17,17 @@ namespace {
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value; of a run, data files
-  std::size_t coordinates = 8;         ///< of each tensor; larger ones are sampled
-  std::size_t directions = 3;          ///< in which each tensor is moved as a whole
-  std::uint64_t seed = 1;              ///< of the sample, directions and output weights
+  std::vector<std::string> overrides;  ///< section.key=value; for a run, only data files
+  std::size_t coordinates = 8;  ///< coordinates checked per tensor; larger tensors are sampled
+  std::size_t directions = 3;   ///< random directions per tensor
+  std::uint64_t seed = 1;       ///< seed of the sample, directions and output weights
   bool json = false;
 };
 
 constexpr std::size_t sentences = 3;
 
-/// (rows, labels a row, 1): 1 where something is predicted, else 0. What the model says behind the
-/// end of a sentence means nothing, and the embedding of padding, which it depends on, has no
+/// Output weights (rows, labels per row, 1): 1 where there is a label, else 0. Logits after the end
+/// of a sentence are meaningless, and they depend on the embedding of padding, which has no
 /// gradient.
 Tensor token_weights(const Batch& batch) {
   Tensor weights = Tensor::zeros({batch.rows, batch.target_length, 1}, DType::float64);
@@ -38,8 +38,8 @@ Tensor token_weights(const Batch& batch) {
   return weights;
 }
 
-/// Moves every value by up to 0.1. Initial values are too even to check by: where all weights of a
-/// norm are 1 and all biases 0, a gradient that leaves them out is right.
+/// Adds a random offset of at most 0.1 to every value. Initial values would hide errors: where all
+/// weights of a norm are 1 and all biases 0, a gradient that omits them is still correct.
 void make_uneven(const Parameters& parameters) {
   for (NamedTensor parameter : parameters) {
     const RandomStream random = RandomStream(1).named("uneven " + parameter.name);
@@ -50,8 +50,8 @@ void make_uneven(const Parameters& parameters) {
   }
 }
 
-/// What a training step computes from one small batch, as a function of the parameters and of what
-/// encoder and decoder read.
+/// The outputs of a training step on one small batch, as a function of the parameters and of the
+/// token vectors that encoder and decoder read.
 class TrainingStep {
  public:
   explicit TrainingStep(const ConfiguredModel& configured)
@@ -66,7 +66,8 @@ class TrainingStep {
                   .with_deferred_averages()),
         offsets_(zeros_like(network_.embed(input_))) {}
 
-  /// All parameters, and offsets of the token vectors: their gradients are those of the inputs.
+  /// All parameters, and zero offsets added to the token vectors; the gradient of an offset equals
+  /// the gradient of the token vectors.
   std::vector<NamedTensor> tensors() const {
     std::vector<NamedTensor> tensors = parameters_;
     if (offsets_.source) tensors.push_back({"source (token vectors)", offsets_.source});
@@ -100,10 +101,11 @@ class TrainingStep {
   Tensor token_weights_;
   CrossEntropyOptions loss_;
   Mode mode_;
-  TokenVectors offsets_;  // of the token vectors: what these read has the gradient of these
+  TokenVectors offsets_;  // added to the token vectors; their gradients are the gradients of the
+                          // token vectors
 };
 
-using Json = nlohmann::ordered_json;  // which writes what is not finite as null
+using Json = nlohmann::ordered_json;  // writes values that are not finite as null
 
 Json shape_to_json(const Shape& shape) {
   Json extents = Json::array();

@@ -28,7 +28,8 @@ std::string statistics(const auto& values) {
   return fmt::format("mean {:+.3e}  deviation {:.3e}", mean, std::sqrt(squares / count));
 }
 
-/// A single number, mean and standard deviation of several floats, or nothing.
+/// The value of a single number, or mean and standard deviation of several floats; empty for other
+/// arrays.
 template <class T>
 std::string summary(std::span<const T> values) {
   if (values.size() == 1) return fmt::format("{}", values.front());

@@ -4,7 +4,7 @@
 
 namespace {
 
-/// Before the initialisers of this program, which may lack memory as well.
+/// Runs before the static initializers of this program, which may also fail to allocate.
 [[gnu::constructor(101)]] void be_ready_for_the_worst() {
   tapestry::end_with_code_without_memory(static_cast<int>(tapestry::ExitCode::memory));
 }

@@ -20,7 +20,7 @@
 namespace tapestry {
 namespace {
 
-/// Both lists are of the same tensors in the same order.
+/// Both lists have the same tensors in the same order.
 void copy_all(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
   for (std::size_t i = 0; i < to.size(); ++i) copy_values(from[i].tensor, to[i].tensor);
 }
@@ -59,7 +59,7 @@ ConfiguredModel trained(const std::string& path, const std::vector<std::string>&
           .model = std::move(model)};
 }
 
-/// A key that does not exist is left to parse_config(), which knows those that do.
+/// Refuses an override that does not set a data file. Unknown keys are reported by parse_config().
 void require_data_file(const std::string& override, const std::string& path) {
   const std::size_t equals = override.find('=');
   const std::string key = override.substr(0, equals);

@@ -31,7 +31,7 @@
 namespace tapestry {
 namespace {
 
-/// Runs what prints a result, all of which has to reach the reader.
+/// Runs a command that prints a result, and fails unless all output was written.
 int run_and_flush(const Action& action) {
   int code = 0, error = 0;
   try {
@@ -44,12 +44,12 @@ int run_and_flush(const Action& action) {
   return code;
 }
 
-/// The program's commands, one of which the user gave.
+/// The command line: all commands, of which the user gave one.
 class CommandLine {
  public:
   CommandLine();
 
-  /// False if help or the version was asked for, and printed.
+  /// Returns false if help or the version was requested; it has been printed.
   bool parse(int argc, char** argv);
   const std::string& memory_hint() const { return memory_hint_; }
   int run() const { return action_(); }
@@ -97,7 +97,7 @@ void CommandLine::require_command(const std::string& word) const {
                          : fmt::format("use {}", list_in_words(names_)));
 }
 
-/// Refuses the first argument that the command has no place for.
+/// Refuses the first argument that the command does not take.
 void CommandLine::refuse_extra() const {
   std::vector<std::string> extra = app_.remaining(true);
   std::erase(extra, "--");
@@ -153,7 +153,8 @@ bool CommandLine::parse(int argc, char** argv) {
   return true;
 }
 
-/// A message without the control characters that its terminal would act on, but line feed and tab.
+/// The message without control characters that a terminal would interpret, except line feed and
+/// tab.
 std::string harmless(std::string_view message) {
   std::string lines;
   while (true) {
@@ -165,7 +166,7 @@ std::string harmless(std::string_view message) {
   }
 }
 
-/// The exit code tells of the failure even where nobody can read the message.
+/// Reports an error. The exit code indicates the failure even if the message cannot be printed.
 int fail(ExitCode code, const std::string& message, const std::string& hint = "") {
   std::string text = fmt::format("tapestry: error: {}\n", harmless(message));
   if (!hint.empty()) text += fmt::format("hint: {}\n", harmless(hint));
@@ -173,9 +174,9 @@ int fail(ExitCode code, const std::string& message, const std::string& hint = ""
   return static_cast<int>(code);
 }
 
-/// Runs the program and returns the exit code of what it throws.
+/// Runs the program and maps an exception to its exit code.
 ///
-/// memory_hint  what to do if there is not enough memory, by then
+/// memory_hint  hint for std::bad_alloc; read when the exception is caught
 int guarded(const auto& program, const std::string& memory_hint) {
   const auto out_of_memory = [&](const std::string& detail) {
     return fail(ExitCode::memory, "the system has no more memory" + detail, memory_hint);
@@ -188,7 +189,7 @@ int guarded(const auto& program, const std::string& memory_hint) {
     return out_of_memory(fmt::format(": {}", error.what()));
   } catch (const std::bad_alloc&) {
     return out_of_memory("");
-  } catch (const std::length_error&) {  // of a container: more than any memory could hold
+  } catch (const std::length_error&) {  // from a container: a size above max_size()
     return out_of_memory("");
   } catch (const std::exception& error) {
     return fail(ExitCode::bug, fmt::format("{} (this is a bug of tapestry)", error.what()),
@@ -196,14 +197,14 @@ int guarded(const auto& program, const std::string& memory_hint) {
   }
 }
 
-/// A command that the user gave, with its arguments.
+/// The command that the user gave, with its arguments.
 struct GivenCommand {
-  std::string memory_hint;   ///< what to do if it has not enough memory
-  std::function<int()> run;  ///< its exit code; throws what the commands throw
+  std::string memory_hint;   ///< hint for std::bad_alloc
+  std::function<int()> run;  ///< returns the exit code; throws what the command throws
 };
 
-/// Takes the arguments of the program apart. Nothing if they ask for help or the version, which is
-/// then printed.
+/// Parses the arguments of the program. nullopt if they request help or the version, which has then
+/// been printed.
 ///
 /// throws  UsageError; OutputError if help cannot be printed.
 std::optional<GivenCommand> parse_command_line(int argc, char** argv) {

@@ -27,13 +27,13 @@ namespace {
 using Clock = TimeLimit::Clock;
 
 struct Arguments {
-  std::string config;                  ///< a config file; may be empty if `run` is not
-  std::string run;                     ///< a run directory to resume; empty: that of the config
+  std::string config;  ///< a config file; may be empty if `run` is not
+  std::string run;     ///< a run directory to resume; empty: the run directory of the config
   std::vector<std::string> overrides;  ///< section.key=value
   std::vector<std::string> allowed;    ///< keys that a resumed run may change
   bool resume = false;                 ///< continue a run
-  bool fresh = false;                  ///< move a run that is in the way aside
-  bool profile = false;                ///< print at the end where the time went
+  bool fresh = false;                  ///< move an existing run aside
+  bool profile = false;                ///< print the time of each operation at the end
 };
 
 // ---- A new run.
@@ -98,7 +98,8 @@ int start_run(const Arguments& arguments, Clock::time_point started) {
                              if (arguments.fresh) move_aside(directory);
                              directory.create();
                              lock.emplace(directory.path());
-                             // Another process may have been here before the lock.
+                             // Checked again: another process may have created a run before the
+                             // lock was taken.
                              refuse_to_replace_run(directory);
                            },
                        .started = started,
@@ -124,14 +125,14 @@ void require_run(const RunDirectory& directory) {
       "name a run directory such as runs/copy, or start a run: tapestry train CONFIG");
 }
 
-/// The config that the user gives, if it is one: a file, or else keys to change.
+/// The config to resume with: a config file, or the saved config with overrides.
 Config wanted_config(const Arguments& arguments, const Config& before) {
   if (arguments.config.empty()) {
     return parse_config(dump_config(before), "config of the checkpoint", arguments.overrides);
   }
   Config config = load_config(arguments.config, arguments.overrides);
   if (!arguments.run.empty()) config.train.run_dir = arguments.run;
-  // A decay that follows train.steps was tied down when the run began.
+  // The default decay_steps follows train.steps; it was fixed when the run began.
   if (config.schedule.decay_steps == 0) config.schedule.decay_steps = before.schedule.decay_steps;
   return config;
 }
@@ -149,7 +150,7 @@ ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) 
   return plan;
 }
 
-/// "12 of 12 steps", or why else nothing is left to do; empty if something is.
+/// Why no steps are left to train, such as "12 of 12 steps"; empty if some are left.
 std::string reason_of_end(const ResumePlan& plan) {
   const TrainOptions& options = plan.config.train;
   if (plan.checkpoint.step >= options.steps) {
@@ -170,7 +171,8 @@ std::string reason_of_end(const ResumePlan& plan) {
   return "";
 }
 
-/// Lines for the log about a resumed run; what changes its results goes into its history as well.
+/// Resumes the trainer and returns lines for the log. Changes that affect the results are also
+/// added to the history.
 std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const ResumedCorpus& data,
                                 const std::string& run_dir) {
   const Snapshot& snapshot = plan.checkpoint.snapshot;
@@ -228,7 +230,7 @@ int resume_run(const Arguments& arguments, Clock::time_point started) {
                        .load_state =
                            [&](Trainer& trainer) {
                              auto lines = resume(trainer, plan, data, directory.path().string());
-                             // As large as the model: not to be kept for the whole run.
+                             // As large as the model: released before training.
                              plan.checkpoint.snapshot = Snapshot();
                              return lines;
                            },
@@ -250,7 +252,8 @@ bool is_config_file(const std::string& word) {
          word.ends_with(".yaml") || word.ends_with(".yml");
 }
 
-/// With --resume, the first words may be a config, a run directory or overrides, in any order.
+/// Assigns the positional arguments of --resume: a config, a run directory or overrides, in any
+/// order.
 void sort_resume_arguments(Arguments& arguments) {
   std::vector<std::string> words{arguments.config};
   words.insert(words.end(), arguments.overrides.begin(), arguments.overrides.end());

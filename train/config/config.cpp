@@ -32,13 +32,13 @@ std::filesystem::path working_folder() {
                       .hint = "go to a folder that is there, with cd"}});
 }
 
-/// Relative paths in the text start at `of_text`, those in overrides at `of_overrides`.
+/// Relative paths in the text start at `of_text`, relative paths in overrides at `of_overrides`.
 Config read_config(std::string_view text, const std::string& name, const Folder& of_text,
                    const std::vector<std::string>& overrides, const Folder& of_overrides) {
   Config config;
   ProblemList problems;
   const YamlDocument document(name, text, problems);
-  // What the rules would miss may stand behind a syntax error.
+  // After a syntax error keys may be missing, and the rules would report false contradictions.
   const bool complete = problems.empty();
 
   ConfigReader reader(config, problems);
@@ -92,7 +92,7 @@ std::string used_with(const Use& use) {
   return fmt::format("{}: {}", use.selector, list_in_words(use.choices));
 }
 
-/// Every value of `config` as in YAML, in the order of the file.
+/// Every value of `config` as YAML text, in file order.
 std::vector<std::string> printed_values(const Config& config) {
   std::vector<std::string> values;
   for_each_field(config, [&](const Field&, const auto& value, const auto& domain) {
@@ -137,7 +137,7 @@ std::string read_config_file(const std::string& path) {
   if (::fstat(file.get(), &status) != 0) refuse_for_errno(path, errno);
   check_kind(path, status.st_mode);
 
-  // The size is known only once everything has been read: the file may be growing.
+  // The size is not known in advance: the file may be growing.
   std::string text;
   char block[16384];
   while (const ssize_t got = ::read(file.get(), block, sizeof block)) {

@@ -21,7 +21,7 @@ Mistake mistake(const std::string& expected, std::string_view text, std::string 
 template <class T>
 struct Scanned {
   T value{};
-  std::errc error{};  ///< invalid_argument also if only a part of the text is a number
+  std::errc error{};  ///< invalid_argument also if only part of the text is a number
 };
 
 template <class T, class... Format>
@@ -39,7 +39,7 @@ std::string without_separators(std::string_view text) {
   return result;
 }
 
-/// The whole number that a user may have meant by 010, 0x10, 1e3, 1_000, 64.0 or +5.
+/// The whole number meant by text such as 010, 0x10, 1e3, 1_000, 64.0 or +5.
 std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
   constexpr double kExactBelow = 9007199254740992.0;  // 2^53
   std::string plain = without_separators(text);
@@ -59,12 +59,12 @@ std::string hint_for_whole_number(std::string_view text) {
   return guess ? fmt::format("write `{}`, in decimal digits alone", *guess) : "";
 }
 
-/// 010 or 00.5, of which YAML 1.1 makes another number, and others do not.
+/// Whether a number is written like 010 or 00.5, which YAML 1.1 and YAML 1.2 read differently.
 bool has_leading_zero(std::string_view text) {
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
 }
 
-/// The number that a user may have meant by 0,1 or 1_000.5 or +0.1 or 010.
+/// A hint with the number meant by text such as 0,1 or 1_000.5 or +0.1 or 010.
 std::string hint_for_real_number(std::string_view text) {
   std::string plain = without_separators(text);
   std::replace(plain.begin(), plain.end(), ',', '.');
@@ -88,8 +88,9 @@ struct TimeUnit {
 constexpr std::array<TimeUnit, 4> time_units{{{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
 constexpr std::int64_t longest_duration = 10'000 * time_units[0].seconds;
 
-/// Takes a number and the letter behind it off the front of `text`, as seconds. The letter is one
-/// of `units`, of which it and those before it are taken away: each may stand once, in this order.
+/// Removes a number and its unit letter from the front of `text` and returns their time in seconds.
+/// Removes the unit and all larger ones from `units`, so that each unit occurs at most once, in
+/// descending order.
 std::optional<std::int64_t> take_time(std::string_view& text, std::span<const TimeUnit>& units) {
   const auto digits =
       static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());

@@ -26,11 +26,11 @@ struct Named {
   std::string_view name;
 };
 
-// Clang before 17 finds no guide for an aggregate by itself.
+// Clang before 17 cannot deduce the arguments of an aggregate template without this guide.
 template <class E>
 Named(E, std::string_view) -> Named<E>;
 
-/// All values of E, in the order in which they are listed to the user.
+/// All values of E, in the order in which messages list them.
 template <class E>
 inline constexpr std::array<Named<E>, 0> choices_of{};
 
@@ -106,7 +106,7 @@ constexpr std::string_view choice_name(E value) {
   return "?";
 }
 
-/// Why a text is not a value of a key.
+/// Why a text is not a valid value of a key.
 struct Mistake {
   std::string message;  ///< `expected a whole number >= 1, found "abc"`
   std::string hint;     ///< one action, or empty
@@ -115,13 +115,13 @@ struct Mistake {
 template <class T>
 using Parsed = std::variant<T, Mistake>;
 
-// A domain is the set of values that a key may have, with their text in a config:
+// A domain is the set of valid values of a key, with their text in a config:
 //
-//   expected()   names the set for the user
-//   parse(text)  the value, or why there is none; never throws and does not depend on the locale
-//   print(value) the text as YAML; parse() of it, once unquoted, gives the same value
+//   expected()   describes the set in messages
+//   parse(text)  the value, or a Mistake; never throws and does not depend on the locale
+//   print(value) the value as YAML text; parsing that text, without quotes, gives the same value
 
-/// Decimal digits alone, for a number in [low, high].
+/// A number in [low, high], written in decimal digits only.
 struct WholeNumber {
   std::uint64_t low = 0;
   std::uint64_t high = std::numeric_limits<std::uint64_t>::max();
@@ -134,7 +134,7 @@ struct WholeNumber {
 constexpr WholeNumber at_least(std::uint64_t low) { return {.low = low}; }
 constexpr WholeNumber between(std::uint64_t low, std::uint64_t high) { return {low, high}; }
 
-/// A finite number such as 0.1 or 1e-3, each end of the range being part of it or not.
+/// A finite number such as 0.1 or 1e-3, in an interval whose ends are each open or closed.
 struct RealNumber {
   double low = 0.0;
   double high = std::numeric_limits<double>::infinity();
@@ -143,14 +143,14 @@ struct RealNumber {
 
   std::string expected() const;
   Parsed<double> parse(std::string_view text) const;
-  static std::string print(double value);  ///< the shortest that reads back as the same double
+  static std::string print(double value);  ///< the shortest text that parses to the same double
 };
 
 constexpr RealNumber not_negative() { return {}; }
 constexpr RealNumber positive() { return {.has_low = false}; }
 constexpr RealNumber from_0_below_1() { return {.high = 1.0, .has_high = false}; }
 
-/// A number, or a word that stands for none.
+/// A number, or a word that means that there is none.
 struct NumberOrWord {
   RealNumber number;
   std::string_view word;
@@ -174,7 +174,7 @@ struct Flag {
   static std::string print(bool value) { return value ? "true" : "false"; }
 };
 
-/// Any text, the empty one included.
+/// Any text, including the empty text.
 struct Text {
   static std::string expected() { return "a text"; }
   static Parsed<std::string> parse(std::string_view text) { return std::string(text); }
@@ -189,10 +189,10 @@ struct FilePath : Text {
 /// `a`, `a or b`, `a, b or c`.
 std::string list_in_words(const std::vector<std::string>& words);
 
-/// The value is one of `names`: its index, or why there is none.
+/// The index of the value in `names`, or a Mistake.
 Parsed<std::size_t> parse_choice(std::string_view text, const std::vector<std::string>& names);
 
-/// One of some names.
+/// One of a list of names.
 struct OneOf {
   std::vector<std::string> names;
 

@@ -15,7 +15,8 @@ namespace {
 constexpr std::string_view kIndent = "    ";
 constexpr std::size_t kWidestExcerpt = 90;
 
-/// The part of the source line that is shown, and where in it the caret goes; both in characters.
+/// The part of the source line that is shown, and the position of the caret in it; both in
+/// characters.
 struct Excerpt {
   std::string text;
   std::size_t caret;
@@ -33,7 +34,7 @@ Excerpt excerpt(const Place& place) {
   return {std::string(shown), caret - first, std::min(place.length, room)};
 }
 
-/// Spaces up to the caret; a tab stays a tab, so that the two lines stay aligned.
+/// Spaces up to the caret; tabs are kept, so that the two lines stay aligned.
 std::string margin(const Excerpt& shown) {
   std::string result;
   for (std::size_t i = 0; i < shown.caret; ++i) {
@@ -55,7 +56,7 @@ std::string joined_text(const std::vector<Problem>& problems) {
   return fmt::format("{}", fmt::join(texts, "\n"));
 }
 
-/// Problems without a line belong to the command line, or stand alone.
+/// Sorts problems by line. Problems without a line are about the command line or the whole file.
 std::vector<Problem> in_order(std::vector<Problem> problems) {
   std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
     return std::pair(a.place.line == 0, a.place.line) < std::pair(b.place.line == 0, b.place.line);

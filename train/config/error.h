@@ -9,35 +9,35 @@
 
 namespace tapestry {
 
-/// Where something stands in a config.
+/// A position in a config.
 struct Place {
-  std::string file;        ///< as the user wrote it; `command line: KEY=VALUE` for an override
-  std::size_t line = 0;    ///< from 1; 0 if there is no line to point at
+  std::string file;        ///< path as the user wrote it; `command line: KEY=VALUE` for an override
+  std::size_t line = 0;    ///< from 1; 0 if unknown
   std::size_t column = 0;  ///< in characters, from 1
   std::size_t length = 1;  ///< characters to underline
   std::string source_line = {};  ///< without its line break
 };
 
-/// One thing that is wrong with a config.
+/// One error in a config.
 struct Problem {
   Place place;
-  std::string message;  ///< what was found, what was expected
+  std::string message;  ///< what was found and what was expected
   std::string hint;     ///< one action, or empty
 };
 
-/// The text of a problem, without a line break at its end:
+/// The text of a problem, without a line break at the end:
 ///
 ///     configs/copy.yaml:12:3: unknown key `d_modl` in `model`
 ///         d_modl: 64
 ///         ^~~~~~
 ///     hint: did you mean `d_model`?
 ///
-/// The middle lines are left out if there is no line, the last if there is no hint. Of a long line
-/// the part around the place is shown.
+/// The two middle lines are omitted if the line is unknown, the last line if there is no hint. A
+/// long source line is shortened to the part around the position.
 std::string to_string(const Problem& problem);
 
-/// A config that cannot be used, with everything that is wrong with it, in the order of the lines,
-/// overrides last. The text is that of all problems with their hints.
+/// A config that cannot be used, with all its problems in line order, overrides last. what() has
+/// all problems with their hints.
 class ConfigError : public ErrorWith<ExitCode::usage> {
  public:
   explicit ConfigError(std::vector<Problem> problems);
@@ -48,13 +48,13 @@ class ConfigError : public ErrorWith<ExitCode::usage> {
   std::vector<Problem> problems_;
 };
 
-/// Collects problems, so that the user sees all of them at once.
+/// Collects problems, so that all of them are reported at once.
 class ProblemList {
  public:
-  /// A config with more problems than these is probably not a config.
+  /// The maximum number of problems; a file with more is probably not a config.
   static constexpr std::size_t kMost = 50;
 
-  /// Throws ConfigError if kMost problems have already been added.
+  /// Throws ConfigError if the list already has kMost problems.
   void add(Place place, std::string message, std::string hint = {});
 
   bool empty() const { return problems_.empty(); }
@@ -66,7 +66,7 @@ class ProblemList {
   std::vector<Problem> problems_;
 };
 
-/// Refuses a command-line option that does not fit the model or the data. throws ConfigError.
+/// Refuses a command-line option that does not match the model or the data. throws ConfigError.
 [[noreturn]] void refuse_option(std::string_view option, const std::string& message,
                                 const std::string& hint);
 

@@ -16,26 +16,27 @@
 
 namespace tapestry {
 
-/// Which choice of another key gives a key its meaning, such as `momentum`, which only sgd uses.
+/// A key that is used only for certain values of another key (the selector): `momentum` is used
+/// only with `optimizer.kind: sgd`.
 struct Use {
   std::string selector;              ///< `optimizer.kind`; empty if the key is always used
-  std::vector<std::string> choices;  ///< names of the choices that use it
-  std::string current;               ///< what is chosen
+  std::vector<std::string> choices;  ///< values of the selector that use the key
+  std::string current;               ///< value of the selector in this config
 
   bool in_use() const {
     return selector.empty() || std::find(choices.begin(), choices.end(), current) != choices.end();
   }
 };
 
-/// Whether a run that is resumed may change the value of a key.
+/// Whether the value of a key may change when a run is resumed.
 enum class ChangeRule {
-  free,             ///< decides what is printed, how long the run goes on and on what machine; not
-                    ///< what a step does. Paths of data are free: files are known by their content
-  with_permission,  ///< the state keeps its meaning, but the run is another one: --allow-change KEY
-  never             ///< the state would mean nothing: shapes, vocabulary, task, seed, data order
+  free,  ///< affects output, duration or machine, not the results of a step. Data paths are free,
+         ///< since files are identified by content
+  with_permission,  ///< the state stays valid, but results change: needs --allow-change KEY
+  never             ///< the state would be invalid: shapes, vocabulary, task, seed, data order
 };
 
-/// One key of the config, its value and its domain apart.
+/// Description of one config key; its value and domain are passed separately.
 struct Field {
   std::string_view section;
   std::string_view key;
@@ -49,9 +50,9 @@ struct Field {
 template <class Options, class Plain>
 concept MaybeConst = std::same_as<std::remove_const_t<Options>, Plain>;
 
-/// Calls f(field, value, domain) for every key of `config` in the order of the file. This is the
-/// only list of keys: parsing, range checks, dumping, comparing, resuming, help and
-/// configs/README.md follow from it. Which tasks and kinds of model use a key is said by them.
+/// Calls f(field, value, domain) for every key of `config` in file order. This is the only list of
+/// keys: parsing, range checks, dumping, comparing, resuming, help and configs/README.md are
+/// derived from it. Tasks and model kinds define which keys they use.
 template <MaybeConst<Config> C, class F>
 void for_each_field(C& config, F&& f);
 
@@ -64,7 +65,7 @@ Use only_for(std::string selector, E current, std::initializer_list<E> choices) 
   return use;
 }
 
-/// The kinds that use a key, if some do not.
+/// The kinds that use a key, if not all of them do.
 inline Use kinds_with(const std::string& path, std::string_view selector,
                       const std::string& current, const std::vector<ConfigKind>& kinds) {
   Use use;
@@ -77,14 +78,14 @@ inline Use kinds_with(const std::string& path, std::string_view selector,
   return use;
 }
 
-/// The section at hand, and what to call for each of its fields.
+/// The current section, and the function to call for each of its fields.
 template <class F>
 struct Visitor {
   F& f;
   std::string_view section;
   const Config& config;
 
-  /// use  by a key other than data.task and model.kind
+  /// use  selector other than data.task and model.kind
   template <class T, class Domain>
   void operator()(std::string_view key, T& value, const Domain& domain, ChangeRule rule,
                   std::string_view meaning, Use use = {}) {

@@ -75,7 +75,7 @@ std::string hint_for_key(const std::string& section, const std::string& key) {
   return fmt::format("`{}` has the keys {}", section, fmt::join(keys, ", "));
 }
 
-/// For a value from which nobody can tell what was meant.
+/// The hint for an invalid value whose meaning cannot be guessed.
 std::string hint_for_value(const std::string& path) {
   const Config defaults;
   std::string default_value;
@@ -103,7 +103,7 @@ struct Assignment {
   std::string section, key, value;
 };
 
-/// The parts of section.key=value.
+/// Splits section.key=value into its parts.
 std::optional<Assignment> split(const std::string& override) {
   const std::size_t equals = override.find('=');
   const std::size_t dot = override.find('.');
@@ -112,10 +112,10 @@ std::optional<Assignment> split(const std::string& override) {
                     override.substr(equals + 1)};
 }
 
-/// For an override that lacks its section or its value.
+/// The hint for an override without a section or a value.
 std::string hint_for_form(const std::string& override) {
   const std::string name = override.substr(0, override.find('='));
-  const std::string key = name.substr(name.find('.') + 1);  // all of it if there is no dot
+  const std::string key = name.substr(name.find('.') + 1);  // the whole name if it has no dot
   const auto sections = names().sections_with.find(key);
   if (sections == names().sections_with.end()) return "write for example `model.d_model=128`";
   return fmt::format("write `{}.{}=...`", sections->second.front(), key);

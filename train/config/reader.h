@@ -13,22 +13,22 @@
 
 namespace tapestry {
 
-/// Where a key was given a value last.
+/// Where a key was last given a value.
 struct Origin {
   Place place;  ///< of the key
-  bool valid;   ///< the value lies in the domain of the key
+  bool valid;   ///< whether the value is in the domain of the key
 };
 
-/// Of the keys that were given, by `section.key`.
+/// The keys that were given, by `section.key`.
 using Origins = std::map<std::string, Origin, std::less<>>;
 
-/// Fills a Config from documents and overrides, the last word winning, and reports unknown names
-/// and values outside their domain. A key with a bad value keeps the value it had.
+/// Fills a Config from documents and overrides; later values replace earlier ones. Reports unknown
+/// names and values outside their domain. A key with an invalid value keeps its previous value.
 class ConfigReader {
  public:
   ConfigReader(Config& config, ProblemList& problems) : config_(config), problems_(problems) {}
 
-  /// Relative paths to data start at `folder`; without it they stay as they are.
+  /// Relative paths to data start at `folder`; without `folder` they are not changed.
   void read(const YamlDocument& document, const std::optional<std::filesystem::path>& folder);
 
   /// `override` has the form section.key=value.
@@ -39,7 +39,7 @@ class ConfigReader {
  private:
   using Folder = std::optional<std::filesystem::path>;
 
-  /// What stands to the right of a key.
+  /// The value given for a key.
   struct Given {
     YamlKind kind;
     std::string_view text;

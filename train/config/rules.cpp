@@ -52,8 +52,8 @@ class Rules {
   const ConfigCheck& check_;
 };
 
-/// A key may be given with its default value anywhere, so that a dumped config, which has every
-/// key, can be read again.
+/// Reports keys that the config does not use. A key with its default value is always accepted, so
+/// that a dumped config, which has every key, can be read again.
 void Rules::check_unused_keys() const {
   std::vector<std::string> defaults;
   const Config plain;
@@ -80,7 +80,7 @@ void Rules::check_data_task() const {
          fmt::format("set `data.task` to {}, or `model.kind` to another", list_in_words(tasks)));
 }
 
-/// The rules of the data task and of the kind of model.
+/// Checks the rules of the data task or of the kind of model.
 void Rules::check_chosen_kind(const std::vector<ConfigKind>& kinds, const std::string& name) const {
   const auto kind = std::ranges::find(kinds, name, &ConfigKind::name);
   if (kind != kinds.end()) kind->check(config_, check_);
@@ -201,7 +201,7 @@ void ConfigCheck::refuse(Keys keys, std::string message, std::string hint) const
     if (!origin->second.valid) return;
     if (place == nullptr) place = &origin->second.place;
   }
-  // Defaults do not contradict one another, so one of the keys was given.
+  // At least one of the keys was given, since defaults do not contradict each other.
   if (place != nullptr) problems_.add(*place, std::move(message), std::move(hint));
 }
 

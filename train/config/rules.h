@@ -11,7 +11,7 @@
 
 namespace tapestry {
 
-/// Where rules report what they find.
+/// Collects the contradictions that rules find.
 class ConfigCheck {
  public:
   using Keys = std::initializer_list<std::string_view>;
@@ -19,8 +19,8 @@ class ConfigCheck {
   ConfigCheck(const Origins& origins, ProblemList& problems)
       : origins_(origins), problems_(problems) {}
 
-  /// Reports a contradiction between `keys` at the first of them that was given, unless the value
-  /// of one of them is bad: then it is not known what the user wants.
+  /// Reports a contradiction between `keys` at the first of them that was given. Reports nothing if
+  /// one of their values is invalid, since the intended value is then unknown.
   void refuse(Keys keys, std::string message, std::string hint) const;
 
  private:
@@ -28,32 +28,32 @@ class ConfigCheck {
   ProblemList& problems_;
 };
 
-/// A value of `data.task` or of `model.kind`, with the keys and rules that come with it.
+/// A value of `data.task` or `model.kind`, with its keys and rules.
 struct ConfigKind {
   std::string_view name;
 
-  /// Keys that have a meaning with some kinds only, this one among them: "data.num_symbols". A key
-  /// that no kind lists is used with all.
+  /// Keys that are used only with some kinds, including this one, such as "data.num_symbols". A key
+  /// that no kind lists is used with all kinds.
   std::vector<std::string_view> keys{};
 
-  /// Reports values that are fine each by itself but contradict one another.
+  /// Reports values that are valid individually but contradict each other.
   void (*check)(const Config&, const ConfigCheck&) = [](const Config&, const ConfigCheck&) {};
 };
 
-// The three functions are defined by train/tasks/, which a config must not include: tasks are made
-// from configs.
+// The three functions are defined in train/tasks/. A config must not include tasks, which are
+// created from configs.
 
-/// All values of `data.task`, in the order in which they are listed to the user.
+/// All values of `data.task`, in the order in which messages list them.
 const std::vector<ConfigKind>& data_tasks();
 
 /// All values of `model.kind`.
 const std::vector<ConfigKind>& model_kinds();
 
-/// The values of `data.task` that a kind of model can learn.
+/// The values of `data.task` that a kind of model supports.
 std::vector<std::string> data_tasks_for(std::string_view model_kind);
 
-/// Reports values that are fine each by itself but contradict one another, and values of keys that
-/// the chosen task, optimiser or schedule does not use.
+/// Reports values that are valid individually but contradict each other, and keys that the chosen
+/// task, optimizer or schedule does not use.
 void check_rules(const Config& config, const Origins& origins, ProblemList& problems);
 
 }  // namespace tapestry

@@ -15,13 +15,13 @@ constexpr std::size_t kLongestQuote = 60;
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-/// Whether the control character at `offset` lays a text out. A carriage return does in front of a
-/// line feed only: alone it would make a terminal write over the line.
+/// Whether the control character at `offset` is layout: a tab, a line feed, or a carriage return
+/// before a line feed. A single carriage return would let a terminal overwrite the line.
 bool is_layout(std::string_view text, std::size_t offset) {
   return text[offset] == '\t' || text[offset] == '\n' || text.substr(offset, 2) == "\r\n";
 }
 
-/// Byte offset of the character `index`, or the size of `text`.
+/// Byte offset of character `index`; the size of `text` if there are fewer characters.
 std::size_t byte_offset(std::string_view text, std::size_t index) {
   std::size_t offset = 0;
   for (; offset < text.size(); ++offset) {

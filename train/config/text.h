@@ -8,36 +8,36 @@
 
 namespace tapestry {
 
-/// A byte or character that has no place in a config.
+/// A byte or character that a config must not contain.
 struct BadCharacter {
   std::size_t offset;  ///< in bytes
   std::string name;    ///< `byte 0xff, which is not UTF-8` or `control character U+0000`
   std::string hint = "save the file as UTF-8 text";
 };
 
-/// The first byte of `text` that is not UTF-8 or begins a control character (C0, DEL, C1). Tab,
-/// line feed and a carriage return in front of one pass if `several_lines`.
+/// The first byte of `text` that is not UTF-8 or begins a control character (C0, DEL, C1). If
+/// `several_lines`, tab, line feed and a carriage return before a line feed are allowed.
 std::optional<BadCharacter> find_bad_character(std::string_view text, bool several_lines);
 
-/// How many characters (code points) the UTF-8 `text` has.
+/// The number of characters (code points) in the UTF-8 `text`.
 std::size_t count_characters(std::string_view text);
 
-/// At most `count` characters of `text`, from the character `first` on.
+/// At most `count` characters of `text`, starting with character `first`.
 std::string_view characters(std::string_view text, std::size_t first, std::size_t count);
 
-/// `text` in double quotes for a message, its end replaced by `...` if it is long.
+/// `text` in double quotes for a message; the end of a long text is replaced by `...`.
 std::string quoted(std::string_view text);
 
-/// How many insertions, deletions, replacements and swaps of two neighbours turn `a` into `b`, no
-/// part being edited twice (optimal string alignment). Letter case does not count, and `-` equals
-/// `_`: these are told apart by the parser but rarely by a hand.
+/// The number of insertions, deletions, replacements and swaps of adjacent characters that turn `a`
+/// into `b`, where no substring is edited twice (optimal string alignment distance). Letter case is
+/// ignored and `-` equals `_`, since users often confuse them.
 ///
-/// Takes time in proportion to |a| |b|.
+/// Takes O(|a| |b|) time.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate that a user who typed `word` probably meant: the one at the smallest edit
-/// distance, the first of several, if at most a third of the word (but always one edit) differs.
-/// Words longer than 64 bytes have none.
+/// The candidate that a user who typed `word` probably meant: the first candidate with the smallest
+/// edit distance, if that is at most max(1, a third of the word). nullopt for words longer than 64
+/// bytes.
 std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace tapestry

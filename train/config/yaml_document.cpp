@@ -41,7 +41,7 @@ std::optional<std::size_t> tab_in_indentation(std::string_view line) {
   return found && !is_blank_or_comment(line) ? std::optional(tab) : std::nullopt;
 }
 
-/// What a line must not hold, whatever it means.
+/// Something that a line must not contain.
 struct LineProblem {
   std::size_t column;  ///< in bytes, from 0
   std::string message;
@@ -110,7 +110,7 @@ YamlDocument::YamlDocument(std::string name, std::string_view text, ProblemList&
 Place YamlDocument::place(const YamlPosition& position) const {
   Place place{.file = name_};
   if (lines_.empty()) return place;
-  // The end of the text, where yaml-cpp misses something, lies behind the last line.
+  // yaml-cpp reports an unexpected end of the text at a position after the last line.
   const std::size_t index = std::min(position.line, lines_.size() - 1);
   const std::string_view line = lines_[index];
   const std::size_t column = index == position.line ? position.column : line.size();
@@ -161,7 +161,7 @@ void YamlDocument::collect(std::string_view text, ProblemList& problems) {
     problems.add(place(to_position(error.mark)),
                  fmt::format("not valid YAML: {}", escaped(error.msg)), hint_for(error));
   } catch (const YamlEvents::Stop&) {
-    // The reason has been reported.
+    // The reason has already been reported.
   }
   sections_ = events.take_sections();
   entries_ = events.take_entries();

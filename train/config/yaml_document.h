@@ -9,49 +9,49 @@
 
 namespace tapestry {
 
-/// A part of one line of a YAML text.
+/// A range within one line of a YAML text.
 struct YamlPosition {
   std::size_t line = 0;    ///< from 0
   std::size_t column = 0;  ///< in bytes, from 0
   std::size_t length = 1;  ///< in bytes
 };
 
-/// What stands to the right of a key.
+/// What follows a key.
 enum class YamlKind { value, nothing, list, map };
 
 /// For a message: `a value`, `nothing`, `a list`, `a map`.
 std::string_view describe(YamlKind kind);
 
-/// A key of the outermost map.
+/// A top-level key.
 struct YamlSection {
   std::string name;
-  YamlKind kind;  ///< map for a proper section
+  YamlKind kind;  ///< map for a valid section
   YamlPosition position;
 };
 
-/// A key one level further in.
+/// A key in a section.
 struct YamlEntry {
   std::string section;
   std::string key;
-  YamlKind kind;      ///< value for a proper entry
-  std::string value;  ///< as text, quotes resolved; empty for the other kinds
+  YamlKind kind;      ///< value for a valid entry
+  std::string value;  ///< as text, quotes resolved; empty for other kinds
   YamlPosition key_position;
   YamlPosition value_position;
 };
 
-/// The small part of YAML that a config needs, as a flat list: sections, and in them keys with a
-/// value each, every value a text on one line.
+/// The subset of YAML that configs use, as a flat list: sections, and in each section keys with one
+/// value, each a text on one line.
 ///
-/// Anchors, aliases, merge keys, tags, second documents, keys that are no text and values over
-/// several lines are refused. Nothing is ever expanded, and nothing deeper than a few levels is
-/// read, so that a text can cost no more than its length.
+/// Anchors, aliases, merge keys, tags, second documents, keys that are not text and values over
+/// several lines are refused. Aliases are never expanded and nesting is limited to a few levels, so
+/// that reading takes time and memory linear in the length of the text.
 class YamlDocument {
  public:
   /// Lines longer than this are refused.
   static constexpr std::size_t kLongestLine = 4096;  // bytes
 
-  /// Reads `text`; `name` stands in the place of every problem. What is wrong is added to
-  /// `problems`, and the document then holds what could be read.
+  /// Reads `text`; `name` is the file name in error messages. Errors are added to `problems`; the
+  /// document then holds the parts that could be read.
   YamlDocument(std::string name, std::string_view text, ProblemList& problems);
 
   const std::string& name() const { return name_; }

@@ -13,7 +13,8 @@ constexpr std::size_t kDeepestIgnored = 32;
 
 bool opens(YamlKind kind) { return kind == YamlKind::list || kind == YamlKind::map; }
 
-/// Length of the quoted text, quotes included, at the start of `line`; 0 if it does not end there.
+/// Length of the quoted text, including quotes, at the start of `line`; 0 if it does not end on
+/// that line.
 std::size_t quoted_length(std::string_view line) {
   const char quote = line[0];
   for (std::size_t i = 1; i < line.size(); ++i) {
@@ -167,7 +168,7 @@ bool YamlEvents::refuse_decorations(const YamlPosition& position, const std::str
             "write the value itself where it is used");
     return true;
   }
-  // A node without a tag is given `?`, or `!` if it is quoted.
+  // yaml-cpp gives a node without a tag the tag `?`, or `!` if it is quoted.
   const bool tagged = tag != "?" && (tag != "!" || rest_of_line(position).starts_with('!'));
   if (tagged) {
     report_(position, "found a tag (!), which a config does not need", "write the value alone");

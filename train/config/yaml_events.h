@@ -16,23 +16,23 @@
 
 namespace tapestry {
 
-/// Where yaml-cpp sees something; it counts lines and columns from 0, columns in bytes.
+/// The position of a yaml-cpp mark. yaml-cpp counts lines and columns from 0, columns in bytes.
 YamlPosition to_position(const YAML::Mark& mark);
 
 /// Turns the events of yaml-cpp's parser into the sections and entries of a YamlDocument, and
 /// reports everything that a config must not contain.
 ///
-/// yaml-cpp's tree of nodes is not used: it keeps the first of two equal keys, expands aliases,
-/// forgets tags, and is built by recursion to any depth.
+/// yaml-cpp's node tree is not used: it keeps the first of two equal keys, expands aliases, drops
+/// tags, and is built by unbounded recursion.
 class YamlEvents final : public YAML::EventHandler {
  public:
   using Report = std::function<void(const YamlPosition&, std::string message, std::string hint)>;
 
-  /// Thrown out of the parser where it need not read further: at a second document, and at a
-  /// nesting that is too deep, whose outermost level has been reported.
+  /// Thrown through the parser to end parsing: at a second document, and at nesting that is too
+  /// deep, whose outermost level has been reported.
   struct Stop {};
 
-  /// `lines` are those of the text, and outlive the object.
+  /// `lines` are the lines of the text; they must outlive the object.
   YamlEvents(std::span<const std::string> lines, Report report)
       : lines_(lines), report_(std::move(report)) {}
 
@@ -53,17 +53,17 @@ class YamlEvents final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  /// What the next node is.
+  /// The kind of node expected next.
   enum class Expected { root, section_name, section, key, value };
 
   struct Node {
     YamlKind kind;
     YamlPosition position;
     std::string text = {};
-    bool refused = false;  ///< already reported: to be skipped without a further word
+    bool refused = false;  ///< already reported; skipped without another message
   };
 
-  /// Of a section or a key; absent if it was refused, and what belongs to it is skipped.
+  /// The name of a section or a key; nullopt if it was refused, and its contents are skipped.
   using Name = std::optional<Node>;
 
   void take(const Node& node);
@@ -84,7 +84,7 @@ class YamlEvents final : public YAML::EventHandler {
   Report report_;
   bool begun_ = false;
   Expected expected_ = Expected::root;
-  std::size_t ignored_depth_ = 0;  ///< open lists and maps that are skipped
+  std::size_t ignored_depth_ = 0;  ///< number of open lists and maps that are skipped
   Name section_;
   Name key_;
   std::map<std::pair<std::string, std::string>, std::size_t> line_of_;  ///< (section, key), from 1

@@ -16,7 +16,7 @@ TokenBatch tokens(std::size_t rows, std::size_t columns, const std::vector<std::
   return {.ids = matrix(rows, columns, values), .lengths = {lengths.begin(), lengths.end()}};
 }
 
-/// (rows, values of an image), or no tensor where there are no images.
+/// (rows, values of an image); an empty tensor for a batch without images.
 Tensor images(const Batch& batch, DType dtype) {
   if (batch.pixels.empty()) return {};
   Tensor pixels = Tensor::empty({batch.rows, batch.pixels.size() / batch.rows}, dtype);

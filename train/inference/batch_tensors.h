@@ -7,15 +7,15 @@
 #include "data/batch.h"
 #include "layers/network.h"
 
-/// From the plain batches of data/ to what the layers take.
+/// Converts the batches of data/ to the inputs of layers.
 namespace tapestry {
 
-/// dtype  of the images
+/// dtype  element type of the image tensor
 NetworkInput network_input(const Batch& batch, DType dtype);
 /// (rows, target_length)
 Ids label_ids(const Batch& batch);
 
-/// From logits (..., n), where the largest of each row stands.
+/// The index of the largest logit of each row of logits (..., n).
 std::vector<std::int32_t> largest_of_rows(const Tensor& logits);
 
 }  // namespace tapestry

@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-/// Labels that are the most likely; no_label is none.
+/// The number of labels that equal the prediction. no_label never does.
 std::size_t count_hits(const std::vector<std::int32_t>& best,
                        const std::vector<std::int32_t>& labels) {
   std::size_t hits = 0;

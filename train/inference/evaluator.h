@@ -15,42 +15,42 @@
 
 namespace tapestry {
 
-/// How well a model does on a set of examples.
+/// The scores of a model on a set of examples.
 struct Scores {
-  std::size_t sentences = 0;    ///< examples
-  std::size_t tokens = 0;       ///< labels: target tokens, <eos> included, <pad> not; or classes
+  std::size_t sentences = 0;    ///< number of examples
+  std::size_t tokens = 0;       ///< labels: target tokens with <eos>, without <pad>; or classes
   double loss = 0.0;            ///< mean -log p(label), without label smoothing, in nats
   double perplexity = 0.0;      ///< exp(loss)
-  double token_accuracy = 0.0;  ///< share of labels that are the most likely
+  double token_accuracy = 0.0;  ///< share of labels that equal the most likely prediction
 
-  /// Scores of one task alone, each in [0, 1]: "exact_match" of translation, "span_f1" of sequence
-  /// tagging.
+  /// Scores of particular tasks, each in [0, 1]: "exact_match" of translation, "span_f1" of
+  /// sequence tagging.
   std::map<std::string, double> others{};
 };
 
-/// Called for each batch that is scored, with the most likely label at each position: (rows,
-/// target_length), row-major.
+/// Called for each scored batch with the most likely label at each position: (rows, target_length),
+/// row-major.
 using TakePredictions =
     std::function<void(const Batch& batch, std::span<const std::int32_t> predictions)>;
 
-/// Scores of a model on `examples`, dropout off; what is hidden of masked tokens is always the
-/// same. The result does not depend on the batch size beyond rounding.
+/// Scores a model on `examples` with dropout disabled. The masked positions of a masked language
+/// model are the same in every call. The result does not depend on the batch size, up to rounding.
 Scores score_labels(const Model& model, const std::vector<Example>& examples,
                     std::size_t batch_size, const BatchRules& rules,
                     const TakePredictions& take = {});
 
-/// The share of sources whose greedy translation equals the target, see greedy_decode(); 0 for
-/// none.
+/// The share of sources whose greedy translation equals the target, see greedy_decode(); 0 if there
+/// are no pairs.
 double score_exact_matches(const Transformer& model, const std::vector<Example>& pairs,
                            std::size_t batch_size, std::size_t max_decode_length);
 
-/// A class and how likely a model finds it.
+/// A predicted class and its probability.
 struct LikelyClass {
   std::int32_t id = first_word_id;  ///< in the target vocabulary
-  double probability = 0.0;         ///< by softmax of the logits, in (0, 1]; NaN if one of them is
+  double probability = 0.0;         ///< softmax of the logits, in (0, 1]; NaN if a logit is NaN
 };
 
-/// For examples with classes, the most likely of each.
+/// The most likely class of each example.
 std::vector<LikelyClass> most_likely_classes(const Model& model,
                                              const std::vector<Example>& examples,
                                              std::size_t batch_size);

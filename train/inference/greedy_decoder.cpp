@@ -19,7 +19,7 @@ TokenBatch source_batch(const std::vector<Sentence>& sources) {
   return network_input(make_batch(pairs, all), DType::float32).source;
 }
 
-/// <bos> and the outputs so far, all equally long.
+/// <bos> followed by the outputs so far, which all have the same length.
 TokenBatch prefixes(const std::vector<Sentence>& outputs, std::size_t length) {
   TokenBatch batch{
       .ids = Ids::from_shape({outputs.size(), length + 1}),
@@ -33,7 +33,7 @@ TokenBatch prefixes(const std::vector<Sentence>& outputs, std::size_t length) {
   return batch;
 }
 
-/// Most tokens of the output for a source, whatever stands beside it in the batch.
+/// The maximum output length for a source; does not depend on other sources in the batch.
 std::size_t longest_output(const Sentence& source, std::size_t max_length,
                            std::size_t max_positions) {
   const std::size_t wanted = max_length != 0 ? max_length : source.size() + 50;

@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-/// Softmax of the scores at a temperature above 0, best first.
+/// Softmax of the scores at a temperature > 0, in descending order.
 struct Ranking {
   std::vector<std::size_t> ids;
   std::vector<double> probabilities;
@@ -32,8 +32,8 @@ Ranking rank(const std::vector<double>& scores, double temperature) {
   return ranking;
 }
 
-/// How many of the best may be drawn: none that has no probability, even if those before it add up
-/// to a little less than 1.
+/// The number of candidates to draw from, in descending order of probability. Excludes candidates
+/// of probability 0, even if the sum of the others is below 1 by rounding.
 std::size_t count_candidates(const Ranking& ranking, const SamplingOptions& options) {
   const std::size_t all = ranking.ids.size();
   const std::size_t most = options.top_k == 0 ? all : std::min(options.top_k, all);
@@ -46,7 +46,7 @@ std::size_t count_candidates(const Ranking& ranking, const SamplingOptions& opti
   return most;
 }
 
-/// The scores of what comes after the last of `tokens`; none for special symbols.
+/// The scores of the token that follows `tokens`; -inf for special symbols.
 std::vector<double> next_scores(const LanguageModel& model, const std::vector<std::int32_t>& tokens,
                                 std::size_t window) {
   const std::size_t read = std::min(tokens.size(), window);

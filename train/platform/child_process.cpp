@@ -18,7 +18,7 @@
 #include <utility>
 
 #if defined(TAPESTRY_COVERAGE)
-extern "C" {  // which GCC's header lacks
+extern "C" {  // missing in GCC's header
 #include <gcov.h>
 }
 #endif
@@ -26,22 +26,22 @@ extern "C" {  // which GCC's header lacks
 namespace tapestry {
 namespace {
 
-/// How the work ended: the first byte of what the child writes last, to a pipe of its own. All of
-/// it fits into the smallest pipe, so that the child never waits with it.
+/// The first byte of the outcome, which the child writes to a second pipe when its work has ended.
+/// The whole outcome fits into the smallest pipe buffer, so that writing it never blocks.
 constexpr char returned = '+', thrown = '-', out_of_memory = '!';
 constexpr std::size_t longest_message = 4000;
 constexpr std::size_t buffer_size = std::size_t{1} << 20;
-/// Of the seconds on the processor: so many may pass on the clock, on a busy machine too.
+/// Limit of elapsed time as a multiple of the limit of processor time, to allow for a busy machine.
 constexpr unsigned clock_factor = 10;
 
-/// Sanitizers take address space as they like, and what they say is to be seen.
+/// Sanitizers reserve large address ranges, and their reports must stay visible.
 #if defined(TAPESTRY_ASAN) || defined(TAPESTRY_TSAN)
 constexpr bool sanitized = true;
 #else
 constexpr bool sanitized = false;
 #endif
 
-/// Sanitizers open files to name a place in the source, coverage counters to be written.
+/// Sanitizers open files to symbolize reports, and coverage counters are written to files.
 #if defined(TAPESTRY_COVERAGE)
 constexpr bool instrumented = true;
 #else
@@ -64,7 +64,7 @@ Pipe make_pipe() {
 
 using Resource = decltype(RLIMIT_CPU);
 
-/// Never more than there was.
+/// Sets a limit to at most its current value.
 void limit(Resource resource, rlim_t soft, rlim_t hard) {
   rlimit now{};
   ::getrlimit(resource, &now);
@@ -72,7 +72,7 @@ void limit(Resource resource, rlim_t soft, rlim_t hard) {
   ::setrlimit(resource, &tight);
 }
 
-/// Address space of this process, in bytes; 0 on systems that do not tell.
+/// Address space of this process in bytes; 0 if /proc/self/statm cannot be read.
 std::size_t address_space() {
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -84,14 +84,14 @@ void limit_memory(std::size_t bytes) {
   if (taken > 0) limit(RLIMIT_AS, taken + bytes, taken + bytes);
 }
 
-/// What a dying library says is not for the user.
+/// Discards output of the library, such as its messages before an abort.
 void keep_silent() {
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   ::dup2(nowhere, STDOUT_FILENO);
   ::dup2(nowhere, STDERR_FILENO);
 }
 
-/// The child dies by its limits, with its parent and without a word.
+/// Applies the limits; the child also ends when its parent ends, and it prints nothing.
 void limit_this_process(ChildProcess::Limits limits) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0, 0);
@@ -110,7 +110,7 @@ void limit_this_process(ChildProcess::Limits limits) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-/// Where nobody reads any more, the process ends by SIGPIPE.
+/// If the reading end is closed, SIGPIPE ends the process.
 void write_all(int descriptor, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
@@ -119,15 +119,15 @@ void write_all(int descriptor, std::span<const std::byte> bytes) {
   }
 }
 
-/// Without what the parent has to do at its end.
+/// Ends the process without the exit handlers inherited from the parent.
 [[noreturn]] void end_at_once() {
 #if defined(TAPESTRY_COVERAGE)
   __gcov_dump();
 #endif
-  ::_exit(0);  // GCOVR_EXCL_LINE: after the last count
+  ::_exit(0);  // GCOVR_EXCL_LINE: after the counters are written
 }
 
-/// What the child says last of its work.
+/// Runs the work and returns the outcome to send to the parent.
 std::string do_work(const ChildProcess::Work& work, const ChildProcess::Send& send) try {
   work(send);
   return {returned};
@@ -148,7 +148,7 @@ std::string do_work(const ChildProcess::Work& work, const ChildProcess::Send& se
   end_at_once();
 }
 
-/// The number of bytes read, 0 at the end.
+/// The number of bytes read; 0 at the end of the data.
 std::size_t read_some(int descriptor, std::span<std::byte> to) {
   const ssize_t count = retry_interrupted([&] { return ::read(descriptor, to.data(), to.size()); });
   return count > 0 ? static_cast<std::size_t>(count) : 0;
@@ -194,7 +194,7 @@ ChildProcess::Running ChildProcess::start(const Work& work, Limits limits) {
   const pid_t child = ::fork();
   if (child < 0) fail("start a process");
   if (child == 0) {
-    data.to_read.close();  // else writing more than is read would wait for ever
+    data.to_read.close();  // otherwise the child would block forever on data that are not read
     outcome.to_read.close();
     be_the_child(work, limits, data.to_write.get(), outcome.to_write.get());
   }
@@ -226,7 +226,7 @@ void ChildProcess::refuse_early_end() {
   throw NotContained("it sent less than was expected");
 }
 
-/// To be called at the end of the data.
+/// Throws unless the outcome is success. To be called at the end of the data.
 void ChildProcess::require_success() {
   const std::string outcome = read_outcome(child_.outcome.get());
   const int status = wait_for(std::exchange(child_.id, -1));

@@ -12,23 +12,23 @@
 
 namespace tapestry {
 
-/// The work crashed, or took more than it was given.
+/// The work crashed or exceeded its limits.
 class NotContained : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Work in a process of its own, which may crash, hang or want all memory without harm to this one:
-/// for libraries that do not survive every file made to harm them. The process sees everything as
-/// it is here, but can open no file; nothing that it changes is seen here.
+/// Runs work in a separate process, so that a crash, an endless loop or excessive memory use does
+/// not affect this process: for libraries that crash on malicious files. The child has a copy of
+/// this process's memory but cannot open files; its changes are not visible here.
 class ChildProcess {
  public:
-  /// Hands bytes to receive(), and waits for it where there are many.
+  /// Sends bytes to receive(); blocks while the pipe is full.
   using Send = std::function<void(std::span<const std::byte>)>;
   using Work = std::function<void(const Send& send)>;
 
-  /// What the work may take: seconds of processor time, and ten times that on the clock; bytes of
-  /// memory beyond what this process has.
+  /// Limits of the work: seconds of processor time, and ten times as many of elapsed time; bytes of
+  /// memory in addition to the memory of this process.
   struct Limits {
     unsigned seconds;
     std::size_t bytes;
@@ -36,27 +36,27 @@ class ChildProcess {
 
   /// Starts the work. throws std::system_error if no process can be started.
   ChildProcess(const Work& work, Limits limits);
-  /// Kills the process if it still runs.
+  /// Kills the process if it is still running.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   /// Fills `to` with the next bytes that the work sends.
   ///
-  /// throws  NotContained, naming what happened, if it ends before it has sent so many;
-  ///         std::runtime_error with the message of the exception that ended it, of which the first
-  ///         4000 bytes are kept
+  /// throws  NotContained, with the reason, if the work crashes or exceeds a limit before it has
+  ///         sent enough bytes; std::runtime_error with the message of the exception that ended the
+  ///         work, truncated to 4000 bytes
   void receive(std::span<std::byte> to);
 
-  /// Waits for the end of the work.
+  /// Waits until the work has ended.
   ///
-  /// throws  as receive(); NotContained if it sends more than was received
+  /// throws  as receive(); NotContained if the work sends more than was received
   void finish();
 
  private:
   struct Running {
     pid_t id;
-    FileDescriptor data, outcome;  ///< to read from
+    FileDescriptor data, outcome;  ///< reading ends of the pipes
   };
 
   static Running start(const Work& work, Limits limits);
@@ -67,7 +67,7 @@ class ChildProcess {
   Limits limits_;
   Running child_;
   std::vector<std::byte> buffer_;  ///< read from the pipe of data
-  std::span<std::byte> rest_;      ///< what receive() has not handed out of it
+  std::span<std::byte> rest_;      ///< part of the buffer that receive() has not returned yet
 };
 
 }  // namespace tapestry

@@ -47,14 +47,14 @@ std::string output_hint(int code, const std::filesystem::path& folder) {
   }
 }
 
-/// Reports errno for what was being done to `path`.
+/// Throws OutputError for errno. `action` is what was being done to `path`.
 [[noreturn]] void output_failure(const std::filesystem::path& path, std::string_view action) {
   const int code = errno;
   throw OutputError(fmt::format("{}: could not {}: {}", path.string(), action, error_text(code)),
                     output_hint(code, parent_folder(path)));
 }
 
-/// throws  OutputError if that cannot be told, such as for want of descriptors.
+/// throws  OutputError if this cannot be determined, for example for lack of file descriptors.
 bool is_folder(FileSystem& files, const std::filesystem::path& path) {
   const FileDescriptor folder(files, retry_interrupted([&] {
                                 return files.open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -71,15 +71,16 @@ FileDescriptor open_folder(FileSystem& files, const std::filesystem::path& folde
           })};
 }
 
-/// Flushes the names in a folder. Some file systems cannot (EINVAL) and need not.
+/// Flushes the entries of a folder. Some file systems do not support this (EINVAL) and do not need
+/// it.
 bool flush_folder(FileSystem& files, const FileDescriptor& folder) {
   return retry_interrupted([&] { return files.fsync(folder.get()); }) == 0 || errno == EINVAL;
 }
 
-/// The new content of a file on its way to its place; unlinked unless it gets there.
+/// The new content of a file before it is renamed to its target; deleted unless it is renamed.
 class TemporaryFile {
  public:
-  /// size  bytes that it will hold
+  /// size  number of bytes to write
   TemporaryFile(FileSystem& files, const std::filesystem::path& target, std::uint64_t size)
       : files_(files), target_(target), size_(size), descriptor_(create()) {
     if (!descriptor_.is_open()) fail("create a temporary file");
@@ -92,7 +93,8 @@ class TemporaryFile {
     files_.unlink(path_.c_str());
   }
 
-  /// Finds out about a full disk before anything is written, where the file system can tell.
+  /// Reserves disk space, so that a full disk is detected before writing if the file system
+  /// supports it.
   void reserve() {
     if (size_ == 0) return;
     const int result =
@@ -104,7 +106,7 @@ class TemporaryFile {
     write(bytes);
     if (retry_interrupted([&] { return files_.fsync(descriptor_.get()); }) != 0) fail("flush");
     read_back(bytes);
-    // A close that a signal interrupted has closed the file, and its data is flushed already.
+    // A close that is interrupted by a signal has still closed the file, and the data are flushed.
     if (descriptor_.close() != 0 && errno != EINTR) fail("close");
   }
 
@@ -114,7 +116,7 @@ class TemporaryFile {
   }
 
  private:
-  /// Opens the first free temporary name: in a container every crashed writer had the same PID.
+  /// Opens the first unused temporary name. The PID is not unique: in containers it often repeats.
   FileDescriptor create() {
     int fd = -1;
     for (int attempt = 0; attempt < max_temporary_names; ++attempt) {
@@ -131,7 +133,7 @@ class TemporaryFile {
     while (!rest.empty()) {
       const ssize_t written = retry_interrupted(
           [&] { return files_.write(descriptor_.get(), rest.data(), rest.size()); });
-      // Neither nothing nor more than was given can have been written.
+      // A result of 0, or of more than the requested count, is an error.
       const auto count = static_cast<std::size_t>(written);
       if (written == 0 || (written > 0 && count > rest.size())) errno = EIO;
       if (written <= 0 || count > rest.size()) fail("write");
@@ -157,7 +159,7 @@ class TemporaryFile {
     }
   }
 
-  /// Reports errno, with the bytes needed and free.
+  /// Throws OutputError for errno, with the bytes needed and free.
   [[noreturn]] void fail(std::string_view action) {
     const int code = errno;
     const auto folder = parent_folder(target_);

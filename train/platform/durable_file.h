@@ -11,47 +11,49 @@
 
 namespace tapestry {
 
-/// Writes a file so that after a crash at any moment, power loss included, the path holds either
-/// all the old bytes or all the new ones.
+/// Writes a file atomically and durably: after a crash at any time, including power loss, `path`
+/// holds either the complete old or the complete new content.
 ///
-/// The bytes go to a temporary file `.NAME.tmp-PID-N` in the same folder, which is reserved,
-/// written, flushed, read back (through the page cache), closed, renamed to `path`; then the folder
-/// is flushed. A symbolic link at `path` is replaced, not followed.
+/// The bytes are written to a temporary file `.NAME.tmp-PID-N` in the same folder: space is
+/// reserved, then the file is written, flushed, read back (through the page cache), closed and
+/// renamed to `path`; then the folder is flushed. A symbolic link at `path` is replaced, not
+/// followed.
 ///
-/// throws  OutputError with the bytes needed and free. The temporary file is gone and `path` as it
-///         was, but for one case the message names: the folder could not be flushed after the
-///         rename, so the new bytes are in place and may be lost with the power.
+/// throws  OutputError with the bytes needed and free. The temporary file is deleted and `path` is
+///         unchanged, with one exception that the message names: if the folder could not be flushed
+///         after the rename, the new content is in place but may be lost at a power failure.
 void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
                         FileSystem& files = posix_file_system());
 
-/// Finds out whether a file of this size could be written into a folder now, by making a temporary
-/// file of the size and deleting it. Where the file system cannot reserve space, the size is not
-/// looked at. throws OutputError with the bytes needed and free.
+/// Checks whether a file of this size could be written into a folder now, by creating a temporary
+/// file of that size and deleting it. The size is not checked if the file system cannot reserve
+/// space. throws OutputError with the bytes needed and free.
 void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   FileSystem& files = posix_file_system());
 
-/// Whether a file name is one that write_file_durably gives to its temporary files. Without a
-/// writer at work such a file is left from a crash.
+/// Whether a file name matches the temporary files of write_file_durably(). Such a file was left by
+/// a crash if no process is writing.
 bool is_temporary_name(std::string_view name);
 
-/// Creates a folder and what is missing above it, and flushes each new entry to the disk.
-/// A folder that exists already is fine. throws OutputError.
+/// Creates a folder and its missing parents, and flushes each new entry to the disk. An existing
+/// folder is not an error. throws OutputError.
 void create_folder_durably(const std::filesystem::path& folder,
                            FileSystem& files = posix_file_system());
 
-/// Deletes a file; one that is gone already is fine. throws OutputError.
+/// Deletes a file; a missing file is not an error. throws OutputError.
 void remove_file(const std::filesystem::path& path, FileSystem& files = posix_file_system());
 
-/// A regular file opened for reading. Opening never waits, not even for a named pipe.
+/// A regular file opened for reading. Opening never blocks, not even for a named pipe.
 class InputFile {
  public:
-  /// throws  InputError if there is no such file, it is not a regular file or may not be read.
+  /// throws  InputError if the file does not exist, is not a regular file or cannot be read.
   explicit InputFile(const std::filesystem::path& path, FileSystem& files = posix_file_system());
 
   /// Bytes in the file when it was opened.
   std::uint64_t size() const { return size_; }
 
-  /// Fills `bytes` from the file, starting at `offset`. throws InputError, also at an early end.
+  /// Fills `bytes` from the file, starting at `offset`. throws InputError, also if the file is too
+  /// short.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes);
 
  private:

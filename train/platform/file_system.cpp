@@ -49,7 +49,7 @@ int FileSystem::list(const char* folder, std::vector<std::string>& names) {
   const auto close = [](DIR* open) { ::closedir(open); };
   const std::unique_ptr<DIR, decltype(close)> stream(::opendir(folder), close);
   if (stream == nullptr) return -1;
-  // Only errno tells the end of the folder from a failure.
+  // Only errno distinguishes the end of the folder from an error.
   errno = 0;
   while (const dirent* entry = ::readdir(stream.get())) {
     const std::string_view name = entry->d_name;

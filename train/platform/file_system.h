@@ -11,8 +11,8 @@
 
 namespace tapestry {
 
-/// The system calls with which the program reads and writes its run files, each as POSIX has it:
-/// a result of -1 means failure with the reason in errno. Tests override them to make them fail.
+/// The system calls that read and write the files of a run, with POSIX semantics: a result of -1
+/// means failure, with the reason in errno. Tests override them to simulate failures.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -30,16 +30,16 @@ class FileSystem {
   virtual int rename(const char* from, const char* to);
   virtual int unlink(const char* path);
   virtual int mkdir(const char* path, mode_t mode);
-  /// Appends the names of all that is in a folder, in any order, without "." and "..".
+  /// Appends the names of all entries of a folder, in any order, without "." and "..".
   virtual int list(const char* folder, std::vector<std::string>& names);
-  /// Bytes an ordinary user may still write on the disk that holds `path`.
+  /// The bytes that an unprivileged user can still write on the file system of `path`.
   virtual int free_bytes(const char* path, std::uint64_t& bytes);
 };
 
-/// The real calls.
+/// The actual system calls.
 FileSystem& posix_file_system();
 
-/// Owns an open file and closes it once. `fd` may be -1: nothing is owned.
+/// Owns a file descriptor and closes it once. `fd` may be -1 for none.
 class FileDescriptor {
  public:
   FileDescriptor(FileSystem& files, int fd) : files_(&files), fd_(fd) {}
@@ -50,7 +50,8 @@ class FileDescriptor {
   bool is_open() const { return fd_ >= 0; }
   int get() const { return fd_; }
 
-  /// Closes the file and returns what close(2) said. The descriptor is gone even if that failed.
+  /// Closes the file and returns the result of close(2). The descriptor is released even on
+  /// failure.
   int close();
 
  private:
@@ -58,7 +59,7 @@ class FileDescriptor {
   int fd_;
 };
 
-/// Repeats a call for as long as a signal interrupts it.
+/// Repeats a call while it fails with EINTR.
 template <typename Call>
 auto retry_interrupted(Call call) {
   auto result = call();

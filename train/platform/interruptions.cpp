@@ -16,9 +16,10 @@ struct Handled {
 volatile std::sig_atomic_t first_stop = 0;
 volatile std::sig_atomic_t save_requested = 0;
 
-// Handlers call only what a signal handler may call.
+// Handlers use only async-signal-safe operations.
 
-/// The second signal ends the process once this returns.
+/// A second signal is raised again with its default action, which ends the process when the handler
+/// returns.
 void remember_stop(int signal) {
   if (first_stop == 0) {
     first_stop = signal;

@@ -8,11 +8,11 @@
 
 namespace tapestry {
 
-/// While one is alive, SIGINT, SIGTERM and SIGHUP are remembered instead of ending the process, so
-/// that a run can finish its step and save; a second one ends the process at once. SIGUSR1 asks for
-/// a save. SIGPIPE and SIGXFSZ are ignored: writes report such errors themselves. A signal that is
-/// ignored already, such as SIGHUP under nohup, stays so. Afterwards everything is as before. One
-/// at a time.
+/// Handles signals during its lifetime: SIGINT, SIGTERM and SIGHUP are recorded instead of ending
+/// the process, so that a run can finish its step and save; a second one ends the process at once.
+/// SIGUSR1 requests a save. SIGPIPE and SIGXFSZ are ignored, since writes report these errors
+/// themselves. A signal that is already ignored, such as SIGHUP under nohup, stays ignored. The
+/// destructor restores all handlers. Only one object may exist at a time.
 class RunSignals {
  public:
   RunSignals();
@@ -20,10 +20,10 @@ class RunSignals {
   RunSignals(const RunSignals&) = delete;
   RunSignals& operator=(const RunSignals&) = delete;
 
-  /// The first signal that asked for an end, or 0.
+  /// The first signal that requested an end, or 0.
   int stop() const;
 
-  /// Whether a save has been asked for since the last call.
+  /// Whether a save has been requested since the last call.
   bool take_save_request();
 
  private:
@@ -32,19 +32,19 @@ class RunSignals {
   std::array<struct sigaction, handled_signals> before_{};
 };
 
-/// The time that a process has for its run (`train.max_time`). It is up early enough for a save: as
-/// soon as another turn as long as the longest so far, and a save, would not fit in.
+/// The time limit of a process (`train.max_time`). It is reached early enough to save: as soon as
+/// the remaining time is shorter than the longest turn so far plus the longest save.
 class TimeLimit {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Without a limit it is never up.
+  /// A default object has no limit.
   TimeLimit() = default;
-  /// A `limit` of 0 is none.
+  /// A `limit` of 0 means no limit.
   TimeLimit(Clock::time_point started, std::chrono::seconds limit)
       : started_(started), limit_(limit) {}
 
-  /// A turn is a step with all that follows it; a turn with a save counts as both.
+  /// Records the duration of a turn: a step and the work due after it, which may include a save.
   void note_turn(Clock::duration taken);
   void note_save(Clock::duration taken);
 
@@ -58,7 +58,7 @@ class TimeLimit {
   Clock::duration longest_save_{0};
 };
 
-/// What may end a run before its last step, or have it saved in between.
+/// What may end a run before its last step or request a save.
 struct Interruptions {
   RunSignals* signals = nullptr;
   TimeLimit time{};

@@ -26,22 +26,22 @@ namespace {
 
 constexpr double no_quota = std::numeric_limits<double>::infinity();
 
-/// Those of OpenBLAS's kernels on x86 that use no vectors wider than SSE's.
+/// The OpenBLAS kernels for x86 that use at most SSE vectors.
 constexpr std::array<std::string_view, 17> narrow_cores = {
     "Generic", "Unknown", "Katmai", "Coppermine", "Northwood",    "Prescott",
     "Banias",  "Atom",    "Core2",  "Penryn",     "Dunnington",   "Nehalem",
     "Athlon",  "Opteron", "Nano",   "Bobcat",     "Opteron_SSE3",
 };
 
-/// Empty if the file cannot be read: nothing here is worth ending a run for.
+/// Empty if the file cannot be read: a run must not fail because of it.
 std::string read_all(const std::filesystem::path& path) try {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-} catch (const std::ios_base::failure&) {  // thrown even by streams that are not to throw
+} catch (const std::ios_base::failure&) {  // possible with any exception mask
   return "";
 }
 
-/// The control group of this process in the hierarchy of version 2.
+/// The version 2 control group of this process.
 std::string own_group() {
   std::istringstream groups(read_all("/proc/self/cgroup"));
   for (std::string line; std::getline(groups, line);) {
@@ -64,7 +64,7 @@ bool processor_has_avx2() {
 #endif
 }
 
-/// "; try train.threads=N" if that is fewer.
+/// "; try train.threads=N" if N is less than `threads`.
 std::string fewer_threads(double cores, std::size_t threads) {
   const auto wanted = static_cast<std::size_t>(std::max(1.0, std::floor(cores)));
   return wanted < threads ? fmt::format("; try train.threads={}", wanted) : "";
@@ -72,7 +72,7 @@ std::string fewer_threads(double cores, std::size_t threads) {
 
 constexpr std::uint64_t no_limit = AvailableMemory::no_limit;
 
-/// The number behind a name at the start of a line: "MemFree:  12 kB".
+/// The number that follows a name at the start of a line: "MemFree:  12 kB".
 std::optional<std::uint64_t> number_after(const std::filesystem::path& path,
                                           std::string_view name) {
   std::ifstream file(path);
@@ -94,7 +94,7 @@ std::uint64_t less(std::uint64_t limit, std::uint64_t used) {
   return limit == no_limit ? no_limit : limit - std::min(limit, used);
 }
 
-/// Narrows `memory` to a limit of which `used` is gone.
+/// Applies a limit of which `used` bytes are already in use.
 void narrow(AvailableMemory& memory, std::uint64_t limit, std::uint64_t used,
             const std::string& bound) {
   memory.total = std::min(memory.total, limit);
@@ -103,7 +103,7 @@ void narrow(AvailableMemory& memory, std::uint64_t limit, std::uint64_t used,
   memory.bound = bound;
 }
 
-/// Names of the files of one version of control groups.
+/// File names of one version of control groups.
 struct GroupFiles {
   const char *folder, *limit, *usage, *inactive_cache, *active_cache;
 };
@@ -160,7 +160,7 @@ void narrow_to_process_limits(AvailableMemory& memory, const std::filesystem::pa
 int exit_code = EXIT_FAILURE;
 std::terminate_handler usual_end = nullptr;
 
-/// Whether the process ends because no exception could be made, or by one that says the same.
+/// Whether the process ends because of std::bad_alloc or because no exception could be allocated.
 bool memory_is_lacking() {
   if (std::current_exception() == nullptr) return true;
   try {

@@ -18,8 +18,9 @@ void prepare_standard_streams() {
   std::signal(SIGXFSZ, SIG_IGN);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0) continue;
-    // Open the wrong way round, so that using it is an error as it is with a closed one. The lowest
-    // free number is that of the stream, those below being taken.
+    // Opened with the wrong access mode, so that using it fails as with a closed stream. open()
+    // returns the lowest free descriptor, which is that of the stream, since the lower ones are
+    // open.
     ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

@@ -30,7 +30,7 @@ constexpr std::string_view magic = "TAPESTRY";
 constexpr std::string_view hdf5_signature = "\x89HDF\r\n\x1a\n";
 constexpr const char* damage_hint = "copy the file again, or use an older checkpoint";
 
-// Where the fields begin. The bytes between the digest and the checksum are zero.
+// Byte offsets of the fields. The bytes between the digest and the checksum are zero.
 constexpr std::size_t version_at = 8;
 constexpr std::size_t envelope_size_at = 12;
 constexpr std::size_t file_size_at = 16;
@@ -112,7 +112,8 @@ std::vector<std::byte> build(const Snapshot& snapshot) {
   const std::size_t hdf5_offset = std::bit_ceil(envelope_size + table_size(snapshot));
   std::vector<std::byte> file = hdf5::write_image(snapshot, hdf5_offset);
   const auto entries = hdf5::list_arrays(file);
-  // HDF5 was seen to report success after running out of memory, so its work is compared.
+  // HDF5 has reported success after running out of memory, so the file is compared with the
+  // snapshot.
   const bool same = holds(file, entries, snapshot);
   if (!same) throw hdf5::Error("HDF5 stored something else than it was given");
   const auto table = encode_table(entries);
@@ -123,7 +124,7 @@ std::vector<std::byte> build(const Snapshot& snapshot) {
 
 // ---- Reading.
 
-/// A file in memory that is proven to be the one that was written.
+/// A file in memory whose payload matches the digest of its envelope.
 struct WholeFile {
   std::vector<std::byte> bytes;
   std::vector<ArrayEntry> entries;
@@ -161,7 +162,7 @@ WholeFile with_entries(std::vector<std::byte> bytes, const Envelope& envelope,
   return {std::move(bytes), std::move(entries)};
 }
 
-/// Says which part of a file was altered, as far as its table of contents can tell.
+/// Names the part of a file that was altered, as far as its table of contents shows.
 std::string locate_damage(std::vector<std::byte> bytes, const Envelope& envelope,
                           const std::filesystem::path& path) try {
   const auto damaged = damaged_arrays(with_entries(std::move(bytes), envelope, path));
@@ -173,7 +174,8 @@ std::string locate_damage(std::vector<std::byte> bytes, const Envelope& envelope
   return "its table of contents";
 }
 
-/// A program that altered arrays and sealed the file again may have forgotten them.
+/// Checks the digests in the table of contents: a program that altered arrays may have sealed the
+/// file again without updating them.
 void require_told_digests(const WholeFile& file, const std::filesystem::path& path) {
   const auto damaged = damaged_arrays(file);
   if (damaged.empty()) return;
@@ -183,7 +185,7 @@ void require_told_digests(const WholeFile& file, const std::filesystem::path& pa
       "use a checkpoint that this program wrote");
 }
 
-/// Checks the envelope before memory is taken for the rest.
+/// Checks the envelope before allocating memory for the rest.
 WholeFile read_whole(InputFile file, const std::filesystem::path& path) try {
   std::vector<std::byte> bytes(std::min<std::uint64_t>(envelope_size, file.size()));
   file.read_at(0, bytes);

@@ -16,7 +16,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the table is little-endian");
 
-/// What an entry begins with; its axes and its path follow.
+/// The fixed-size start of an entry; its axes and its path follow.
 struct EntryHead {
   std::uint64_t offset;
   std::uint64_t size;
@@ -127,7 +127,7 @@ void require_inside(const ArrayEntry& entry, DataRange data, const Decoder& deco
       fmt::format("all between {} and {}", data.begin, data.end));
 }
 
-/// Arrays that share bytes could make a small file fill the memory.
+/// Refuses overlapping arrays, with which a small file could expand to fill the memory.
 void require_disjoint(const std::vector<ArrayEntry>& entries, const Decoder& decoder) {
   std::vector<const ArrayEntry*> by_offset;
   for (const ArrayEntry& entry : entries) {

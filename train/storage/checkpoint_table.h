@@ -11,7 +11,7 @@
 
 namespace tapestry {
 
-/// Where one array stands in a checkpoint file.
+/// The location of one array in a checkpoint file.
 struct ArrayEntry {
   std::string path;
   ElementType type = ElementType::uint8;
@@ -26,31 +26,32 @@ struct ArrayEntry {
 /// XXH3-64, the digest of one array.
 std::uint64_t array_digest(std::span<const std::byte> bytes);
 
-/// Bytes of the table of a file that holds the snapshot; a multiple of 8.
+/// Bytes of the table of contents for a snapshot; a multiple of 8.
 std::size_t table_size(const Snapshot& snapshot);
 
-/// The table of contents of a checkpoint, laid out as train/checkpoint/format.md says. With it a
-/// checkpoint is read without HDF5, which does not survive every file made to harm it.
+/// Encodes the table of contents of a checkpoint in the layout of train/checkpoint/format.md. With
+/// it a checkpoint is read without HDF5, which can crash on malicious files.
 std::vector<std::byte> encode_table(const std::vector<ArrayEntry>& entries);
 
-/// Whether the entries of a file are the arrays of the snapshot, in its order and byte for byte.
+/// Whether the entries of a file are exactly the arrays of the snapshot, in the same order and with
+/// equal bytes.
 bool holds(std::span<const std::byte> file, const std::vector<ArrayEntry>& entries,
            const Snapshot& snapshot);
 
-/// The bytes of a file from `begin` up to, but not including, `end`.
+/// Bytes `begin` to `end`, exclusive, of a file.
 struct DataRange {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
-/// Reads a table which need not be trusted.
+/// Decodes an untrusted table of contents.
 ///
-/// table      exactly its bytes
-/// data       where in the file the arrays must lie, apart from each other
+/// table      exactly the bytes of the table
+/// data       the range of the file that contains the arrays, which must not overlap
 /// path       the file, named in errors
 /// throws     DamagedCheckpoint
 ///
-/// Paths and shapes are passed on as they are: Snapshot::put refuses bad ones.
+/// Array paths and shapes are not checked here: Snapshot::put refuses invalid ones.
 std::vector<ArrayEntry> decode_table(std::span<const std::byte> table, DataRange data,
                                      const std::filesystem::path& path);
 

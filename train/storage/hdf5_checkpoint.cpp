@@ -15,13 +15,13 @@ namespace {
 
 // ---- Writing.
 
-/// Room for the names and headers of a small file; the file in memory grows in steps of this and
-/// an eighth of its data.
+/// Space for names and headers. The file in memory grows in steps of this size plus an eighth of
+/// the size of its data.
 constexpr std::size_t smallest_growth = 64 * 1024;
 
 std::size_t growth(std::uint64_t data_size) { return smallest_growth + data_size / 8; }
 
-/// A new file without timestamps, which would make the bytes of equal files differ.
+/// Creates a file without timestamps, so that equal snapshots give equal bytes.
 File create_file(std::uint64_t data_size, std::size_t user_block_size) {
   const PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "prepare a file in memory");
   const PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "prepare a file in memory");
@@ -74,7 +74,8 @@ void write_array(const File& file, const std::string& path, const StoredArray& a
   dataset.close("close a dataset");
 }
 
-/// HDF5 gives the file without its user block, but with addresses that allow for it.
+/// The bytes of the file. HDF5 returns the image without the user block, but with addresses that
+/// include it.
 std::vector<std::byte> file_image(const File& file, std::size_t user_block_size) {
   const auto size = static_cast<std::size_t>(
       require(H5Fget_file_image(file.get(), nullptr, 0), "measure the file in memory"));
@@ -87,7 +88,7 @@ std::vector<std::byte> file_image(const File& file, std::size_t user_block_size)
 
 // ---- Reading: datasets.
 
-/// The element type that a type in a file is, if there is one.
+/// The element type for an HDF5 type; nullopt if there is none.
 std::optional<ElementType> element_type_in(const Datatype& type) {
   constexpr std::array types{ElementType::float32, ElementType::float64, ElementType::int32,
                              ElementType::int64,   ElementType::uint64,  ElementType::uint8};
@@ -97,7 +98,7 @@ std::optional<ElementType> element_type_in(const Datatype& type) {
   return match != types.end() ? std::optional(*match) : std::nullopt;
 }
 
-/// Must come first: asking a virtual dataset for its shape already opens other files.
+/// Must be called first: reading the shape of a virtual dataset opens other files.
 void require_plain_storage(const Object& dataset, const std::string& path) {
   const PropertyList creation(H5Dget_create_plist(dataset.get()), "look at", path);
   if (H5Pget_layout(creation.get()) != H5D_CONTIGUOUS) {
@@ -117,10 +118,10 @@ ElementType read_type(const Object& dataset, const std::string& path) {
   return *element_type;
 }
 
-/// Type, shape and place of an array, without a digest. Nothing of it is read.
+/// Element type, shape and position of a dataset, without a digest. Does not read its elements.
 ///
-/// throws  Error unless it is contiguous in this file, without filters, of an element type, with at
-///         most max_stored_rank axes and as many bytes as its shape needs.
+/// throws  Error unless the dataset is contiguous in this file, without filters, of a known element
+///         type, with at most max_stored_rank axes and as many bytes as its shape needs.
 ArrayEntry describe_dataset(const Object& dataset, const std::string& path) {
   require_plain_storage(dataset, path);
   const Dataspace space(H5Dget_space(dataset.get()), "look at", path);
@@ -167,7 +168,7 @@ struct Links {
   }
 };
 
-/// Called by HDF5 for each link of a group; must not throw through it.
+/// Called by HDF5 for each link of a group; must not throw, since HDF5 is written in C.
 herr_t collect_link(hid_t /*group*/, const char* name, const H5L_info_t* info, void* links) try {
   static_cast<Links*>(links)->add(name, info->type);
   return 0;
@@ -175,7 +176,8 @@ herr_t collect_link(hid_t /*group*/, const char* name, const H5L_info_t* info, v
   return -1;
 }
 
-/// Walks the groups of a file and lists its datasets; refuses whatever a Snapshot cannot hold.
+/// Walks the groups of a file and lists its datasets; refuses everything that a Snapshot cannot
+/// store.
 class Inventory {
  public:
   Inventory(const File& file, std::size_t max_objects) : max_objects_(max_objects) {
@@ -199,7 +201,7 @@ class Inventory {
     }
   }
 
-  /// Also refuses an object that is reached a second time, so the walk cannot run in circles.
+  /// Refuses an object that is reached a second time, so that the walk ends.
   H5O_info_t describe(const Object& object, const std::string& path) {
     H5O_info_t info{};
     require(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS), "look at",

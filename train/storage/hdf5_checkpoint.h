@@ -9,28 +9,29 @@
 
 namespace tapestry::hdf5 {
 
-/// Name of the attribute of each dataset that holds the digest of its bytes, as uint64.
+/// Name of the attribute of each dataset with the digest of its bytes, a uint64.
 inline constexpr const char* digest_attribute = "xxh3";
 
-/// The bytes of an HDF5 file that holds the snapshot, behind a user block of zero bytes. Equal
-/// snapshots give equal bytes. Built in memory: HDF5 reports a full disk too late.
+/// The bytes of an HDF5 file with the arrays of the snapshot, after a user block of zero bytes.
+/// Equal snapshots give equal bytes. The file is built in memory, since HDF5 reports a full disk
+/// too late.
 ///
 /// user_block_size  512 or a larger power of two
 /// throws           Error; std::bad_alloc
 std::vector<std::byte> write_image(const Snapshot& snapshot, std::size_t user_block_size);
 
-/// What HDF5 finds in a file, in byte order of the paths.
+/// Lists the datasets of an HDF5 file, in byte order of their paths.
 ///
-/// Refuses whatever write_image does not write: links that are not hard, an object reached twice,
-/// names or depths a Snapshot cannot have, attributes but xxh3; datasets that are not contiguous,
-/// that have filters or external files, another element type, more than 8 axes, or other bytes
-/// stored than their shape needs. No array is read. Nothing outside the memory is opened. Even so
-/// libhdf5 1.10 crashes on about one in ten thousand files altered at random, so this is for files
-/// that were just written and for a process that may die.
+/// Refuses everything that write_image() does not write: links other than hard links, objects
+/// reached twice, names or depths that a Snapshot does not allow, attributes other than xxh3;
+/// datasets that are not contiguous, have filters or external files, another element type, more
+/// than 8 axes, or a stored size that does not match their shape. Does not read the arrays or open
+/// other files. libhdf5 1.10 still crashes on about one in ten thousand randomly altered files, so
+/// call this only for files that were just written or in a process that may crash.
 ///
-/// file         whole, user block included
-/// max_objects  groups and arrays; by default more than any checkpoint has. Ends the walk of a file
-///              that is made to have no end.
+/// file         the whole file, including the user block
+/// max_objects  maximum number of groups and arrays; the default is more than any checkpoint has.
+///              Limits the time for malicious files.
 /// throws       Error with the path, what was found and what was expected; std::bad_alloc
 std::vector<ArrayEntry> list_arrays(std::span<const std::byte> file,
                                     std::size_t max_objects = 1'000'000);

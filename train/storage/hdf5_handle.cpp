@@ -13,19 +13,19 @@ std::mutex& library_mutex() {
   return mutex;
 }
 
-/// What the library takes for itself: its tables and caches.
+/// Memory for the tables and caches of the library.
 constexpr std::size_t library_bytes = std::size_t{4} << 20;
 
 void require_memory(std::size_t bytes) { ::operator delete(::operator new(bytes)); }
 
-/// Called for each entry of HDF5's error stack, innermost first; a result of 1 ends the walk.
+/// Called for each entry of HDF5's error stack, innermost first; returning 1 ends the iteration.
 herr_t keep_first_reason(unsigned /*level*/, const H5E_error2_t* entry, void* reason) {
   *static_cast<std::string*>(reason) = entry->desc != nullptr ? entry->desc : "";
   return 1;
 }
 
-// The image as a file, without a copy. HDF5 asks these functions for memory and copies; they
-// give it the one image again and again. It is opened for reading only and never written to.
+// Callbacks that let HDF5 open a file image without copying it: requests for memory and copies
+// return the original image. The file is opened read-only.
 
 void* same_image(std::size_t /*size*/, H5FD_file_image_op_t /*why*/, void* image) { return image; }
 

@@ -15,17 +15,18 @@
 
 namespace tapestry::hdf5 {
 
-/// A call of libhdf5 failed, or a file holds what it must not. Stays inside the HDF5 files; they
-/// turn it into an error that names the file.
+/// A call of libhdf5 failed, or a file has invalid content. Caught in the hdf5_*.cpp files, which
+/// throw an error that names the file.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Throws Error with HDF5's own innermost reason: "could not `action` `object`: reason".
+/// Throws Error with the innermost reason on HDF5's error stack: "could not `action` `object`:
+/// reason".
 [[noreturn]] void fail(std::string_view action, std::string_view object = {});
 
-/// Passes on the result of a call that returns a negative number on failure.
+/// Returns the result of a call; throws Error if it is negative, which indicates failure.
 template <typename Result>
 Result require(Result result, std::string_view action, std::string_view object = {}) {
   if (result < 0) fail(action, object);
@@ -35,38 +36,39 @@ Result require(Result result, std::string_view action, std::string_view object =
 /// throws  Error: "`path`: found ..., expected ..."
 [[noreturn]] void refuse(std::string_view path, std::string_view found, std::string_view expected);
 
-/// The type that elements have in a file.
+/// The HDF5 type of the elements in a file.
 hid_t file_type(ElementType type);
 
-/// What files in memory are called. HDF5 looks for it on the disk, where it cannot exist.
+/// The name of files in memory. HDF5 looks it up on the disk, where it cannot exist.
 inline constexpr const char* name_in_memory = "/dev/null/tapestry-checkpoint";
 
-/// Held during any use of HDF5: Debian's serial libhdf5 must run on one thread at a time.
+/// Must exist during any use of HDF5: Debian's serial libhdf5 allows only one thread at a time.
 ///
-/// Opening a session sets the state of the library for the whole process: nothing is printed on
-/// errors, no plugins are loaded, external links are not followed.
+/// The constructor sets process-wide options of the library: no error messages are printed, no
+/// plug-ins are loaded, external links are not followed.
 class Session {
  public:
-  /// Where malloc fails, libhdf5 1.10 crashes, corrupts the heap or fails ever after; so it is not
-  /// entered without the memory it will need.
+  /// Checks first that enough memory is available, since libhdf5 1.10 crashes, corrupts the heap or
+  /// stays unusable after a failed allocation.
   ///
-  /// bytes   of memory that the work will take, besides what the library takes for itself
-  /// throws  std::bad_alloc if there is not so much; Error
+  /// bytes   memory that the work will need, in addition to the library's own
+  /// throws  std::bad_alloc if there is less; Error
   explicit Session(std::size_t bytes = 0);
 
  private:
   std::lock_guard<std::mutex> lock_;
 };
 
-/// Owns an HDF5 id and closes it exactly once: closing again after a failure crashes libhdf5.
+/// Owns an HDF5 id and closes it exactly once: closing it again after a failure crashes libhdf5.
 template <herr_t (*Close)(hid_t)>
 class Handle {
  public:
-  /// `id` is the result of the call that made it; a negative one throws Error with the action.
+  /// `id` is the result of the call that created it; throws Error with the action if it is
+  /// negative.
   Handle(hid_t id, std::string_view action, std::string_view object = {})
       : id_(require(id, action, object)) {}
-  /// Where a text cannot be made for want of memory, an id made before it would stay open, and with
-  /// it the file.
+  /// Deleted: if constructing a std::string argument threw std::bad_alloc, the id would not be
+  /// closed, and the file would stay open.
   template <std::same_as<std::string> Text>
   Handle(hid_t id, Text&& action) = delete;
   Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
@@ -77,7 +79,7 @@ class Handle {
 
   hid_t get() const { return id_; }
 
-  /// Closes and throws Error if that failed: HDF5 may only now say that earlier writes did.
+  /// Closes the id; throws Error on failure, since HDF5 may report failed writes only now.
   void close(std::string_view action) {
     require(Close(std::exchange(id_, H5I_INVALID_HID)), action);
   }
@@ -94,8 +96,8 @@ using Datatype = Handle<H5Tclose>;
 using Attribute = Handle<H5Aclose>;
 using PropertyList = Handle<H5Pclose>;
 
-/// Opens the bytes of a file, which are not copied and have to stay, for reading. Nothing of it
-/// need be trusted, but libhdf5 1.10 may crash.
+/// Opens the bytes of a file read-only, without copying them; they must outlive the File. The bytes
+/// may be untrusted, but libhdf5 1.10 may crash on them.
 File open_image(std::span<const std::byte> image);
 
 /// throws  Error, naming the array by its path, if it has no shape or more than max_stored_rank

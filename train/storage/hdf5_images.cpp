@@ -27,9 +27,9 @@ namespace {
 using Bytes = std::span<const std::byte>;
 using hdf5::refuse;
 
-// ---- In a process of its own, as anything here may crash: from HDF5 to the stream.
+// ---- The child process, since anything here may crash: reads HDF5 and writes the stream.
 
-/// A dataset of the file, whose storage was looked at.
+/// A dataset of the file whose storage has been checked.
 struct Array {
   std::string name;
   hdf5::Object dataset;
@@ -39,8 +39,7 @@ struct Array {
   hsize_t rows_per_chunk = 1;
 };
 
-/// The integers that an enumeration stands for, which h5py makes of booleans; other types as they
-/// are.
+/// The integer type of an enumeration, which h5py uses for booleans; other types unchanged.
 hdf5::Datatype number_type(const Array& array) {
   const bool named = H5Tget_class(array.type.get()) == H5T_ENUM;
   return {named ? H5Tget_super(array.type.get()) : H5Tcopy(array.type.get()), "look at the type of",
@@ -78,7 +77,7 @@ hdf5::Object open_dataset(const hdf5::File& file, const char* name) {
   return object;
 }
 
-/// Must come first: asking a virtual dataset for its shape already opens other files.
+/// Must be called first: reading the shape of a virtual dataset opens other files.
 H5D_layout_t require_own_storage(const hdf5::PropertyList& creation, const char* name) {
   const H5D_layout_t layout = H5Pget_layout(creation.get());
   if (layout == H5D_VIRTUAL) refuse(name, "virtual storage", "storage in this file");
@@ -88,7 +87,7 @@ H5D_layout_t require_own_storage(const hdf5::PropertyList& creation, const char*
   return layout;
 }
 
-/// Refuses filters that libhdf5 does not have without plug-ins.
+/// Refuses filters that libhdf5 supports only through plug-ins.
 void require_filters(const hdf5::PropertyList& creation, const char* name) {
   const int count = hdf5::require(H5Pget_nfilters(creation.get()), "count filters of", name);
   for (int i = 0; i < count; ++i) {
@@ -109,7 +108,7 @@ void require_filters(const hdf5::PropertyList& creation, const char* name) {
   }
 }
 
-/// The number of chunks that hold an array, where a chunk has an extent on each axis.
+/// The number of chunks needed for a shape. `chunk` is the shape of a chunk.
 std::uint64_t count_chunks(const StoredShape& shape, const std::vector<hsize_t>& chunk) {
   StoredShape chunks;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
@@ -119,7 +118,7 @@ std::uint64_t count_chunks(const StoredShape& shape, const std::vector<hsize_t>&
   return byte_count(chunks, 1).value_or(~std::uint64_t{0});
 }
 
-/// Chunks that were not written would be read as zeros.
+/// Refuses a dataset with missing chunks, which HDF5 would read as zeros.
 void require_chunks(Array& array, const hdf5::PropertyList& creation) {
   std::vector<hsize_t> chunk(array.shape.size());
   hdf5::require(H5Pget_chunk(creation.get(), static_cast<int>(chunk.size()), chunk.data()),
@@ -135,7 +134,7 @@ void require_chunks(Array& array, const hdf5::PropertyList& creation) {
   if (!chunk.empty()) array.rows_per_chunk = std::max<hsize_t>(chunk.front(), 1);
 }
 
-/// The same for storage in one piece.
+/// The same for contiguous and compact storage.
 void require_bytes(const Array& array, H5D_layout_t layout, std::size_t file_size) {
   const hsize_t size = H5Dget_storage_size(array.dataset.get());
   const bool by_reference = H5Tis_variable_str(array.type.get()) > 0;
@@ -173,17 +172,17 @@ Array open_array(const hdf5::File& file, std::size_t file_size, const char* name
   return array;
 }
 
-/// Reads an array block by block: each is some rows, of whole chunks, so that no chunk is
-/// decompressed twice, and of about 1 MB if the chunks are not larger.
+/// Reads an array in blocks of rows. A block consists of whole chunks, so that no chunk is
+/// decompressed twice, and has about 1 MB unless a chunk is larger.
 ///
-/// type  of the elements in memory, `size` bytes each
-/// use   is called with the elements of each block and their shape
+/// type  element type in memory, `size` bytes each
+/// use   called with the elements of each block and their shape
 void read_blocks(
     const Array& array, hid_t type, std::size_t size,
     const std::function<void(std::span<std::byte> block, const hdf5::Dataspace&)>& use) {
   constexpr std::size_t about = std::size_t{1} << 20;
   const std::uint64_t all = byte_count(array.shape, size).value_or(0);
-  if (all == 0 || array.shape.empty()) return;  // the parent refuses the shape
+  if (all == 0 || array.shape.empty()) return;  // the parent process refuses this shape
   const std::uint64_t rows = array.shape.front(), row = all / rows;
   const std::uint64_t chunks = std::max<std::uint64_t>(about / row / array.rows_per_chunk, 1);
   const std::uint64_t most = std::min<std::uint64_t>(rows, chunks * array.rows_per_chunk);
@@ -273,7 +272,7 @@ std::string number_text(const std::byte* element) {
   return fmt::to_string(element_at<T>(element));
 }
 
-/// Text of a fixed length without what fills it up.
+/// The text of a fixed-length string without its padding.
 std::string fixed_text(const std::byte* element, const hdf5::Datatype& type) {
   std::string text(reinterpret_cast<const char*>(element), H5Tget_size(type.get()));
   const H5T_str_t padding = H5Tget_strpad(type.get());
@@ -297,7 +296,7 @@ hdf5::Datatype text_in_memory(const Array& labels) {
   return type;
 }
 
-/// Reads labels as elements of a type and sends what text(element) makes of each.
+/// Reads labels as elements of `type` and sends text(element) for each.
 void send_labels_as(const Array& labels, hid_t type,
                     const std::function<std::string(const std::byte*)>& text,
                     const ChildProcess::Send& send) {
@@ -348,7 +347,7 @@ void send_images(Bytes file, const ChildProcess::Send& send) {
   send_pixels(images, pixels, send);
 }
 
-/// In proportion to what there is to decompress.
+/// Limits proportional to the size of the file.
 ChildProcess::Limits limits_for(std::uint64_t file_size) {
   constexpr std::size_t mebibyte = std::size_t{1} << 20;
   return {.seconds = 10 + static_cast<unsigned>(file_size / mebibyte),

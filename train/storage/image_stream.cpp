@@ -20,7 +20,7 @@ constexpr const char* how_to_store =
     "\"images\", data=images, compression=\"gzip\"), and \"labels\" as whole numbers or words";
 constexpr const char* write_anew = "the file is damaged: write it anew";
 
-/// Reads a stream and makes images of it.
+/// Reads a stream and converts it to an ImageFile.
 class Receiver {
  public:
   Receiver(const std::string& name, const ImageStream& stream) : name_(name), stream_(stream) {}
@@ -61,7 +61,7 @@ class Receiver {
   }
 
   void require_plausible(const ImageArrays& images, std::uint64_t file_size) const {
-    constexpr std::uint64_t best_compression = 1032;  // of gzip
+    constexpr std::uint64_t best_compression = 1032;  // maximum ratio of gzip
     const std::uint64_t most = best_compression * file_size / images.values();
     if (images.size() <= most) return;
     throw DataError(fmt::format("{}: found {} images, expected at most {} in a file of {} bytes",

@@ -8,29 +8,31 @@
 
 #include "data/corpora/images.h"
 
-/// What the process in which HDF5 reads a file of images sends to the program:
+/// The stream that the child process reading an HDF5 image file sends to the program:
 ///
 ///   the PixelType; the number of axes and the extents of `images`, and those of `labels`: uint64
 ///   each label: the number of its bytes as uint32, and the bytes
 ///   all pixels, in row-major order
 namespace tapestry {
 
-/// What pixels are sent as: the smallest of these types that holds those of the file.
+/// The element type of the pixels in the stream: the smallest of these that can represent the
+/// pixels of the file.
 enum class PixelType : std::uint64_t { uint8 = 1, float32 = 2, float64 = 3 };
 
 inline constexpr std::uint32_t longest_label = 1000;  ///< bytes
 
-/// What the process sends in which HDF5 reads a file.
+/// The receiving end of the stream.
 struct ImageStream {
   std::function<void(std::span<std::byte>)> receive;  ///< fills a span with the next bytes
-  std::function<void()> finish;                       ///< throws unless that was all
+  std::function<void()> finish;                       ///< throws unless the stream has ended
 };
 
-/// The images of a stream, which the file may have made anything.
+/// Reads the images from an untrusted stream.
 ///
-/// name       of the file in errors, escaped
-/// file_size  bytes; of the images no more are taken than gzip can pack into so many
-/// throws     DataError, also for what the stream throws, but for std::bad_alloc
+/// name       file name in errors, escaped
+/// file_size  bytes of the HDF5 file; more pixels than gzip could compress into this size are
+///            refused
+/// throws     DataError, also for exceptions of the stream other than std::bad_alloc
 ImageFile receive_images(const std::string& name, std::uint64_t file_size,
                          const ImageStream& stream, const ImageOptions& options);
 

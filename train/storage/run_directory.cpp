@@ -28,7 +28,7 @@ namespace {
 
 std::string checkpoint_name(std::uint64_t step) { return fmt::format("step-{:08}.h5", step); }
 
-/// The step in a name, if the name is the one that step has.
+/// The step of a checkpoint name; nullopt if the name is not exactly checkpoint_name(step).
 std::optional<std::uint64_t> parse_step(std::string_view name) {
   constexpr std::string_view prefix = "step-";
   if (!name.starts_with(prefix)) return std::nullopt;
@@ -58,7 +58,7 @@ std::string holder_text() {
                      fmt::gmtime(std::time(nullptr)));
 }
 
-/// What the holder wrote, up to the end of its first line.
+/// The text that the holder of the lock wrote, up to the end of its first line.
 std::string read_holder(FileSystem& files, int fd) {
   std::array<char, 512> text{};
   const ssize_t count = files.pread(fd, text.data(), text.size(), 0);
@@ -144,7 +144,7 @@ std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& f
     return files_.list(folder.c_str(), names);
   });
   if (result != 0 && errno == ENOMEM) throw std::bad_alloc();
-  // Where a file stands in the way of a folder there are no checkpoints either.
+  // A file in place of the folder also means that there are no checkpoints.
   if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
     throw CheckpointError(fmt::format("{}: could not list the checkpoints: {}", folder.string(),
                                       std::generic_category().message(errno)),

@@ -17,7 +17,7 @@ namespace tapestry {
 static_assert(std::endian::native == std::endian::little,
               "stored arrays are little-endian and are used in place");
 
-/// The numbers stand in checkpoint files.
+/// The values are stored in checkpoint files and must not change.
 enum class ElementType : std::uint8_t {
   float32 = 1,
   float64 = 2,
@@ -51,21 +51,21 @@ using StoredShape = std::vector<std::uint64_t>;
 /// "(3, 4)", "()" for a scalar.
 std::string to_string(const StoredShape& shape);
 
-/// Bytes of an array, or nothing where 64 bits cannot hold their number.
+/// Bytes of an array; nullopt if the number does not fit in 64 bits.
 std::optional<std::uint64_t> stored_byte_count(ElementType type, const StoredShape& shape);
 
-/// Most axes a stored array can have.
+/// The maximum number of axes of a stored array.
 inline constexpr std::size_t max_stored_rank = 8;
 
-/// Most components a path can have: "parameters/decoder.weight" has two. Makes paths shorter than
-/// 4096 characters.
+/// The maximum number of components of a path: "parameters/decoder.weight" has two. Limits paths to
+/// less than 4096 characters.
 inline constexpr std::size_t max_path_depth = 16;
 
-/// Whether a text can stand between two slashes of a path: 1 to 255 printable ASCII characters
-/// without blank and slash, and neither "." nor "..".
+/// Whether a text is a valid path component: 1 to 255 printable ASCII characters without blanks and
+/// slashes, and neither "." nor "..".
 bool is_path_component(std::string_view text);
 
-/// One stored array: its bytes are the elements in row-major order, little-endian.
+/// One stored array: the elements as bytes, in row-major order and little-endian.
 struct StoredArray {
   ElementType type = ElementType::uint8;
   StoredShape shape;
@@ -74,24 +74,24 @@ struct StoredArray {
   bool operator==(const StoredArray&) const = default;
 };
 
-/// Everything a checkpoint holds: path -> array, in byte order of the paths.
+/// The content of a checkpoint: a map from path to array, in byte order of the paths.
 ///
-/// A path is "a" or "a/b/c"; what stands before a slash is a group and cannot be an array as well.
-/// Putting throws std::invalid_argument for a path that is malformed, taken or in conflict, and for
-/// bytes that do not fit the shape. Getting throws CheckpointError, which names the origin and the
-/// path, for an array that is missing or has another type or shape.
+/// A path is "a" or "a/b/c"; the part before a slash is a group and cannot also be an array. put
+/// functions throw std::invalid_argument for a path that is malformed, in use or in conflict with a
+/// group, and for bytes that do not match the shape. get functions throw CheckpointError, naming
+/// the origin and the path, for an array that is missing or has another type or shape.
 class Snapshot {
  public:
   using Arrays = std::map<std::string, StoredArray, std::less<>>;
 
   Snapshot() = default;
 
-  /// `origin` is where the arrays come from, usually a file name; it only appears in errors.
+  /// `origin` is the source of the arrays, usually a file name; used only in errors.
   explicit Snapshot(std::string origin) : origin_(std::move(origin)) {}
 
   const std::string& origin() const { return origin_; }
 
-  /// Takes the array over without a copy.
+  /// Moves the array into the snapshot.
   void put(std::string path, StoredArray array);
 
   template <typename T>
@@ -104,14 +104,14 @@ class Snapshot {
 
   bool contains(std::string_view path) const { return arrays_.contains(path); }
 
-  /// The array of that path, whatever it is.
+  /// The array with that path, of any type and shape.
   const StoredArray& at(std::string_view path) const;
 
-  /// The elements of an array of type T. The span lives as long as the snapshot.
+  /// The elements of an array of type T. The span is valid as long as the snapshot.
   template <typename T>
   std::span<const T> get(std::string_view path) const;
 
-  /// The same for an array that must have that shape.
+  /// The same for an array that must have the given shape.
   template <typename T>
   std::span<const T> get(std::string_view path, const StoredShape& expected) const;
 
@@ -124,10 +124,10 @@ class Snapshot {
   Arrays::const_iterator end() const { return arrays_.end(); }
   std::size_t size() const { return arrays_.size(); }
 
-  /// Bytes of all arrays together.
+  /// Total bytes of all arrays.
   std::uint64_t byte_size() const;
 
-  /// Equal paths and arrays, wherever they come from.
+  /// Compares paths and arrays; the origin is ignored.
   friend bool operator==(const Snapshot& a, const Snapshot& b) { return a.arrays_ == b.arrays_; }
 
  private:

@@ -5,7 +5,7 @@
 
 namespace tapestry {
 
-// Each task is defined in the file of its name.
+// Each function is defined in tasks/NAME.cpp.
 const Task& translation();
 const Task& language_modelling();
 const Task& masked_language_modelling();

@@ -21,8 +21,8 @@ HeldOutParts held_out(const DataOptions& o) {
           .test = o.test_images.empty() && o.test_size > 0};
 }
 
-/// Test images are held out of the training file before validation images are. If they need not be
-/// any more, other images would be held out for validation, and the model has learnt most of them.
+/// Test images are held out of the training file before validation images. With a separate test
+/// file, other images would be held out for validation, most of which the model was trained on.
 void check_other_files(const DataOptions& trained, const DataOptions& now) {
   const bool test_is_new = held_out(trained).test && !now.test_images.empty();
   if (!test_is_new || !held_out(now).validation) return;
@@ -136,8 +136,8 @@ class ImageClassification : public Task {
 
 }  // namespace
 
-/// model.kind: vision_transformer. The class of an image by its patches (Dosovitskiy et al. 2021);
-/// `tapestry classify` prints the most likely class of each line of pixels.
+/// model.kind: vision_transformer. Predicts the class of an image from its patches (Dosovitskiy et
+/// al. 2021); `tapestry classify` prints the most likely class of each line of pixels.
 const Task& image_classification() {
   static const ImageClassification task;
   return task;

@@ -18,7 +18,7 @@ void check_text(const Config& config, const ConfigCheck& check) {
   require_file(config, check, "data.train_text", config.data.train_text);
 }
 
-/// A model reads all tokens of a window but the last, which is a label alone.
+/// The model reads all tokens of a window except the last, which is only a label.
 std::size_t tokens_read(const Config& config) { return config.data.context; }
 
 class LanguageModelling : public Task {
@@ -56,7 +56,7 @@ class LanguageModelling : public Task {
     std::vector<std::int32_t> ids = codec.encode_target(text);
     if (ids.empty()) return {};
     if (!codec.multiple_lines()) ids.insert(ids.begin(), bos_id);
-    ids.push_back(eos_id);  // a label alone
+    ids.push_back(eos_id);  // only a label
     return {.target = std::move(ids)};
   }
   TokenLimit token_limit(const Config& config) const override {
@@ -66,8 +66,8 @@ class LanguageModelling : public Task {
 
 }  // namespace
 
-/// model.kind: language_model. Each token of a text given those before, with a decoder-only
-/// Transformer; `tapestry generate` samples from it.
+/// model.kind: language_model. Predicts each token of a text from the preceding tokens, with a
+/// decoder-only Transformer; `tapestry generate` samples from it.
 const Task& language_modelling() {
   static const LanguageModelling task;
   return task;

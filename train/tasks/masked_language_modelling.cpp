@@ -20,7 +20,7 @@
 namespace tapestry {
 namespace {
 
-/// A model reads all tokens of a window.
+/// The model reads all tokens of a window.
 std::size_t tokens_read(const Config& config) { return config.data.context + 1; }
 
 class MaskedLanguageModelling : public Task {
@@ -47,8 +47,7 @@ class MaskedLanguageModelling : public Task {
     return std::make_unique<MaskedLanguageModel>(scope, config.model, sizes.target, pad_id);
   }
 
-  /// The text with the predictions of the model in the places of masked tokens; one that is no word
-  /// is <unk>.
+  /// The text with the model's predictions at masked tokens; <unk> for a predicted special symbol.
   std::vector<ShownExample> show(const TrainedModel& trained,
                                  const std::vector<Example>& examples) const override {
     const TextCodec& codec = trained.codec;
@@ -108,7 +107,7 @@ class MaskedLanguageModelling : public Task {
   }
 };
 
-/// newline  a word that is none; unk_id if there is no such word
+/// newline  a word that is never returned; unk_id if there is no such word
 template <class T>
 std::int32_t most_likely_word(std::span<const T> scores, std::int32_t newline) {
   std::int32_t best = unk_id;
@@ -126,8 +125,9 @@ std::int32_t most_likely_word(std::span<const T> scores, std::int32_t newline) {
 
 }  // namespace
 
-/// model.kind: masked_language_model. Masked tokens of a text given those on both sides (Devlin et
-/// al. 2019, "BERT"), with an encoder; `tapestry fill` predicts the blanks of a line.
+/// model.kind: masked_language_model. Predicts masked tokens of a text from the tokens on both
+/// sides (Devlin et al. 2019, "BERT"), with an encoder; `tapestry fill` predicts the blanks of a
+/// line.
 const Task& masked_language_modelling() {
   static const MaskedLanguageModelling task;
   return task;

@@ -9,9 +9,8 @@
 
 namespace tapestry {
 
-/// A text with the guess of a masked language model in the place of each token that is <unk>, which
-/// is what it was shown for hidden ones: of all words the most likely, never a special symbol nor
-/// the end of a line.
+/// Replaces each <unk> token of a text with the most likely word according to a masked language
+/// model, in which <unk> stands for masked tokens. Never predicts a special symbol or a newline.
 ///
 /// tokens  not empty, with <bos> and <eos> if the model has read sentences
 /// throws  NumericError if the scores of a place are not finite.

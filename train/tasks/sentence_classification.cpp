@@ -19,7 +19,7 @@
 namespace tapestry {
 namespace {
 
-/// A line of a labelled text would be read with its label as its first word.
+/// Refuses a line of labelled text, whose label would be read as its first word.
 void refuse_label(const std::string& line, const std::string& place, const Vocabulary& classes) {
   const std::size_t tab = line.find('\t');
   if (tab == line.npos || classes.id(line.substr(0, tab)) == unk_id) return;
@@ -110,8 +110,8 @@ class SentenceClassification : public Task {
 
 }  // namespace
 
-/// model.kind: classifier. The class of a sentence, with an encoder; `tapestry classify` prints the
-/// most likely class of each line.
+/// model.kind: classifier. Predicts the class of a sentence, with an encoder; `tapestry classify`
+/// prints the most likely class of each line.
 const Task& sentence_classification() {
   static const SentenceClassification task;
   return task;

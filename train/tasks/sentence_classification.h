@@ -8,7 +8,7 @@
 
 namespace tapestry {
 
-/// "3 classes: cat, dog, fox", so that a heading that was taken for an example is seen.
+/// "3 classes: cat, dog, fox". Naming them reveals a heading that was read as an example.
 std::string describe_classes(const Corpus& corpus);
 
 /// "loss 0.1234  accuracy 96.10 %"
@@ -17,13 +17,13 @@ std::string format_class_scores(const Scores& scores);
 /// The command `classify`, for sentences and images.
 const LineCommand& classify_command();
 
-/// For each example a line of its most likely class, a tab and the probability.
+/// One line per example: its most likely class, a tab and the probability.
 ///
 /// throws  NumericError if the scores of an example are not finite.
 std::vector<std::string> classify(const TrainedModel& trained,
                                   const std::vector<Example>& examples);
 
-/// The examples with the class that the model finds most likely.
+/// The examples with their predicted classes, as `tapestry evaluate` shows them.
 ///
 /// describe  the input of example i, from 0
 std::vector<ShownExample> show_classes(

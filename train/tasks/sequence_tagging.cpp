@@ -21,7 +21,7 @@ namespace {
 
 using Labels = std::vector<std::string>;
 
-/// For the tokens a b with the first and the third label:
+/// The row for the tokens a b with labels 0 and 2, padded to length 3:
 ///
 ///     decoder_input  a  b  <pad>
 ///     labels         0  2  no_label
@@ -51,7 +51,7 @@ bool is_span_label(std::string_view label) {
   return label == "O" || (prefixed && std::string_view("BIES").find(label[0]) != label.npos);
 }
 
-/// Whether the labels of a model mark spans, and not, for instance, parts of speech.
+/// Whether all labels are BIO or BIOES labels, unlike, for example, parts of speech.
 bool mark_spans(const Vocabulary& labels) {
   for (std::size_t id = first_word_id; id < labels.size(); ++id) {
     if (!is_span_label(labels.token(static_cast<std::int32_t>(id)))) return false;
@@ -70,7 +70,7 @@ std::span<const std::int32_t> row_labels(std::span<const std::int32_t> all, cons
   return all.subspan(row * batch.target_length, batch.target_lengths[row]);
 }
 
-/// The labels of each example by the model.
+/// The predicted labels of each example.
 std::vector<Labels> predict(const TrainedModel& trained, const std::vector<Example>& examples) {
   const Vocabulary& labels = trained.codec.target_vocabulary();
   std::vector<Labels> predicted(examples.size());
@@ -199,9 +199,9 @@ class SequenceTagging : public Task {
 
 }  // namespace
 
-/// model.kind: tagger. A label for each token, with an encoder: parts of speech, or named entities
-/// by BIO labels (Ramshaw & Marcus 1995, "Text Chunking using Transformation-Based Learning");
-/// `tapestry tag` prints the labels of each line.
+/// model.kind: tagger. Predicts a label for each token, with an encoder: parts of speech, or named
+/// entities as BIO labels (Ramshaw & Marcus 1995, "Text Chunking using Transformation-Based
+/// Learning"); `tapestry tag` prints the labels of each line.
 const Task& sequence_tagging() {
   static const SequenceTagging task;
   return task;
@@ -209,7 +209,7 @@ const Task& sequence_tagging() {
 
 std::vector<TaggedSpan> find_spans(std::span<const std::string> labels) {
   std::vector<TaggedSpan> spans;
-  std::string_view open_type;  // of the span that goes on
+  std::string_view open_type;  // type of the open span
   bool open = false;
   char last = 'O';
   for (std::size_t i = 0; i < labels.size(); ++i) {

@@ -9,22 +9,21 @@
 
 namespace tapestry {
 
-/// A span of tokens that have a type together, such as the entity PER.
+/// Consecutive tokens with a common type, such as the entity PER.
 struct TaggedSpan {
   std::string type;
-  std::size_t begin, end;  ///< its first token and the one behind its last
+  std::size_t begin, end;  ///< tokens begin to end, exclusive
 
   friend auto operator<=>(const TaggedSpan&, const TaggedSpan&) = default;
 };
 
-/// The spans of a sentence by its BIO labels, "B-PER", "I-PER" and "O", or BIOES labels. As
-/// conlleval and seqeval count them: a span begins at B and S, and at I or E after a label of
-/// another type or none; it ends before the next B, S or O, behind E and S, and where the type
-/// changes.
+/// The spans of a sentence with BIO labels, "B-PER", "I-PER" and "O", or BIOES labels. Follows
+/// conlleval and seqeval: a span begins at B and S, and at I or E if no span of the same type is
+/// open; it ends before the next B, S or O, after E and S, and where the type changes.
 std::vector<TaggedSpan> find_spans(std::span<const std::string> labels);
 
 /// Micro-averaged F1 of predicted spans: 2 P R / (P + R) for precision P and recall R over all
-/// sentences; 0 if there are no spans on one side.
+/// sentences; 0 if there are no predicted or no expected spans.
 class SpanF1 {
  public:
   void add(std::span<const std::string> expected, std::span<const std::string> predicted);

@@ -19,19 +19,19 @@
 
 namespace tapestry {
 
-/// A model from a checkpoint, with what it takes to use it.
+/// A model restored from a checkpoint, with its config and codec.
 struct TrainedModel {
   Config config;
   TextCodec codec;
   std::unique_ptr<Model> model;
-  DataIdentity data;  ///< that it was trained on
+  DataIdentity data;  ///< of the training data
   std::uint64_t step;
 };
 
-/// What the data make of a network's sizes.
+/// The sizes of a network that depend on the data.
 struct NetworkSizes {
-  std::size_t source = 0;  ///< entries of the vocabulary that is read
-  std::size_t target = 0;  ///< entries of the vocabulary, or classes, that scores are for
+  std::size_t source = 0;  ///< entries of the input vocabulary
+  std::size_t target = 0;  ///< number of logits: entries of the output vocabulary, or classes
   ImageShape image{};
 };
 
@@ -41,13 +41,13 @@ struct TokenLimit {
   const char* key = "";
 };
 
-/// A command that answers the lines of standard input, each with a line.
+/// A command that reads lines of standard input and answers each with one line.
 struct LineCommand {
   const char* name;     ///< `tapestry NAME RUN`
   const char* purpose;  ///< one line of help
   const char* footer;   ///< more help; may be empty
   const char* memory_hint =
-      "give it shorter lines, or more memory (see `ulimit -v`)";  ///< if there is not enough
+      "give it shorter lines, or more memory (see `ulimit -v`)";  ///< hint for std::bad_alloc
 };
 
 /// An example as `tapestry evaluate` prints it.
@@ -55,10 +55,10 @@ struct ShownExample {
   std::string input, output, expected;
 };
 
-/// What a run is about: a value of `model.kind`. A task says which data it learns from, how
-/// examples become batches, what network learns from them with what loss (Network::loss), how it is
-/// scored, and how it answers a line of input. All that is special about a task is in its
-/// file; the rest of the program asks this interface.
+/// A value of `model.kind`. A task defines the data sources it supports, how examples become
+/// batches, the network and its loss (Network::loss), the scores, and how a line of input is
+/// answered. All code that is specific to a task is in its file; the rest of the program uses this
+/// interface.
 ///
 /// To add a task: derive from this class in train/tasks/NAME.cpp, and add it to the list in
 /// train/tasks/all_tasks.cpp.
@@ -68,61 +68,63 @@ class Task {
 
   // ---- Config
 
-  /// The value of `model.kind`, with the keys of `model` and `train` that not all tasks use.
+  /// The value of `model.kind`, and the keys of `model` and `train` that are used by some tasks
+  /// only.
   virtual const ConfigKind& kind() const = 0;
-  /// The values of `data.task` to learn from.
+  /// The supported values of `data.task`.
   virtual std::vector<const DataSource*> sources() const = 0;
 
-  // ---- Words
+  // ---- Terms in messages
 
-  /// What the user calls the examples: "pairs", "sentences", "images" or "windows".
+  /// The noun for examples in messages: "pairs", "sentences", "images" or "windows".
   virtual std::string example_noun(const Config& config) const = 0;
-  /// What the user calls the things that have a label each: "tokens", or the examples.
+  /// The noun for labelled items in messages: "tokens", or the noun for examples.
   virtual std::string target_noun(const Config&) const { return "tokens"; }
   /// "vocabularies of 103 and 97"
   virtual std::string describe_vocabularies(const Corpus& corpus) const = 0;
-  /// "64 x 5 x 6 tokens": how large a batch is.
+  /// The size of a batch: "64 x 5 x 6 tokens".
   virtual std::string describe_size(const Batch& batch) const;
 
   // ---- Batches and network
 
   virtual const RowLayout& layout() const = 0;
-  /// The layout for examples that are used and not learnt: nothing is masked.
+  /// The layout for inference: nothing is masked.
   virtual const RowLayout& inference_layout() const { return layout(); }
-  /// The network, for tokens of which pad_id fills up short sequences.
+  /// Creates the network. Short sequences are padded with pad_id.
   virtual std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                                 const NetworkSizes& sizes) const = 0;
   virtual bool reads_images() const { return false; }
-  /// Whether batches have a source of tokens.
+  /// Whether batches have source tokens.
   virtual bool reads_source() const { return false; }
-  /// Whether each example has one label alone, and not one a token.
+  /// Whether each example has a single label instead of one per token.
   virtual bool one_label_per_example() const { return false; }
-  /// Whether the network has a stack that sees tokens on both sides.
+  /// Whether the network has an encoder, whose attention is bidirectional.
   virtual bool has_encoder() const { return true; }
 
   // ---- Scores
 
-  /// decoded  so many examples, spread evenly over the set, are decoded for scores that need it
+  /// decoded  number of examples, spread evenly over the set, to decode for scores that need
+  ///          decoding
   virtual Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
                           const Vocabulary& targets, const std::vector<Example>& examples,
                           std::size_t decoded) const;
   /// "loss 0.1234  perplexity 1.131  tokens 96.10 %"
   virtual std::string format_scores(const Scores& scores, const Config& config) const;
-  /// The examples with what the model makes of them.
+  /// The examples with the model's outputs.
   virtual std::vector<ShownExample> show(const TrainedModel& trained,
                                          const std::vector<Example>& examples) const;
 
   // ---- Answers
 
-  /// The example that a text is to the model: what the data would make of it, with neither a
-  /// translation nor the right class. Empty if the text has no word.
+  /// Encodes a text as an example, as the data source would, without a translation or class. Empty
+  /// if the text has no words.
   /// throws  DataError if the text is not valid UTF-8.
   virtual Example read_text(std::string_view text, const TextCodec& codec) const;
-  /// Positions of the model, or for a language-model corpus the tokens of a window, because later
-  /// positions are not trained.
+  /// The model's positions; for a language-model corpus the tokens of a window if that is less,
+  /// because later positions are not trained.
   virtual TokenLimit token_limit(const Config& config) const;
-  /// Parts of the message about an example that is longer: "sentence", "to read" and another way
-  /// out.
+  /// Parts of the error message about an example that is too long: "sentence", "to read" and an
+  /// additional hint.
   struct LengthWords {
     const char *example, *tokens, *more_hint;
   };
@@ -130,20 +132,20 @@ class Task {
     return {.example = "sentence", .tokens = "to read", .more_hint = ""};
   }
 
-  /// The command that answers lines; none by default.
+  /// The command that answers lines; null by default.
   virtual const LineCommand* command() const { return nullptr; }
-  /// What standard input should be.
+  /// The expected content of standard input, for messages.
   virtual const char* input_hint() const;
-  /// What the model reads of a line, or nothing for one that an empty line answers. `number` is
-  /// that of the line, from 1, and `place` names it in messages. throws DataError.
+  /// Encodes a line as an example; nullopt if the answer to the line is an empty line. `number` is
+  /// the line number, from 1, and `place` names the line in messages. throws DataError.
   virtual std::optional<Example> read_line(const std::string& line, std::size_t number,
                                            const std::string& place,
                                            const TrainedModel& trained) const;
-  /// The answers to examples, a line each. One does not depend on the others.
+  /// The answers to examples, one line each. Each answer is independent of the other examples.
   virtual std::vector<std::string> answer(const TrainedModel& trained,
                                           const std::vector<Example>& examples) const;
 
-  /// The example with the target that the model itself gives it, for tasks whose networks read
+  /// Sets the target of the example to the model's own output, for tasks whose networks read
   /// targets.
   virtual Example with_own_target(Example example, const Model&, const Config&) const {
     return example;
@@ -153,36 +155,36 @@ class Task {
                                    const TextCodec& codec) const;
 };
 
-/// All tasks, in the order in which their kinds are listed to the user.
+/// All tasks, in the order in which messages list their kinds.
 const std::vector<const Task*>& all_tasks();
 
-/// The task of a value of model.kind. throws std::invalid_argument if there is none.
+/// The task with this value of model.kind. throws std::invalid_argument if there is none.
 const Task& find_task(std::string_view model_kind);
 const Task& find_task(const Config& config);
 
-/// The sizes for a corpus with these vocabularies.
+/// The network sizes for a corpus with these vocabularies.
 NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
                            const Vocabulary& target);
 NetworkSizes network_sizes(const Config& config, const Corpus& corpus);
 
-/// Makes the network of a config, see Model.
+/// Creates the network of a config, see Model.
 MakeNetwork network_maker(const Config& config, const NetworkSizes& sizes);
 
-/// How the examples of a run become batches in an epoch.
+/// The rules for making batches of the run's examples in an epoch.
 ///
 /// vocabulary  entries of the target vocabulary
 BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch = 0);
 
-/// The batch of one example for inference: nothing is masked.
+/// A batch of one example for inference: nothing is masked.
 Batch inference_batch(const Task& task, const Example& example);
 
-/// The moments of a batch norm are those of the whole training set only if every batch is a fair
-/// sample of it: sorted by length, the batches of configs/reverse.yaml taught 30 % and not
-/// 100 %.
+/// Whether batches have sentences of similar or of mixed length. Batch norm needs mixed lengths:
+/// its moments estimate those of the training set only if every batch is a random sample. With
+/// batches sorted by length, configs/reverse.yaml reached 30 % instead of 100 %.
 BatchLengths batch_lengths(const Config& config);
 
-/// throws  DataError if a model has no positions for all tokens of an example of the corpus, naming
-///         the first.
+/// throws  DataError naming the first example of the corpus that has more tokens than the model has
+///         positions.
 void require_fitting_examples(const Corpus& corpus, const Config& config);
 
 }  // namespace tapestry

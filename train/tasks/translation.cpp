@@ -39,7 +39,7 @@ void check_symbols(const Config& config, const ConfigCheck& check) {
   require_positions(config, check, "max_length", data.max_length);
 }
 
-/// A source of generated pairs of sequences.
+/// A DataSource of generated pairs of sequences.
 template <Corpus (*make)(const SymbolOptions&, const GeneratedOptions&)>
 DataSource symbol_source(std::string_view name) {
   return {
@@ -99,7 +99,7 @@ void check_model(const Config& config, const ConfigCheck& check) {
                fmt::format("set `model.max_length` to {} or more", config.train.max_decode_length));
 }
 
-/// `count` examples spread evenly over the set, or all of them.
+/// `count` examples spread evenly over the set; all examples if there are fewer.
 std::vector<Example> spread(const std::vector<Example>& examples, std::size_t count) {
   if (count >= examples.size()) return examples;
   std::vector<Example> some;
@@ -233,9 +233,9 @@ class Translation : public Task {
 
 }  // namespace
 
-/// model.kind: seq2seq. From a sequence of tokens to another, with a Transformer: learns pairs of
-/// sentences or generated pairs of sequences, translates greedily, and is scored by the share of
-/// exact matches beside the usual scores.
+/// model.kind: seq2seq. Maps a sequence of tokens to another with an encoder-decoder Transformer:
+/// trains on pairs of sentences or generated pairs of sequences, translates greedily, and adds the
+/// share of exact matches to the usual scores.
 const Task& translation() {
   static const Translation task;
   return task;
