@@ -48,7 +48,7 @@ void write_class(const Example& example, std::size_t, const BatchRules&, const B
   *row.labels = example.target.front() - first_word_id;
 }
 
-/// Sets the dimensions and lengths of the batch.
+/// Computes the dimensions and lengths of the batch.
 void measure(const std::vector<Example>& examples, const RowLayout& layout, Batch& batch) {
   batch.rows = batch.examples.size();
   batch.source_lengths.clear();
@@ -101,7 +101,7 @@ std::int32_t shown_for(std::int32_t word, const BatchRules& rules, RandomDraws& 
 
 }  // namespace
 
-// Initialized before anything runs: BatchRules of other files begin with them.
+// Constant-initialized, since BatchRules in other files use it in their initializers.
 constinit const RowLayout pair_rows{
     .source_length = source_with_eos,
     .target_length = [](const Example& pair) { return pair.target.size() + 1; },

@@ -27,7 +27,7 @@ std::vector<std::size_t> all_indices(std::size_t count) {
   return indices;
 }
 
-/// Consecutive parts of `order` of batch_size indices each; the last may be shorter.
+/// Divides `order` into consecutive batches of batch_size indices; the last may be shorter.
 std::vector<BatchIndices> cut(const std::vector<std::size_t>& order, std::size_t batch_size) {
   std::vector<BatchIndices> batches;
   for (auto begin = order.begin(); begin != order.end();) {

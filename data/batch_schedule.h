@@ -12,7 +12,7 @@ namespace tapestry {
 /// The indices of the examples of a batch.
 using BatchIndices = std::vector<std::size_t>;
 
-/// The position of a run in its training data, all that needs saving.
+/// The position of a run in its training data: the complete state of a BatchSchedule.
 struct BatchPosition {
   std::uint64_t epoch = 0;  ///< from 0
   std::size_t batch = 0;    ///< in the epoch, from 0
@@ -20,19 +20,19 @@ struct BatchPosition {
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
 
-/// The lengths of the examples in a batch: alike, which saves padding, or mixed, which makes a
-/// batch a random sample, as the moments of a batch norm need.
+/// The lengths of the examples in a batch: `alike`, which reduces padding, or `mixed`, which makes
+/// each batch a random sample, as batch norm requires.
 enum class BatchLengths { alike, mixed };
 
-/// The division of the training examples into batches. Every epoch holds every example exactly
-/// once, in an order that is a pure function of (seed, epoch):
+/// Divides the training examples into batches. Every epoch has every example exactly once, in an
+/// order that is a pure function of (seed, epoch):
 ///
 ///   1. all examples are shuffled;
-///   2. unless lengths are to be mixed, each chunk of 100 batches is sorted by length;
-///   3. they are cut into batches, the last of which may be short;
+///   2. for BatchLengths::alike, each chunk of 100 batches is sorted by length;
+///   3. the examples are divided into batches; the last may be smaller;
 ///   4. the batches are shuffled.
 ///
-/// The plan of the last epoch asked for is cached.
+/// The batches of the last requested epoch are cached.
 class BatchSchedule {
  public:
   /// batch_size counts examples. Only the lengths of the examples are stored.
@@ -42,14 +42,14 @@ class BatchSchedule {
 
   std::size_t batches_per_epoch() const;
 
-  /// The batches of an epoch; valid until another epoch is asked for.
+  /// The batches of an epoch; valid until another epoch is requested.
   const std::vector<BatchIndices>& epoch(std::uint64_t epoch);
 
-  /// The batch at a position; valid until another epoch is asked for.
+  /// The batch at a position; valid until another epoch is requested.
   /// throws  std::out_of_range unless position.batch < batches_per_epoch().
   const BatchIndices& at(BatchPosition position);
 
-  /// The position after this one: the next batch, or the first of the next epoch.
+  /// The next position: the next batch, or the first batch of the next epoch.
   BatchPosition after(BatchPosition position) const;
 
  private:
@@ -71,8 +71,8 @@ class BatchSchedule {
   std::vector<BatchIndices> plan_;
 };
 
-/// Batches to evaluate on: every example once, by rising length (equal ones by index), the last
-/// batch possibly short. No examples give no batches.
+/// Batches for evaluation: every example once, in order of increasing length and then index; the
+/// last batch may be smaller. No examples give no batches.
 ///
 /// throws  std::invalid_argument if batch_size is 0.
 std::vector<BatchIndices> evaluation_batches(const std::vector<Example>& examples,

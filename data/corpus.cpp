@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view label_suffix = ".labels";
 
-/// XXH3 over a sequence of parts, each with its length in front, so that the borders between parts
-/// count as well.
+/// XXH3 of a sequence of parts. The length of each part is hashed before it, so that different
+/// divisions of the same bytes have different hashes.
 class Fingerprint {
  public:
   void add(std::string_view text) {
@@ -51,7 +51,7 @@ class Fingerprint {
   Xxh3 hash_;
 };
 
-/// read(path); if the file cannot be opened, the hint of the error names its config key.
+/// Returns read(path); if the file cannot be opened, the hint of the error names its config key.
 auto read_file(const std::string& key, const std::filesystem::path& path, auto read) {
   try {
     return read(path);

@@ -12,7 +12,7 @@
 
 namespace tapestry {
 
-/// One training or evaluation example. The meaning of its parts depends on the task:
+/// One training or evaluation example. The meaning of its members depends on the task:
 ///
 ///   pairs        a sentence and its translation, with neither <bos> nor <eos>
 ///   text         target: a window of a text, or a sentence with <bos> and <eos>
@@ -21,22 +21,22 @@ namespace tapestry {
 struct Example {
   std::vector<std::int32_t> source{};
   std::vector<std::int32_t> target{};
-  std::vector<float> pixels{};  ///< (height, width, channels), as a rule in [0, 1]
+  std::vector<float> pixels{};  ///< (height, width, channels), usually in [0, 1]
 
   friend bool operator==(const Example&, const Example&) = default;
 };
 
 /// A file that a corpus was read from, with its size and digest when it was read.
 struct DataFile {
-  std::string key;             ///< of the config, such as "data.train_source", or label_file_key()
+  std::string key;             ///< config key such as "data.train_source", or label_file_key()
   std::filesystem::path path;  ///< as it was opened
   std::uint64_t bytes;         ///< its size
-  std::uint64_t digest;        ///< XXH3 (64 bits) of all its bytes
+  std::uint64_t digest;        ///< XXH3 (64 bits) of its content
 
   friend bool operator==(const DataFile&, const DataFile&) = default;
 };
 
-/// Size and XXH3 digest of a file's bytes.
+/// Size and XXH3 digest of a file.
 struct FileDigest {
   std::uint64_t bytes = 0;
   std::uint64_t digest = 0;
@@ -44,60 +44,58 @@ struct FileDigest {
   bool operator==(const FileDigest&) const = default;
 };
 
-/// What identifies the data that a run has learnt from.
+/// Identifies the data that a model was trained on.
 struct DataIdentity {
-  std::uint64_t fingerprint = 0;              ///< of the corpus
+  std::uint64_t fingerprint = 0;              ///< fingerprint of the corpus
   std::map<std::string, FileDigest> files{};  ///< by config key; empty for generated data
 };
 
-/// The files of a corpus that is one text a part; relative paths start at the folder of the config.
+/// The files of a corpus with one text per part; relative paths start at the folder of the config.
 struct TextFiles {
   std::string train_text{}, validation_text{}, test_text{};  ///< the last two may be empty
 };
 
-/// Stands for the file of labels that belongs to the file of a config key.
+/// The key for the label file that belongs to the image file of a config key.
 std::string label_file_key(const std::string& config_key);
 
-/// The config key of the file that a key of DataFile stands for.
+/// The config key of a DataFile key.
 std::string config_key(const std::string& file_key);
 
 /// The training, validation and test data of a run.
 struct Corpus {
   std::vector<Example> train;       ///< never empty
-  std::vector<Example> validation;  ///< empty if not asked for
-  std::vector<Example> test;        ///< empty if not asked for
+  std::vector<Example> validation;  ///< may be empty
+  std::vector<Example> test;        ///< may be empty
   Vocabulary source_vocabulary;
   Vocabulary target_vocabulary;
-  std::vector<DataFile> files;     ///< in the order of the config's keys; none of generated data
-  std::uint64_t fingerprint = 0;   ///< fingerprint() of the above, set by load_corpus()
-  std::vector<std::string> notes;  ///< lines for the log: skipped examples, doubtful options
+  std::vector<DataFile> files;     ///< in config order; empty for generated data
+  std::uint64_t fingerprint = 0;   ///< fingerprint() of the data above, set by load_corpus()
+  std::vector<std::string> notes;  ///< log lines: skipped examples and doubtful options
 };
 
-/// The vocabularies of a trained model, to encode further data with.
+/// The vocabularies of a trained model, for encoding other data.
 struct FixedVocabularies {
   Vocabulary source;
-  std::optional<Vocabulary> target;  ///< none: made from the data
+  std::optional<Vocabulary> target;  ///< nullopt: made from the data
 };
 
-/// XXH3 (64 bits) of all examples and both vocabularies: equal for equal data, in practice
-/// different for different data. Files and notes do not count: the same text under another name is
-/// the same data.
+/// XXH3 (64 bits) of all examples and both vocabularies: equal for equal data, and almost certainly
+/// different for different data. File names and notes are not included: the same text under another
+/// name is the same data.
 std::uint64_t fingerprint(const Corpus& corpus);
 
 /// corpus.fingerprint and the digests of corpus.files.
 DataIdentity identify(const Corpus& corpus);
 
-/// Reads the lines of a text file into memory and adds the file to corpus.files under the config
-/// key `key`.
+/// Reads the lines of a text file and adds the file to corpus.files under the config key `key`.
 ///
-/// throws  DataError as read_text_file() does; the hint names the key if the file cannot be opened.
+/// throws  DataError as read_text_file(); the hint names the key if the file cannot be opened.
 std::vector<std::string> read_corpus_lines(const std::string& key,
                                            const std::filesystem::path& path, Corpus& corpus);
 
 /// Reads the bytes of a file in the same way.
 ///
-/// throws  DataError as read_binary_file() does; the hint names the key if the file cannot be
-///         opened.
+/// throws  DataError as read_binary_file(); the hint names the key if the file cannot be opened.
 std::vector<std::byte> read_corpus_bytes(const std::string& key, const std::filesystem::path& path,
                                          Corpus& corpus);
 

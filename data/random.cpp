@@ -25,7 +25,7 @@ std::uint64_t RandomDraws::next() {
 }
 
 std::uint64_t RandomDraws::below(std::uint64_t n) {
-  // 2^64 mod n. Values below it are rejected: they would make small remainders more likely.
+  // 2^64 mod n. Smaller values are rejected, since they would make small remainders more likely.
   const std::uint64_t surplus = (0 - n) % n;
   std::uint64_t value = next();
   while (value < surplus) value = next();

@@ -8,7 +8,7 @@
 
 namespace tapestry {
 
-/// The purpose of a stream of random numbers. Streams of different purposes never overlap.
+/// The purpose of a random number stream. Streams of different purposes never overlap.
 enum class DrawPurpose : std::uint32_t {
   training_example = 1,
   held_out_example = 2,
@@ -16,8 +16,7 @@ enum class DrawPurpose : std::uint32_t {
   masking = 4,
 };
 
-/// Random numbers that are a pure function of (seed, purpose, index): these three are enough to
-/// draw the same numbers again.
+/// Random numbers that are a pure function of (seed, purpose, index).
 ///
 /// Philox4x32-10 [1] with the seed as its key and (block, purpose, index) as its counter.
 ///
@@ -44,7 +43,7 @@ class RandomDraws {
   std::size_t used_ = 2;
 };
 
-/// Puts the items in uniformly random order (Fisher-Yates).
+/// Shuffles the items uniformly (Fisher-Yates).
 template <typename T>
 void shuffle(std::vector<T>& items, RandomDraws& random) {
   for (std::size_t remaining = items.size(); remaining > 1; --remaining) {

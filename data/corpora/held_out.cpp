@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::uint64_t number_of_shares = 20;
 
-/// After this many draws in a row without a new sentence, the task is assumed to have no more.
+/// The task is assumed to have no more sentences after this many consecutive draws without a new
+/// one.
 constexpr std::size_t max_fruitless_draws = 100'000;
 
 [[noreturn]] void refuse_size(std::string_view option, std::size_t wanted, std::size_t found) {
@@ -28,7 +29,7 @@ constexpr std::size_t max_fruitless_draws = 100'000;
                   option));
 }
 
-/// The sequence in which examples differ: the source, or the target if there is no source.
+/// The sequence that must differ between examples: the source, or the target if there is no source.
 const std::vector<std::int32_t>& distinct_sequence(const Example& pair) {
   return pair.source.empty() ? pair.target : pair.source;
 }
@@ -43,7 +44,7 @@ Example draw_training_pair(const GeneratedOptions& options, const DrawPair& draw
   refuse_size("train_size", options.train_size, 0);
 }
 
-/// A held-out part while it is being filled.
+/// A held-out set that is being filled.
 class HeldOutPart {
  public:
   HeldOutPart(Split split, std::size_t wanted, std::vector<Example>& pairs)
@@ -53,7 +54,7 @@ class HeldOutPart {
 
   bool full() const { return pairs_.size() == wanted_; }
 
-  /// Adds a pair if its sentence is of this part and new; returns whether it did.
+  /// Adds a pair if its sentence belongs to this set and is new; returns whether it was added.
   bool take(Example& pair, Split split) {
     if (split != split_ || full() || !seen_.insert(distinct_sequence(pair)).second) return false;
     pairs_.push_back(std::move(pair));

@@ -12,25 +12,25 @@ namespace tapestry {
 
 /// The sizes of a generated corpus.
 struct GeneratedOptions {
-  std::size_t train_size = 20000;      ///< sequences to train on
-  std::size_t validation_size = 1000;  ///< held-out sequences, all different
-  std::size_t test_size = 1000;        ///< held-out sequences, all different
-  std::uint64_t seed = 1;              ///< of the generated sequences
+  std::size_t train_size = 20000;      ///< number of training sequences
+  std::size_t validation_size = 1000;  ///< number of validation sequences, all different
+  std::size_t test_size = 1000;        ///< number of test sequences, all different
+  std::uint64_t seed = 1;              ///< seed of the generated sequences
 };
 
 /// The part of a generated corpus that a sentence belongs to.
 enum class Split { train, validation, test };
 
 /// The part of a source sentence, by a hash of its ids keyed by the seed: one sentence in 20 is for
-/// validation and one in 20 for testing. It depends on the content alone, so a held-out sentence
-/// never occurs in training, and training has sentences of every length.
+/// validation and one in 20 for testing. The part depends only on the content, so a held-out
+/// sentence never occurs in the training set, and the training set has sentences of every length.
 Split assign_split(std::span<const std::int32_t> source, std::uint64_t seed);
 
 /// Draws one sentence pair of a task.
 using DrawPair = std::function<Example(RandomDraws&)>;
 
 /// Draws the training, validation and test pairs of a generated task into `corpus`; the options
-/// give their numbers. Training pair i depends on the seed and i alone, and training pairs may
+/// give their numbers. Training pair i depends only on the seed and i, and training pairs may
 /// repeat. The sources of held-out pairs are all different.
 ///
 /// throws  DataError if train_size is 0, or if the task has too few different sentences; the number

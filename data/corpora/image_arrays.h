@@ -19,32 +19,32 @@ namespace tapestry {
 /// Sizes of the axes of an array, outermost first.
 using ArrayShape = std::vector<std::uint64_t>;
 
-/// Bytes of an array, or nothing where 64 bits cannot hold their number.
+/// Bytes of an array; nullopt if the number does not fit in 64 bits.
 std::optional<std::uint64_t> byte_count(const ArrayShape& shape, std::uint64_t element_size);
 
-/// Makes the images of a file from two arrays, `images` of shape (n, height, width) or (n, height,
-/// width, channels) and `labels` of shape (n), of which nothing need be trusted: memory is taken
-/// for what is added alone, whatever the shapes say.
+/// Makes images from two arrays of a file, `images` of shape (n, height, width) or (n, height,
+/// width, channels) and `labels` of shape (n). The arrays may be untrusted: memory is allocated
+/// only for images that are added, not for the shapes.
 class ImageArrays {
  public:
-  /// The files of both arrays, as messages name them; they may be the same.
+  /// The file names of both arrays in messages; they may be equal.
   struct Names {
     std::string images, labels;
   };
 
-  /// throws  DataError if the shapes are not those that the options say, or n is 0
+  /// throws  DataError if the shapes do not match the options, or n is 0
   ImageArrays(Names names, const ArrayShape& images, const ArrayShape& labels,
               const ImageOptions& options);
 
   std::size_t size() const { return size_; }      ///< n, at least 1
-  std::size_t values() const { return values_; }  ///< of an image: height x width x channels
+  std::size_t values() const { return values_; }  ///< values per image: height x width x channels
 
-  /// Adds the next image, which has this label, without its pixels.
+  /// Adds the next image with its label; its pixels are set later.
   ///
-  /// throws  DataError unless the label can name a class
+  /// throws  DataError if the label is not a valid class name
   void add(std::string label);
 
-  /// Sets the pixels of an image that was added.
+  /// Sets the pixels of an image that has been added.
   ///
   /// values  (height, width, channels), of any arithmetic type
   /// throws  DataError if a pixel is not finite

@@ -130,7 +130,7 @@ std::vector<std::size_t> by_class(const std::vector<LabelledImage>& images) {
   return order;
 }
 
-/// Moves `count` images out of a file: the same share of each class, spread evenly over the file.
+/// Moves `count` images out of a file: equal shares of each class, spread evenly over the file.
 std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const char* key) {
   const std::size_t all = file.images.size();
   if (count >= all) {
@@ -152,7 +152,7 @@ std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const ch
   return held_out;
 }
 
-/// throws  DataError if every image of a class is held out.
+/// throws  DataError if all images of a class are held out.
 void require_every_class(const ImageFile& training, const Vocabulary& classes) {
   std::vector<bool> learnt(classes.size());
   for (const LabelledImage& image : training.images) {
@@ -176,7 +176,7 @@ std::vector<Example> encode(ImageFile file, const Vocabulary& classes) {
   return examples;
 }
 
-/// A warning if the pixels of the training set do not fit `pixel_maximum`.
+/// A warning if the pixels of the training set do not match `pixel_maximum`.
 std::optional<std::string> note_on_scale(const std::vector<Example>& images, double maximum) {
   constexpr float far_below = 0.25F;
   float low = images.front().pixels.front(), high = low;
@@ -185,7 +185,7 @@ std::optional<std::string> note_on_scale(const std::vector<Example>& images, dou
     low = std::min(low, least);
     high = std::max(high, most);
   }
-  const bool normalized = low < 0.0F;  // before the file was written
+  const bool normalized = low < 0.0F;  // normalized before the file was written
   if (normalized || (high <= 1.0F && high > far_below)) return std::nullopt;
   return fmt::format(
       "warning: the training pixels are from {:.4g} to {:.4g}, data.pixel_maximum is {:.4g}: it "

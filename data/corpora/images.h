@@ -11,20 +11,19 @@
 
 namespace tapestry {
 
-/// The files of a corpus of images, which are relative to the folder of the config, and their
-/// shape.
+/// The image files of a corpus, relative to the folder of the config, and the shape of an image.
 struct ImageOptions {
   std::string train_images, validation_images, test_images;  ///< the last two may be empty
   std::size_t image_height = 8, image_width = 8, image_channels = 1;
-  double pixel_maximum = 255.0;  ///< the value of a pixel that becomes 1, > 0
+  double pixel_maximum = 255.0;  ///< the pixel value that is scaled to 1, > 0
 };
 
-/// How many images of the training file are held out where there is no other file.
+/// The number of training images to hold out for each set without a file of its own.
 struct HeldOutImages {
   std::size_t validation, test;
 };
 
-/// An image of a file, with the name of its class.
+/// An image with the name of its class.
 struct LabelledImage {
   std::size_t number = 0;  ///< the line of a table, from 1, or the index in an array, from 0
   std::string label;
@@ -37,7 +36,7 @@ struct ImageFile {
   bool is_table = true;
   std::vector<LabelledImage> images;
 
-  /// The place of an image in the file: "digits.csv:12", "digits.h5: image 11".
+  /// The position of an image in the file: "digits.csv:12", "digits.h5: image 11".
   std::string place(const LabelledImage& image) const;
 };
 
@@ -45,36 +44,37 @@ struct ImageFile {
 using ImageFileReader = std::function<ImageFile(const char* key, const std::filesystem::path& path,
                                                 const ImageOptions& options, Corpus& corpus)>;
 
-/// The corpus of images; the labels of the training images are the classes, unless `classes` of a
-/// trained model are given. Relative paths start at `base`. Files whose names end in .npy are read
-/// by read_npy_images(), those in .h5 or .hdf5 by `read_arrays`, all others as CSV tables:
+/// Loads a corpus of images. The labels of the training images are the classes, unless `classes` of
+/// a trained model are given. Relative paths start at `base`. Files with names ending in .npy are
+/// read by read_npy_images(), files ending in .h5 or .hdf5 by `read_arrays`, all others as CSV
+/// tables:
 ///
-///   one image a line: the values of all pixels, row by row from the top left, the channels of a
-///   pixel side by side, then the label; separated by commas. Blank lines are skipped, and so is a
-///   first line without any number, the heading.
+///   one image per line: the values of all pixels, row by row from the top left, the channels of a
+///   pixel next to each other, then the label; separated by commas. Blank lines are skipped, and so
+///   is a heading, a first line without any number.
 ///
-/// A value of `pixel_maximum` becomes 1. Without a file for validation or testing, `held_out`
-/// images of the training file are held out: the same share of each class, spread evenly over the
-/// file. The keys of these numbers are data.validation_size and data.test_size.
+/// Pixels are divided by `pixel_maximum`. Without a file for validation or testing, `held_out`
+/// images of the training file are held out: equal shares of each class, spread evenly over the
+/// file. The config keys of these numbers are data.validation_size and data.test_size.
 ///
-/// throws  DataError as the readers do; naming file and line, if a line has the wrong number of
+/// throws  DataError from the readers; naming file and line, if a line has the wrong number of
 ///         fields, a pixel is not a finite number, a label is not one word or not one of the
-///         classes; if a file has no image; if more images are to be held out than there are; if an
-///         HDF5 file is named without a reader for it.
+///         classes; if a file has no images; if more images are to be held out than there are; if
+///         an HDF5 file is given and `read_arrays` is empty.
 Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
                    const std::filesystem::path& base, const ImageFileReader& read_arrays = {},
                    const Vocabulary* classes = nullptr);
 
-/// The pixels of a line of a table without labels, (height, width, channels). A value of
-/// `pixel_maximum` becomes 1.
+/// The pixels of a line of a table without labels, (height, width, channels), divided by
+/// `pixel_maximum`.
 ///
-/// throws  DataError, which begins with `place`, if the line has the wrong number of fields or a
-///         field is not a finite number.
+/// throws  DataError, starting with `place`, if the line has the wrong number of fields or a field
+///         is not a finite number.
 std::vector<float> parse_image(std::string_view line, const std::string& place,
                                const ImageOptions& options);
 
-/// Whether a line is the heading of a table without labels: one field for each pixel, none of them
-/// a number.
+/// Whether a line is the heading of a table without labels: one field per pixel, none of them a
+/// number.
 bool is_image_heading(std::string_view line, const ImageOptions& options);
 
 }  // namespace tapestry

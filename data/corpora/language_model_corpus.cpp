@@ -32,7 +32,7 @@ Text read(const char* key, const std::string& file, const std::filesystem::path&
   return {.name = escaped(path.native()), .lines = read_corpus_lines(key, path, corpus)};
 }
 
-/// The tokens of a line and newline_token.
+/// The tokens of a line, followed by newline_token.
 Tokens tokenize_line(const std::string& line, const Tokenizer& tokenizer) {
   Tokens tokens = split(tokenizer, line);
   tokens.emplace_back(newline_token);
@@ -72,7 +72,7 @@ std::vector<Example> cut_windows(std::span<const std::int32_t> ids, std::size_t 
                   hint);
 }
 
-/// Index of the first held-out line: it and the lines after it have `share` of all bytes.
+/// Index of the first held-out line: the lines from there on have `share` of all bytes.
 std::size_t first_held_out(const std::vector<std::string>& lines, double share) {
   std::size_t bytes = 0;
   for (const std::string& line : lines) bytes += line.size() + 1;

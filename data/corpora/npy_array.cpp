@@ -27,7 +27,7 @@ std::string describe(const NpyHeader& header) {
   return fmt::format("{} of shape ({})", type_name(header.type), fmt::join(header.shape, ", "));
 }
 
-/// Reads the dictionary of a header, which is a literal of Python such as
+/// Parses the dictionary of a header, a Python literal such as
 ///
 ///     {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), }
 class HeaderReader {
@@ -47,7 +47,7 @@ class HeaderReader {
   }
 
  private:
-  static constexpr std::size_t most_axes = 32;  // of numpy 1
+  static constexpr std::size_t most_axes = 32;  // the limit of numpy 1
 
   void read_entry() {
     const std::string_view key = quoted();
@@ -64,7 +64,7 @@ class HeaderReader {
     }
   }
 
-  /// A byte order, a kind and a size; the units behind those of times are left out.
+  /// Parses a byte order, a kind and a size; the unit of a time type is skipped.
   NpyType type() {
     skip_space();
     if (rest_.starts_with('[')) {
@@ -95,13 +95,13 @@ class HeaderReader {
     while (!take(")")) {
       skip_space();
       shape.push_back(number(rest_));
-      take("L");  // of Python 2
+      take("L");  // written by Python 2
       if (shape.size() > most_axes || (!take(",") && !rest_.starts_with(')'))) refuse_header();
     }
     return shape;
   }
 
-  /// Takes the digits in front of a text away.
+  /// Removes the digits at the front of a text and returns their value.
   std::uint64_t number(std::string_view& text) const {
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -142,7 +142,7 @@ class HeaderReader {
                               excerpt(text_)));
   }
 
-  /// Four times as much is no overflow.
+  /// Small enough that four times the number does not overflow.
   static constexpr std::uint64_t largest_number = std::numeric_limits<std::uint64_t>::max() / 4;
 
   std::string_view text_, rest_;
@@ -174,8 +174,8 @@ std::string type_name(const NpyType& type) {
   }
 }
 
-/// The magic bytes, two of the version, the length of the header (2 bytes in version 1, 4 since),
-/// the header and the elements.
+/// Parses the magic bytes, two version bytes, the length of the header (2 bytes in version 1, 4 in
+/// later versions), the header and the elements.
 NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   constexpr std::string_view magic = "\x93NUMPY";
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());

@@ -10,7 +10,7 @@ namespace tapestry {
 
 /// The type of the elements: "<f4" is {'f', 4, false}.
 struct NpyType {
-  char kind = 0;         ///< numpy's: b, i, u, f, S (bytes), U (UTF-32), ...
+  char kind = 0;         ///< numpy's type code: b, i, u, f, S (bytes), U (UTF-32), ...
   std::size_t size = 0;  ///< bytes
   bool big_endian = false;
 };
@@ -21,21 +21,21 @@ struct NpyHeader {
   ArrayShape shape;
 };
 
-/// An array of a file whose bytes are kept elsewhere.
+/// An array whose bytes are owned elsewhere.
 struct NpyArray {
   NpyHeader header;
-  std::span<const std::byte> data;  ///< exactly the elements of the header
+  std::span<const std::byte> data;  ///< exactly the bytes of the elements
 };
 
 /// "float32", "text", ...
 std::string type_name(const NpyType& type);
 
-/// Reads a file as numpy.save() writes it: the format of numpy.lib.format, versions 1.0, 2.0
-/// and 3.0. Nothing of it need be trusted; no memory is taken for what the header claims.
+/// Parses a file in the format of numpy.save() (numpy.lib.format, versions 1.0, 2.0 and 3.0). The
+/// file may be untrusted; no memory is allocated for sizes in the header.
 ///
-/// name    of the file in errors, escaped
-/// throws  DataError if that is no such file, if it holds structures or Python objects, or other
-///         bytes than those that its type and shape need
+/// name    file name in errors, escaped
+/// throws  DataError if the file is not in this format, has a structured type or Python objects, or
+///         has a size that does not match its type and shape
 NpyArray parse_npy(std::span<const std::byte> file, const std::string& name);
 
 }  // namespace tapestry

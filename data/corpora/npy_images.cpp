@@ -24,7 +24,7 @@ namespace {
   throw DataError(fmt::format("{}: found {}", name, found), hint);
 }
 
-/// A number of float16, which C++20 has no type for.
+/// Converts a float16, for which C++20 has no type.
 float half_float(std::uint16_t bits) {
   const int exponent = bits >> 10U & 31U, mantissa = bits & 1023U;
   float value = 0.0F;
@@ -51,7 +51,8 @@ bool is(const NpyType& type, char kind, std::size_t size) {
   return type.kind == kind && type.size == size;
 }
 
-/// Calls f with the function that reads an element of the type; false if it is no bool or integer.
+/// Calls f with a function that reads an element of the type; false if the type is not bool or
+/// integer.
 template <class F>
 bool visit_integers(const NpyType& type, F&& f) {
   const auto as = [&]<class T>(T) {
@@ -71,7 +72,7 @@ bool visit_integers(const NpyType& type, F&& f) {
   return true;
 }
 
-/// The same of all numbers.
+/// The same for all numeric types.
 template <class F>
 bool visit_numbers(const NpyType& type, F&& f) {
   const bool swap = type.big_endian;
@@ -87,15 +88,15 @@ bool visit_numbers(const NpyType& type, F&& f) {
   return true;
 }
 
-/// Text of numpy's type S, which NUL fills up at its end.
+/// The text of an element of numpy's type S, which is padded with NUL at its end.
 std::string bytes_text(const std::byte* from, const NpyType& type) {
   std::string text(reinterpret_cast<const char*>(from), type.size);
   text.erase(text.find_last_not_of('\0') + 1);
   return text;
 }
 
-/// Text of numpy's type U: UTF-32, which NUL fills up at its end. What is no character becomes a
-/// byte that is not UTF-8.
+/// The text of an element of numpy's type U: UTF-32, padded with NUL at its end. An invalid code
+/// point becomes a byte that is not valid UTF-8.
 std::string utf32_text(const std::byte* from, const NpyType& type) {
   std::string text;
   for (std::size_t i = 0; i < type.size; i += 4) {
@@ -133,7 +134,7 @@ void add_labels(ImageArrays& to, const NpyArray& labels, const std::string& name
   }
 }
 
-/// Where the elements of the first image are among those of all images, in row-major order.
+/// The offsets of the first image's elements in the array, in row-major order.
 std::vector<std::size_t> offsets_in_image(const NpyHeader& header, std::size_t values) {
   std::vector<std::size_t> offsets(values);
   std::iota(offsets.begin(), offsets.end(), std::size_t{0});
@@ -165,7 +166,7 @@ void set_pixels(ImageArrays& to, const NpyArray& images) {
   });
 }
 
-/// Reads a file and adds it to those of the corpus.
+/// Reads a file and adds it to the files of the corpus.
 BinaryFile read_file(const std::string& key, const std::filesystem::path& path,
                      const std::string& hint, Corpus& corpus) try {
   BinaryFile file = read_binary_file(path);

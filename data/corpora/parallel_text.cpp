@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The two files of a part of the corpus ("train", "validation", "test").
+/// The source and target file of one part of the corpus ("train", "validation", "test").
 struct FilePair {
   std::string part;
   fs::path source;
@@ -48,8 +48,8 @@ FilePair file_pair(const std::string& part, const std::string& source, const std
   return {part, base / source, base / target};
 }
 
-/// The first line, from 1, that certainly has no counterpart: only one of the two is blank, or only
-/// one file has it.
+/// The number of the first line, from 1, without a counterpart: only one of the two lines is blank,
+/// or only one file has the line.
 std::size_t first_mismatch(const TextPairs& lines) {
   const std::size_t both = std::min(lines.source.size(), lines.target.size());
   for (std::size_t i = 0; i < both; ++i) {

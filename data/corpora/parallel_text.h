@@ -9,28 +9,28 @@
 
 namespace tapestry {
 
-/// The files of parallel_text, which are relative to the folder of the config, and its pairs.
+/// The files of parallel_text, relative to the folder of the config, and options of its pairs.
 struct ParallelTextOptions {
   std::string train_source, train_target;
   std::string validation_source, validation_target;
   std::string test_source, test_target;  ///< empty: no test set
-  bool shared_vocabulary = false;        ///< one vocabulary for both sides
-  std::size_t max_tokens = 0;  ///< training pairs with a longer side are skipped; 0 keeps all
+  bool shared_vocabulary = false;        ///< use one vocabulary for both sides
+  std::size_t max_tokens = 0;            ///< skip training pairs with a longer side; 0: keep all
 };
 
-/// The corpus of parallel_text: pairs of text files with one sentence a line, line n of the target
-/// file being the translation of line n of the source file; relative paths start at `base`. The
-/// vocabularies come from the training pairs, unless `fixed` ones are given. The fingerprint is not
-/// set.
+/// Loads parallel_text: pairs of text files with one sentence per line, where line n of the target
+/// file is the translation of line n of the source file; relative paths start at `base`. The
+/// vocabularies are made from the training pairs, unless `fixed` ones are given. The fingerprint is
+/// not set.
 ///
-///   both lines blank   the pair is skipped, and counted in the notes
+///   both lines blank   the pair is skipped and counted in the notes
 ///   one line blank     an error: the files do not match
-///   max_tokens         training pairs with a longer side are skipped, and counted in the notes;
-///                      validation and test pairs are not
+///   max_tokens         training pairs with a longer side are skipped and counted in the notes;
+///                      validation and test pairs are not skipped
 ///
-/// throws  DataError as read_text_file() does; if only one file of a pair is named; if the files of
-///         a pair have different numbers of lines; if one line of a pair is blank; if no pair or no
-///         word remains.
+/// throws  DataError as read_text_file(); if only one file of a pair is given; if the files of a
+///         pair have different numbers of lines; if only one line of a pair is blank; if no pair or
+///         no word remains.
 Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions& words,
                           const std::filesystem::path& base,
                           const FixedVocabularies* fixed = nullptr);

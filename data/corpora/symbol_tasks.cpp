@@ -36,7 +36,7 @@ Sequence draw_sequence(const SymbolOptions& options, RandomDraws& random) {
   return sequence;
 }
 
-/// target  from a source to its target
+/// target  maps a source to its target
 Corpus make_symbol_task(const SymbolOptions& symbols, const GeneratedOptions& sizes,
                         Sequence (*target)(Sequence source)) {
   check_options(symbols);

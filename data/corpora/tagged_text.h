@@ -7,14 +7,15 @@
 
 namespace tapestry {
 
-/// The corpus of tagged_text: a token, a tab and its label on each line, as in CoNLL files, and an
-/// empty line between two sentences. Of each example the source has the tokens and the target as
-/// many labels. Relative paths start at `base`. The vocabulary and the labels come from the
+/// Loads tagged_text: a token, a tab and its label on each line, as in CoNLL files, with an empty
+/// line between sentences. The source of an example has the tokens, and the target has one label
+/// per token. Relative paths start at `base`. The vocabulary and the labels are those of the
 /// training file, unless `fixed` ones of a trained model are given; `words.lowercase` is not used.
 /// The fingerprint is not set.
 ///
-/// throws  DataError, naming file and line, if a line has not one tab, or no token or label of one
-///         word, or if its label is not one of the training file; as read_text_file() does.
+/// throws  DataError, naming file and line, if a line does not have exactly one tab, if its token
+///         or label is not one word, or if its label does not occur in the training file; also as
+///         read_text_file().
 Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
                         const std::filesystem::path& base,
                         const FixedVocabularies* fixed = nullptr);

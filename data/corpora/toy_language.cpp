@@ -106,7 +106,7 @@ struct DeterminerForms {
   NumberForms english;
 };
 
-/// By Determiner. The possessive and demonstrative forms are those before a consonant.
+/// Indexed by Determiner. Possessive and demonstrative forms are those used before a consonant.
 constexpr std::array<DeterminerForms, 4> determiners = {{
     {{{{"le", "les"}, {"la", "les"}}}, {"the", "the"}},
     {{{{"un", "des"}, {"une", "des"}}}, {"a", "some"}},

@@ -15,11 +15,11 @@ namespace tapestry::toy {
 enum class Gender { masculine, feminine };
 enum class Number { singular, plural };
 
-/// A word form for each number: singular, plural.
+/// The word forms of each number: singular, plural.
 using NumberForms = std::array<std::string_view, 2>;
 
-/// The roles of a noun in a sentence: an animal is subject or object, a thing is an object, a place
-/// follows a preposition.
+/// The roles of a noun: an animal is a subject or object, a thing is an object, a place follows a
+/// preposition.
 enum class NounKind { animal, thing, place };
 
 struct Noun {
@@ -29,14 +29,14 @@ struct Noun {
   NumberForms english;
 };
 
-/// A French adjective stands before its noun or after it; English ones always stand before.
+/// A French adjective stands before or after its noun; an English one always before it.
 struct Adjective {
   bool before_noun;
   std::array<NumberForms, 2> french;  ///< by gender
   std::string_view english;
 };
 
-/// Third person only. English: singular "eats", plural (and base form) "eat".
+/// Verb forms of the third person. English: singular "eats", plural (and base form) "eat".
 struct Verb {
   bool transitive;
   NumberForms french;
@@ -48,8 +48,8 @@ struct WordPair {
   std::string_view english;
 };
 
-// The words of the toy language. They begin with a consonant sound wherever elision (l', n') or the
-// article "an" would be needed otherwise.
+// The words of the toy language. They begin with a consonant sound where elision (l', n') or the
+// article "an" would otherwise be needed.
 std::span<const Noun> nouns();
 std::span<const Adjective> adjectives();
 std::span<const Verb> verbs();
@@ -59,7 +59,7 @@ std::span<const WordPair> adverbs();
 /// le/la/les, un/une/des (de before an adjective), ce/cette/ces, mon/ma/mes.
 enum class Determiner { definite, indefinite, demonstrative, possessive };
 
-/// Pointers in a sentence point to the words above.
+/// Pointers refer to the words above.
 struct NounPhrase {
   Determiner determiner = Determiner::definite;
   Number number = Number::singular;
@@ -73,7 +73,7 @@ struct Place {
   NounPhrase phrase;
 };
 
-/// A pronoun as the object: le or la by gender ("it"), les ("them").
+/// A pronoun as object: le or la by gender ("it"), les ("them").
 struct Pronoun {
   Gender gender = Gender::masculine;
   Number number = Number::singular;

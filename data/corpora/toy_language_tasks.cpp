@@ -40,7 +40,7 @@ const Adjective* draw_adjective(bool before_noun, RandomDraws& random) {
       adjectives(), [=](const Adjective& a) { return a.before_noun == before_noun; }, random);
 }
 
-/// Adds none to two adjectives, never the same one twice.
+/// Adds up to two different adjectives.
 void draw_adjectives(NounPhrase& phrase, RandomDraws& random) {
   if (random.one_in(3)) phrase.adjective_before = draw_adjective(true, random);
   if (random.one_in(2)) phrase.adjectives_after.push_back(draw_adjective(false, random));
@@ -98,7 +98,7 @@ Sentence draw_singular_sentence(RandomDraws& random) {
   return sentence;
 }
 
-/// The noun with the wrong gender.
+/// The noun with its gender changed.
 Noun with_other_gender(const Noun& noun) {
   Noun wrong = noun;
   wrong.gender = noun.gender == Gender::masculine ? Gender::feminine : Gender::masculine;

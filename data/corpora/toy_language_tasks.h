@@ -12,10 +12,10 @@ namespace tapestry {
 /// "pas de" for singular and plural alike.
 toy::Sentence draw_sentence(RandomDraws& random);
 
-// Corpora of sentences drawn by draw_sentence(), with held-out examples as draw_splits() defines
-// them. Every word is in the vocabulary. The fingerprint is not set.
+// Corpora of sentences drawn by draw_sentence(), with held-out examples as defined by
+// draw_splits(). The vocabulary has all words. The fingerprint is not set.
 //
-// throws  DataError if train_size is 0, or as draw_splits() does.
+// throws  DataError if train_size is 0, or as draw_splits().
 
 /// The corpus of toy_translation: French sources, English targets.
 Corpus make_toy_translation(const GeneratedOptions& options);
@@ -23,9 +23,9 @@ Corpus make_toy_translation(const GeneratedOptions& options);
 /// The corpus of toy_sentences: French sentences between <bos> and <eos>.
 Corpus make_toy_sentences(const GeneratedOptions& options);
 
-/// The corpus of toy_agreement: <bos> and a French sentence with a singular subject, of the class
-/// `right` or, in half of them, `wrong`: the determiner and the adjectives of the subject then do
-/// not agree with its noun in gender. The words are those of toy_sentences.
+/// The corpus of toy_agreement: <bos> and a French sentence with a singular subject. Its class is
+/// `right`, or in half of the sentences `wrong`: there the determiner and the adjectives of the
+/// subject do not agree with its noun in gender. The vocabulary is that of toy_sentences.
 Corpus make_toy_agreement(const GeneratedOptions& options);
 
 }  // namespace tapestry

@@ -6,25 +6,25 @@
 
 namespace tapestry {
 
-/// How the program ends; 128 + n after signal n, once the run has been saved.
+/// Exit codes of the program; 128 + n after signal n, once the run has been saved.
 enum class ExitCode : int {
   done = 0,
-  bug = 1,    ///< our own
-  usage = 2,  ///< command line or config
+  bug = 1,    ///< an error in the program
+  usage = 2,  ///< invalid command line or config
   data = 3,
   checkpoint = 4,
-  output = 5,   ///< something could not be written
-  numeric = 6,  ///< NaN, infinity, divergence
-  in_use = 7,   ///< another process works in the run directory
+  output = 5,   ///< output could not be written
+  numeric = 6,  ///< NaN, infinity or divergence
+  in_use = 7,   ///< the run directory is used by another process
   memory = 8,
-  out_of_time = 124,  ///< train.max_time is up and the run is saved; timeout(1) ends with it too
-  check_failed = 1,   ///< gradcheck found a wrong gradient, or check a property that fails
+  out_of_time = 124,  ///< train.max_time is over and the run is saved; as timeout(1)
+  check_failed = 1,   ///< gradcheck or check has found an error
 };
 
 inline constexpr int signal_exit_base = 128;
 
-/// An error that the user can act on. what() reads "place: what was found, what was expected";
-/// hint() is one action that would help, without a full stop, or empty.
+/// An error that the user can correct. what() reads "place: what was found, what was expected";
+/// hint() is one suggested action, without a full stop, or empty.
 class UserError : public std::runtime_error {
  public:
   UserError(ExitCode code, const std::string& message, std::string hint)
@@ -38,7 +38,7 @@ class UserError : public std::runtime_error {
   std::string hint_;
 };
 
-/// A UserError that is caught by its exit code.
+/// A UserError with a fixed exit code, so that it can be caught by type.
 template <ExitCode code>
 class ErrorWith : public UserError {
  public:

@@ -28,9 +28,9 @@ void append_escaped(std::string& text, std::string_view bytes) {
   }
 }
 
-/// Moves the first character of `rest`, or its first byte if that begins no character, to `text`.
+/// Moves the first character of `rest` to `text`, or its first byte if that is not valid UTF-8.
 void append_next(std::string& text, std::string_view& rest) {
-  // A character has at most four bytes: checking all of `rest` each time would be quadratic.
+  // A character has at most four bytes; checking all of `rest` for each would take quadratic time.
   const bool invalid = find_invalid_utf8(rest.substr(0, 4)) == 0;
   const std::string_view bytes = invalid ? rest.substr(0, 1) : character_at(rest, 0).bytes;
   if (invalid || is_control(character_at(rest, 0).code_point)) {

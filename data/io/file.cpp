@@ -22,7 +22,7 @@ bool same_time(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/// Reads until `bytes` are full or the file ends; returns the number of bytes read.
+/// Reads until `bytes` is full or the file ends; returns the number of bytes read.
 std::size_t fill(const OpenFile& file, std::span<std::byte> bytes) {
   std::size_t count = 0, read = 0;
   do {
@@ -37,7 +37,7 @@ std::size_t fill(const OpenFile& file, std::span<std::byte> bytes) {
 OpenFile::OpenFile(const std::filesystem::path& path, const FileKind& kind)
     : kind_(kind),
       name_(escaped(path.native())),
-      // Without O_NONBLOCK, opening a pipe waits for its writer.
+      // Without O_NONBLOCK, opening a pipe blocks until a writer opens it.
       descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) {
   if (descriptor_ < 0 && errno == ENXIO) refuse_special_file();  // a socket
   if (descriptor_ < 0) refuse_unreadable();

@@ -19,28 +19,27 @@ namespace tapestry {
 /// The texts of error messages about a kind of file.
 struct FileKind {
   const char* expected;        ///< "a text file"
-  const char* pipe_hint;       ///< if the path names a pipe, socket or device
-  const char* too_large_hint;  ///< if the file is larger than the memory
+  const char* pipe_hint;       ///< hint for a pipe, socket or device
+  const char* too_large_hint;  ///< hint for a file larger than the memory
 };
 
-/// The hint if a file cannot be opened or read.
+/// The hint for a file that cannot be opened or read.
 inline constexpr const char* unreadable_hint =
     "check the path and its permissions; a relative path starts at the folder of the config file, "
     "on the command line at the working folder";
 
-/// A path that cannot be opened or does not name a regular file.
+/// The path cannot be opened or does not name a regular file.
 class UnopenedFile : public DataError {
  public:
   using DataError::DataError;
 };
 
-/// A data file, open for reading. Type and size are those of the open file, not of its path, which
-/// may name another file a moment later.
+/// A data file, open for reading. Type and size are read from the open file, not from its path,
+/// which may later name another file.
 class OpenFile {
  public:
-  /// throws  UnopenedFile, naming the file, if it is missing or unreadable, or is a folder, pipe,
-  ///         socket or device, without waiting for any of them; DataError if it is larger than the
-  ///         memory.
+  /// throws  UnopenedFile, naming the file, if it is missing, unreadable, a folder, pipe, socket or
+  ///         device (opening never blocks); DataError if it is larger than the memory.
   OpenFile(const std::filesystem::path& path, const FileKind& kind);
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;
@@ -49,10 +48,10 @@ class OpenFile {
   int descriptor() const { return descriptor_; }
   /// The path, escaped for messages.
   const std::string& name() const { return name_; }
-  /// Bytes when the file was opened.
+  /// Size in bytes when the file was opened.
   std::uint64_t size() const { return static_cast<std::uint64_t>(opened_.st_size); }
 
-  /// throws  DataError if the file has changed since it was opened, or its size was not
+  /// throws  DataError if the file has changed since it was opened, or if its size is not
   ///         `bytes_read`.
   void require_unchanged(std::uint64_t bytes_read) const;
 
@@ -69,14 +68,14 @@ class OpenFile {
   struct stat opened_ {};
 };
 
-/// Reads the next bytes of a descriptor, at most bytes.size(); returns 0 at the end of the file.
+/// Reads the next bytes from a descriptor, at most bytes.size(); returns 0 at the end of the file.
 ///
-/// throws  DataError with `hint`, naming the file by `name`, if it cannot be read.
+/// throws  DataError with `hint` if reading fails; `name` is the file name in the message.
 std::size_t read_some(int descriptor, std::span<std::byte> bytes, const std::string& name,
                       const std::string& hint);
 
-/// XXH3 (64 bits) of a sequence of bytes that is added piece by piece. The value does not depend on
-/// how the sequence is divided into pieces.
+/// XXH3 (64 bits) of bytes that are added in pieces. The value does not depend on the division into
+/// pieces.
 class Xxh3 {
  public:
   Xxh3();
@@ -98,9 +97,9 @@ struct BinaryFile {
   std::uint64_t digest;  ///< XXH3 (64 bits)
 };
 
-/// Reads a whole file, once.
+/// Reads a whole file in one pass.
 ///
-/// throws  DataError, naming the file, as OpenFile does; if it changes while it is read.
+/// throws  DataError as OpenFile; also if the file changes while it is read.
 BinaryFile read_binary_file(const std::filesystem::path& path);
 
 }  // namespace tapestry

@@ -18,7 +18,7 @@ constexpr FileKind text_kind{
     .pipe_hint = "write the text to a file first: it is read more than once",
     .too_large_hint = "train on a part of the text, such as its first lines: head -n 1000000"};
 
-/// Stops after `bytes`, so that reading ends even if the file grows while it is read.
+/// Stops after `bytes` bytes, so that reading ends even if the file is growing.
 std::vector<std::string> read_lines(LineReader& reader, std::uint64_t bytes) {
   std::vector<std::string> lines;
   while (reader.bytes_read() <= bytes) {
@@ -33,7 +33,7 @@ std::vector<std::string> read_lines(LineReader& reader, std::uint64_t bytes) {
 
 const OtherEncoding* detect_other_encoding(std::string_view text) {
   using namespace std::string_view_literals;
-  // UTF-32 first: in little-endian order its mark starts with the mark of UTF-16.
+  // UTF-32 first: the little-endian mark of UTF-32 starts with that of UTF-16.
   static constexpr std::array<OtherEncoding, 4> encodings{{
       {"\xFF\xFE\0\0"sv, "little-endian UTF-32", "UTF-32"},
       {"\0\0\xFE\xFF"sv, "big-endian UTF-32", "UTF-32"},

@@ -17,37 +17,38 @@ inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 /// A Unicode encoding that is not UTF-8.
 struct OtherEncoding {
-  std::string_view mark;    ///< its byte order mark
-  std::string_view name;    ///< for messages: "little-endian UTF-16"
-  std::string_view family;  ///< its name for iconv, which reads the byte order from the mark
+  std::string_view mark;    ///< byte order mark
+  std::string_view name;    ///< name in messages: "little-endian UTF-16"
+  std::string_view family;  ///< iconv name; iconv detects the byte order by the mark
 };
 
-/// The encoding whose byte order mark a text starts with, or null.
+/// The encoding whose byte order mark is at the front of a text, or null.
 const OtherEncoding* detect_other_encoding(std::string_view text);
 
-/// Longest line of a text in bytes: more than any model reads at once, and little memory.
+/// The maximum length of a line in bytes; longer than any model input.
 inline constexpr std::size_t longest_line = std::size_t{1} << 20;
 
-/// Reads a UTF-8 text line by line, in memory that does not grow with the text. A line ends with
-/// "\n" or "\r\n"; the last line may end without either. A byte order mark at the front is skipped.
+/// Reads a UTF-8 text line by line with bounded memory. A line ends with "\n" or "\r\n"; the last
+/// line may end without either. A byte order mark at the front is skipped.
 ///
-/// Refuses what programs read in different ways: a carriage return alone, which ends a line for
-/// some of them, and a byte order mark in the middle, which is invisible and splits words.
+/// Refuses text that programs interpret differently: a carriage return without a line feed, which
+/// some programs read as a line end, and a byte order mark in the middle, which is invisible and
+/// splits words.
 class LineReader {
  public:
-  /// `name` stands for the text in messages, `hint` is the advice if it cannot be read. The
-  /// descriptor stays the caller's.
+  /// `name` is the name of the text in messages, `hint` the hint if it cannot be read. Does not
+  /// close the descriptor.
   LineReader(int descriptor, std::string name, std::string hint);
 
-  /// The next line without its end, or nothing at the end of the text.
+  /// The next line without its line end; nullopt at the end of the text.
   ///
-  /// throws  DataError with the name and the reason if the text cannot be read; with the numbers of
-  ///         line and byte, both from 1, if the text is UTF-16 or UTF-32, or if the line is longer
-  ///         than longest_line, is not UTF-8, or contains NUL, a carriage return alone or a byte
-  ///         order mark.
+  /// throws  DataError with the name and the reason if the text cannot be read; with line and byte
+  ///         numbers, both from 1, if the text is UTF-16 or UTF-32, or if the line is longer than
+  ///         longest_line, is not UTF-8, or contains NUL, a carriage return without a line feed or
+  ///         a byte order mark.
   std::optional<std::string> next();
 
-  /// Number of the line that next() returned or refused last, from 1.
+  /// Number of the last line that next() returned or refused, from 1.
   std::size_t line_number() const { return line_number_; }
 
   /// Size and digest of the bytes read so far; after the last line, of the whole text.
@@ -55,7 +56,7 @@ class LineReader {
   std::uint64_t digest() const { return hash_.value(); }
 
  private:
-  /// Whether a line feed follows the bytes of a line in the buffer.
+  /// Whether the buffered bytes of a line are followed by a line feed.
   enum class Ended { yes, no, unknown };
 
   bool read_more();
@@ -66,8 +67,8 @@ class LineReader {
 
   int descriptor_;
   std::string name_, hint_;
-  std::string buffer_;     ///< the blocks read that still hold parts of lines to come
-  std::size_t begin_ = 0;  ///< of the next line in the buffer
+  std::string buffer_;     ///< bytes that have been read and not yet returned
+  std::size_t begin_ = 0;  ///< start of the next line in the buffer
   std::size_t line_number_ = 0;
   std::uint64_t bytes_read_ = 0;
   Xxh3 hash_;
@@ -75,14 +76,14 @@ class LineReader {
 
 /// The lines of a text file, with its size and digest.
 struct TextFile {
-  std::vector<std::string> lines;  ///< without their line ends, never empty
-  std::uint64_t bytes;             ///< of the file
-  std::uint64_t digest;            ///< XXH3 (64 bits) of all bytes of the file
+  std::vector<std::string> lines;  ///< without line ends, never empty
+  std::uint64_t bytes;             ///< size of the file
+  std::uint64_t digest;            ///< XXH3 (64 bits) of the file
 };
 
-/// Reads a UTF-8 text file as LineReader does, once.
+/// Reads a UTF-8 text file with LineReader in one pass.
 ///
-/// throws  DataError as LineReader and OpenFile do; if the file is empty or changes while it is
+/// throws  DataError as LineReader and OpenFile; also if the file is empty or changes while it is
 ///         read.
 TextFile read_text_file(const std::filesystem::path& path);
 

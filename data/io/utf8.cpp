@@ -6,8 +6,8 @@ namespace tapestry {
 
 namespace {
 
-/// One of the encoding lengths of UTF-8: `lead` holds the fixed bits of the first byte, and code
-/// points below `smallest` have a shorter encoding.
+/// A UTF-8 form of one to four bytes: `lead` has the fixed bits of the first byte, and code points
+/// below `smallest` have a shorter encoding.
 struct Form {
   std::size_t length;
   unsigned char lead_mask;
@@ -48,7 +48,7 @@ bool is_scalar_value(char32_t code_point) {
   return code_point <= 0x10FFFF && !surrogate;
 }
 
-/// Length of the valid character at the front of `text`, 0 if there is none.
+/// Length of the valid character at the front of `text`; 0 if it is invalid.
 std::size_t valid_length(std::string_view text) {
   const Form* form = find_form(byte_at(text, 0));
   if (form == nullptr || text.size() < form->length) return 0;
@@ -81,7 +81,7 @@ bool is_punctuation(char32_t c) {
   return c > U' ' && c < 0x7F && !is_digit(c) && !is_ascii_letter(c);
 }
 
-/// Capitals first, first + step, ..., last; each becomes its code point plus `offset`.
+/// Capitals first, first + step, ..., last; the lower-case form is the code point plus `offset`.
 struct Capitals {
   char32_t first;
   char32_t last;

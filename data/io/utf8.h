@@ -7,8 +7,8 @@
 
 namespace tapestry {
 
-/// Position (in bytes, from 0) of the first byte that is not UTF-8 as RFC 3629 defines it: it
-/// excludes overlong forms, surrogates, values above U+10FFFF and truncated sequences.
+/// Byte position, from 0, of the first byte that is not valid UTF-8 by RFC 3629, which excludes
+/// overlong forms, surrogates, values above U+10FFFF and truncated sequences.
 std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
 /// One character of a text: its code point and its bytes.
@@ -23,32 +23,32 @@ Utf8Character character_at(std::string_view text, std::size_t position);
 /// Appends the one to four bytes of a code point.
 void append_utf8(std::string& text, char32_t code_point);
 
-/// Classes of characters that a tokenizer distinguishes.
+/// The character classes that a tokenizer distinguishes.
 enum class CharacterKind { space, digit, word, punctuation };
 
-/// The kind of an ASCII character, of the Unicode white space and of the quotation marks, dashes,
-/// ellipsis and inverted marks of European languages; every other character belongs to words.
+/// The class of an ASCII character, of Unicode white space, and of the quotation marks, dashes,
+/// ellipsis and inverted marks of European languages; all other characters are `word`.
 CharacterKind character_kind(char32_t code_point);
 
-/// True for a mark that stays inside a word between letters or digits: ' and - and their
-/// typographic forms U+2019, U+2010, U+2011.
+/// True for marks that are part of a word between letters or digits: ' and - and their typographic
+/// forms U+2019, U+2010, U+2011.
 bool joins_words(char32_t code_point);
 
-/// True for a mark that stays inside a number between digits: . , :
+/// True for marks that are part of a number between digits: . , :
 bool joins_digits(char32_t code_point);
 
-/// True for a control character (C0, DEL, C1), which a terminal executes instead of showing it.
+/// True for a control character (C0, DEL, C1), which a terminal interprets.
 bool is_control(char32_t code_point);
 
-/// Whether a valid UTF-8 text is empty or white space only.
+/// Whether a valid UTF-8 text is empty or consists of white space.
 bool is_blank(std::string_view text);
 
-/// The lower-case form of the Latin, Greek and Cyrillic capitals of living European languages and
-/// Vietnamese; any other code point unchanged. Independent of the locale; one code point gives one
-/// code point (the simple case mapping of the Unicode data).
+/// The lower-case form of a Latin, Greek or Cyrillic capital of a living European language or of
+/// Vietnamese; any other code point unchanged. Independent of the locale; uses the simple case
+/// mapping of Unicode (one code point to one code point).
 char32_t to_lowercase(char32_t code_point);
 
-/// The lower-case form of each character of a valid UTF-8 text: "Äpfel" -> "äpfel".
+/// Converts each character of a valid UTF-8 text to lower case: "Äpfel" -> "äpfel".
 std::string to_lowercase(std::string_view text);
 
 }  // namespace tapestry

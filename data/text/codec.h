@@ -17,14 +17,14 @@ struct TextFormat {
   bool multiple_lines = false;  ///< whether a sequence may span several lines
 };
 
-/// Converts lines of text to ids and ids back to text. It needs only the format of a corpus and its
-/// two vocabularies, so it can be rebuilt from a checkpoint without the data.
+/// Converts lines of text to ids and ids to text. Needs only the text format and the two
+/// vocabularies of a corpus, so it can be restored from a checkpoint without the data.
 class TextCodec {
  public:
   TextCodec(TextFormat format, Vocabulary source_vocabulary, Vocabulary target_vocabulary);
 
-  /// The ids of a line, with neither <bos> nor <eos>; empty for a blank line.
-  /// throws  DataError for text if the line is not valid UTF-8.
+  /// The ids of a line, without <bos> and <eos>; empty for a blank line.
+  /// throws  DataError if the line is not valid UTF-8.
   std::vector<std::int32_t> encode_source(std::string_view line) const;
   std::vector<std::int32_t> encode_target(std::string_view line) const;
 

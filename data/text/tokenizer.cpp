@@ -36,7 +36,7 @@ bool is_word_part(CharacterKind kind) {
   return kind == CharacterKind::word || kind == CharacterKind::digit;
 }
 
-/// Whether the mark at `i`, which follows a letter or digit, stays inside the word or number.
+/// Whether the mark at `i`, which follows a letter or digit, is part of the word or number.
 bool is_inside_word(std::span<const Utf8Character> characters, std::size_t i) {
   if (i + 1 == characters.size()) return false;
   const CharacterKind before = character_kind(characters[i - 1].code_point);
@@ -47,7 +47,7 @@ bool is_inside_word(std::span<const Utf8Character> characters, std::size_t i) {
   return before == CharacterKind::digit && after == CharacterKind::digit;
 }
 
-/// The end of the token that starts with the character at `begin`, which is not white space.
+/// The end of the token that starts at `begin`, which is not white space.
 std::size_t token_end(std::span<const Utf8Character> characters, std::size_t begin) {
   const char32_t first = characters[begin].code_point;
   std::size_t end = begin + 1;
@@ -68,7 +68,7 @@ std::string concatenate(std::span<const Utf8Character> characters) {
   return text;
 }
 
-/// The sides on which a token is joined to its neighbours without a space.
+/// On which sides a token is joined to its neighbours without a space.
 struct Attachment {
   bool left = false;
   bool right = false;
@@ -81,7 +81,7 @@ bool contains(std::span<const std::string_view> set, std::string_view token) {
   return false;
 }
 
-/// Decides the attachment of each token in turn; remembers which quotation marks are open.
+/// Determines the attachment of each token in turn; keeps track of open quotation marks.
 class Joiner {
  public:
   Attachment attachment(std::string_view token) {
@@ -94,7 +94,7 @@ class Joiner {
       low_open_ = true;
       return {.right = true};
     }
-    // It opens in English, and closes what „ opened in German.
+    // Opening mark in English, closing mark for „ in German.
     if (token == "“") {
       const bool closes = std::exchange(low_open_, false);
       return {.left = closes, .right = !closes};

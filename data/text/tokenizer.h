@@ -11,7 +11,7 @@ namespace tapestry {
 /// The unit of a token.
 enum class TextUnit { character, word };
 
-/// Splits at white space alone (generated tasks).
+/// Splits only at white space (generated tasks).
 class SpaceTokenizer {
  public:
   /// Splits at ASCII white space; no token is empty.
@@ -21,38 +21,38 @@ class SpaceTokenizer {
   std::string join(const Tokens& tokens) const;
 };
 
-/// Words and punctuation marks of European languages.
+/// Splits text of European languages into words and punctuation marks.
 ///
 ///   split  "He said: it's 3.5 well-known tests!" -> He said : it's 3.5 well-known tests !
 ///   join   the inverse
 ///
-/// A sentence is split at white space, and each punctuation mark (ASCII, and the usual quotation
-/// marks, dashes and inverted marks beyond it) is a token of its own, except that
-///   - an apostrophe or hyphen between two letters or digits stays inside the word: don't, l'eau;
-///   - a point, comma or colon between two digits stays inside the number: 3.5, 10,000, 10:30;
-///   - a run of points or of hyphens is one token: "...", "--".
+/// A sentence is split at white space, and each punctuation mark (ASCII, and the usual non-ASCII
+/// quotation marks, dashes and inverted marks) is a separate token, except that
+///   - an apostrophe or hyphen between two letters or digits is part of the word: don't, l'eau;
+///   - a point, comma or colon between two digits is part of the number: 3.5, 10,000, 10:30;
+///   - a sequence of points or of hyphens is one token: "...", "--".
 class WordTokenizer {
  public:
   explicit WordTokenizer(bool lowercase = false) : lowercase_(lowercase) {}
 
-  /// throws  DataError if the sentence is not valid UTF-8, naming the byte.
+  /// throws  DataError with the byte position if the sentence is not valid UTF-8.
   Tokens split(std::string_view sentence) const;
 
-  /// The tokens as a sentence: no space before closing punctuation nor after opening brackets and
-  /// quotation marks; straight quotation marks open and close in turn.
+  /// Joins tokens to a sentence: no space before closing punctuation and after opening brackets and
+  /// quotation marks; straight quotation marks alternate between opening and closing.
   std::string join(const Tokens& tokens) const;
 
  private:
   bool lowercase_;
 };
 
-/// Each character is a token. White space and control characters, which a vocabulary cannot
-/// contain, have names: <space>, <U+0009>.
+/// Each character is a token. White space and control characters, which a vocabulary must not
+/// contain, are represented by names: <space>, <U+0009>.
 class CharacterTokenizer {
  public:
   explicit CharacterTokenizer(bool lowercase = false) : lowercase_(lowercase) {}
 
-  /// throws  DataError if the sentence is not valid UTF-8, naming the byte.
+  /// throws  DataError with the byte position if the sentence is not valid UTF-8.
   Tokens split(std::string_view sentence) const;
 
   /// The concatenated characters; special symbols become U+FFFD.
@@ -64,7 +64,7 @@ class CharacterTokenizer {
 
 using Tokenizer = std::variant<SpaceTokenizer, WordTokenizer, CharacterTokenizer>;
 
-/// The end of a line inside a sequence of several lines.
+/// The token for a line end inside a sequence of several lines.
 inline constexpr std::string_view newline_token = "<newline>";
 
 /// The tokens of a line.
@@ -73,7 +73,7 @@ Tokens split(const Tokenizer& tokenizer, std::string_view line);
 /// The tokens of a text, with newline_token after each line except the last, which may be empty.
 Tokens split_lines(const Tokenizer& tokenizer, std::string_view text);
 
-/// The text of tokens, with a line end for each newline_token.
+/// The text of tokens; each newline_token becomes a line end.
 std::string join(const Tokenizer& tokenizer, const Tokens& tokens);
 
 }  // namespace tapestry

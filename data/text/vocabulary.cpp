@@ -21,10 +21,10 @@ constexpr std::array<std::string_view, first_word_id> special_symbols = {"<pad>"
                                                                          "<eos>"};
 constexpr std::string_view white_space = " \t\n\v\f\r";
 
-/// An excerpt of a token, in quotes.
+/// A token in quotes, shortened if it is long.
 std::string in_quotes(std::string_view token) { return fmt::format("'{}'", excerpt(token)); }
 
-/// `line` counts from 1 in the text form of the vocabulary.
+/// line  counts from 1 in the text form of the vocabulary
 [[noreturn]] void refuse_line(std::size_t line, const std::string& problem) {
   throw DataError(fmt::format("vocabulary: line {}: {}", line, problem),
                   "a vocabulary has one token a line, each once: <pad>, <unk>, <bos>, <eos>, then "
