@@ -8,20 +8,20 @@
 
 namespace tapestry {
 
-/// A value or a gradient that is NaN or infinite.
+/// Thrown when a value or a gradient is NaN or infinite.
 class AnomalyError : public Error {
  public:
   using Error::Error;
 };
 
-/// Finds the source of NaN or infinity: an observer for a tape that stops at the first operation
-/// with such a value in its output, or in a gradient that it contributes to one of its inputs.
+/// Finds the origin of NaN or infinity: a tape observer that throws at the first operation with
+/// such a value in its output or in a gradient that it contributes to one of its inputs.
 ///
 ///     AnomalyDetector detector;
 ///     Tape tape(&detector);
 ///
-/// It examines every value and keeps the inputs of every operation until it is destroyed, which
-/// costs time and memory: it is for debugging. One detector serves one tape.
+/// It checks every value and keeps the inputs of every operation until it is destroyed, which costs
+/// time and memory; use it for debugging. A detector can be used with one tape only.
 ///
 /// throws  AnomalyError with the layer path, the operation, the position and the range of each
 ///         input, from the operation or from Tape::backward.
@@ -33,7 +33,7 @@ class AnomalyDetector final : public TapeObserver {
  private:
   struct Call {
     const char* operation;
-    const GradientSlot* output;  ///< identifies the call while the tape lives
+    const GradientSlot* output;  ///< identifies the call during the lifetime of the tape
     std::vector<Tensor> inputs;
   };
 

@@ -12,11 +12,11 @@
 
 namespace tapestry {
 
-/// Which keys a query may attend to. Kinds of masks combine with `&`: a key must pass all of them.
+/// Which keys a query may attend to. Masks combine with `&`: a key must be allowed by all of them.
 ///
-/// A masked weight is exactly 0, and masked values, NaN included, have no influence. A query with
-/// no key to attend to gets 0 with zero gradient. If there are fewer queries than keys, the queries
-/// are the last positions: query i is at position i + n_k - n_q.
+/// The weight of a masked key is exactly 0, and its value, even NaN, has no influence. The output
+/// of a query without allowed keys is 0 with zero gradient. If there are fewer queries than keys,
+/// the queries have the last positions: query i is at position i + n_k - n_q.
 class AttentionMask {
  public:
   /// Every query may attend to every key.
@@ -27,9 +27,9 @@ class AttentionMask {
   static AttentionMask padding(std::initializer_list<std::int32_t> lengths) {
     return padding(std::span(lengths.begin(), lengths.size()));
   }
-  /// No key after the query's own position.
+  /// Only keys up to the query's own position.
   static AttentionMask causal();
-  /// Only keys at most `radius` positions away (restricted self-attention).
+  /// Only keys at most `radius` positions away from the query (restricted self-attention).
   static AttentionMask window(std::size_t radius);
   /// keep[(b * n_q + i) * n_k + j] != 0: in sentence b, query i may attend to key j.
   static AttentionMask keep(std::size_t batch, std::size_t n_q, std::size_t n_k,
@@ -40,17 +40,17 @@ class AttentionMask {
   /// The lengths of padding(), the minimum if several were combined; empty without padding.
   std::span<const std::int32_t> lengths() const;
 
-  /// Throws ShapeError, naming `operation`, if this mask does not fit such a batch.
+  /// Throws ShapeError, naming `operation`, if this mask does not match the sizes of the batch.
   void require_fitting(const char* operation, std::size_t batch, std::size_t n_q,
                        std::size_t n_k) const;
 
-  /// The keys [first, last) that query `i` of sentence `b` may attend to, apart from a keep-mask;
-  /// may be empty.
+  /// The keys [first, last) that query `i` of sentence `b` may attend to, not considering a keep
+  /// mask; may be empty.
   struct Range {
     std::size_t first, last;
   };
   Range keys(std::size_t b, std::size_t i, std::size_t n_q, std::size_t n_k) const;
-  /// The keep-mask's row of n_k entries for query i of sentence b, or null if there is none.
+  /// The n_k entries of the keep mask for query i of sentence b, or null if there is no keep mask.
   const std::uint8_t* keep_row(std::size_t b, std::size_t i) const;
 
  private:

@@ -8,21 +8,22 @@
 
 namespace tapestry {
 
-/// The weights of one call of attention.
+/// The weights of one attention call.
 struct RecordedAttention {
-  std::string path;  ///< of the layer, such as "encoder.layers.0.self_attn"
-  Tensor weights;    ///< (batch, heads, n_q, n_k), without dropout and outside any tape
+  std::string path;  ///< path of the layer, such as "encoder.layers.0.self_attn"
+  Tensor weights;    ///< (batch, heads, n_q, n_k), without dropout, not recorded on a tape
 };
 
-/// Keeps the weights of every call of attention on its thread while it is alive, for every kind of
+/// Records the weights of every attention call on its thread during its lifetime, for every kind of
 /// score.
 ///
 ///     const AttentionRecorder recorder;
 ///     model.encode(source);
 ///     for (const auto& [path, weights] : recorder.records()) show(path, weights);
 ///
-/// The weights are computed once more for it, because attention itself does not store them all.
-/// Recorders nest; the innermost one records. Without one, a call of attention tests one pointer.
+/// Recorded weights are computed separately, because attention itself does not store all of them.
+/// Recorders nest; the innermost one records. Without a recorder the overhead of an attention call
+/// is one pointer test.
 class AttentionRecorder {
  public:
   AttentionRecorder() : outer_(active_) { active_ = this; }
@@ -30,12 +31,12 @@ class AttentionRecorder {
   AttentionRecorder(const AttentionRecorder&) = delete;
   AttentionRecorder& operator=(const AttentionRecorder&) = delete;
 
-  /// In the order of the calls.
+  /// In call order.
   const std::vector<RecordedAttention>& records() const { return records_; }
 
-  /// The recorder that records on this thread, or null.
+  /// The active recorder of this thread, or null.
   static AttentionRecorder* active() { return active_; }
-  /// For operations: records the weights of a call in the running layer.
+  /// For operations: records the weights of a call in the current layer.
   void add(const Tensor& weights) { records_.push_back({current_layer_path(), weights}); }
 
  private:

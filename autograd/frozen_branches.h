@@ -8,24 +8,24 @@
 
 namespace tapestry {
 
-/// The branches that the elements of piecewise operations took in a first pass, call by call, so
+/// The branches that the elements of piecewise operations take in a first pass, call by call, so
 /// that later passes can evaluate the same branches.
 ///
-/// A gradient belongs to the branch that its point lies in, but finite differences cross the kinks
-/// around it: of the hundred thousand ReLUs of a model some are always close enough. A gradient
-/// check therefore records the branches at its point and freezes them while it moves away, which
-/// makes the function smooth with the same gradient. An element exactly at a kink is not frozen, so
-/// that differences still detect the kink.
+/// A gradient belongs to the branch at its point, but finite differences may cross a nearby kink:
+/// among the many ReLUs of a model, some inputs are always close to 0. A gradient check therefore
+/// records the branches at its point and freezes them while it evaluates nearby points, which makes
+/// the function smooth without changing its gradient. An element exactly at a kink is not frozen,
+/// so that the differences still detect the kink.
 ///
-/// A custom operation supports this by calling `active()` in its forward; see relu and max. Frozen
-/// passes give values only: the gradients of frozen operations are not those of their branches.
+/// A custom operation supports this by calling `active()` in its forward; see relu and max. A
+/// frozen pass computes values only: frozen operations must not be differentiated.
 class FrozenBranches {
  public:
-  /// The branch of an element that is at a kink, and is not frozen.
+  /// The branch of an element that is exactly at a kink and therefore not frozen.
   static constexpr std::int32_t at_kink = -1;
 
-  /// While one is alive, operations on its thread record their branches (first pass), or evaluate
-  /// the recorded ones (later passes).
+  /// During the lifetime of a Pass, operations on its thread record their branches (first pass) or
+  /// evaluate the recorded branches (later passes).
   class Pass {
    public:
     explicit Pass(FrozenBranches& branches);
@@ -41,10 +41,11 @@ class FrozenBranches {
   /// The branches of the innermost pass on this thread, or null.
   static FrozenBranches* active() { return active_; }
 
-  /// The branches of the n elements of the next call in this pass, by the operation of this name.
-  /// `branch(i)` gives the present branch of element i: a number >= 0, or at_kink.
+  /// The branches to use for the n elements of the next call in this pass; `operation` is the name
+  /// of the called operation. `branch(i)` is the branch of element i by its current value: a number
+  /// >= 0, or at_kink.
   ///
-  /// throws  ValueError if the first pass had another operation or number of elements here.
+  /// throws  ValueError if the first pass had another operation or number of elements at this call.
   template <class Branch>
   std::span<const std::int32_t> next(const char* operation, std::size_t n, const Branch& branch) {
     if (recorded_) return recorded_call(operation, n);

@@ -9,11 +9,11 @@
 
 namespace tapestry {
 
-/// Accumulates dL/dx of one tensor x. It belongs to x and to the tape records that use x, and does
-/// not keep x's values alive.
+/// Accumulates dL/dx of one tensor x. It is shared by x and the tape records that use x, and does
+/// not keep the values of x alive.
 class GradientSlot {
  public:
-  /// Whether the tensor was made by the user, or is the output of a recorded operation.
+  /// Whether the tensor was created by the user or is the output of a recorded operation.
   enum class Origin : std::uint8_t { leaf, operation };
 
   GradientSlot(const Shape& shape, DType dtype, Origin origin)
@@ -23,29 +23,29 @@ class GradientSlot {
   DType dtype() const { return dtype_; }
   Origin origin() const { return origin_; }
   bool filled() const { return filled_; }
-  /// For the output of an operation whose record is destroyed: contributions are refused from now
-  /// on, because they could not flow further back.
+  /// For the output of an operation whose record has been destroyed: later contributions throw,
+  /// because they could not be propagated.
   void mark_spent() { spent_ = true; }
 
-  /// The gradient so far; must be filled.
+  /// The gradient accumulated so far; there must be one.
   Tensor value() const;
-  /// Where the next contribution goes; the caller writes or adds to all of it. Throws ValueError if
-  /// this is spent, as `add` does.
+  /// The memory for the next contribution; the caller writes or adds to every element. Throws
+  /// ValueError if the slot is spent, as `add` does.
   template <class T>
   kernels::Target<T> target();
-  /// Contributes `g`. Between operations the first contribution shares g's memory; a leaf copies
-  /// it, since its gradient is the user's. Throws ShapeError or DTypeError unless g has this shape
-  /// and type.
+  /// Adds the contribution `g`. For the output of an operation, the first contribution shares the
+  /// memory of g; for a leaf it is copied, since the user owns the leaf's gradient. Throws
+  /// ShapeError or DTypeError unless g has this shape and type.
   void add(const Tensor& g);
-  /// Forgets the gradient; its memory goes back to the pool unless it was given by move_into.
+  /// Discards the gradient; its memory returns to the pool unless it was set by move_into.
   void clear();
-  /// From now on the gradient is accumulated in this memory.
+  /// Accumulates the gradient in this memory from now on.
   void move_into(const kernels::Memory& memory, std::size_t offset);
 
  private:
   void refuse_if_spent() const;
   std::size_t bytes() const { return shape_.size() * bytes_per_element(dtype_); }
-  /// Makes the memory exclusive to this slot, with room for the gradient.
+  /// Makes the memory exclusive to this slot and large enough for the gradient.
   void own_memory();
 
   Shape shape_;
@@ -53,13 +53,13 @@ class GradientSlot {
   Origin origin_;
   bool filled_ = false;
   bool spent_ = false;
-  bool fixed_ = false;  // the memory was given by move_into
+  bool fixed_ = false;  // the memory was set by move_into
   kernels::Memory memory_;
   std::size_t offset_ = 0;
 };
 
-/// An input's gradient as seen by the backward of an operation. False if it is not needed; then it
-/// must not be used.
+/// The gradient of an input, as passed to the backward of an operation. Converts to false if it is
+/// not needed; then it must not be used.
 class Gradient {
  public:
   Gradient() = default;
@@ -67,14 +67,15 @@ class Gradient {
 
   explicit operator bool() const { return slot_ != nullptr; }
   const Shape& shape() const { return slot_->shape(); }
-  /// True if both belong to one tensor: a kernel must then not alternate between their targets.
+  /// True if both belong to the same tensor: a kernel must then not write to their targets
+  /// alternately.
   bool is_same(const Gradient& other) const { return slot_ == other.slot_; }
-  /// Where a kernel writes or adds the whole contribution; a null target if it is not needed.
+  /// The memory to which a kernel writes or adds its whole contribution; null if it is not needed.
   template <class T>
   kernels::Target<T> target() const {
     return slot_ == nullptr ? kernels::Target<T>{} : slot_->target<T>();
   }
-  /// Contributes a tensor that has been computed already, such as dL/dy itself.
+  /// Adds a contribution that has already been computed, such as dL/dy itself.
   void add(const Tensor& g) const { slot_->add(g); }
 
  private:

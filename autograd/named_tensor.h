@@ -17,11 +17,11 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-/// One contiguous block of memory, filled with zeros, for the values of many tensors side by side,
-/// each of which starts on a 64-byte boundary.
+/// One contiguous zero-filled block of memory for the values of several tensors, each aligned to 64
+/// bytes.
 class FlatBuffer {
  public:
-  /// Room for tensors of the sizes and types of these, in this order.
+  /// Memory for tensors of the same sizes and types as `tensors`, in this order.
   explicit FlatBuffer(std::span<const NamedTensor> tensors) {
     constexpr std::size_t boundary = 64;
     std::size_t bytes = 0;
@@ -35,7 +35,7 @@ class FlatBuffer {
   }
 
   const kernels::Memory& memory() const { return memory_; }
-  /// Where the values of the i-th tensor start, in bytes.
+  /// Byte offset of the values of the i-th tensor.
   std::size_t offset(std::size_t i) const { return offsets_[i]; }
 
  private:

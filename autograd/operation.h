@@ -11,17 +11,19 @@
 #include "autograd/profiler.h"
 #include "autograd/tape.h"
 
-/// How to define an operation, inside this library or outside it. An operation is a value type with
+/// How to define an operation, inside or outside of this library. An operation is a value type with
 ///
 ///     static constexpr const char* name = "scale";
 ///     Tensor forward(const Tensor& x);                        // may save what backward needs
 ///     void backward(const Tensor& dy, Gradient dx) const;     // one Gradient for each input
 ///
-/// and a function `Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x);
-/// }`. An input may be absent (`Tensor()`): its Gradient is then not needed. An operation with
-/// a second result names its type, `using Result = ...`, and has a member `Result result`, which
-/// forward sets and apply() returns with the output. `autograd/README.md`
-/// shows a whole operation.
+/// and a function
+///
+///     Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x); }
+///
+/// An input may be absent (`Tensor()`): its Gradient is then not needed. An operation with a second
+/// result defines its type, `using Result = ...`, and a member `Result result`, which forward sets
+/// and apply() returns with the output. `autograd/README.md` shows a complete operation.
 namespace tapestry {
 
 namespace detail {
@@ -70,7 +72,7 @@ class ListOperationRecord final : public Record {
 double count_bytes(const Tensor& x);
 double count_bytes(std::span<const Tensor> list);
 
-/// Runs the forward of an operation, timed by a Profiler if there is one.
+/// Runs the forward of an operation; a Profiler measures its time.
 template <class Op, class... Inputs>
 Tensor run_forward(Op& op, const Inputs&... inputs) {
   ProfileScope scope(Op::name);
@@ -79,18 +81,18 @@ Tensor run_forward(Op& op, const Inputs&... inputs) {
   return y;
 }
 
-/// Attaches a new gradient slot to y. Throws ValueError if it has one.
+/// Attaches a new gradient slot to y. Throws ValueError if y has one.
 std::shared_ptr<GradientSlot> new_slot(Tensor& y);
 
 using Again = std::function<Tensor(std::span<const Tensor>)>;
 
-/// Notifies the observer of a tape of a recorded operation.
+/// Reports a recorded operation to the observer of a tape.
 void notify_observer(Tape& tape, const char* operation, std::span<const Tensor> inputs,
                      const Tensor& y, Again again);
 
 }  // namespace detail
 
-/// The output of an operation that has a `Result`.
+/// The output and the result of an operation that has a `Result`.
 template <class Result>
 struct OutputWithResult {
   Tensor y;
@@ -104,7 +106,7 @@ Tensor apply_to_list(Op op, std::span<const Tensor> inputs);
 
 namespace detail {
 
-/// What apply() returns for an output y of op.
+/// The return value of apply() for an output y of op.
 template <class Op>
 auto with_result(Tensor y, const Op& op) {
   if constexpr (requires { typename Op::Result; }) {
@@ -120,7 +122,7 @@ Tensor output(OutputWithResult<Result> output) {
   return std::move(output.y);
 }
 
-/// How to apply op, which has not run yet, to N other inputs.
+/// Returns a function that applies a copy of op, which has not run yet, to N other inputs.
 template <std::size_t N, class Op>
 Again again(const Op& op) {
   if constexpr (std::is_copy_constructible_v<Op>) {
@@ -146,8 +148,8 @@ Again again_with_list(const Op& op) {
 
 }  // namespace detail
 
-/// Runs op on its inputs and, if a tape is alive and an input requires a gradient, records it.
-/// Returns the output; an OutputWithResult if op has a `Result`.
+/// Runs op on its inputs and records it if there is an active tape and an input requires a
+/// gradient. Returns the output; an OutputWithResult if op has a `Result`.
 template <class Op, class... Inputs>
 auto apply(Op op, const Inputs&... inputs) {
   if (!is_recorded(inputs...)) {

@@ -12,50 +12,51 @@
 
 namespace tapestry {
 
-/// The kind of work that time was spent on.
+/// The kind of work that a ProfileRow measures.
 enum class Phase : std::uint8_t {
-  forward,    ///< operations, while a tape records
+  forward,    ///< operations with an active tape
   backward,   ///< operations, in Tape::backward
-  inference,  ///< operations, while no tape records
+  inference,  ///< operations without an active tape
   other       ///< anything else
 };
 const char* name(Phase phase);
 
-/// Totals of one name in one phase, without those of other rows nested in it.
+/// The totals of one name in one phase, excluding other rows nested in it.
 struct ProfileRow {
   std::string name;
   Phase phase;
   std::uint64_t calls;  ///< 0 for "everything else"
   double seconds;
-  double flops;  ///< of matrix products only, two for each multiplication
-  double bytes;  ///< see Profiler; 0 for rows that are no operation
+  double flops;  ///< of matrix products only, two per multiply-add
+  double bytes;  ///< see Profiler; 0 for rows that are not operations
 };
 
 /// The result of a Profiler.
 struct Profile {
   double seconds;                ///< wall time
-  std::vector<ProfileRow> rows;  ///< the longest first; their seconds add up to `seconds`
+  std::vector<ProfileRow> rows;  ///< longest first; their seconds add up to `seconds`
 };
 
-/// A table of lines of at most 100 characters, with the share of each row and of each phase.
+/// The profile as a table with lines of at most 100 characters, with the share of each row and
+/// phase.
 std::string to_string(const Profile& profile);
 
 class ProfileScope;
 
-/// Measures where the time of its thread goes while it is alive: every operation, forward and
-/// backward, and other code in a ProfileScope.
+/// Measures the time of its thread during its lifetime: of every operation, forward and backward,
+/// and of other code in a ProfileScope.
 ///
 ///     const Profiler profiler;
 ///     train();
 ///     fmt::print("{}", to_string(profiler.profile()));
 ///
-/// Time is wall time, so it includes waiting for the threads that a kernel uses. The floating point
-/// operations of matrix products are counted on all threads of the process.
-/// Bytes are computed from shapes, not measured: inputs and output in a forward; dL/dy, and value
-/// and gradient of each input that needs one, in a backward. Caches reduce the true traffic, values
-/// saved for backward and temporaries add to it.
+/// Times are wall times and include waiting for the threads of a kernel. Floating-point operations
+/// of matrix products are counted on all threads of the process. Bytes are computed from shapes,
+/// not measured: in a forward the inputs and the output; in a backward dL/dy and, for each input
+/// that needs a gradient, its value and gradient. The actual traffic is reduced by caches and
+/// increased by temporaries and by values saved for backward.
 ///
-/// Profilers nest; the innermost one measures. Without one, a scope costs one test of a pointer.
+/// Profilers nest; the innermost one measures. Without a profiler, a scope costs one pointer test.
 class Profiler {
  public:
   Profiler();
@@ -63,17 +64,17 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// The profile so far. Time outside any scope, or in one that is still open, is in the row
+  /// The profile so far. Time outside of any scope, or in a scope that is still open, is in the row
   /// "everything else".
   Profile profile() const;
 
-  /// The profiler that measures on this thread, or null.
+  /// The active profiler of this thread, or null.
   static Profiler* active() { return active_; }
 
  private:
   friend class ProfileScope;
 
-  /// Time and operations at a point in time, or of an interval.
+  /// Time and operation count at a point in time, or for an interval.
   struct Reading {
     double seconds, flops;
 
@@ -97,11 +98,11 @@ class Profiler {
   std::map<std::pair<std::string_view, Phase>, Totals> totals_;
 };
 
-/// Attributes the time while it is alive to a name, except for the time of scopes nested in it. It
-/// ends before the profiler does. The name is a literal.
+/// Measures the time of its lifetime under a name, excluding nested scopes. Must end before the
+/// profiler. The name must be a literal.
 class ProfileScope {
  public:
-  /// For an operation's forward: Phase::forward if a tape records, Phase::inference if none does.
+  /// For an operation's forward: Phase::forward with an active tape, otherwise Phase::inference.
   explicit ProfileScope(const char* operation) : profiler_(Profiler::active()) {
     if (profiler_ != nullptr) [[unlikely]]
       begin_forward(operation);

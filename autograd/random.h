@@ -5,13 +5,13 @@
 
 namespace tapestry {
 
-/// A stream of random numbers that is a pure function of its key and of a counter (Philox4x32-10
-/// [1]), so that random numbers depend on neither threads nor history. Streams split by name and by
-/// number:
+/// A stream of random numbers that is a pure function of its key and a counter (Philox4x32-10 [1]),
+/// so that random numbers do not depend on threads or on previous calls. Streams are split by name
+/// and by number:
 ///
 ///     RandomStream(seed).named("dropout").at(step)
 ///
-/// A default-constructed stream is off: dropout told to use it does nothing, which is inference.
+/// A default-constructed stream is off: dropout with this stream does nothing, as in inference.
 ///
 /// [1] Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 class RandomStream {
@@ -22,13 +22,14 @@ class RandomStream {
   bool on() const { return on_; }
   std::uint64_t key() const { return key_; }
 
-  /// Streams independent of this one and of those with another name or number; off if this is off.
+  /// A stream independent of this one and of streams with other names or numbers; off if this is
+  /// off.
   RandomStream named(std::string_view name) const;
   RandomStream at(std::uint64_t index) const;
 
-  /// The counter-th number, uniform in (0, 1), both ends excluded, with 52 bits.
+  /// The random number for `counter`, uniform in (0, 1), excluding both ends, with 52 bits.
   double uniform(std::uint64_t counter) const;
-  /// The counter-th number, standard normal (Box-Muller).
+  /// The random number for `counter`, standard normal (Box-Muller).
   double normal(std::uint64_t counter) const;
 
  private:

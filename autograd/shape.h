@@ -8,8 +8,8 @@
 
 namespace tapestry {
 
-/// Extents of the axes of a row-major tensor; no axes make a scalar. Holds up to `max_rank` axes in
-/// place, so that shapes cost no allocation.
+/// Extents of the axes of a row-major tensor; a scalar has no axes. Up to `max_rank` axes are
+/// stored inline, without allocation.
 class Shape {
  public:
   static constexpr std::size_t max_rank = 8;
@@ -17,7 +17,7 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<std::size_t> extents)
       : Shape(std::span(extents.begin(), extents.size())) {}
-  /// Throws ShapeError beyond `max_rank` axes.
+  /// Throws ShapeError for more than `max_rank` axes.
   explicit Shape(std::span<const std::size_t> extents);
 
   std::size_t rank() const { return rank_; }
@@ -31,9 +31,9 @@ class Shape {
 
   /// Product of the extents of the axes [first, last).
   std::size_t product(std::size_t first, std::size_t last) const;
-  /// The same shape with another last extent; the rank must not be 0.
+  /// The shape with its last extent replaced; the rank must not be 0.
   Shape with_last(std::size_t extent) const;
-  /// This shape with an axis more at `axis`, or without the one at `axis`.
+  /// The shape with an axis inserted at `axis`, or with the axis at `axis` removed.
   Shape inserted(std::size_t axis, std::size_t extent) const;
   Shape erased(std::size_t axis) const;
 
@@ -47,14 +47,15 @@ class Shape {
 /// "(32, 10, 64)"; a scalar is "()".
 std::string to_string(const Shape& shape);
 
-/// The indices of a row-major position: "[1, 2]" for 5 in (2, 3); "[]" in a scalar.
+/// The indices of a row-major position: "[1, 2]" for position 5 in (2, 3); "[]" for a scalar.
 std::string place_in(const Shape& shape, std::size_t position);
 
-/// The shape of an element-wise operation on a and b: aligned at their last axes, an extent of 1
-/// expands to the other's. Throws ShapeError, naming `operation`, if they do not fit.
+/// The broadcast shape of a and b: aligned at their last axes, an extent of 1 expands to the other
+/// extent. Throws ShapeError, naming `operation`, if they do not broadcast.
 Shape broadcast_shape(const char* operation, const Shape& a, const Shape& b);
 
-/// Axis counted from the front, or from the back if negative. Throws ValueError if there is none.
+/// The index of an axis counted from the front, or from the back if negative. Throws ValueError if
+/// the axis does not exist.
 std::size_t resolve_axis(const char* operation, std::ptrdiff_t axis, std::size_t rank);
 
 }  // namespace tapestry

@@ -11,7 +11,7 @@
 
 namespace tapestry {
 
-/// One recorded operation: turns dL/dy of its output into contributions to its inputs.
+/// One recorded operation: computes the gradient contributions of its inputs from dL/dy.
 class Record {
  public:
   Record(const char* operation, std::shared_ptr<GradientSlot> output);
@@ -27,7 +27,7 @@ class Record {
   virtual void backward(const Tensor& dy) const = 0;
 
   using Slots = std::span<const std::shared_ptr<GradientSlot>>;
-  /// The gradient slots of its inputs; null for an input that needs no gradient.
+  /// The gradient slots of the inputs; null for an input that needs no gradient.
   virtual Slots inputs() const = 0;
 
   static void* operator new(std::size_t bytes) { return kernels::detail::pool_allocate(bytes); }
@@ -39,37 +39,37 @@ class Record {
   std::shared_ptr<GradientSlot> output_;
 };
 
-/// One operation as a tape has recorded it.
+/// Description of a recorded operation, for observers.
 struct RecordedCall {
   const char* operation;
-  const std::string* layer_path;   ///< lives as long as the program
-  std::span<const Tensor> inputs;  ///< an absent input is no tensor
+  const std::string* layer_path;   ///< valid until the program ends
+  std::span<const Tensor> inputs;  ///< an absent input is an empty Tensor
   const Tensor& output;
-  /// Applies an operation with the same attributes to other inputs of the same shapes; may be
-  /// called any number of times. Empty if the operation cannot be copied.
+  /// Applies an operation with the same attributes to other inputs of the same shapes; can be
+  /// called repeatedly. Empty if the operation cannot be copied.
   std::function<Tensor(std::span<const Tensor>)> again;
 };
 
-/// Observes the operations of a tape that was constructed with it. Its own operations are not
-/// recorded; an exception that it throws ends the forward or backward pass.
+/// Observes the operations of a tape that was constructed with it. Operations that the observer
+/// runs are not recorded; an exception thrown by it ends the forward or backward pass.
 class TapeObserver {
  public:
   virtual ~TapeObserver() = default;
   virtual void forward_ran(const RecordedCall& call) = 0;
-  /// The record whose output has this slot has passed `dy`, the gradient of its output, on to its
-  /// inputs.
+  /// Called when the record with this output slot has propagated `dy`, the gradient of its output,
+  /// to its inputs.
   virtual void backward_ran(const GradientSlot& output, const Tensor& dy) = 0;
 };
 
-/// Records the operations of its thread while it is alive, in the order of execution. Without a
-/// tape nothing is recorded, so inference is the same forward code.
+/// Records the operations of its thread during its lifetime, in order of execution. Without a tape
+/// nothing is recorded, so inference uses the same forward code.
 ///
 ///     Tape tape;
 ///     const Tensor loss = mean(square(model(x) - y));
 ///     tape.backward(loss);               // parameters now have gradients
 ///
-/// One call of `backward` consumes a tape: each record releases what it has saved as soon as it has
-/// run. Tapes nest; the innermost records. Every thread has its own tapes.
+/// One call of `backward` consumes a tape: each record releases its saved values as soon as it has
+/// run. Tapes nest; the innermost one records. Each thread has its own tapes.
 class Tape {
  public:
   Tape() : Tape(nullptr) {}
@@ -79,19 +79,19 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// Adds d(loss)/d(leaf) to the gradient of every leaf that `loss` depends on. `loss` has one
-  /// element and was computed under this tape from something that requires a gradient, or is a leaf
-  /// itself; otherwise ShapeError or ValueError.
+  /// Adds d(loss)/d(leaf) to the gradient of every leaf that `loss` depends on. `loss` must have
+  /// one element and must have been computed under this tape from a tensor that requires a
+  /// gradient, or be a leaf itself; otherwise throws ShapeError or ValueError.
   void backward(const Tensor& loss);
   /// The same for an output of any shape, given dL/dy.
   void backward(const Tensor& y, const Tensor& dy);
 
-  /// Number of operations recorded and not yet consumed.
+  /// Number of operations that are recorded and not yet consumed.
   std::size_t size() const { return records_.size(); }
   void record(std::unique_ptr<Record> record) { records_.push_back(std::move(record)); }
   TapeObserver* observer() const { return observer_; }
 
-  /// The tape that records on this thread, or null.
+  /// The active tape of this thread, or null.
   static Tape* active();
 
  private:
@@ -102,7 +102,7 @@ class Tape {
   TapeObserver* observer_;
 };
 
-/// While one is alive, nothing is recorded on its thread.
+/// Disables recording on its thread during its lifetime.
 class TapePause {
  public:
   TapePause();
@@ -114,8 +114,8 @@ class TapePause {
   Tape* paused_;
 };
 
-/// True if an operation on these inputs will be recorded: only then it has to save what its
-/// backward needs.
+/// True if an operation on these inputs will be recorded; only then must it save values for its
+/// backward.
 template <class... Inputs>
 bool is_recorded(const Inputs&... inputs) {
   return Tape::active() != nullptr && (inputs.requires_gradient() || ...);

@@ -15,21 +15,22 @@ class GradientSlot;
 /// A row-major array of float32 or float64 values, with the gradient of a loss with respect to it.
 ///
 /// A Tensor is a cheap handle: copies share values and gradient. Values change only through
-/// `mutable_values`, which is meant for leaves (parameters, inputs) while no tape that has seen
-/// them is alive. `autograd/xtensor.h` makes tensors from xtensor expressions and views them as
-/// such.
+/// `mutable_values`, which is for leaves (parameters, inputs) while there is no tape that has
+/// recorded operations on them. `autograd/xtensor.h` converts between tensors and xtensor
+/// expressions.
 class Tensor {
  public:
-  /// No tensor, for an optional operand that is absent. Using it as a tensor throws ValueError.
+  /// An empty handle, for an optional operand that is absent. Using it as a tensor throws
+  /// ValueError.
   Tensor() = default;
 
-  /// Uninitialized values. Throws ShapeError if there are more than memory can address.
+  /// Uninitialized values. Throws ShapeError if the size exceeds the address space.
   static Tensor empty(const Shape& shape, DType dtype);
   static Tensor full(const Shape& shape, double value, DType dtype);
   static Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0.0, dtype); }
   static Tensor scalar(double value, DType dtype) { return full({}, value, dtype); }
-  /// The values in row-major order, converted to `dtype`; throws ShapeError if their number differs
-  /// from the shape's.
+  /// A tensor with the given values in row-major order, converted to `dtype`; throws ShapeError if
+  /// their number does not match the shape.
   static Tensor from(const Shape& shape, std::span<const double> values, DType dtype);
   static Tensor from(const Shape& shape, std::initializer_list<double> values, DType dtype) {
     return from(shape, std::span(values.begin(), values.size()), dtype);
@@ -46,35 +47,35 @@ class Tensor {
   std::span<const T> values() const;
   template <class T>
   std::span<T> mutable_values();
-  /// The only value of a tensor with one element; throws ShapeError if it has another number.
+  /// The value of a tensor with one element; throws ShapeError for other tensors.
   double item() const;
 
-  /// The same values under another shape of equal size, without a copy and outside any tape.
+  /// The same values with another shape of equal size, without a copy and without recording.
   Tensor viewed_as(const Shape& shape) const;
-  /// A copy with values of its own, converted to `dtype`, outside any tape.
+  /// A deep copy, converted to `dtype`, without recording.
   Tensor copied(DType dtype) const;
 
-  /// Makes this a leaf: from now on tapes record operations on it, and `Tape::backward` accumulates
-  /// its gradient here. Returns *this.
+  /// Makes this a leaf: tapes record operations on it, and `Tape::backward` accumulates its
+  /// gradient here. Returns *this.
   Tensor& require_gradient();
   bool requires_gradient() const { return slot() != nullptr; }
-  /// The gradient accumulated so far, or no tensor.
+  /// The gradient accumulated so far; an empty Tensor if there is none.
   Tensor gradient() const;
   /// Discards the gradient; the next contribution starts a new one.
   void clear_gradient();
 
-  /// Moves value and gradient into memory of the caller's choice, such as a part of one buffer for
-  /// all parameters; both hold size() values from the given byte offsets. Handles stay valid.
+  /// Moves values and gradient into given memory, such as a part of one buffer for all parameters;
+  /// both need space for size() values at the byte offsets. Handles stay valid.
   void move_into(const kernels::Memory& values, std::size_t values_offset,
                  const kernels::Memory& gradients, std::size_t gradients_offset);
 
-  // For operations and the engine; users need none of these.
+  // For operations and the autograd engine.
 
-  /// A tensor over memory that holds its values from a byte offset on.
+  /// A tensor whose values are in existing memory, starting at a byte offset.
   static Tensor over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset);
   const kernels::Memory& memory() const;
   std::size_t byte_offset() const;
-  /// Accumulates the gradient; null if none is needed.
+  /// The slot that accumulates the gradient; null if no gradient is needed.
   const std::shared_ptr<GradientSlot>& slot() const;
   void attach(std::shared_ptr<GradientSlot> slot);
 
@@ -86,7 +87,7 @@ class Tensor {
   std::shared_ptr<State> state_;
 };
 
-/// The common element type; throws DTypeError, naming `operation`, if the two differ.
+/// The common element type of a and b; throws DTypeError, naming `operation`, if they differ.
 DType common_dtype(const char* operation, const Tensor& a, const Tensor& b);
 
 }  // namespace tapestry

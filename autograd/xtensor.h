@@ -6,11 +6,12 @@
 
 #include "autograd/tensor.h"
 
-/// The bridge between tensors and xtensor. It takes seconds to compile; include it in sources only.
+/// Conversion between tensors and xtensor. It takes seconds to compile; include it only in source
+/// files.
 namespace tapestry {
 
-/// The values of a tensor as an xtensor view, which must not outlive it. Throws DTypeError if T is
-/// not the element type.
+/// The values of a tensor as an xtensor view, which must not outlive the tensor. Throws DTypeError
+/// if T is not the element type.
 template <class T>
 auto as_xtensor(const Tensor& tensor) {
   const auto values = tensor.values<T>();
@@ -18,7 +19,7 @@ auto as_xtensor(const Tensor& tensor) {
                    std::vector<std::size_t>(tensor.shape().begin(), tensor.shape().end()));
 }
 
-/// A tensor with the values of any xtensor expression, converted to `dtype`.
+/// A tensor with the values of an xtensor expression, converted to `dtype`.
 template <class E>
 Tensor to_tensor(const xt::xexpression<E>& expression, DType dtype) {
   const xt::xarray<double, xt::layout_type::row_major> values = expression.derived_cast();

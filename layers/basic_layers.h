@@ -15,7 +15,7 @@ struct LinearOptions {
 
 /// Affine map of the last axis: y = x W^T + b.
 ///
-///   parameters  weight (out, in), Glorot uniform [1]; bias (out), zeros, if there is one
+///   parameters  weight (out, in), Glorot uniform [1]; bias (out), zeros, unless bias is false
 ///   call        x (..., in) -> (..., out)
 ///   throws      ShapeError if the last axis of x is not `in`
 ///
@@ -27,7 +27,7 @@ class Linear {
 
  private:
   const std::string* path_;
-  Tensor weight_, bias_;  // the bias may be absent
+  Tensor weight_, bias_;  // bias_ may be absent
 };
 
 /// Dropout [1]: in training each element becomes 0 with probability `rate`, and the others are
@@ -37,8 +37,8 @@ class Linear {
 ///   call        x (any shape) -> the same shape
 ///   throws      ValueError if the rate is outside [0, 1]
 ///
-/// The elements that become 0 depend on the mode's random stream and on the path of the layer, so
-/// two layers called with one stream drop different elements.
+/// The dropped elements depend on the mode's random stream and on the path of the layer, so two
+/// layers called with the same stream drop different elements.
 ///
 /// [1] Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from Overfitting".
 class Dropout {

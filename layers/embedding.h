@@ -14,8 +14,8 @@
 namespace tapestry {
 
 struct EmbeddingOptions {
-  std::optional<std::int32_t> padding_id{};  ///< the row of this id gets no gradient
-  /// Factor of the vectors; sqrt(d_model) in a Transformer (Vaswani et al. 2017, section 3.4).
+  std::optional<std::int32_t> padding_id{};  ///< the row of this id has no gradient
+  /// Scale of the vectors; sqrt(d_model) in a Transformer (Vaswani et al. 2017, section 3.4).
   double scale = 1.0;
 };
 
@@ -29,7 +29,7 @@ class Embedding {
   Embedding(const Scope& scope, std::size_t vocabulary, std::size_t d_model,
             const EmbeddingOptions& options = {});
   Tensor operator()(const Ids& ids) const;
-  /// (vocabulary, d_model), for an output projection that shares it.
+  /// (vocabulary, d_model), for an output projection with a tied weight.
   const Tensor& weight() const { return weight_; }
 
  private:
@@ -45,9 +45,9 @@ class Embedding {
 /// [1] Vaswani et al. 2017, section 3.5.
 Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype);
 
-/// How a model encodes the position of a token: by a vector that is added to the token's, fixed
-/// (sinusoidal) or learned; not at all; or in self-attention, by rotary positions [1] or ALiBi [2],
-/// which are options of MultiHeadAttention.
+/// How a model encodes the position of a token: by a vector that is added to the token vector,
+/// either fixed (sinusoidal) or learned; not at all; or in self-attention, by rotary positions [1]
+/// or ALiBi [2], which are options of MultiHeadAttention.
 ///
 /// [1] Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
 /// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables
@@ -56,11 +56,11 @@ enum class PositionKind { sinusoidal, learned, none, rotary, alibi };
 
 struct PositionOptions {
   PositionKind kind = PositionKind::sinusoidal;
-  std::size_t max_length = 256;  ///< tokens of the longest sequence
+  std::size_t max_length = 256;  ///< maximum sequence length in tokens
 };
 
-/// Adds to each token vector the vector of its position, where there are such vectors (sinusoidal
-/// and learned positions); of every kind, it rejects sequences longer than max_length.
+/// Adds a position vector to each token vector, for sinusoidal and learned positions; returns x
+/// unchanged for the other kinds. For all kinds, it refuses sequences longer than max_length.
 ///
 ///   parameters  learned: weight (max_length, d_model), normal with variance 1 / d_model; else none
 ///   call        x (batch, length, d_model) -> the same shape
@@ -73,7 +73,7 @@ class Positions {
  private:
   const std::string* path_;
   std::size_t max_length_, d_model_;
-  Tensor table_;  // (max_length, d_model); absent where nothing is added
+  Tensor table_;  // (max_length, d_model); absent if nothing is added
 };
 
 /// Height, width and channels of an image.
@@ -83,8 +83,8 @@ struct ImageShape {
   std::size_t values() const { return height * width * channels; }
 };
 
-/// An image as a sequence of tokens [1]: a learned class token, then one linear map of each square
-/// patch, row by row from the top left.
+/// Converts an image to a sequence of tokens [1]: a learned class token, then a linear projection
+/// of each square patch, row by row from the top left.
 ///
 ///   parameters  projection: Linear (patch_size^2 * channels -> d_model); class_token (1, 1,
 ///               d_model), normal with variance 1 / d_model
@@ -109,14 +109,14 @@ class PatchEmbedding {
 
 struct InputEmbeddingOptions {
   PositionOptions positions{};
-  double dropout = 0.0;  ///< rate in [0, 1], of the elements of the sum
+  double dropout = 0.0;  ///< dropout rate of the sum, in [0, 1]
 };
 
 /// The input of a stack of layers: dropout(source(input) + positions), where the source is an
 /// Embedding of tokens or a PatchEmbedding of images.
 ///
-///   parameters  <prefix>positions: Positions; the source, which makes its own, is passed in
-///   call        what the source takes -> (rows, length, d_model)
+///   parameters  <prefix>positions: Positions; the source is passed in with its parameters
+///   call        the input of the source -> (rows, length, d_model)
 ///   throws      as the source and Positions; ValueError if the rate is outside [0, 1]
 template <class Source>
 class InputEmbedding {

@@ -41,12 +41,12 @@ class EncoderLayer {
 
 struct EncoderOptions {
   std::size_t num_layers = 6;
-  /// Of every layer, but for `residual.stochastic_depth`, which is the rate of the last one: it
+  /// Options of every layer. `residual.stochastic_depth` is the rate of the last layer; the rate
   /// grows linearly over the layers (at_depth).
   EncoderLayerOptions layer{};
 };
 
-/// A stack of encoder layers; with pre-norm, a last norm follows.
+/// A stack of encoder layers; with pre-norm, a final norm follows.
 ///
 ///   parameters  layers.0, layers.1, ...: EncoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model) -> the same shape
@@ -60,7 +60,7 @@ class Encoder {
   std::optional<Norm> norm_;
 };
 
-/// The positions that a decoder attends to: of its own sequence and of the encoder's output.
+/// The masks of a decoder: for self-attention and for attention to the encoder's output.
 struct DecoderMasks {
   AttentionMask self;
   AttentionMask cross;
@@ -95,12 +95,12 @@ class DecoderLayer {
 
 struct DecoderOptions {
   std::size_t num_layers = 6;
-  /// Of every layer, but for `residual.stochastic_depth`, which is the rate of the last one: it
+  /// Options of every layer. `residual.stochastic_depth` is the rate of the last layer; the rate
   /// grows linearly over the layers (at_depth).
   DecoderLayerOptions layer{};
 };
 
-/// A stack of decoder layers; with pre-norm, a last norm follows.
+/// A stack of decoder layers; with pre-norm, a final norm follows.
 ///
 ///   parameters  layers.0, layers.1, ...: DecoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)

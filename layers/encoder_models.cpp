@@ -5,7 +5,7 @@
 namespace tapestry {
 namespace {
 
-// A model makes its parameters in the order of the elements in these braced lists, which C++
+// A model creates its parameters in the order of the elements in these braced lists, which C++
 // evaluates from left to right.
 
 TokenEmbedding token_embedding(const Scope& scope, const TransformerOptions& o,
@@ -14,7 +14,7 @@ TokenEmbedding token_embedding(const Scope& scope, const TransformerOptions& o,
           scope, o.d_model, input_embedding_options(o)};
 }
 
-/// The parts of a model that predicts tokens; its stack is named `stack`.
+/// The parts of a model that predicts tokens. `stack` is the name of its encoder stack.
 EncoderParts<Embedding, OutputProjection> token_model(const Scope& scope,
                                                       const TransformerOptions& o,
                                                       const char* stack, std::size_t num_layers,

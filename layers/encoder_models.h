@@ -20,16 +20,16 @@ struct EncoderParts {
   Head head;
 };
 
-/// A model of one stack of encoder layers between an embedding block and a head. The four models
-/// below differ in what they read, in the attention mask and in the head.
+/// A model with one stack of encoder layers between an embedding block and a head. The four models
+/// below differ in their inputs, in the attention mask and in the head.
 ///
 /// Source  Embedding or PatchEmbedding
 /// Head    OutputProjection or ClassificationHead
-/// throws  ShapeError for more tokens than max_length and for lengths that do not fit the rows,
+/// throws  ShapeError for more tokens than max_length and for lengths that do not match the rows,
 ///         ValueError for ids outside the vocabulary
 ///
-/// Tokens of row r from lengths[r] on are padding: no other token attends to them, and their own
-/// logits have no meaning. The embedding of `padding_id`, the id of padding, gets no gradient.
+/// Tokens of row r from lengths[r] on are padding: no other token attends to them, and their logits
+/// are meaningless. The embedding of `padding_id` has no gradient.
 template <class Source, class Head>
 class EncoderModel : public Network {
  public:
@@ -53,13 +53,13 @@ class EncoderModel : public Network {
   EncoderParts<Source, Head> parts_;
 };
 
-/// The decoder-only Transformer [1, 2]: logits of each next token. A decoder without an encoder to
-/// attend to is a stack of encoder layers under a causal mask.
+/// The decoder-only Transformer [1, 2]: predicts each next token. A decoder without cross-attention
+/// is a stack of encoder layers with a causal mask.
 ///
 ///   parameters  embedding: Embedding; positions (learned positions only); decoder: Encoder of
 ///               num_decoder_layers layers; output: OutputProjection
 ///   input       target tokens (rows, length) -> logits (rows, length, vocabulary); position t
-///               attends to the tokens up to t of its own row
+///               attends to the tokens up to t of the same row
 ///
 /// [1] Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.3.
 /// [2] Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training".
@@ -80,7 +80,7 @@ class LanguageModel : public EncoderModel<Embedding, OutputProjection> {
   Tensor operator()(const TokenBatch& tokens, const Mode& mode = Mode::inference()) const;
 };
 
-/// An encoder that predicts masked tokens from those on both sides [1].
+/// An encoder that predicts masked tokens from the tokens on both sides [1].
 ///
 ///   parameters  embedding: Embedding; positions (learned positions only); encoder: Encoder;
 ///               output: OutputProjection
@@ -98,8 +98,8 @@ class MaskedLanguageModel : public EncoderModel<Embedding, OutputProjection> {
                   const Mode& mode = Mode::inference()) const override;
 };
 
-/// An encoder that classifies sentences [1]. Its parameters up to the head have the names of a
-/// MaskedLanguageModel's, so that it can be initialized from one.
+/// An encoder that classifies sentences [1]. Its parameters, except the head, have the same names
+/// as in MaskedLanguageModel, so that it can be initialized from one.
 ///
 ///   parameters  embedding: Embedding; positions (learned positions only); encoder: Encoder; head:
 ///               ClassificationHead
@@ -117,13 +117,13 @@ class Classifier : public EncoderModel<Embedding, ClassificationHead> {
                   const Mode& mode = Mode::inference()) const override;
 };
 
-/// An encoder that classifies images by their patches [1].
+/// An encoder that classifies images from their patches [1].
 ///
 ///   parameters  patches: PatchEmbedding; positions (learned positions only); encoder: Encoder;
 ///               head: ClassificationHead
 ///   input       images -> logits (rows, 1, classes)
-///   throws      ShapeError if images have another shape, or more patches, with the class token,
-///               than max_length
+///   throws      ShapeError if images have another shape, or if the patches and the class token are
+///               more than max_length
 ///
 /// [1] Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words".
 class VisionTransformer : public EncoderModel<PatchEmbedding, ClassificationHead> {
@@ -137,8 +137,8 @@ class VisionTransformer : public EncoderModel<PatchEmbedding, ClassificationHead
                   const Mode& mode = Mode::inference()) const override;
 };
 
-/// An encoder that gives each token a label, such as the parts of named entities [1]. Its
-/// parameters up to the head have the names of a MaskedLanguageModel's, so that it can be
+/// An encoder that predicts a label for each token, such as BIO labels of named entities [1]. Its
+/// parameters, except the head, have the same names as in MaskedLanguageModel, so that it can be
 /// initialized from one.
 ///
 ///   parameters  embedding: Embedding; positions (learned positions only); encoder: Encoder; head:

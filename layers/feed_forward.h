@@ -11,8 +11,8 @@
 namespace tapestry {
 
 /// The activation between the two linear maps of a feed-forward block. gelu is exact (erf),
-/// gelu_tanh its approximation by tanh. swiglu and geglu are gated [1]: the first map is twice as
-/// wide and yields values and gates, and the output is value * silu(gate) or value * gelu(gate).
+/// gelu_tanh the tanh approximation. swiglu and geglu are gated [1]: the first map is twice as wide
+/// and yields values and gates, and the output is value * silu(gate) or value * gelu(gate).
 ///
 /// [1] Shazeer 2020, "GLU Variants Improve Transformer", eq. 6.
 enum class Activation { relu, gelu, gelu_tanh, silu, swiglu, geglu };
@@ -22,15 +22,15 @@ constexpr bool is_gated(Activation activation) {
 }
 
 struct FeedForwardOptions {
-  std::size_t d_ff = 0;  ///< width between the two maps; 0: 4 * d_model, as in [1]
+  std::size_t d_ff = 0;  ///< hidden width; 0: 4 * d_model, as in [1]
   Activation activation = Activation::relu;
-  double dropout = 0.0;  ///< rate in [0, 1], of the elements of the activation's output
+  double dropout = 0.0;  ///< dropout rate of the activation's output, in [0, 1]
 };
 
 /// Position-wise feed-forward network [1]: linear2(dropout(activation(linear1(x)))).
 ///
 ///   parameters  linear1: Linear (d_model -> d_ff); linear2: Linear (d_ff -> d_model). With a gated
-///               activation linear1 is (d_model -> 2 d_ff): d_ff values, then their gates
+///               activation linear1 is (d_model -> 2 d_ff): d_ff values, then d_ff gates
 ///   call        x (..., d_model) -> (..., d_model)
 ///   throws      ShapeError if the last axis of x is not d_model, ValueError if the rate is outside
 ///               [0, 1]

@@ -22,7 +22,7 @@ void check_lengths(const Shape& shape, std::span<const std::int32_t> lengths) {
   }
 }
 
-/// (rows, 1, length): 1 / n for the n tokens of a row, 0 for its padding.
+/// The weights of mean pooling, (rows, 1, length): 1 / n for the n tokens of a row, 0 for padding.
 Tensor shares(const Tensor& x, std::span<const std::int32_t> lengths) {
   const std::size_t rows = x.shape()[0], length = x.shape()[1];
   check_lengths(x.shape(), lengths);

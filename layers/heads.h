@@ -16,20 +16,20 @@ namespace tapestry {
 /// The head of a model that predicts tokens: logits = x W^T + b, or their loss.
 ///
 ///   parameters  weight (vocabulary, d_model), Glorot uniform; bias (vocabulary), zeros. With a
-///               tied weight, such as the matrix of an embedding [1], the bias alone
+///               tied weight, such as the matrix of an embedding [1], only the bias
 ///   throws      ShapeError if the last axis of x is not d_model
 ///
 /// [1] Press & Wolf 2017, "Using the Output Embedding to Improve Language Models".
 class OutputProjection {
  public:
   OutputProjection(const Scope& scope, std::size_t d_model, std::size_t vocabulary);
-  /// Uses a weight (vocabulary, d_model) that is a parameter elsewhere.
+  /// Uses the weight (vocabulary, d_model) of another layer.
   OutputProjection(const Scope& scope, const Tensor& tied_weight);
 
   /// x (..., d_model) -> (..., vocabulary).
   Tensor logits(const Tensor& x) const;
 
-  /// cross_entropy(logits(x), labels), without all logits in memory at once; x (rows, length,
+  /// cross_entropy(logits(x), labels), without storing all logits at once; x (rows, length,
   /// d_model), labels (rows, length).
   Loss loss(const Tensor& x, const Ids& labels, const CrossEntropyOptions& options) const;
 
@@ -38,7 +38,7 @@ class OutputProjection {
   Tensor weight_, bias_;
 };
 
-/// The vector that represents a whole sequence: that of its first token, the class token [1], or
+/// How a sequence is reduced to one vector: the vector of its first token, the class token [1], or
 /// the mean over its tokens.
 ///
 /// [1] Devlin et al. 2019, "BERT", section 3; Dosovitskiy et al. 2021, section 3.1.
@@ -47,13 +47,13 @@ enum class PoolingKind { class_token, mean };
 /// One vector for each sequence.
 ///
 /// x        (rows, length, d_model)
-/// lengths  (rows): tokens of each row, 1 to length; empty if no row has padding
+/// lengths  (rows): number of tokens of each row, 1 to length; empty if no row has padding
 /// returns  (rows, 1, d_model)
-/// throws   ShapeError for the mean, if there are lengths and they do not fit x
+/// throws   ShapeError for the mean if lengths are given and do not match x
 Tensor pool(PoolingKind kind, const Tensor& x, std::span<const std::int32_t> lengths);
 
-/// The head of a model that predicts the class of a whole sequence: logits = pool(x) W^T + b, or
-/// their loss.
+/// The head of a model that predicts the class of a sequence: logits = pool(x) W^T + b, or the
+/// loss.
 ///
 ///   parameters  weight (classes, d_model), Glorot uniform; bias (classes), zeros
 ///   throws      ShapeError if the last axis of x is not d_model, or as pool()

@@ -4,8 +4,8 @@
 
 namespace tapestry {
 
-/// Whether a forward pass is one of training or of inference. It is an argument of every call, so
-/// that layers have no train/eval state.
+/// Whether a forward pass is for training or for inference. It is an argument of every call, so
+/// layers have no train/eval state.
 ///
 ///     model(input, Mode::training(RandomStream(seed).named("dropout").at(step)))
 ///     model(input, Mode::inference())
@@ -17,8 +17,8 @@ class Mode {
   /// No dropout; batch norm uses its running moments.
   static Mode inference() { return {}; }
 
-  /// Dropout keyed by `random`, none if that stream is off; batch norm uses the moments of the
-  /// batch and, if a tape records the pass, updates its running moments with them.
+  /// Dropout keyed by `random`, no dropout if that stream is off; batch norm uses the moments of
+  /// the batch and, if a tape records the pass, updates its running moments with them.
   static Mode training(const RandomStream& random = {}) {
     Mode mode;
     mode.training_ = true;
@@ -26,7 +26,7 @@ class Mode {
     return mode;
   }
 
-  /// The same mode, but running averages are updated at Parameters::commit_buffers() only: for a
+  /// The same mode, but running averages are updated only by Parameters::commit_buffers(): for a
   /// training loop that may skip a step.
   Mode with_deferred_averages() const {
     Mode mode = *this;

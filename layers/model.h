@@ -10,15 +10,15 @@
 
 namespace tapestry {
 
-/// Makes a network whose parameters are made in a scope, which must outlive it.
+/// Creates a network whose parameters belong to a scope, which must outlive it.
 using MakeNetwork = std::function<std::unique_ptr<Network>(const Scope&)>;
 
-/// A network together with its parameters, gathered for the optimiser. Initial values are keyed by
-/// `seed`.
+/// A network with its parameters, gathered into flat buffers for the optimizer. Initial values are
+/// keyed by `seed`.
 struct Model {
   Model(const MakeNetwork& make_network, DType dtype, std::uint64_t seed);
 
-  /// The network as the class that it is. throws std::bad_cast if it is another.
+  /// The network as its class `Kind`. throws std::bad_cast if it has another class.
   template <class Kind>
   const Kind& as() const {
     return dynamic_cast<const Kind&>(*network);
@@ -28,15 +28,15 @@ struct Model {
   std::unique_ptr<Network> network;
 };
 
-/// Values of a model.
+/// The number of values of a model.
 struct ValueCount {
-  std::uint64_t parameters = 0;  ///< trainable ones
-  std::uint64_t constants = 0;   ///< in fixed tables
+  std::uint64_t parameters = 0;  ///< trainable values
+  std::uint64_t constants = 0;   ///< values in fixed tables
 
   friend bool operator==(const ValueCount&, const ValueCount&) = default;
 };
 
-/// The values that a model would have, without making it.
+/// Counts the values of a model without allocating them.
 ValueCount count_values(const MakeNetwork& make_network);
 
 /// Copies values of equal shape, converted to the element type of `to`.

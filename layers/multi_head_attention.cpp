@@ -14,7 +14,7 @@ bool has_parameters(AttentionScore score) {
   return score == AttentionScore::additive || score == AttentionScore::bilinear;
 }
 
-/// Bilinear scores are plain dot products of keys and W q.
+/// Bilinear scores are unscaled dot products of keys and W q.
 bool is_scaled(AttentionScore score) { return score == AttentionScore::scaled_dot_product; }
 
 MultiHeadAttentionOptions checked(const MultiHeadAttentionOptions& o, const Scope& scope,
@@ -82,7 +82,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& queries, const Tensor& memor
   const LayerPath here(*path_);
   const AttentionOptions operation = operation_options(mask, mode);
   if (!projections_) return attend(queries, memory, memory, operation);
-  // One by one: C++ leaves the order in which arguments are evaluated open.
+  // In separate statements, since C++ does not specify the evaluation order of arguments.
   const Tensor q = projections_->q(queries);
   const Tensor k = projections_->k(memory);
   const Tensor v = projections_->v(memory);
@@ -93,7 +93,7 @@ Tensor MultiHeadAttention::attend(Tensor q, Tensor k, const Tensor& v,
                                   const AttentionOptions& operation) const {
   if (options_.score == AttentionScore::bilinear) q = head_linear(q, score_weight_);
   if (options_.rotary) {
-    // Fewer queries than keys are the last positions, as for masks.
+    // If there are fewer queries than keys, the queries have the last positions, as in masks.
     const auto first = static_cast<std::ptrdiff_t>(k.shape()[1] - q.shape()[1]);
     q = rotary(q, {.num_heads = options_.num_heads, .first_position = first});
     k = rotary(k, {.num_heads = options_.num_heads});

@@ -14,7 +14,7 @@
 namespace tapestry {
 
 /// The score of a query q and a key k of one head: <k, q> / sqrt(d_head) [1]; <k, q>;
-/// <w, tanh(q + k)> with a learned vector w [2]; <k, W q> with a learned matrix W [3].
+/// <w, tanh(q + k)> with a learned vector w [2]; or <k, W q> with a learned matrix W [3].
 ///
 /// [1] Vaswani et al. 2017, eq. 1.
 /// [2] Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and
@@ -22,8 +22,8 @@ namespace tapestry {
 /// [3] Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation".
 enum class AttentionScore { scaled_dot_product, dot_product, additive, bilinear };
 
-/// Attention with heads and their projections [1]; or without any parameter, where the vectors
-/// themselves are queries, keys and values: softmax(X X^T) X, with X X^T scaled as the score says.
+/// Attention with heads and their projections [1]; or without parameters: softmax(X X^T) X, where
+/// X X^T is scaled if the score is scaled_dot_product.
 ///
 /// [1] Vaswani et al. 2017, section 3.2.2.
 enum class AttentionKind { multi_head, parameter_free };
@@ -39,36 +39,35 @@ struct MultiHeadAttentionOptions {
   std::size_t num_heads = 8;  ///< >= 1; divides d_model if d_head is 0
   std::size_t d_head = 0;     ///< width of a head; 0: d_model / num_heads
   AttentionScore score = AttentionScore::scaled_dot_product;
-  double dropout = 0.0;    ///< rate in [0, 1], of the attention weights
-  std::size_t window = 0;  ///< greatest distance to a key, in tokens, that is attended to; 0: any
+  double dropout = 0.0;    ///< dropout rate of the attention weights, in [0, 1]
+  std::size_t window = 0;  ///< maximum distance between query and key, in tokens; 0: any
   bool rotary = false;     ///< rotate queries and keys by their positions [1]; d_head must be even
   bool alibi = false;      ///< add -slope |i - j| to the scores, with one slope per head [2]
 };
 
-/// The width of a head, d_head or the default for it.
+/// The width of a head: d_head, or its default d_model / num_heads.
 inline std::size_t head_width(std::size_t d_model, const MultiHeadAttentionOptions& options) {
   return options.d_head != 0 ? options.d_head : d_model / options.num_heads;
 }
 
 /// Multi-head attention [1]: head_h = Attention(Q W_q, K W_k, V W_v) on columns of width d_head
-/// each; the concatenated heads go through an output projection. For self-attention, queries and
-/// memory are one sequence; for attention of a decoder to an encoder, queries come from the decoder
-/// and memory, from which keys and values are projected, from the encoder.
+/// each; the concatenated heads go through an output projection. In self-attention, queries and
+/// memory are the same sequence; in cross-attention, queries come from the decoder, and memory,
+/// from which keys and values are projected, from the encoder.
 ///
-/// Parameter-free attention has one head, of width d_model.
+/// Parameter-free attention has one head of width d_model.
 ///
 ///   parameters  q_proj, k_proj, v_proj: Linear (d_model -> num_heads * d_head); out_proj: Linear
-///               back to d_model; of additive scores score.weight (num_heads, d_head), Glorot
-///               uniform; of bilinear scores score.weight (num_heads, d_head, d_head), normal with
-///               standard deviation 1 / d_head, which gives initial scores the variance of scaled
-///               dot products
-///   call        queries (batch, n_q, d_model), memory (batch, n_k, d_model)
-///               -> (batch, n_q, d_model)
+///               (num_heads * d_head -> d_model); for additive scores score.weight (num_heads,
+///               d_head), Glorot uniform; for bilinear scores score.weight (num_heads, d_head,
+///               d_head), normal with standard deviation 1 / d_head, which gives initial scores the
+///               variance of scaled dot products
+///   call        queries (batch, n_q, d_model), memory (batch, n_k, d_model) ->
+///               (batch, n_q, d_model)
 ///   throws      ShapeError if num_heads is 0, if d_head is 0 and num_heads does not divide
-///   d_model,
-///               or if shapes or mask do not fit; ValueError if parameter-free attention is to have
-///               several heads, a d_head or a score with parameters, or if the rate is outside [0,
-///               1]
+///               d_model, or if shapes or mask do not match; ValueError if parameter-free attention
+///               has several heads, a d_head or a score with parameters, or if the rate is outside
+///               [0, 1]
 ///
 /// [1] Vaswani et al. 2017, section 3.2.2.
 class MultiHeadAttention {
@@ -85,7 +84,7 @@ class MultiHeadAttention {
     Linear q, k, v, out;
   };
 
-  /// The options of the operation for one call.
+  /// The options of the attention operation for one call.
   AttentionOptions operation_options(const AttentionMask& mask, const Mode& mode) const;
   /// Attention of projected queries, keys and values.
   Tensor attend(Tensor q, Tensor k, const Tensor& v, const AttentionOptions& operation) const;
@@ -93,7 +92,7 @@ class MultiHeadAttention {
   const std::string* path_;
   MultiHeadAttentionOptions options_;
   std::optional<Projections> projections_;  // absent in parameter-free attention
-  Tensor score_weight_;                     // absent where the score has no parameters
+  Tensor score_weight_;                     // absent if the score has no parameters
 };
 
 }  // namespace tapestry

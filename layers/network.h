@@ -12,7 +12,7 @@
 
 namespace tapestry {
 
-/// Token sequences padded to their longest: row r holds lengths[r] tokens, then padding.
+/// Padded token sequences: row r has lengths[r] tokens, then padding.
 struct TokenBatch {
   Ids ids;                            ///< (rows, length)
   std::vector<std::int32_t> lengths;  ///< (rows), each <= length
@@ -20,20 +20,20 @@ struct TokenBatch {
 
 /// The inputs of a network; each kind of network reads some of them.
 struct NetworkInput {
-  TokenBatch source{};  ///< sentences to read as a whole
+  TokenBatch source{};  ///< tokens that the encoder reads
   TokenBatch target{};  ///< tokens at whose positions labels are predicted, one label each
   Tensor images{};      ///< (rows, height * width * channels)
 };
 
-/// The inputs of the stacks of a network, (rows, tokens, d_model) each; absent where a network has
-/// no such stack.
+/// The inputs of the stacks of a network, (rows, tokens, d_model) each; absent if the network does
+/// not have the stack.
 struct TokenVectors {
   Tensor source{}, target{};
 };
 
-/// The interface of whole models, for trainer, evaluation, gradient check and `tapestry check`. A
-/// forward pass has three steps, whose intermediate results they use: embed, features, logits or
-/// loss.
+/// The interface of a complete model. A forward pass has three steps: embed, features, and logits
+/// or loss. Trainer, evaluation, gradient check and `tapestry check` use their intermediate
+/// results.
 class Network {
  public:
   virtual ~Network() = default;
@@ -50,8 +50,8 @@ class Network {
   /// features (..., d_model) -> logits (..., vocabulary or classes).
   virtual Tensor logits(const Tensor& features) const = 0;
 
-  /// cross_entropy() of the logits, where possible without all of them in memory at once: what
-  /// training minimises. features (rows, length, d_model), labels (rows, length) -> a scalar.
+  /// The training loss: cross_entropy() of the logits, if possible without storing all of them at
+  /// once. features (rows, length, d_model), labels (rows, length) -> a scalar.
   virtual Loss loss(const Tensor& features, const Ids& labels,
                     const CrossEntropyOptions& options) const = 0;
 

@@ -12,7 +12,7 @@
 
 namespace tapestry {
 
-/// Layer normalisation over the last axis: y = weight * (x - mean) / sqrt(variance + epsilon) +
+/// Layer normalization over the last axis: y = weight * (x - mean) / sqrt(variance + epsilon) +
 /// bias.
 ///
 ///   parameters  weight (n), ones; bias (n), zeros
@@ -31,7 +31,7 @@ class LayerNorm {
   double epsilon_;
 };
 
-/// Root mean square normalisation over the last axis: y = weight * x / sqrt(mean(x^2) + epsilon).
+/// Root mean square normalization over the last axis: y = weight * x / sqrt(mean(x^2) + epsilon).
 ///
 ///   parameters  weight (n), ones
 ///   call        x (..., n) -> (..., n)
@@ -49,25 +49,24 @@ class RmsNorm {
   double epsilon_;
 };
 
-/// Batch normalisation over the last axis [1]: y = weight * (x - mean) / sqrt(variance + epsilon) +
+/// Batch normalization over the last axis [1]: y = weight * (x - mean) / sqrt(variance + epsilon) +
 /// bias, feature by feature.
 ///
 ///   parameters  weight (n), ones; bias (n), zeros
 ///   buffers     running_mean (n), zeros; running_var (n), ones
 ///   call        x (..., n) -> (..., n). With `lengths`, x is (batch, length, n) and the positions
-///   of
-///               sentence b from lengths[b] on are padding; without, no position is
-///   throws      ShapeError if the last axis of x is not n, or x and lengths do not fit
+///               of sentence b from lengths[b] on are padding; without, there is no padding
+///   throws      ShapeError if the last axis of x is not n, or if x and lengths do not match
 ///
-/// Training computes mean and variance over all positions of the batch except padding, and padding
-/// becomes 0. The output at one position then depends on the other sentences and on later
-/// positions: a decoder with batch norms is causal in inference only. Inference uses the running
-/// moments. A training forward that a tape records updates them with momentum 0.1: at once, or at
-/// Parameters::commit_buffers() if the mode defers averages. The running variance is unbiased, as
-/// PyTorch's; a batch of one vector has no unbiased variance and leaves it unchanged.
+/// Training computes mean and variance over all positions of the batch except padding; padding
+/// becomes 0. The output at a position therefore depends on the other sentences and on later
+/// positions: a decoder with batch norms is causal only in inference. Inference uses the running
+/// moments. A training forward that a tape records updates them with momentum 0.1: immediately, or
+/// in Parameters::commit_buffers() if the mode defers averages. The running variance is unbiased,
+/// as in PyTorch; a batch with a single vector has no unbiased variance and leaves it unchanged.
 ///
 /// [1] Ioffe & Szegedy 2015, "Batch Normalization: Accelerating Deep Network Training by Reducing
-///     Internal Covariate Shift". The formula and its gradient are in autograd/ops/batch_norm.h.
+///     Internal Covariate Shift". The formula and its gradient are in autograd/ops/norms.h.
 class BatchNorm {
  public:
   BatchNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);
@@ -85,8 +84,8 @@ class BatchNorm {
 };
 
 /// Layer norm [1] and RMS norm [2] use the moments of each token vector. Batch norm [3] uses the
-/// moments of each feature over the batch, as convolutional networks do; language models learn less
-/// well with it [4].
+/// moments of each feature over the batch, as in convolutional networks; language models perform
+/// worse with it [4].
 ///
 /// [1] Ba, Kiros & Hinton 2016, "Layer Normalization".
 /// [2] Zhang & Sennrich 2019, "Root Mean Square Layer Normalization".
@@ -96,14 +95,13 @@ enum class Normalization { layer_norm, rms_norm, batch_norm };
 
 struct NormOptions {
   Normalization kind = Normalization::layer_norm;
-  double epsilon = 1e-5;  ///< > 0; added to the variance or mean square, inside the root
+  double epsilon = 1e-5;  ///< > 0; added to the variance or mean square, inside the square root
 };
 
-/// Normalisation of token vectors, of the kind that the options name.
+/// Normalization of token vectors, of the kind given by the options.
 ///
-///   parameters  of LayerNorm, RmsNorm or BatchNorm (d_model)
-///   call        x (batch, n, d_model) -> same shape; `lengths` and `mode` matter to batch norm
-///               alone, as there
+///   parameters  those of LayerNorm, RmsNorm or BatchNorm (d_model)
+///   call        x (batch, n, d_model) -> same shape; only batch norm uses `lengths` and `mode`
 ///   throws      as the norm of that kind
 class Norm {
  public:

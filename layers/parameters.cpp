@@ -129,7 +129,7 @@ void Parameters::gather() {
                               gradients.offset(i));
   }
   gathered_ = true;
-  kernels::release_unused_memory();  // where the values were before
+  kernels::release_unused_memory();  // frees the memory of the separate tensors
 }
 
 const NamedTensor* Parameters::find(std::string_view name) const {

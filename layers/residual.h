@@ -12,7 +12,7 @@
 
 namespace tapestry {
 
-/// Where a residual block normalises: before its sublayer [1] or after the addition [2].
+/// Where a residual block normalizes: before its sublayer [1] or after the addition [2].
 ///
 /// [1] Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture".
 /// [2] Vaswani et al. 2017, "Attention Is All You Need", section 5.4.
@@ -21,14 +21,13 @@ enum class NormPlacement { pre, post };
 struct ResidualOptions {
   NormPlacement placement = NormPlacement::pre;
   NormOptions norm{};
-  double dropout = 0.0;  ///< rate in [0, 1], of the elements of the sublayer's output
-  double stochastic_depth =
-      0.0;                      ///< rate in [0, 1], of the rows of the batch that skip the sublayer
-  double skip_scale = 1.0;      ///< factor of the input in the sum
-  double sublayer_scale = 1.0;  ///< factor of the sublayer's output in the sum
+  double dropout = 0.0;           ///< dropout rate of the sublayer's output, in [0, 1]
+  double stochastic_depth = 0.0;  ///< rate at which batch rows skip the sublayer, in [0, 1]
+  double skip_scale = 1.0;        ///< factor of the input in the sum
+  double sublayer_scale = 1.0;    ///< factor of the sublayer's output in the sum
 };
 
-/// The options of a block in one layer of a stack, counted from 1, where `options` are those of the
+/// The options of a block in layer `layer`, counted from 1, of a stack, where `options` are for the
 /// last layer: the rate of stochastic depth grows linearly with the depth, rate * layer /
 /// num_layers [1].
 ///
@@ -40,9 +39,9 @@ ResidualOptions at_depth(ResidualOptions options, std::size_t layer, std::size_t
 ///     pre   a x + b k dropout(f(norm(x)))
 ///     post  norm(a x + b k dropout(f(x)))
 ///
-/// with the skip_scale a and the sublayer_scale b. k is 1 unless there is stochastic depth [2] of a
-/// rate p: in training, k is then 0 with probability p, drawn for each row of the batch, and else
-/// 1 / (1 - p).
+/// where a is skip_scale and b is sublayer_scale. k is 1 without stochastic depth [2]. With
+/// stochastic depth of rate p, in training, k is 0 with probability p and 1 / (1 - p) otherwise,
+/// drawn for each row of the batch.
 ///
 ///   parameters  norm: Norm
 ///   call        x (batch, n, d_model), f: Tensor -> Tensor of equal shape -> same shape; `lengths`

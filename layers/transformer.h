@@ -18,13 +18,13 @@ namespace tapestry {
 ///   parameters  source_embedding, target_embedding: Embedding; source_positions, target_positions
 ///               (learned positions only); encoder: Encoder; decoder: Decoder; output:
 ///               OutputProjection to the target vocabulary. With `tie_embeddings: all`,
-///               target_embedding is used for the source too.
+///               target_embedding is also used for the source.
 ///   throws      ShapeError for sequences longer than max_length, ValueError for unknown ids
 ///
 /// [1] Vaswani et al. 2017.
 class Transformer : public Network {
  public:
-  /// The embeddings of `padding_id`, the id of padding, get no gradient.
+  /// The embeddings of `padding_id` have no gradient.
   Transformer(const Scope& scope, const TransformerOptions& options, std::size_t source_vocabulary,
               std::size_t target_vocabulary, std::int32_t padding_id);
 
@@ -37,15 +37,15 @@ class Transformer : public Network {
 
   /// The encoder's output, (rows, source length, d_model).
   Tensor encode(const TokenBatch& source, const Mode& mode = Mode::inference()) const;
-  /// The same from given token vectors; of `source`, only the lengths are read.
+  /// The same from given token vectors; only the lengths of `source` are read.
   Tensor encode_embedded(const Tensor& embedded, const TokenBatch& source,
                          const Mode& mode = Mode::inference()) const;
 
   /// The decoder's output, (rows, target length, d_model). `target` starts with <bos>; position t
-  /// attends to target tokens up to t and to all of the source.
+  /// attends to target tokens up to t and to the whole source.
   Tensor decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
                 const Mode& mode = Mode::inference()) const;
-  /// The same from given token vectors; of `target` and `source`, only the lengths are read.
+  /// The same from given token vectors; only the lengths of `target` and `source` are read.
   Tensor decode_embedded(const Tensor& embedded, const TokenBatch& target, const Tensor& memory,
                          const TokenBatch& source, const Mode& mode = Mode::inference()) const;
 

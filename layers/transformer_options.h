@@ -15,62 +15,62 @@
 namespace tapestry {
 
 /// Which embeddings share one matrix: none; `target`: the target embedding and the output
-/// projection; `all`: the source embedding too, for which both sides need one common vocabulary. A
-/// tied model has fewer parameters, and its initial loss is half a nat or more above
+/// projection; `all`: also the source embedding, which requires one vocabulary for both sides. A
+/// tied model has fewer parameters, and its initial loss is at least half a nat above
 /// ln(vocabulary), since its initial logits have variance 1.
 enum class TiedEmbeddings { none, target, all };
 
-/// Sizes and choices of a whole model. The member initialisers are the defaults of a config.
+/// The sizes and options of a complete model. The member initializers are the defaults of a config.
 ///
-/// The layers have options of their own; the functions below derive them.
+/// Layers have their own options; the functions below derive them.
 struct TransformerOptions {
   std::size_t d_model = 128;  ///< width of every token vector
   std::size_t num_heads = 4;
   AttentionKind attention = AttentionKind::multi_head;
   AttentionScore score = AttentionScore::scaled_dot_product;
-  std::size_t d_head = 0;  ///< width of a head; 0: d_model / num_heads, which must divide it
-  std::size_t window = 0;  ///< greatest distance that self-attention attends to; 0: any
+  std::size_t d_head = 0;  ///< width of a head; 0: d_model / num_heads, which must be an integer
+  std::size_t window = 0;  ///< maximum distance of self-attention; 0: any
   std::size_t num_encoder_layers = 2;
   std::size_t num_decoder_layers = 2;
-  std::size_t d_ff = 512;  ///< width between the two maps of a feed-forward block
-  double dropout = 0.1;    ///< rate in [0, 1), where none of the next four is given
-  std::optional<double> embedding_dropout = {};   ///< of token vectors with their positions
+  std::size_t d_ff = 512;                         ///< hidden width of a feed-forward block
+  double dropout = 0.1;                           ///< rate in [0, 1); default of the next four
+  std::optional<double> embedding_dropout = {};   ///< of the sum of token and position vectors
   std::optional<double> attention_dropout = {};   ///< of attention weights
   std::optional<double> activation_dropout = {};  ///< inside feed-forward blocks
-  std::optional<double> residual_dropout = {};    ///< of what a sublayer adds to its input
-  double stochastic_depth = 0.0;  ///< rate in [0, 1), of a stack's last layer: see at_depth()
-  double skip_scale = 1.0;        ///< factor of the input in a residual sum
-  double sublayer_scale = 1.0;    ///< factor of the sublayer's output in a residual sum
+  std::optional<double> residual_dropout = {};    ///< of a sublayer's output
+  double stochastic_depth = 0.0;  ///< rate of a stack's last layer, in [0, 1): see at_depth()
+  double skip_scale = 1.0;        ///< scale of the input in a residual sum
+  double sublayer_scale = 1.0;    ///< scale of the sublayer's output in a residual sum
   NormPlacement norm = NormPlacement::pre;
   Normalization normalization = Normalization::layer_norm;
   Activation activation = Activation::relu;
   PositionKind positions = PositionKind::sinusoidal;
-  std::size_t max_length = 256;  ///< tokens of the longest sequence, <bos> and <eos> included
+  std::size_t max_length = 256;  ///< maximum sequence length in tokens, including <bos> and <eos>
   TiedEmbeddings tie_embeddings = TiedEmbeddings::none;
   PoolingKind pooling = PoolingKind::class_token;  ///< classifier, vision_transformer
-  std::size_t patch_size = 2;        ///< vision_transformer: pixels on a side of a patch
+  std::size_t patch_size = 2;        ///< vision_transformer: side of a patch in pixels
   double layer_norm_epsilon = 1e-5;  ///< > 0; added to the variance or mean square of every norm
 };
 
-/// Stacks of layers. `num_layers` is num_encoder_layers for an encoder; a language model, whose
-/// decoder is a stack of encoder layers, passes num_decoder_layers.
+/// The options of a stack of encoder layers. `num_layers` is num_encoder_layers for an encoder and
+/// num_decoder_layers for a language model, whose decoder is a stack of encoder layers.
 EncoderOptions encoder_options(const TransformerOptions& options, std::size_t num_layers);
 DecoderOptions decoder_options(const TransformerOptions& options);
 
-/// Token vectors are multiplied by sqrt(d_model) [1]; the row of `padding_id` gets no gradient.
+/// Token vectors are multiplied by sqrt(d_model) [1]; the row of `padding_id` has no gradient.
 ///
 /// [1] Vaswani et al. 2017, section 3.4.
 EmbeddingOptions embedding_options(const TransformerOptions& options, std::int32_t padding_id);
 
-/// Positions and dropout of what a stack reads.
+/// Positions and dropout of the input of a stack.
 InputEmbeddingOptions input_embedding_options(const TransformerOptions& options);
 
-/// The output projection to the vocabulary of an embedding, with the embedding's matrix if the
+/// The output projection to the vocabulary of `embedding`; shares the embedding's matrix if the
 /// options tie them.
 OutputProjection output_projection(const Scope& scope, const TransformerOptions& options,
                                    const Embedding& embedding);
 
-/// The width of a head of attention.
+/// The width of an attention head.
 inline std::size_t head_width(const TransformerOptions& options) {
   return head_width(options.d_model, {.num_heads = options.num_heads, .d_head = options.d_head});
 }

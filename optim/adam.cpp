@@ -11,7 +11,7 @@ namespace tapestry {
 
 namespace kernels {
 
-// Products are rounded before they are added, so that all elements get the same bits; see simd.h.
+// Products are rounded before they are added, so that every element is rounded alike; see simd.h.
 template <class T>
 void adam_update(std::size_t n, const AdamCoefficients& c, const T* g, T* p, T* m, T* v) {
   const auto all = [](double number) { return Vec<T>(static_cast<T>(number)); };

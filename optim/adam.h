@@ -11,16 +11,16 @@ namespace tapestry {
 
 namespace kernels {
 
-/// Coefficients of one step of Adam, bias corrections included.
+/// Coefficients of one step of Adam, including bias correction.
 struct AdamCoefficients {
   double gradient_scale;
-  double coupled_decay;  ///< weight decay that is added to the gradient
+  double coupled_decay;  ///< weight decay added to the gradient
   double beta1;
   double beta2;
   double step_size;   ///< lr / (1 - beta1^t)
   double root_scale;  ///< 1 / sqrt(1 - beta2^t)
   double epsilon;
-  double decoupled_decay;  ///< weight decay that is subtracted from the parameter
+  double decoupled_decay;  ///< weight decay subtracted from the parameter
 };
 
 /// For n elements, in one pass:
@@ -30,7 +30,7 @@ struct AdamCoefficients {
 ///     v <- beta2 v + (1 - beta2) h^2
 ///     p <- p - (step_size m / (root_scale sqrt(v) + epsilon) + decoupled_decay p)
 ///
-/// An m or v that is subnormal becomes 0.
+/// Subnormal values of m and v are replaced by 0.
 template <class T>
 void adam_update(std::size_t n, const AdamCoefficients& c, const T* g, T* p, T* m, T* v);
 
@@ -42,17 +42,17 @@ void adam_update(std::size_t n, const AdamCoefficients& c, const T* g, T* p, T* 
 ///     m <- beta1 m + (1 - beta1) h;     v <- beta2 v + (1 - beta2) h^2
 ///     p <- p - lr m^ / (sqrt(v^) + epsilon),  m^ = m / (1 - beta1^t),  v^ = v / (1 - beta2^t)
 ///
-/// t counts the steps of the optimizer, also for parameters that had no gradient in some of them.
+/// t counts the steps of the optimizer, including steps in which a parameter had no gradient.
 ///
-/// State: `first_moment/<parameter name>`, m, of all parameters, then `second_moment/<...>`, v.
+/// State: `first_moment/<parameter name>`, m, for all parameters, then `second_moment/<...>`, v.
 ///
 /// [1] Kingma & Ba 2015, algorithm 1.
 class Adam : public Optimizer {
  public:
   /// Uses `beta1`, `beta2`, `epsilon` and `weight_decay` of the options.
   ///
-  /// throws  ValueError; see validate(). Also if epsilon is 0 in the precision of a parameter: then
-  ///         a gradient of 0 would give NaN.
+  /// throws  ValueError; see validate(). Also if epsilon rounds to 0 in the element type of a
+  ///         parameter, since a gradient of 0 would then give NaN.
   Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options)
       : Adam(parameters, options, WeightDecay::coupled) {}
 
@@ -75,8 +75,8 @@ class Adam : public Optimizer {
 };
 
 /// Adam with decoupled weight decay [1]: h = g, and p <- p - lr weight_decay p in addition to the
-/// update by the moments, for parameters with two axes or more. Biases and the parameters of norms,
-/// which have one, do not decay.
+/// Adam update, for parameters with at least two axes. Biases and the parameters of norms, which
+/// have one axis, do not decay.
 ///
 /// [1] Loshchilov & Hutter 2019, algorithm 2, with lr in the place of eta_t.
 class AdamW : public Adam {

@@ -6,13 +6,13 @@
 
 namespace tapestry {
 
-/// Euclidean norm of all gradients taken together, accumulated in float64 in an order that depends
-/// on shapes alone. Parameters without a gradient count as 0; NaN and infinity propagate.
+/// Euclidean norm of all gradients together, accumulated in float64 in an order that depends only
+/// on shapes. Parameters without a gradient count as 0; NaN and infinity propagate.
 double global_gradient_norm(std::span<const NamedTensor> parameters);
 
-/// The factor that scales gradients of this norm to a norm of at most `max_norm` [1]: min(1,
-/// max_norm / norm), or 1 if max_norm is 0, which means no limit. For Optimizer::step, as
-/// gradient_scale.
+/// The factor that scales gradients with the norm `norm` to a norm of at most `max_norm` [1]:
+/// min(1, max_norm / norm), or 1 if max_norm is 0, which disables clipping. Pass it to
+/// Optimizer::step as gradient_scale.
 ///
 /// A norm of NaN gives NaN. An infinite norm gives 0, but infinite gradients times 0 are NaN.
 ///

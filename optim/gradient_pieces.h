@@ -11,8 +11,8 @@
 
 namespace tapestry {
 
-/// The present gradients of parameters, divided into pieces for the threads. The division depends
-/// on shapes alone, so that results do not depend on the number of threads.
+/// The gradients of the parameters that have one, divided into pieces for the threads. The division
+/// depends only on shapes, so that results do not depend on the number of threads.
 class GradientPieces {
  public:
   struct Piece {
@@ -55,11 +55,11 @@ class GradientPieces {
   template <class T>
   using PoolVector = std::vector<T, kernels::PoolAllocator<T>>;
 
-  PoolVector<Tensor> gradients_;  // one for each parameter; absent without a gradient
+  PoolVector<Tensor> gradients_;  // one per parameter; absent without a gradient
   PoolVector<Piece> pieces_;
 };
 
-/// The piece's elements of `tensor`, which has the shape of the piece's parameter.
+/// The elements of `tensor` that correspond to the piece. `tensor` has the shape of the parameter.
 template <class T>
 T* part(Tensor tensor, const GradientPieces::Piece& piece) {
   return tensor.mutable_values<T>().data() + piece.begin;

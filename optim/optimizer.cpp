@@ -27,7 +27,7 @@ void require_leaf(const NamedTensor& parameter) {
   }
 }
 
-/// A tensor that stood in the list twice would be updated twice in a step.
+/// Refuses duplicates: a tensor that occurs twice would be updated twice in each step.
 void require_different(std::span<const NamedTensor> parameters) {
   std::set<std::string> names;
   std::map<const GradientSlot*, std::string> tensors;

@@ -18,39 +18,39 @@ namespace tapestry {
 ///     optimizer.step(schedule.learning_rate(optimizer.steps() + 1));
 ///     parameters.clear_gradients();
 ///
-/// Steps give the same bits on any number of threads. Gradients of several batches are summed
-/// between two calls of `clear_gradients`; `gradient_scale` turns the sum into a mean.
+/// A step gives the same bits on any number of threads. Gradients of several batches are summed
+/// until `clear_gradients` is called; `gradient_scale` can turn the sum into a mean.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates every parameter that has a gradient; the others, which the loss did not depend on, and
-  /// their state stay as they are. Every gradient is multiplied by `gradient_scale`, so that
-  /// clipping and averaging need no pass of their own.
+  /// Updates every parameter that has a gradient; parameters without one, on which the loss does
+  /// not depend, and their state are unchanged. Every gradient is multiplied by `gradient_scale`,
+  /// so that clipping and averaging need no separate pass.
   ///
   /// throws  ValueError, before anything changes, if the learning rate is not a finite number >= 0
   ///         or the scale is not finite.
   void step(double learning_rate, double gradient_scale = 1.0);
 
-  /// Number of steps done. A resumed run sets it, and copies what `state` names.
+  /// Number of steps done. To resume a run, set it and copy the tensors of `state`.
   std::uint64_t steps() const { return steps_; }
   void set_steps(std::uint64_t steps) { steps_ = steps; }
 
-  /// Handles of the state that is kept between steps, named `<what>/<parameter name>`, in a fixed
-  /// order; each has the shape and element type of its parameter.
+  /// The tensors that are kept between steps, named `<what>/<parameter name>`, in a fixed order;
+  /// each has the shape and element type of its parameter.
   virtual std::vector<NamedTensor> state() const = 0;
 
  protected:
-  /// throws  ValueError unless the parameters are one or more different leaves that require a
-  ///         gradient and have different names.
+  /// throws  ValueError unless there is at least one parameter, all are distinct leaves that
+  ///         require gradients, and their names are distinct.
   explicit Optimizer(std::span<const NamedTensor> parameters);
 
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
 
  private:
-  /// One update of the parameters that have gradients; steps() counts it already.
+  /// One update of the parameters that have gradients; steps() already includes this step.
   virtual void update(const GradientPieces& gradients, double learning_rate,
                       double gradient_scale) = 0;
 
@@ -58,8 +58,8 @@ class Optimizer {
   std::uint64_t steps_ = 0;
 };
 
-/// New state of an optimizer, such as `first_moment`: for each parameter a tensor of zeros, named
-/// `<what>/<parameter name>`, with its shape and element type. All share one block of memory.
+/// Creates optimizer state such as `first_moment`: for each parameter a tensor of zeros, named
+/// `<what>/<parameter name>`, with its shape and element type. All share one memory block.
 std::vector<NamedTensor> zero_state(const std::string& what,
                                     std::span<const NamedTensor> parameters);
 

@@ -7,16 +7,15 @@
 
 namespace tapestry {
 
-/// The learning rate of every step, a function of the step alone. With the peak r, w warm-up steps
-/// and step t = 1, 2, ...
+/// The learning rate as a function of the step. With peak r, w warm-up steps and step t = 1, 2, ...
 ///
 ///     constant        r
 ///     linear_warmup   r min(t / w, 1)
 ///     inverse_sqrt    r min(t / w, sqrt(w / t))     w >= 1 [1]
-///     cosine          r t / w until t = w, then down to the floor f at t = d [2]:
-///                     f + (r - f) (1 + cos(pi (t - w) / (d - w))) / 2,  later f
+///     cosine          r t / w until t = w, then decay to the minimum f at t = d [2]:
+///                     f + (r - f) (1 + cos(pi (t - w) / (d - w))) / 2, and f after d
 ///
-/// 0 warm-up steps act as 1, except that cosine then decays from t = 0.
+/// w = 0 has the effect of w = 1, except that cosine then decays from t = 0.
 ///
 /// [1] Vaswani et al. 2017, eq. 3, scaled so that its peak is r.
 /// [2] Loshchilov & Hutter 2017, eq. 5, without restarts.
@@ -24,7 +23,7 @@ class Schedule {
  public:
   virtual ~Schedule() = default;
 
-  /// throws  ValueError if step is 0: the first step is 1.
+  /// throws  ValueError if step is 0; the first step is 1.
   double learning_rate(std::uint64_t step) const;
 
  private:

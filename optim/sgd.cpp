@@ -2,13 +2,13 @@
 
 #include "optim/vector_update.h"
 
-// Products are rounded before they are added, so that all elements get the same bits; see simd.h.
+// Products are rounded before they are added, so that every element is rounded alike; see simd.h.
 namespace tapestry {
 
 namespace kernels {
 namespace {
 
-/// Coefficients of one step; h = gradient_scale * g + weight_decay * p is the decayed gradient.
+/// Coefficients of one step; h = gradient_scale * g + weight_decay * p is the gradient with decay.
 struct SgdCoefficients {
   double learning_rate;
   double gradient_scale;
@@ -41,7 +41,7 @@ void sgd_update(std::size_t n, const SgdCoefficients& c, const T* g, T* p) {
   update_vectors(n, update, g, p);
 }
 
-/// v <- momentum v + h, then p <- p - lr v, for n elements. A v that is subnormal becomes 0.
+/// v <- momentum v + h, then p <- p - lr v, for n elements. Subnormal values of v become 0.
 template <class T>
 void sgd_momentum_update(std::size_t n, const SgdCoefficients& c, const T* g, T* p, T* v) {
   const DecayedGradient<T> decayed_gradient(c);

@@ -12,7 +12,7 @@ namespace tapestry {
 ///
 ///     h = g + weight_decay p;   v <- momentum v + h;   p <- p - lr v
 ///
-/// State: `momentum/<parameter name>`, v; none if momentum is 0, when v = h.
+/// State: `momentum/<parameter name>`, v; none if momentum is 0, since then v = h.
 class Sgd : public Optimizer {
  public:
   /// Uses `momentum` and `weight_decay` of the options. throws ValueError; see validate().

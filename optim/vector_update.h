@@ -7,11 +7,11 @@
 
 #include "autograd/kernels/simd.h"
 
-/// Loops that update several arrays in place, a vector at a time.
+/// Loops that update several arrays in place, one SIMD vector at a time.
 namespace tapestry::kernels {
 
 /// The last n < lanes values of an array, padded with zeros to a full vector. Unless T is const,
-/// they are written back to the array on destruction.
+/// the destructor writes them back to the array.
 template <class T>
 class PaddedTail {
  public:
@@ -42,9 +42,9 @@ void update_vectors(std::size_t n, Update&& update, const T* gradient, Element*.
          PaddedTail<T>(arrays + full, n - full).data()...);
 }
 
-/// `value` with subnormal numbers replaced by 0. State that decays, such as the moments of a word
-/// that no longer occurs, would otherwise become subnormal and stay so, and arithmetic with
-/// subnormal numbers is slow: measured, a step of Adam took 25 times as long.
+/// `value` with subnormal numbers replaced by 0. Otherwise state that decays, such as the moments
+/// of an embedding row whose word no longer occurs, becomes subnormal, and arithmetic on subnormal
+/// numbers is slow: a step of Adam was measured to take 25 times as long.
 template <class T>
 Vec<T> without_subnormals(const Vec<T>& value) {
   const Vec<T> smallest(std::numeric_limits<T>::min());

@@ -85,7 +85,7 @@ template <std::size_t height, class T>
 
 /// Prefetches one cache line from each of `count` rows, `offset` after data, which may be beyond
 /// the end. Packing reads operands that are in no cache any more, in more and shorter ranges than
-/// the hardware prefetcher recognises.
+/// the hardware prefetcher recognizes.
 template <std::size_t count, class T>
 [[gnu::always_inline]] inline void prefetch_lines(const T* data, std::size_t offset,
                                                   std::size_t stride) {

@@ -9,9 +9,9 @@ namespace tapestry {
 /// dL/dx = dL/dy where x > 0, and 0 where x <= 0.
 Tensor relu(const Tensor& x);
 
-/// Gaussian error linear unit [1], exact: y = x Phi(x), any shape, with Phi the distribution
-/// function of the standard normal. `gelu_tanh` is the approximation that some published models
-/// used.
+/// Gaussian error linear unit [1], exact: y = x Phi(x), any shape, with Phi the cumulative
+/// distribution function of the standard normal. `gelu_tanh` is its approximation in some published
+/// models.
 ///
 /// dL/dx = dL/dy * (Phi(x) + x phi(x)), with phi the density of the standard normal.
 ///
@@ -27,7 +27,7 @@ Tensor gelu(const Tensor& x);
 /// [1] Hendrycks & Gimpel 2016, section 2.
 Tensor gelu_tanh(const Tensor& x);
 
-/// Element-wise logistic function: y = 1 / (1 + exp(-x)), any shape; overflows for no x.
+/// Element-wise logistic function: y = 1 / (1 + exp(-x)), any shape; never overflows.
 ///
 /// dL/dx = dL/dy * y (1 - y).
 Tensor sigmoid(const Tensor& x);
@@ -58,8 +58,8 @@ Tensor tanh(const Tensor& x);
 /// [1] Shazeer 2020, "GLU Variants Improve Transformer", eq. 5: SwiGLU.
 Tensor swiglu(const Tensor& x);
 
-/// Gated linear unit with the activation gelu [1], the exact one: y = v * gelu(u). Halves of x,
-/// shapes and errors as for `swiglu`.
+/// Gated linear unit with the exact gelu [1]: y = v * gelu(u). Halves of x, shapes and errors as
+/// for `swiglu`.
 ///
 /// dL/dv = dL/dy * gelu(u); dL/du = dL/dy * v gelu'(u), with gelu' as for `gelu`.
 ///
@@ -69,9 +69,8 @@ Tensor geglu(const Tensor& x);
 /// Softmax over the last axis: y_i = exp(x_i) / sum_j exp(x_j), computed from x - max(x).
 ///
 /// x        (..., n), n >= 1; -inf is allowed and gets weight 0.
-/// returns  (..., n); each row is >= 0 and sums to 1. A row of x in which every element is -inf
-/// gives
-///          zeros, with zero gradient.
+/// returns  (..., n); each row is >= 0 and sums to 1. If all elements of a row are -inf, its output
+///          is 0 with zero gradient.
 /// throws   ShapeError if x is a scalar or its last axis is empty.
 ///
 /// dL/dx = y * (g - <g, y>), row by row, for g = dL/dy.
@@ -80,7 +79,7 @@ Tensor softmax(const Tensor& x);
 /// Logarithm of the softmax over the last axis: y_i = x_i - log(sum_j exp(x_j)), without overflow.
 ///
 /// x        (..., n), n >= 1; -inf is allowed and gives -inf.
-/// returns  (..., n), each <= 0. A row of x in which every element is -inf gives -inf, with zero
+/// returns  (..., n), each <= 0. If all elements of a row are -inf, its output is -inf with zero
 ///          gradient.
 /// throws   ShapeError if x is a scalar or its last axis is empty.
 ///

@@ -9,14 +9,14 @@
 
 namespace tapestry {
 
-/// Options of every attention, independent of how scores are computed.
+/// Options of all attention operations, independent of the score.
 struct AttentionOptions {
-  std::size_t num_heads = 1;  ///< q, k and v hold this many heads side by side in their last axis
+  std::size_t num_heads = 1;  ///< number of heads side by side in the last axis of q, k and v
   AttentionMask mask{};
   std::optional<double> scale{};  ///< factor of the scores; 1 / sqrt(d_k) if not given
   bool alibi = false;             ///< add -slope |i - j| to the scores [2], with one slope per head
   double dropout = 0.0;           ///< rate at which weights are dropped, in [0, 1]
-  RandomStream random{};          ///< of that dropout; a stream that is off drops nothing
+  RandomStream random{};          ///< stream for dropout; a stream that is off disables dropout
 };
 
 /// Scaled dot-product attention [1], head by head:
@@ -27,12 +27,12 @@ struct AttentionOptions {
 /// k        (batch, n_k, num_heads * d_k)
 /// v        (batch, n_k, num_heads * d_v)
 /// returns  (batch, n_q, num_heads * d_v), with the heads side by side
-/// throws   ShapeError if the shapes do not fit each other or the mask, DTypeError if the element
+/// throws   ShapeError if the shapes do not match each other or the mask, DTypeError if the element
 ///          types differ, ValueError if dropout is outside [0, 1].
 ///
-/// A query with no key to attend to gets 0 with zero gradient. With weights P, D = dropout(P) and
+/// A query without allowed keys gives 0 with zero gradient. With weights P, D = dropout(P) and
 /// G = dL/dy: dV = D^T G; dP = dropout'(G V^T); dS = P * (dP - rowsum(P * dP));
-/// dQ = dS K / sqrt(d_k); dK = dS^T Q / sqrt(d_k). Weights are recomputed in backward unless they
+/// dQ = dS K / sqrt(d_k); dK = dS^T Q / sqrt(d_k). Weights are recomputed in backward unless there
 /// are few.
 ///
 /// [1] Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.
@@ -43,8 +43,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const AttentionOptions& options = {});
 
 /// The weights of the same call, for inspection: without dropout and never recorded. Shape (batch,
-/// num_heads, n_q, n_k); masked weights are exactly 0, and each row with a key to attend to sums
-/// to 1.
+/// num_heads, n_q, n_k); masked weights are exactly 0, and each row with an allowed key sums to 1.
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
 
 /// Attention with additive scores [1], head by head:
@@ -57,11 +56,11 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOption
 ///          multiplies the scores
 /// w        (num_heads, d_k)
 /// returns  (batch, n_q, num_heads * d_v)
-/// throws   as scaled_dot_product_attention does, and ShapeError if w has another shape.
+/// throws   as scaled_dot_product_attention, and ShapeError if w has another shape.
 ///
 /// With dS as for scaled_dot_product_attention and t_ij = tanh(q_i + k_j):
 /// dq_i = w sum_j dS_ij (1 - t_ij^2), dk_j = w sum_i dS_ij (1 - t_ij^2), dw = sum_ij dS_ij t_ij.
-/// The t_ij are recomputed in backward; nothing of the size (n_q, n_k, d_k) is ever stored.
+/// The t_ij are recomputed in backward; no tensor of size (n_q, n_k, d_k) is stored.
 ///
 /// [1] Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and
 /// Translate", section 3.1 and appendix A.1.2.

@@ -11,8 +11,8 @@ namespace tapestry {
 /// x        any shape.
 /// rate     in [0, 1]; 0 gives x itself, 1 gives zeros.
 /// random   stream that determines which elements are dropped (see kernels/dropout.h): two calls
-/// with
-///          the same stream drop the same elements. If it is off, as in inference, x is returned.
+///          with the same stream drop the same elements. If it is off, as in inference, x is
+///          returned.
 /// throws   ValueError if the rate is outside its range.
 ///
 /// dL/dx = dL/dy / (1 - rate) where x was kept and 0 where it was dropped. The random numbers are
@@ -23,15 +23,15 @@ Tensor dropout(const Tensor& x, double rate, const RandomStream& random);
 
 /// residual + dropout(x, rate, random), fused: dropout(x) is never stored.
 ///
-/// residual, x  one shape (nothing broadcasts) and element type.
+/// residual, x  same shape (no broadcasting) and element type.
 /// throws       ShapeError if the shapes differ, DTypeError if the element types differ, ValueError
-///              as `dropout` does.
+///              as `dropout`.
 ///
 /// dL/dresidual = dL/dy; dL/dx is as for `dropout`.
 Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
                    const RandomStream& random);
 
-/// dropout(relu(x), rate, random), fused, bit-identical to the two operations. Arguments and errors
+/// dropout(relu(x), rate, random), fused, bit-identical to the separate operations. Arguments and
 /// as for `dropout`.
 ///
 /// dL/dx = dL/dy / (1 - rate) where y > 0, else 0. Backward needs no random numbers, because y is 0
@@ -39,10 +39,10 @@ Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
 Tensor relu_dropout(const Tensor& x, double rate, const RandomStream& random);
 
 struct ResidualAddOptions {
-  double skip_scale = 1.0;    ///< factor of the residual
-  double branch_scale = 1.0;  ///< factor of x
+  double skip_scale = 1.0;    ///< scale of the residual
+  double branch_scale = 1.0;  ///< scale of x
   double dropout = 0.0;       ///< rate in [0, 1] at which elements of x are dropped
-  RandomStream random = {};   ///< of that dropout; off: nothing is dropped
+  RandomStream random = {};   ///< stream for dropout; off: no dropout
   double row_dropout = 0.0;   ///< rate in [0, 1] at which whole rows of x are dropped
   RandomStream row_random = {};
 };
@@ -54,7 +54,7 @@ struct ResidualAddOptions {
 /// where k, for each row (index of the first axis), is 0 with probability row_dropout and
 /// 1 / (1 - row_dropout) otherwise, so that its mean is 1.
 ///
-/// residual, x  one shape (nothing broadcasts) and element type.
+/// residual, x  same shape (no broadcasting) and element type.
 /// throws       ShapeError if the shapes differ, DTypeError if the element types differ, ValueError
 ///              if a rate is not in [0, 1].
 ///
@@ -62,7 +62,7 @@ struct ResidualAddOptions {
 /// elements and rows dropped as in forward. With scales of 1 and no row dropout the result is
 /// bit-identical to `dropout_add`.
 ///
-/// [1] Huang et al. 2016, "Deep Networks with Stochastic Depth"; here by row of the batch, and
+/// [1] Huang et al. 2016, "Deep Networks with Stochastic Depth"; here per row of the batch, and
 ///     scaled in training instead of inference.
 Tensor residual_add(const Tensor& residual, const Tensor& x, const ResidualAddOptions& options);
 

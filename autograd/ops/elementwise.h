@@ -6,31 +6,30 @@ namespace tapestry {
 
 /// Element-wise sum with broadcasting: y = a + b.
 ///
-/// a, b     shapes that broadcast: aligned at the last axis, an extent of 1 repeats.
-/// returns  the shape that both broadcast to.
-/// throws   ShapeError if the shapes do not fit, DTypeError if the element types differ.
+/// a, b     broadcastable shapes: aligned at the last axis, an extent of 1 is repeated.
+/// returns  the broadcast shape.
+/// throws   ShapeError if the shapes do not broadcast, DTypeError if the element types differ.
 ///
-/// dL/da = dL/dy and dL/db = dL/dy, summed over the axes along which the operand repeats.
+/// dL/da = dL/dy and dL/db = dL/dy, summed over the broadcast axes of the operand.
 Tensor add(const Tensor& a, const Tensor& b);
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 
 /// Element-wise difference with broadcasting: y = a - b. Shapes and errors as for `add`.
 ///
-/// dL/da = dL/dy and dL/db = -dL/dy, summed over the axes along which the operand repeats.
+/// dL/da = dL/dy and dL/db = -dL/dy, summed over the broadcast axes of the operand.
 Tensor sub(const Tensor& a, const Tensor& b);
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 
 /// Element-wise product with broadcasting: y = a * b. Shapes and errors as for `add`.
 ///
-/// dL/da = dL/dy * b and dL/db = dL/dy * a, summed over the axes along which the operand repeats.
+/// dL/da = dL/dy * b and dL/db = dL/dy * a, summed over the broadcast axes of the operand.
 Tensor mul(const Tensor& a, const Tensor& b);
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 
 /// Element-wise quotient with broadcasting: y = a / b. Shapes and errors as for `add`; division by
-/// zero gives infinity or NaN as IEEE 754 says.
+/// zero gives infinity or NaN as in IEEE 754.
 ///
-/// dL/da = dL/dy / b and dL/db = -dL/dy * a / b^2, summed over the axes along which the operand
-/// repeats.
+/// dL/da = dL/dy / b and dL/db = -dL/dy * a / b^2, summed over the broadcast axes of the operand.
 Tensor div(const Tensor& a, const Tensor& b);
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 
@@ -60,8 +59,8 @@ Tensor log(const Tensor& x);
 
 /// Element-wise square root: y = sqrt(x), any shape; NaN for negative x.
 ///
-/// dL/dx = dL/dy / (2 y): infinite at x = 0, or NaN if dL/dy is 0 there. Keep x away from 0 where
-/// its gradient is needed.
+/// dL/dx = dL/dy / (2 y): infinite at x = 0, or NaN if dL/dy is 0 there. Keep x away from 0 if its
+/// gradient is needed.
 Tensor sqrt(const Tensor& x);
 
 /// Element-wise square: y = x^2, any shape.

@@ -13,10 +13,10 @@ namespace tapestry {
 ///
 /// weight      (vocabulary, d).
 /// ids         (rows, length), each in [0, vocabulary); they need not outlive the call.
-/// padding_id  the row of weight that gets no gradient; it is looked up like any other.
+/// padding_id  row of weight without a gradient; it is looked up like any other row.
 /// factor      scale of the vectors, such as sqrt(d) [1].
 /// returns     (rows, length, d).
-/// throws      ShapeError if weight has not two axes, ValueError if an id is out of range.
+/// throws      ShapeError if weight does not have two axes, ValueError if an id is out of range.
 ///
 /// dL/dweight[v] = factor * sum of dL/dy[r, t] over all (r, t) with ids[r, t] = v, in row-major
 /// order.
@@ -26,7 +26,7 @@ Tensor embedding(const Tensor& weight, const Ids& ids,
                  std::optional<std::int32_t> padding_id = std::nullopt, double factor = 1.0);
 
 struct RotaryOptions {
-  std::size_t num_heads = 1;          ///< x holds this many heads side by side in its last axis
+  std::size_t num_heads = 1;          ///< number of heads side by side in the last axis of x
   double base = 10000.0;              ///< > 0
   std::ptrdiff_t first_position = 0;  ///< of the first vector of each sequence; may be negative
 };
@@ -40,10 +40,10 @@ struct RotaryOptions {
 /// The dot product of a query at m and a key at n then depends only on n - m.
 ///
 /// x        (batch, length, num_heads * d), d even
-/// returns  the same shape; the norms of the vectors do not change
+/// returns  the same shape; the norms of the vectors are preserved
 /// throws   ShapeError if x has another shape, ValueError unless base > 0.
 ///
-/// dL/dx is g = dL/dy rotated back by the same angles.
+/// dL/dx is g = dL/dy rotated by the negative angles.
 ///
 /// [1] Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 34.
 Tensor rotary(const Tensor& x, const RotaryOptions& options = {});

@@ -10,7 +10,8 @@ namespace tapestry {
 /// weight   (out, in)
 /// bias     (out), or Tensor() for none
 /// returns  (..., out)
-/// throws   ShapeError if x is a scalar or the extents do not fit, DTypeError if the types differ.
+/// throws   ShapeError if x is a scalar or the extents do not match, DTypeError if the types
+///          differ.
 ///
 /// dL/dx = g W, dL/dW = g^T x and dL/db = sum of the rows of g, for g = dL/dy as a matrix with rows
 /// along the last axis.
@@ -23,7 +24,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = Tensor
 /// x        (..., num_heads * in)
 /// weight   (num_heads, out, in)
 /// returns  (..., num_heads * out)
-/// throws   ShapeError if the extents do not fit, DTypeError if the types differ.
+/// throws   ShapeError if the extents do not match, DTypeError if the types differ.
 ///
 /// dL/dx_h = g_h W_h and dL/dW_h = g_h^T x_h, for g = dL/dy as a matrix in the same way.
 ///
@@ -37,17 +38,17 @@ struct MatmulOptions {
   double scale = 1.0;
 };
 
-/// Matrix product over the last two axes: y = scale * op(a) op(b), where op transposes as the
-/// options say.
+/// Matrix product over the last two axes: y = scale * op(a) op(b), where op(a) and op(b) are
+/// transposed according to the options.
 ///
 /// a        (..., m, k), or (..., k, m) with transpose_a
 /// b        (..., k, n), or (..., n, k) with transpose_b
 /// returns  (..., m, n); the leading axes broadcast as in `add`.
-/// throws   ShapeError if an operand has fewer than two axes or the extents do not fit,
+/// throws   ShapeError if an operand has fewer than two axes or the extents do not match,
 ///          DTypeError if the element types differ.
 ///
-/// For C = s A B: dL/dA = s g B^T and dL/dB = s A^T g, summed over the leading axes along which the
-/// operand repeats; a transposed operand gets the transpose of its gradient.
+/// For C = s A B: dL/dA = s g B^T and dL/dB = s A^T g, summed over the broadcast axes of the
+/// operand; the gradient of a transposed operand is transposed.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
 
 }  // namespace tapestry

@@ -10,32 +10,32 @@
 namespace tapestry {
 
 struct CrossEntropyOptions {
-  /// Targets with this id are ignored: no loss, no gradient. The default ignores none.
+  /// Targets with this id have no loss and no gradient. The default ignores no targets.
   std::int32_t ignored_id = std::numeric_limits<std::int32_t>::min();
   double label_smoothing = 0.0;  ///< alpha, in [0, 1)
-  /// Divisor of the sum over targets; 0 means the number of targets that are not ignored. Gradient
-  /// accumulation sets it to the number over all its batches.
+  /// Divisor of the sum over targets; 0 means the number of targets that are not ignored. For
+  /// gradient accumulation, set it to the number of targets of all batches.
   std::size_t normalizer = 0;
 };
 
-/// A loss and the sums for its report.
+/// A loss, and sums for reporting perplexity.
 struct Loss {
-  Tensor mean;                  ///< a scalar, what training minimizes; has the gradient
-  double nll_sum = 0.0;         ///< sum over the targets of -log p(target), without label smoothing
-  std::size_t num_targets = 0;  ///< that are not ignored; perplexity = exp(nll_sum / num_targets)
+  Tensor mean;                  ///< a scalar, the training objective; differentiable
+  double nll_sum = 0.0;         ///< sum of -log p(target) over the targets, without label smoothing
+  std::size_t num_targets = 0;  ///< targets not ignored; perplexity = exp(nll_sum / num_targets)
 };
 
 /// Cross entropy of softmax(logits) with label smoothing [1], averaged over the targets:
 ///
 ///     loss = sum_t ((1 - alpha) * l_t[target_t] + alpha / V * sum_j l_t[j]) / normalizer
 ///
-/// with p = softmax(logits) and l = -log p, row by row. Smoothing spreads alpha over the whole
-/// vocabulary, target included.
+/// with p = softmax(logits) and l = -log p, row by row. Smoothing distributes alpha over the whole
+/// vocabulary, including the target.
 ///
 /// logits   (rows, length, V), V >= 1
 /// targets  (rows, length), each in [0, V) or ignored
 /// returns  the loss, and the sum of -log p(target) for the perplexity
-/// throws   ShapeError if the shapes do not fit; ValueError if an id or alpha is out of range, or
+/// throws   ShapeError if the shapes do not match; ValueError if an id or alpha is out of range, or
 ///          if all targets are ignored and no normalizer is given.
 ///
 /// dL/dlogits = (p - (1 - alpha) * onehot(target) - alpha / V) * g / normalizer; 0 where ignored.
@@ -45,23 +45,24 @@ Loss cross_entropy(const Tensor& logits, const Ids& targets,
                    const CrossEntropyOptions& options = {});
 
 /// cross_entropy(linear(x, weight, bias), targets), fused: the logits are computed in chunks of
-/// rows, turned into their gradient and multiplied back while they are in cache, and never stored
-/// as a whole. Rows with an ignored target cost nothing. The forward pass computes the gradients,
-/// because the logits are gone afterwards; backward only scales them.
+/// rows, converted to their gradient and multiplied back while they are in cache, and never stored
+/// as a whole. Rows with an ignored target are skipped. The forward pass computes the gradients,
+/// because the logits are not kept; backward only scales them.
 ///
 /// x        (rows, length, d)
 /// weight   (V, d), V >= 1
-/// bias     (V), or no tensor
+/// bias     (V), or Tensor() for none
 /// others   as for cross_entropy
-/// throws   as linear and cross_entropy do
+/// throws   as linear and cross_entropy
 ///
-/// With G = dL/dlogits of cross_entropy: dL/dx = G W, dL/dW = G^T x, dL/db = the sum of G's rows.
+/// With G = dL/dlogits of cross_entropy: dL/dx = G W, dL/dW = G^T x, dL/db = the sum of the rows of
+/// G.
 Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                           const Ids& targets, const CrossEntropyOptions& options = {});
 
 /// Mean over all elements of (prediction - target)^2, a scalar, accumulated in float64.
 ///
-/// prediction, target  one shape (nothing broadcasts) with at least one element.
+/// prediction, target  same shape (no broadcasting) with at least one element.
 /// throws              ShapeError if the shapes differ or are empty, DTypeError if the element
 ///                     types differ.
 ///

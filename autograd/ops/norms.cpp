@@ -85,7 +85,7 @@ FeatureMoments compute_moments(const Tensor& x) {
   return moments;
 }
 
-/// Shared by both operations: normalisation with given moments, and the gradients.
+/// Shared by both operations: normalization with given moments, and the gradients.
 struct Normalization {
   double epsilon;
   Tensor x{}, gamma{};

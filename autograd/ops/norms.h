@@ -4,7 +4,7 @@
 
 namespace tapestry {
 
-/// Layer normalisation over the last axis [1]:
+/// Layer normalization over the last axis [1]:
 ///
 ///     y = gamma * (x - mean) / sqrt(variance + epsilon) + beta,
 ///
@@ -13,9 +13,9 @@ namespace tapestry {
 /// x        (..., n), n >= 1
 /// gamma    (n)
 /// beta     (n)
-/// epsilon  > 0, inside the root
+/// epsilon  > 0, inside the square root
 /// returns  (..., n)
-/// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
+/// throws   ShapeError if the extents do not match, DTypeError if the element types differ,
 ///          ValueError if epsilon <= 0.
 ///
 /// With xh = (x - mean) / sqrt(variance + epsilon), g = dL/dy and h = g * gamma, row by row:
@@ -25,15 +25,15 @@ namespace tapestry {
 /// [1] Ba, Kiros & Hinton 2016, "Layer Normalization", eq. 4.
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
 
-/// Root mean square normalisation over the last axis [1]:
+/// Root mean square normalization over the last axis [1]:
 ///
 ///     y = gamma * x / sqrt(mean(x^2) + epsilon).
 ///
 /// x        (..., n), n >= 1
 /// gamma    (n)
-/// epsilon  > 0, inside the root
+/// epsilon  > 0, inside the square root
 /// returns  (..., n)
-/// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
+/// throws   ShapeError if the extents do not match, DTypeError if the element types differ,
 ///          ValueError if epsilon <= 0.
 ///
 /// With r = 1 / sqrt(mean(x^2) + epsilon), xh = r x, g = dL/dy and h = g * gamma, row by row:
@@ -47,8 +47,8 @@ struct FeatureMoments {
   Tensor mean, variance;
 };
 
-/// Batch normalisation [1] over the last axis, feature by feature, with the moments of x itself
-/// over all its other axes:
+/// Batch normalization [1] over the last axis, feature by feature, with the moments of x over all
+/// its other axes:
 ///
 ///     y = gamma * (x - mean) / sqrt(variance + epsilon) + beta,
 ///
@@ -57,9 +57,9 @@ struct FeatureMoments {
 /// x        (..., n), n >= 1: m vectors of n features
 /// gamma    (n)
 /// beta     (n)
-/// epsilon  > 0, inside the root
+/// epsilon  > 0, inside the square root
 /// returns  (..., n)
-/// throws   ShapeError if the extents do not fit, DTypeError if the element types differ,
+/// throws   ShapeError if the extents do not match, DTypeError if the element types differ,
 ///          ValueError if epsilon <= 0.
 ///
 /// With xh = (x - mean) / sqrt(variance + epsilon) and g = dL/dy, feature by feature over all m:
@@ -69,7 +69,7 @@ struct FeatureMoments {
 /// [1] Ioffe & Szegedy 2015, "Batch Normalization", algorithm 1.
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
 
-/// The same, with the mean and biased variance of x, for running averages.
+/// The output of batch_norm with the mean and biased variance of x, for running averages.
 struct BatchNormOutput {
   Tensor y;
   FeatureMoments moments;  ///< zeros if m is 0
@@ -77,8 +77,8 @@ struct BatchNormOutput {
 BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                         double epsilon = 1e-5);
 
-/// Batch normalisation with given moments, as in inference: rows do not depend on each other, and
-/// dL/dx = gamma / sqrt(variance + epsilon) * g. No gradient flows to the moments.
+/// Batch normalization with given moments, as in inference: rows do not depend on each other, and
+/// dL/dx = gamma / sqrt(variance + epsilon) * g. The moments have no gradient.
 Tensor batch_norm_given(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                         const FeatureMoments& moments, double epsilon = 1e-5);
 

@@ -8,7 +8,7 @@
 
 namespace tapestry {
 
-/// The vectors of all sequences one after the other, without padding.
+/// Concatenates the vectors of all sequences, without padding.
 ///
 /// x        (batch, n, d); in sequence b, positions from lengths[b] on are padding
 /// lengths  (batch), >= 0; they need not outlive the call
@@ -22,7 +22,7 @@ Tensor pack_padded(const Tensor& x, std::span<const std::int32_t> lengths);
 /// The inverse of `pack_padded`: padding is 0.
 ///
 /// y        (the sum of lengths, each at most n, d)
-/// n        positions of every sequence, padding included
+/// n        number of positions of every sequence, including padding
 /// returns  (batch, n, d)
 /// throws   ShapeError if y does not have two axes or the number of vectors is not the sum of
 ///          lengths, ValueError if a length is negative.

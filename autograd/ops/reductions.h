@@ -7,7 +7,7 @@
 
 namespace tapestry {
 
-/// Sum over some axes; over an empty axis it is 0, over no axes x itself.
+/// Sum over some axes. The sum over an empty axis is 0; over no axes, the result is x itself.
 ///
 /// axes     counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
@@ -23,13 +23,13 @@ inline Tensor sum(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
 /// Sum of all elements, a scalar.
 Tensor sum(const Tensor& x);
 
-/// Mean over some axes; over no axes it is x itself.
+/// Mean over some axes. Over no axes, the result is x itself.
 ///
 /// axes     counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
 /// throws   ValueError if an axis does not exist or is given twice, ShapeError if one is empty.
 ///
-/// dL/dx = dL/dy / n, repeated along `axes`, for n elements in each mean.
+/// dL/dx = dL/dy / n, repeated along `axes`, where n is the number of elements of each mean.
 Tensor mean(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
 inline Tensor mean(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                    bool keep_dims = false) {
@@ -39,14 +39,15 @@ inline Tensor mean(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
 /// Mean of all elements, a scalar.
 Tensor mean(const Tensor& x);
 
-/// Maximum over some axes; over no axes it is x itself. NaN counts as larger than everything else.
+/// Maximum over some axes. Over no axes, the result is x itself. NaN counts as larger than any
+/// number.
 ///
 /// axes     counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
 /// throws   ValueError if an axis does not exist or is given twice, ShapeError if one is empty.
 ///
-/// dL/dx = dL/dy at the maximum and 0 elsewhere; of equal maxima, the first in row-major order gets
-/// all of dL/dy.
+/// dL/dx = dL/dy at the maximum and 0 elsewhere; among equal maxima, the first in row-major order
+/// gets all of dL/dy.
 Tensor max(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
 inline Tensor max(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                   bool keep_dims = false) {

@@ -8,26 +8,26 @@
 
 namespace tapestry {
 
-/// In the shape given to `reshape`: the extent that follows from the others.
+/// An extent for `reshape` that is computed from the other extents.
 inline constexpr std::size_t inferred = std::numeric_limits<std::size_t>::max();
 
 /// The same values, in the same row-major order, with another shape: `reshape(x, {8, inferred})`.
 /// Shares x's memory.
 ///
-/// shape    as many elements as x has; at most one extent may be `inferred`.
-/// throws   ShapeError if the numbers of elements differ, if no extent fits in the place of
-///          `inferred`, or if more than one is `inferred`.
+/// shape    as many elements as x; at most one extent may be `inferred`.
+/// throws   ShapeError if the numbers of elements differ, if no extent can replace `inferred`, or
+///          if more than one extent is `inferred`.
 ///
-/// dL/dx = dL/dy with x's shape, sharing memory as well.
+/// dL/dx = dL/dy with the shape of x; also shares memory.
 Tensor reshape(const Tensor& x, const Shape& shape);
 
 /// Reorders axes: axis k of y is axis axes[k] of x. Copies.
 ///
 /// axes     each axis of x once, counted from the front, or from the back if negative.
-/// throws   ShapeError if there are more or fewer axes than x has; ValueError if one does not exist
-///          or is given twice.
+/// throws   ShapeError if the number of axes differs from that of x; ValueError if an axis does not
+///          exist or is given twice.
 ///
-/// dL/dx = dL/dy with the axes in the order of x.
+/// dL/dx = dL/dy with the axes in the original order.
 Tensor permute(const Tensor& x, std::span<const std::ptrdiff_t> axes);
 inline Tensor permute(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes) {
   return permute(x, std::span(axes.begin(), axes.size()));
@@ -50,7 +50,7 @@ Tensor transpose(const Tensor& x, std::ptrdiff_t axis_a, std::ptrdiff_t axis_b);
 Tensor slice(const Tensor& x, std::ptrdiff_t axis, std::size_t begin, std::size_t end);
 
 /// The part of x at one index of an axis, without that axis: for x of shape (b, t, d),
-/// select(x, 1, -1) is the last of the t vectors in each row, of shape (b, d). Copies.
+/// select(x, 1, -1) is the last of the t vectors of each row, of shape (b, d). Copies.
 ///
 /// axis, index  counted from the front, or from the back if negative.
 /// throws       ValueError if the axis or the index does not exist.
@@ -60,11 +60,11 @@ Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index);
 
 /// Joins tensors end to end along an axis.
 ///
-/// tensors  at least one; of one element type, and of one shape except along `axis`.
+/// tensors  at least one; same element type, and same shape except along `axis`.
 /// axis     counted from the front, or from the back if negative.
 /// returns  their shape, with the sum of their extents at `axis`.
-/// throws   ValueError if there are no tensors or the axis does not exist, ShapeError if shapes do
-///          not fit, DTypeError if the element types differ.
+/// throws   ValueError if there are no tensors or the axis does not exist, ShapeError if the shapes
+///          do not match, DTypeError if the element types differ.
 ///
 /// The gradient of each tensor is its part of dL/dy.
 Tensor concat(std::span<const Tensor> tensors, std::ptrdiff_t axis);
@@ -72,14 +72,14 @@ inline Tensor concat(std::initializer_list<Tensor> tensors, std::ptrdiff_t axis)
   return concat(std::span(tensors.begin(), tensors.size()), axis);
 }
 
-/// Joins n tensors of one shape along a new axis of extent n.
+/// Joins n tensors of the same shape along a new axis of extent n.
 ///
-/// tensors  at least one; of one shape and element type.
+/// tensors  at least one; same shape and element type.
 /// axis     position of the new axis in the result, counted from the front, or from the back if
 ///          negative.
 /// returns  their shape with n inserted at `axis`; select(y, axis, k) is tensor k.
 /// throws   ValueError if there are no tensors or the axis does not exist, ShapeError if the shapes
-///          differ or have no room for another axis, DTypeError if the element types differ.
+///          differ or already have the maximum rank, DTypeError if the element types differ.
 ///
 /// The gradient of each tensor is its part of dL/dy.
 Tensor stack(std::span<const Tensor> tensors, std::ptrdiff_t axis);

@@ -25,7 +25,7 @@ namespace tapestry {
 /// follow the batch.
 enum class OnNan { stop, skip, rollback };
 
-/// Options of the training loop. The member initialisers are the defaults.
+/// Options of the training loop. The member initializers are the defaults.
 struct TrainOptions {
   std::uint64_t seed = 1;        ///< of initial weights, dropout and shuffling
   std::size_t steps = 2000;      ///< optimizer steps, >= 1
