@@ -32,7 +32,9 @@ inline ModelKind model_kind_named(std::string_view name) {
   for (std::size_t i = 0; i < model_kind_names.size(); ++i) {
     if (model_kind_names[i] == name) return static_cast<ModelKind>(i);
   }
-  throw std::invalid_argument("a kind of model that the tests do not know");
+  throw std::invalid_argument("the tests do not know the kind of model " + std::string(name) +
+                              ": add it to ModelKind and model_kind_names in "
+                              "tests/support/model_kind.h");
 }
 
 /// The options of a model and its kind.

@@ -75,14 +75,19 @@ TEST_CASE("no key is listed twice") {
   }
 }
 
-// To write the table again after a change: TAPESTRY_UPDATE=1 .build/release/tests/train/train_tests
-// --test-case='*configs/README.md*'
+const std::string how_to_update =
+    "to write the tables of configs/README.md again: TAPESTRY_UPDATE=1 "
+    ".build/release/tests/train/train_tests --test-case='*configs/README.md*'";
+
 TEST_CASE("the tables in configs/README.md have every key once, as it is") {
-  const std::vector<std::string> page = read_lines(), now = updated(page);
+  std::vector<std::string> page = read_lines();
+  const std::vector<std::string> now = updated(page);
   if (std::getenv("TAPESTRY_UPDATE") != nullptr) {
     std::ofstream file(readme);
     for (const std::string& line : now) file << line << "\n";
+    page = now;
   }
+  INFO(how_to_update);
   REQUIRE(page.size() == now.size());
   for (std::size_t i = 0; i < now.size(); ++i) CHECK(page[i] == now[i]);
   CHECK(static_cast<std::size_t>(std::ranges::count_if(page, is_row)) == config_keys().size());

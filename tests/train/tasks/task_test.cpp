@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <set>
 #include <string>
 #include <typeinfo>
@@ -57,7 +59,11 @@ TEST_CASE("tasks and sources have names of their own") {
   std::set<std::string_view> kinds, sources;
   for (const ConfigKind& kind : model_kinds()) CHECK(kinds.insert(kind.name).second);
   for (const ConfigKind& source : data_tasks()) CHECK(sources.insert(source.name).second);
-  for (const char* kind : every_kind) CHECK(kinds.contains(kind));
+  for (const std::string_view kind : kinds) {
+    CHECK_MESSAGE(std::ranges::count(every_kind, kind) == 1, kind,
+                  " is not in every_kind at the top of task_test.cpp");
+  }
+  CHECK(kinds.size() == std::size(every_kind));
 }
 
 TEST_CASE("a task or source that does not exist is a mistake of the caller") {

@@ -90,6 +90,7 @@ void check_tensors(const KindOptions& options) {
 }  // namespace
 
 TEST_CASE("every key of the section model has a row for each kind that uses it, and each choice") {
+  INFO("the rows are in key_rows in tests/train/wiring/model_keys.h");
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
     const Config config = parsed(kind);
@@ -99,11 +100,17 @@ TEST_CASE("every key of the section model has a row for each kind that uses it, 
       std::set<std::string> values{domain.print(value)};
       for (const ModelKeyRow& row : key_rows) {
         if (row.key != field.key) continue;
-        CHECK(uses(row.users, kind.kind) == field.use.in_use());
+        CAPTURE(row.value);
+        CHECK_MESSAGE(uses(row.users, kind.kind) == field.use.in_use(),
+                      "the Users of the row are not the kinds that list the key in their task");
         values.insert(row.value);
       }
-      CHECK(values.size() > 1);
-      if constexpr (requires { D::names(); }) CHECK(values.size() == D::names().size());
+      CHECK_MESSAGE(values.size() > 1, "the key has no row with another value");
+      if constexpr (requires { D::names(); }) {
+        for (const std::string& name : D::names()) {
+          CHECK_MESSAGE(values.contains(name), "no row has the value " << name);
+        }
+      }
     });
   }
   std::set<std::string> keys;
@@ -111,6 +118,13 @@ TEST_CASE("every key of the section model has a row for each kind that uses it, 
     if (key.section == "model") keys.insert(key.key);
   }
   for (const ModelKeyRow& row : key_rows) CHECK_MESSAGE(keys.contains(row.key), row.key);
+}
+
+TEST_CASE("every kind of model is among those whose keys are tested") {
+  for (const ConfigKind& kind : model_kinds()) {
+    CHECK_MESSAGE(std::ranges::count(kind_cases, kind.name, &KindCase::name) == 1, kind.name,
+                  " is not in kind_cases in tests/train/wiring/model_kinds.h");
+  }
 }
 
 TEST_CASE("a key of the section model sets its own option and no other") {

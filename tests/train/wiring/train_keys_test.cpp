@@ -83,17 +83,21 @@ TEST_CASE("every key of training does what it says in runs of every kind of mode
 
 TEST_CASE("every key that the training of a kind of model uses has a row") {
   const TaskWorkplace work;
-  REQUIRE(one_case_of_each_kind.size() == model_kinds().size());
+  for (const ConfigKind& kind : model_kinds()) {
+    CHECK_MESSAGE(std::ranges::count(one_case_of_each_kind, kind.name, &TaskCase::kind) == 1,
+                  kind.name,
+                  " has to be once in one_case_of_each_kind in tests/train/wiring/keys_tasks.h");
+  }
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.kind);
     for (const std::string& name : keys_in_use(work.config(task), "train")) {
       const std::string key = "train." + name;
       CAPTURE(key);
       const bool decodes = task.kind == "seq2seq";
-      CHECK(std::ranges::count(rows_of_runs, key, &KeyRow::key) +
-                (decodes ? std::ranges::count(rows_of_decoding, key, &KeyRow::key) : 0) +
-                std::ranges::count(keys_of_places, key) >
-            0);
+      const auto rows = std::ranges::count(rows_of_runs, key, &KeyRow::key) +
+                        (decodes ? std::ranges::count(rows_of_decoding, key, &KeyRow::key) : 0) +
+                        std::ranges::count(keys_of_places, key);
+      CHECK_MESSAGE(rows > 0, "no row in the tables at the top of train_keys_test.cpp");
     }
   }
 }
