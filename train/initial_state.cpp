@@ -56,9 +56,9 @@ void refuse_changes(const std::vector<FileChange>& changes,
     if (std::ranges::find(keys, permission) == keys.end()) keys.push_back(permission);
   }
   if (refused.empty()) return;
-  throw DataError(
-      fmt::format("{}", fmt::join(refused, "\n")),
-      fmt::format("put back what was there, or let it change with {}", fmt::join(keys, " ")));
+  throw DataError(fmt::format("{}", fmt::join(refused, "\n")),
+                  fmt::format("restore the original files, or permit the change with {}",
+                              fmt::join(keys, " ")));
 }
 
 /// The vocabularies that a model of `config` takes from the pretrained `model`. Classes are not
@@ -93,8 +93,8 @@ void warn_of_changes(const DataIdentity& learnt, const Corpus& corpus) {
   }
   if (changes.empty() && corpus.fingerprint != learnt.fingerprint) {
     warn(
-        "the data files are those of the run, but the examples in them are others: this program "
-        "reads them, or holds out of them, in another way than that of the run");
+        "the data files are unchanged, but this version of the program reads or splits them in "
+        "another way than the one that trained the run");
   }
 }
 
@@ -151,7 +151,7 @@ ResumedCorpus load_same_corpus(const Config& config, const Snapshot& snapshot,
   for (const FileChange& change : changes) resumed.changes.push_back("changed " + change.what);
   if (holds_out_others(saved_config(snapshot).data, config.data, changes)) {
     resumed.changes.emplace_back(
-        "what is held out of training is not what it was, and the run may have learnt some of it");
+        "the held-out examples have changed; the run may have been trained on some of them");
   }
   return resumed;
 }

@@ -102,10 +102,10 @@ NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<
 
 std::string in_words(const NonFiniteOrigin& origin) {
   const std::string first = origin.operation.empty()
-                                ? "; no operation has such a value by itself, their sum overflows"
+                                ? "; every operation is finite, the sum of gradients overflows"
                                 : "; first in " + origin.operation;
   const std::string pairs = name_pairs(origin.pairs);
-  return first + (origin.by_themselves ? fmt::format("; {} give it by themselves", pairs)
+  return first + (origin.by_themselves ? fmt::format("; caused by {} alone", pairs)
                                        : fmt::format("; in the batch of {}", pairs));
 }
 

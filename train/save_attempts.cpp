@@ -26,7 +26,8 @@ void SaveAttempts::warn_or_rethrow(const char* failure, bool last) {
   ++failures_;
   if (last || failures_ >= most_failures) throw;
   progress_.message(
-      fmt::format("warning: not saved: {}; training goes on ({} failed save{} in a row, {} end it)",
+      fmt::format("warning: not saved: {}; training continues ({} failed save{} in a row; the run "
+                  "stops after {})",
                   failure, failures_, failures_ == 1 ? "" : "s", most_failures));
 }
 

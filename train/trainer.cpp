@@ -228,7 +228,7 @@ void Trainer::count_nan_step(const std::string& finding) {
                                     "; train.on_nan=skip goes on without such a step");
   }
   if (state_.nan_steps > most) {
-    throw NumericError(fmt::format("{}; that makes {} in a row, train.max_nan_steps is {}", finding,
+    throw NumericError(fmt::format("{}; {} consecutive steps, train.max_nan_steps is {}", finding,
                                    state_.nan_steps, most),
                        smaller_steps_hint);
   }
@@ -286,9 +286,9 @@ void Trainer::roll_back(const std::string& found) {
   saved_step_ = state_.step;
   state_.position = behind;
   state_.nan_steps = in_a_row;
-  note(fmt::format("back from {}, on with epoch {}, batch {}", found, behind.epoch + 1,
+  note(fmt::format("rolled back: {}; continues with epoch {}, batch {}", found, behind.epoch + 1,
                    behind.batch + 1));
-  progress_.message(fmt::format("went back to step {}", format_count(state_.step)));
+  progress_.message(fmt::format("rolled back to step {}", format_count(state_.step)));
 }
 
 // ---- Logging and validation.
@@ -349,7 +349,8 @@ void Trainer::save_as_scheduled() {
 void Trainer::save_on_request() {
   if (saved_step_ != state_.step) save(finished());
   if (saved_step_ != state_.step) return;  // save() has already warned
-  progress_.message(fmt::format("saved at step {}, as a signal asked", format_count(state_.step)));
+  progress_.message(
+      fmt::format("saved at step {}, as a signal requested", format_count(state_.step)));
 }
 
 /// Saves a checkpoint. Returns whether it was written; a failure is reported as a warning.

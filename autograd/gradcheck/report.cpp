@@ -61,7 +61,7 @@ std::string explanation(const GradcheckRow& row) {
   const std::string place = row.worst_coordinate
                                 ? "at " + format_place(row.shape, row.worst_coordinate)
                                 : "along a random direction";
-  return fmt::format("the gradient is {}; {} the tape says {:.9g}, differences say {:.9g}",
+  return fmt::format("the gradient is {}; {} backward gives {:.9g}, finite differences give {:.9g}",
                      kind_of_error(row), place, row.analytic, row.numeric);
 }
 

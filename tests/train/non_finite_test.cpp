@@ -32,8 +32,8 @@ std::string words_for_pairs(std::size_t count) {
 }
 
 TEST_CASE("up to eight pairs are named, of more the first seven and how many there are besides") {
-  const std::string first = "; first in head: exp; training pair";
-  const std::string last = " give it by themselves";
+  const std::string first = "; first in head: exp; caused by training pair";
+  const std::string last = " alone";
   CHECK(words_for_pairs(1) == first + " 3" + last);
   CHECK(words_for_pairs(2) == first + "s 3 and 4" + last);
   CHECK(words_for_pairs(3) == first + "s 3, 4 and 5" + last);
@@ -44,7 +44,7 @@ TEST_CASE("up to eight pairs are named, of more the first seven and how many the
 
 TEST_CASE("where no operation, or no pair alone, is at fault, that is said") {
   CHECK(in_words({.operation = "", .pairs = {0, 4}}) ==
-        "; no operation has such a value by itself, their sum overflows; in the batch of training "
+        "; every operation is finite, the sum of gradients overflows; in the batch of training "
         "pairs 1 and 5");
   const std::vector<Example> pairs = {{{4}, {5}}, {{4, 6}, {5, 4}}};
   const TextCodec codec({}, symbol_vocabulary(3), symbol_vocabulary(3));

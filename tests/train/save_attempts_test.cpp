@@ -42,19 +42,21 @@ TEST_CASE("a save that fails once or twice in a row is a warning with its reason
   }
   CHECK(watched.warnings() == 6);
   CHECK(test::read_text(watched.folder / "log")
-            .find("; training goes on (1 failed save in a row, 3 end it)") != std::string::npos);
+            .find("; training continues (1 failed save in a row; the run stops after 3)") !=
+        std::string::npos);
   CHECK(test::read_text(watched.folder / "log")
-            .find("file: could not write: No space left (9 bytes needed); training goes on (2 "
-                  "failed saves in a row, 3 end it)") != std::string::npos);
+            .find("file: could not write: No space left (9 bytes needed); training continues (2 "
+                  "failed saves in a row; the run stops after 3)") != std::string::npos);
 }
 
 TEST_CASE("the third failure in a row is thrown") {
   Watched watched;
   CHECK_FALSE(watched.attempts.attempt(full_disk, false));
   CHECK_FALSE(watched.attempts.attempt([] { throw std::bad_alloc(); }, false));
-  CHECK(test::read_text(watched.folder / "log")
-            .find("warning: not saved: no memory for a checkpoint; training goes on (2 failed ") !=
-        std::string::npos);
+  CHECK(
+      test::read_text(watched.folder / "log")
+          .find("warning: not saved: no memory for a checkpoint; training continues (2 failed ") !=
+      std::string::npos);
   CHECK_THROWS_AS(watched.attempts.attempt(full_disk, false), OutputError);
 }
 

@@ -72,8 +72,8 @@ TEST_CASE("a loss that is not finite stops the run before any weight changes or 
 
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text.starts_with("step 1: the loss is nan, expected a finite number; first in output: "));
-  CHECK(contains(text, "; training pairs "));
-  CHECK(contains(text, " give it by themselves; see "));
+  CHECK(contains(text, "; caused by training pairs "));
+  CHECK(contains(text, " alone; see "));
   CHECK(contains(text, "; the weights are those of step 0\nhint: try a smaller schedule."));
   CHECK(test::values_of(weight) == before);
   CHECK(trainer.step() == 0);
@@ -200,7 +200,7 @@ TEST_CASE("a step that is not finite stops the run after so many in a row as the
   config.train.max_nan_steps = 2;
   const std::string text = poisoned_run(run, config);
   CHECK(text.starts_with("step 3: the loss is nan"));
-  CHECK(contains(text, "; that makes 3 in a row, train.max_nan_steps is 2\n"));
+  CHECK(contains(text, "; 3 consecutive steps, train.max_nan_steps is 2\n"));
 }
 
 /// What a run that rolls back and is saved every few steps remembers. What happened after the save
@@ -215,11 +215,11 @@ std::string expected_history(const Config& config) {
     const std::vector<std::int32_t>& source = corpus.train[schedule.at(position).front()].source;
     position = schedule.after(position);
     if (std::ranges::count(source, last) > 0) {
-      history =
-          saved_history + fmt::format(
-                              "step {}: back from the loss is nan at step {}, on with epoch {}, "
-                              "batch {}\n",
-                              saved, step + 1, position.epoch + 1, position.batch + 1);
+      history = saved_history +
+                fmt::format(
+                    "step {}: rolled back: the loss is nan at step {}; continues with epoch {}, "
+                    "batch {}\n",
+                    saved, step + 1, position.epoch + 1, position.batch + 1);
       step = saved;
     } else if (++step % config.train.save_every == 0) {
       saved = step;
@@ -310,7 +310,7 @@ TEST_CASE("a run without a scheduled checkpoint rolls back to its newest one") {
   config.train.save_every = 4;
   run.train(config);
   CHECK(run.snapshot(20).get_scalar<std::uint64_t>("optimizer/steps") >= 19);
-  CHECK(contains(history(run, 20), "step 1: back from the loss is nan at step "));
+  CHECK(contains(history(run, 20), "step 1: rolled back: the loss is nan at step "));
 }
 
 /// A poisoned run with whole checkpoints of steps 1 and 2.
@@ -358,10 +358,10 @@ TEST_CASE("weights that are not finite at a save are rolled back, until there we
   const std::string name = text.substr(8, text.find(found) - 8);
   CHECK(trainer.model().parameters.find(name) != nullptr);
   CHECK(text.starts_with("step 1: " + name + found +
-                         "; that makes 3 in a row, train.max_nan_steps is 2\nhint: "));
+                         "; 3 consecutive steps, train.max_nan_steps is 2\nhint: "));
   const std::string logged = test::read_text(log);
   CHECK(contains(logged, "  warning: step 1: " + name + found + "\n"));
-  CHECK(contains(logged, "  went back to step 0\n"));
+  CHECK(contains(logged, "  rolled back to step 0\n"));
   CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
 }
 
@@ -379,9 +379,9 @@ TEST_CASE("where a value that is not finite came from is said though it cannot b
   files.fail_times("fsync", 1, EIO);
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text.starts_with("step 1: the loss is nan, expected a finite number; first in output: "));
-  CHECK(contains(text, " give it by themselves; not stored: " +
-                           (folder / "run/non-finite-step-00000001.txt").string() +
-                           ": could not flush: Input/output error ("));
+  CHECK(contains(text,
+                 " alone; not stored: " + (folder / "run/non-finite-step-00000001.txt").string() +
+                     ": could not flush: Input/output error ("));
   CHECK(contains(text, "); the weights are those of step 0\n"));
   CHECK_FALSE(std::filesystem::exists(folder / "run/non-finite-step-00000001.txt"));
 }
@@ -397,7 +397,7 @@ TEST_CASE("a rollback to a damaged checkpoint warns and goes to the newest whole
   const std::string text = test::read_text(log);
   CHECK(contains(text, "step-00000002.h5: the checkpoint is truncated: "));
   CHECK(contains(text, "; another checkpoint is used\n"));
-  CHECK(contains(text, "  went back to step 1\n"));
+  CHECK(contains(text, "  rolled back to step 1\n"));
 }
 
 TEST_CASE(

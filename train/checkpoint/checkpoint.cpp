@@ -84,8 +84,8 @@ class Assignments {
   }
 
   [[noreturn]] void refuse_left_over(const std::string& path) const {
-    throw CheckpointError(fmt::format("{}: {}: found an array that the checkpoint's own config has "
-                                      "no place for",
+    throw CheckpointError(fmt::format("{}: {}: found an array that does not belong to the model of "
+                                      "the checkpoint's config",
                                       snapshot_.origin(), path),
                           "use the version of the program that wrote the checkpoint");
   }

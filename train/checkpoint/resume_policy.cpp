@@ -29,18 +29,18 @@ void check_permission(const std::string& key) {
     std::vector<std::string> keys;
     for (const ConfigKey& known : config_keys()) keys.push_back(known.section + "." + known.key);
     const auto meant = closest(key, keys);
-    refuse_permission(key, "is no key of a config",
+    refuse_permission(key, "is not a config key",
                       meant ? fmt::format("did you mean `{}`?", *meant) : "see configs/README.md");
   }
   if (rule == never) {
-    refuse_permission(key, "can never change: the state of the run would mean nothing",
+    refuse_permission(key, "cannot change: the saved state would be invalid",
                       "start a new run with it");
   }
 }
 
 std::string what_to_do(const ConfigDifference& difference) {
   if (change_rule(difference.key) == with_permission) return "--allow-change " + difference.key;
-  return difference.key == "train.run_dir" ? "a run goes on in its own directory"
+  return difference.key == "train.run_dir" ? "a run is resumed in its own directory"
                                            : "start a new run";
 }
 
@@ -86,10 +86,10 @@ ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDiffe
   }
   if (!refused.empty()) {
     throw ConfigError({{.place = {.file = run},
-                        .message = "the config differs from that of the checkpoint in what the "
-                                   "run depends on" +
+                        .message = "the config differs from the checkpoint in keys that affect "
+                                   "the run" +
                                    table(refused),
-                        .hint = "go on with the config as it was, or as the last column says"}});
+                        .hint = "resume with the saved config, or follow the last column"}});
   }
   return changes;
 }

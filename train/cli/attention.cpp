@@ -261,9 +261,7 @@ Action define(CLI::App& app) {
 }  // namespace
 
 std::string attention_tables(const std::vector<LayerAttention>& layers, HeadRange heads) {
-  std::string text =
-      "row: a token that looks; column: what per cent it gives to that one; `.`: exactly 0, as "
-      "masks make it\n";
+  std::string text = "rows: queries; columns: keys; weights in per cent; `.`: exactly 0 (masked)\n";
   for (const LayerAttention& layer : layers) {
     for (std::size_t head = heads.begin; head < heads.end; ++head) text += table(layer, head);
   }

@@ -65,7 +65,7 @@ Action define(CLI::App& app) {
       ->check(within(between(0, 1'000'000'000)))
       ->capture_default_str();
   app.add_option("--temperature", sampling.temperature,
-                 "Divides the logits: below 1 likely tokens become likelier; 0 takes the best")
+                 "Sampling temperature, by which logits are divided; 0 takes the most likely token")
       ->check(within(RealNumber{.high = 1e6}))
       ->capture_default_str();
   app.add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")

@@ -174,7 +174,7 @@ int run(const Arguments& arguments) {
     fmt::print("{}\n", to_json(report, configured.origin.place));
   } else {
     fmt::print("{}{}, float64, {} sentences\n{}", configured.origin.in_words(),
-               configured.trained ? "" : " made uneven", sentences, to_string(report));
+               configured.trained ? "" : " with random offsets", sentences, to_string(report));
   }
   return static_cast<int>(report.count(GradcheckVerdict::wrong) == 0 ? ExitCode::done
                                                                      : ExitCode::check_failed);

@@ -5,7 +5,7 @@
 namespace {
 
 /// Runs before the static initializers of this program, which may also fail to allocate.
-[[gnu::constructor(101)]] void be_ready_for_the_worst() {
+[[gnu::constructor(101)]] void prepare_for_out_of_memory() {
   tapestry::end_with_code_without_memory(static_cast<int>(tapestry::ExitCode::memory));
 }
 

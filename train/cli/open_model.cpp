@@ -67,9 +67,8 @@ void require_data_file(const std::string& override, const std::string& path) {
   const bool is_data_file = key.starts_with("data.") && rule == ChangeRule::free;
   if (equals == override.npos || (rule && !is_data_file)) {
     refuse_option(override,
-                  fmt::format("expected nothing beside {} but files of data, such as "
-                              "data.test_text=more.txt: a trained model keeps the config it was "
-                              "trained with",
+                  fmt::format("expected only data files after {}, such as "
+                              "data.test_text=more.txt: a trained model keeps its config",
                               path),
                   "leave it out, or name a config file");
   }

@@ -44,7 +44,7 @@ void refuse_to_replace_run(const RunDirectory& directory) {
   const std::string path = directory.path().string();
   throw ConfigError(
       {{.place = {.file = path},
-        .message = fmt::format("a run lies there already, at step {}", format_count(steps.back())),
+        .message = fmt::format("already contains a run, at step {}", format_count(steps.back())),
         .hint = fmt::format("go on with `tapestry train --resume {}`, start anew with --fresh (the "
                             "old run is moved aside) or choose another train.run_dir",
                             path)}});
@@ -57,7 +57,7 @@ void refuse_to_replace_files(const RunDirectory& directory) {
     const auto path = directory.path() / name;
     if (!std::filesystem::exists(path, ignored)) continue;
     throw ConfigError({{.place = {.file = path.string()},
-                        .message = "is not of a run, and a run there would replace it",
+                        .message = "exists and is not part of a run; a run here would overwrite it",
                         .hint = "choose another train.run_dir"}});
   }
 }
@@ -165,7 +165,7 @@ std::string reason_of_end(const ResumePlan& plan) {
   }
   const std::uint64_t without_best = validations_since_best(plan.checkpoint.snapshot);
   if (options.patience > 0 && without_best >= options.patience) {
-    return fmt::format("{} validations without a new best; give more with train.patience=N",
+    return fmt::format("{} validations without improvement; to continue, raise train.patience=N",
                        without_best);
   }
   return "";
@@ -193,8 +193,8 @@ std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const 
   const std::string before = saved_arithmetic(snapshot);
   if (!before.empty() && before != arithmetic()) {
     events.push_back(
-        fmt::format("changed arithmetic: {} -> {}; the last bits will differ from "
-                    "those of a run without the change",
+        fmt::format("changed arithmetic: {} -> {}; results will differ in rounding "
+                    "from a run without the change",
                     before, arithmetic()));
   }
   for (const std::string& event : events) {

@@ -28,8 +28,8 @@ std::filesystem::path working_folder() {
   std::filesystem::path folder = std::filesystem::current_path(error);
   if (!error) return folder;
   throw ConfigError({{.place = {.file = "the working folder"},
-                      .message = "cannot be found out: " + error.message(),
-                      .hint = "go to a folder that is there, with cd"}});
+                      .message = "cannot be determined: " + error.message(),
+                      .hint = "change to an existing folder with cd"}});
 }
 
 /// Relative paths in the text start at `of_text`, relative paths in overrides at `of_overrides`.

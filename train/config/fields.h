@@ -114,7 +114,7 @@ void visit(V field, O& o) {
   using enum ChangeRule;
 
   field("task", o.task, OneOf{kind_names(data_tasks())}, never,
-        "what is learnt, and whether it is generated or read from files");
+        "the data: a generated task or a kind of data files");
   field("num_symbols", o.num_symbols, between(2, 1'000'000), never, "different symbols");
   field("min_length", o.min_length, between(1, kLongestSequence), never,
         "shortest sequence, in symbols");
@@ -124,7 +124,7 @@ void visit(V field, O& o) {
   field("validation_size", o.validation_size, between(0, kMostExamples), never,
         "different held-out sequences to validate on; images: held out of `train_images`, of each "
         "class its share, if there is no file");
-  field("test_size", o.test_size, between(0, kMostExamples), never, "the same for the final test");
+  field("test_size", o.test_size, between(0, kMostExamples), never, "the same for the test set");
   field("seed", o.seed, at_least(0), never, "of the generated sequences");
   field("train_source", o.train_source, FilePath(), free, "text to train on, one sentence a line");
   field("train_target", o.train_target, FilePath(), free, "its translation, line by line");
@@ -173,31 +173,33 @@ void visit(V field, O& o) {
         "width of every token vector; a multiple of `num_heads` where `d_head` is 0");
   field("num_heads", o.num_heads, between(1, 1024), never, "attention heads");
   field("attention", o.attention, Choice<AttentionKind>(), never,
-        "heads with projections of their own, or weights softmax(X Xᵀ) and outputs weights·X with "
-        "no parameters at all");
+        "multi-head attention with projections, or parameter-free attention softmax(X Xᵀ) X");
   field("score", o.score, Choice<AttentionScore>(), never,
-        "how well a query and a key fit: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
+        "attention score of a query and a key: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
   field("d_head", o.d_head, between(0, 65536), never, "width of a head; 0: `d_model` / `num_heads`",
         with_heads);
   field("window", o.window, between(0, kLongestSequence), with_permission,
-        "farthest position that self-attention sees, on either side; 0: it sees all");
-  field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), never, "layers that read");
-  field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), never, "layers that write");
+        "maximum distance of self-attention in tokens, on either side; 0: unlimited");
+  field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), never,
+        "number of encoder layers");
+  field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), never,
+        "number of decoder layers");
   field("d_ff", o.d_ff, between(1, 1'000'000), never, "width inside a feed-forward block");
   const NumberOrWord rate_or_dropout{from_0_below_1(), "dropout"};
   field("dropout", o.dropout, from_0_below_1(), with_permission,
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
   field("embedding_dropout", o.embedding_dropout, rate_or_dropout, with_permission,
-        "the rate for token vectors with their positions; `dropout`: as `dropout` says");
+        "dropout rate of embeddings plus positions; `dropout`: that of `dropout`");
   field("attention_dropout", o.attention_dropout, rate_or_dropout, with_permission,
-        "the rate for attention weights; `dropout`: as `dropout` says");
+        "dropout rate of attention weights; `dropout`: that of `dropout`");
   field("activation_dropout", o.activation_dropout, rate_or_dropout, with_permission,
-        "the rate inside a feed-forward block; `dropout`: as `dropout` says");
+        "dropout rate inside feed-forward blocks; `dropout`: that of `dropout`");
   field("residual_dropout", o.residual_dropout, rate_or_dropout, with_permission,
-        "the rate for what a sublayer adds to its input; `dropout`: as `dropout` says");
-  field("stochastic_depth", o.stochastic_depth, from_0_below_1(), with_permission,
-        "rate at which the last layer's sublayers are left out, sentence by sentence; it grows "
-        "linearly from 0 before the first layer");
+        "dropout rate of the output of a sublayer; `dropout`: that of `dropout`");
+  field(
+      "stochastic_depth", o.stochastic_depth, from_0_below_1(), with_permission,
+      "probability that a sublayer of the last layer is skipped, for each sentence; grows linearly "
+      "with depth");
   field("skip_scale", o.skip_scale, not_negative(), with_permission,
         "factor of the input where a sublayer adds to it");
   field("sublayer_scale", o.sublayer_scale, not_negative(), with_permission,
@@ -208,13 +210,14 @@ void visit(V field, O& o) {
         "by each token's mean and deviation, by its root mean square, or by the batch's moments of "
         "each feature");
   field("activation", o.activation, Choice<Activation>(), with_permission,
-        "inside a feed-forward block; swiglu and geglu have gates, and half as many weights again");
-  field("positions", o.positions, Choice<PositionKind>(), never, "how a token knows its place");
+        "activation of the feed-forward block; swiglu and geglu are gated, with 1.5 times the "
+        "parameters");
+  field("positions", o.positions, Choice<PositionKind>(), never, "position encoding");
   field("max_length", o.max_length, between(2, kLongestSequence), never,
         "longest sequence in tokens, `<bos>` and `<eos>` included");
   field("tie_embeddings", o.tie_embeddings, Choice<TiedEmbeddings>(), never,
         "embeddings that share the matrix of the output projection");
-  field("pooling", o.pooling, Choice<PoolingKind>(), never, "what stands for the whole sequence");
+  field("pooling", o.pooling, Choice<PoolingKind>(), never, "pooling of a sequence to one vector");
   field("patch_size", o.patch_size, between(1, 4096), never, "pixels on a side of a patch");
   field("layer_norm_epsilon", o.layer_norm_epsilon, positive(), with_permission,
         "added to the variance, or mean square, in a norm of any kind");
@@ -237,7 +240,7 @@ void visit(V field, O& o) {
   field("epsilon", o.epsilon, positive(), with_permission, "added to the root of the second moment",
         adaptive);
   field("weight_decay", o.weight_decay, not_negative(), with_permission,
-        "pull towards 0; adamw decouples it and spares biases and norms");
+        "weight decay; adamw: decoupled, not applied to biases and norms");
 }
 
 template <class V, MaybeConst<ScheduleOptions> O>
@@ -247,9 +250,8 @@ void visit(V field, O& o) {
   const Use warming = only_for("schedule.kind", o.kind, {linear_warmup, inverse_sqrt, cosine});
   const Use decaying = only_for("schedule.kind", o.kind, {cosine});
 
-  field("kind", o.kind, Choice<ScheduleKind>(), with_permission,
-        "how the learning rate moves with the step");
-  field("learning_rate", o.learning_rate, positive(), with_permission, "the peak");
+  field("kind", o.kind, Choice<ScheduleKind>(), with_permission, "learning rate schedule");
+  field("learning_rate", o.learning_rate, positive(), with_permission, "peak learning rate");
   field("warmup_steps", o.warmup_steps, between(0, kMostSteps), with_permission,
         "steps of linear growth from 0 to the peak", warming);
   field("decay_steps", o.decay_steps, between(0, kMostSteps), with_permission,
@@ -273,17 +275,17 @@ void visit(V field, O& o) {
   field("save_every", o.save_every, at_least(1), free, "steps between two checkpoints");
   field("keep_last", o.keep_last, at_least(2), free, "latest checkpoints to keep");
   field("patience", o.patience, at_least(0), free,
-        "validations without a new best after which the run ends; 0: it goes on to `steps`");
+        "validations without improvement after which the run stops early; 0: never");
   field("max_time", o.max_time, Duration(), free,
         "time after which this process saves and ends with exit code 124; 0s: no limit");
   field("on_nan", o.on_nan, Choice<OnNan>(), free,
         "when loss or gradient is NaN or infinite: stop; skip the step; or rollback to the newest "
-        "checkpoint and go on with the data behind the batch");
+        "checkpoint and continue with the next batch");
   field("max_nan_steps", o.max_nan_steps, at_least(1), free,
-        "such steps in a row after which the run stops all the same");
+        "consecutive non-finite steps after which the run stops in any case");
   field("divergence_window", o.divergence_window, at_least(0), free,
-        "steps of which the mean loss is watched: the run stops when three windows in a row have "
-        "lost half of all progress; 0: not watched");
+        "window of the divergence check in steps: the run stops when the mean loss of three "
+        "consecutive windows has lost half of the progress; 0: disabled");
   field("max_decode_length", o.max_decode_length, between(0, kLongestSequence), free,
         "longest output of greedy decoding, in tokens; 0: source length + 50, as far as "
         "`model.max_length` allows");
@@ -293,8 +295,8 @@ void visit(V field, O& o) {
         "looks for NaN and infinity after every operation and stops at the first, which it names; "
         "slow");
   field("initialize_from", o.initialize_from, FilePath(), never,
-        "run or checkpoint whose parameters of the same name and shape a new run begins with, but "
-        "for the head of other classes, and whose words it keeps; empty: none");
+        "pretrained run or checkpoint: parameters of the same name and shape are loaded (not the "
+        "head, if the classes differ), and its vocabulary is used; empty: none");
   field("run_dir", o.run_dir, Text(), never,
         "folder of the run, from the working folder; empty: `runs/` and the name of the config");
   field("dtype", o.dtype, Choice<DType>(), never, "precision of all numbers");

@@ -139,8 +139,8 @@ std::string do_work(const ChildProcess::Work& work, const ChildProcess::Send& se
   return thrown + std::string("an unknown error");
 }
 
-[[noreturn]] void be_the_child(const ChildProcess::Work& work, ChildProcess::Limits limits,
-                               int data, int outcome) {
+[[noreturn]] void run_child(const ChildProcess::Work& work, ChildProcess::Limits limits, int data,
+                            int outcome) {
   limit_this_process(limits);
   const std::string last =
       do_work(work, [data](std::span<const std::byte> bytes) { write_all(data, bytes); });
@@ -196,7 +196,7 @@ ChildProcess::Running ChildProcess::start(const Work& work, Limits limits) {
   if (child == 0) {
     data.to_read.close();  // otherwise the child would block forever on data that are not read
     outcome.to_read.close();
-    be_the_child(work, limits, data.to_write.get(), outcome.to_write.get());
+    run_child(work, limits, data.to_write.get(), outcome.to_write.get());
   }
   return {.id = child, .data = std::move(data.to_read), .outcome = std::move(outcome.to_read)};
 }

@@ -214,8 +214,8 @@ std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t t
   }
   if (wanted > cores.quota) {
     return fmt::format(
-        "warning: threads: {}, but the control group's cpu.max is worth {:.1f} cores{}", threads,
-        cores.quota, fewer_threads(cores.quota, threads));
+        "warning: threads: {}, but the control group's cpu.max limits it to {:.1f} cores{}",
+        threads, cores.quota, fewer_threads(cores.quota, threads));
   }
   if (wanted > static_cast<double>(cores.all) - cores.busy + 0.5) {
     return fmt::format(
@@ -230,7 +230,8 @@ std::optional<std::string> warning_about_blas(const Blas& blas) {
   if (!blas.used || !blas.wider_vectors_exist) return std::nullopt;
   if (std::ranges::find(narrow_cores, blas.core) == narrow_cores.end()) return std::nullopt;
   return fmt::format(
-      "warning: OpenBLAS multiplies as on a {}, several times slower than this processor can; {}",
+      "warning: OpenBLAS uses kernels for {}, several times slower than this processor supports; "
+      "{}",
       blas.core,
       blas.core_is_set ? "unset OPENBLAS_CORETYPE"
                        : "install a newer one (Debian: libopenblas0-pthread)");

@@ -33,7 +33,7 @@ void flush_standard_output(int error_before) {
   const std::string reason = error == 0 ? "" : ": " + std::generic_category().message(error);
   throw OutputError(
       fmt::format("standard output: could not be written{}", reason),
-      error == EPIPE ? "its reader ended before it had all; nothing else is wrong"
+      error == EPIPE ? "the reader closed the pipe early; the results are not affected"
                      : "send it to a disk with free space, or to a program that reads all of it");
 }
 

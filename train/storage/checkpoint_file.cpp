@@ -91,7 +91,7 @@ void require_layout(const Envelope& envelope, const std::filesystem::path& path)
     return;
   }
   throw DamagedCheckpoint(
-      fmt::format("{}: the envelope makes no sense: found a table of {} bytes and HDF5 at {}, "
+      fmt::format("{}: the envelope is invalid: found a table of {} bytes and HDF5 at {}, "
                   "expected both inside the {} bytes of the file",
                   path.string(), envelope.table_size, envelope.hdf5_offset, envelope.file_size),
       damage_hint);
@@ -115,7 +115,7 @@ std::vector<std::byte> build(const Snapshot& snapshot) {
   // HDF5 has reported success after running out of memory, so the file is compared with the
   // snapshot.
   const bool same = holds(file, entries, snapshot);
-  if (!same) throw hdf5::Error("HDF5 stored something else than it was given");
+  if (!same) throw hdf5::Error("the HDF5 file differs from the snapshot");
   const auto table = encode_table(entries);
   std::ranges::copy(table, file.begin() + envelope_size);
   seal(file, table.size(), hdf5_offset);

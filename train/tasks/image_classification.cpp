@@ -26,10 +26,11 @@ HeldOutParts held_out(const DataOptions& o) {
 void check_other_files(const DataOptions& trained, const DataOptions& now) {
   const bool test_is_new = held_out(trained).test && !now.test_images.empty();
   if (!test_is_new || !held_out(now).validation) return;
-  refuse_option("data.test_images",
-                "the run holds images for validation out of data.train_images behind those for the "
-                "test, which are others without these",
-                "name the images to score as data.validation_images");
+  refuse_option(
+      "data.test_images",
+      "a test file would change the images that the run holds out of data.train_images for "
+      "validation",
+      "name the images to score as data.validation_images");
 }
 
 void check_patches(const Config& config, const ConfigCheck& check) {

@@ -90,7 +90,8 @@ class MaskedLanguageModelling : public Task {
         .name = "fill",
         .purpose = "Predict the missing words of each sentence on standard input",
         .footer =
-            "A line out for each line in, by a masked language model. Every token that is not in "
+            "Prints a line for each input line, completed by a masked language model. Every token "
+            "that is not in "
             "its vocabulary is\npredicted: write _ for a blank.\n"
             "Example:\n  echo \"le chat _ dort\" | tapestry fill runs/toy_masked"};
     return &fill;

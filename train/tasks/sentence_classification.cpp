@@ -132,7 +132,8 @@ const LineCommand& classify_command() {
       .name = "classify",
       .purpose = "Classify each sentence or image on standard input",
       .footer =
-          "A line out for each line in: the class, a tab and its probability; an empty line for a "
+          "Prints a line for each input line: the class, a tab and its probability; an empty line "
+          "for a "
           "blank one.\nAn image is a line of its pixels, separated by commas: row by row from the "
           "top left, the channels\nof a pixel side by side, on the scale of the training images, "
           "without a label; a heading gets an empty line.\n"

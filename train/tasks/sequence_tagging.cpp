@@ -169,7 +169,8 @@ class SequenceTagging : public Task {
         .name = "tag",
         .purpose = "Label each token of each sentence on standard input",
         .footer =
-            "A line out for each line in: a label for each token, with spaces between them; an "
+            "Prints a line for each input line: a label for each token, with spaces between them; "
+            "an "
             "empty line for a\nblank one. Tokens are separated by spaces, as in the training file "
             "by lines.\n"
             "Example:\n  echo \"Ada Lovelace lived in London .\" | tapestry tag runs/tagging"};

@@ -41,8 +41,8 @@ TEST_CASE("a place is given by its indices") {
 
 TEST_CASE("a wrong gradient is explained with its place and both values") {
   CHECK(explanation(wrong_by(-1.0)) ==
-        "the gradient is -1 times what it should be: its sign is wrong; at [1, 2] the tape says "
-        "-1, differences say 1");
+        "the gradient is -1 times what it should be: its sign is wrong; at [1, 2] backward gives "
+        "-1, finite differences give 1");
 }
 
 TEST_CASE("a factor that is a length, a size, two or a half is traced to its likely cause") {
@@ -133,7 +133,7 @@ TEST_CASE("a wrong direction is explained without a place") {
   row.numeric = 1.25;
   CHECK(explanation(row) ==
         "the gradient is not a multiple of what it should be (cosine 0.8); along a random "
-        "direction the tape says 0.9, differences say 1.25");
+        "direction backward gives 0.9, finite differences give 1.25");
 }
 
 TEST_CASE("a report in which no operation is wrong by itself points elsewhere") {

@@ -33,7 +33,7 @@ bool agrees(std::map<std::string, T>& known, const std::string& key, const T& va
 
 std::string kind_of_event(const std::string& line) {
   if (contains(line, ", which is skipped")) return "skip";
-  if (contains(line, ": back from ")) return "back";
+  if (contains(line, ": rolled back: ")) return "back";
   if (contains(line, "(data.train_images): found ")) return "data";
   if (contains(line, ": changed model.dropout: ")) return "dropout";
   return line;
@@ -158,13 +158,13 @@ std::vector<std::string> events_of(const Outcome& outcome) {
     } else if (std::sscanf(text, "warning: step %llu:", &a) == 1) {
       const auto begin = line.find(": ", 10) + 2;
       events.push_back(fmt::format("nan {}: {}", a, line.substr(begin, line.find(',') - begin)));
-    } else if (std::sscanf(text, "went back to step %llu", &a) == 1) {
+    } else if (std::sscanf(text, "rolled back to step %llu", &a) == 1) {
       events.push_back(fmt::format("back {}", a));
-    } else if (std::sscanf(text, "saved at step %llu, as a signal asked", &a) == 1) {
+    } else if (std::sscanf(text, "saved at step %llu, as a signal requested", &a) == 1) {
       events.push_back(fmt::format("saved {}", a));
-    } else if (const auto open = line.rfind(" goes on (");
+    } else if (const auto open = line.rfind(" continues (");
                line.starts_with("warning: not saved: ")) {
-      events.push_back(fmt::format("not saved {}", std::stoull(line.substr(open + 10))));
+      events.push_back(fmt::format("not saved {}", std::stoull(line.substr(open + 12))));
     } else if (std::sscanf(text, "stopped by signal %llu and saved at step %llu;", &a, &b) == 2) {
       events.push_back(fmt::format("stopped by signal {} at {}", a, b));
     } else if (std::sscanf(text, "stopped by train.max_time (1h) and saved at step %llu;", &a) ==

@@ -138,7 +138,7 @@ class Simulation {
   }
 
   void refuse_to_replace_run() const {
-    if (has_checkpoints()) throw Ended{2, "a run lies there already, at step"};
+    if (has_checkpoints()) throw Ended{2, "already contains a run, at step"};
   }
 
   void write_config() {
@@ -316,7 +316,7 @@ class Simulation {
     disk_.reports.insert(at);
     if (settings_.on_nan == OnNan::stop) throw Ended{6, fmt::format("step {}: {}", at, found)};
     if (state_.nan_steps > settings_.max_nan_steps) {
-      throw Ended{6, fmt::format("that makes {} in a row", state_.nan_steps)};
+      throw Ended{6, fmt::format("{} consecutive steps", state_.nan_steps)};
     }
     say(fmt::format("nan {}: {}", at, found));
     happen(Moment::nan_line, at);

@@ -237,7 +237,7 @@ TEST_CASE("an array that no parameter and no moment takes is refused") {
   for (const char* path : {"parameters/output.gain", "optimizer/momentum/output.bias"}) {
     CHECK(refusal(with(run.snapshot(), path, floats({1}, 1, 0))) ==
           std::string("file.h5: ") + path +
-              ": found an array that the checkpoint's own config has no place for\n"
+              ": found an array that does not belong to the model of the checkpoint's config\n"
               "hint: use the version of the program that wrote the checkpoint");
   }
 }

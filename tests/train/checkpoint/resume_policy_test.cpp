@@ -91,24 +91,24 @@ TEST_CASE("everything that is refused stands in one table, with what to do") {
                  {"train.steps", "10", "20"},
                  {"schedule.learning_rate", "0.001", "0.0025"},
                  {"train.run_dir", "\"a\"", "\"b\""}}) ==
-        "runs/x: the config differs from that of the checkpoint in what the run depends on\n"
+        "runs/x: the config differs from the checkpoint in keys that affect the run\n"
         "  key                     checkpoint  config  to change it\n"
         "  model.d_model           16          32      start a new run\n"
         "  schedule.learning_rate  0.001       0.0025  --allow-change schedule.learning_rate\n"
-        "  train.run_dir           \"a\"         \"b\"     a run goes on in its own directory\n"
-        "hint: go on with the config as it was, or as the last column says");
+        "  train.run_dir           \"a\"         \"b\"     a run is resumed in its own directory\n"
+        "hint: resume with the saved config, or follow the last column");
 }
 
 TEST_CASE("leave cannot be given for what is no key or can never change") {
   CHECK(refusal({}, {"model.dropuot"}) ==
-        "command line: --allow-change model.dropuot: is no key of a config\n"
+        "command line: --allow-change model.dropuot: is not a config key\n"
         "hint: did you mean `model.dropout`?");
   CHECK(refusal({}, {"colour"}) ==
-        "command line: --allow-change colour: is no key of a config\n"
+        "command line: --allow-change colour: is not a config key\n"
         "hint: see configs/README.md");
   CHECK(refusal({}, {"model.d_model"}) ==
-        "command line: --allow-change model.d_model: can never change: the state of the run would "
-        "mean nothing\n"
+        "command line: --allow-change model.d_model: cannot change: the saved state would be "
+        "invalid\n"
         "hint: start a new run with it");
 }
 

@@ -19,8 +19,7 @@ LayerAttention two_heads() {
 }
 
 const std::string explanation =
-    "row: a token that looks; column: what per cent it gives to that one; `.`: exactly 0, as masks "
-    "make it\n";
+    "rows: queries; columns: keys; weights in per cent; `.`: exactly 0 (masked)\n";
 
 TEST_CASE("columns and margin are as wide as their tokens have characters, and at least three") {
   CHECK(attention_tables({two_heads()}, {.begin = 1, .end = 2}) ==

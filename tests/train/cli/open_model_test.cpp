@@ -46,7 +46,7 @@ TEST_CASE("what is no file of data is refused, be it of the data or free to chan
     CAPTURE(override);
     CHECK(refusal(images_config(5, 5), {override})
               .starts_with("command line: " + std::string(override) +
-                           ": expected nothing beside runs/x but files of data"));
+                           ": expected only data files after runs/x"));
   }
   CHECK(refusal(images_config(5, 5), {"data.test_images="})
             .starts_with("command line: data.test_images=: found no file, expected one\n"
@@ -55,7 +55,7 @@ TEST_CASE("what is no file of data is refused, be it of the data or free to chan
 
 TEST_CASE("test images that are cut no more are refused where that changes what is cut behind") {
   const std::vector<std::string> test_file{"data.test_images=more.csv"};
-  const std::string refused = "command line: data.test_images: the run holds images for validation";
+  const std::string refused = "command line: data.test_images: a test file would change the images";
   CHECK(refusal(images_config(5, 5), test_file).starts_with(refused));
   CHECK(refusal(images_config(1, 1), test_file).starts_with(refused));
   CHECK(refusal(images_config(0, 5), test_file) == "accepted");  // nothing is cut behind

@@ -129,8 +129,8 @@ TEST_CASE("without a working folder there is nowhere for paths to start") {
     return std::string("accepted");
   };
   const std::string expected =
-      "the working folder: cannot be found out: No such file or directory\n"
-      "hint: go to a folder that is there, with cd";
+      "the working folder: cannot be determined: No such file or directory\n"
+      "hint: change to an existing folder with cd";
   CHECK(message([&] { load_config(path); }) == expected);
   CHECK(message([] { parse_config("train:\n  steps: 5\n", "c", {"train.steps=10"}); }) == expected);
   CHECK(message([] { parse_config("train:\n  steps: 5\n", "c"); }) == "accepted");

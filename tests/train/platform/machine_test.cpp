@@ -28,15 +28,15 @@ TEST_CASE("more threads than cores they may run on are named") {
 
 TEST_CASE("more threads than the control group's quota are named, with whole ones to try") {
   CHECK(text_of(warning_about_cores({.all = 8, .allowed = 8, .quota = 2.5}, 8)) ==
-        "warning: threads: 8, but the control group's cpu.max is worth 2.5 cores; try "
+        "warning: threads: 8, but the control group's cpu.max limits it to 2.5 cores; try "
         "train.threads=2");
   CHECK(text_of(warning_about_cores({.all = 8, .allowed = 8, .quota = 0.5}, 1)) ==
-        "warning: threads: 1, but the control group's cpu.max is worth 0.5 cores");
+        "warning: threads: 1, but the control group's cpu.max limits it to 0.5 cores");
 }
 
 TEST_CASE("of two limits the tighter one is named") {
   CHECK(text_of(warning_about_cores({.all = 8, .allowed = 4, .quota = 2.0}, 8)) ==
-        "warning: threads: 8, but the control group's cpu.max is worth 2.0 cores; try "
+        "warning: threads: 8, but the control group's cpu.max limits it to 2.0 cores; try "
         "train.threads=2");
   CHECK(text_of(warning_about_cores({.all = 8, .allowed = 2, .quota = 4.0}, 8)) ==
         "warning: threads: 8 on 2 cores; try train.threads=2");
@@ -95,12 +95,12 @@ Blas slow_blas() {
 TEST_CASE("a BLAS with kernels for much older processors is named, with a way out") {
   Blas blas = slow_blas();
   CHECK(text_of(warning_about_blas(blas)) ==
-        "warning: OpenBLAS multiplies as on a Prescott, several times slower than this processor "
-        "can; install a newer one (Debian: libopenblas0-pthread)");
+        "warning: OpenBLAS uses kernels for Prescott, several times slower than this processor "
+        "supports; install a newer one (Debian: libopenblas0-pthread)");
   blas.core_is_set = true;
   CHECK(text_of(warning_about_blas(blas)) ==
-        "warning: OpenBLAS multiplies as on a Prescott, several times slower than this processor "
-        "can; unset OPENBLAS_CORETYPE");
+        "warning: OpenBLAS uses kernels for Prescott, several times slower than this processor "
+        "supports; unset OPENBLAS_CORETYPE");
 }
 
 TEST_CASE("a BLAS that fits the processor, or is not used, raises no warning") {

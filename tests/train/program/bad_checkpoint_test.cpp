@@ -215,9 +215,10 @@ TEST_CASE("an array that is missing, too many or of another type is refused") {
   const StoredArray five = floats({1, 2, 3, 4, 5});
   bad.check_array("parameters/output.bias", nullptr,
                   "parameters/output.bias: found nothing, expected an array" + same_program);
-  bad.check_array("parameters/extra", &five,
-                  "parameters/extra: found an array that the checkpoint's own config has no place "
-                  "for\nhint: use the version of the program that wrote the checkpoint");
+  bad.check_array(
+      "parameters/extra", &five,
+      "parameters/extra: found an array that does not belong to the model of the checkpoint's "
+      "config\nhint: use the version of the program that wrote the checkpoint");
   bad.check_array("parameters/output.bias", &five,
                   "parameters/output.bias: found float32 (5), expected float32 (9)" + same_program);
   const StoredArray whole{ElementType::int64, {9}, std::vector<std::byte>(72)};

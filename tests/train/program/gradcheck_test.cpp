@@ -23,7 +23,8 @@ TEST_CASE("gradcheck prints a line for each tensor and output and finds no wrong
   const Outcome done = work.run({"gradcheck", "tiny.yaml", "model.tie_embeddings=none"});
   CHECK(done.code == 0);
   CHECK(done.err.empty());
-  CHECK(done.out.starts_with("tiny.yaml, initial values made uneven, float64, 3 sentences\n"));
+  CHECK(done.out.starts_with(
+      "tiny.yaml, initial values with random offsets, float64, 3 sentences\n"));
   CHECK(contains(done.out, "\ngradients of the loss "));
   CHECK(contains(done.out, "\ngradients of the logits "));
   CHECK(contains(done.out, "\nencoder.layers.0.self_attn.q_proj.weight "));
@@ -31,8 +32,7 @@ TEST_CASE("gradcheck prints a line for each tensor and output and finds no wrong
   CHECK(contains(done.out,
                  "\nzero everywhere, but for rounding:\n"
                  "  encoder.layers.0.self_attn.k_proj.bias (of loss)\n"));
-  CHECK(
-      contains(done.out, "\n104 gradients: 104 agree, 0 wrong, 0 inconclusive; worst relative "));
+  CHECK(contains(done.out, "\n104 gradients: 104 agree, 0 wrong, 0 inconclusive; worst relative "));
   CHECK(work.contents().size() == 1);
 }
 
@@ -98,11 +98,10 @@ TEST_CASE("gradcheck refuses overrides of a trained model") {
     const Outcome refused = work.run({"gradcheck", "runs/tiny", override});
     CHECK(refused.code == 2);
     CHECK(refused.out.empty());
-    CHECK(refused.err ==
-          "tapestry: error: command line: " + std::string(override) +
-              ": expected nothing beside runs/tiny but files of data, such as "
-              "data.test_text=more.txt: a trained model keeps the config it was trained with\n"
-              "hint: leave it out, or name a config file\n");
+    CHECK(refused.err == "tapestry: error: command line: " + std::string(override) +
+                             ": expected only data files after runs/tiny, such as "
+                             "data.test_text=more.txt: a trained model keeps its config\n"
+                             "hint: leave it out, or name a config file\n");
   }
 }
 

@@ -231,8 +231,7 @@ TEST_CASE("evaluate warns where the program takes other examples out of the file
   write_checkpoint(work / checkpoint, altered);
   const Outcome done = work.run({"evaluate", checkpoint});
   CHECK(done.code == 0);
-  CHECK(contains(done.err,
-                 "warning: the data files are those of the run, but the examples in them "));
+  CHECK(contains(done.err, "warning: the data files are unchanged, but this version "));
   const Outcome resumed = work.run({"train", "--resume", "images.yaml", "train.steps=20"});
   CHECK(resumed.code == 3);
   CHECK(
@@ -247,8 +246,8 @@ TEST_CASE("evaluate does not cut other images out of those that a model has lear
   const Outcome cut = work.run({"evaluate", "runs/images"});
   std::filesystem::copy(work / "images.csv", work / "more.csv");
   check_refusal(work, {"evaluate", "runs/images", "data.test_images=more.csv"}, 2,
-                "command line: data.test_images: the run holds images for validation out of "
-                "data.train_images behind those for the test, which are others without these\n"
+                "command line: data.test_images: a test file would change the images that the run "
+                "holds out of data.train_images for validation\n"
                 "hint: name the images to score as data.validation_images");
   const Outcome more = work.run({"evaluate", "runs/images", "data.validation_images=more.csv"});
   CHECK(contains(more.out, "\nvalidation  32 held-out images: "));
@@ -282,7 +281,7 @@ TEST_CASE("a run on NumPy files resumes, and other labels in their file have to 
   CHECK(refused.code == 3);
   CHECK(contains(refused.err, "digits.labels.npy (data.train_images.labels): found 152 bytes"));
   CHECK(contains(refused.err,
-                 "\nhint: put back what was there, or let it change with --allow-change "
+                 "\nhint: restore the original files, or permit the change with --allow-change "
                  "data.train_images\n"));
   CHECK(resume({"train.steps=16", "--allow-change", "data.train_images"}).code == 0);
 }
@@ -390,16 +389,15 @@ TEST_CASE("training examples may change if they are allowed to, but not the clas
   work.write("labels.txt", "yes\ta day\n");
   const Outcome refused = work.run({"train", "--resume", "classes.yaml", "train.steps=14"});
   CHECK(refused.code == 3);
-  CHECK(contains(refused.err, "or let it change with --allow-change data.train_text"));
+  CHECK(contains(refused.err, "or permit the change with --allow-change data.train_text"));
   CHECK(work.run({"train", "--resume", "classes.yaml", "train.steps=14", "--allow-change",
                   "data.train_text", "--allow-change", "data.validation_text"})
             .code == 0);
 }
 
 const std::string held_out_anew =
-    "\nwarning: what is held out of training is not what it was, and the run may have learnt some "
-    "of "
-    "it\n";
+    "\nwarning: the held-out examples have changed; the run may have been trained on some of "
+    "them\n";
 
 TEST_CASE("where the file that examples are held out of changes, they are others, and it is said") {
   const KindWorkplace work;

@@ -76,7 +76,7 @@ TEST_CASE("a second run in the same directory is refused and changes nothing") {
   CHECK(refused.out.empty());
   CHECK(
       refused.err ==
-      "tapestry: error: runs/tiny: a run lies there already, at step 12\n"
+      "tapestry: error: runs/tiny: already contains a run, at step 12\n"
       "hint: go on with `tapestry train --resume runs/tiny`, start anew with --fresh (the old run "
       "is moved aside) or choose another train.run_dir\n");
   CHECK(work.contents() == before);

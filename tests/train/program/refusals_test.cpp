@@ -255,7 +255,7 @@ TEST_CASE("files of the user's own are not replaced by those of a run") {
   work.write("config.yaml", "mine");
   for (const char* fresh : {"train.seed=1", "--fresh"}) {
     check_refusal(work, {"train", "tiny.yaml", "train.run_dir=.", fresh}, 2,
-                  "./config.yaml: is not of a run, and a run there would replace it\n"
+                  "./config.yaml: exists and is not part of a run; a run here would overwrite it\n"
                   "hint: choose another train.run_dir");
   }
   for (const std::string file : {"metrics.csv", "train.log"}) {
@@ -263,7 +263,7 @@ TEST_CASE("files of the user's own are not replaced by those of a run") {
     work.write(file.substr(0, 5) + "/" + file, "mine");
     check_refusal(work, {"train", "tiny.yaml", "train.run_dir=" + file.substr(0, 5)}, 2,
                   file.substr(0, 5) + "/" + file +
-                      ": is not of a run, and a run there would replace it\n"
+                      ": exists and is not part of a run; a run here would overwrite it\n"
                       "hint: choose another train.run_dir");
   }
 }

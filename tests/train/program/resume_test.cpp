@@ -93,19 +93,17 @@ TEST_CASE("a config that has changed since is compared key by key") {
                 {"train", "tiny.yaml", "--resume", "train.steps=20", "model.d_model=32",
                  "model.dropout=0.4", "train.seed=2"},
                 2,
-                "runs/tiny: the config differs from that of the checkpoint in what the run depends "
-                "on\n"
+                "runs/tiny: the config differs from the checkpoint in keys that affect the run\n"
                 "  key            checkpoint  config  to change it\n"
                 "  model.d_model  16          32      start a new run\n"
                 "  model.dropout  0.2         0.4     --allow-change model.dropout\n"
                 "  train.seed     1           2       start a new run\n"
-                "hint: go on with the config as it was, or as the last column says");
+                "hint: resume with the saved config, or follow the last column");
   check_refusal(work, {"train", "--resume", "runs/tiny", "train.run_dir=other"}, 2,
-                "runs/tiny: the config differs from that of the checkpoint in what the run depends "
-                "on\n"
+                "runs/tiny: the config differs from the checkpoint in keys that affect the run\n"
                 "  key            checkpoint   config   to change it\n"
-                "  train.run_dir  \"runs/tiny\"  \"other\"  a run goes on in its own directory\n"
-                "hint: go on with the config as it was, or as the last column says");
+                "  train.run_dir  \"runs/tiny\"  \"other\"  a run is resumed in its own directory\n"
+                "hint: resume with the saved config, or follow the last column");
 }
 
 TEST_CASE("a change that the user allows is made and remembered") {
@@ -182,7 +180,7 @@ TEST_CASE("a training file that has changed is refused by name, unless that is a
                                 " (data.train_source): found 19 bytes with digest "));
   CHECK(contains(refused.err, ", expected 20 bytes with digest "));
   CHECK(
-      refused.err.ends_with("\nhint: put back what was there, or let it change with "
+      refused.err.ends_with("\nhint: restore the original files, or permit the change with "
                             "--allow-change data.train_source\n"));
   CHECK(work.contents() == before);
 
@@ -262,7 +260,7 @@ TEST_CASE("a run that ran out of patience is finished, until it is given more") 
   const Outcome again = work.run({"train", "--resume", "runs/tiny"});
   CHECK(again.code == 0);
   CHECK(again.out ==
-        "runs/tiny is finished: 1 validations without a new best; give more with "
+        "runs/tiny is finished: 1 validations without improvement; to continue, raise "
         "train.patience=N\n");
   const Outcome more = work.run({"train", "--resume", "runs/tiny", "train.patience=2"});
   CHECK(more.out.starts_with("resuming runs/tiny at step 2 of 12\n"));

@@ -157,7 +157,7 @@ TEST_CASE("a run that is asked to save does so and goes on") {
   REQUIRE(saved.size() == 1);
   CHECK(directory.steps().back() > saved[0]);
   CHECK(test::contains(test::read_text(work / "runs/tiny/train.log"),
-                       "  saved at step " + format_count(saved[0]) + ", as a signal asked\n"));
+                       "  saved at step " + format_count(saved[0]) + ", as a signal requested\n"));
 }
 
 TEST_CASE("a run whose time is up saves, says how to go on and ends as under timeout(1)") {

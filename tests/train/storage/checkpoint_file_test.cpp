@@ -263,7 +263,7 @@ TEST_CASE("an envelope with impossible positions is refused before memory is tak
   Bytes inside_itself = checkpoint.original;
   std::memset(inside_itself.data() + 32, 0, 8);
   renew_envelope_checksum(inside_itself);
-  CHECK(checkpoint.damage(inside_itself).starts_with(": the envelope makes no sense: "));
+  CHECK(checkpoint.damage(inside_itself).starts_with(": the envelope is invalid: "));
 }
 
 TEST_CASE("the table ends before HDF5 begins, and HDF5 begins in the file") {
@@ -271,7 +271,7 @@ TEST_CASE("the table ends before HDF5 begins, and HDF5 begins in the file") {
   const auto is_layout = [&](std::uint64_t table_size, std::uint64_t hdf5_offset) {
     Bytes altered = checkpoint.original;
     seal(altered, table_size, hdf5_offset);
-    return !checkpoint.damage(altered).starts_with(": the envelope makes no sense: ");
+    return !checkpoint.damage(altered).starts_with(": the envelope is invalid: ");
   };
   const std::uint64_t size = checkpoint.original.size();
   CHECK(is_layout(1024 - envelope_size, 1024));

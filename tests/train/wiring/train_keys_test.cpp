@@ -219,13 +219,13 @@ TEST_CASE("train.on_nan and train.max_nan_steps decide what a non-finite step do
 
     const Outcome skipped = run({"train.on_nan=skip", "train.max_nan_steps=2"});
     CHECK(contains(skipped.err, "error: step 3: "));
-    CHECK(contains(skipped.err, "; that makes 3 in a row, train.max_nan_steps is 2\n"));
+    CHECK(contains(skipped.err, "; 3 consecutive steps, train.max_nan_steps is 2\n"));
     CHECK(warnings(skipped) == 2);
 
     const Outcome back = run({"train.on_nan=rollback", "train.max_nan_steps=1"});
     CHECK(contains(back.err, "error: step 1: "));
-    CHECK(contains(back.err, "; that makes 2 in a row, train.max_nan_steps is 1\n"));
-    CHECK(contains(back.out, "\nwent back to step 0\n"));
+    CHECK(contains(back.err, "; 2 consecutive steps, train.max_nan_steps is 1\n"));
+    CHECK(contains(back.out, "\nrolled back to step 0\n"));
 
     CHECK(contains(run({"train.detect_anomaly=true"}).err,
                    "error: step 1: a value is not finite, expected a finite number; first in "));
