@@ -1,7 +1,9 @@
 """What is said about the trials: a line for each, a summary, and a table."""
 
+import json
 import os
 
+import mutants as mutant_list
 from mutants import by_file
 from trials import CHECKS
 
@@ -13,8 +15,7 @@ def killer(trial):
         return SURVIVES
     test = trial.test
     first = f": {test.first}" if test.first else ""
-    more = f" (and {test.count - 1} more)" if test.count > 1 else ""
-    return f"{test.suite} {test.how}{first}{more}"
+    return f"{test.suite} {test.how}{first}"
 
 
 def checks(mutant, trial):
@@ -42,6 +43,25 @@ def summary(mutants, trials, minutes, jobs):
             f"`tapestry gradcheck` finds {found} of the {len(to_find)} that break a gradient of a "
             f"model. {minutes:.1f} minutes with {jobs} at a time on {os.cpu_count()} cores, after "
             f"the build.")
+
+
+def read_killers(path):
+    """By the name of a mutant: the suite and the test case that killed it in earlier runs."""
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def write_killers(mutants, trials, known, path):
+    """Brings the file of read_killers() up to date, a line for each mutant on the list; one that
+    survives has none."""
+    killers = dict(known)
+    for mutant, trial in zip(mutants, trials):
+        killers.pop(mutant.name, None)
+        if trial.test is not None:
+            killers[mutant.name] = [trial.test.suite, trial.test.first]
+    names = {mutant.name for mutant in mutant_list.load()}
+    lines = [f"{json.dumps(name)}: {json.dumps(killers[name], ensure_ascii=False)}"
+             for name in sorted(killers) if name in names]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def write_table(mutants, trials, minutes, jobs, path):

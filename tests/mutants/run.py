@@ -15,6 +15,10 @@ from trials import Trial, try_mutant
 from weave import weave, woven
 
 
+# Written by each run; the test named there is the first that the next run tries on a mutant.
+KILLERS = Path(__file__).resolve().parent / "killed_by.json"
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants alone")
@@ -56,10 +60,11 @@ def build(mutants, folder):
     return programs
 
 
-def run_all(mutants, programs, jobs):
+def run_all(mutants, programs, jobs, known):
     """A trial for each, in their order; prints them as they end."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(try_mutant, mutant, programs): mutant for mutant in mutants}
+        futures = {pool.submit(try_mutant, mutant, programs, known.get(mutant.name)): mutant
+                   for mutant in mutants}
         for future in concurrent.futures.as_completed(futures):
             print(report.line(futures[future], future.result()), flush=True)
     return [future.result() for future in futures]
@@ -83,10 +88,12 @@ def main():
               file=sys.stderr)
         return 1
     begin = time.monotonic()
-    trials = run_all(selected, programs, options.jobs)
+    known = report.read_killers(KILLERS)
+    trials = run_all(selected, programs, options.jobs, known)
     minutes = (time.monotonic() - begin) / 60
     table = options.build / ("table-only.md" if options.only else "table.md")
     report.write_table(selected, trials, minutes, options.jobs, table)
+    report.write_killers(selected, trials, known, KILLERS)
     print(report.summary(selected, trials, minutes, options.jobs))
     print(f"table: {table}")
     return 1 if report.escaped(selected, trials) else 0

@@ -41,7 +41,6 @@ class TestKill:
     suite: str      # and the side of the guard, in a guarded run
     how: str        # "fails", "crashes" or "hangs"
     first: str = ""  # the first test case that failed, or that never ended
-    count: int = 1  # of the test cases that failed
 
 
 @dataclass(frozen=True)
@@ -70,21 +69,26 @@ def check_finding(output):
 CHECKS = {"gradcheck": gradcheck_finding, "check": check_finding}
 
 
-def try_mutant(mutant, programs):
-    """The trial of a mutant, or of the sources as they are if it is None."""
+def try_mutant(mutant, programs, known=None):
+    """The trial of a mutant, or of the sources as they are if it is None.
+
+    known  the suite and the test case that killed it in an earlier run, which are tried first
+    """
     environment = dict(os.environ)
     environment.pop("TAPESTRY_MUTANT", None)
     environment.pop("TAPESTRY_GUARD", None)
     if mutant is not None:
         environment["TAPESTRY_MUTANT"] = mutant.name
-    return Trial(test=first_kill(mutant, programs, environment),
-                 checks=checked(programs, environment))
+    checks = checked(programs, environment) if mutant is None or mutant.gradcheck else {}
+    return Trial(test=first_kill(mutant, programs, environment, known), checks=checks)
 
 
-def first_kill(mutant, programs, environment):
-    """By the tests of the mutant's own folder, or else by the first others that notice."""
+def first_kill(mutant, programs, environment, known):
+    """By the test that killed the mutant before, by the tests of its own folder, or else by the
+    first others that notice."""
     own = mutant.folder if mutant is not None else SUITES[0]
-    for name, command, guard in runs_of_tests(own, mutant is not None and mutant.guard):
+    runs = runs_of_tests(own, mutant is not None and mutant.guard)
+    for name, command, guard in [*known_runs(runs, known), *runs]:
         program = programs / "tests" / command[0]
         code, output = run([program, *command[1:]], program.parent,
                            environment | ({"TAPESTRY_GUARD": guard} if guard else {}))
@@ -93,13 +97,28 @@ def first_kill(mutant, programs, environment):
     return None
 
 
+def known_runs(runs, known):
+    """The run of one test case alone, or none if it is not known. Characters with a meaning in
+    doctest's filters match any character."""
+    if known is None:
+        return []
+    suite, case = known
+    one_case = re.sub(r'[,*\\"]', "?", case)
+    return [(name, [*command, f"--test-case={one_case}"] if case and is_doctest(command) else command,
+             guard) for name, command, guard in runs if name == suite]
+
+
+def is_doctest(command):
+    return command[0].endswith("_tests")
+
+
 def runs_of_tests(own, guarded_first):
     """Everything that CTest runs of the unit tests, as name, command and side of the unreadable
     pages, or none for plain memory; then random sequences of processes of a run, and power
     failures of a simulated disk."""
     def tests(suite, guard=None):
         name = suite if guard is None else f"{suite}, guarded at the {guard},"
-        return name, [f"{suite}/{suite}_tests", "--reporters=xml"], guard
+        return name, [f"{suite}/{suite}_tests", "--reporters=xml", "--abort-after=1"], guard
 
     others = [suite for suite in SUITES if suite != own]
     runs = [tests(own)]
@@ -119,7 +138,7 @@ def test_kill(suite, code, output):
         return TestKill(suite, "hangs", running)
     if code < 0 or not failed:
         return TestKill(suite, "crashes", running or (failed[-1] if failed else ""))
-    return TestKill(suite, "fails", failed[0], len(failed))
+    return TestKill(suite, "fails", failed[0])
 
 
 def failed_cases(output):
