@@ -51,7 +51,6 @@ function(tapestry_precompile target)
     <algorithm> <cmath> <filesystem> <functional> <memory> <span> <string> <vector>
     <fmt/format.h> ${ARGN})
 endfunction()
-set(TAPESTRY_ARRAY_HEADERS <xsimd/xsimd.hpp> <xtensor/xadapt.hpp> <xtensor/xtensor.hpp>)
 
 # tapestry_compile_quickly(TARGET): -O1 instead of -O3, which compiles in two thirds of the time, for
 # command line and tests, which spend their time in the libraries.

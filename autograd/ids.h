@@ -1,11 +1,56 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <xtensor/xtensor_forward.hpp>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "autograd/shape.h"
 
 namespace tapestry {
 
-/// Token ids of a batch, (rows, length), padded at the end of each row.
-using Ids = xt::xtensor<std::int32_t, 2>;
+/// Token ids, classes or other whole numbers: a row-major array of int32 of any shape. Copies are
+/// independent. `autograd/xtensor.h` converts from and to xtensor expressions.
+class Ids {
+ public:
+  /// No ids, of shape (0).
+  Ids() = default;
+  explicit Ids(const Shape& shape, std::int32_t value = 0);
+  /// Throws ShapeError if the number of values does not match the shape.
+  Ids(const Shape& shape, std::vector<std::int32_t> values);
+  /// Rows of one length: Ids{{1, 2, 3}, {4, 5, 6}} has shape (2, 3). Throws ShapeError if lengths
+  /// differ.
+  Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows);
+
+  const Shape& shape() const { return shape_; }
+  std::size_t size() const { return values_.size(); }
+  std::int32_t* data() { return values_.data(); }
+  const std::int32_t* data() const { return values_.data(); }
+  auto begin() { return values_.begin(); }
+  auto end() { return values_.end(); }
+  auto begin() const { return values_.begin(); }
+  auto end() const { return values_.end(); }
+
+  /// The id at a position in row-major order.
+  std::int32_t& operator[](std::size_t position) { return values_[position]; }
+  std::int32_t operator[](std::size_t position) const { return values_[position]; }
+  /// The id at a row and a column, if there are two axes.
+  std::int32_t& operator()(std::size_t row, std::size_t column) {
+    return values_[row * shape_[1] + column];
+  }
+  std::int32_t operator()(std::size_t row, std::size_t column) const {
+    return values_[row * shape_[1] + column];
+  }
+
+  /// The indices of a position in row-major order, for messages: "(1, 2)".
+  std::string place(std::size_t position) const;
+
+  friend bool operator==(const Ids&, const Ids&) = default;
+
+ private:
+  Shape shape_ = Shape{0};
+  std::vector<std::int32_t> values_;
+};
 
 }  // namespace tapestry

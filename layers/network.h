@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <vector>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/ids.h"
 #include "autograd/ops/losses.h"

@@ -1,7 +1,6 @@
 #include "autograd/ops/embedding.h"
 
 #include <fmt/format.h>
-#include <xtensor/xtensor.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -17,13 +16,13 @@ namespace {
 struct Embedding {
   static constexpr const char* name = "embedding";
   std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>> ids;  // row-major
-  std::size_t rows, length;
+  Shape ids_shape;
   std::optional<std::int32_t> padding_id;
   double factor;
 
   Tensor forward(const Tensor& weight) {
     const std::size_t d = weight.shape()[1];
-    Tensor y = Tensor::empty({rows, length, d}, weight.dtype());
+    Tensor y = Tensor::empty(ids_shape.inserted(ids_shape.rank(), d), weight.dtype());
     dispatch(weight.dtype(), [&]<class T>() {
       kernels::embedding(ids, d, factor, weight.values<T>().data(), y.mutable_values<T>().data());
     });
@@ -53,8 +52,8 @@ void require_ids(const Ids& ids, std::size_t vocabulary) {
   const auto found = std::find_if(ids.begin(), ids.end(), outside);
   if (found == ids.end()) return;
   const auto place = static_cast<std::size_t>(found - ids.begin());
-  throw ValueError(fmt::format("{}: id ({}, {}) is {}, expected 0 <= id < {}", Embedding::name,
-                               place / ids.shape()[1], place % ids.shape()[1], *found, vocabulary));
+  throw ValueError(fmt::format("{}: id {} is {}, expected 0 <= id < {}", Embedding::name,
+                               ids.place(place), *found, vocabulary));
 }
 
 void require_pairs(const Tensor& x, const RotaryOptions& options) {
@@ -95,8 +94,7 @@ Tensor embedding(const Tensor& weight, const Ids& ids, std::optional<std::int32_
   require_table(weight);
   require_ids(ids, weight.shape()[0]);
   return apply(Embedding{.ids = {ids.begin(), ids.end()},
-                         .rows = ids.shape()[0],
-                         .length = ids.shape()[1],
+                         .ids_shape = ids.shape(),
                          .padding_id = padding_id,
                          .factor = factor},
                weight);

@@ -9,17 +9,16 @@
 
 namespace tapestry {
 
-/// Looks up a vector for each id: y[r, t] = factor * weight[ids[r, t]].
+/// Looks up a vector for each id: y[i] = factor * weight[ids[i]], for each index i of ids.
 ///
 /// weight      (vocabulary, d).
-/// ids         (rows, length), each in [0, vocabulary); they need not outlive the call.
+/// ids         (...), each in [0, vocabulary); they need not outlive the call.
 /// padding_id  row of weight without a gradient; it is looked up like any other row.
 /// factor      scale of the vectors, such as sqrt(d) [1].
-/// returns     (rows, length, d).
+/// returns     (..., d).
 /// throws      ShapeError if weight does not have two axes, ValueError if an id is out of range.
 ///
-/// dL/dweight[v] = factor * sum of dL/dy[r, t] over all (r, t) with ids[r, t] = v, in row-major
-/// order.
+/// dL/dweight[v] = factor * sum of dL/dy[i] over all i with ids[i] = v, in row-major order.
 ///
 /// [1] Vaswani et al. 2017, "Attention is all you need", section 3.4.
 Tensor embedding(const Tensor& weight, const Ids& ids,

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <string>
 #include <utility>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/error.h"
 #include "autograd/kernels/cross_entropy.h"
@@ -16,14 +16,19 @@
 namespace tapestry {
 namespace {
 
+/// "(2, 3, vocabulary)" for a shape (2, 3).
+std::string followed_by(const Shape& shape, const std::string& last) {
+  const std::string text = to_string(shape);
+  return shape.rank() == 0 ? fmt::format("({})", last)
+                           : fmt::format("{}, {})", text.substr(0, text.size() - 1), last);
+}
+
 void require_logits(const Tensor& logits, const Ids& targets) {
-  if (logits.rank() != 3 || logits.shape()[0] != targets.shape()[0] ||
-      logits.shape()[1] != targets.shape()[1] || logits.shape()[2] == 0) {
-    throw ShapeError(
-        fmt::format("cross_entropy: logits have shape {}, expected ({}, {}, "
-                    "vocabulary) (targets are ({}, {}))",
-                    to_string(logits.shape()), targets.shape()[0], targets.shape()[1],
-                    targets.shape()[0], targets.shape()[1]));
+  const Shape& shape = logits.shape();
+  if (shape.rank() == 0 || shape.back() == 0 || shape.erased(shape.rank() - 1) != targets.shape()) {
+    throw ShapeError(fmt::format(
+        "cross_entropy: logits have shape {}, expected {} (targets are {})", to_string(shape),
+        followed_by(targets.shape(), "vocabulary"), to_string(targets.shape())));
   }
 }
 
@@ -69,7 +74,7 @@ struct CrossEntropy {
 
 Loss cross_entropy(const Tensor& logits, const Ids& targets, const CrossEntropyOptions& options) {
   require_logits(logits, targets);
-  Targets checked(CrossEntropy::name, targets, logits.shape()[2], options);
+  Targets checked(CrossEntropy::name, targets, logits.shape().back(), options);
   const std::size_t num_targets = checked.num_kept();
   const auto [mean, nll_sum] = apply(CrossEntropy{.targets = std::move(checked)}, logits);
   return {.mean = mean, .nll_sum = nll_sum, .num_targets = num_targets};
@@ -85,10 +90,10 @@ void require_linear_operands(const Tensor& x, const Tensor& weight, const Tensor
                                  to_string(weight.shape())));
   }
   const std::size_t d = weight.shape()[1];
-  if (x.shape() != Shape{targets.shape()[0], targets.shape()[1], d}) {
-    throw ShapeError(fmt::format("{}: x has shape {}, expected ({}, {}, {}) (weight is {})", name,
-                                 to_string(x.shape()), targets.shape()[0], targets.shape()[1], d,
-                                 to_string(weight.shape())));
+  if (x.shape() != targets.shape().inserted(targets.shape().rank(), d)) {
+    throw ShapeError(
+        fmt::format("{}: x has shape {}, expected {} (weight is {})", name, to_string(x.shape()),
+                    followed_by(targets.shape(), std::to_string(d)), to_string(weight.shape())));
   }
   common_dtype(name, x, weight);
   if (!bias) return;

@@ -32,8 +32,8 @@ struct Loss {
 /// with p = softmax(logits) and l = -log p, row by row. Smoothing distributes alpha over the whole
 /// vocabulary, including the target.
 ///
-/// logits   (rows, length, V), V >= 1
-/// targets  (rows, length), each in [0, V) or ignored
+/// logits   (..., V), V >= 1
+/// targets  (...), each in [0, V) or ignored
 /// returns  the loss, and the sum of -log p(target) for the perplexity
 /// throws   ShapeError if the shapes do not match; ValueError if an id or alpha is out of range, or
 ///          if all targets are ignored and no normalizer is given.
@@ -49,7 +49,7 @@ Loss cross_entropy(const Tensor& logits, const Ids& targets,
 /// as a whole. Rows with an ignored target are skipped. The forward pass computes the gradients,
 /// because the logits are not kept; backward only scales them.
 ///
-/// x        (rows, length, d)
+/// x        (..., d)
 /// weight   (V, d), V >= 1
 /// bias     (V), or Tensor() for none
 /// others   as for cross_entropy

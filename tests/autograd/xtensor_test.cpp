@@ -53,3 +53,13 @@ TEST_CASE("what goes out as an xtensor and comes back is the same") {
 TEST_CASE("a tensor is not seen as another type than its own") {
   CHECK_THROWS_AS(as_xtensor<double>(Tensor::zeros({2}, DType::float32)), DTypeError);
 }
+
+TEST_CASE("ids are xtensor expressions, and expressions of whole numbers are ids") {
+  const Ids ids{{1, 2, 3}, {4, 5, 6}};
+  CHECK(xt::sum(as_xtensor(ids))() == 21);
+  CHECK(as_xtensor(ids)(1, 2) == 6);
+  const xt::xarray<int> numbers = {{1, 2}, {3, 4}};
+  CHECK(to_ids(numbers + 1) == Ids{{2, 3}, {4, 5}});
+  CHECK(to_ids(xt::view(numbers, xt::all(), 1)) == Ids(Shape{2}, {2, 4}));
+  CHECK(to_ids(xt::transpose(numbers)) == Ids{{1, 3}, {2, 4}});
+}

@@ -9,7 +9,7 @@ constexpr std::uint64_t seed = 1;
 
 /// Reproducible ids of words; `what` tells one set from another.
 Ids random_ids(const Problem& p, std::string_view what) {
-  Ids ids = Ids::from_shape({p.batch, p.length});
+  Ids ids(Shape{p.batch, p.length});
   const RandomStream random = RandomStream(seed).named(what);
   const auto words = static_cast<double>(p.vocabulary - first_word_id);
   std::uint64_t counter = 0;

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 #include <vector>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/losses.h"
@@ -32,7 +31,7 @@ double taste(std::size_t user, std::size_t film) {
 
 /// Who rated what: three quarters of all pairs, the others are to be predicted.
 struct Ratings {
-  Ids user = Ids::from_shape({1, users*films}), film = user;
+  Ids user = Ids(Shape{1, users*films}), film = user;
   std::vector<double> rating;
 };
 
@@ -47,7 +46,7 @@ Ratings ratings(bool known) {
       some.rating.push_back(taste(u, f));
     }
   }
-  some.user = some.film = Ids::from_shape({1, pairs.size()});
+  some.user = some.film = Ids(Shape{1, pairs.size()});
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     some.user(0, i) = pairs[i][0];
     some.film(0, i) = pairs[i][1];

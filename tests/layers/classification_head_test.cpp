@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/error.h"
 #include "autograd/ops/linear.h"

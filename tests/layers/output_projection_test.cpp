@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <xtensor/xtensor.hpp>
-
 #include "autograd/error.h"
 #include "autograd/ops/linear.h"
 #include "layers/embedding.h"

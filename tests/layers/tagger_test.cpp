@@ -75,6 +75,6 @@ TEST_CASE("the scores of a token depend on all tokens of its sentence, and on no
 TEST_CASE("a tagger refuses words outside its vocabulary and sentences beyond its positions") {
   const MadeNetwork made(tagging());
   CHECK_THROWS_AS(logits(made, {.ids = {{11}}, .lengths = {1}}), ValueError);
-  CHECK_THROWS_AS(logits(made, {.ids = Ids(std::array<std::size_t, 2>{1, 8}, 5), .lengths = {8}}),
+  CHECK_THROWS_AS(logits(made, {.ids = Ids(Shape{1, 8}, 5), .lengths = {8}}),
                   ShapeError);
 }

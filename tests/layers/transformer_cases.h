@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <vector>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/random.h"
 #include "layers/network.h"
@@ -92,10 +91,9 @@ inline std::vector<TransformerOptions> every_choice() {
 
 /// The batch with `columns` more columns of padding, filled with `id`.
 inline TokenBatch padded(const TokenBatch& tokens, std::size_t columns, std::int32_t id) {
-  const std::size_t rows = tokens.ids.shape(0);
-  const std::size_t length = tokens.ids.shape(1);
-  TokenBatch result{.ids = xt::xtensor<std::int32_t, 2>({rows, length + columns}, id),
-                    .lengths = tokens.lengths};
+  const std::size_t rows = tokens.ids.shape()[0];
+  const std::size_t length = tokens.ids.shape()[1];
+  TokenBatch result{.ids = Ids(Shape{rows, length + columns}, id), .lengths = tokens.lengths};
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t t = 0; t < length; ++t) result.ids(r, t) = tokens.ids(r, t);
   }
@@ -104,7 +102,7 @@ inline TokenBatch padded(const TokenBatch& tokens, std::size_t columns, std::int
 
 /// Ids of a vocabulary of `words`, none of them padding.
 inline Ids random_ids(std::size_t rows, std::size_t length, std::size_t words, std::uint64_t seed) {
-  Ids ids = xt::xtensor<std::int32_t, 2>::from_shape({rows, length});
+  Ids ids(Shape{rows, length});
   std::uint64_t counter = 0;
   for (std::int32_t& id : ids) {
     const double u = RandomStream(seed).uniform(counter++);

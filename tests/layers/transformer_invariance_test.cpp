@@ -19,7 +19,7 @@ TokenBatch permuted(const TokenBatch& tokens, const std::vector<std::size_t>& or
   TokenBatch result = tokens;
   for (std::size_t r = 0; r < order.size(); ++r) {
     result.lengths[r] = tokens.lengths[order[r]];
-    for (std::size_t t = 0; t < tokens.ids.shape(1); ++t)
+    for (std::size_t t = 0; t < tokens.ids.shape()[1]; ++t)
       result.ids(r, t) = tokens.ids(order[r], t);
   }
   return result;

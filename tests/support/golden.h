@@ -12,7 +12,6 @@
 #include <sstream>
 #include <string>
 #include <vector>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/ids.h"
 #include "autograd/named_tensor.h"
@@ -88,7 +87,7 @@ class Golden {
   }
   Ids ids(const std::string& input) const {
     const Shape& shape = at("input/" + input).shape();
-    Ids ids = Ids::from_shape({shape[0], shape[1]});
+    Ids ids(Shape{shape[0], shape[1]});
     std::ranges::copy(integers(input), ids.begin());
     return ids;
   }

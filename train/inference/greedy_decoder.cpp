@@ -22,7 +22,7 @@ TokenBatch source_batch(const std::vector<Sentence>& sources) {
 /// <bos> followed by the outputs so far, which all have the same length.
 TokenBatch prefixes(const std::vector<Sentence>& outputs, std::size_t length) {
   TokenBatch batch{
-      .ids = Ids::from_shape({outputs.size(), length + 1}),
+      .ids = Ids(Shape{outputs.size(), length + 1}),
       .lengths = std::vector<std::int32_t>(outputs.size(), static_cast<std::int32_t>(length + 1))};
   for (std::size_t row = 0; row < outputs.size(); ++row) {
     batch.ids(row, 0) = bos_id;

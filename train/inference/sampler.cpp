@@ -50,7 +50,7 @@ std::size_t count_candidates(const Ranking& ranking, const SamplingOptions& opti
 std::vector<double> next_scores(const LanguageModel& model, const std::vector<std::int32_t>& tokens,
                                 std::size_t window) {
   const std::size_t read = std::min(tokens.size(), window);
-  TokenBatch batch{.ids = Ids::from_shape({1, read}), .lengths = {static_cast<std::int32_t>(read)}};
+  TokenBatch batch{.ids = Ids(Shape{1, read}), .lengths = {static_cast<std::int32_t>(read)}};
   std::copy(tokens.end() - static_cast<std::ptrdiff_t>(read), tokens.end(), batch.ids.begin());
   const Tensor last = slice(model.decode(batch), 1, read - 1, read);
   const Tensor logits = model.logits(last);

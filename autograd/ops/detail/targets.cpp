@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/error.h"
 
@@ -20,8 +19,8 @@ Targets::Targets(const char* operation, const Ids& ids, std::size_t vocabulary,
     const std::int32_t id = ids.data()[i];
     const bool ignored = id == options.ignored_id;
     if (!ignored && (id < 0 || static_cast<std::size_t>(id) >= vocabulary)) {
-      throw ValueError(fmt::format("{}: target ({}, {}) is {}, expected 0 <= id < {}", operation,
-                                   i / ids.shape()[1], i % ids.shape()[1], id, vocabulary));
+      throw ValueError(fmt::format("{}: target {} is {}, expected 0 <= id < {}", operation,
+                                   ids.place(i), id, vocabulary));
     }
     ids_[i] = ignored ? -1 : id;
     num_kept_ += ignored ? 0 : 1;

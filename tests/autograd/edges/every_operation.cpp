@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/attention.h"
@@ -31,7 +30,7 @@ void append(Cases& all, Cases more) { std::ranges::move(more, std::back_inserter
 
 /// Ids (rows, length) below `vocabulary` that come back unevenly often.
 Ids uneven_ids(std::size_t rows, std::size_t length, std::size_t vocabulary) {
-  Ids ids = Ids::from_shape({rows, length});
+  Ids ids(Shape{rows, length});
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids.data()[i] = static_cast<std::int32_t>(vocabulary == 0 ? 0 : i * i % vocabulary);
   }

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/attention.h"

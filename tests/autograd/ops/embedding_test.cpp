@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <xtensor/xbuilder.hpp>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
@@ -22,7 +20,7 @@ namespace {
 
 /// Ids (rows, length) that come back unevenly often.
 Ids uneven_ids(std::size_t rows, std::size_t length, std::size_t vocabulary) {
-  Ids ids = Ids::from_shape({rows, length});
+  Ids ids(Shape{rows, length});
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids.data()[i] = static_cast<std::int32_t>(i * i % vocabulary);
   }
@@ -82,7 +80,7 @@ TEST_CASE("one id repeated in every place, and padding in every place") {
   for (const DType dtype : dtypes) {
     for (const std::size_t d : {1, 7, 8, 16, 33}) {
       const Tensor weight = Tensor::zeros({2, d}, dtype).require_gradient();
-      const Ids ones = xt::ones<std::int32_t>({5, 40});
+      const Ids ones(Shape{5, 40}, 1);
       for (const std::int32_t padding : {0, 1}) {
         Tape tape;
         tape.backward(embedding(weight, ones, padding), Tensor::full({5, 40, d}, 0.5, dtype));
@@ -97,7 +95,7 @@ TEST_CASE("one id repeated in every place, and padding in every place") {
 TEST_CASE("embedding of no ids is empty and gives zero gradient") {
   const Tensor weight = Tensor::full({2, 1}, 1.0, DType::float32).require_gradient();
   Tape tape;
-  const Tensor y = embedding(weight, Ids::from_shape({2, 0}));
+  const Tensor y = embedding(weight, Ids(Shape{2, 0}));
   CHECK(y.shape() == Shape{2, 0, 1});
   tape.backward(y, Tensor::zeros({2, 0, 1}, DType::float32));
   check_values(weight.gradient(), {0.0, 0.0});
@@ -161,4 +159,15 @@ TEST_CASE("embedding refuses ids outside the vocabulary and weights that are no 
                        "embedding: id (0, 1) is -1, expected 0 <= id < 5", ValueError);
   CHECK_THROWS_WITH_AS(embedding(Tensor::zeros({5}, DType::float32), Ids{{0}}),
                        "embedding: weight has shape (5), expected (vocabulary, d)", ShapeError);
+}
+
+TEST_CASE("ids of any shape are looked up") {
+  const Tensor weight = random_leaf({5, 2}, 1);
+  const Tensor vector = embedding(weight, Ids(Shape{3}, {4, 0, 4}));
+  CHECK(vector.shape() == Shape{3, 2});
+  CHECK(values_of(vector)[4] == values_of(weight)[8]);
+  CHECK(embedding(weight, Ids(Shape{2, 1, 3})).shape() == Shape{2, 1, 3, 2});
+  CHECK(embedding(weight, Ids(Shape{}, 3)).shape() == Shape{2});
+  CHECK_THROWS_WITH_AS(embedding(weight, Ids(Shape{2}, {1, 5})),
+                       "embedding: id (1) is 5, expected 0 <= id < 5", ValueError);
 }

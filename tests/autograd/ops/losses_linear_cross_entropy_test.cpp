@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <xtensor/xtensor.hpp>
 
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
@@ -32,7 +31,7 @@ struct Case {
 };
 
 Ids targets_of(const Case& c) {
-  Ids ids = Ids::from_shape({c.rows, c.length});
+  Ids ids(Shape{c.rows, c.length});
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const bool left_out = c.ignore_every != 0 && i % c.ignore_every == 0;
     ids.data()[i] = left_out ? ignored : static_cast<std::int32_t>(i * i % c.vocabulary);

@@ -3,8 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
-#include <xtensor/xtensor.hpp>
+#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
@@ -185,7 +186,7 @@ TEST_CASE("a batch whose targets are all ignored has loss 0 and zero gradient un
 TEST_CASE("no targets at all are as good as ignored ones") {
   const Tensor logits = Tensor::zeros({2, 0, 3}, DType::float32);
   CHECK_THROWS_WITH_AS(
-      cross_entropy(logits, Ids::from_shape({2, 0}), {.ignored_id = 1}),
+      cross_entropy(logits, Ids(Shape{2, 0}), {.ignored_id = 1}),
       "cross_entropy: all 0 targets are ignored (id 1), expected at least one that counts",
       ValueError);
 }
@@ -271,4 +272,23 @@ TEST_CASE("mean_squared_error refuses shapes that differ, empty ones and mixed e
       mean_squared_error(x, Tensor::zeros({2, 3}, DType::float64)),
       "mean_squared_error: operands are float32 and float64, expected one element type",
       DTypeError);
+}
+
+TEST_CASE("cross entropy takes targets of any shape, with the bits of one row after the other") {
+  const Tensor flat = random_leaf({6, 5}, 1);
+  const std::vector<std::int32_t> ids{0, 4, 2, 3, 1, 1};
+  const double expected = cross_entropy(flat, Ids(Shape{6}, ids)).mean.item();
+  CHECK(cross_entropy(flat.viewed_as({2, 3, 5}), Ids(Shape{2, 3}, ids)).mean.item() == expected);
+  CHECK(cross_entropy(flat.viewed_as({1, 3, 2, 5}), Ids(Shape{1, 3, 2}, ids)).mean.item() ==
+        expected);
+  CHECK(cross_entropy(Tensor::zeros({4}), Ids(Shape{}, 2)).mean.item() ==
+        doctest::Approx(std::log(4.0)));
+  CHECK(gradient_error([&] { return cross_entropy(flat, Ids(Shape{6}, ids)).mean; }, {flat}) <
+        1e-6);
+  CHECK_THROWS_WITH_AS(cross_entropy(flat, Ids(Shape{5})),
+                       "cross_entropy: logits have shape (6, 5), expected (5, vocabulary) (targets "
+                       "are (5))",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(cross_entropy(flat, Ids(Shape{6}, 5)),
+                       "cross_entropy: target (0) is 5, expected 0 <= id < 5", ValueError);
 }

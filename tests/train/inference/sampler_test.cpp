@@ -178,8 +178,7 @@ TEST_CASE("a token is drawn from the scores behind the last tokens that may be r
     const RandomStream random = RandomStream(4).named("sampling");
     for (std::size_t i = 0; i < rest.size(); ++i) {
       const std::size_t read = std::min(text.size(), most);
-      TokenBatch tokens{.ids = Ids::from_shape({1, read}),
-                        .lengths = {static_cast<std::int32_t>(read)}};
+      TokenBatch tokens{.ids = Ids(Shape{1, read}), .lengths = {static_cast<std::int32_t>(read)}};
       std::copy(text.end() - static_cast<std::ptrdiff_t>(read), text.end(), tokens.ids.begin());
       const Tensor logits = network(tokens);
       const auto all = logits.values<double>().last(11);

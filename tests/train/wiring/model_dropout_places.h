@@ -140,7 +140,7 @@ class IsolatedSublayerModel {
   }
 
   NetworkInput input() const {
-    const TokenBatch tokens{.ids = Ids(std::array<std::size_t, 2>{rows_, 1}, 2),
+    const TokenBatch tokens{.ids = Ids(Shape{rows_, 1}, 2),
                             .lengths = std::vector<std::int32_t>(rows_, 1)};
     return {
         .source = tokens, .target = tokens, .images = Tensor::zeros({rows_, 1}, DType::float64)};

@@ -236,7 +236,7 @@ TEST_CASE("every value of a key computes what the documentation says, in models 
 
 TEST_CASE("a model reads max_length tokens on either side and no more") {
   const auto batch = [](std::size_t length) {
-    return TokenBatch{.ids = Ids(std::array<std::size_t, 2>{1, length}, 5),
+    return TokenBatch{.ids = Ids(Shape{1, length}, 5),
                       .lengths = {static_cast<std::int32_t>(length)}};
   };
   for (const KindCase& kind : kind_cases) {

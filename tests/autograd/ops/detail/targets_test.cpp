@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <xtensor/xtensor.hpp>
-
 using namespace tapestry;
 
 TEST_CASE("targets are -1 where they are ignored, and the others divide the loss") {

@@ -1,0 +1,41 @@
+#include "autograd/ids.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "autograd/error.h"
+
+namespace tapestry {
+
+Ids::Ids(const Shape& shape, std::int32_t value) : shape_(shape), values_(shape.size(), value) {}
+
+Ids::Ids(const Shape& shape, std::vector<std::int32_t> values)
+    : shape_(shape), values_(std::move(values)) {
+  if (values_.size() != shape_.size()) {
+    throw ShapeError(fmt::format("ids: {} values given for shape {}, expected {}", values_.size(),
+                                 to_string(shape_), shape_.size()));
+  }
+}
+
+Ids::Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows)
+    : shape_({rows.size(), rows.size() > 0 ? rows.begin()->size() : 0}) {
+  for (const auto& row : rows) {
+    if (row.size() != shape_[1]) {
+      throw ShapeError(fmt::format("ids: a row has {} values, expected {} as in the first row",
+                                   row.size(), shape_[1]));
+    }
+    values_.insert(values_.end(), row.begin(), row.end());
+  }
+}
+
+std::string Ids::place(std::size_t position) const {
+  Shape indices = shape_;
+  for (std::size_t axis = shape_.rank(); axis-- > 0;) {
+    indices[axis] = position % shape_[axis];
+    position /= shape_[axis];
+  }
+  return to_string(indices);
+}
+
+}  // namespace tapestry
