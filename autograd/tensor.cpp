@@ -54,17 +54,41 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
   return result;
 }
 
-Tensor Tensor::from(const Shape& shape, std::span<const double> values, DType dtype) {
+Tensor Tensor::arange(std::size_t n, double first, double step, DType dtype) {
+  Tensor result = empty({n}, dtype);
+  dispatch(dtype, [&]<class T>() {
+    const std::span<T> values = result.mutable_values<T>();
+    for (std::size_t i = 0; i < n; ++i) {
+      values[i] = static_cast<T>(first + step * static_cast<double>(i));
+    }
+  });
+  return result;
+}
+
+namespace {
+
+template <class From>
+Tensor converted(const Shape& shape, std::span<const From> values, DType dtype) {
   if (values.size() != shape.size()) {
     throw ShapeError(fmt::format("tensor: {} values given for shape {}, expected {}", values.size(),
                                  to_string(shape), shape.size()));
   }
-  Tensor result = empty(shape, dtype);
+  Tensor result = Tensor::empty(shape, dtype);
   dispatch(dtype, [&]<class T>() {
     std::transform(values.begin(), values.end(), result.mutable_values<T>().begin(),
-                   [](double value) { return static_cast<T>(value); });
+                   [](From value) { return static_cast<T>(value); });
   });
   return result;
+}
+
+}  // namespace
+
+Tensor Tensor::from(const Shape& shape, std::span<const double> values, DType dtype) {
+  return converted(shape, values, dtype);
+}
+
+Tensor Tensor::from(const Shape& shape, std::span<const float> values, DType dtype) {
+  return converted(shape, values, dtype);
 }
 
 Tensor::State& Tensor::state() const {

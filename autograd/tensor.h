@@ -25,14 +25,28 @@ class Tensor {
   Tensor() = default;
 
   /// Uninitialized values. Throws ShapeError if the size exceeds the address space.
-  static Tensor empty(const Shape& shape, DType dtype);
-  static Tensor full(const Shape& shape, double value, DType dtype);
-  static Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0.0, dtype); }
-  static Tensor scalar(double value, DType dtype) { return full({}, value, dtype); }
+  static Tensor empty(const Shape& shape, DType dtype = DType::float32);
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::float32);
+  static Tensor zeros(const Shape& shape, DType dtype = DType::float32) {
+    return full(shape, 0.0, dtype);
+  }
+  static Tensor ones(const Shape& shape, DType dtype = DType::float32) {
+    return full(shape, 1.0, dtype);
+  }
+  static Tensor scalar(double value, DType dtype = DType::float32) {
+    return full({}, value, dtype);
+  }
+  /// The n numbers first, first + step, first + 2 step, ..., of shape (n).
+  static Tensor arange(std::size_t n, double first = 0.0, double step = 1.0,
+                       DType dtype = DType::float32);
   /// A tensor with the given values in row-major order, converted to `dtype`; throws ShapeError if
   /// their number does not match the shape.
-  static Tensor from(const Shape& shape, std::span<const double> values, DType dtype);
-  static Tensor from(const Shape& shape, std::initializer_list<double> values, DType dtype) {
+  static Tensor from(const Shape& shape, std::span<const double> values,
+                     DType dtype = DType::float32);
+  static Tensor from(const Shape& shape, std::span<const float> values,
+                     DType dtype = DType::float32);
+  static Tensor from(const Shape& shape, std::initializer_list<double> values,
+                     DType dtype = DType::float32) {
     return from(shape, std::span(values.begin(), values.size()), dtype);
   }
 
@@ -49,6 +63,10 @@ class Tensor {
   std::span<T> mutable_values();
   /// The value of a tensor with one element; throws ShapeError for other tensors.
   double item() const;
+
+  /// The part at an index of the first axis, without that axis; see `select` (ops/shape_ops.h).
+  /// Negative indices count from the back. Throws ValueError if the index does not exist.
+  Tensor operator[](std::ptrdiff_t index) const;
 
   /// The same values with another shape of equal size, without a copy and without recording.
   Tensor viewed_as(const Shape& shape) const;

@@ -13,12 +13,16 @@ namespace tapestry {
 /// dL/da = dL/dy and dL/db = dL/dy, summed over the broadcast axes of the operand.
 Tensor add(const Tensor& a, const Tensor& b);
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator+(const Tensor& a, double b) { return add(a, Tensor::scalar(b, a.dtype())); }
+inline Tensor operator+(double a, const Tensor& b) { return add(Tensor::scalar(a, b.dtype()), b); }
 
 /// Element-wise difference with broadcasting: y = a - b. Shapes and errors as for `add`.
 ///
 /// dL/da = dL/dy and dL/db = -dL/dy, summed over the broadcast axes of the operand.
 Tensor sub(const Tensor& a, const Tensor& b);
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator-(const Tensor& a, double b) { return sub(a, Tensor::scalar(b, a.dtype())); }
+inline Tensor operator-(double a, const Tensor& b) { return sub(Tensor::scalar(a, b.dtype()), b); }
 
 /// Element-wise product with broadcasting: y = a * b. Shapes and errors as for `add`.
 ///
@@ -32,6 +36,8 @@ inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 /// dL/da = dL/dy / b and dL/db = -dL/dy * a / b^2, summed over the broadcast axes of the operand.
 Tensor div(const Tensor& a, const Tensor& b);
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator/(const Tensor& a, double b) { return div(a, Tensor::scalar(b, a.dtype())); }
+inline Tensor operator/(double a, const Tensor& b) { return div(Tensor::scalar(a, b.dtype()), b); }
 
 /// Element-wise negation: y = -x, any shape.
 ///

@@ -1,13 +1,17 @@
 #include "autograd/ops/reductions.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <vector>
 
+#include "autograd/error.h"
 #include "autograd/frozen_branches.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/axes.h"
 #include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/shape_ops.h"
 
 namespace tapestry {
@@ -148,5 +152,35 @@ Tensor max(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims
 }
 
 Tensor max(const Tensor& x) { return max_over(x, all_axes(x.rank()), false); }
+
+Tensor min(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims) {
+  return neg(max(neg(x), axes, keep_dims));
+}
+
+Tensor min(const Tensor& x) { return neg(max(neg(x))); }
+
+namespace {
+
+Tensor variance(const Tensor& x, const AxisSet& axes, const VarianceOptions& options) {
+  const auto count = static_cast<double>(require_elements("var", x.shape(), axes));
+  if (!(count > options.correction)) {
+    throw ShapeError(
+        fmt::format("var: {} elements of shape {}, expected more than the correction, {}", count,
+                    to_string(x.shape()), options.correction));
+  }
+  const Tensor deviation = x - apply(Mean{axes, true}, x);
+  const Tensor total = apply(Sum{axes, options.keep_dims}, square(deviation));
+  return total / (count - options.correction);
+}
+
+}  // namespace
+
+Tensor var(const Tensor& x, std::span<const std::ptrdiff_t> axes, const VarianceOptions& options) {
+  return variance(x, resolve_axes("var", axes, x.rank()), options);
+}
+
+Tensor var(const Tensor& x, const VarianceOptions& options) {
+  return variance(x, all_axes(x.rank()), options);
+}
 
 }  // namespace tapestry

@@ -57,4 +57,39 @@ inline Tensor max(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
 /// Maximum of all elements, a scalar.
 Tensor max(const Tensor& x);
 
+/// Minimum over some axes; as `max` of -x, with the opposite sign.
+Tensor min(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
+inline Tensor min(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
+                  bool keep_dims = false) {
+  return min(x, std::span(axes.begin(), axes.size()), keep_dims);
+}
+
+/// Minimum of all elements, a scalar.
+Tensor min(const Tensor& x);
+
+struct VarianceOptions {
+  /// What is subtracted from the number of elements n: 1 for the unbiased estimate (the default of
+  /// PyTorch), 0 for the biased variance, which norms use.
+  double correction = 1.0;
+  bool keep_dims = false;
+};
+
+/// Variance over some axes: sum of (x - mean(x))^2 / (n - correction), in two passes.
+///
+/// axes     counted from the front, or from the back if negative; at least one.
+/// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
+/// throws   ValueError if an axis does not exist or is given twice, ShapeError unless n >
+/// correction.
+///
+/// dL/dx = dL/dy * 2 (x - mean(x)) / (n - correction).
+Tensor var(const Tensor& x, std::span<const std::ptrdiff_t> axes,
+           const VarianceOptions& options = {});
+inline Tensor var(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
+                  const VarianceOptions& options = {}) {
+  return var(x, std::span(axes.begin(), axes.size()), options);
+}
+
+/// Variance of all elements, a scalar.
+Tensor var(const Tensor& x, const VarianceOptions& options = {});
+
 }  // namespace tapestry

@@ -185,6 +185,8 @@ Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index) {
   return reshape(slice(x, axis, begin, begin + 1), x.shape().erased(along));
 }
 
+Tensor Tensor::operator[](std::ptrdiff_t index) const { return select(*this, 0, index); }
+
 namespace {
 
 /// The result is seen as rows of all axes from `axis` on; each tensor is a part of every row.

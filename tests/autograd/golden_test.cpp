@@ -8,6 +8,7 @@
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/comparison.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
@@ -101,6 +102,18 @@ const std::map<std::string, Tensor (*)(In)> operations{
     {"mean_all", [](In in) { return mean(in["x"]); }},
     {"max", [](In in) { return max(in["x"], axes(in), in.flag("keep_dims")); }},
     {"max_all", [](In in) { return max(in["x"]); }},
+    {"min", [](In in) { return min(in["x"], axes(in), in.flag("keep_dims")); }},
+    {"var",
+     [](In in) {
+       return var(in["x"], axes(in),
+                  {.correction = in.number("correction"), .keep_dims = in.flag("keep_dims")});
+     }},
+    {"maximum", [](In in) { return maximum(in["a"], in["b"]); }},
+    {"minimum", [](In in) { return minimum(in["a"], in["b"]); }},
+    {"where", [](In in) { return where(in["a"] < in["b"], in["a"], 2.0 * in["b"]); }},
+    {"clamp", [](In in) { return clamp(in["x"], in.number("low"), in.number("high")); }},
+    {"abs", [](In in) { return abs(in["x"]); }},
+    {"scalars", [](In in) { return (1.5 - in["x"]) / 0.75 + 2.0 / (in["x"] + 4.0) - 0.25; }},
     {"matmul", [](In in) { return matmul(in["a"], in["b"], matmul_options(in)); }},
     {"linear", [](In in) { return linear(in["x"], in["weight"], in["bias"]); }},
     {"linear_without_bias", [](In in) { return linear(in["x"], in["weight"]); }},

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/kernels/memory.h"
@@ -157,4 +158,34 @@ TEST_CASE("a tensor that was moved lets go of the memory it had") {
   const std::size_t before = kernels::memory_statistics().bytes_in_use;
   x.move_into(buffer, 0, {}, 0);
   CHECK(before - kernels::memory_statistics().bytes_in_use >= 8000);
+}
+
+TEST_CASE("factories make float32 tensors unless another type is asked for") {
+  CHECK(Tensor::zeros({2}).dtype() == DType::float32);
+  CHECK(Tensor::scalar(1.0).dtype() == DType::float32);
+  check_values(Tensor::ones({2, 2}), {1.0, 1.0, 1.0, 1.0});
+  CHECK(Tensor::ones({2}, DType::float64).dtype() == DType::float64);
+  check_values(Tensor::arange(4), {0.0, 1.0, 2.0, 3.0});
+  check_values(Tensor::arange(3, 1.0, -0.5, DType::float64), {1.0, 0.5, 0.0});
+  CHECK(Tensor::arange(0).shape() == Shape{0});
+  const std::vector<float> singles{1.5F, -2.5F};
+  const std::vector<double> doubles{0.1, 0.2};
+  check_values(Tensor::from({2}, singles), {1.5, -2.5});
+  CHECK(Tensor::from({2}, singles, DType::float64).dtype() == DType::float64);
+  CHECK(values_of(Tensor::from({2}, doubles, DType::float64)) == doubles);
+  CHECK_THROWS_AS(Tensor::from({3}, singles), ShapeError);
+}
+
+TEST_CASE("an index gives the part at that place of the first axis, with its gradient") {
+  Tensor x = Tensor::from({3, 2}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, DType::float64);
+  x.require_gradient();
+  Tape tape;
+  const Tensor last = x[-1];
+  CHECK(last.shape() == Shape{2});
+  check_values(last, {5.0, 6.0});
+  CHECK(x[1][0].item() == 3.0);
+  tape.backward(last, Tensor::from({2}, {7.0, 8.0}, DType::float64));
+  check_values(x.gradient(), {0.0, 0.0, 0.0, 0.0, 7.0, 8.0});
+  CHECK_THROWS_AS(x[3], ValueError);
+  CHECK_THROWS_AS(Tensor::scalar(1.0)[0], ValueError);
 }

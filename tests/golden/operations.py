@@ -358,12 +358,45 @@ def rotaries(file):
                   **({"num_heads": 1, "base": 10000.0, "first_position": 0} | options))
 
 
+def choices(file):
+    """Operations of pieces, and numbers beside tensors."""
+    shapes = {"same_shape": [VECTORS, VECTORS], "b_repeats": [(2, 3, 2), (3, 1)],
+              "both_repeat": [(2, 1, 3), (2, 1)]}
+    for form, (a, b) in shapes.items():
+        for name, function in {"maximum": torch.maximum, "minimum": torch.minimum}.items():
+            operation(file, f"{name}/{form}", lambda a, b: function(a, b), a=random(*a),
+                      b=random(*b))
+        operation(file, f"where/{form}", lambda a, b: torch.where(a < b, a, 2 * b), a=random(*a),
+                  b=random(*b))
+    equal = random(5)
+    operation(file, "maximum/equal", lambda a, b: torch.maximum(a, b), a=equal.clone(),
+              b=equal.clone())
+    operation(file, "clamp", lambda x, low, high: torch.clamp(x, low, high), x=random(*VECTORS),
+              low=-0.25, high=0.5)
+    operation(file, "abs", lambda x: torch.abs(x), x=away_from_zero(*VECTORS))
+    operation(file, "scalars", lambda x: (1.5 - x) / 0.75 + 2.0 / (x + 4.0) - 0.25,
+              x=random(*VECTORS))
+
+
+def spreads(file):
+    for form, axes in {"last": [-1], "outer": [0, 2], "all": [0, 1, 2]}.items():
+        for keep in False, True:
+            operation(file, f"min/{form}{'_kept' * keep}",
+                      lambda x, axes, keep_dims: torch.amin(x, axes, keep_dims), x=random(2, 3, 2),
+                      axes=axes, keep_dims=keep)
+            for correction in 0.0, 1.0:
+                operation(file, f"var/{form}{'_kept' * keep}/correction_{correction:.0f}",
+                          lambda x, axes, correction, keep_dims: torch.var(
+                              x, axes, correction=int(correction), keepdim=keep_dims),
+                          x=random(2, 3, 2), axes=axes, correction=correction, keep_dims=keep)
+
+
 def main():
     file = GoldenFile(__file__)
     for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
                   attentions, lookups, losses, rearrangements, dropouts, projected_losses,
                   gated_activations, other_norms, residual_sums, additive_attentions, head_linears,
-                  alibi_attentions, rotaries):
+                  alibi_attentions, rotaries, choices, spreads):
         group(file)
     file.write()
 

@@ -5,6 +5,7 @@
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/comparison.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
@@ -47,6 +48,11 @@ Cases broadcasting(std::size_t rows, std::size_t n) {
       {"mul of equal shapes", {x, x}, [](const Operands& o) { return mul(o[0], o[1]); }},
       {"div", {x, {}}, [](const Operands& o) { return div(o[0], o[1]); }},
       {"div of equal shapes", {x, x}, [](const Operands& o) { return div(o[0], o[1]); }},
+      {"maximum", {x, {n}}, [](const Operands& o) { return maximum(o[0], o[1]); }},
+      {"minimum of equal shapes", {x, x}, [](const Operands& o) { return minimum(o[0], o[1]); }},
+      {"where",
+       {x, {rows, 1}},
+       [](const Operands& o) { return where(o[0] < o[1], o[0], 2.0 * o[1]); }},
   };
 }
 
@@ -224,6 +230,7 @@ Cases reducing(std::size_t rows, std::size_t n) {
       {"mean of the middle", {cube}, [](const Operands& o) { return mean(o[0], {1}); }},
       {"mean of the rows", {cube}, [](const Operands& o) { return mean(o[0], {-1}); }},
       {"max of the middle", {cube}, [](const Operands& o) { return max(o[0], {1}); }},
+      {"min of the middle", {cube}, [](const Operands& o) { return min(o[0], {1}); }},
       {"max of the rows", {cube}, [](const Operands& o) { return max(o[0], {-1}); }},
   };
 }
@@ -235,6 +242,8 @@ std::vector<OperationCase> every_elementwise_operation(const Shape& shape) {
       {"neg", {shape}, [](const Operands& o) { return neg(o[0]); }},
       {"scale", {shape}, [](const Operands& o) { return scale(o[0], -2.5); }},
       {"square", {shape}, [](const Operands& o) { return square(o[0]); }},
+      {"abs", {shape}, [](const Operands& o) { return abs(o[0]); }},
+      {"clamp", {shape}, [](const Operands& o) { return clamp(o[0], -0.3, 0.4); }},
       {"exp", {shape}, [](const Operands& o) { return exp(o[0]); }},
       {"log", {shape}, [](const Operands& o) { return log(o[0]); }, true},
       {"sqrt", {shape}, [](const Operands& o) { return sqrt(o[0]); }, true},

@@ -196,3 +196,22 @@ TEST_CASE("div by zero gives infinity or NaN") {
 TEST_CASE("div refuses shapes that do not broadcast and different element types") {
   check_broadcast_refusals("div", divided);
 }
+
+TEST_CASE("a number may stand on either side of an arithmetic operator") {
+  for (const DType dtype : dtypes) {
+    Tensor x = Tensor::from({3}, {1.0, 2.0, 4.0}, dtype);
+    x.require_gradient();
+    check_values(x + 1.5, {2.5, 3.5, 5.5}, tolerance(dtype));
+    check_values(1.5 + x, {2.5, 3.5, 5.5}, tolerance(dtype));
+    check_values(x - 1.5, {-0.5, 0.5, 2.5}, tolerance(dtype));
+    check_values(1.5 - x, {0.5, -0.5, -2.5}, tolerance(dtype));
+    check_values(x * 3.0, {3.0, 6.0, 12.0}, tolerance(dtype));
+    check_values(3.0 * x, {3.0, 6.0, 12.0}, tolerance(dtype));
+    check_values(x / 4.0, {0.25, 0.5, 1.0}, tolerance(dtype));
+    check_values(4.0 / x, {4.0, 2.0, 1.0}, tolerance(dtype));
+    Tape tape;
+    const Tensor y = (1.0 - x) / 2.0 + 8.0 / x - 1.0;
+    tape.backward(y, Tensor::full({3}, 1.0, dtype));
+    check_values(x.gradient(), {-8.5, -2.5, -1.0}, tolerance(dtype));
+  }
+}

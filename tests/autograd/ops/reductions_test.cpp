@@ -257,3 +257,53 @@ TEST_CASE("max refuses empty axes and axes given twice") {
                        "max: axes (0, -2) name axis 0 twice, expected different ones", ValueError);
   CHECK(max(x, {0}).shape() == Shape{0});
 }
+
+TEST_CASE("min is the smallest value along the axes, with the gradient at the first of them") {
+  for (const DType dtype : dtypes) {
+    Tensor x = Tensor::from({2, 3}, {4.0, 1.0, 1.0, -2.0, 5.0, 0.0}, dtype);
+    x.require_gradient();
+    Tape tape;
+    const Tensor y = min(x, {1});
+    check_values(y, {1.0, -2.0});
+    CHECK(min(x).item() == -2.0);
+    CHECK(min(x, {0}, true).shape() == Shape{1, 3});
+    tape.backward(y, Tensor::from({2}, {1.0, 2.0}, dtype));
+    check_values(x.gradient(), {0.0, 1.0, 0.0, 2.0, 0.0, 0.0});
+  }
+}
+
+TEST_CASE("var is the mean squared deviation, by default of n - 1") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 4}, {1.0, 2.0, 3.0, 6.0, 5.0, 5.0, 5.0, 5.0}, dtype);
+    check_values(var(x, {1}), {14.0 / 3.0, 0.0}, tolerance(dtype));
+    check_values(var(x, {1}, {.correction = 0.0}), {3.5, 0.0}, tolerance(dtype));
+    CHECK(var(x, {1}, {.keep_dims = true}).shape() == Shape{2, 1});
+    check_values(var(x), {22.0 / 7.0}, tolerance(dtype));
+    CHECK(var(x).shape() == Shape{});
+  }
+}
+
+TEST_CASE("var of values far from 0 keeps its digits") {
+  const Tensor x = Tensor::from({3}, {1e8 + 1.0, 1e8 + 2.0, 1e8 + 3.0}, DType::float64);
+  CHECK(var(x).item() == 1.0);
+}
+
+TEST_CASE("the gradients of var agree with differences, over any axes") {
+  const Tensor x = random_leaf({3, 4, 2}, 1);
+  for (const std::vector<std::ptrdiff_t>& axes :
+       {std::vector<std::ptrdiff_t>{0}, {1}, {2}, {0, 2}, {-1, 1}, {0, 1, 2}}) {
+    CHECK(gradient_error([&] { return var(x, axes); }, {x}) < 1e-6);
+    CHECK(gradient_error([&] { return var(x, axes, {.correction = 0.0}); }, {x}) < 1e-6);
+  }
+  CHECK(gradient_error([&] { return var(x); }, {x}) < 1e-6);
+}
+
+TEST_CASE("var refuses too few values and axes that do not exist") {
+  const Tensor x = Tensor::zeros({2, 1}, DType::float32);
+  CHECK_THROWS_WITH_AS(var(x, {1}),
+                       "var: 1 elements of shape (2, 1), expected more than the correction, 1",
+                       ShapeError);
+  CHECK(var(x, {1}, {.correction = 0.0}).shape() == Shape{2});
+  CHECK_THROWS_AS(var(x, {2}), ValueError);
+  CHECK_THROWS_AS(var(Tensor::zeros({0}, DType::float32)), ShapeError);
+}

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "autograd/tensor.h"
+
+namespace tapestry {
+
+/// Element-wise comparisons with broadcasting: 1 where the relation holds and 0 elsewhere. Every
+/// comparison with NaN is 0, except for `not_equal`, which is 1.
+///
+/// a, b     broadcastable shapes: aligned at the last axis, an extent of 1 is repeated; or a
+/// number,
+///          which is converted to the element type of the other operand.
+/// returns  the broadcast shape, in the element type of the operands; it needs no gradient.
+/// throws   ShapeError if the shapes do not broadcast, DTypeError if the element types differ.
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor not_equal(const Tensor& a, const Tensor& b);
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return less(a, b); }
+inline Tensor operator<=(const Tensor& a, const Tensor& b) { return less_equal(a, b); }
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return less(b, a); }
+inline Tensor operator>=(const Tensor& a, const Tensor& b) { return less_equal(b, a); }
+inline Tensor operator<(const Tensor& a, double b) { return a < Tensor::scalar(b, a.dtype()); }
+inline Tensor operator<=(const Tensor& a, double b) { return a <= Tensor::scalar(b, a.dtype()); }
+inline Tensor operator>(const Tensor& a, double b) { return a > Tensor::scalar(b, a.dtype()); }
+inline Tensor operator>=(const Tensor& a, double b) { return a >= Tensor::scalar(b, a.dtype()); }
+
+/// Element-wise choice with broadcasting: y = a where the condition is not 0, and b elsewhere. NaN
+/// and infinity of the operand that is not chosen have no effect.
+///
+/// condition, a, b  broadcastable shapes and one element type.
+/// returns          the broadcast shape.
+/// throws           ShapeError if the shapes do not broadcast, DTypeError if the types differ.
+///
+/// dL/da = dL/dy where a is chosen and 0 elsewhere, dL/db = dL/dy where b is chosen and 0
+/// elsewhere, each summed over the broadcast axes of the operand. The condition gets no gradient.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+
+/// Element-wise maximum with broadcasting; NaN if one of the operands is NaN. Shapes and errors as
+/// for `where`.
+///
+/// dL/dy belongs to the larger operand, and is divided equally where both are equal.
+Tensor maximum(const Tensor& a, const Tensor& b);
+
+/// Element-wise minimum with broadcasting; as `maximum`, with the gradient of the smaller operand.
+Tensor minimum(const Tensor& a, const Tensor& b);
+
+/// Element-wise limits: y = min(max(x, low), high), any shape; NaN stays NaN.
+///
+/// low, high  low <= high; infinite ones do not limit.
+/// throws     ValueError if low > high or one of them is NaN.
+///
+/// dL/dx = dL/dy where low <= x <= high and 0 elsewhere.
+Tensor clamp(const Tensor& x, double low, double high);
+
+/// Element-wise absolute value: y = |x|, any shape.
+///
+/// dL/dx = dL/dy * sign(x), and 0 at x = 0.
+Tensor abs(const Tensor& x);
+
+}  // namespace tapestry

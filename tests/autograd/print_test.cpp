@@ -1,0 +1,70 @@
+#include "autograd/print.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <numeric>
+#include <sstream>
+#include <vector>
+
+using namespace tapestry;
+
+namespace {
+
+/// 0, 1, 2, ... in a shape.
+Tensor counted(const Shape& shape) {
+  std::vector<double> values(shape.size());
+  std::iota(values.begin(), values.end(), 0.0);
+  return Tensor::from(shape, values, DType::float64);
+}
+
+}  // namespace
+
+TEST_CASE("a tensor is printed row by row, with shape and element type") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(to_string(Tensor::scalar(2.5, DType::float32)) == "2.5  () float32");
+  CHECK(to_string(Tensor::from({3}, {1.0, -0.25, 1e-9}, DType::float64)) ==
+        "[    1, -0.25, 1e-09]  (3) float64");
+  CHECK(to_string(Tensor::from({2, 2}, {1.0, 2.5, -3.0, nan}, DType::float32)) ==
+        "[[  1, 2.5],\n"
+        " [ -3, nan]]  (2, 2) float32");
+  CHECK(to_string(Tensor::scalar(0.1, DType::float32)) == "0.1  () float32");
+}
+
+TEST_CASE("blocks of a tensor with three axes are apart by an empty line") {
+  CHECK(to_string(counted({2, 2, 1})) ==
+        "[[[0],\n"
+        "  [1]],\n"
+        "\n"
+        " [[2],\n"
+        "  [3]]]  (2, 2, 1) float64");
+}
+
+TEST_CASE("tensors without values and empty handles are printed as well") {
+  CHECK(to_string(Tensor::zeros({0}, DType::float32)) == "[]  (0) float32");
+  CHECK(to_string(Tensor::zeros({2, 0}, DType::float32)) == "[[],\n []]  (2, 0) float32");
+  CHECK(to_string(Tensor()) == "(no tensor)");
+}
+
+TEST_CASE("of more than 1,000 values, the ends of each long axis are shown") {
+  CHECK(to_string(counted({1001})) == "[   0,    1,    2, ...,  998,  999, 1000]  (1001) float64");
+  CHECK(to_string(counted({1000})).size() > 4000);
+  const std::string text = to_string(counted({1001, 2}));
+  CHECK(text ==
+        "[[   0,    1],\n"
+        " [   2,    3],\n"
+        " [   4,    5],\n"
+        " ...,\n"
+        " [1996, 1997],\n"
+        " [1998, 1999],\n"
+        " [2000, 2001]]  (1001, 2) float64");
+  // An axis of seven is not shorter with its middle left out.
+  CHECK(to_string(counted({7, 200})).find("...,\n") == std::string::npos);
+  CHECK(to_string(counted({8, 200})).find("...,\n") != std::string::npos);
+}
+
+TEST_CASE("a stream takes a tensor") {
+  std::ostringstream out;
+  out << Tensor::scalar(3.0, DType::float64);
+  CHECK(out.str() == "3  () float64");
+}
