@@ -108,9 +108,7 @@ Tensor VisionTransformer::features(const TokenVectors& vectors, const NetworkInp
 Tagger::Tagger(const Scope& scope, const TransformerOptions& o, std::size_t vocabulary,
                std::size_t classes, std::int32_t padding_id)
     : EncoderModel(o,
-                   {TokenEmbedding(Embedding(scope / "embedding", vocabulary, o.d_model,
-                                             embedding_options(o, padding_id)),
-                                   scope, o.d_model, input_embedding_options(o)),
+                   {token_embedding(scope, o, vocabulary, padding_id),
                     Encoder(scope / "encoder", o.d_model, encoder_options(o, o.num_encoder_layers)),
                     ClassificationHead(scope / "head", o.d_model, classes)}) {}
 

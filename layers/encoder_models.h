@@ -20,7 +20,7 @@ struct EncoderParts {
   Head head;
 };
 
-/// A model with one stack of encoder layers between an embedding block and a head. The four models
+/// A model with one stack of encoder layers between an embedding block and a head. The models
 /// below differ in their inputs, in the attention mask and in the head.
 ///
 /// Source  Embedding or PatchEmbedding

@@ -139,8 +139,10 @@ std::string do_work(const ChildProcess::Work& work, const ChildProcess::Send& se
   return thrown + std::string("an unknown error");
 }
 
+/// An exception that leaves this function, such as std::bad_alloc while the outcome is written
+/// down, terminates the child; it must not continue in the code of the parent.
 [[noreturn]] void run_child(const ChildProcess::Work& work, ChildProcess::Limits limits, int data,
-                            int outcome) {
+                            int outcome) noexcept {
   limit_this_process(limits);
   const std::string last =
       do_work(work, [data](std::span<const std::byte> bytes) { write_all(data, bytes); });
@@ -180,7 +182,7 @@ std::string describe_death(int signal, unsigned seconds) {
 }  // namespace
 
 ChildProcess::ChildProcess(const Work& work, Limits limits)
-    : limits_(limits), child_(start(work, limits)), buffer_(buffer_size) {}
+    : limits_(limits), buffer_(buffer_size), child_(start(work, limits)) {}
 
 ChildProcess::~ChildProcess() {
   if (child_.id < 0) return;

@@ -65,9 +65,9 @@ class ChildProcess {
   void require_success();
 
   Limits limits_;
+  std::vector<std::byte> buffer_;  ///< read from the pipe of data; allocated before the fork
   Running child_;
-  std::vector<std::byte> buffer_;  ///< read from the pipe of data
-  std::span<std::byte> rest_;      ///< part of the buffer that receive() has not returned yet
+  std::span<std::byte> rest_;  ///< part of the buffer that receive() has not returned yet
 };
 
 }  // namespace tapestry
