@@ -9,7 +9,7 @@
 #include "data/corpus.h"
 #include "layers/model.h"
 #include "train/config/config.h"
-#include "train/platform/machine.h"
+#include "train/platform/memory.h"
 
 /// Estimates of the memory that a training run needs besides its loaded corpus.
 namespace tapestry {

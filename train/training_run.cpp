@@ -17,6 +17,7 @@
 #include "train/memory_need.h"
 #include "train/platform/durable_file.h"
 #include "train/platform/machine.h"
+#include "train/platform/memory.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

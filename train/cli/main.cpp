@@ -1,6 +1,7 @@
 #include "train/cli/program.h"
 #include "train/error.h"
 #include "train/platform/machine.h"
+#include "train/platform/memory.h"
 
 namespace {
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -63,27 +62,5 @@ double cpu_quota(const std::filesystem::path& root, std::string_view group);
 /// program from ending. Returns without a restart if the build does not use OpenBLAS, if the user
 /// has set OPENBLAS_NUM_THREADS, or if the restart fails. To be called first in main().
 void restart_without_blas_threads(char** argv);
-
-/// The memory available to this process, in bytes. Unknown limits are `no_limit`.
-struct AvailableMemory {
-  static constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
-
-  std::uint64_t free = no_limit;   ///< available now, besides the memory already in use
-  std::uint64_t total = no_limit;  ///< if no other process used any, including what is used here
-  std::string bound = {};          ///< the limit that determines `free`; empty: the machine
-};
-
-/// The minimum of the memory of the machine, the limits of this process's control group and its
-/// parents (version 1 or 2), `ulimit -v` and `ulimit -d`. The page cache counts as free; swap space
-/// counts only for `total`.
-///
-/// root  folder that contains proc and sys
-AvailableMemory read_available_memory(const std::filesystem::path& root = "/");
-
-/// To be called at the start of a program. If memory is so short that not even an exception object
-/// can be allocated, the program terminates without an active exception. After this call it then
-/// reports the lack of memory and ends with this exit code; the same applies to an uncaught
-/// std::bad_alloc.
-void end_with_code_without_memory(int code);
 
 }  // namespace tapestry

@@ -1,4 +1,4 @@
-#include "train/platform/machine.h"
+#include "train/platform/memory.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
