@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -42,7 +43,13 @@ constexpr std::array<Column, 10> columns = {{
     {"target_tokens", Content::whole_number, Content::whole_number},
 }};
 
-using Fields = std::array<std::string_view, columns.size()>;
+using Fields = std::vector<std::string_view>;
+
+bool is_score_name(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
 
 template <typename T>
 bool is_all_of(std::string_view text) {
@@ -92,16 +99,26 @@ class MetricsReader {
  public:
   MetricsReader(std::string_view csv, std::string_view place) : rest_(csv), place_(place) {}
 
-  void check_all() {
+  std::vector<std::string> check_all() {
     check_heading();
     while (!rest_.empty()) check_row(next_line());
+    return score_names_;
   }
 
  private:
   void check_heading() {
-    constexpr std::string_view heading = metrics_heading.substr(0, metrics_heading.size() - 1);
     const std::string_view found = next_line();
-    if (found != heading) refuse(fmt::format("'{}'", excerpt(found)), heading);
+    const auto refuse_heading = [&] {
+      refuse(fmt::format("'{}'", excerpt(found)), metrics_heading);
+    };
+    if (!found.starts_with(metrics_heading)) refuse_heading();
+    std::string_view more = found.substr(metrics_heading.size());
+    while (!more.empty()) {
+      const std::string_view name = more.substr(1, more.find(',', 1) - 1);
+      if (more.front() != ',' || !is_score_name(name)) refuse_heading();
+      score_names_.emplace_back(name);
+      more.remove_prefix(1 + name.size());
+    }
   }
 
   void check_row(std::string_view line) const {
@@ -111,20 +128,24 @@ class MetricsReader {
     if (!training && split != "validation") {
       refuse(fmt::format("split '{}'", excerpt(split)), "train or validation");
     }
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      const Content content = training ? columns[i].in_training : columns[i].in_validation;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const Column column = i < columns.size()
+                                ? columns[i]
+                                : Column{.name = score_names_[i - columns.size()],
+                                         .in_training = Content::nothing,
+                                         .in_validation = Content::number_or_nothing};
+      const Content content = training ? column.in_training : column.in_validation;
       if (i == split_column || fits(fields[i], content)) continue;
-      refuse(fmt::format("{} '{}' in a row of {}", columns[i].name, excerpt(fields[i]), split),
+      refuse(fmt::format("{} '{}' in a row of {}", column.name, excerpt(fields[i]), split),
              describe(content));
     }
   }
 
   Fields split(std::string_view line) const {
     const auto count = 1 + static_cast<std::size_t>(std::ranges::count(line, ','));
-    if (count != columns.size()) {
-      refuse(fmt::format("{} fields", count), fmt::to_string(columns.size()));
-    }
-    Fields fields;
+    const std::size_t expected = columns.size() + score_names_.size();
+    if (count != expected) refuse(fmt::format("{} fields", count), fmt::to_string(expected));
+    Fields fields(count);
     for (std::string_view& field : fields) {
       const std::size_t end = std::min(line.find(','), line.size());
       field = line.substr(0, end);
@@ -153,36 +174,45 @@ class MetricsReader {
   std::string_view rest_;
   std::string_view place_;
   std::size_t line_number_ = 0;
+  std::vector<std::string> score_names_;
 };
+
+/// The value of a score as text, empty if the task did not compute it.
+std::string score_text(const Scores& scores, const std::string& name) {
+  const auto score = scores.others.find(name);
+  return score == scores.others.end() ? "" : fmt::format("{}", score->second);
+}
 
 }  // namespace
 
-MetricsTable::MetricsTable() : csv_(metrics_heading) {}
+MetricsTable::MetricsTable(const std::vector<std::string>& score_names)
+    : csv_(fmt::format("{}{}{}\n", metrics_heading, score_names.empty() ? "" : ",",
+                       fmt::join(score_names, ","))),
+      score_names_(score_names) {}
 
-MetricsTable::MetricsTable(std::string csv, std::string_view place) : csv_(std::move(csv)) {
-  require_metrics(csv_, place);
-}
+MetricsTable::MetricsTable(std::string csv, std::string_view place)
+    : csv_(std::move(csv)), score_names_(require_metrics(csv_, place)) {}
 
 void MetricsTable::add(const TrainMetrics& row) {
-  csv_ += fmt::format("{},{},train,{},{},,,{},{},{}\n", row.step, row.epoch, row.loss,
-                      row.perplexity, row.learning_rate, row.gradient_norm, row.target_tokens);
+  csv_ += fmt::format("{},{},train,{},{},,,{},{},{}{}\n", row.step, row.epoch, row.loss,
+                      row.perplexity, row.learning_rate, row.gradient_norm, row.target_tokens,
+                      std::string(score_names_.size(), ','));
 }
 
 void MetricsTable::add_validation(std::uint64_t step, std::uint64_t epoch, const Scores& scores) {
-  const auto exact_match = scores.others.find("exact_match");
   csv_ +=
-      fmt::format("{},{},validation,{},{},{},{},,,{}\n", step, epoch, scores.loss,
-                  scores.perplexity, scores.token_accuracy,
-                  exact_match == scores.others.end() ? "" : fmt::format("{}", exact_match->second),
-                  scores.tokens);
+      fmt::format("{},{},validation,{},{},{},{},,,{}", step, epoch, scores.loss, scores.perplexity,
+                  scores.token_accuracy, score_text(scores, "exact_match"), scores.tokens);
+  for (const std::string& name : score_names_) csv_ += fmt::format(",{}", score_text(scores, name));
+  csv_ += '\n';
 }
 
 void MetricsTable::write(const std::filesystem::path& path, FileSystem& files) const {
   write_file_durably(path, std::as_bytes(std::span(csv_)), files);
 }
 
-void require_metrics(std::string_view csv, std::string_view place) {
-  MetricsReader(csv, place).check_all();
+std::vector<std::string> require_metrics(std::string_view csv, std::string_view place) {
+  return MetricsReader(csv, place).check_all();
 }
 
 }  // namespace tapestry

@@ -5,9 +5,10 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "data/io/file_system.h"
 #include "train/inference/evaluator.h"
-#include "train/platform/file_system.h"
 
 namespace tapestry {
 
@@ -28,9 +29,13 @@ struct TrainMetrics {
 ///
 ///   step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,
 ///   target_tokens
+///
+/// Columns for other scores of the run's task follow, such as span_f1. They are empty in rows of
+/// training.
 class MetricsTable {
  public:
-  MetricsTable();
+  /// score_names  columns for entries of Scores::others besides exact_match, of a-z, 0-9 and _
+  explicit MetricsTable(const std::vector<std::string>& score_names = {});
   /// Continues the text of another table. `place` is the prefix of error messages.
   /// throws  CheckpointError if the text is not a valid table, as require_metrics().
   explicit MetricsTable(std::string csv, std::string_view place = "metrics");
@@ -44,19 +49,21 @@ class MetricsTable {
 
  private:
   std::string csv_;
+  std::vector<std::string> score_names_;
 };
 
-/// The first line of a metrics.csv, with its line end.
+/// The columns of every metrics.csv, at the start of its first line.
 inline constexpr std::string_view metrics_heading =
     "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,"
-    "target_tokens\n";
+    "target_tokens";
 
 /// Checks the text of an untrusted metrics.csv: the heading, then rows as MetricsTable writes them,
 /// each ended by '\n'. The split of a row determines which of its fields are empty. `nan` and `inf`
 /// are valid numbers, since a loss can be either.
 ///
 /// place   prefix of error messages
+/// returns the names of the columns after those of metrics_heading
 /// throws  CheckpointError that names the line
-void require_metrics(std::string_view csv, std::string_view place);
+std::vector<std::string> require_metrics(std::string_view csv, std::string_view place);
 
 }  // namespace tapestry

@@ -58,6 +58,7 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       batches_(corpus.train, config_.train.batch_size, config_.train.seed, batch_lengths(config_)),
       saves_(progress) {
   require_fitting_examples(corpus, config_);
+  state_.metrics = MetricsTable(find_task(config_).score_names());
 }
 
 RunParts Trainer::parts() {

@@ -15,9 +15,10 @@ void require_harmless(std::string_view csv) {
   fuzz::require(csv.starts_with(metrics_heading), "a table begins with the heading");
   fuzz::require(csv.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789,.+-\n") == csv.npos,
                 "a table holds names and numbers only");
+  const auto columns = std::ranges::count(csv.substr(0, csv.find('\n')), ',');
   while (!csv.empty()) {
     const std::string_view line = csv.substr(0, csv.find('\n'));
-    fuzz::require(std::ranges::count(line, ',') == 9, "a line has ten fields");
+    fuzz::require(std::ranges::count(line, ',') == columns, "a line has a field for each column");
     csv.remove_prefix(line.size() + 1);
   }
 }

@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-const std::string heading(metrics_heading);
+const std::string heading = std::string(metrics_heading) + "\n";
 const std::string training = "50,2,train,0.1,1.5,,,0.001,0.25,640\n";
 const std::string validation = "100,3,validation,0.5,1.75,0.875,0.25,,,40\n";
 
@@ -53,6 +53,25 @@ TEST_CASE("another heading is refused") {
   CHECK(refusal("step,loss\n" + training) ==
         "line 1: found 'step,loss', expected step,epoch,split,loss,perplexity,token_accuracy,"
         "exact_match,learning_rate,gradient_norm,target_tokens");
+}
+
+TEST_CASE("columns of other scores may follow, with names of small letters, digits and _") {
+  const auto with_columns = [](const std::string& columns, const std::string& rows) {
+    return refusal(std::string(metrics_heading) + columns + "\n" + rows);
+  };
+  CHECK(with_columns(",span_f1,b", "1,1,validation,1,2,0.5,,,,4,0.5,\n") == "nothing was thrown");
+  CHECK(require_metrics(std::string(metrics_heading) + ",span_f1,b\n", "") ==
+        std::vector<std::string>{"span_f1", "b"});
+  for (const char* columns : {",", ",a,", ",,a", "a", ",A", ",=1", ",a b"}) {
+    CAPTURE(columns);
+    CHECK(with_columns(columns, "").starts_with("line 1: found 'step,"));
+  }
+  CHECK(with_columns(",a", "1,1,validation,1,2,0.5,,,,4\n") ==
+        "line 2: found 10 fields, expected 11");
+  CHECK(with_columns(",a", "1,1,validation,1,2,0.5,,,,4,x\n") ==
+        "line 2: found a 'x' in a row of validation, expected a number or nothing");
+  CHECK(with_columns(",a", "1,1,train,1,2,,,1,1,4,0.5\n") ==
+        "line 2: found a '0.5' in a row of train, expected nothing");
 }
 
 TEST_CASE("a row with too many or too few fields is refused") {

@@ -3,10 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
+#include "data/io/file.h"
 #include "tests/support/temporary_folder.h"
 #include "train/error.h"
-#include "train/platform/durable_file.h"
 
 namespace tapestry {
 namespace {
@@ -25,7 +26,7 @@ const TrainMetrics training{.step = 50,
 
 TEST_CASE("a new table has its heading only") { CHECK(MetricsTable().csv() == header); }
 
-TEST_CASE("a stretch of training fills the columns of training") {
+TEST_CASE("an interval of training fills the columns of training") {
   MetricsTable table;
   table.add(training);
   CHECK(table.csv() == header + "50,2,train,0.1,1.5,,,0.001,0.25,640\n");
@@ -49,6 +50,19 @@ TEST_CASE("a validation that decoded nothing has no exact match, which is not a 
   CHECK(table.csv() == header + "1,1,validation,2,8,0,,,,4\n");
 }
 
+TEST_CASE("other scores of a task have columns of their own, which rows of training leave empty") {
+  MetricsTable table(std::vector<std::string>{"span_f1", "bleu_4"});
+  const std::string heading = header.substr(0, header.size() - 1) + ",span_f1,bleu_4\n";
+  table.add(training);
+  table.add_validation(1, 1,
+                       {.tokens = 4, .loss = 2, .perplexity = 8, .others = {{"bleu_4", 0.5}}});
+  CHECK(table.csv() ==
+        heading + "50,2,train,0.1,1.5,,,0.001,0.25,640,,\n" + "1,1,validation,2,8,0,,,,4,,0.5\n");
+  MetricsTable next(table.csv());
+  next.add_validation(2, 1, {.others = {{"span_f1", 1.0}}});
+  CHECK(next.csv() == table.csv() + "2,1,validation,0,0,0,,,,0,1,\n");
+}
+
 TEST_CASE("numbers are written with all the digits that tell them apart") {
   MetricsTable table;
   TrainMetrics row = training;
@@ -57,7 +71,7 @@ TEST_CASE("numbers are written with all the digits that tell them apart") {
   CHECK(table.csv().find(",0.30000000000000004,") != std::string::npos);
 }
 
-TEST_CASE("a table goes on from the text of another") {
+TEST_CASE("a table continues the text of another") {
   MetricsTable first;
   first.add(training);
   MetricsTable second(first.csv());
@@ -72,7 +86,7 @@ TEST_CASE("the whole table is written in place of the old file") {
   table.add(training);
   table.write(folder / "metrics.csv");
   MetricsTable().write(folder / "metrics.csv");
-  const auto bytes = read_file(folder / "metrics.csv", 1000);
+  const auto bytes = read_binary_file(folder / "metrics.csv").bytes;
   CHECK(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) == header);
   CHECK_THROWS_AS(table.write(folder / "none/metrics.csv"), OutputError);
 }

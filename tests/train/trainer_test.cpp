@@ -92,9 +92,11 @@ TEST_CASE("a run under a profiler has the bytes of one without, and a row for ea
   TinyRun run;
   const Profiler profiler;
   run.train_to(tiny_steps);
+  // Before the comparison, which may train the other run.
+  const Profile profile = profiler.profile();
   check_same_end(run);
 
-  const auto calls = [profile = profiler.profile()](const std::string& name) {
+  const auto calls = [&profile](const std::string& name) {
     std::uint64_t sum = 0;
     for (const ProfileRow& row : profile.rows) sum += row.name == name ? row.calls : 0;
     return sum;

@@ -7,9 +7,7 @@
 #include "autograd/ops/losses.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"
-#include "layers/transformer.h"
 #include "train/inference/batch_tensors.h"
-#include "train/inference/greedy_decoder.h"
 
 namespace tapestry {
 namespace {
@@ -47,20 +45,6 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
   scores.perplexity = std::exp(scores.loss);
   scores.token_accuracy = share(hits, scores.tokens);
   return scores;
-}
-
-double score_exact_matches(const Transformer& model, const std::vector<Example>& pairs,
-                           std::size_t batch_size, std::size_t max_decode_length) {
-  std::size_t matches = 0;
-  for (const BatchIndices& indices : evaluation_batches(pairs, batch_size)) {
-    std::vector<Sentence> sources;
-    for (const std::size_t i : indices) sources.push_back(pairs[i].source);
-    const auto outputs = greedy_decode(model, sources, max_decode_length);
-    for (std::size_t row = 0; row < indices.size(); ++row) {
-      matches += outputs[row] == pairs[indices[row]].target ? 1 : 0;
-    }
-  }
-  return share(matches, pairs.size());
 }
 
 std::vector<LikelyClass> most_likely_classes(const Model& model,

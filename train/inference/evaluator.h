@@ -11,7 +11,6 @@
 #include "data/batch.h"
 #include "data/corpus.h"
 #include "layers/model.h"
-#include "layers/transformer.h"
 
 namespace tapestry {
 
@@ -38,11 +37,6 @@ using TakePredictions =
 Scores score_labels(const Model& model, const std::vector<Example>& examples,
                     std::size_t batch_size, const BatchRules& rules,
                     const TakePredictions& take = {});
-
-/// The share of sources whose greedy translation equals the target, see greedy_decode(); 0 if there
-/// are no pairs.
-double score_exact_matches(const Transformer& model, const std::vector<Example>& pairs,
-                           std::size_t batch_size, std::size_t max_decode_length);
 
 /// A predicted class and its probability.
 struct LikelyClass {

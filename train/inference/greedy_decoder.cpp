@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "autograd/ops/shape_ops.h"
-#include "data/batch.h"
+#include "data/batch_schedule.h"
 #include "data/text/vocabulary.h"
 #include "train/inference/batch_tensors.h"
 
@@ -67,6 +67,20 @@ std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<
     }
   }
   return outputs;
+}
+
+double score_exact_matches(const Transformer& model, const std::vector<Example>& pairs,
+                           std::size_t batch_size, std::size_t max_decode_length) {
+  std::size_t matches = 0;
+  for (const BatchIndices& indices : evaluation_batches(pairs, batch_size)) {
+    std::vector<Sentence> sources;
+    for (const std::size_t i : indices) sources.push_back(pairs[i].source);
+    const auto outputs = greedy_decode(model, sources, max_decode_length);
+    for (std::size_t row = 0; row < indices.size(); ++row) {
+      matches += outputs[row] == pairs[indices[row]].target ? 1 : 0;
+    }
+  }
+  return pairs.empty() ? 0.0 : static_cast<double>(matches) / static_cast<double>(pairs.size());
 }
 
 }  // namespace tapestry

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "data/batch.h"
 #include "layers/transformer.h"
 
 namespace tapestry {
@@ -19,5 +20,10 @@ using Sentence = std::vector<std::int32_t>;
 /// throws      ShapeError for a source longer than the model's positions.
 std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<Sentence>& sources,
                                     std::size_t max_length);
+
+/// The share of sources whose greedy translation equals the target, see greedy_decode(); 0 if there
+/// are no pairs.
+double score_exact_matches(const Transformer& model, const std::vector<Example>& pairs,
+                           std::size_t batch_size, std::size_t max_decode_length);
 
 }  // namespace tapestry

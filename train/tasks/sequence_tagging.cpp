@@ -138,6 +138,7 @@ class SequenceTagging : public Task {
     return scores;
   }
 
+  std::vector<std::string> score_names() const override { return {"span_f1"}; }
   std::string format_scores(const Scores& scores, const Config&) const override {
     const std::string text =
         fmt::format("loss {:.4f}  tokens {:.2f} %", scores.loss, 100 * scores.token_accuracy);

@@ -108,6 +108,9 @@ class Task {
   virtual Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
                           const Vocabulary& targets, const std::vector<Example>& examples,
                           std::size_t decoded) const;
+  /// The entries of Scores::others that metrics.csv has columns for, besides exact_match, which
+  /// every metrics.csv has.
+  virtual std::vector<std::string> score_names() const { return {}; }
   /// "loss 0.1234  perplexity 1.131  tokens 96.10 %"
   virtual std::string format_scores(const Scores& scores, const Config& config) const;
   /// The examples with the model's outputs.

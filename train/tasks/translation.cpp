@@ -6,7 +6,6 @@
 #include "data/corpora/toy_language_tasks.h"
 #include "layers/transformer.h"
 #include "train/format.h"
-#include "train/inference/evaluator.h"
 #include "train/inference/greedy_decoder.h"
 #include "train/tasks/task.h"
 
