@@ -14,12 +14,6 @@ class UsageError : public ErrorWith<ExitCode::usage> {
       : ErrorWith("command line: " + message, std::move(hint)) {}
 };
 
-/// A file could not be opened or read.
-class InputError : public DataError {
- public:
-  using DataError::DataError;
-};
-
 /// A checkpoint cannot be used: it cannot be opened, was written by a newer version, or lacks a
 /// required value.
 using CheckpointError = ErrorWith<ExitCode::checkpoint>;

@@ -15,87 +15,103 @@ namespace tapestry {
 namespace {
 
 constexpr FileKind binary_kind{.expected = "a file",
-                               .pipe_hint = "copy it to a file first: it is read more than once",
+                               .special_hint = "copy it to a file first: it is read more than once",
                                .too_large_hint = "train on a part of it"};
 
 bool same_time(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/// Reads until `bytes` is full or the file ends; returns the number of bytes read.
-std::size_t fill(const OpenFile& file, std::span<std::byte> bytes) {
-  std::size_t count = 0, read = 0;
-  do {
-    read = read_some(file.descriptor(), bytes.subspan(count), file.name(), unreadable_hint);
-    count += read;
-  } while (read > 0);
-  return count;
+std::uint64_t memory_of_machine() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace
 
-OpenFile::OpenFile(const std::filesystem::path& path, const FileKind& kind)
+OpenFile::OpenFile(const std::filesystem::path& path, const FileKind& kind, FileSystem& files)
     : kind_(kind),
       name_(escaped(path.native())),
+      files_(&files),
       // Without O_NONBLOCK, opening a pipe blocks until a writer opens it.
-      descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) {
-  if (descriptor_ < 0 && errno == ENXIO) refuse_special_file();  // a socket
-  if (descriptor_ < 0) refuse_unreadable();
-  try {
-    opened_ = status();
-    require_regular();
-    require_fits_memory();
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
+      descriptor_(files, retry_interrupted([&] {
+                    return files.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+                  })) {
+  if (!descriptor_.is_open() && errno == ENXIO) refuse_special_file();  // a socket
+  if (!descriptor_.is_open()) refuse_unreadable<UnopenedFile>();
+  const struct stat opened = status();
+  require_regular(opened);
+  size_ = static_cast<std::uint64_t>(opened.st_size);
+  modified_ = opened.st_mtim;
+  require_allowed_size();
 }
-
-OpenFile::~OpenFile() { ::close(descriptor_); }
 
 struct stat OpenFile::status() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) refuse_unreadable();
+  if (files_->fstat(descriptor(), status) != 0) refuse_unreadable<UnopenedFile>();
   return status;
 }
 
-void OpenFile::require_regular() const {
-  if (S_ISDIR(opened_.st_mode)) {
-    throw UnopenedFile(fmt::format("{}: found a folder, expected {}", name_, kind_.expected),
+void OpenFile::require_regular(const struct stat& status) const {
+  if (S_ISDIR(status.st_mode)) {
+    throw UnopenedFile(name_, fmt::format("found a folder, expected {}", kind_.expected),
                        "name a file in this folder");
   }
-  if (!S_ISREG(opened_.st_mode)) refuse_special_file();
+  if (!S_ISREG(status.st_mode)) refuse_special_file();
 }
 
-void OpenFile::require_fits_memory() const {
-  const std::uint64_t memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                               static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  if (size() <= memory) return;
-  throw DataError(fmt::format("{}: found {} bytes, expected at most {}, the memory of this machine",
-                              name_, size(), memory),
+void OpenFile::require_allowed_size() const {
+  const std::uint64_t most = kind_.max_bytes == 0 ? memory_of_machine() : kind_.max_bytes;
+  if (size_ <= most) return;
+  throw FileError(name_,
+                  fmt::format("found {} bytes, expected at most {}{}", size_, most,
+                              kind_.max_bytes == 0 ? ", the memory of this machine" : ""),
                   kind_.too_large_hint);
+}
+
+std::size_t OpenFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
+  std::size_t count = 0;
+  while (count < bytes.size()) {
+    const ssize_t got = retry_interrupted([&] {
+      return files_->pread(descriptor(), bytes.data() + count, bytes.size() - count,
+                           offset + count);
+    });
+    if (got < 0) refuse_unreadable<FileError>();
+    if (got == 0) break;
+    count += static_cast<std::size_t>(got);
+  }
+  return count;
+}
+
+void OpenFile::read_all_at(std::uint64_t offset, std::span<std::byte> bytes) const {
+  const std::size_t count = read_at(offset, bytes);
+  if (count == bytes.size()) return;
+  throw FileError(name_,
+                  fmt::format("the file ends at byte {}, expected {} more bytes", offset + count,
+                              bytes.size() - count),
+                  "do not change the file while it is read");
 }
 
 void OpenFile::require_unchanged(std::uint64_t bytes_read) const {
   const struct stat now = status();
-  if (size() == bytes_read && now.st_size == opened_.st_size &&
-      same_time(now.st_mtim, opened_.st_mtim)) {
+  if (size_ == bytes_read && static_cast<std::uint64_t>(now.st_size) == size_ &&
+      same_time(now.st_mtim, modified_)) {
     return;
   }
-  throw DataError(fmt::format("{}: changed while it was read", name_),
+  throw FileError(name_, "changed while it was read",
                   "wait until the file is complete, then try again");
 }
 
+template <class Error>
 void OpenFile::refuse_unreadable() const {
-  throw UnopenedFile(
-      fmt::format("{}: cannot be read: {}", name_, std::generic_category().message(errno)),
-      unreadable_hint);
+  throw Error(name_, fmt::format("cannot be read: {}", std::generic_category().message(errno)),
+              kind_.unreadable_hint);
 }
 
 void OpenFile::refuse_special_file() const {
-  throw UnopenedFile(
-      fmt::format("{}: found a pipe, socket or device, expected {}", name_, kind_.expected),
-      kind_.pipe_hint);
+  throw UnopenedFile(name_,
+                     fmt::format("found a pipe, socket or device, expected {}", kind_.expected),
+                     kind_.special_hint);
 }
 
 std::size_t read_some(int descriptor, std::span<std::byte> bytes, const std::string& name,
@@ -125,7 +141,7 @@ std::uint64_t Xxh3::value() const { return XXH3_64bits_digest(state_.get()); }
 BinaryFile read_binary_file(const std::filesystem::path& path) {
   const OpenFile file(path, binary_kind);
   BinaryFile result{.bytes = std::vector<std::byte>(file.size()), .digest = 0};
-  file.require_unchanged(fill(file, result.bytes));
+  file.require_unchanged(file.read_at(0, result.bytes));
   Xxh3 hash;
   hash.add(result.bytes.data(), result.bytes.size());
   result.digest = hash.value();

@@ -1,71 +1,98 @@
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/io/error.h"
+#include "data/io/file_system.h"
 
 struct XXH3_state_s;  // of xxhash.h
 
 namespace tapestry {
 
-/// The texts of error messages about a kind of file.
-struct FileKind {
-  const char* expected;        ///< "a text file"
-  const char* pipe_hint;       ///< hint for a pipe, socket or device
-  const char* too_large_hint;  ///< hint for a file larger than the memory
-};
-
-/// The hint for a file that cannot be opened or read.
+/// The hint for a data file that cannot be opened or read.
 inline constexpr const char* unreadable_hint =
     "check the path and its permissions; a relative path starts at the folder of the config file, "
     "on the command line at the working folder";
 
-/// The path cannot be opened or does not name a regular file.
-class UnopenedFile : public DataError {
- public:
-  using DataError::DataError;
+/// The texts of error messages about a kind of file, and its largest size.
+struct FileKind {
+  const char* expected;        ///< "a text file"
+  const char* special_hint;    ///< hint for a pipe, socket or device
+  const char* too_large_hint;  ///< hint for a larger file
+  const char* unreadable_hint = tapestry::unreadable_hint;
+  std::uint64_t max_bytes = 0;  ///< 0: the memory of this machine
 };
 
-/// A data file, open for reading. Type and size are read from the open file, not from its path,
-/// which may later name another file.
+/// A file that cannot be read. what() is "NAME: REASON".
+class FileError : public DataError {
+ public:
+  FileError(const std::string& name, std::string reason, std::string hint)
+      : DataError(name + ": " + reason, std::move(hint)), reason_(std::move(reason)) {}
+
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
+};
+
+/// The path cannot be opened or does not name a regular file.
+class UnopenedFile : public FileError {
+ public:
+  using FileError::FileError;
+};
+
+/// A regular file, open for reading. All files that the program reads are opened here. Type and
+/// size are read from the open file, not from its path, which may later name another file. Opening
+/// never blocks, not even for a named pipe.
 class OpenFile {
  public:
-  /// throws  UnopenedFile, naming the file, if it is missing, unreadable, a folder, pipe, socket or
-  ///         device (opening never blocks); DataError if it is larger than the memory.
-  OpenFile(const std::filesystem::path& path, const FileKind& kind);
-  ~OpenFile();
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
+  /// throws  UnopenedFile if the file is missing, unreadable, a folder, pipe, socket or device;
+  ///         FileError if it is larger than `kind` allows.
+  OpenFile(const std::filesystem::path& path, const FileKind& kind,
+           FileSystem& files = posix_file_system());
 
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
   /// The path, escaped for messages.
   const std::string& name() const { return name_; }
   /// Size in bytes when the file was opened.
-  std::uint64_t size() const { return static_cast<std::uint64_t>(opened_.st_size); }
+  std::uint64_t size() const { return size_; }
 
-  /// throws  DataError if the file has changed since it was opened, or if its size is not
+  /// Reads bytes from `offset` on until `bytes` is full or the file ends; returns their number.
+  ///
+  /// throws  FileError
+  std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
+
+  /// Fills `bytes` from `offset` on.
+  ///
+  /// throws  FileError, also if the file is too short.
+  void read_all_at(std::uint64_t offset, std::span<std::byte> bytes) const;
+
+  /// throws  FileError if the file has changed since it was opened, or if its size is not
   ///         `bytes_read`.
   void require_unchanged(std::uint64_t bytes_read) const;
 
  private:
   struct stat status() const;
-  void require_regular() const;
-  void require_fits_memory() const;
+  void require_regular(const struct stat& status) const;
+  void require_allowed_size() const;
+  template <class Error>
   [[noreturn]] void refuse_unreadable() const;
   [[noreturn]] void refuse_special_file() const;
 
-  const FileKind& kind_;
+  FileKind kind_;
   std::string name_;
-  int descriptor_;
-  struct stat opened_ {};
+  FileSystem* files_;
+  FileDescriptor descriptor_;
+  std::uint64_t size_ = 0;
+  timespec modified_{};
 };
 
 /// Reads the next bytes from a descriptor, at most bytes.size(); returns 0 at the end of the file.
@@ -97,9 +124,9 @@ struct BinaryFile {
   std::uint64_t digest;  ///< XXH3 (64 bits)
 };
 
-/// Reads a whole file in one pass.
+/// Reads a whole data file in one pass.
 ///
-/// throws  DataError as OpenFile; also if the file changes while it is read.
+/// throws  FileError as OpenFile; also if the file changes while it is read.
 BinaryFile read_binary_file(const std::filesystem::path& path);
 
 }  // namespace tapestry

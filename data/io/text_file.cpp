@@ -15,7 +15,7 @@ namespace {
 
 constexpr FileKind text_kind{
     .expected = "a text file",
-    .pipe_hint = "write the text to a file first: it is read more than once",
+    .special_hint = "write the text to a file first: it is read more than once",
     .too_large_hint = "train on a part of the text, such as its first lines: head -n 1000000"};
 
 /// Stops after `bytes` bytes, so that reading ends even if the file is growing.

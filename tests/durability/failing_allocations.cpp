@@ -23,6 +23,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/error.h"
 #include "train/initial_state.h"
+#include "train/platform/durable_file.h"
 
 /// Lets the n-th allocation fail, alone or with all after it, while a checkpoint is loaded, a run
 /// is resumed, and a step is trained, validated and saved; then does the last under every limit on
@@ -88,11 +89,12 @@ class GoingOn {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_.path())) {
       if (is_temporary_name(entry.path().filename().string())) return "a file is left over";
     }
-    if (read_file(directory_.checkpoint_path(2), 1 << 24) != scene_.second) return "step 2 is lost";
+    if (read_binary_file(directory_.checkpoint_path(2)).bytes != scene_.second)
+      return "step 2 is lost";
     Trainer trainer(scene_.config, scene_.corpus, directory_, progress_);
     trainer.resume(directory_.read_newest()->snapshot);
     trainer.run();
-    const Bytes end = read_file(directory_.checkpoint_path(3), 1 << 24);
+    const Bytes end = read_binary_file(directory_.checkpoint_path(3)).bytes;
     return end == scene_.third ? "" : "the run ends with other bytes";
   }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "data/io/file.h"
 #include "tests/support/temporary_folder.h"
-#include "train/platform/durable_file.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/tasks/data_source.h"
 #include "train/trainer.h"
@@ -72,13 +72,13 @@ class TinyRun {
   Progress& progress() { return progress_; }
 
   std::vector<std::byte> checkpoint_bytes(std::uint64_t step) const {
-    return read_file(directory_.checkpoint_path(step), 1 << 24);
+    return read_binary_file(directory_.checkpoint_path(step)).bytes;
   }
   Snapshot snapshot(std::uint64_t step) const {
     return read_checkpoint(directory_.checkpoint_path(step));
   }
   std::vector<std::byte> metrics() const {
-    return read_file(directory_.path() / "metrics.csv", 1 << 20);
+    return read_binary_file(directory_.path() / "metrics.csv").bytes;
   }
 
  private:

@@ -13,9 +13,9 @@
 
 #include "data/batch_schedule.h"
 #include "tests/support/contains.h"
+#include "tests/support/faulty_file_system.h"
 #include "tests/support/values.h"
 #include "tests/train/error_text.h"
-#include "tests/train/faulty_file_system.h"
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/faulty_file_system.h"
 #include "tests/train/error_text.h"
-#include "tests/train/faulty_file_system.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
 #include "train/tasks/data_source.h"
@@ -35,7 +35,7 @@ struct FaultyRun {
   }
 
   std::vector<std::byte> checkpoint_bytes(std::uint64_t step) const {
-    return read_file(directory.checkpoint_path(step), 1 << 24);
+    return read_binary_file(directory.checkpoint_path(step)).bytes;
   }
 
   test::TemporaryFolder folder;
@@ -126,7 +126,7 @@ TEST_CASE("metrics are complete as soon as the last checkpoint is there") {
   run.train(tiny_config());
   REQUIRE(run.files.calls.back() != "rename");  // the folder is flushed behind it
   CHECK(std::ranges::count(run.files.calls, "rename") % files_of_a_save == 0);
-  CHECK(read_file(run.directory.path() / "metrics.csv", 1 << 20) == sound.metrics());
+  CHECK(read_binary_file(run.directory.path() / "metrics.csv").bytes == sound.metrics());
 }
 
 TEST_CASE("a run whose validation stops improving ends, and goes on with more patience") {

@@ -189,7 +189,7 @@ TrainingState saved_state(const Snapshot& snapshot) {
 Snapshot make_snapshot(const RunParts& run) {
   Snapshot snapshot;
   snapshot.put_text("program_version", program_version);
-  snapshot.put_text("config", dump_config(with_process_settings(run.config, TrainOptions{})));
+  snapshot.put_text("config", dump_config(with_process_settings(run.config, Config{})));
   snapshot.put_text("arithmetic", arithmetic());
   snapshot.put_text("data/source_vocabulary", run.corpus.source_vocabulary.to_text());
   snapshot.put_text("data/target_vocabulary", run.corpus.target_vocabulary.to_text());

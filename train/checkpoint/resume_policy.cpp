@@ -69,7 +69,7 @@ std::optional<ChangeRule> change_rule(std::string_view key) {
   std::optional<ChangeRule> rule;
   const Config defaults;
   for_each_field(defaults, [&](const Field& field, const auto&, const auto&) {
-    if (field.path() == key) rule = field.rule;
+    if (field.path() == key) rule = field.rule.change;
   });
   return rule;
 }

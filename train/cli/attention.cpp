@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/kernels/parallel.h"
 #include "data/io/escape.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
@@ -215,7 +214,6 @@ AttentionSubject attention_subject(const Arguments& arguments) {
 
 int run(const Arguments& arguments) {
   const AttentionSubject subject = attention_subject(arguments);
-  kernels::set_num_threads(subject.config.train.threads);
   const Task& task = find_task(subject.config);
   const Batch batch = inference_batch(task, subject.example);
   const auto layers =

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <memory>
 
-#include "autograd/kernels/parallel.h"
 #include "train/checks/check.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
@@ -74,7 +73,6 @@ const char* status_word(CheckStatus status) {
 
 int run(const Arguments& arguments) {
   const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
-  kernels::set_num_threads(configured.config.train.threads);
   const CheckContext context = make_context(configured);
   fmt::print("{}\n", configured.origin.in_words());
   std::size_t num_passed = 0, num_run = 0;

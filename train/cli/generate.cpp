@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "autograd/kernels/parallel.h"
 #include "data/text/vocabulary.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "autograd/kernels/parallel.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/resume_policy.h"
 #include "train/config/domains.h"
@@ -107,6 +108,7 @@ ConfiguredModel open_model(const std::string& path, const std::vector<std::strin
   ConfiguredModel opened =
       is_run_or_checkpoint(path) ? trained(path, overrides) : untrained(path, overrides);
   require_fitting_examples(opened.corpus, opened.config);
+  kernels::set_num_threads(opened.config.train.threads);
   return opened;
 }
 

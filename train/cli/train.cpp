@@ -143,8 +143,8 @@ ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) 
   Config before = saved_config(plan.checkpoint.snapshot);
   before.train.run_dir = run;
   plan.config = wanted_config(arguments, before);
-  TrainOptions process = plan.config.train;
-  process.run_dir = run;
+  Config process = plan.config;
+  process.train.run_dir = run;
   plan.changes = sort_changes(
       run, compare_configs(with_process_settings(before, process), plan.config), arguments.allowed);
   return plan;

@@ -1,17 +1,17 @@
 #include "train/config/config.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <any>
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 
+#include "data/io/file.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
 #include "train/config/reader.h"
@@ -49,43 +49,12 @@ Config read_config(std::string_view text, const std::string& name, const Folder&
   return config;
 }
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int number) : number_(number) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int get() const { return number_; }
-
- private:
-  int number_;
-};
-
-[[noreturn]] void refuse(const std::string& path, std::string message, std::string hint) {
-  throw ConfigError({{{.file = path}, std::move(message), std::move(hint)}});
-}
-
-[[noreturn]] void refuse_for_errno(const std::string& path, int error) {
-  refuse(path, fmt::format("cannot be read: {}", std::generic_category().message(error)),
-         "check the path and its permissions");
-}
-
-[[noreturn]] void refuse_size(const std::string& path) {
-  refuse(path, fmt::format("is larger than {} bytes", kLargestConfig),
-         "check that this file is meant to be a config");
-}
-
-[[noreturn]] void refuse_kind(const std::string& path, std::string_view kind) {
-  refuse(path, fmt::format("expected a file, found {}", kind),
-         "give the path of a YAML file, such as configs/copy.yaml");
-}
-
-void check_kind(const std::string& path, mode_t mode) {
-  if (S_ISREG(mode)) return;
-  refuse_kind(path, S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : "a device or socket");
-}
+constexpr FileKind config_kind{
+    .expected = "a config file",
+    .special_hint = "give the path of a YAML file, such as configs/copy.yaml",
+    .too_large_hint = "check that this file is meant to be a config",
+    .unreadable_hint = "check the path and its permissions",
+    .max_bytes = kLargestConfig};
 
 std::string used_with(const Use& use) {
   if (use.selector.empty()) return {};
@@ -103,11 +72,15 @@ std::vector<std::string> printed_values(const Config& config) {
 
 }  // namespace
 
-Config with_process_settings(Config config, const TrainOptions& process) {
-  config.train.threads = process.threads;
-  config.train.run_dir = process.run_dir;
-  config.train.max_time = process.max_time;
-  config.train.detect_anomaly = process.detect_anomaly;
+Config with_process_settings(Config config, const Config& process) {
+  std::map<std::string, std::any> settings;
+  for_each_field(process, [&](const Field& field, const auto& value, const auto&) {
+    if (!field.rule.stored) settings[field.path()] = value;
+  });
+  for_each_field(config, [&]<class T>(const Field& field, T& value, const auto&) {
+    const auto setting = settings.find(field.path());
+    if (setting != settings.end()) value = std::any_cast<T>(setting->second);
+  });
   return config;
 }
 
@@ -129,24 +102,18 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   return config;
 }
 
-std::string read_config_file(const std::string& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (file.get() < 0 && errno == ENXIO) refuse_kind(path, "a device or socket");
-  if (file.get() < 0) refuse_for_errno(path, errno);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) refuse_for_errno(path, errno);
-  check_kind(path, status.st_mode);
-
-  // The size is not known in advance: the file may be growing.
-  std::string text;
-  char block[16384];
-  while (const ssize_t got = ::read(file.get(), block, sizeof block)) {
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse_for_errno(path, errno);
-    text.append(block, static_cast<std::size_t>(got));
-    if (text.size() > kLargestConfig) refuse_size(path);
+std::string read_config_file(const std::string& path) try {
+  const OpenFile file(path, config_kind);
+  // Not its size now: the file may be growing, and files of /proc have the size 0.
+  std::string text(kLargestConfig + 1, '\0');
+  text.resize(file.read_at(0, std::as_writable_bytes(std::span(text))));
+  if (text.size() > kLargestConfig) {
+    throw FileError(file.name(), fmt::format("found more than {} bytes", kLargestConfig),
+                    config_kind.too_large_hint);
   }
   return text;
+} catch (const FileError& error) {
+  throw ConfigError({{{.file = path}, error.reason(), error.hint()}});
 }
 
 std::vector<ConfigKey> config_keys() {

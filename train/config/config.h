@@ -72,10 +72,9 @@ struct Config {
   TrainOptions train;
 };
 
-/// `config` with the process settings of `process`: train.threads, train.run_dir, train.max_time
-/// and train.detect_anomaly. They do not affect the results of a run, and checkpoints do not store
-/// them.
-Config with_process_settings(Config config, const TrainOptions& process);
+/// `config` with the process settings of `process`, such as train.threads: keys that do not affect
+/// the results of a run and are not stored in checkpoints, see KeyRule.
+Config with_process_settings(Config config, const Config& process);
 
 /// Reads the YAML `text`, then `overrides` of the form `section.key=value`; later overrides replace
 /// earlier ones. `name` is the file name in error messages. A quoted value in the YAML text means

@@ -36,12 +36,28 @@ enum class ChangeRule {
   never             ///< the state would be invalid: shapes, vocabulary, task, seed, data order
 };
 
+/// What happens to the value of a key when a run is saved and resumed.
+struct KeyRule {
+  // Not explicit: most keys have a ChangeRule only.
+  constexpr KeyRule(ChangeRule on_change) : change(on_change) {}
+
+  ChangeRule change;
+  bool stored = true;  ///< false for settings of this process, see with_process_settings()
+};
+
+/// The rule of a key that belongs to the process and is not stored in checkpoints.
+constexpr KeyRule of_process(ChangeRule change) {
+  KeyRule rule(change);
+  rule.stored = false;
+  return rule;
+}
+
 /// Description of one config key; its value and domain are passed separately.
 struct Field {
   std::string_view section;
   std::string_view key;
   std::string_view meaning;
-  ChangeRule rule;
+  KeyRule rule;
   Use use;
 
   std::string path() const { return std::string(section) + "." + std::string(key); }
@@ -87,7 +103,7 @@ struct Visitor {
 
   /// use  selector other than data.task and model.kind
   template <class T, class Domain>
-  void operator()(std::string_view key, T& value, const Domain& domain, ChangeRule rule,
+  void operator()(std::string_view key, T& value, const Domain& domain, KeyRule rule,
                   std::string_view meaning, Use use = {}) {
     Field field{section, key, meaning, rule, std::move(use)};
     if (field.use.selector.empty()) {
@@ -269,14 +285,14 @@ void visit(V field, O& o) {
   field("accumulate", o.accumulate, between(1, 1'000'000), with_permission, "batches per step");
   field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,
         "probability that is spread over the whole vocabulary");
-  field("threads", o.threads, between(0, 1024), free, "threads; 0 takes all cores");
+  field("threads", o.threads, between(0, 1024), of_process(free), "threads; 0 takes all cores");
   field("log_every", o.log_every, at_least(1), free, "steps between two lines of the log");
   field("validate_every", o.validate_every, at_least(1), free, "steps between two validations");
   field("save_every", o.save_every, at_least(1), free, "steps between two checkpoints");
   field("keep_last", o.keep_last, at_least(2), free, "latest checkpoints to keep");
   field("patience", o.patience, at_least(0), free,
         "validations without improvement after which the run stops early; 0: never");
-  field("max_time", o.max_time, Duration(), free,
+  field("max_time", o.max_time, Duration(), of_process(free),
         "time after which this process saves and ends with exit code 124; 0s: no limit");
   field("on_nan", o.on_nan, Choice<OnNan>(), free,
         "when loss or gradient is NaN or infinite: stop; skip the step; or rollback to the newest "
@@ -291,13 +307,13 @@ void visit(V field, O& o) {
         "`model.max_length` allows");
   field("exact_match_sequences", o.exact_match_sequences, at_least(0), free,
         "held-out sequences decoded per validation for the exact-match score; 0 for none");
-  field("detect_anomaly", o.detect_anomaly, Flag(), free,
+  field("detect_anomaly", o.detect_anomaly, Flag(), of_process(free),
         "looks for NaN and infinity after every operation and stops at the first, which it names; "
         "slow");
   field("initialize_from", o.initialize_from, FilePath(), never,
         "pretrained run or checkpoint: parameters of the same name and shape are loaded (not the "
         "head, if the classes differ), and its vocabulary is used; empty: none");
-  field("run_dir", o.run_dir, Text(), never,
+  field("run_dir", o.run_dir, Text(), of_process(never),
         "folder of the run, from the working folder; empty: `runs/` and the name of the config");
   field("dtype", o.dtype, Choice<DType>(), never, "precision of all numbers");
 }

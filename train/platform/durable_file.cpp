@@ -179,12 +179,6 @@ class TemporaryFile {
   bool in_place_ = false;
 };
 
-[[noreturn]] void input_failure(const std::filesystem::path& path, std::string_view action) {
-  const int code = errno;
-  throw InputError(fmt::format("{}: could not {}: {}", path.string(), action, error_text(code)),
-                   code == ENOENT ? "check the spelling of the path" : "");
-}
-
 }  // namespace
 
 void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
@@ -234,50 +228,6 @@ void create_folder_durably(const std::filesystem::path& folder, FileSystem& file
 
 void remove_file(const std::filesystem::path& path, FileSystem& files) {
   if (files.unlink(path.c_str()) != 0 && errno != ENOENT) output_failure(path, "delete the file");
-}
-
-InputFile::InputFile(const std::filesystem::path& path, FileSystem& files)
-    : path_(path),
-      files_(files),
-      descriptor_(files, retry_interrupted([&] {
-                    return files.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-                  })) {
-  if (!descriptor_.is_open()) input_failure(path, "open for reading");
-  struct stat status {};
-  if (files.fstat(descriptor_.get(), status) != 0) input_failure(path, "look at");
-  if (!S_ISREG(status.st_mode)) {
-    throw InputError(
-        fmt::format("{}: found a folder, pipe or device, expected a regular file", path.string()),
-        "give the path of a file");
-  }
-  size_ = static_cast<std::uint64_t>(status.st_size);
-}
-
-void InputFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t got = retry_interrupted(
-        [&] { return files_.pread(descriptor_.get(), bytes.data(), bytes.size(), offset); });
-    if (got < 0) input_failure(path_, "read");
-    if (got == 0) {
-      throw InputError(fmt::format("{}: the file ends at byte {}, expected {} more bytes",
-                                   path_.string(), offset, bytes.size()),
-                       "do not change the file while it is read");
-    }
-    offset += static_cast<std::uint64_t>(got);
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
-  }
-}
-
-std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_t max_bytes,
-                                 FileSystem& files) {
-  InputFile file(path, files);
-  if (file.size() > max_bytes) {
-    throw InputError(fmt::format("{}: found {} bytes, expected at most {}", path.string(),
-                                 file.size(), max_bytes));
-  }
-  std::vector<std::byte> bytes(file.size());
-  file.read_at(0, bytes);
-  return bytes;
 }
 
 }  // namespace tapestry

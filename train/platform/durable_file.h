@@ -5,9 +5,8 @@
 #include <filesystem>
 #include <span>
 #include <string_view>
-#include <vector>
 
-#include "train/platform/file_system.h"
+#include "data/io/file_system.h"
 
 namespace tapestry {
 
@@ -42,29 +41,5 @@ void create_folder_durably(const std::filesystem::path& folder,
 
 /// Deletes a file; a missing file is not an error. throws OutputError.
 void remove_file(const std::filesystem::path& path, FileSystem& files = posix_file_system());
-
-/// A regular file opened for reading. Opening never blocks, not even for a named pipe.
-class InputFile {
- public:
-  /// throws  InputError if the file does not exist, is not a regular file or cannot be read.
-  explicit InputFile(const std::filesystem::path& path, FileSystem& files = posix_file_system());
-
-  /// Bytes in the file when it was opened.
-  std::uint64_t size() const { return size_; }
-
-  /// Fills `bytes` from the file, starting at `offset`. throws InputError, also if the file is too
-  /// short.
-  void read_at(std::uint64_t offset, std::span<std::byte> bytes);
-
- private:
-  std::filesystem::path path_;
-  FileSystem& files_;
-  FileDescriptor descriptor_;
-  std::uint64_t size_ = 0;
-};
-
-/// The bytes of a regular file of at most `max_bytes`. throws InputError.
-std::vector<std::byte> read_file(const std::filesystem::path& path, std::uint64_t max_bytes,
-                                 FileSystem& files = posix_file_system());
 
 }  // namespace tapestry

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/io/escape.h"
+#include "data/io/file.h"
 #include "train/error.h"
 #include "train/platform/durable_file.h"
 #include "train/storage/checkpoint_table.h"
@@ -134,16 +135,16 @@ struct WholeFile {
   }
 };
 
-InputFile open_checkpoint(const std::filesystem::path& path, std::uint64_t max_size,
-                          FileSystem& files) try {
-  InputFile file(path, files);
-  if (file.size() > max_size) {
-    throw CheckpointError(fmt::format("{}: found {} bytes, expected at most {}", path.string(),
-                                      file.size(), max_size),
-                          "use a machine with more memory");
-  }
-  return file;
-} catch (const InputError& error) {
+OpenFile open_checkpoint(const std::filesystem::path& path, std::uint64_t max_size,
+                         FileSystem& files) try {
+  return OpenFile(path,
+                  {.expected = "a checkpoint",
+                   .special_hint = "name a checkpoint file or a run directory",
+                   .too_large_hint = "use a machine with more memory",
+                   .unreadable_hint = "check the path and its permissions",
+                   .max_bytes = max_size},
+                  files);
+} catch (const FileError& error) {
   throw CheckpointError(error.what(), error.hint());
 }
 
@@ -186,13 +187,13 @@ void require_told_digests(const WholeFile& file, const std::filesystem::path& pa
 }
 
 /// Checks the envelope before allocating memory for the rest.
-WholeFile read_whole(InputFile file, const std::filesystem::path& path) try {
+WholeFile read_whole(const OpenFile& file, const std::filesystem::path& path) try {
   std::vector<std::byte> bytes(std::min<std::uint64_t>(envelope_size, file.size()));
-  file.read_at(0, bytes);
+  file.read_all_at(0, bytes);
   const Envelope envelope = open_envelope(bytes, file.size(), path);
   bytes.resize(file.size());
   const auto payload = std::span(bytes).subspan(envelope_size);
-  file.read_at(envelope_size, payload);
+  file.read_all_at(envelope_size, payload);
   if (!payload_is_whole(envelope, payload)) {
     throw DamagedCheckpoint(
         fmt::format("{}: the checkpoint is damaged: found other bytes than were written in {}",
@@ -202,7 +203,7 @@ WholeFile read_whole(InputFile file, const std::filesystem::path& path) try {
   WholeFile whole = with_entries(std::move(bytes), envelope, path);
   require_told_digests(whole, path);
   return whole;
-} catch (const InputError& error) {
+} catch (const FileError& error) {
   throw DamagedCheckpoint(error.what(), error.hint());
 }
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <span>
 
-#include "train/platform/file_system.h"
+#include "data/io/file_system.h"
 #include "train/storage/snapshot.h"
 
 namespace tapestry {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/platform/file_system.h"
+#include "data/io/file_system.h"
 #include "train/storage/snapshot.h"
 
 namespace tapestry {

@@ -1,11 +1,15 @@
 #include "train/cli/open_model.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "autograd/kernels/parallel.h"
+#include "tests/support/temporary_folder.h"
 #include "train/config/error.h"
 
 namespace tapestry {
@@ -69,6 +73,19 @@ TEST_CASE("test images that are cut no more are refused where that changes what 
   with_files = images_config(5, 5);
   with_files.data.test_images = "/data/test.csv";
   CHECK(refusal(with_files, test_file) == "accepted");
+}
+
+TEST_CASE("opening a model sets the number of threads of its config") {
+  const std::size_t before = kernels::num_threads();
+  const test::TemporaryFolder folder;
+  const auto path = folder.write("tiny.yaml",
+                                 "data: {train_size: 4, validation_size: 0, test_size: 0}\n"
+                                 "model: {d_model: 4, num_heads: 1, d_ff: 4}\n");
+  for (const std::size_t threads : {3u, 1u}) {
+    open_model(path, {fmt::format("train.threads={}", threads)});
+    CHECK(kernels::num_threads() == threads);
+  }
+  kernels::set_num_threads(before);
 }
 
 }  // namespace

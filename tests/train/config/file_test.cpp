@@ -44,15 +44,15 @@ TEST_CASE("what is not a readable file is refused") {
             "/none.yaml: cannot be read: No such file or directory\n"
             "hint: check the path and its permissions");
   CHECK(refusal(base) == base +
-                             ": expected a file, found a folder\n"
-                             "hint: give the path of a YAML file, such as configs/copy.yaml");
+                             ": found a folder, expected a config file\n"
+                             "hint: name a file in this folder");
   CHECK(refusal("/dev/null") ==
-        "/dev/null: expected a file, found a device or socket\n"
+        "/dev/null: found a pipe, socket or device, expected a config file\n"
         "hint: give the path of a YAML file, such as configs/copy.yaml");
   const std::string socket = folder.path() / "socket";
   REQUIRE(::mknod(socket.c_str(), S_IFSOCK | 0600, 0) == 0);
   CHECK(refusal(socket) == socket +
-                               ": expected a file, found a device or socket\n"
+                               ": found a pipe, socket or device, expected a config file\n"
                                "hint: give the path of a YAML file, such as configs/copy.yaml");
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("a pipe is refused at once, with nobody at its other end") {
   const std::string pipe = folder.path() / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(refusal(pipe) == pipe +
-                             ": expected a file, found a pipe\n"
+                             ": found a pipe, socket or device, expected a config file\n"
                              "hint: give the path of a YAML file, such as configs/copy.yaml");
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("a file of more than a megabyte is refused") {
   CHECK(refusal(folder.write("full.yaml", std::string(kLargestConfig, '\n'))) == "accepted");
   const std::string path = folder.write("large.yaml", std::string(kLargestConfig + 1, '\n'));
   CHECK(refusal(path) == path +
-                             ": is larger than 1048576 bytes\n"
+                             ": found 1048577 bytes, expected at most 1048576\n"
                              "hint: check that this file is meant to be a config");
 }
 

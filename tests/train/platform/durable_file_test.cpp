@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/faulty_file_system.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/faulty_file_system.h"
 #include "train/error.h"
 
 namespace tapestry {
@@ -314,41 +314,6 @@ TEST_CASE("a file is deleted, and one that is gone already is fine") {
   CHECK_FALSE(std::filesystem::exists(folder / "x"));
   CHECK_NOTHROW(remove_file(folder / "x"));
   CHECK_THROWS_AS(remove_file(folder.path()), OutputError);
-}
-
-TEST_CASE("a file is read in whole, up to the largest size that is allowed") {
-  const TemporaryFolder folder;
-  write(folder / "x", "text");
-  FaultyFileSystem files;
-  files.longest_transfer = 3;
-  files.interrupt_every_second_call = true;
-  CHECK(read_file(folder / "x", 4, files).size() == 4);
-  CHECK(read_file(folder / "x", 4)[3] == std::byte{'t'});
-  CHECK_THROWS_WITH_AS(read_file(folder / "x", 3),
-                       ((folder / "x").string() + ": found 4 bytes, expected at most 3").c_str(),
-                       InputError);
-}
-
-TEST_CASE("what is not a regular file is refused without waiting") {
-  const TemporaryFolder folder;
-  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THROWS_AS(read_file(folder / "pipe", 10), InputError);
-  CHECK_THROWS_AS(read_file(folder.path(), 10), InputError);
-  CHECK_THROWS_AS(read_file("/dev/zero", 10), InputError);
-  CHECK_THROWS_AS(read_file(folder / "none", 10), InputError);
-}
-
-TEST_CASE("a read that fails or ends early is reported") {
-  const TemporaryFolder folder;
-  write(folder / "x", "text");
-  FaultyFileSystem files;
-  files.failing_name = "pread";
-  CHECK_THROWS_AS(read_file(folder / "x", 10, files), InputError);
-  files.failing_name = "fstat";
-  CHECK_THROWS_AS(read_file(folder / "x", 10, files), InputError);
-  InputFile file(folder / "x");
-  std::vector<std::byte> bytes(5);
-  CHECK_THROWS_AS(file.read_at(0, bytes), InputError);
 }
 
 }  // namespace

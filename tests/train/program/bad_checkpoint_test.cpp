@@ -234,13 +234,13 @@ TEST_CASE("a checkpoint with a number that is not finite is refused") {
                   "hint: use an earlier checkpoint of the run");
 }
 
-TEST_CASE("a pipe or a folder in the place of a checkpoint is refused without waiting") {
+TEST_CASE("a pipe in the place of a checkpoint is refused without waiting") {
   const TrainedWorkplace work;
   REQUIRE(::mkfifo((work / "bad.h5").c_str(), 0600) == 0);
   for (const char* command : {"evaluate", "translate", "inspect"}) {
     check_refusal(work, {command, "bad.h5"}, 4,
-                  "bad.h5: found a folder, pipe or device, expected a regular file\n"
-                  "hint: give the path of a file");
+                  "bad.h5: found a pipe, socket or device, expected a checkpoint\n"
+                  "hint: name a checkpoint file or a run directory");
   }
 }
 

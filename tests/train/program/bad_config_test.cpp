@@ -302,7 +302,7 @@ TEST_CASE("a config that is made to explode costs neither time nor memory") {
        ":2:1: repeated key `a` in `model`"},
       {"a megabyte of comments and nothing", repeated("#\n", 500'000), ": is empty"},
       {"more than a megabyte", std::string((1 << 20) + 1, '#'),
-       ": is larger than 1048576 bytes" + is_it_a_config + "\n"},
+       ": found 1048577 bytes, expected at most 1048576" + is_it_a_config + "\n"},
   };
   for (const BadConfig& bad : rows) {
     CAPTURE(bad.what);
@@ -328,13 +328,14 @@ TEST_CASE("what is no file of a config is refused without waiting for it") {
     std::string message;
   };
   const Row rows[] = {
-      {"a pipe", [&] { ::mkfifo(config.c_str(), 0600); }, ": expected a file, found a pipe" + hint},
+      {"a pipe", [&] { ::mkfifo(config.c_str(), 0600); },
+       ": found a pipe, socket or device, expected a config file" + hint},
       {"an endless device", [&] { fs::create_symlink("/dev/zero", config); },
-       ": expected a file, found a device or socket" + hint},
+       ": found a pipe, socket or device, expected a config file" + hint},
       {"a full device", [&] { fs::create_symlink("/dev/full", config); },
-       ": expected a file, found a device or socket" + hint},
+       ": found a pipe, socket or device, expected a config file" + hint},
       {"a socket", [&] { ::mknod(config.c_str(), S_IFSOCK | 0600, 0); },
-       ": expected a file, found a device or socket" + hint},
+       ": found a pipe, socket or device, expected a config file" + hint},
       {"nothing", [] {}, ": cannot be read: No such file or directory" + unreadable},
       {"a link to nothing", [&] { fs::create_symlink("nothing", config); },
        ": cannot be read: No such file or directory" + unreadable},
@@ -351,17 +352,20 @@ TEST_CASE("what is no file of a config is refused without waiting for it") {
   }
   fs::remove_all(config);
   fs::create_directory(config);  // a run directory to check and gradcheck
-  check_refusal(work, {"train", "bad.yaml"}, 2, "bad.yaml: expected a file, found a folder" + hint);
+  check_refusal(
+      work, {"train", "bad.yaml"}, 2,
+      "bad.yaml: found a folder, expected a config file\nhint: name a file in this folder");
 }
 
-TEST_CASE("a config of a terabyte is refused after its first megabyte") {
+TEST_CASE("a config of a terabyte is refused before it is read") {
   const Workplace work;
   work.write("bad.yaml", "");
   fs::resize_file(work / "bad.yaml", std::uint64_t{1} << 40);
   const Outcome refused = run_in_bounds(work, {"train", "bad.yaml"});
   CHECK(refused.code == 2);
   CHECK(refused.err ==
-        "tapestry: error: bad.yaml: is larger than 1048576 bytes" + is_it_a_config + "\n");
+        "tapestry: error: bad.yaml: found 1099511627776 bytes, expected at most 1048576" +
+            is_it_a_config + "\n");
 }
 
 TEST_CASE("a checkpoint is no config") {

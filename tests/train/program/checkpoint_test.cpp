@@ -42,8 +42,8 @@ TEST_CASE("a checkpoint or run that is missing is named") {
   for (const char* command : {"evaluate", "translate", "inspect"}) {
     CAPTURE(command);
     check_refusal(work, {command, "nowhere"}, 4,
-                  "nowhere: could not open for reading: No such file or directory\n"
-                  "hint: check the spelling of the path");
+                  "nowhere: cannot be read: No such file or directory\n"
+                  "hint: check the path and its permissions");
     check_refusal(work, {command, "empty"}, 4,
                   "empty: holds no checkpoint, expected a run directory or a checkpoint file\n"
                   "hint: train first: tapestry train CONFIG");

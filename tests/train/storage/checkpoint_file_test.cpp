@@ -9,10 +9,10 @@
 #include <fstream>
 #include <string>
 
+#include "data/io/file.h"
+#include "tests/support/faulty_file_system.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/faulty_file_system.h"
 #include "train/error.h"
-#include "train/platform/durable_file.h"
 
 namespace tapestry {
 namespace {
@@ -41,7 +41,7 @@ Snapshot small() {
   return snapshot;
 }
 
-Bytes bytes_of(const std::filesystem::path& path) { return read_file(path, 1 << 20); }
+Bytes bytes_of(const std::filesystem::path& path) { return read_binary_file(path).bytes; }
 
 /// A folder with one checkpoint, whose bytes can be altered.
 struct CheckpointInFolder {

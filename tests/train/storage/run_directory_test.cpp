@@ -8,8 +8,8 @@
 #include <new>
 #include <stdexcept>
 
+#include "tests/support/faulty_file_system.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/faulty_file_system.h"
 #include "train/error.h"
 
 namespace tapestry {

@@ -10,8 +10,8 @@
 #include <iterator>
 #include <string>
 
+#include "tests/support/faulty_file_system.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/faulty_file_system.h"
 #include "train/error.h"
 
 namespace tapestry {

@@ -1,4 +1,4 @@
-#include "train/platform/file_system.h"
+#include "data/io/file_system.h"
 
 #include <doctest/doctest.h>
 

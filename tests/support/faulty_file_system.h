@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train/platform/file_system.h"
+#include "data/io/file_system.h"
 
 namespace tapestry::test {
 

@@ -1,4 +1,4 @@
-#include "train/platform/file_system.h"
+#include "data/io/file_system.h"
 
 #include <dirent.h>
 #include <fcntl.h>

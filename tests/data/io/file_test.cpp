@@ -1,0 +1,108 @@
+#include "data/io/file.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/data/refusal.h"
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/temporary_folder.h"
+
+namespace tapestry {
+namespace {
+
+using test::FaultyFileSystem;
+using test::TemporaryFolder;
+
+constexpr FileKind note{.expected = "a note",
+                        .special_hint = "write it down",
+                        .too_large_hint = "write less",
+                        .unreadable_hint = "look for it",
+                        .max_bytes = 4};
+
+/// "message | hint" of the FileError, or "none".
+std::string refused(const auto& action) {
+  try {
+    action();
+  } catch (const FileError& error) {
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "none";
+}
+
+TEST_CASE("a file of at most the largest size is read, in as many parts as it takes") {
+  const TemporaryFolder folder;
+  const auto path = folder.write("x", "text");
+  FaultyFileSystem files;
+  files.longest_transfer = 3;
+  files.interrupt_every_second_call = true;
+  const OpenFile file(path, note, files);
+  CHECK(file.size() == 4);
+  std::vector<std::byte> bytes(4);
+  file.read_all_at(0, bytes);
+  CHECK(bytes[3] == std::byte{'t'});
+  CHECK(bytes[0] == std::byte{'t'});
+  bytes.resize(6);
+  CHECK(file.read_at(1, bytes) == 3);
+  CHECK(bytes[0] == std::byte{'e'});
+}
+
+TEST_CASE("a larger file is refused before it is read") {
+  const TemporaryFolder folder;
+  const auto path = folder.write("x", "texts");
+  FaultyFileSystem files;
+  CHECK(refused([&] { OpenFile(path, note, files); }) ==
+        std::string(path) + ": found 5 bytes, expected at most 4 | write less");
+  CHECK(files.calls == std::vector<std::string>{"open", "fstat", "close"});
+}
+
+TEST_CASE("what is not a regular file is refused without waiting") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  const std::string special = ": found a pipe, socket or device, expected a note | write it down";
+  const auto refusal_of = [](const std::filesystem::path& path) {
+    return refused([&] { OpenFile(path, note); });
+  };
+  CHECK(refusal_of(folder / "pipe") == (folder / "pipe").string() + special);
+  CHECK(refusal_of("/dev/zero") == "/dev/zero" + special);
+  CHECK(refusal_of(folder.path()) ==
+        folder.path().string() + ": found a folder, expected a note | name a file in this folder");
+  CHECK(refusal_of(folder / "none") ==
+        (folder / "none").string() + ": cannot be read: No such file or directory | look for it");
+}
+
+TEST_CASE("a call that fails and a file that ends early are reported") {
+  const TemporaryFolder folder;
+  const auto path = folder.write("x", "text");
+  FaultyFileSystem files;
+  std::vector<std::byte> bytes(4);
+  for (const std::string call : {"open", "fstat", "pread"}) {
+    files.failing_name = call;
+    CHECK(refused([&] { OpenFile(path, note, files).read_all_at(0, bytes); }) ==
+          std::string(path) + ": cannot be read: Input/output error | look for it");
+  }
+  CHECK(refused([&] { OpenFile(path, note).read_all_at(3, bytes); }) ==
+        std::string(path) +
+            ": the file ends at byte 4, expected 3 more bytes | do not change the file while it is "
+            "read");
+}
+
+TEST_CASE("a file that has changed since it was opened is refused") {
+  const TemporaryFolder folder;
+  const auto path = folder.write("x", "text");
+  const OpenFile file(path, note);
+  CHECK(refused([&] { file.require_unchanged(4); }) == "none");
+  const std::string changed = std::string(path) +
+                              ": changed while it was read | wait until the file is complete, then "
+                              "try again";
+  CHECK(refused([&] { file.require_unchanged(3); }) == changed);
+  folder.write("x", "tex");
+  CHECK(refused([&] { file.require_unchanged(4); }) == changed);
+}
+
+}  // namespace
+}  // namespace tapestry
