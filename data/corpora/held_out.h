@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 
 #include "data/corpus.h"
 #include "data/random.h"
@@ -26,8 +27,13 @@ enum class Split { train, validation, test };
 /// sentence never occurs in the training set, and the training set has sentences of every length.
 Split assign_split(std::span<const std::int32_t> source, std::uint64_t seed);
 
-/// Draws one sentence pair of a task.
-using DrawPair = std::function<Example(RandomDraws&)>;
+/// A task whose examples are drawn at random.
+struct GeneratedTask {
+  std::function<Example(RandomDraws&)> draw;  ///< draws one sentence pair
+  /// What gives the task more different sentences, for a hint: "raise data.num_symbols". Empty if
+  /// no config key does.
+  std::string more_sentences{};
+};
 
 /// Draws the training, validation and test pairs of a generated task into `corpus`; the options
 /// give their numbers. Training pair i depends only on the seed and i, and training pairs may
@@ -35,6 +41,6 @@ using DrawPair = std::function<Example(RandomDraws&)>;
 ///
 /// throws  DataError if train_size is 0, or if the task has too few different sentences; the number
 ///         of draws is bounded.
-void draw_splits(const GeneratedOptions& options, const DrawPair& draw_pair, Corpus& corpus);
+void draw_splits(const GeneratedOptions& options, const GeneratedTask& task, Corpus& corpus);
 
 }  // namespace tapestry

@@ -43,13 +43,14 @@ Corpus make_symbol_task(const SymbolOptions& symbols, const GeneratedOptions& si
   Corpus corpus;
   corpus.source_vocabulary = symbol_vocabulary(symbols.num_symbols);
   corpus.target_vocabulary = corpus.source_vocabulary;
-  draw_splits(
-      sizes,
-      [&](RandomDraws& random) {
-        const Sequence source = draw_sequence(symbols, random);
-        return Example{source, target(source)};
-      },
-      corpus);
+  draw_splits(sizes,
+              {.draw =
+                   [&](RandomDraws& random) {
+                     const Sequence source = draw_sequence(symbols, random);
+                     return Example{source, target(source)};
+                   },
+               .more_sentences = "raise data.max_length or data.num_symbols"},
+              corpus);
   return corpus;
 }
 

@@ -1,6 +1,5 @@
 #include "data/corpora/toy_language_tasks.h"
 
-#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
@@ -124,30 +123,26 @@ Corpus make_toy_translation(const GeneratedOptions& options) {
   Corpus corpus;
   corpus.source_vocabulary = make_vocabulary(french_words());
   corpus.target_vocabulary = make_vocabulary(english_words());
-  draw_splits(
-      options,
-      [&corpus](RandomDraws& random) {
-        const Sentence sentence = draw_sentence(random);
-        Example pair;
-        pair.source = corpus.source_vocabulary.encode(french(sentence));
-        pair.target = corpus.target_vocabulary.encode(english(sentence));
-        return pair;
-      },
-      corpus);
+  draw_splits(options, {[&corpus](RandomDraws& random) {
+                const Sentence sentence = draw_sentence(random);
+                Example pair;
+                pair.source = corpus.source_vocabulary.encode(french(sentence));
+                pair.target = corpus.target_vocabulary.encode(english(sentence));
+                return pair;
+              }},
+              corpus);
   return corpus;
 }
 
 Corpus make_toy_sentences(const GeneratedOptions& options) {
   Corpus corpus;
   corpus.source_vocabulary = corpus.target_vocabulary = make_vocabulary(french_words());
-  draw_splits(
-      options,
-      [&corpus](RandomDraws& random) {
-        auto ids = encode_with_bos(corpus.target_vocabulary, french(draw_sentence(random)));
-        ids.push_back(eos_id);
-        return Example{.target = std::move(ids)};
-      },
-      corpus);
+  draw_splits(options, {[&corpus](RandomDraws& random) {
+                auto ids = encode_with_bos(corpus.target_vocabulary, french(draw_sentence(random)));
+                ids.push_back(eos_id);
+                return Example{.target = std::move(ids)};
+              }},
+              corpus);
   return corpus;
 }
 
@@ -155,19 +150,17 @@ Corpus make_toy_agreement(const GeneratedOptions& options) {
   Corpus corpus;
   corpus.source_vocabulary = make_vocabulary(french_words());
   corpus.target_vocabulary = Vocabulary({"right", "wrong"});
-  draw_splits(
-      options,
-      [&corpus](RandomDraws& random) {
-        Sentence sentence = draw_singular_sentence(random);
-        const Noun wrong = with_other_gender(*sentence.subject.noun);
-        const bool right = random.one_in(2);
-        if (!right) sentence.subject.noun = &wrong;
-        Example example;
-        example.source = encode_with_bos(corpus.source_vocabulary, french(sentence));
-        example.target = {corpus.target_vocabulary.id(right ? "right" : "wrong")};
-        return example;
-      },
-      corpus);
+  draw_splits(options, {[&corpus](RandomDraws& random) {
+                Sentence sentence = draw_singular_sentence(random);
+                const Noun wrong = with_other_gender(*sentence.subject.noun);
+                const bool right = random.one_in(2);
+                if (!right) sentence.subject.noun = &wrong;
+                Example example;
+                example.source = encode_with_bos(corpus.source_vocabulary, french(sentence));
+                example.target = {corpus.target_vocabulary.id(right ? "right" : "wrong")};
+                return example;
+              }},
+              corpus);
   return corpus;
 }
 

@@ -30,9 +30,9 @@ GeneratedOptions sizes(std::size_t train, std::size_t validation, std::size_t te
   return options;
 }
 
-Corpus draw(const GeneratedOptions& options, const DrawPair& draw_pair = draw_number) {
+Corpus draw(const GeneratedOptions& options, const GeneratedTask& task = {draw_number}) {
   Corpus corpus;
-  draw_splits(options, draw_pair, corpus);
+  draw_splits(options, task, corpus);
   return corpus;
 }
 
@@ -96,13 +96,11 @@ TEST_CASE("asking for more held-out sentences than the task has is refused, not 
            " different sentences for this part, expected 5000";
   };
   const auto draw_validation = [] { draw(sizes(1, 5000, 0)); };
-  const auto draw_test = [] { draw(sizes(1, 0, 5000)); };
+  const auto draw_test = [] { draw(sizes(1, 0, 5000), {draw_number, "raise data.num_symbols"}); };
   CHECK(refusal(draw_validation) == message("validation_size", Split::validation));
   CHECK(refusal(draw_test) == message("test_size", Split::test));
-  const std::string rest =
-      ", or let the task have more sentences: raise data.max_length or data.num_symbols";
-  CHECK(hint_of(draw_validation) == "lower data.validation_size" + rest);
-  CHECK(hint_of(draw_test) == "lower data.test_size" + rest);
+  CHECK(hint_of(draw_validation) == "lower data.validation_size");
+  CHECK(hint_of(draw_test) == "lower data.test_size or raise data.num_symbols");
 }
 
 TEST_CASE("draws that give nothing new count in a row: a task that gives enough is not refused") {
@@ -115,13 +113,13 @@ TEST_CASE("draws that give nothing new count in a row: a task that gives enough 
     of_test += assign_split(std::vector{i}, sizes(1, 0, 0).seed) == Split::test ? 1 : 0;
   }
   // About 180,000 draws, of which hardly one in a hundred is taken.
-  CHECK(draw(sizes(1, 0, of_test - 20), draw_large).test.size() == of_test - 20);
+  CHECK(draw(sizes(1, 0, of_test - 20), {draw_large}).test.size() == of_test - 20);
 }
 
 TEST_CASE("a task that has held-out sentences only cannot be trained on") {
   std::int32_t held_out = 0;
   while (assign_split(std::vector<std::int32_t>{held_out}, 1) == Split::train) ++held_out;
   const auto always = [held_out](RandomDraws&) { return Example{{held_out}, {held_out}}; };
-  CHECK(refusal([&] { draw(sizes(3, 0, 0), always); }) ==
+  CHECK(refusal([&] { draw(sizes(3, 0, 0), {always}); }) ==
         "data.train_size: the task gave 0 different sentences for this part, expected 3");
 }

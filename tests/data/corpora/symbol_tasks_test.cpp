@@ -118,6 +118,8 @@ TEST_CASE("a task with too few sequences is refused with the numbers, and does n
   const std::string message = refusal([&] { make_copy_task(options, small); });
   CHECK(contains(message, "data.validation_size"));
   CHECK(contains(message, "expected 20"));
+  CHECK(tapestry::test::hint_of([&] { make_copy_task(options, small); }) ==
+        "lower data.validation_size or raise data.max_length or data.num_symbols");
 }
 
 TEST_CASE("options out of range are refused") {

@@ -54,7 +54,7 @@ TEST_CASE("held-out sentences may all be rare, if each by itself is found in tim
     const bool validating = part == Split::validation;
     RareSentences task{.rare = numbers_of(part, 4), .usual = of_training, .every = 60'000};
     Corpus corpus;
-    draw_splits(sizes(1, validating ? 4 : 0, validating ? 0 : 4), std::ref(task), corpus);
+    draw_splits(sizes(1, validating ? 4 : 0, validating ? 0 : 4), {std::ref(task)}, corpus);
     const auto& found = validating ? corpus.validation : corpus.test;
     REQUIRE(found.size() == 4);
     for (std::size_t i = 0; i < 4; ++i) CHECK(found[i].source.front() == task.rare[i]);
@@ -65,7 +65,7 @@ TEST_CASE("training sentences may all be rare, if each by itself is found in tim
   const std::int32_t held_out = numbers_of(Split::test, 1).front();
   RareSentences task{.rare = numbers_of(Split::train, 3), .usual = held_out, .every = 60'000};
   Corpus corpus;
-  draw_splits(sizes(3, 0, 0), std::ref(task), corpus);
+  draw_splits(sizes(3, 0, 0), {std::ref(task)}, corpus);
   REQUIRE(corpus.train.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) CHECK(corpus.train[i].source.front() == task.rare[i]);
 }
@@ -76,7 +76,7 @@ TEST_CASE("a search that finds nothing new ends after 100,000 draws, wherever it
       .rare = numbers_of(Split::validation, 2), .usual = of_training, .every = 60'000};
   Corpus corpus;
   const std::string refused =
-      test::error_text<DataError>([&] { draw_splits(sizes(1, 3, 0), std::ref(task), corpus); });
+      test::error_text<DataError>([&] { draw_splits(sizes(1, 3, 0), {std::ref(task)}, corpus); });
   CHECK(
       refused.starts_with("data.validation_size: the task gave 2 different sentences for this "
                           "part, expected 3\n"));
