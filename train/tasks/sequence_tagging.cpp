@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "data/corpora/tagged_text.h"
+#include "data/io/error.h"
+#include "data/io/utf8.h"
 #include "layers/encoder_models.h"
 #include "train/error.h"
 #include "train/format.h"
@@ -70,8 +72,12 @@ std::span<const std::int32_t> row_labels(std::span<const std::int32_t> all, cons
   return all.subspan(row * batch.target_length, batch.target_lengths[row]);
 }
 
-/// The predicted labels of each example.
-std::vector<Labels> predict(const TrainedModel& trained, const std::vector<Example>& examples) {
+struct Predictions {
+  std::vector<Labels> labels;  ///< of each example
+  bool finite;                 ///< whether all logits are finite
+};
+
+Predictions predict(const TrainedModel& trained, const std::vector<Example>& examples) {
   const Vocabulary& labels = trained.codec.target_vocabulary();
   std::vector<Labels> predicted(examples.size());
   const Scores scores = score_labels(
@@ -81,11 +87,17 @@ std::vector<Labels> predict(const TrainedModel& trained, const std::vector<Examp
           predicted[batch.examples[row]] = label_names(row_labels(best, batch, row), labels);
         }
       });
-  if (!std::isfinite(scores.loss)) {
-    throw NumericError("standard input: the scores of a line are not finite numbers",
-                       "train the model with a smaller schedule.learning_rate");
-  }
-  return predicted;
+  return {.labels = std::move(predicted), .finite = std::isfinite(scores.loss)};
+}
+
+/// Refuses a line of a CoNLL file, whose label would be read as a token.
+void refuse_columns(const std::string& line, const std::string& place) {
+  if (line.find('\t') == line.npos || is_blank(line)) return;
+  throw DataError(
+      fmt::format("{}: found a tab, expected the tokens of one sentence separated by spaces",
+                  place),
+      R"(turn a CoNLL file into sentences with: )"
+      R"(awk -F'\t' '{printf "%s", NF ? $1 " " : "\n"}' FILE)");
 }
 
 class SequenceTagging : public Task {
@@ -150,7 +162,7 @@ class SequenceTagging : public Task {
   std::vector<ShownExample> show(const TrainedModel& trained,
                                  const std::vector<Example>& examples) const override {
     const TextCodec& codec = trained.codec;
-    const std::vector<Labels> predicted = predict(trained, examples);
+    const std::vector<Labels> predicted = predict(trained, examples).labels;
     std::vector<ShownExample> shown;
     for (std::size_t i = 0; i < examples.size(); ++i) {
       shown.push_back({.input = codec.decode_source(examples[i].source),
@@ -170,20 +182,30 @@ class SequenceTagging : public Task {
         .name = "tag",
         .purpose = "Label each token of each sentence on standard input",
         .footer =
-            "Prints a line for each input line: a label for each token, with spaces between them; "
-            "an "
-            "empty line for a\nblank one. Tokens are separated by spaces, as in the training file "
-            "by lines.\n"
+            "Prints one line per input line: the labels of its tokens, separated by spaces; an "
+            "empty line for a blank one.\nEach input line is one sentence whose tokens are "
+            "separated by spaces.\n"
             "Example:\n  echo \"Ada Lovelace lived in London .\" | tapestry tag runs/tagging"};
     return &tag;
   }
   const char* input_hint() const override {
-    return "give it text, one sentence of tokens a line, such as `< FILE`";
+    return "give it text, one sentence with tokens separated by spaces a line, such as `< FILE`";
+  }
+  std::optional<Example> read_line(const std::string& line, std::size_t number,
+                                   const std::string& place,
+                                   const TrainedModel& trained) const override {
+    refuse_columns(line, place);
+    return Task::read_line(line, number, place, trained);
   }
   std::vector<std::string> answer(const TrainedModel& trained,
                                   const std::vector<Example>& examples) const override {
+    const Predictions predicted = predict(trained, examples);
+    if (!predicted.finite) {
+      throw NumericError("standard input: the scores of a line are not finite numbers",
+                         "train the model with a smaller schedule.learning_rate");
+    }
     std::vector<std::string> lines;
-    for (const Labels& labels : predict(trained, examples)) {
+    for (const Labels& labels : predicted.labels) {
       lines.push_back(fmt::format("{}", fmt::join(labels, " ")));
     }
     return lines;

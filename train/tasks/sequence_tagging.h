@@ -19,7 +19,8 @@ struct TaggedSpan {
 
 /// The spans of a sentence with BIO labels, "B-PER", "I-PER" and "O", or BIOES labels. Follows
 /// conlleval and seqeval: a span begins at B and S, and at I or E if no span of the same type is
-/// open; it ends before the next B, S or O, after E and S, and where the type changes.
+/// open; it ends before the next B, S or O, after E and S, and where the type changes. No label
+/// may be empty.
 std::vector<TaggedSpan> find_spans(std::span<const std::string> labels);
 
 /// Micro-averaged F1 of predicted spans: 2 P R / (P + R) for precision P and recall R over all

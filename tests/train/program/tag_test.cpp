@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <string>
+
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
@@ -26,6 +29,23 @@ TEST_CASE("a line that is too long for a tagger is refused behind the answers be
         "tapestry: error: standard input:2: found 9 tokens to read, expected at most 8 "
         "(model.max_length)\nhint: cut the line, or train a model with a larger "
         "model.max_length\n");
+}
+
+TEST_CASE("tag refuses a CoNLL file, and labels its sentences after the suggested conversion") {
+  const KindWorkplace work;
+  REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
+  const std::string conversion = R"(awk -F'\t' '{printf "%s", NF ? $1 " " : "\n"}' )";
+  check_refusal(work, {"tag", "runs/tags"}, 3,
+                "standard input:1: found a tab, expected the tokens of one sentence separated by "
+                "spaces\nhint: turn a CoNLL file into sentences with: " +
+                    conversion + "FILE",
+                "Ada\tB-PER\nspoke\tO\n");
+  work.write("conll.txt", "Ada\tB-PER\nspoke\tO\n\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n");
+  const std::string convert =
+      "cd " + work.path().string() + " && " + conversion + "conll.txt > sentences.txt";
+  REQUIRE(std::system(convert.c_str()) == 0);
+  CHECK(work.run({"tag", "runs/tags"}, read_text(work / "sentences.txt")).out ==
+        "B-PER O\nO B-LOC I-LOC\n");
 }
 
 TEST_CASE("tag takes no model of another kind, and no other command a tagger") {

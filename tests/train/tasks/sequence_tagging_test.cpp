@@ -188,14 +188,22 @@ TEST_CASE("a line is answered by a label for each of its tokens") {
   CHECK(test::error_text<DataError>([&] { read("a b c d e f g"); }) ==
         "in:1: found 7 tokens to read, expected at most 6 (model.max_length)\n"
         "hint: cut the line, or train a model with a larger model.max_length");
+  CHECK(test::error_text<DataError>([&] { read("Ada\tB-PER"); }) ==
+        "in:1: found a tab, expected the tokens of one sentence separated by spaces\n"
+        "hint: turn a CoNLL file into sentences with: "
+        "awk -F'\\t' '{printf \"%s\", NF ? $1 \" \" : \"\\n\"}' FILE");
+  CHECK_FALSE(read(" \t").has_value());
   CHECK(task.answer(trained, {*read("in"), *read("Ada in Rome")}) ==
         std::vector<std::string>{"B-PER", "B-PER B-PER B-PER"});
 }
 
-TEST_CASE("scores that are not finite are an error") {
+TEST_CASE("scores that are not finite are an error of standard input, and only there") {
   const TrainedModel trained = trained_model();
   test::set(*trained.model, "head.bias", {std::nan(""), 0.0});
-  CHECK_THROWS_AS(tagging().answer(trained, sentences), NumericError);
+  CHECK(test::error_text<NumericError>([&] {
+          tagging().answer(trained, sentences);
+        }).starts_with("standard input: the scores of a line are not finite numbers\n"));
+  CHECK(tagging().show(trained, sentences).size() == 2);
 }
 
 TEST_CASE("shown examples have their tokens, the labels found and the labels expected") {
