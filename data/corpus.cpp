@@ -51,12 +51,15 @@ class Fingerprint {
   Xxh3 hash_;
 };
 
-/// Returns read(path); if the file cannot be opened, the hint of the error names its config key.
-auto read_file(const std::string& key, const std::filesystem::path& path, auto read) {
+/// Returns read(path). If the file cannot be opened, the error has the given hint; if that is
+/// empty, the hint names the config key.
+auto read_file(const std::string& key, const std::filesystem::path& path, auto read,
+               const std::string& hint = {}) {
   try {
     return read(path);
   } catch (const UnopenedFile& error) {
-    throw DataError(error.what(), fmt::format("{} (the key is {})", error.hint(), key));
+    throw DataError(error.what(),
+                    hint.empty() ? fmt::format("{} (the key is {})", error.hint(), key) : hint);
   }
 }
 
@@ -95,8 +98,8 @@ std::vector<std::string> read_corpus_lines(const std::string& key,
 }
 
 std::vector<std::byte> read_corpus_bytes(const std::string& key, const std::filesystem::path& path,
-                                         Corpus& corpus) {
-  BinaryFile file = read_file(key, path, read_binary_file);
+                                         Corpus& corpus, const std::string& hint) {
+  BinaryFile file = read_file(key, path, read_binary_file, hint);
   corpus.files.push_back({key, path, file.bytes.size(), file.digest});
   return std::move(file.bytes);
 }

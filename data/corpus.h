@@ -95,8 +95,9 @@ std::vector<std::string> read_corpus_lines(const std::string& key,
 
 /// Reads the bytes of a file in the same way.
 ///
-/// throws  DataError as read_binary_file(); the hint names the key if the file cannot be opened.
+/// hint    what to do if the file cannot be opened; empty: the hint names the key
+/// throws  DataError as read_binary_file()
 std::vector<std::byte> read_corpus_bytes(const std::string& key, const std::filesystem::path& path,
-                                         Corpus& corpus);
+                                         Corpus& corpus, const std::string& hint = {});
 
 }  // namespace tapestry

@@ -5,22 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "data/corpora/images.h"
+#include "data/io/array_shape.h"
 
 namespace tapestry {
-
-/// Sizes of the axes of an array, outermost first.
-using ArrayShape = std::vector<std::uint64_t>;
-
-/// Bytes of an array; nullopt if the number does not fit in 64 bits.
-std::optional<std::uint64_t> byte_count(const ArrayShape& shape, std::uint64_t element_size);
 
 /// Makes images from two arrays of a file, `images` of shape (n, height, width) or (n, height,
 /// width, channels) and `labels` of shape (n). The arrays may be untrusted: memory is allocated

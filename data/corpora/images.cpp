@@ -51,14 +51,10 @@ bool looks_like_number(std::string_view field) {
   return error != std::errc::invalid_argument && rest == field.data() + field.size();
 }
 
-[[noreturn]] void refuse(const std::string& place, const std::string& found, const char* hint) {
-  throw DataError(fmt::format("{}: found {}", place, found), hint);
-}
-
 void require_fields(std::size_t found, std::size_t expected, const std::string& meaning,
                     const std::string& place, const char* hint) {
   if (found == expected) return;
-  refuse(place, fmt::format("{} fields, expected {}: {}", found, expected, meaning), hint);
+  refuse_data(place, fmt::format("{} fields, expected {}: {}", found, expected, meaning), hint);
 }
 
 std::vector<float> parse_pixels(std::span<const std::string_view> fields, double maximum,
@@ -68,8 +64,9 @@ std::vector<float> parse_pixels(std::span<const std::string_view> fields, double
   for (std::size_t i = 0; i < fields.size(); ++i) {
     pixels.push_back(static_cast<float>(number_in(fields[i]) / maximum));
     if (std::isfinite(pixels.back())) continue;
-    refuse(place, fmt::format("\"{}\" in field {}, expected a number", excerpt(fields[i]), i + 1),
-           hint);
+    refuse_data(place,
+                fmt::format("\"{}\" in field {}, expected a number", excerpt(fields[i]), i + 1),
+                hint);
   }
   return pixels;
 }
@@ -82,8 +79,8 @@ LabelledImage parse_labelled(std::size_t line, std::string_view text, const std:
                  "see data.image_height, data.image_width and data.image_channels");
   LabelledImage image{.number = line, .label = std::string(fields.back()), .pixels = {}};
   if (!can_be_class(image.label)) {
-    refuse(place, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
-           "the last field of a line is its label");
+    refuse_data(place, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
+                "the last field of a line is its label");
   }
   image.pixels = parse_pixels(std::span(fields).first(values), options.pixel_maximum, place,
                               "every field but the last is the value of a pixel");
@@ -94,10 +91,11 @@ bool is_heading(std::string_view line) {
   return std::ranges::none_of(split_fields(line), looks_like_number);
 }
 
-ImageFile read_image_table(const char* key, const std::filesystem::path& path,
+ImageFile read_image_table(const std::string& key, const std::filesystem::path& path,
                            const ImageOptions& options, Corpus& corpus) {
   const std::vector<std::string> lines = read_corpus_lines(key, path, corpus);
-  ImageFile table{.name = escaped(path.native()), .images = {}};
+  const std::string name = escaped(path.native());
+  ImageFile table{.name = name, .label_file = name, .images = {}};
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     if (is_blank(line) || (i == 0 && is_heading(line))) continue;
@@ -109,7 +107,7 @@ ImageFile read_image_table(const char* key, const std::filesystem::path& path,
                   "name a file with the pixels and the label of an image on each line");
 }
 
-ImageFile read_images(const char* key, const std::filesystem::path& path,
+ImageFile read_images(const std::string& key, const std::filesystem::path& path,
                       const ImageOptions& options, const ImageFileReader& read_arrays,
                       Corpus& corpus) {
   const std::string extension = to_lowercase(path.extension().string());
@@ -170,7 +168,7 @@ void require_every_class(const ImageFile& training, const Vocabulary& classes) {
 std::vector<Example> encode(ImageFile file, const Vocabulary& classes) {
   std::vector<Example> examples;
   for (LabelledImage& image : file.images) {
-    const std::int32_t label = class_id(classes, image.label, file.place(image));
+    const std::int32_t label = class_id(classes, image.label, file.label_place(image));
     examples.push_back({.target = {label}, .pixels = std::move(image.pixels)});
   }
   return examples;
@@ -196,7 +194,7 @@ std::optional<std::string> note_on_scale(const std::vector<Example>& images, dou
 Vocabulary collect_classes(const ImageFile& file) {
   std::vector<std::string> labels;
   for (const LabelledImage& image : file.images) labels.push_back(image.label);
-  return class_names(labels, file.name);
+  return class_names(labels, file.label_file);
 }
 
 }  // namespace
@@ -204,6 +202,10 @@ Vocabulary collect_classes(const ImageFile& file) {
 std::string ImageFile::place(const LabelledImage& image) const {
   return is_table ? fmt::format("{}:{}", name, image.number)
                   : fmt::format("{}: image {}", name, image.number);
+}
+
+std::string ImageFile::label_place(const LabelledImage& image) const {
+  return is_table ? place(image) : fmt::format("{}: image {}", label_file, image.number);
 }
 
 Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
@@ -219,6 +221,7 @@ Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
                               std::size_t size) -> ImageFile {
     if (!file.empty()) return read_file(file_key, file);
     return {.name = training.name,
+            .label_file = training.label_file,
             .is_table = training.is_table,
             .images = hold_out(training, size, size_key)};
   };

@@ -32,17 +32,21 @@ struct LabelledImage {
 
 /// The images of a file.
 struct ImageFile {
-  std::string name;  ///< the path, escaped for messages
+  std::string name;        ///< the path, escaped for messages
+  std::string label_file;  ///< the same for the file of the labels, which may be another
   bool is_table = true;
   std::vector<LabelledImage> images;
 
   /// The position of an image in the file: "digits.csv:12", "digits.h5: image 11".
   std::string place(const LabelledImage& image) const;
+  /// The position of its label: "digits.labels.npy: image 11" for the images of digits.npy.
+  std::string label_place(const LabelledImage& image) const;
 };
 
 /// Reads the images of an HDF5 file and adds the file to corpus.files under the config key `key`.
-using ImageFileReader = std::function<ImageFile(const char* key, const std::filesystem::path& path,
-                                                const ImageOptions& options, Corpus& corpus)>;
+using ImageFileReader =
+    std::function<ImageFile(const std::string& key, const std::filesystem::path& path,
+                            const ImageOptions& options, Corpus& corpus)>;
 
 /// Loads a corpus of images. The labels of the training images are the classes, unless `classes` of
 /// a trained model are given. Relative paths start at `base`. Files with names ending in .npy are

@@ -1,7 +1,6 @@
 #include "data/corpora/npy_array.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -17,14 +16,11 @@
 namespace tapestry {
 namespace {
 
-[[noreturn]] void refuse(const std::string& name, const std::string& found,
-                         const std::string& hint = "write it anew, with numpy.save()") {
-  throw DataError(fmt::format("{}: found {}", name, found), hint);
-}
+constexpr const char* write_again = "write the file again with numpy.save()";
 
 /// "uint8 of shape (60000, 28, 28)"
 std::string describe(const NpyHeader& header) {
-  return fmt::format("{} of shape ({})", type_name(header.type), fmt::join(header.shape, ", "));
+  return fmt::format("{} of shape {}", type_name(header.type), to_string(header.shape));
 }
 
 /// Parses the dictionary of a header, a Python literal such as
@@ -68,8 +64,8 @@ class HeaderReader {
   NpyType type() {
     skip_space();
     if (rest_.starts_with('[')) {
-      refuse(name_, "an array of structures, expected one of numbers",
-             "save the images and the labels as arrays of their own");
+      refuse_data(name_, "an array of structures, expected one of numbers",
+                  "save the images and the labels as arrays of their own");
     }
     std::string_view text = quoted();
     const bool whole = text.size() >= 2 && std::string_view("<>|=").find(text[0]) != text.npos &&
@@ -78,9 +74,10 @@ class HeaderReader {
     NpyType type{.kind = text[1], .big_endian = text[0] == '>'};
     text.remove_prefix(2);
     if (type.kind == 'O') {
-      refuse(name_, "an array of Python objects, expected one of numbers or text",
-             "convert it, in numpy with images.astype(\"float32\"), or labels.astype(\"int64\") or "
-             "labels.astype(\"U\")");
+      refuse_data(
+          name_, "an array of Python objects, expected one of numbers or text",
+          "convert it, in numpy with images.astype(\"float32\"), or labels.astype(\"int64\") or "
+          "labels.astype(\"U\")");
     }
     type.size = number(text);
     const bool time = type.kind == 'M' || type.kind == 'm';
@@ -137,9 +134,11 @@ class HeaderReader {
   void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size())); }
 
   [[noreturn]] void refuse_header() const {
-    refuse(name_, fmt::format("the header {}, expected {{'descr': ..., 'fortran_order': ..., "
-                              "'shape': ...}}",
-                              excerpt(text_)));
+    refuse_data(name_,
+                fmt::format("the header {}, expected {{'descr': ..., 'fortran_order': ..., "
+                            "'shape': ...}}",
+                            excerpt(text_)),
+                write_again);
   }
 
   /// Small enough that four times the number does not overflow.
@@ -180,27 +179,31 @@ NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   constexpr std::string_view magic = "\x93NUMPY";
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (!text.starts_with(magic) || text.size() < magic.size() + 2) {
-    refuse(name, "no array of numpy, expected a file that numpy.save() wrote");
+    refuse_data(name, "no array of numpy, expected a file that numpy.save() wrote", write_again);
   }
   const int major = static_cast<unsigned char>(text[6]),
             minor = static_cast<unsigned char>(text[7]);
   if (major < 1 || major > 3 || minor != 0) {
-    refuse(name,
-           fmt::format("version {}.{} of the format, expected 1.0, 2.0 or 3.0", major, minor));
+    refuse_data(name,
+                fmt::format("version {}.{} of the format, expected 1.0, 2.0 or 3.0", major, minor),
+                write_again);
   }
   const std::size_t begin = major == 1 ? 10 : 12;
   std::uint32_t length = 0;
   if (file.size() >= begin) std::memcpy(&length, file.data() + 8, begin - 8);
   if (file.size() < begin || file.size() - begin < length) {
-    refuse(name, "the end of the file inside its header, expected an array behind it");
+    refuse_data(name, "the end of the file inside its header, expected an array behind it",
+                write_again);
   }
   const NpyArray array{.header = HeaderReader(text.substr(begin, length), name).read(),
                        .data = file.subspan(begin + length)};
   const auto expected = byte_count(array.header.shape, array.header.type.size);
   if (array.data.size() != expected) {
-    refuse(name, fmt::format("{} bytes behind the header, expected {}: {}", array.data.size(),
-                             expected ? fmt::to_string(*expected) : "more than 2^64",
-                             describe(array.header)));
+    refuse_data(name,
+                fmt::format("{} bytes behind the header, expected {}: {}", array.data.size(),
+                            expected ? fmt::to_string(*expected) : "more than 2^64",
+                            describe(array.header)),
+                write_again);
   }
   return array;
 }

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "data/corpora/image_arrays.h"
+#include "data/io/array_shape.h"
 
 namespace tapestry {
 

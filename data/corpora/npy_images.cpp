@@ -14,15 +14,10 @@
 #include "data/corpora/npy_array.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
-#include "data/io/file.h"
 #include "data/io/utf8.h"
 
 namespace tapestry {
 namespace {
-
-[[noreturn]] void refuse(const std::string& name, const std::string& found, const char* hint) {
-  throw DataError(fmt::format("{}: found {}", name, found), hint);
-}
 
 /// Converts a float16, for which C++20 has no type.
 float half_float(std::uint16_t bits) {
@@ -127,9 +122,10 @@ void add_labels(ImageArrays& to, const NpyArray& labels, const std::string& name
       add([&](const std::byte* from) { return fmt::to_string(load_number(from)); });
     });
     if (!whole) {
-      refuse(name, fmt::format("labels of {}, expected whole numbers", type_name(type)),
-             "convert them, in numpy with labels.astype(\"int64\"), or astype(\"U\") if they are "
-             "words");
+      refuse_data(
+          name, fmt::format("labels of {}, expected integers or text", type_name(type)),
+          "convert them, in numpy with labels.astype(\"int64\"), or astype(\"U\") if they are "
+          "text");
     }
   }
 }
@@ -166,16 +162,6 @@ void set_pixels(ImageArrays& to, const NpyArray& images) {
   });
 }
 
-/// Reads a file and adds it to the files of the corpus.
-BinaryFile read_file(const std::string& key, const std::filesystem::path& path,
-                     const std::string& hint, Corpus& corpus) try {
-  BinaryFile file = read_binary_file(path);
-  corpus.files.push_back({key, path, file.bytes.size(), file.digest});
-  return file;
-} catch (const UnopenedFile& error) {
-  throw DataError(error.what(), hint);
-}
-
 }  // namespace
 
 ImageFile read_npy_images(const std::string& key, const std::filesystem::path& path,
@@ -184,19 +170,19 @@ ImageFile read_npy_images(const std::string& key, const std::filesystem::path& p
   label_path.replace_extension(".labels" + path.extension().string());
   const std::string name = escaped(path.native()), label_name = escaped(label_path.native());
   const std::vector<std::byte> image_file = read_corpus_bytes(key, path, corpus);
-  const BinaryFile label_file =
-      read_file(label_file_key(key), label_path,
-                fmt::format("save the labels beside the images, with numpy.save(\"{}\", labels)",
-                            escaped(label_path.filename().native())),
-                corpus);
+  const std::vector<std::byte> label_file = read_corpus_bytes(
+      label_file_key(key), label_path, corpus,
+      fmt::format("save the labels beside the images, with numpy.save(\"{}\", labels)",
+                  escaped(label_path.filename().native())));
   const NpyArray images = parse_npy(image_file, name);
-  const NpyArray labels = parse_npy(label_file.bytes, label_name);
+  const NpyArray labels = parse_npy(label_file, label_name);
   if (!visit_numbers(images.header.type, [](const auto&) {})) {
-    refuse(name,
-           fmt::format("images of {}, expected bool, int8 to int64, uint8 to uint64 or float16 to "
-                       "float64",
-                       type_name(images.header.type)),
-           "convert them, in numpy with images.astype(\"float32\")");
+    refuse_data(
+        name,
+        fmt::format("images of {}, expected bool, int8 to int64, uint8 to uint64 or float16 to "
+                    "float64",
+                    type_name(images.header.type)),
+        "convert them, in numpy with images.astype(\"float32\")");
   }
   ImageArrays arrays({.images = name, .labels = label_name}, images.header.shape,
                      labels.header.shape, options);

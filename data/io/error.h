@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace tapestry {
@@ -48,5 +49,11 @@ class ErrorWith : public UserError {
 
 /// Data that cannot be used.
 using DataError = ErrorWith<ExitCode::data>;
+
+/// Throws the DataError "PLACE: found FOUND"; `found` also says what was expected.
+[[noreturn]] inline void refuse_data(std::string_view place, std::string_view found,
+                                     std::string hint) {
+  throw DataError(std::string(place).append(": found ").append(found), std::move(hint));
+}
 
 }  // namespace tapestry

@@ -57,7 +57,7 @@ class OneFile final : public FileSystem {
 void require_bounded(const Snapshot& snapshot, std::size_t file_size) {
   fuzz::require(snapshot.byte_size() <= file_size, "arrays hold no more than their file");
   for (const auto& [path, array] : snapshot) {
-    fuzz::require(stored_byte_count(array.type, array.shape) == array.bytes.size(),
+    fuzz::require(byte_count(array.shape, element_size(array.type)) == array.bytes.size(),
                   "an array has the bytes of its shape");
   }
 }

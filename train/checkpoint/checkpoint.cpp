@@ -26,7 +26,7 @@ const std::string parameters_group = "parameters/";
 const std::string buffers_group = "buffers/";
 const std::string optimizer_group = "optimizer/";
 
-StoredShape stored_shape(const Tensor& tensor) {
+ArrayShape stored_shape(const Tensor& tensor) {
   return {tensor.shape().begin(), tensor.shape().end()};
 }
 

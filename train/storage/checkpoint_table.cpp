@@ -30,7 +30,7 @@ static_assert(sizeof(EntryHead) == 32);
 
 std::size_t padded(std::size_t size) { return (size + 7) / 8 * 8; }
 
-std::size_t entry_size(const std::string& path, const StoredShape& shape) {
+std::size_t entry_size(const std::string& path, const ArrayShape& shape) {
   return sizeof(EntryHead) + 8 * shape.size() + padded(path.size());
 }
 
@@ -91,7 +91,7 @@ class Decoder {
     if (head.zero != 0) refuse(fmt::format("{} in reserved bytes", head.zero), "0");
     ArrayEntry entry{.path = std::string(head.path_length, '\0'),
                      .type = static_cast<ElementType>(head.type),
-                     .shape = StoredShape(head.rank),
+                     .shape = ArrayShape(head.rank),
                      .offset = head.offset,
                      .size = head.size,
                      .digest = head.digest};

@@ -15,7 +15,7 @@ namespace tapestry {
 struct ArrayEntry {
   std::string path;
   ElementType type = ElementType::uint8;
-  StoredShape shape{};
+  ArrayShape shape{};
   std::uint64_t offset = 0;  ///< from the start of the file; 0 for an array without elements
   std::uint64_t size = 0;    ///< bytes
   std::uint64_t digest = 0;  ///< XXH3-64 of the bytes

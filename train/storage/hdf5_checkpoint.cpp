@@ -32,7 +32,7 @@ File create_file(std::uint64_t data_size, std::size_t user_block_size) {
           "create a file in memory"};
 }
 
-Dataspace create_dataspace(const StoredShape& shape) {
+Dataspace create_dataspace(const ArrayShape& shape) {
   if (shape.empty()) return {H5Screate(H5S_SCALAR), "describe a scalar"};
   const std::vector<hsize_t> sizes(shape.begin(), shape.end());
   return {H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
@@ -129,7 +129,7 @@ ArrayEntry describe_dataset(const Object& dataset, const std::string& path) {
                    .type = read_type(dataset, path),
                    .shape = read_shape(space, path),
                    .size = H5Dget_storage_size(dataset.get())};
-  const auto expected = stored_byte_count(entry.type, entry.shape);
+  const auto expected = byte_count(entry.shape, element_size(entry.type));
   if (entry.size != expected) {
     refuse(path, fmt::format("{} bytes stored", entry.size),
            fmt::format("those of {} {}", element_type_name(entry.type), to_string(entry.shape)));

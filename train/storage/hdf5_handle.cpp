@@ -98,7 +98,7 @@ File open_image(std::span<const std::byte> image) {
   return {H5Fopen(name_in_memory, H5F_ACC_RDONLY, access.get()), "open the file"};
 }
 
-StoredShape read_shape(const Dataspace& space, const std::string& path) {
+ArrayShape read_shape(const Dataspace& space, const std::string& path) {
   const H5S_class_t kind = H5Sget_simple_extent_type(space.get());
   if (kind == H5S_SCALAR) return {};
   if (kind != H5S_SIMPLE) refuse(path, "no shape", "a scalar or an array");

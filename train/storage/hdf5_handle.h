@@ -102,6 +102,6 @@ File open_image(std::span<const std::byte> image);
 
 /// throws  Error, naming the array by its path, if it has no shape or more than max_stored_rank
 /// axes
-StoredShape read_shape(const Dataspace& space, const std::string& path);
+ArrayShape read_shape(const Dataspace& space, const std::string& path);
 
 }  // namespace tapestry::hdf5

@@ -35,7 +35,7 @@ struct Array {
   hdf5::Object dataset;
   hdf5::Datatype type;
   hdf5::Dataspace space;
-  StoredShape shape;
+  ArrayShape shape;
   hsize_t rows_per_chunk = 1;
 };
 
@@ -109,8 +109,8 @@ void require_filters(const hdf5::PropertyList& creation, const char* name) {
 }
 
 /// The number of chunks needed for a shape. `chunk` is the shape of a chunk.
-std::uint64_t count_chunks(const StoredShape& shape, const std::vector<hsize_t>& chunk) {
-  StoredShape chunks;
+std::uint64_t count_chunks(const ArrayShape& shape, const std::vector<hsize_t>& chunk) {
+  ArrayShape chunks;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     const hsize_t extent = std::max<hsize_t>(chunk[axis], 1);
     chunks.push_back(shape[axis] / extent + (shape[axis] % extent == 0 ? 0 : 1));
@@ -158,7 +158,7 @@ Array open_array(const hdf5::File& file, std::size_t file_size, const char* name
   require_filters(creation, name);
   hdf5::Datatype type(H5Dget_type(dataset.get()), "look at the type of", name);
   hdf5::Dataspace space(H5Dget_space(dataset.get()), "look at the shape of", name);
-  StoredShape shape = hdf5::read_shape(space, name);
+  ArrayShape shape = hdf5::read_shape(space, name);
   Array array{.name = name,
               .dataset = std::move(dataset),
               .type = std::move(type),
@@ -253,8 +253,7 @@ LabelType label_type(const Array& labels) {
   }
   const hdf5::Datatype type = number_type(labels);
   if (H5Tget_class(type.get()) != H5T_INTEGER) {
-    throw hdf5::Error(
-        fmt::format("found labels of {}, expected whole numbers", type_name(labels.type)));
+    refuse(labels.name, type_name(labels.type), "integers or text");
   }
   if (H5Tget_size(type.get()) > 8) refuse(labels.name, type_name(type), "int64 or uint64");
   return is_unsigned(type) ? LabelType::uint64 : LabelType::int64;
@@ -338,7 +337,7 @@ void send_images(Bytes file, const ChildProcess::Send& send) {
   const PixelType pixels = pixel_type(images);
   const LabelType names = label_type(labels);
   std::vector<std::uint64_t> header{static_cast<std::uint64_t>(pixels)};
-  for (const StoredShape& shape : {images.shape, labels.shape}) {
+  for (const ArrayShape& shape : {images.shape, labels.shape}) {
     header.push_back(shape.size());
     header.insert(header.end(), shape.begin(), shape.end());
   }
@@ -356,7 +355,7 @@ ChildProcess::Limits limits_for(std::uint64_t file_size) {
 
 }  // namespace
 
-ImageFile read_hdf5_images(const char* key, const std::filesystem::path& path,
+ImageFile read_hdf5_images(const std::string& key, const std::filesystem::path& path,
                            const ImageOptions& options, Corpus& corpus) {
   const std::vector<std::byte> file = read_corpus_bytes(key, path, corpus);
   const std::string name = escaped(path.native());
@@ -368,9 +367,9 @@ ImageFile read_hdf5_images(const char* key, const std::filesystem::path& path,
                            .finish = [&] { child.finish(); }},
                           options);
   } catch (const std::system_error& error) {
-    throw DataError(fmt::format("{}: no process could be started to look at it: {}", name,
-                                error.code().message()),
-                    "end other programs, or raise the limit on processes (ulimit -u)");
+    throw DataError(
+        fmt::format("{}: cannot start the process that reads it: {}", name, error.code().message()),
+        "end other programs, or raise the limit on processes (ulimit -u)");
   }
 }
 

@@ -18,7 +18,7 @@ namespace tapestry {
 /// `key`.
 ///
 /// throws  DataError with the file, what was found in it and what was expected.
-ImageFile read_hdf5_images(const char* key, const std::filesystem::path& path,
+ImageFile read_hdf5_images(const std::string& key, const std::filesystem::path& path,
                            const ImageOptions& options, Corpus& corpus);
 
 }  // namespace tapestry

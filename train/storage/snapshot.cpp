@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 #include "data/io/escape.h"
@@ -12,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-std::string describe(ElementType type, const StoredShape& shape) {
+std::string describe(ElementType type, const ArrayShape& shape) {
   return fmt::format("{} {}", element_type_name(type), to_string(shape));
 }
 
@@ -39,7 +38,7 @@ void require_consistent(const std::string& path, const StoredArray& array) {
     throw std::invalid_argument(fmt::format("snapshot: {}: {} axes found, at most {} fit", path,
                                             array.shape.size(), max_stored_rank));
   }
-  if (stored_byte_count(array.type, array.shape) != array.bytes.size()) {
+  if (byte_count(array.shape, element_size(array.type)) != array.bytes.size()) {
     throw std::invalid_argument(fmt::format("snapshot: {}: {} bytes found, which is not {}", path,
                                             array.bytes.size(), describe(array.type, array.shape)));
   }
@@ -78,22 +77,6 @@ std::size_t element_size(ElementType type) {
       return 1;
   }
   throw std::invalid_argument("element_size: not an element type");
-}
-
-std::string to_string(const StoredShape& shape) {
-  std::string text;
-  for (const std::uint64_t axis : shape) text += (text.empty() ? "" : ", ") + fmt::to_string(axis);
-  return '(' + text + ')';
-}
-
-std::optional<std::uint64_t> stored_byte_count(ElementType type, const StoredShape& shape) {
-  if (std::ranges::find(shape, 0U) != shape.end()) return 0;
-  std::uint64_t count = element_size(type);
-  for (const std::uint64_t axis : shape) {
-    if (axis > std::numeric_limits<std::uint64_t>::max() / count) return std::nullopt;
-    count *= axis;
-  }
-  return count;
 }
 
 bool is_path_component(std::string_view text) {
@@ -141,7 +124,7 @@ const StoredArray& Snapshot::typed(std::string_view path, ElementType expected) 
 }
 
 const StoredArray& Snapshot::shaped(std::string_view path, ElementType type,
-                                    const StoredShape& expected) const {
+                                    const ArrayShape& expected) const {
   const StoredArray& array = at(path);
   if (array.type != type || array.shape != expected) {
     mismatch(path, describe(array.type, array.shape), describe(type, expected));

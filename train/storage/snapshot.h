@@ -4,13 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "data/io/array_shape.h"
 
 namespace tapestry {
 
@@ -45,15 +46,6 @@ inline constexpr ElementType element_type_of = [] {
   if constexpr (std::is_same_v<T, std::uint8_t>) return ElementType::uint8;
 }();
 
-/// Sizes of the axes, outermost first. Empty for a scalar; an axis may be 0.
-using StoredShape = std::vector<std::uint64_t>;
-
-/// "(3, 4)", "()" for a scalar.
-std::string to_string(const StoredShape& shape);
-
-/// Bytes of an array; nullopt if the number does not fit in 64 bits.
-std::optional<std::uint64_t> stored_byte_count(ElementType type, const StoredShape& shape);
-
 /// The maximum number of axes of a stored array.
 inline constexpr std::size_t max_stored_rank = 8;
 
@@ -68,7 +60,7 @@ bool is_path_component(std::string_view text);
 /// One stored array: the elements as bytes, in row-major order and little-endian.
 struct StoredArray {
   ElementType type = ElementType::uint8;
-  StoredShape shape;
+  ArrayShape shape;
   std::vector<std::byte> bytes;
 
   bool operator==(const StoredArray&) const = default;
@@ -95,7 +87,7 @@ class Snapshot {
   void put(std::string path, StoredArray array);
 
   template <typename T>
-  void put(std::string path, std::span<const T> values, StoredShape shape);
+  void put(std::string path, std::span<const T> values, ArrayShape shape);
   template <typename T>
   void put_scalar(std::string path, T value);
 
@@ -113,7 +105,7 @@ class Snapshot {
 
   /// The same for an array that must have the given shape.
   template <typename T>
-  std::span<const T> get(std::string_view path, const StoredShape& expected) const;
+  std::span<const T> get(std::string_view path, const ArrayShape& expected) const;
 
   template <typename T>
   T get_scalar(std::string_view path) const;
@@ -133,7 +125,7 @@ class Snapshot {
  private:
   const StoredArray& typed(std::string_view path, ElementType expected) const;
   const StoredArray& shaped(std::string_view path, ElementType type,
-                            const StoredShape& expected) const;
+                            const ArrayShape& expected) const;
   void refuse_conflicts(const std::string& path) const;
   [[noreturn]] void mismatch(std::string_view path, std::string_view found,
                              std::string_view expected) const;
@@ -143,7 +135,7 @@ class Snapshot {
 };
 
 template <typename T>
-void Snapshot::put(std::string path, std::span<const T> values, StoredShape shape) {
+void Snapshot::put(std::string path, std::span<const T> values, ArrayShape shape) {
   const auto bytes = std::as_bytes(values);
   put(std::move(path),
       StoredArray{element_type_of<T>, std::move(shape), {bytes.begin(), bytes.end()}});
@@ -161,7 +153,7 @@ std::span<const T> Snapshot::get(std::string_view path) const {
 }
 
 template <typename T>
-std::span<const T> Snapshot::get(std::string_view path, const StoredShape& expected) const {
+std::span<const T> Snapshot::get(std::string_view path, const ArrayShape& expected) const {
   const auto& bytes = shaped(path, element_type_of<T>, expected).bytes;
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }

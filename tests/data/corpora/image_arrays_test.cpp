@@ -31,16 +31,6 @@ struct Shapes {
   }
 };
 
-TEST_CASE("the bytes of an array are counted, and too many for 64 bits are not") {
-  CHECK(byte_count({}, 8) == 8);
-  CHECK(byte_count({3, 4}, 2) == 24);
-  CHECK(byte_count({3, 4}, 0) == 0);
-  CHECK(byte_count({std::uint64_t{1} << 63, 0, 4}, 8) == 0);
-  CHECK(byte_count({std::uint64_t{1} << 32, 1U << 31U}, 2) == std::nullopt);
-  CHECK(byte_count({std::uint64_t{1} << 32, 1U << 31U}, 1) == std::uint64_t{1} << 63U);
-  CHECK(byte_count({~std::uint64_t{0}}, 1) == ~std::uint64_t{0});
-}
-
 TEST_CASE("images are numbered from 0, and their pixels divided by the maximum") {
   Shapes shapes;
   shapes.options.pixel_maximum = 4;

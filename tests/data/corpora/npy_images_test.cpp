@@ -108,7 +108,7 @@ TEST_CASE("each part has its own pair of files") {
   CHECK(corpus.test[0] == Example{.target = {4}, .pixels = {1.0F, 0.0F}});
   CHECK(corpus.files[3].key == "data.test_images.labels");
   folder.folder.write("t.labels.npy", npy_file<std::uint8_t>("|u1", "(1,)", {9}));
-  CHECK(folder.message_on("t.npy") ==
+  CHECK(folder.message_on("t.labels.npy") ==
         "image 0: found the label 9, expected one of the classes 3, 7");
 }
 
@@ -382,11 +382,11 @@ TEST_CASE("labels that are neither whole numbers nor words are refused") {
     folder.write_labels(npy(header(name, "(3,)"), std::string(3 * size, '\0')));
     return folder.message_on("digits.labels.npy");
   };
-  CHECK(type("<f4", 4) == "found labels of float32, expected whole numbers");
-  CHECK(type("<f8", 8) == "found labels of float64, expected whole numbers");
+  CHECK(type("<f4", 4) == "found labels of float32, expected integers or text");
+  CHECK(type("<f8", 8) == "found labels of float64, expected integers or text");
   CHECK(type("|O", 5) == "found an array of Python objects, expected one of numbers or text");
-  CHECK(type("<c8", 8) == "found labels of complex64, expected whole numbers");
-  CHECK(type("<i16", 16) == "found labels of int128, expected whole numbers");
+  CHECK(type("<c8", 8) == "found labels of complex64, expected integers or text");
+  CHECK(type("<i16", 16) == "found labels of int128, expected integers or text");
 }
 
 // ---- Shapes and sizes.

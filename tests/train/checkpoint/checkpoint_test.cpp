@@ -112,7 +112,7 @@ Snapshot with(const Snapshot& snapshot, const std::string& path, std::optional<S
 }
 
 /// Float32 numbers all equal to `value`.
-StoredArray floats(StoredShape shape, std::size_t count, float value) {
+StoredArray floats(ArrayShape shape, std::size_t count, float value) {
   Snapshot made;
   made.put<float>("x", std::vector<float>(count, value), std::move(shape));
   return made.at("x");

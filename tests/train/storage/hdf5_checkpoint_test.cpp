@@ -34,7 +34,7 @@ TEST_CASE("an image lists what was put in, in byte order of the paths") {
   REQUIRE(entries.size() == 3);
   CHECK(entries[0].path == "a.b");
   CHECK(entries[1].path == "a/x");
-  CHECK(entries[1].shape == StoredShape{2, 1});
+  CHECK(entries[1].shape == ArrayShape{2, 1});
   CHECK(entries[1].digest == array_digest(snapshot.at("a/x").bytes));
   CHECK(
       std::ranges::equal(std::span(image).subspan(entries[1].offset, 8), snapshot.at("a/x").bytes));

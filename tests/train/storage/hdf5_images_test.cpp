@@ -474,7 +474,7 @@ TEST_CASE("a file is refused if no process can be started to look at it") {
   const test::FewDescriptors for_the_file_alone(1);
   CHECK(refusal([&] { arrays.load(); }) ==
         arrays.options.train_images +
-            ": no process could be started to look at it: Too many open files");
+            ": cannot start the process that reads it: Too many open files");
 #endif
 }
 
@@ -491,7 +491,7 @@ TEST_CASE("arrays of other shapes and types are refused with both") {
   CHECK(arrays.message([](hid_t file) {
     put<float>(file, "images", {2, 1, 2}, {0, 0, 0, 0});
     put<float>(file, "labels", {2}, {0, 1});
-  }) == "found labels of float32, expected whole numbers");
+  }) == "labels: found float32, expected integers or text");
   CHECK(arrays.message([](hid_t file) {
     put<float>(file, "images", {2, 1, 2}, {0, 0, NAN, 0});
     put<std::int32_t>(file, "labels", {2}, {0, 1});
@@ -511,7 +511,7 @@ TEST_CASE("arrays of other shapes and types are refused with both") {
     put<float>(file, "images", {2, 1, 2}, {0, 0, 0, 0});
     const hdf5::Datatype list(H5Tvlen_create(H5T_STD_U8LE), "create");
     hdf5::create(file, "labels", list.get(), {2}, hdf5::allocated_early());
-  }) == "found labels of another type, expected whole numbers");
+  }) == "labels: found another type, expected integers or text");
   CHECK(arrays.message([](hid_t file) {
     put<float>(file, "images", {2, 1, 2}, {0, 0, 0, 0});
     const hdf5::Datatype large(H5Tcopy(H5T_STD_I64LE), "copy");
