@@ -20,6 +20,12 @@ std::string format_duration(double seconds) {
   return fmt::format("{}:{:02}", total / 60, total % 60);
 }
 
+std::string format_bytes(std::uint64_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  if (bytes >= 1'000'000'000) return fmt::format("{:.1f} GB", 1e-9 * number);
+  return fmt::format("{:.{}f} MB", 1e-6 * number, bytes < 10'000'000 ? 1 : 0);
+}
+
 std::string format_share(double share) {
   return share < 0.001 ? "under 0.1 %" : fmt::format("{:.1f} %", 100 * share);
 }

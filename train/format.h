@@ -11,6 +11,9 @@ std::string format_count(std::uint64_t number);
 /// "1:02:03", "4:05"; rounds to whole seconds, negative values become 0.
 std::string format_duration(double seconds);
 
+/// "1.4 GB", "35 MB", "0.3 MB"
+std::string format_bytes(std::uint64_t bytes);
+
 /// A fraction in (0, 1] in per cent: "20.0 %", "under 0.1 %".
 std::string format_share(double share);
 

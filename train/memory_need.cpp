@@ -32,13 +32,6 @@ std::uint64_t moments(const OptimizerOptions& options) {
   return 2;
 }
 
-/// "1.4 GB", "35 MB", "0.3 MB"
-std::string format_bytes(std::uint64_t bytes) {
-  const auto number = static_cast<double>(bytes);
-  if (bytes >= 1'000'000'000) return fmt::format("{:.1f} GB", 1e-9 * number);
-  return fmt::format("{:.{}f} MB", 1e-6 * number, bytes < 10'000'000 ? 1 : 0);
-}
-
 /// The indices of `count` examples for the largest batch: an example with the longest source, one
 /// with the longest target, and those with the most tokens of the others.
 std::vector<std::size_t> longest_examples(const std::vector<Example>& examples, std::size_t count) {

@@ -43,7 +43,7 @@ void tapestry::fuzz::feed(std::string_view input) try {
   const auto finish = [&] {
     if (!rest.empty()) throw NotContained("it sent more than was expected");
   };
-  const ImageFile images = receive_images("x.h5", input.size(), {receive, finish}, options);
+  const ImageFile images = receive_images("x.h5", input.size(), {receive, finish}, options, {});
   require(!images.images.empty(), "there is an image");
   require(images.images.size() <= input.size(), "no more is made than there are bytes");
   for (const LabelledImage& image : images.images) require_image(image);

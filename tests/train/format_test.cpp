@@ -32,6 +32,13 @@ TEST_CASE("a share is a percentage with one digit behind the point, if it has on
   CHECK(format_share(0.00099) == "under 0.1 %");
 }
 
+TEST_CASE("bytes are in GB or MB, small numbers with a digit behind the point") {
+  CHECK(format_bytes(1'400'000'000) == "1.4 GB");
+  CHECK(format_bytes(35'000'000) == "35 MB");
+  CHECK(format_bytes(9'900'000) == "9.9 MB");
+  CHECK(format_bytes(300'000) == "0.3 MB");
+}
+
 TEST_CASE("a duration below 0 is 0") { CHECK(format_duration(-3) == "0:00"); }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "train/platform/child_process.h"
+#include "train/platform/machine.h"
 #include "train/storage/hdf5_handle.h"
 #include "train/storage/image_stream.h"
 
@@ -365,7 +366,7 @@ ImageFile read_hdf5_images(const std::string& key, const std::filesystem::path& 
     return receive_images(name, file.size(),
                           {.receive = [&](std::span<std::byte> to) { child.receive(to); },
                            .finish = [&] { child.finish(); }},
-                          options);
+                          options, read_available_memory());
   } catch (const std::system_error& error) {
     throw DataError(
         fmt::format("{}: cannot start the process that reads it: {}", name, error.code().message()),

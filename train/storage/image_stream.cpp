@@ -9,6 +9,7 @@
 #include "data/corpora/image_arrays.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
+#include "train/format.h"
 #include "train/platform/child_process.h"
 #include "train/storage/snapshot.h"
 
@@ -17,19 +18,21 @@ namespace {
 
 constexpr const char* how_to_store =
     "write both with h5py, with gzip or without compression: h5py.File(path, \"w\").create_dataset("
-    "\"images\", data=images, compression=\"gzip\"), and \"labels\" as whole numbers or words";
-constexpr const char* write_anew = "the file is damaged: write it anew";
+    "\"images\", data=images, compression=\"gzip\"), and \"labels\" as integers or text";
+constexpr const char* write_again = "the file is damaged: write it again";
 
 /// Reads a stream and converts it to an ImageFile.
 class Receiver {
  public:
   Receiver(const std::string& name, const ImageStream& stream) : name_(name), stream_(stream) {}
 
-  ImageFile read(std::uint64_t file_size, const ImageOptions& options) {
+  ImageFile read(std::uint64_t file_size, const ImageOptions& options,
+                 const AvailableMemory& memory) {
     const std::uint64_t type = number<std::uint64_t>();
     const ArrayShape images_shape = shape(), labels_shape = shape();
     ImageArrays images({.images = name_, .labels = name_}, images_shape, labels_shape, options);
     require_plausible(images, file_size);
+    require_memory(images, memory);
     for (std::size_t i = 0; i < images.size(); ++i) images.add(label());
     read_pixels(static_cast<PixelType>(type), images);
     stream_.finish();
@@ -66,7 +69,19 @@ class Receiver {
     if (images.size() <= most) return;
     throw DataError(fmt::format("{}: found {} images, expected at most {} in a file of {} bytes",
                                 name_, images.size(), most, file_size),
-                    write_anew);
+                    write_again);
+  }
+
+  /// Must be called after require_plausible(), which bounds the number of values.
+  void require_memory(const ImageArrays& images, const AvailableMemory& memory) const {
+    const std::uint64_t per_image = sizeof(LabelledImage) + images.values() * sizeof(float);
+    const std::uint64_t need = images.size() * per_image;
+    if (need <= memory.free) return;
+    throw DataError(
+        fmt::format("{}: found {} images that take {}, expected at most {}, the free memory{}",
+                    name_, images.size(), format_bytes(need), format_bytes(memory.free),
+                    memory.bound.empty() ? "" : fmt::format(" ({})", memory.bound)),
+        "use fewer images, or free memory by ending other programs");
   }
 
   void read_pixels(PixelType type, ImageArrays& images) {
@@ -91,7 +106,7 @@ class Receiver {
   }
 
   [[noreturn]] void refuse_stream() const {
-    throw DataError(name_ + ": the process that read it with HDF5 sent no images", write_anew);
+    throw DataError(name_ + ": the process that reads it with HDF5 sent no images", write_again);
   }
 
   const std::string& name_;
@@ -101,10 +116,13 @@ class Receiver {
 }  // namespace
 
 ImageFile receive_images(const std::string& name, std::uint64_t file_size,
-                         const ImageStream& stream, const ImageOptions& options) try {
-  return Receiver(name, stream).read(file_size, options);
+                         const ImageStream& stream, const ImageOptions& options,
+                         const AvailableMemory& memory) try {
+  return Receiver(name, stream).read(file_size, options, memory);
 } catch (const NotContained& error) {
-  throw DataError(fmt::format("{}: HDF5 could not look at it: {}", name, error.what()), write_anew);
+  throw DataError(
+      fmt::format("{}: the process that reads it with HDF5 failed: {}", name, error.what()),
+      write_again);
 } catch (const DataError&) {
   throw;
 } catch (const std::runtime_error& error) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/corpora/images.h"
+#include "train/platform/machine.h"
 
 /// The stream that the child process reading an HDF5 image file sends to the program:
 ///
@@ -32,8 +33,10 @@ struct ImageStream {
 /// name       file name in errors, escaped
 /// file_size  bytes of the HDF5 file; more pixels than gzip could compress into this size are
 ///            refused
+/// memory     more images than fit into the free memory are refused before they are received
 /// throws     DataError, also for exceptions of the stream other than std::bad_alloc
 ImageFile receive_images(const std::string& name, std::uint64_t file_size,
-                         const ImageStream& stream, const ImageOptions& options);
+                         const ImageStream& stream, const ImageOptions& options,
+                         const AvailableMemory& memory);
 
 }  // namespace tapestry

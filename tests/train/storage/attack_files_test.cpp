@@ -138,8 +138,7 @@ TEST_CASE("the program refuses files of images that reach out for others, with e
         (work / "x.h5").string() + ": " + attack.refusal +
             "\nhint: write both with h5py, with gzip or without compression: h5py.File(path, "
             "\"w\").create_dataset(\"images\", data=images, compression=\"gzip\"), and \"labels\" "
-            "as "
-            "whole numbers or words");
+            "as integers or text");
   }
 }
 

@@ -26,6 +26,7 @@ struct SentImages {
   std::vector<std::byte> rest = to_bytes({1, 0, 0, 0, '3', 2, 0, 0, 0, 'a', 'b', 0, 51, 102, 255});
   std::function<void()> finish = [] {};
   std::uint64_t file_size = 4;
+  AvailableMemory memory;
 
   static std::vector<std::byte> to_bytes(const std::vector<int>& values) {
     std::vector<std::byte> bytes;
@@ -46,7 +47,7 @@ struct SentImages {
       std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(begin), to.size(), to.begin());
       begin += to.size();
     };
-    return receive_images("x.h5", file_size, {.receive = next, .finish = finish}, options);
+    return receive_images("x.h5", file_size, {.receive = next, .finish = finish}, options, memory);
   }
   std::string message() const {
     return refusal([this] { receive(); });
@@ -69,20 +70,21 @@ TEST_CASE("a stream that ends early, wherever, is refused with what happened") {
   for (std::size_t size = 0; size < whole.rest.size(); ++size) {
     SentImages cut;
     cut.rest.resize(size);
-    CHECK(cut.message() == "x.h5: HDF5 could not look at it: it crashed");
+    CHECK(cut.message() == "x.h5: the process that reads it with HDF5 failed: it crashed");
   }
   for (std::size_t size = 0; size < whole.header.size(); ++size) {
     SentImages cut;
     cut.header.resize(size);
     cut.rest.clear();
-    CHECK(cut.message() == "x.h5: HDF5 could not look at it: it crashed");
+    CHECK(cut.message() == "x.h5: the process that reads it with HDF5 failed: it crashed");
   }
 }
 
 TEST_CASE("a stream that does not end is refused, and errors that are not its own pass") {
   SentImages images;
   images.finish = [] { throw NotContained("it sent more than was expected"); };
-  CHECK(images.message() == "x.h5: HDF5 could not look at it: it sent more than was expected");
+  CHECK(images.message() ==
+        "x.h5: the process that reads it with HDF5 failed: it sent more than was expected");
   images.finish = [] { throw std::runtime_error("a \x1B[2J of its own"); };
   CHECK(images.message() == "x.h5: a \\x1B[2J of its own");
   images.finish = [] { throw std::bad_alloc(); };
@@ -95,7 +97,7 @@ TEST_CASE("a stream that holds no images is refused") {
     change(images);
     return images.message();
   };
-  const std::string no_images = "x.h5: the process that read it with HDF5 sent no images";
+  const std::string no_images = "x.h5: the process that reads it with HDF5 sent no images";
   CHECK(message([](SentImages& sent) { sent.header[0] = 0; }) == no_images);
   CHECK(message([](SentImages& sent) { sent.header[0] = 4; }) == no_images);
   CHECK(message([](SentImages& sent) { sent.header[1] = 9; }) == no_images);
@@ -122,6 +124,22 @@ TEST_CASE("a stream has no more pixels than gzip can pack into the bytes of its 
   CHECK(count_refused(1'000'000'000'000, 10'000));
   CHECK(count_refused(std::uint64_t{1} << 63, 1'000'000));
   CHECK(count_refused(~std::uint64_t{0}, 1));
+}
+
+TEST_CASE("images that do not fit into the free memory are refused before they are received") {
+  SentImages images;
+  images.header[2] = images.header[6] = 1'000'000;
+  images.file_size = 10'000;
+  const std::uint64_t need = 1'000'000 * (sizeof(LabelledImage) + 2 * sizeof(float));
+  images.memory = {.free = need - 1, .bound = "ulimit -v"};
+  CHECK(images.message() ==
+        fmt::format("x.h5: found 1000000 images that take {0:.0f} MB, expected at most {0:.0f} MB, "
+                    "the free memory (ulimit -v)",
+                    1e-6 * static_cast<double>(need)));
+  images.memory.free = need;  // received as far as the stream has labels
+  CHECK(images.message() == "x.h5: the process that reads it with HDF5 sent no images");
+  images.memory = {.free = 100'000};
+  CHECK(images.message().ends_with(", expected at most 0.1 MB, the free memory"));
 }
 
 }  // namespace
