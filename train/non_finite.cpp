@@ -8,18 +8,20 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/tape.h"
+#include "data/io/escape.h"
 #include "optim/clip.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
 
-constexpr std::size_t most_named_pairs = 8;
+constexpr std::size_t most_named = 8;
 
 class Search {
  public:
-  Search(const BatchLoss& loss, const std::vector<Example>& pairs, const BatchRules& rules,
+  Search(const BatchLoss& loss, const std::vector<Example>& examples, const BatchRules& rules,
          Parameters& parameters)
-      : loss_(loss), pairs_(pairs), rules_(rules), parameters_(parameters) {}
+      : loss_(loss), examples_(examples), rules_(rules), parameters_(parameters) {}
 
   /// The anomaly that AnomalyDetector finds in a batch; empty if none.
   std::string anomaly_in(const Batch& batch, std::size_t index) const {
@@ -42,31 +44,53 @@ class Search {
     return std::isfinite(loss.item()) && std::isfinite(global_gradient_norm(parameters_.list()));
   }
 
-  std::vector<std::size_t> pairs_at_fault(const Batch& batch, std::size_t index) const {
+  std::vector<std::size_t> examples_at_fault(const Batch& batch, std::size_t index) const {
     std::vector<std::size_t> found;
-    for (const std::size_t pair : batch.examples) {
-      if (!is_finite(make_batch(pairs_, std::array{pair}, rules_), index)) found.push_back(pair);
+    for (const std::size_t i : batch.examples) {
+      if (!is_finite(make_batch(examples_, std::array{i}, rules_), index)) found.push_back(i);
     }
     return found;
   }
 
  private:
   const BatchLoss& loss_;
-  const std::vector<Example>& pairs_;
+  const std::vector<Example>& examples_;
   BatchRules rules_;
   Parameters& parameters_;
 };
 
+/// "images" as "image".
+std::string singular(const std::string& noun) { return noun.substr(0, noun.size() - 1); }
+
 /// "training pairs 3, 17 and 20"
-std::string name_pairs(const std::vector<std::size_t>& pairs) {
-  const std::size_t count = pairs.size();
-  const std::size_t named = count <= most_named_pairs ? count : most_named_pairs - 1;
-  std::string text = count == 1 ? "training pair" : "training pairs";
+std::string name_examples(const std::vector<std::size_t>& examples, const std::string& noun) {
+  const std::size_t count = examples.size();
+  const std::size_t named = count <= most_named ? count : most_named - 1;
+  std::string text = "training " + (count == 1 ? singular(noun) : noun);
   for (std::size_t i = 0; i < named; ++i) {
     const bool last = i > 0 && i + 1 == count;
-    text += fmt::format("{} {}", i == 0 ? "" : last ? " and" : ",", pairs[i] + 1);
+    text += fmt::format("{} {}", i == 0 ? "" : last ? " and" : ",", examples[i] + 1);
   }
   if (named < count) text += fmt::format(" and {} more", count - named);
+  return text;
+}
+
+/// The members of an example that its task uses, one line each.
+std::string describe(const Example& example, const Task& task, const TextCodec& codec) {
+  std::string text;
+  const auto add = [&](const char* name, const std::string& value) {
+    text += fmt::format("  {:<6}  {}\n", name, escaped(value));
+  };
+  const bool classes = task.layout().labels_are_classes;
+  const bool pair = !classes && task.reads_source();
+  if (task.reads_images()) {
+    const auto [low, high] = std::ranges::minmax(example.pixels);
+    add("pixels", fmt::format("from {:.4g} to {:.4g}", low, high));
+  } else if (classes || pair) {
+    add(pair ? "source" : "text", codec.decode_source(example.source));
+  }
+  const char* target = pair ? "target" : !classes ? "text" : "labels";
+  add(task.one_label_per_example() ? "label" : target, codec.decode_target(example.target));
   return text;
 }
 
@@ -78,46 +102,51 @@ bool is_finite(const Tensor& tensor) {
 
 }  // namespace
 
-NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<Example>& pairs,
+NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<Example>& examples,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters) {
-  const Search search(loss, pairs, rules, parameters);
+  const Search search(loss, examples, rules, parameters);
   NonFiniteOrigin origin;
-  for (std::size_t i = 0; i < batches.size() && origin.pairs.empty(); ++i) {
+  for (std::size_t i = 0; i < batches.size() && origin.examples.empty(); ++i) {
     origin.operation = search.anomaly_in(batches[i], i);
     if (origin.operation.empty()) continue;
-    origin.pairs = search.pairs_at_fault(batches[i], i);
-    origin.by_themselves = !origin.pairs.empty();
-    if (!origin.by_themselves) origin.pairs = batches[i].examples;
+    origin.examples = search.examples_at_fault(batches[i], i);
+    origin.by_themselves = !origin.examples.empty();
+    if (!origin.by_themselves) origin.examples = batches[i].examples;
   }
-  if (origin.pairs.empty()) {
+  if (origin.examples.empty()) {
     for (const Batch& batch : batches) {
-      origin.pairs.insert(origin.pairs.end(), batch.examples.begin(), batch.examples.end());
+      origin.examples.insert(origin.examples.end(), batch.examples.begin(), batch.examples.end());
     }
   }
-  std::ranges::sort(origin.pairs);
+  std::ranges::sort(origin.examples);
   parameters.clear_gradients();
   return origin;
 }
 
-std::string in_words(const NonFiniteOrigin& origin) {
+std::string in_words(const NonFiniteOrigin& origin, const Config& config) {
   const std::string first = origin.operation.empty()
                                 ? "; every operation is finite, the sum of gradients overflows"
                                 : "; first in " + origin.operation;
-  const std::string pairs = name_pairs(origin.pairs);
-  return first + (origin.by_themselves ? fmt::format("; caused by {} alone", pairs)
-                                       : fmt::format("; in the batch of {}", pairs));
+  const std::string examples =
+      name_examples(origin.examples, find_task(config).example_noun(config));
+  return first + (origin.by_themselves ? fmt::format("; caused by {} alone", examples)
+                                       : fmt::format("; in the batch of {}", examples));
 }
 
-std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& pairs,
-                    const TextCodec& codec) {
+std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& examples,
+                    const Config& config, const TextCodec& codec) {
+  const Task& task = find_task(config);
+  const std::string noun = task.example_noun(config);
   std::string text = fmt::format(
-      "{}\n{}\n", origin.operation.empty() ? "no operation by itself" : origin.operation,
-      origin.by_themselves ? "These sentences give it by themselves:"
-                           : "These sentences are its batch; none gives it by itself:");
-  for (const std::size_t i : origin.pairs) {
-    text += fmt::format("training pair {}\n  source  {}\n  target  {}\n", i + 1,
-                        codec.decode_source(pairs[i].source), codec.decode_target(pairs[i].target));
+      "{}\n{}\n",
+      origin.operation.empty() ? "every operation is finite, the sum of gradients overflows"
+                               : origin.operation,
+      origin.by_themselves ? fmt::format("Each of these {} gives it by itself:", noun)
+                           : fmt::format("These {} are its batch; none gives it by itself:", noun));
+  for (const std::size_t i : origin.examples) {
+    text += fmt::format("training {} {}\n{}", singular(noun), i + 1,
+                        describe(examples[i], task, codec));
   }
   return text;
 }

@@ -12,12 +12,13 @@
 #include "data/text/codec.h"
 #include "layers/parameters.h"
 #include "optim/optimizer.h"
+#include "train/config/config.h"
 
 namespace tapestry {
 
 /// Computes the loss of one batch of a step and records it on the tape of this thread.
 ///
-/// batch  a batch of the step, or a single sentence of it
+/// batch  a batch of the step, or a single example of it
 /// index  index of the batch in the step, from 0: it keys the random numbers of dropout
 using BatchLoss = std::function<Tensor(const Batch& batch, std::size_t index)>;
 
@@ -26,23 +27,24 @@ struct NonFiniteOrigin {
   /// Layer, operation, position and value ranges of the first operation with such a value; empty if
   /// every single operation is finite, as when the accumulated gradient overflows.
   std::string operation;
-  std::vector<std::size_t> pairs;  ///< training pairs that give such a value individually
-  bool by_themselves = false;      ///< false: no single pair does, `pairs` has the whole batch
+  std::vector<std::size_t> examples;  ///< training examples that give such a value individually
+  bool by_themselves = false;  ///< false: no single example does, `examples` has the whole batch
 };
 
-/// Repeats the step with an AnomalyDetector, batch by batch, and then the sentences of the first
+/// Repeats the step with an AnomalyDetector, batch by batch, and then the examples of the first
 /// failing batch one by one. Parameters do not change; gradients are cleared.
-NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<Example>& pairs,
+NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<Example>& examples,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters);
 
-/// The origin as the end of a sentence: "; first in ...; training pairs 3, 17 and 20 give it by
-/// themselves". Pairs are counted from 1; at most eight are named.
-std::string in_words(const NonFiniteOrigin& origin);
+/// The origin as the end of a sentence: "; first in ...; caused by training pairs 3, 17 and 20
+/// alone", with the noun for examples of the task. Examples are counted from 1; at most eight are
+/// named.
+std::string in_words(const NonFiniteOrigin& origin, const Config& config);
 
-/// The complete report, with the text of each pair.
-std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& pairs,
-                    const TextCodec& codec);
+/// The complete report, with the text, labels or range of pixels of each example.
+std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& examples,
+                    const Config& config, const TextCodec& codec);
 
 /// "head.weight has a value that is not finite", for the first such tensor of the parameters,
 /// buffers or optimizer state; nullopt if all are finite. An update can overflow even if loss and

@@ -225,8 +225,8 @@ void Trainer::count_nan_step(const std::string& finding) {
   ++state_.nan_steps;
   const std::size_t most = config_.train.max_nan_steps;
   if (config_.train.on_nan == OnNan::stop) {
-    throw NumericError(finding, std::string(smaller_steps_hint) +
-                                    "; train.on_nan=skip goes on without such a step");
+    throw NumericError(finding,
+                       std::string(smaller_steps_hint) + "; train.on_nan=skip skips such a step");
   }
   if (state_.nan_steps > most) {
     throw NumericError(fmt::format("{}; {} consecutive steps, train.max_nan_steps is {}", finding,
@@ -249,8 +249,8 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
   const auto path = directory_.path() / fmt::format("non-finite-step-{:08}.txt", state_.step + 1);
   const TextCodec codec =
       make_codec(config_.data, corpus_.source_vocabulary, corpus_.target_vocabulary);
-  const std::string report =
-      fmt::format("step {}: {}\n{}", state_.step + 1, found, to_text(origin, corpus_.train, codec));
+  const std::string report = fmt::format("step {}: {}\n{}", state_.step + 1, found,
+                                         to_text(origin, corpus_.train, config_, codec));
   std::string stored;
   try {
     write_file_durably(path, std::as_bytes(std::span(report)), directory_.files());
@@ -258,7 +258,7 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
   } catch (const OutputError& error) {
     stored = fmt::format("; not stored: {}", error.what());
   }
-  return fmt::format("{}, expected a finite number{}{}", found, in_words(origin), stored);
+  return fmt::format("{}, expected a finite number{}{}", found, in_words(origin, config_), stored);
 }
 
 /// The last scheduled checkpoint, or the newest intact one if that is damaged or missing. It is

@@ -14,6 +14,7 @@
 #include "autograd/ops/reductions.h"
 #include "data/corpora/symbol_tasks.h"
 #include "optim/optimizer.h"
+#include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
 #include "train/tasks/task.h"
 
@@ -22,13 +23,16 @@
 namespace tapestry {
 namespace {
 
+using test::contains;
+
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// What is said of the first `count` pairs, of which the first is pair 3.
 std::string words_for_pairs(std::size_t count) {
   std::vector<std::size_t> pairs(count);
   std::iota(pairs.begin(), pairs.end(), std::size_t{2});
-  return in_words({.operation = "head: exp", .pairs = pairs, .by_themselves = true});
+  return in_words({.operation = "head: exp", .examples = pairs, .by_themselves = true},
+                  test::tiny_config());
 }
 
 TEST_CASE("up to eight pairs are named, of more the first seven and how many there are besides") {
@@ -43,17 +47,54 @@ TEST_CASE("up to eight pairs are named, of more the first seven and how many the
 }
 
 TEST_CASE("where no operation, or no pair alone, is at fault, that is said") {
-  CHECK(in_words({.operation = "", .pairs = {0, 4}}) ==
+  CHECK(in_words({.operation = "", .examples = {0, 4}}, test::tiny_config()) ==
         "; every operation is finite, the sum of gradients overflows; in the batch of training "
         "pairs 1 and 5");
   const std::vector<Example> pairs = {{{4}, {5}}, {{4, 6}, {5, 4}}};
   const TextCodec codec({}, symbol_vocabulary(3), symbol_vocabulary(3));
-  CHECK(to_text({.operation = "", .pairs = {1}}, pairs, codec) ==
-        "no operation by itself\nThese sentences are its batch; none gives it by itself:\n"
+  CHECK(to_text({.operation = "", .examples = {1}}, pairs, test::tiny_config(), codec) ==
+        "every operation is finite, the sum of gradients overflows\n"
+        "These pairs are its batch; none gives it by itself:\n"
         "training pair 2\n  source  a c\n  target  b a\n");
-  CHECK(to_text({.operation = "head: exp", .pairs = {0}, .by_themselves = true}, pairs, codec) ==
-        "head: exp\nThese sentences give it by themselves:\n"
+  CHECK(to_text({.operation = "head: exp", .examples = {0}, .by_themselves = true}, pairs,
+                test::tiny_config(), codec) ==
+        "head: exp\nEach of these pairs gives it by itself:\n"
         "training pair 1\n  source  a\n  target  b\n");
+}
+
+/// The report on one example, which gives such a value by itself.
+std::string report_on(const Example& example, const char* kind, const TextCodec& codec) {
+  Config config;
+  config.model_kind = kind;
+  return to_text({.operation = "head: exp", .examples = {0}, .by_themselves = true}, {example},
+                 config, codec);
+}
+
+TEST_CASE("the report has the noun of the task and the members of an example that it uses") {
+  const std::string front = "head: exp\nEach of these ";
+  const Vocabulary words({"Ada", "spoke"}), tags({"B-PER", "O"}), digits({"3", "7"});
+  const Example tagged{.source = {4, 5}, .target = {4, 5}};
+  CHECK(report_on(tagged, "tagger", TextCodec({}, words, tags)) ==
+        front +
+            "sentences gives it by itself:\ntraining sentence 1\n  text    Ada spoke\n"
+            "  labels  B-PER O\n");
+  const Example image{.target = {5}, .pixels = {0.5F, -1.0F, 0.25F}};
+  CHECK(report_on(image, "vision_transformer", TextCodec({}, {}, digits)) ==
+        front +
+            "images gives it by itself:\ntraining image 1\n  pixels  from -1 to 0.5\n"
+            "  label   7\n");
+  const Example sentence{.source = {bos_id, 5}, .target = {4}};
+  CHECK(report_on(sentence, "classifier", TextCodec({}, words, digits)) ==
+        front +
+            "sentences gives it by itself:\ntraining sentence 1\n  text    spoke\n"
+            "  label   3\n");
+  const Example text{.target = {bos_id, 4, 5, eos_id}};
+  CHECK(contains(report_on(text, "masked_language_model", TextCodec({}, words, words)),
+                 " 1\n  text    Ada spoke\n"));
+  Config config;
+  config.model_kind = "vision_transformer";
+  CHECK(in_words({.operation = "head: exp", .examples = {2, 4}}, config) ==
+        "; first in head: exp; in the batch of training images 3 and 5");
 }
 
 /// The origin in a step of the batches (3 1) and (2 0), the loss of which is multiplied by
@@ -75,21 +116,21 @@ TEST_CASE("the pairs at fault are those of the first batch that has any") {
   const NonFiniteOrigin second =
       origin_of([](const Batch&, std::size_t index) { return index == 1 ? infinity : 1.0; });
   CHECK(second.operation.find("scale") != std::string::npos);
-  CHECK(second.pairs == std::vector<std::size_t>{0, 2});
+  CHECK(second.examples == std::vector<std::size_t>{0, 2});
   CHECK(second.by_themselves);
   const NonFiniteOrigin both = origin_of([](const Batch&, std::size_t) { return infinity; });
-  CHECK(both.pairs == std::vector<std::size_t>{1, 3});
+  CHECK(both.examples == std::vector<std::size_t>{1, 3});
 }
 
 TEST_CASE("a batch of which no pair is at fault alone is named whole") {
   const NonFiniteOrigin together = origin_of([](const Batch& batch, std::size_t index) {
     return index == 1 && batch.rows == 2 ? infinity : 1.0;
   });
-  CHECK(together.pairs == std::vector<std::size_t>{0, 2});
+  CHECK(together.examples == std::vector<std::size_t>{0, 2});
   CHECK_FALSE(together.by_themselves);
   const NonFiniteOrigin none = origin_of([](const Batch&, std::size_t) { return 1.0; });
   CHECK(none.operation.empty());
-  CHECK(none.pairs == std::vector<std::size_t>{0, 1, 2, 3});
+  CHECK(none.examples == std::vector<std::size_t>{0, 1, 2, 3});
   CHECK_FALSE(none.by_themselves);
 }
 

@@ -139,11 +139,11 @@ TEST_CASE("the search for a masked model's fault masks what the batch masked, at
   CHECK_FALSE(test::error_text<NumericError>([&] { trainer.run(); }).empty());
   const std::string report =
       test::read_text(run.directory().path() / "non-finite-step-00000001.txt");
-  CHECK(contains(report, "These sentences give it by themselves:"));
+  CHECK(contains(report, "Each of these sentences gives it by itself:"));
   const auto expected = readers(word, 0);
   for (const std::size_t i : all) {
     CAPTURE(i);
-    CHECK(contains(report, "training pair " + std::to_string(i + 1) + "\n") ==
+    CHECK(contains(report, "training sentence " + std::to_string(i + 1) + "\n") ==
           (std::ranges::find(expected, i) != expected.end()));
   }
 }
@@ -158,7 +158,7 @@ TEST_CASE("the layer and the sentences at fault, and no others, are named and st
       test::read_text(run.directory().path() / "non-finite-step-00000001.txt");
   CHECK(contains(text, "non-finite-step-00000001.txt"));
   CHECK(stored.starts_with("step 1: the loss is nan\nsource_embedding"));
-  CHECK(contains(stored, "These sentences give it by themselves:\n"));
+  CHECK(contains(stored, "Each of these pairs gives it by itself:\n"));
 
   const Corpus corpus = load_corpus(config.data);
   const auto last = static_cast<std::int32_t>(corpus.source_vocabulary.size()) - 1;

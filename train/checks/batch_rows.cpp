@@ -82,7 +82,7 @@ Batch add_padding(const Batch& batch, std::size_t source_columns, std::size_t ta
 }
 
 std::string LogitDifference::to_string() const {
-  return fmt::format("logits of sentence {} at token {} went from {:.12g} to {:.12g}", sentence + 1,
+  return fmt::format("logits of example {} at token {} went from {:.12g} to {:.12g}", sentence + 1,
                      token + 1, before, after);
 }
 

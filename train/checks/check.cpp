@@ -45,14 +45,14 @@ std::span<const Check> all_checks() {
   static constexpr Check all[] = {
       {"causality", "an output depends on no later input and on no padding", causality},
       {"padding", "more padding changes nothing", padding},
-      {"permutation", "sentences in another order have the same outputs", permutation},
+      {"permutation", "examples in another order have the same outputs", permutation},
       {"threads", "any number of threads gives the same bits", threads},
       {"accumulation", "the gradients of two half batches add up to those of the whole",
        gradient_accumulation},
       {"repetition", "a repeated step has the same bits, and gradients add up", repeated_step},
       {"precision", "float32 agrees with float64", precision},
       {"initial loss", "before training, the loss is near ln(vocabulary)", initial_loss},
-      {"overfitting", "a few sentences can be learnt completely", overfit_batch},
+      {"overfitting", "the model overfits a few examples", overfit_batch},
       {"gradients", "every parameter has a gradient", parameters_have_gradients},
   };
   return all;

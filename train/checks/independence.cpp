@@ -101,7 +101,7 @@ std::string find_mistake_at(std::size_t t, const Influence& influence, const Bat
       found = mistake_in(influence.source, batch.source_lengths[row], "source input");
     }
     if (!found.empty()) {
-      return fmt::format("logits of sentence {} at token {} {}", row + 1, t + 1, found);
+      return fmt::format("logits of example {} at token {} {}", row + 1, t + 1, found);
     }
   }
   return "";
@@ -174,7 +174,7 @@ CheckResult causality(const CheckContext& context) {
         find_mistake_at(t, influence_on(t, model, batch), batch, context.causal);
     if (!found.empty()) return failed(found);
   }
-  return passed(fmt::format("{} is exactly 0 ({} sentences, {} positions)",
+  return passed(fmt::format("{} is exactly 0 ({} examples, {} positions)",
                             context.causal
                                 ? "d(logits at t)/d(target input after t), and for padding,"
                                 : "d(logits)/d(padding)",
@@ -185,7 +185,7 @@ CheckResult padding(const CheckContext& context) {
   const Batch& batch = context.batch;
   const Batch wide = with_more_padding(batch, max_added_columns, context);
   if (!has_padding(wide)) {
-    return skipped("no sentence is padded, and model.max_length leaves no place for padding");
+    return skipped("no example is padded, and model.max_length leaves no room for padding");
   }
   const std::size_t source = wide.source_length - batch.source_length;
   const std::size_t target = wide.target_length - batch.target_length;
@@ -215,16 +215,16 @@ CheckResult padding(const CheckContext& context) {
 
 CheckResult permutation(const CheckContext& context) {
   const Batch& batch = context.batch;
-  if (batch.rows < 2) return skipped("the training set has one sentence only");
+  if (batch.rows < 2) return skipped("the training set has one example only");
   const std::vector<std::size_t> order = reversed_order(batch.rows);
   const CheckedModel model = context.copy(DType::float64);
   const auto difference = largest_difference(
       batch, compute_logits(model, batch), compute_logits(model, select_rows(batch, order)), order);
   const double tolerance = allowed_rounding() * difference.largest;
   if (difference.most > tolerance) {
-    return failed(fmt::format("{} with the sentences in reverse order", difference.to_string()));
+    return failed(fmt::format("{} with the examples in reverse order", difference.to_string()));
   }
-  return passed(fmt::format("{} sentences in reverse order: logits differ by {} (tolerance {})",
+  return passed(fmt::format("{} examples in reverse order: logits differ by {} (tolerance {})",
                             batch.rows, difference.most, tolerance));
 }
 

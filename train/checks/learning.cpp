@@ -122,7 +122,7 @@ CheckResult overfit_batch(const CheckContext& context) {
     loss = trainer.step(context.batch);
     ++steps;
   }
-  std::string details = fmt::format("loss of {} sentences from {:.3f} to {:.4f} in {} steps",
+  std::string details = fmt::format("loss of {} examples from {:.3f} to {:.4f} in {} steps",
                                     context.batch.rows, first, loss, steps - 1);
   if (minimum > 0.0) details += fmt::format(", the minimum is {:.4f}", minimum);
   if (loss < limit) return passed(details);

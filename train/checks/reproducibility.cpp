@@ -70,14 +70,14 @@ CheckResult threads(const CheckContext& context) {
     }
   }
   return passed(fmt::format(
-      "logits, loss and {} gradients have the same bits on {} threads ({}, {} sentences)",
+      "logits, loss and {} gradients have the same bits on {} threads ({}, {} examples)",
       single.gradients.size(), fmt::join(counts, ", "), name(context.dtype),
       context.large_batch.rows));
 }
 
 CheckResult gradient_accumulation(const CheckContext& context) {
   const Batch& whole = context.batch;
-  if (whole.rows < 2) return skipped("the training set has one sentence only");
+  if (whole.rows < 2) return skipped("the training set has one example only");
   CheckedModel model = context.copy(DType::float64);
   const StepOptions options{.label_smoothing = context.label_smoothing,
                             .normalizer = whole.target_tokens};
@@ -102,7 +102,7 @@ CheckResult gradient_accumulation(const CheckContext& context) {
         worst.parameter, figures));
   }
   return passed(fmt::format(
-      "gradients of {} + {} sentences add up to those of {} (largest relative difference {})",
+      "gradients of {} + {} examples add up to those of {} (largest relative difference {})",
       middle, whole.rows - middle, whole.rows, figures));
 }
 

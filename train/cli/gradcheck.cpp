@@ -173,7 +173,7 @@ int run(const Arguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", to_json(report, configured.origin.place));
   } else {
-    fmt::print("{}{}, float64, {} sentences\n{}", configured.origin.in_words(),
+    fmt::print("{}{}, float64, {} examples\n{}", configured.origin.in_words(),
                configured.trained ? "" : " with random offsets", sentences, to_string(report));
   }
   return static_cast<int>(report.count(GradcheckVerdict::wrong) == 0 ? ExitCode::done

@@ -29,14 +29,14 @@ const test::Change sees_all_of_source =
 TEST_CASE("causality fails for a model that sees what comes later") {
   const CheckResult result = causality(tiny_context(sees_all_of_target));
   CHECK(result.status == CheckStatus::failed);
-  CHECK(result.details.starts_with("logits of sentence 1 at token 1 depend on target input 2 by "));
+  CHECK(result.details.starts_with("logits of example 1 at token 1 depend on target input 2 by "));
   CHECK(result.details.ends_with(", expected exactly 0"));
 }
 
 TEST_CASE("causality fails for a model that sees the padding of its source") {
   const CheckResult result = causality(tiny_context(sees_all_of_source));
   CHECK(result.status == CheckStatus::failed);
-  CHECK(result.details.starts_with("logits of sentence 1 at token 1 depend on source input "));
+  CHECK(result.details.starts_with("logits of example 1 at token 1 depend on source input "));
 }
 
 TEST_CASE("causality fails for a model that reads nothing, which proves no mask") {
@@ -52,7 +52,7 @@ TEST_CASE("causality fails for a model that reads nothing, which proves no mask"
     }));
   };
   CHECK(deaf_to(true).details ==
-        "logits of sentence 1 at token 1 depend on no target input up to 1");
+        "logits of example 1 at token 1 depend on no target input up to 1");
   CHECK(deaf_to(true).status == CheckStatus::failed);
   CHECK(contains(deaf_to(false).details, "at token 1 depend on no source input up to "));
   CHECK(deaf_to(false).status == CheckStatus::failed);
@@ -62,7 +62,7 @@ TEST_CASE("padding fails for a model that reads it") {
   for (const test::Change& change : {sees_all_of_source, sees_all_of_target}) {
     const CheckResult result = padding(tiny_context(change));
     CHECK(result.status == CheckStatus::failed);
-    CHECK(result.details.starts_with("logits of sentence 1 at token 1 went from "));
+    CHECK(result.details.starts_with("logits of example 1 at token 1 went from "));
     CHECK(result.details.ends_with(" with other values in the padding"));
   }
 }
@@ -106,8 +106,8 @@ TEST_CASE("permutation fails for a model that counts sentences") {
   });
   const CheckResult result = permutation(tiny_context(counting));
   CHECK(result.status == CheckStatus::failed);
-  CHECK(result.details.starts_with("logits of sentence "));
-  CHECK(result.details.ends_with(" with the sentences in reverse order"));
+  CHECK(result.details.starts_with("logits of example "));
+  CHECK(result.details.ends_with(" with the examples in reverse order"));
 }
 
 TEST_CASE("padding is skipped where there is none and no room for any") {
@@ -126,20 +126,19 @@ TEST_CASE("what passes tells the sentences, positions and columns that were trie
     return std::to_string(select_rows(context.batch, 0, rows).target_length + padding);
   };
   CHECK(causality(context).details ==
-        "d(logits at t)/d(target input after t), and for padding, is exactly 0 (3 sentences, " +
+        "d(logits at t)/d(target input after t), and for padding, is exactly 0 (3 examples, " +
             positions(3, 2) + " positions)");
-  CHECK(
-      permutation(context).details.starts_with("6 sentences in reverse order: logits differ by "));
+  CHECK(permutation(context).details.starts_with("6 examples in reverse order: logits differ by "));
   context.max_target_length = context.batch.target_length + 1;
   CHECK(padding(context).details.starts_with(
       "its values change no bit of the logits; 3 + 1 more columns change the logits by "));
   context.batch = select_rows(context.batch, 0, 2);
   context.max_target_length = context.batch.target_length + 1;
-  CHECK(causality(context).details.ends_with(" is exactly 0 (2 sentences, " + positions(2, 1) +
+  CHECK(causality(context).details.ends_with(" is exactly 0 (2 examples, " + positions(2, 1) +
                                              " positions)"));
-  CHECK(permutation(context).details.starts_with("2 sentences in reverse order: "));
+  CHECK(permutation(context).details.starts_with("2 examples in reverse order: "));
   context.causal = false;
-  CHECK(causality(context).details.starts_with("d(logits)/d(padding) is exactly 0 (2 sentences, "));
+  CHECK(causality(context).details.starts_with("d(logits)/d(padding) is exactly 0 (2 examples, "));
 }
 
 TEST_CASE("permutation is skipped for one sentence") {

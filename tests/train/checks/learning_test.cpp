@@ -83,7 +83,7 @@ TEST_CASE("the losses that initial_loss and overfit_batch begin with are those o
   const CheckResult learnt = overfit_batch(context);
   CHECK(learnt.status == CheckStatus::passed);
   CHECK(learnt.details.starts_with(
-      fmt::format("loss of 6 sentences from {:.3f} to 0.0", loss(DType::float32, 0.0))));
+      fmt::format("loss of 6 examples from {:.3f} to 0.0", loss(DType::float32, 0.0))));
 }
 
 TEST_CASE("initial_loss allows tied embeddings to favour the token that was just read") {
@@ -183,7 +183,7 @@ TEST_CASE("overfit_batch expects no less than the minimum loss") {
   context.batch = make_batch(pairs, std::vector<std::size_t>{0, 1});
   const CheckResult result = overfit_batch(context);
   CHECK(result.status == CheckStatus::passed);
-  CHECK(contains(result.details, "loss of 2 sentences from "));
+  CHECK(contains(result.details, "loss of 2 examples from "));
   CHECK(result.details.ends_with(", the minimum is 0.3466"));  // 2 ln(2) / 4
 }
 

@@ -46,12 +46,12 @@ TEST_CASE("logits are compared token by token, but for what is behind the end") 
   const auto found = largest_difference(batch, before, after, std::vector<std::size_t>{1, 0});
   CHECK(found.most == 0.25);
   CHECK(found.largest == 5.0);
-  CHECK(found.to_string() == "logits of sentence 2 at token 2 went from 4 to 4.25");
+  CHECK(found.to_string() == "logits of example 2 at token 2 went from 4 to 4.25");
   CHECK(largest_difference(batch, before, before).most == 0.0);
   const Tensor broken = Tensor::from({2, 3, 1}, {1, std::nan(""), 0, 90, 4, -5}, DType::float64);
   CHECK(std::isinf(largest_difference(batch, before, broken).most));
   CHECK(largest_difference(batch, before, broken).to_string() ==
-        "logits of sentence 1 at token 2 went from 2 to nan");
+        "logits of example 1 at token 2 went from 2 to nan");
 }
 
 TEST_CASE("the first difference of two steps is named: of loss, logits, then gradients") {

@@ -69,7 +69,7 @@ TEST_CASE("gradient_accumulation prints the sizes of both halves, of which the s
   context.batch = select_rows(context.batch, 0, 5);
   const CheckResult result = gradient_accumulation(context);
   CHECK(result.status == CheckStatus::passed);
-  CHECK(result.details.starts_with("gradients of 2 + 3 sentences add up to those of 5 (largest "));
+  CHECK(result.details.starts_with("gradients of 2 + 3 examples add up to those of 5 (largest "));
 }
 
 TEST_CASE("threads prints what it compared, and the numbers of threads") {
@@ -81,7 +81,7 @@ TEST_CASE("threads prints what it compared, and the numbers of threads") {
   const std::size_t tensors = context.copy(DType::float32).parameters.size();
   CHECK(result.details == "logits, loss and " + std::to_string(tensors) +
                               " gradients have the same bits on 1, 2, 3, 5 threads (float32, 7 "
-                              "sentences)");
+                              "examples)");
 }
 
 TEST_CASE("gradient_accumulation is skipped for one sentence") {

@@ -55,7 +55,7 @@ TEST_CASE("a check that fails is a line of its own and exit code 1") {
   const Outcome failed = work.run({"check", "tiny.yaml", "model.layer_norm_epsilon=1e30"});
   CHECK(failed.code == 1);
   CHECK(failed.err.empty());
-  CHECK(contains(failed.out, "\nFAILED  overfitting   loss of 6 sentences from "));
+  CHECK(contains(failed.out, "\nFAILED  overfitting   loss of 6 examples from "));
   const auto lines_with = [&](const std::string& status) {
     std::size_t count = 0;
     for (auto at = failed.out.find("\n" + status); at != std::string::npos;
@@ -111,10 +111,10 @@ TEST_CASE("check looks at six sentences, and at up to 32 on threads, in the prec
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const std::string few = work.run({"check", "tiny.yaml"}).out;
-  CHECK(contains(few, "gradients of 3 + 3 sentences add up to those of 6 "));
-  CHECK(contains(few, " threads (float32, 22 sentences)\n"));
+  CHECK(contains(few, "gradients of 3 + 3 examples add up to those of 6 "));
+  CHECK(contains(few, " threads (float32, 22 examples)\n"));
   CHECK(contains(work.run({"check", "tiny.yaml", "data.train_size=40", "train.dtype=float64"}).out,
-                 " threads (float64, 32 sentences)\n"));
+                 " threads (float64, 32 examples)\n"));
 }
 
 TEST_CASE("check allows tied embeddings more of an initial loss, by their width") {

@@ -23,8 +23,8 @@ TEST_CASE("gradcheck prints a line for each tensor and output and finds no wrong
   const Outcome done = work.run({"gradcheck", "tiny.yaml", "model.tie_embeddings=none"});
   CHECK(done.code == 0);
   CHECK(done.err.empty());
-  CHECK(done.out.starts_with(
-      "tiny.yaml, initial values with random offsets, float64, 3 sentences\n"));
+  CHECK(
+      done.out.starts_with("tiny.yaml, initial values with random offsets, float64, 3 examples\n"));
   CHECK(contains(done.out, "\ngradients of the loss "));
   CHECK(contains(done.out, "\ngradients of the logits "));
   CHECK(contains(done.out, "\nencoder.layers.0.self_attn.q_proj.weight "));

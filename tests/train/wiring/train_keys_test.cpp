@@ -214,7 +214,7 @@ TEST_CASE("train.on_nan and train.max_nan_steps decide what a non-finite step do
     };
     const Outcome stopped = run({});
     CHECK(contains(stopped.err, "error: step 1: the "));
-    CHECK(contains(stopped.err, "; train.on_nan=skip goes on without such a step"));
+    CHECK(contains(stopped.err, "; train.on_nan=skip skips such a step"));
     CHECK(warnings(stopped) == 0);
 
     const Outcome skipped = run({"train.on_nan=skip", "train.max_nan_steps=2"});
