@@ -63,7 +63,7 @@ void measure(const std::vector<Example>& examples, const RowLayout& layout, Batc
 
 BatchRow batch_row(Batch& batch, std::size_t row) {
   return {.source = batch.source.data() + row * batch.source_length,
-          .input = batch.decoder_input.data() + row * batch.target_length,
+          .input = batch.input.data() + row * batch.target_length,
           .labels = batch.labels.data() + row * batch.target_length};
 }
 
@@ -141,7 +141,7 @@ void fill_batch(const std::vector<Example>& examples, std::span<const std::size_
   batch.examples.assign(indices.begin(), indices.end());
   measure(examples, rules.layout, batch);
   batch.source.assign(batch.rows * batch.source_length, pad_id);
-  batch.decoder_input.assign(batch.rows * batch.target_length, pad_id);
+  batch.input.assign(batch.rows * batch.target_length, pad_id);
   batch.labels.assign(batch.rows * batch.target_length, no_label);
   batch.pixels.clear();
   for (std::size_t row = 0; row < batch.rows; ++row) {

@@ -14,7 +14,7 @@ inline constexpr std::int32_t no_label = -1;
 
 struct BatchRules;
 
-/// The first elements of a row of a batch; elements that are not written are padding.
+/// The first elements of a row of a batch, see Batch; elements that are not written are padding.
 struct BatchRow {
   std::int32_t *source, *input, *labels;
 };
@@ -22,7 +22,7 @@ struct BatchRow {
 /// How an example becomes a row of a batch.
 struct RowLayout {
   std::size_t (*source_length)(const Example&);  ///< source tokens, including <eos>
-  std::size_t (*target_length)(const Example&);  ///< decoder inputs and labels, including no_label
+  std::size_t (*target_length)(const Example&);  ///< labels, including no_label
   void (*write)(const Example&, std::size_t index, const BatchRules&, const BatchRow&);
   bool labels_are_classes = false;  ///< the target of an example has classes instead of tokens
 };
@@ -30,21 +30,24 @@ struct RowLayout {
 /// The rows of these layouts, with padding as in a batch with longer examples:
 ///
 ///   pair_rows      of the pair (a b -> x y z)
-///     source         a     b     <eos>  <pad>
-///     decoder_input  <bos> x     y      z      <pad>
-///     labels         x     y     z      <eos>  no_label
+///     source  a     b     <eos>  <pad>
+///     input   <bos> x     y      z      <pad>
+///     labels  x     y     z      <eos>  no_label
 ///   window_rows    of the window x y z: predicts each token but the first from the preceding ones
-///     decoder_input  x     y     <pad>
-///     labels         y     z     no_label
+///     input   x     y     <pad>
+///     labels  y     z     no_label
 ///   masked_rows    of x y z, where y is masked [1], see mask_tokens()
-///     decoder_input  x  <unk>  z  <pad>
-///     labels         no_label  y  no_label  no_label
+///     input   x         <unk>  z         <pad>
+///     labels  no_label  y      no_label  no_label
 ///   unmasked_rows  of x y z: nothing is masked or predicted
-///     decoder_input  x  y  z  <pad>
-///     labels         no_label
+///     input   x         y         z         <pad>
+///     labels  no_label  no_label  no_label  no_label
 ///   class_rows     of the sentence a b, or of an image, with the second class
-///     source         a     b     <eos>  <pad>   (nothing for pixels)
-///     labels         1
+///     source  a     b     <eos>  <pad>   (empty for pixels)
+///     input   <pad>                      (not read)
+///     labels  1
+///
+/// The layout of taggers is in train/tasks/sequence_tagging.cpp.
 ///
 /// [1] Devlin et al. 2019, "BERT".
 extern const RowLayout pair_rows, window_rows, masked_rows, unmasked_rows, class_rows;
@@ -58,18 +61,21 @@ struct BatchRules {
 };
 
 /// Examples padded to the longest of them: tokens with <pad>, labels with no_label. Arrays are
-/// row-major with one row per example.
+/// row-major with one row per example. RowLayout defines their content.
 struct Batch {
   std::size_t rows = 0;
   std::size_t source_length = 0;  ///< of every row of source, including padding
-  std::size_t target_length = 0;  ///< of every row of decoder_input and labels, including padding
+  std::size_t target_length = 0;  ///< of every row of input and labels, including padding
 
-  std::vector<std::int32_t> source;         ///< (rows, source_length)
-  std::vector<std::int32_t> decoder_input;  ///< (rows, target_length)
-  std::vector<std::int32_t> labels;         ///< (rows, target_length); token ids, or classes from 0
+  /// (rows, source_length): sources of pairs, and sentences with a class
+  std::vector<std::int32_t> source;
+  /// (rows, target_length): decoder input of pairs; the only input of windows, masked and tagged
+  /// sentences
+  std::vector<std::int32_t> input;
+  std::vector<std::int32_t> labels;  ///< (rows, target_length): token ids, or classes from 0
 
   std::vector<std::size_t> source_lengths;  ///< (rows): without padding, including <eos>
-  std::vector<std::size_t> target_lengths;  ///< (rows): without padding, including <bos> or <eos>
+  std::vector<std::size_t> target_lengths;  ///< (rows): of input and labels without padding
   std::size_t target_tokens = 0;            ///< labels other than no_label
 
   std::vector<float> pixels;  ///< (rows, values of an image); empty without images

@@ -17,6 +17,7 @@ namespace tapestry {
 ///   pairs        a sentence and its translation, with neither <bos> nor <eos>
 ///   text         target: a window of a text, or a sentence with <bos> and <eos>
 ///   labels       source: <bos> and a sentence; target: the id of its class
+///   tags         source: a sentence; target: the id of the class of each token
 ///   images       pixels; target: the id of its class
 struct Example {
   std::vector<std::int32_t> source{};

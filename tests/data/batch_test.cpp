@@ -26,8 +26,8 @@ TEST_CASE("a batch holds its sentences between <bos> and <eos>, padded to the lo
   CHECK(batch.target_length == 4);
   CHECK(batch.source == Ids{9, eos_id, pad_id,  //
                             4, 5, eos_id});
-  CHECK(batch.decoder_input == Ids{bos_id, 9, pad_id, pad_id,  //
-                                   bos_id, 6, 7, 8});
+  CHECK(batch.input == Ids{bos_id, 9, pad_id, pad_id,  //
+                           bos_id, 6, 7, 8});
   CHECK(batch.labels == Ids{9, eos_id, no_label, no_label,  //
                             6, 7, 8, eos_id});
   CHECK(batch.source_lengths == Sizes{2, 3});
@@ -39,14 +39,14 @@ TEST_CASE("a batch holds its sentences between <bos> and <eos>, padded to the lo
 TEST_CASE("a batch of one sentence has no padding") {
   const Batch batch = make_batch(pairs, Sizes{0});
   CHECK(batch.source == Ids{4, 5, eos_id});
-  CHECK(batch.decoder_input == Ids{bos_id, 6, 7, 8});
+  CHECK(batch.input == Ids{bos_id, 6, 7, 8});
   CHECK(batch.labels == Ids{6, 7, 8, eos_id});
 }
 
 TEST_CASE("an empty target is <bos> in and <eos> out") {
   const Batch batch = make_batch(pairs, Sizes{2});
   CHECK(batch.source == Ids{4, 4, 4, eos_id});
-  CHECK(batch.decoder_input == Ids{bos_id});
+  CHECK(batch.input == Ids{bos_id});
   CHECK(batch.labels == Ids{eos_id});
   CHECK(batch.target_tokens == 1);
 }
@@ -60,8 +60,8 @@ TEST_CASE("to predict the next token, input and labels are a window shifted by o
   const std::vector<Example> windows = {{.target = {5, 6, 7, 8}}, {.target = {8, 9}}};
   const Batch batch = make_batch(windows, Sizes{0, 1}, {.layout = window_rows});
   CHECK(batch.target_length == 3);
-  CHECK(batch.decoder_input == Ids{5, 6, 7,  //
-                                   8, pad_id, pad_id});
+  CHECK(batch.input == Ids{5, 6, 7,  //
+                           8, pad_id, pad_id});
   CHECK(batch.labels == Ids{6, 7, 8,  //
                             9, no_label, no_label});
   CHECK(batch.target_lengths == Sizes{3, 1});
@@ -83,19 +83,19 @@ TEST_CASE("masked sentences are padded, and what is hidden goes with the example
   // The one word of the first row is hidden, replaced or shown, and the label in any case.
   CHECK(Ids(batch.labels.begin(), batch.labels.begin() + 6) ==
         Ids{no_label, 8, no_label, no_label, no_label, no_label});
-  CHECK(Ids(batch.decoder_input.begin() + 2, batch.decoder_input.begin() + 6) ==
+  CHECK(Ids(batch.input.begin() + 2, batch.input.begin() + 6) ==
         Ids{eos_id, pad_id, pad_id, pad_id});
   const Batch alone = make_batch(sentences, Sizes{0}, rules);
   CHECK(Ids(batch.labels.begin() + 6, batch.labels.end()) == alone.labels);
-  CHECK(Ids(batch.decoder_input.begin() + 6, batch.decoder_input.end()) == alone.decoder_input);
+  CHECK(Ids(batch.input.begin() + 6, batch.input.end()) == alone.input);
   CHECK(batch.target_tokens == alone.target_tokens + 1);
 }
 
 TEST_CASE("unmasked sentences are read whole and have no labels") {
   const std::vector<Example> sentences = {{.target = {bos_id, 4, eos_id}}, {.target = {5}}};
   const Batch batch = make_batch(sentences, Sizes{0, 1}, {.layout = unmasked_rows});
-  CHECK(batch.decoder_input == Ids{bos_id, 4, eos_id,  //
-                                   5, pad_id, pad_id});
+  CHECK(batch.input == Ids{bos_id, 4, eos_id,  //
+                           5, pad_id, pad_id});
   CHECK(batch.labels == Ids(6, no_label));
   CHECK(batch.target_lengths == Sizes{3, 1});
   CHECK(batch.target_tokens == 0);
@@ -148,7 +148,7 @@ TEST_CASE("a batch that is used again keeps nothing of its past and its memory")
   CHECK(batch.source_length == fresh.source_length);
   CHECK(batch.target_length == fresh.target_length);
   CHECK(batch.source == fresh.source);
-  CHECK(batch.decoder_input == fresh.decoder_input);
+  CHECK(batch.input == fresh.input);
   CHECK(batch.labels == fresh.labels);
   CHECK(batch.source_lengths == fresh.source_lengths);
   CHECK(batch.target_lengths == fresh.target_lengths);

@@ -121,7 +121,7 @@ TEST_CASE("the search for a masked model's fault masks what the batch masked, at
     std::vector<std::size_t> sentences;
     for (std::size_t row = 0; row < batch.rows; ++row) {
       const auto begin =
-          batch.decoder_input.begin() + static_cast<std::ptrdiff_t>(row * batch.target_length);
+          batch.input.begin() + static_cast<std::ptrdiff_t>(row * batch.target_length);
       const auto end = begin + static_cast<std::ptrdiff_t>(batch.target_length);
       if (std::find(begin, end, word) != end) sentences.push_back(batch.examples[row]);
     }

@@ -35,8 +35,7 @@ Batch make_batch_of_rows(const Batch& batch, std::span<const std::size_t> rows,
     const std::size_t source = batch.source_lengths[row];
     const std::size_t target = batch.target_lengths[row];
     append_row(result.source, batch.source, batch.source_length, row, source, source_length);
-    append_row(result.decoder_input, batch.decoder_input, batch.target_length, row, target,
-               target_length);
+    append_row(result.input, batch.input, batch.target_length, row, target, target_length);
     append_row(result.labels, batch.labels, batch.target_length, row, target, target_length,
                no_label);
     result.source_lengths.push_back(source);

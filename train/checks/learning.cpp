@@ -72,8 +72,7 @@ std::string inputs_of_label(const Batch& batch, std::size_t row, std::size_t pos
   const std::size_t pixels = batch.pixels.size() / batch.rows;
   append(bytes, batch.source, source, source + batch.source_length);
   append(bytes, batch.pixels, row * pixels, (row + 1) * pixels);
-  append(bytes, batch.decoder_input, target,
-         target + (causal ? position + 1 : batch.target_length));
+  append(bytes, batch.input, target, target + (causal ? position + 1 : batch.target_length));
   return causal ? bytes : bytes + std::to_string(position);
 }
 

@@ -28,10 +28,9 @@ Tensor images(const Batch& batch, DType dtype) {
 }  // namespace
 
 NetworkInput network_input(const Batch& batch, DType dtype) {
-  return {
-      .source = tokens(batch.rows, batch.source_length, batch.source, batch.source_lengths),
-      .target = tokens(batch.rows, batch.target_length, batch.decoder_input, batch.target_lengths),
-      .images = images(batch, dtype)};
+  return {.source = tokens(batch.rows, batch.source_length, batch.source, batch.source_lengths),
+          .target = tokens(batch.rows, batch.target_length, batch.input, batch.target_lengths),
+          .images = images(batch, dtype)};
 }
 
 Ids label_ids(const Batch& batch) { return matrix(batch.rows, batch.target_length, batch.labels); }

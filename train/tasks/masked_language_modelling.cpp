@@ -65,7 +65,7 @@ class MaskedLanguageModelling : public Task {
         const bool masked = batch.labels[at] != no_label;
         if (masked) filled[at] = guesses[at] < first_word_id ? unk_id : guesses[at];
       }
-      shown.push_back({.input = text(batch.decoder_input),
+      shown.push_back({.input = text(batch.input),
                        .output = text(filled),
                        .expected = text(examples[i].target)});
     }

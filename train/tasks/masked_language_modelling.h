@@ -13,7 +13,7 @@ namespace tapestry {
 /// model, in which <unk> stands for masked tokens. Never predicts a special symbol or a newline.
 ///
 /// tokens  not empty, with <bos> and <eos> if the model has read sentences
-/// throws  NumericError if the scores of a place are not finite.
+/// throws  NumericError if the scores of a masked token are not finite.
 std::vector<std::int32_t> fill_in(const Model& model, const Vocabulary& words,
                                   std::vector<std::int32_t> tokens);
 

@@ -25,8 +25,8 @@ using Labels = std::vector<std::string>;
 
 /// The row for the tokens a b with labels 0 and 2, padded to length 3:
 ///
-///     decoder_input  a  b  <pad>
-///     labels         0  2  no_label
+///     input   a  b  <pad>
+///     labels  0  2  no_label
 constinit const RowLayout tag_rows{
     .source_length = [](const Example&) { return std::size_t{0}; },
     .target_length = [](const Example& example) { return example.source.size(); },
@@ -214,7 +214,7 @@ class SequenceTagging : public Task {
   StackTokens stack_tokens(const Batch& batch, const Config&,
                            const TextCodec& codec) const override {
     Tokens names;
-    for (const std::int32_t id : batch.decoder_input) {
+    for (const std::int32_t id : batch.input) {
       names.push_back(codec.source_vocabulary().token(id));
     }
     return {.encoder = names, .decoder = names};

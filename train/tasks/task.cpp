@@ -81,7 +81,7 @@ std::vector<std::string> Task::answer(const TrainedModel&, const std::vector<Exa
 }
 
 StackTokens Task::stack_tokens(const Batch& batch, const Config&, const TextCodec& codec) const {
-  const Tokens target = token_names(batch.decoder_input, codec.target_vocabulary());
+  const Tokens target = token_names(batch.input, codec.target_vocabulary());
   if (!reads_source()) return {.encoder = target, .decoder = target};
   const Tokens source = token_names(batch.source, codec.source_vocabulary());
   return {.encoder = source, .decoder = one_label_per_example() ? source : target};

@@ -41,7 +41,7 @@ TEST_CASE("padding leaves nothing open") {
 TEST_CASE("a model that reads the whole row tells apart what differs behind, and places") {
   Batch batch = windows({{4, 5, 7}, {4, 6, 8}});
   CHECK(minimum_loss(batch, false) == 0.0);
-  batch.decoder_input = {4, 4, 4, 4};
+  batch.input = {4, 4, 4, 4};
   batch.labels = {5, 6, 5, 6};
   CHECK(minimum_loss(batch, false) == 0.0);
   batch.labels = {5, 6, 5, 7};

@@ -21,7 +21,7 @@ TEST_CASE("rows of a batch are padded to their own longest") {
   const Batch second = select_rows(two_sentences(), 1, 2);
   CHECK(second.rows == 1);
   CHECK(second.source == std::vector<std::int32_t>{7, eos_id});
-  CHECK(second.decoder_input == std::vector<std::int32_t>{bos_id, 8, 9});
+  CHECK(second.input == std::vector<std::int32_t>{bos_id, 8, 9});
   CHECK(second.labels == std::vector<std::int32_t>{8, 9, eos_id});
   CHECK(second.target_tokens == 3);
   const Batch turned = select_rows(two_sentences(), std::vector<std::size_t>{1, 0});

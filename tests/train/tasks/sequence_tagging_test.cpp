@@ -218,7 +218,7 @@ TEST_CASE("shown examples have their tokens, the labels found and the labels exp
 TEST_CASE("an attention view names the tokens of the sentence") {
   const Config config = tagger_config();
   const Batch batch = inference_batch(tagging(), sentences[0]);
-  CHECK(batch.decoder_input == std::vector<std::int32_t>{4, 5, 6});
+  CHECK(batch.input == std::vector<std::int32_t>{4, 5, 6});
   const StackTokens tokens =
       tagging().stack_tokens(batch, config, make_codec(config.data, words, labels));
   CHECK(tokens.encoder == Tokens{"Ada", "in", "Rome"});

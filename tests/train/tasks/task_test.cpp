@@ -211,11 +211,11 @@ TEST_CASE("for inference nothing of an example is masked") {
     return inference_batch(find_task(make_config(kind)), example);
   };
   const Example text{.target = {bos_id, 5, 6, eos_id}};
-  CHECK(batch("masked_language_model", text).decoder_input == Ids{bos_id, 5, 6, eos_id});
-  CHECK(batch("language_model", text).decoder_input == Ids{bos_id, 5, 6});
+  CHECK(batch("masked_language_model", text).input == Ids{bos_id, 5, 6, eos_id});
+  CHECK(batch("language_model", text).input == Ids{bos_id, 5, 6});
   const Batch pair = batch("seq2seq", {{4, 5}, {6}});
   CHECK(pair.source == Ids{4, 5, eos_id});
-  CHECK(pair.decoder_input == Ids{bos_id, 6});
+  CHECK(pair.input == Ids{bos_id, 6});
 }
 
 // ---- Text
