@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "autograd/tensor.h"
 #include "data/batch.h"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "data/corpus.h"
 #include "data/text/codec.h"
 #include "train/config/config.h"
