@@ -11,12 +11,14 @@
 
 namespace tapestry::test {
 
-/// An empty folder, deleted with everything in it when the object goes out of scope.
+/// An empty folder, deleted with everything in it when the object goes out of scope. Its name is
+/// `prefix` and random characters.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(
-      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
-    std::string name = (parent / "tapestry-XXXXXX").string();
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path(),
+      const std::string& prefix = "tapestry-") {
+    std::string name = (parent / (prefix + "XXXXXX")).string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed: " + name);
     path_ = name;
   }

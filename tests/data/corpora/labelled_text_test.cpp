@@ -2,39 +2,16 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/data/refusal.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/data/corpora/text_folder.h"
 
 using namespace tapestry;
 using tapestry::test::refusal;
-using tapestry::test::TemporaryFolder;
 
 namespace {
 
-/// A file with three labelled sentences, and options that read it.
-struct LabelFolder {
-  LabelFolder() {
-    write("good\tA fine day.\nbad\tA day.\n\ngood\tfine\n");
-    files.train_text = "train.txt";
-  }
-
-  void write(std::string_view text) const { folder.write("train.txt", text); }
-  Corpus load(const FixedVocabularies* fixed = nullptr) const {
-    return load_labelled_text(files, words, folder.path(), fixed);
-  }
-  std::string name(const char* file = "train.txt") const { return (folder.path() / file).string(); }
-
-  /// What is said of a file with these lines, without its name.
-  std::string message(std::string_view lines) const {
-    write(lines);
-    const std::string text = refusal([this] { load(); });
-    REQUIRE(text.starts_with(name() + ":"));
-    return text.substr(name().size() + 1);
-  }
-
-  TemporaryFolder folder;
-  TextFiles files;
-  WordOptions words;
+/// A file with three labelled sentences.
+struct LabelFolder : test::TextFolder<load_labelled_text> {
+  LabelFolder() : TextFolder("good\tA fine day.\nbad\tA day.\n\ngood\tfine\n") {}
 };
 
 }  // namespace
@@ -69,7 +46,7 @@ TEST_CASE("a sentence may hold further tabs, which are white space, and other op
 
 TEST_CASE("held-out sentences have the words and classes of training") {
   LabelFolder text;
-  text.folder.write("other.txt", "bad\tA bad day\n");
+  text.write("bad\tA bad day\n", "other.txt");
   text.files.validation_text = text.files.test_text = "other.txt";
   const Corpus corpus = text.load();
   REQUIRE(corpus.validation.size() == 1);
@@ -117,7 +94,7 @@ TEST_CASE("a file of blank lines, or with one class, is refused") {
 
 TEST_CASE("a held-out label that training lacks is refused with its place") {
   LabelFolder text;
-  text.folder.write("other.txt", "\nfair\tA day\n");
+  text.write("\nfair\tA day\n", "other.txt");
   text.files.test_text = "other.txt";
   CHECK(refusal([&] { text.load(); }) ==
         text.name("other.txt") + ":2: found the label fair, expected one of the classes bad, good");

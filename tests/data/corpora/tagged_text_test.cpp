@@ -2,41 +2,16 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/data/refusal.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/data/corpora/text_folder.h"
 
 using namespace tapestry;
 using tapestry::test::refusal;
-using tapestry::test::TemporaryFolder;
 
 namespace {
 
-/// A file with two tagged sentences, and options that read it.
-struct TagFolder {
-  TagFolder() {
-    write("Ada\tB-PER\nlives\tO\n\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n");
-    files.train_text = "train.txt";
-  }
-
-  void write(std::string_view text, const char* file = "train.txt") const {
-    folder.write(file, text);
-  }
-  Corpus load(const FixedVocabularies* fixed = nullptr) const {
-    return load_tagged_text(files, words, folder.path(), fixed);
-  }
-  std::string name(const char* file = "train.txt") const { return (folder.path() / file).string(); }
-
-  /// What is said of a file with these lines, without its name.
-  std::string message(std::string_view lines) const {
-    write(lines);
-    const std::string text = refusal([this] { load(); });
-    REQUIRE(text.starts_with(name() + ":"));
-    return text.substr(name().size() + 1);
-  }
-
-  TemporaryFolder folder;
-  TextFiles files;
-  WordOptions words;
+/// A file with two tagged sentences.
+struct TagFolder : test::TextFolder<load_tagged_text> {
+  TagFolder() : TextFolder("Ada\tB-PER\nlives\tO\n\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n") {}
 };
 
 }  // namespace

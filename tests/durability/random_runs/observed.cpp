@@ -24,8 +24,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "train/error.h"
 #include "train/cli/program.h"
+#include "train/error.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/run_directory.h"
 #include "train/storage/snapshot.h"
@@ -259,13 +259,6 @@ std::filesystem::path folder_of_folders() {
   return memory ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path();
 }
 
-std::filesystem::path new_folder() {
-  std::string name =
-      fmt::format("{}/{}{}-XXXXXX", folder_of_folders().string(), folder_prefix, ::getpid());
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-  return name;
-}
-
 /// An exclusive lock on the run directory, held by another program.
 class HeldLock {
  public:
@@ -292,17 +285,14 @@ std::vector<std::string> lines_of(const std::string& text) {
 }  // namespace
 
 Workplace::Workplace(const Sequence& sequence)
-    : folder_(new_folder()), images_(sequence.images), bad_(sequence.bad) {
+    : folder_(folder_of_folders(), fmt::format("{}{}-", folder_prefix, ::getpid())),
+      images_(sequence.images),
+      bad_(sequence.bad) {
   write_text(folder_ / "config.yaml", config_text(sequence));
   if (!images_) return;
   std::string validation;
   for (std::size_t i = 0; i < 6; ++i) validation += image_line(i + 30, false);
   write_text(folder_ / "validation.csv", validation);
-}
-
-Workplace::~Workplace() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 void Workplace::cut_newest_checkpoint() const {
@@ -334,7 +324,7 @@ Outcome Workplace::start(const Process& process, bool lock_is_held) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork failed");
-  if (child == 0) run_child(folder_, process, arguments_of(process), out, err);
+  if (child == 0) run_child(folder_.path(), process, arguments_of(process), out, err);
   Outcome outcome;
   int status = 0;
   while (::waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status)) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/durability/random_runs/plan.h"
+#include "tests/support/temporary_folder.h"
 
 /// Runs the program in a child process, lets events happen to it, and reads what it leaves.
 namespace tapestry::random_runs {
@@ -24,9 +25,6 @@ struct Outcome {
 class Workplace {
  public:
   explicit Workplace(const Sequence& sequence);
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
-  ~Workplace();
 
   Outcome run(const Process& process);
   void cut_newest_checkpoint() const;
@@ -35,7 +33,7 @@ class Workplace {
  private:
   Outcome start(const Process& process, bool lock_is_held);
 
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
   bool images_;
   std::size_t bad_;
 };
