@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a bare Debian to a trained Transformer: train/quickstart.sh [CONFIG]
-# Installs what is missing, builds, trains CONFIG (configs/copy.yaml unless told otherwise) and shows
-# how well the model does on sequences it has never seen. Run again, it goes on where it stopped.
+# Installs missing packages, builds, trains CONFIG (default: configs/copy.yaml) and evaluates the model
+# on held-out sequences. If the run directory has a checkpoint, training resumes from it.
 set -euo pipefail
 config=$(realpath "${1:-$(dirname "${BASH_SOURCE[0]}")/../configs/copy.yaml}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -23,8 +23,8 @@ echo
 cat <<EOF
 
 Next:
-  echo 'b a d c' | $tapestry translate $run     say something to the model
-  train/quickstart.sh configs/reverse.yaml      another task: reverse, sort, toy_translation
-  $tapestry gradcheck configs/copy.yaml         see that its gradients are right
-  configs/README.md                             every key of a config
+  echo 'b a d c' | $tapestry translate $run     translate a line
+  train/quickstart.sh configs/reverse.yaml      train another config: reverse, sort, toy_translation
+  $tapestry gradcheck configs/copy.yaml         compare gradients with finite differences
+  configs/README.md                             all config keys
 EOF

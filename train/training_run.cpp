@@ -42,7 +42,7 @@ Trainer::End train(Trainer& trainer, const TrainingRun& run, RunSignals& signals
 int stopped(const Trainer& trainer, const std::string& by, const std::string& run_dir, int code,
             Progress& progress) {
   progress.message(
-      fmt::format("stopped by {} and saved at step {}; go on with: tapestry train "
+      fmt::format("stopped by {} and saved at step {}; resume with: tapestry train "
                   "--resume {}",
                   by, format_count(trainer.step()), run_dir));
   return code;

@@ -45,9 +45,10 @@ void refuse_to_replace_run(const RunDirectory& directory) {
   throw ConfigError(
       {{.place = {.file = path},
         .message = fmt::format("already contains a run, at step {}", format_count(steps.back())),
-        .hint = fmt::format("go on with `tapestry train --resume {}`, start anew with --fresh (the "
-                            "old run is moved aside) or choose another train.run_dir",
-                            path)}});
+        .hint =
+            fmt::format("resume it with `tapestry train --resume {}`, start over with --fresh (the "
+                        "old run is moved aside) or choose another train.run_dir",
+                        path)}});
 }
 
 void refuse_to_replace_files(const RunDirectory& directory) {

@@ -130,55 +130,58 @@ void visit(V field, O& o) {
   using enum ChangeRule;
 
   field("task", o.task, OneOf{kind_names(data_tasks())}, never,
-        "the data: a generated task or a kind of data files");
-  field("num_symbols", o.num_symbols, between(2, 1'000'000), never, "different symbols");
+        "source of the data: a generated task or a format of data files");
+  field("num_symbols", o.num_symbols, between(2, 1'000'000), never, "number of different symbols");
   field("min_length", o.min_length, between(1, kLongestSequence), never,
         "shortest sequence, in symbols");
   field("max_length", o.max_length, between(1, kLongestSequence), never,
         "longest sequence, in symbols");
-  field("train_size", o.train_size, between(1, kMostExamples), never, "sequences to train on");
+  field("train_size", o.train_size, between(1, kMostExamples), never,
+        "number of training sequences");
   field("validation_size", o.validation_size, between(0, kMostExamples), never,
-        "different held-out sequences to validate on; images: held out of `train_images`, of each "
-        "class its share, if there is no file");
-  field("test_size", o.test_size, between(0, kMostExamples), never, "the same for the test set");
-  field("seed", o.seed, at_least(0), never, "of the generated sequences");
-  field("train_source", o.train_source, FilePath(), free, "text to train on, one sentence a line");
+        "number of distinct validation sequences; images: number held out of `train_images`, "
+        "stratified by class, if there is no `validation_images`");
+  field("test_size", o.test_size, between(0, kMostExamples), never,
+        "number of distinct test sequences; images: as `validation_size`");
+  field("seed", o.seed, at_least(0), never, "seed of the generated sequences");
+  field("train_source", o.train_source, FilePath(), free, "training text, one sentence per line");
   field("train_target", o.train_target, FilePath(), free, "its translation, line by line");
-  field("validation_source", o.validation_source, FilePath(), free, "held-out text to validate on");
+  field("validation_source", o.validation_source, FilePath(), free, "validation text");
   field("validation_target", o.validation_target, FilePath(), free, "its translation");
-  field("test_source", o.test_source, FilePath(), free,
-        "held-out text for the final test; may be empty");
+  field("test_source", o.test_source, FilePath(), free, "test text; may be empty");
   field("test_target", o.test_target, FilePath(), free, "its translation; may be empty");
-  field("lowercase", o.lowercase, Flag(), never, "lowers the case of all text");
+  field("lowercase", o.lowercase, Flag(), never, "converts all text to lowercase");
   field("min_frequency", o.min_frequency, at_least(1), never,
-        "words seen less often in training become `<unk>`");
+        "minimum count of a word in the training text; rarer words become `<unk>`");
   field("max_vocabulary", o.max_vocabulary, at_least(0), never,
-        "most frequent words to keep on each side; 0 keeps all");
-  field("shared_vocabulary", o.shared_vocabulary, Flag(), never, "one vocabulary for both sides");
+        "number of most frequent words kept on each side; 0: all");
+  field("shared_vocabulary", o.shared_vocabulary, Flag(), never,
+        "one vocabulary for source and target");
   field("max_tokens", o.max_tokens, at_least(0), never,
-        "training pairs with a longer side, in tokens, are skipped; 0 keeps all");
+        "training pairs with more tokens on either side are skipped; 0: none");
   field("train_text", o.train_text, FilePath(), free,
-        "text to learn; labelled_text: a label, a tab and a sentence a line");
-  field("validation_text", o.validation_text, FilePath(), free, "held-out text; may be empty");
-  field("test_text", o.test_text, FilePath(), free,
-        "held-out text for the final test; may be empty");
-  field("unit", o.unit, Choice<TextUnit>(), never, "what a token is");
+        "training text; labelled_text: a label, a tab and a sentence per line; tagged_text: a "
+        "token, a "
+        "tab and a label per line");
+  field("validation_text", o.validation_text, FilePath(), free, "validation text; may be empty");
+  field("test_text", o.test_text, FilePath(), free, "test text; may be empty");
+  field("unit", o.unit, Choice<TextUnit>(), never, "unit of tokenization");
   field("context", o.context, between(1, kLongestSequence), never,
-        "tokens of a window, which are read at once");
+        "context length: tokens per window");
   field("validation_share", o.validation_share, from_0_below_1(), never,
-        "end of `train_text` that is held out, if `validation_text` is empty");
-  field(
-      "train_images", o.train_images, FilePath(), free,
-      "CSV file, with the pixels of an image and its label a line; HDF5 file (.h5, .hdf5) with the "
-      "datasets `images` and `labels`; or NumPy file (.npy), with the labels of `x.npy` in "
-      "`x.labels.npy`");
+        "share of `train_text` held out at its end, if `validation_text` is empty");
+  field("train_images", o.train_images, FilePath(), free,
+        "CSV file, with the pixels of an image and its label on each line; HDF5 file (.h5, .hdf5) "
+        "with the "
+        "datasets `images` and `labels`; or NumPy file (.npy), with the labels of `x.npy` in "
+        "`x.labels.npy`");
   field("validation_images", o.validation_images, FilePath(), free,
-        "held-out images; may be empty");
-  field("test_images", o.test_images, FilePath(), free, "images for the final test; may be empty");
-  field("image_height", o.image_height, between(1, 4096), never, "pixels from top to bottom");
-  field("image_width", o.image_width, between(1, 4096), never, "pixels from left to right");
-  field("image_channels", o.image_channels, between(1, 64), never, "values of a pixel");
-  field("pixel_maximum", o.pixel_maximum, positive(), never, "the value of a pixel that becomes 1");
+        "validation images; may be empty");
+  field("test_images", o.test_images, FilePath(), free, "test images; may be empty");
+  field("image_height", o.image_height, between(1, 4096), never, "height in pixels");
+  field("image_width", o.image_width, between(1, 4096), never, "width in pixels");
+  field("image_channels", o.image_channels, between(1, 64), never, "values per pixel");
+  field("pixel_maximum", o.pixel_maximum, positive(), never, "pixel value that is scaled to 1");
 }
 
 template <class V, MaybeConst<TransformerOptions> O>
@@ -186,7 +189,7 @@ void visit(V field, O& o) {
   using enum ChangeRule;
   const Use with_heads = only_for("model.attention", o.attention, {AttentionKind::multi_head});
   field("d_model", o.d_model, between(1, 65536), never,
-        "width of every token vector; a multiple of `num_heads` where `d_head` is 0");
+        "embedding width; a multiple of `num_heads` if `d_head` is 0");
   field("num_heads", o.num_heads, between(1, 1024), never, "attention heads");
   field("attention", o.attention, Choice<AttentionKind>(), never,
         "multi-head attention with projections, or parameter-free attention softmax(X Xᵀ) X");
@@ -205,26 +208,25 @@ void visit(V field, O& o) {
   field("dropout", o.dropout, from_0_below_1(), with_permission,
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
   field("embedding_dropout", o.embedding_dropout, rate_or_dropout, with_permission,
-        "dropout rate of embeddings plus positions; `dropout`: that of `dropout`");
+        "dropout rate of embeddings plus positions; `dropout`: the value of `dropout`");
   field("attention_dropout", o.attention_dropout, rate_or_dropout, with_permission,
-        "dropout rate of attention weights; `dropout`: that of `dropout`");
+        "dropout rate of attention weights; `dropout`: the value of `dropout`");
   field("activation_dropout", o.activation_dropout, rate_or_dropout, with_permission,
-        "dropout rate inside feed-forward blocks; `dropout`: that of `dropout`");
+        "dropout rate inside feed-forward blocks; `dropout`: the value of `dropout`");
   field("residual_dropout", o.residual_dropout, rate_or_dropout, with_permission,
-        "dropout rate of the output of a sublayer; `dropout`: that of `dropout`");
+        "dropout rate of the output of a sublayer; `dropout`: the value of `dropout`");
   field(
       "stochastic_depth", o.stochastic_depth, from_0_below_1(), with_permission,
       "probability that a sublayer of the last layer is skipped, for each sentence; grows linearly "
       "with depth");
   field("skip_scale", o.skip_scale, not_negative(), with_permission,
-        "factor of the input where a sublayer adds to it");
+        "factor of the residual connection around a sublayer");
   field("sublayer_scale", o.sublayer_scale, not_negative(), with_permission,
-        "factor of what a sublayer adds");
+        "factor of the output of a sublayer");
   field("norm", o.norm, Choice<NormPlacement>(), never,
-        "a norm before each sublayer, or after its residual");
+        "normalization before each sublayer (pre) or after its residual connection (post)");
   field("normalization", o.normalization, Choice<Normalization>(), never,
-        "by each token's mean and deviation, by its root mean square, or by the batch's moments of "
-        "each feature");
+        "layer norm and RMS norm normalize each token, batch norm each feature over the batch");
   field("activation", o.activation, Choice<Activation>(), with_permission,
         "activation of the feed-forward block; swiglu and geglu are gated, with 1.5 times the "
         "parameters");
@@ -232,11 +234,12 @@ void visit(V field, O& o) {
   field("max_length", o.max_length, between(2, kLongestSequence), never,
         "longest sequence in tokens, `<bos>` and `<eos>` included");
   field("tie_embeddings", o.tie_embeddings, Choice<TiedEmbeddings>(), never,
-        "embeddings that share the matrix of the output projection");
+        "embeddings that share their weight with the output projection");
   field("pooling", o.pooling, Choice<PoolingKind>(), never, "pooling of a sequence to one vector");
-  field("patch_size", o.patch_size, between(1, 4096), never, "pixels on a side of a patch");
+  field("patch_size", o.patch_size, between(1, 4096), never,
+        "height and width of a patch in pixels");
   field("layer_norm_epsilon", o.layer_norm_epsilon, positive(), with_permission,
-        "added to the variance, or mean square, in a norm of any kind");
+        "added to the variance or mean square in every norm");
 }
 
 template <class V, MaybeConst<OptimizerOptions> O>
@@ -247,8 +250,7 @@ void visit(V field, O& o) {
   const Use adaptive = only_for("optimizer.kind", o.kind, {adam, adamw});
 
   field("kind", o.kind, Choice<OptimizerKind>(), never, "optimizer algorithm");
-  field("momentum", o.momentum, from_0_below_1(), never, "share of the last update that is kept",
-        with_momentum);
+  field("momentum", o.momentum, from_0_below_1(), never, "momentum factor", with_momentum);
   field("beta1", o.beta1, from_0_below_1(), with_permission, "decay of the first moment per step",
         adaptive);
   field("beta2", o.beta2, from_0_below_1(), with_permission, "decay of the second moment per step",
@@ -273,23 +275,25 @@ void visit(V field, O& o) {
   field("decay_steps", o.decay_steps, between(0, kMostSteps), with_permission,
         "step at which the minimum is reached; 0 means `train.steps`", decaying);
   field("min_learning_rate", o.min_learning_rate, not_negative(), with_permission,
-        "the floor; at most `learning_rate`", decaying);
+        "minimum learning rate, at most `learning_rate`", decaying);
 }
 
 template <class V, MaybeConst<TrainOptions> O>
 void visit(V field, O& o) {
   using enum ChangeRule;
-  field("seed", o.seed, at_least(0), never, "of initial weights, dropout and shuffling");
-  field("steps", o.steps, between(1, kMostSteps), free, "steps of the optimiser");
-  field("batch_size", o.batch_size, between(1, 1'000'000), never, "sentences per batch");
-  field("accumulate", o.accumulate, between(1, 1'000'000), with_permission, "batches per step");
+  field("seed", o.seed, at_least(0), never, "seed of initial weights, dropout and shuffling");
+  field("steps", o.steps, between(1, kMostSteps), free, "number of optimizer steps");
+  field("batch_size", o.batch_size, between(1, 1'000'000), never, "examples per batch");
+  field("accumulate", o.accumulate, between(1, 1'000'000), with_permission,
+        "batches per optimizer step");
   field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,
-        "probability that is spread over the whole vocabulary");
-  field("threads", o.threads, between(0, 1024), of_process(free), "threads; 0 takes all cores");
-  field("log_every", o.log_every, at_least(1), free, "steps between two lines of the log");
-  field("validate_every", o.validate_every, at_least(1), free, "steps between two validations");
-  field("save_every", o.save_every, at_least(1), free, "steps between two checkpoints");
-  field("keep_last", o.keep_last, at_least(2), free, "latest checkpoints to keep");
+        "probability spread over the whole vocabulary");
+  field("threads", o.threads, between(0, 1024), of_process(free),
+        "number of threads; 0: all cores");
+  field("log_every", o.log_every, at_least(1), free, "steps between log lines");
+  field("validate_every", o.validate_every, at_least(1), free, "steps between validations");
+  field("save_every", o.save_every, at_least(1), free, "steps between checkpoints");
+  field("keep_last", o.keep_last, at_least(2), free, "number of latest checkpoints to keep");
   field("patience", o.patience, at_least(0), free,
         "validations without improvement after which the run stops early; 0: never");
   field("max_time", o.max_time, Duration(), of_process(free),
@@ -303,19 +307,19 @@ void visit(V field, O& o) {
         "window of the divergence check in steps: the run stops when the mean loss of three "
         "consecutive windows has lost half of the progress; 0: disabled");
   field("max_decode_length", o.max_decode_length, between(0, kLongestSequence), free,
-        "longest output of greedy decoding, in tokens; 0: source length + 50, as far as "
-        "`model.max_length` allows");
+        "longest output of greedy decoding, in tokens; 0: source length + 50, at most "
+        "`model.max_length`");
   field("exact_match_sequences", o.exact_match_sequences, at_least(0), free,
         "held-out sequences decoded per validation for the exact-match score; 0 for none");
   field("detect_anomaly", o.detect_anomaly, Flag(), of_process(free),
-        "looks for NaN and infinity after every operation and stops at the first, which it names; "
-        "slow");
+        "checks the result of every operation for NaN and infinity and stops at the first; slow");
   field("initialize_from", o.initialize_from, FilePath(), never,
         "pretrained run or checkpoint: parameters of the same name and shape are loaded (not the "
         "head, if the classes differ), and its vocabulary is used; empty: none");
   field("run_dir", o.run_dir, Text(), of_process(never),
-        "folder of the run, from the working folder; empty: `runs/` and the name of the config");
-  field("dtype", o.dtype, Choice<DType>(), never, "precision of all numbers");
+        "run directory, relative to the working directory; empty: `runs/` and the name of the "
+        "config");
+  field("dtype", o.dtype, Choice<DType>(), never, "element type of all tensors");
 }
 
 }  // namespace config_fields
@@ -330,11 +334,11 @@ void for_each_field(C& config, F&& f) {
   using config_fields::kind_names;
   visit(section("data"), config.data);
   section("model")("kind", config.model_kind, OneOf{kind_names(model_kinds())}, never,
-                   "what the model is for");
+                   "task and network");
   visit(section("model"), config.model);
   visit(section("optimizer"), config.optimizer);
   section("optimizer")("clip_norm", config.train.clip_norm, not_negative(), with_permission,
-                       "largest global norm of the gradients; 0 does not clip");
+                       "maximum global norm of the gradient; 0: no clipping");
   visit(section("schedule"), config.schedule);
   visit(section("train"), config.train);
 }

@@ -75,9 +75,10 @@ void Rules::check_unused_keys() const {
 void Rules::check_data_task() const {
   const std::vector<std::string> tasks = data_tasks_for(config_.model_kind);
   if (std::ranges::find(tasks, config_.data.task) != tasks.end()) return;
-  refuse({"model.kind", "data.task"},
-         fmt::format("`kind: {}` cannot learn the task {}", config_.model_kind, config_.data.task),
-         fmt::format("set `data.task` to {}, or `model.kind` to another", list_in_words(tasks)));
+  refuse(
+      {"model.kind", "data.task"},
+      fmt::format("`kind: {}` does not support `task: {}`", config_.model_kind, config_.data.task),
+      fmt::format("set `data.task` to {}, or choose another `model.kind`", list_in_words(tasks)));
 }
 
 /// Checks the rules of the data task or of the kind of model.
@@ -103,7 +104,7 @@ void Rules::check_heads() const {
 void Rules::check_residual_scales() const {
   if (config_.model.skip_scale > 0 || config_.model.sublayer_scale > 0) return;
   refuse({"model.skip_scale", "model.sublayer_scale"},
-         "`skip_scale` and `sublayer_scale` are both 0: nothing would pass through a layer",
+         "`skip_scale` and `sublayer_scale` are both 0: every layer would output 0",
          "set one of them to more than 0");
 }
 
@@ -130,8 +131,7 @@ void Rules::check_rotary() const {
   const bool width_is_wrong_anyway = model.d_head == 0 && model.d_model % model.num_heads != 0;
   if (!width_is_wrong_anyway && head_width(model) % 2 != 0) {
     refuse({"model.positions", "model.d_head", "model.d_model", "model.num_heads"},
-           fmt::format("`positions: rotary` turns pairs of numbers, a head's width is {}",
-                       head_width(model)),
+           fmt::format("`positions: rotary` needs an even head width, found {}", head_width(model)),
            fmt::format("set `{}` to {}",
                        model.attention == AttentionKind::multi_head ? "d_head" : "d_model",
                        head_width(model) + 1));
@@ -185,7 +185,7 @@ void Rules::check_decay() const {
   }
   if (!own_end && schedule.warmup_steps >= config_.train.steps) {
     refuse({"schedule.warmup_steps", "train.steps", "schedule.kind"},
-           fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` to decay in",
+           fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
                        schedule.warmup_steps),
            "lower `warmup_steps`, set `decay_steps`, or train for longer");
   }

@@ -42,7 +42,7 @@ TEST_CASE("the width has to be a multiple of the heads") {
 
 TEST_CASE("something has to pass through a layer") {
   CHECK(problems_of("model:\n  skip_scale: 0\n  sublayer_scale: 0\n") ==
-        "c:2:3: `skip_scale` and `sublayer_scale` are both 0: nothing would pass through a layer\n"
+        "c:2:3: `skip_scale` and `sublayer_scale` are both 0: every layer would output 0\n"
         "    skip_scale: 0\n"
         "    ^~~~~~~~~~\n"
         "hint: set one of them to more than 0");
@@ -78,7 +78,7 @@ TEST_CASE("rotary positions turn pairs, and work through dot products") {
   const std::string rotary = "model:\n  positions: rotary\n";
   CHECK(problems_of(rotary).empty());
   CHECK(problems_of(rotary + "  d_head: 5\n") ==
-        "c:2:3: `positions: rotary` turns pairs of numbers, a head's width is 5\n"
+        "c:2:3: `positions: rotary` needs an even head width, found 5\n"
         "    positions: rotary\n"
         "    ^~~~~~~~~\n"
         "hint: set `d_head` to 6");
@@ -112,24 +112,24 @@ TEST_CASE("a key with a bad value is left out of contradictions") {
 
 TEST_CASE("each kind of model has its tasks") {
   CHECK(problems_of("model:\n  kind: language_model\n") ==
-        "c:2:3: `kind: language_model` cannot learn the task copy\n"
+        "c:2:3: `kind: language_model` does not support `task: copy`\n"
         "    kind: language_model\n"
         "    ^~~~\n"
-        "hint: set `data.task` to text or toy_sentences, or `model.kind` to another");
+        "hint: set `data.task` to text or toy_sentences, or choose another `model.kind`");
   CHECK(problems_of("data:\n  task: toy_agreement\n") ==
-        "c:2:3: `kind: seq2seq` cannot learn the task toy_agreement\n"
+        "c:2:3: `kind: seq2seq` does not support `task: toy_agreement`\n"
         "    task: toy_agreement\n"
         "    ^~~~\n"
         "hint: set `data.task` to copy, reverse, sort, toy_translation or parallel_text, or "
-        "`model.kind` to another");
-  CHECK(
-      problems_of("model:\n  kind: masked_language_model\n")
-          .ends_with("hint: set `data.task` to text or toy_sentences, or `model.kind` to another"));
+        "choose another `model.kind`");
+  CHECK(problems_of("model:\n  kind: masked_language_model\n")
+            .ends_with(
+                "hint: set `data.task` to text or toy_sentences, or choose another `model.kind`"));
   CHECK(problems_of("model:\n  kind: classifier\n")
-            .ends_with("hint: set `data.task` to labelled_text or toy_agreement, or `model.kind` "
-                       "to another"));
+            .ends_with("hint: set `data.task` to labelled_text or toy_agreement, or choose another "
+                       "`model.kind`"));
   CHECK(problems_of("model:\n  kind: vision_transformer\n")
-            .ends_with("hint: set `data.task` to images, or `model.kind` to another"));
+            .ends_with("hint: set `data.task` to images, or choose another `model.kind`"));
   for (const char* both : {"language_model}\ndata: {task: toy_sentences}",
                            "language_model}\ndata: {task: text, train_text: a}",
                            "masked_language_model}\ndata: {task: toy_sentences}",
@@ -295,7 +295,7 @@ TEST_CASE("keys that the task does not use are refused") {
                          "`parallel_text`\n"));
 }
 
-TEST_CASE("keys that the optimiser or the schedule does not use are refused") {
+TEST_CASE("keys that the optimizer or the schedule does not use are refused") {
   CHECK(problems_of("optimizer:\n  momentum: 0.9\n") ==
         "c:2:3: `momentum` is used with `optimizer.kind: sgd` only, found `adam`\n"
         "    momentum: 0.9\n"

@@ -74,11 +74,11 @@ TEST_CASE("a second run in the same directory is refused and changes nothing") {
   const Outcome refused = work.run({"train", "tiny.yaml"});
   CHECK(refused.code == 2);
   CHECK(refused.out.empty());
-  CHECK(
-      refused.err ==
-      "tapestry: error: runs/tiny: already contains a run, at step 12\n"
-      "hint: go on with `tapestry train --resume runs/tiny`, start anew with --fresh (the old run "
-      "is moved aside) or choose another train.run_dir\n");
+  CHECK(refused.err ==
+        "tapestry: error: runs/tiny: already contains a run, at step 12\n"
+        "hint: resume it with `tapestry train --resume runs/tiny`, start over with --fresh (the "
+        "old run "
+        "is moved aside) or choose another train.run_dir\n");
   CHECK(work.contents() == before);
 }
 

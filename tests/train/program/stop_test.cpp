@@ -82,7 +82,7 @@ TEST_CASE("a run that is told to stop saves, says how to go on and ends with 128
     CHECK(work.code == 128 + signal);
     CHECK(work.last_line.starts_with("stopped by signal " + std::to_string(signal) +
                                      " and saved at step "));
-    CHECK(work.last_line.ends_with("; go on with: tapestry train --resume runs/tiny"));
+    CHECK(work.last_line.ends_with("; resume with: tapestry train --resume runs/tiny"));
     CHECK(test::read_text(work.stream("err")).empty());
   }
 }
@@ -170,7 +170,7 @@ TEST_CASE("a run whose time is up saves, says how to go on and ends as under tim
   REQUIRE_FALSE(steps.empty());
   CHECK(stopped.out.find("\nstopped by train.max_time (1s) and saved at step ") !=
         std::string::npos);
-  CHECK(stopped.out.ends_with("; go on with: tapestry train --resume runs/tiny\n"));
+  CHECK(stopped.out.ends_with("; resume with: tapestry train --resume runs/tiny\n"));
 }
 
 TEST_CASE("a run directory that another process works in is refused and not touched") {
