@@ -81,7 +81,7 @@ void require_memory_for_model(const Config& config, const Corpus& corpus,
   if (need <= available.total) return;
   throw MemoryError(
       fmt::format(
-          "memory: {} parameters need {} with their gradients and the optimiser's moments, "
+          "memory: {} parameters need {} with their gradients and the optimizer's moments, "
           "found {}{}",
           format_count(
               count_values(network_maker(config, network_sizes(config, corpus))).parameters),
@@ -135,7 +135,7 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available) {
   return fmt::format(
-      "memory: about {} needed beside the data (model and optimiser {}, the largest step of {} {}, "
+      "memory: about {} needed beside the data (model and optimizer {}, the largest step of {} {}, "
       "validation {}, "
       "saving {}, other {}), {} free{}",
       format_bytes(need.total()), format_bytes(need.state), largest_step, format_bytes(need.step),

@@ -52,7 +52,7 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
 /// throws  kernels::OutOfMemory if there is not enough memory for the smaller batches
 std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config);
 
-/// "memory: about 1.4 GB needed (model and optimiser 0.9, the largest step 0.4, ...), 21.3 GB free"
+/// "memory: about 1.4 GB needed (model and optimizer 0.9, the largest step 0.4, ...), 21.3 GB free"
 /// `largest_step` is Task::describe_size() of the largest batch.
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available);

@@ -9,7 +9,7 @@
 
 namespace tapestry::bench {
 
-/// A problem's model, its batch and its optimiser: what it takes to train on that batch again and
+/// A problem's model, its batch and its optimizer: what it takes to train on that batch again and
 /// again.
 class TrainingStep {
  public:

@@ -1,4 +1,4 @@
-// Trains a Transformer with a loop of one's own: the layers, a tape and an optimiser, without the
+// Trains a Transformer with a loop of one's own: the layers, a tape and an optimizer, without the
 // trainer, configs or run directories. It learns to say a sequence of five symbols backwards.
 
 #include <algorithm>

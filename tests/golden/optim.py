@@ -1,4 +1,4 @@
-"""Writes optim.txt beside this file: where PyTorch's optimisers, in float64, take a weight (2, 3)
+"""Writes optim.txt beside this file: where PyTorch's optimizers, in float64, take a weight (2, 3)
 and a bias (2) in 20 steps down 0.5 * sum(curvature * (x - target)^2), under every schedule of the
 learning rate with the gradients clipped, and at a constant rate without clipping. A case also holds
 the norm of the gradient of every step before clipping. The schedules have cases of their own.

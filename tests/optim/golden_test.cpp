@@ -11,7 +11,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// The optimisers beside PyTorch's, in both precisions; tests/golden/optim.py wrote the numbers,
+/// The optimizers beside PyTorch's, in both precisions; tests/golden/optim.py wrote the numbers,
 /// and what is fixed here is what is fixed there.
 namespace {
 
@@ -93,7 +93,7 @@ TEST_CASE("every schedule follows its formula") {
   }
 }
 
-TEST_CASE("twenty steps of every optimiser, schedule and clipping end where PyTorch's do") {
+TEST_CASE("twenty steps of every optimizer, schedule and clipping end where PyTorch's do") {
   using enum OptimizerKind;
   check_optimizer("sgd", {.kind = sgd});
   check_optimizer("sgd_decay", {.kind = sgd, .weight_decay = 0.1});

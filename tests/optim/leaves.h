@@ -8,7 +8,7 @@
 #include "autograd/named_tensor.h"
 #include "optim/options.h"
 
-/// What the tests of optimisers share.
+/// What the tests of optimizers share.
 namespace tapestry::test {
 
 inline constexpr OptimizerKind optimizer_kinds[] = {OptimizerKind::sgd, OptimizerKind::adam,

@@ -188,7 +188,7 @@ TEST_CASE("parameters follow what a tape found, until a loss is small") {
   }
 }
 
-TEST_CASE("parameters may move to other memory after the optimiser was made") {
+TEST_CASE("parameters may move to other memory after the optimizer was made") {
   for (const OptimizerKind kind : optimizer_kinds) {
     const NamedTensor p = leaf("p", {1, 1}, {0.5});
     const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
@@ -257,7 +257,7 @@ TEST_CASE("what is no list of different parameters is refused") {
                        ValueError);
 }
 
-TEST_CASE("an optimiser is not made from bad options") {
+TEST_CASE("an optimizer is not made from bad options") {
   const NamedTensor p = leaf("p", {1}, {1});
   for (const OptimizerKind kind : optimizer_kinds) {
     CHECK_THROWS_AS(make_optimizer({.kind = kind, .weight_decay = -1.0}, {&p, 1}), ValueError);

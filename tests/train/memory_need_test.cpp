@@ -59,7 +59,7 @@ TEST_CASE("parameters are counted as the model makes them, for every choice") {
   }
 }
 
-TEST_CASE("the state is what model and optimiser take, whatever the optimiser") {
+TEST_CASE("the state is what model and optimizer take, whatever the optimizer") {
   Config config = middling_config();
   const Corpus corpus = load_corpus(config.data);
   for (const auto& [kind, momentum] :
@@ -203,7 +203,7 @@ TEST_CASE("a model that no memory could hold is refused before it is made, with 
   } catch (const MemoryError& error) {
     CHECK(std::string(error.what()) ==
           "memory: 5,189,762,950,569 parameters need 83036.2 GB with their gradients and the "
-          "optimiser's moments, found 32.0 GB in this machine");
+          "optimizer's moments, found 32.0 GB in this machine");
     CHECK(error.hint().starts_with("try a smaller model: model.d_model, "));
   }
   CHECK_NOTHROW(require_memory_for_model(tiny_config(), corpus, {.free = 1, .total = 1'000'000}));
@@ -253,7 +253,7 @@ TEST_CASE("the line names each part, and the warning what to reduce") {
                   .saving = 200'000'000,
                   .other = 100'000'000};
   CHECK(to_line(need, "64 x 23 x 25 tokens", {.free = 21'300'000'000}) ==
-        "memory: about 1.6 GB needed beside the data (model and optimiser 900 MB, the largest step "
+        "memory: about 1.6 GB needed beside the data (model and optimizer 900 MB, the largest step "
         "of 64 x 23 x 25 tokens 300 MB, validation 400 MB, saving 200 MB, other 100 MB), 21.3 GB "
         "free");
   CHECK_FALSE(warning_about_memory(need, {.free = 1'600'000'000}));

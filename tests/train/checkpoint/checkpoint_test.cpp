@@ -333,7 +333,7 @@ TEST_CASE("the averages of batch norms are saved, and come back with a resumed r
   CHECK(resumed.checkpoint_bytes(test::tiny_steps) == whole.checkpoint_bytes(test::tiny_steps));
 }
 
-TEST_CASE("optimisers other than adam come back too") {
+TEST_CASE("optimizers other than adam come back too") {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
     Config config = small_config();
     config.optimizer.kind = kind;

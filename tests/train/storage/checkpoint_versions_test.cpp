@@ -79,7 +79,7 @@ TEST_CASE("a run whose checkpoint is of any format goes on with all of its state
           before.get_scalar<double>("train/best_loss"));
     const std::string metrics = after.get_text("train/metrics");
     CHECK(metrics.starts_with(before.get_text("train/metrics")));
-    // A model that had lost its weights, or an optimiser its moments, would be back near 1.
+    // A model that had lost its weights, or an optimizer its moments, would be back near 1.
     const std::string last_row = metrics.substr(metrics.rfind('\n', metrics.size() - 2) + 1);
     CHECK(last_row.starts_with("640,92,train,0.6"));
     if (before.contains("arithmetic")) continue;
