@@ -18,7 +18,7 @@
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "train/platform/child_process.h"
-#include "train/platform/machine.h"
+#include "train/platform/memory.h"
 #include "train/storage/hdf5_handle.h"
 #include "train/storage/image_stream.h"
 

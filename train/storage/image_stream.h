@@ -7,7 +7,7 @@
 #include <string>
 
 #include "data/corpora/images.h"
-#include "train/platform/machine.h"
+#include "train/platform/memory.h"
 
 /// The stream that the child process reading an HDF5 image file sends to the program:
 ///
