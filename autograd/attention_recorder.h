@@ -18,7 +18,7 @@ struct RecordedAttention {
 /// score.
 ///
 ///     const AttentionRecorder recorder;
-///     model.encode(source);
+///     model.encode(source, mode);
 ///     for (const auto& [path, weights] : recorder.records()) show(path, weights);
 ///
 /// Recorded weights are computed separately, because attention itself does not store all of them.

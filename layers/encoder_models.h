@@ -68,16 +68,15 @@ class LanguageModel : public EncoderModel<Embedding, OutputProjection> {
   LanguageModel(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
                 std::int32_t padding_id);
 
-  TokenVectors embed(const NetworkInput& input,
-                     const Mode& mode = Mode::inference()) const override;
+  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const Mode& mode = Mode::inference()) const override;
+                  const Mode& mode) const override;
   bool causal() const override { return true; }
 
   /// The features of tokens, (rows, length, d_model).
-  Tensor decode(const TokenBatch& tokens, const Mode& mode = Mode::inference()) const;
+  Tensor decode(const TokenBatch& tokens, const Mode& mode) const;
   /// Logits of each next token.
-  Tensor operator()(const TokenBatch& tokens, const Mode& mode = Mode::inference()) const;
+  Tensor operator()(const TokenBatch& tokens, const Mode& mode) const;
 };
 
 /// An encoder that predicts masked tokens from the tokens on both sides [1].
@@ -92,10 +91,9 @@ class MaskedLanguageModel : public EncoderModel<Embedding, OutputProjection> {
   MaskedLanguageModel(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
                       std::int32_t padding_id);
 
-  TokenVectors embed(const NetworkInput& input,
-                     const Mode& mode = Mode::inference()) const override;
+  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const Mode& mode = Mode::inference()) const override;
+                  const Mode& mode) const override;
 };
 
 /// An encoder that classifies sentences [1]. Its parameters, except the head, have the same names
@@ -111,10 +109,9 @@ class Classifier : public EncoderModel<Embedding, ClassificationHead> {
   Classifier(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
              std::size_t classes, std::int32_t padding_id);
 
-  TokenVectors embed(const NetworkInput& input,
-                     const Mode& mode = Mode::inference()) const override;
+  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const Mode& mode = Mode::inference()) const override;
+                  const Mode& mode) const override;
 };
 
 /// An encoder that classifies images from their patches [1].
@@ -131,10 +128,9 @@ class VisionTransformer : public EncoderModel<PatchEmbedding, ClassificationHead
   VisionTransformer(const Scope& scope, const TransformerOptions& options, const ImageShape& image,
                     std::size_t classes);
 
-  TokenVectors embed(const NetworkInput& input,
-                     const Mode& mode = Mode::inference()) const override;
+  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const Mode& mode = Mode::inference()) const override;
+                  const Mode& mode) const override;
 };
 
 /// An encoder that predicts a label for each token, such as BIO labels of named entities [1]. Its
@@ -151,10 +147,9 @@ class Tagger : public EncoderModel<Embedding, ClassificationHead> {
   Tagger(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
          std::size_t classes, std::int32_t padding_id);
 
-  TokenVectors embed(const NetworkInput& input,
-                     const Mode& mode = Mode::inference()) const override;
+  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const Mode& mode = Mode::inference()) const override;
+                  const Mode& mode) const override;
 };
 
 }  // namespace tapestry

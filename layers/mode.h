@@ -11,9 +11,6 @@ namespace tapestry {
 ///     model(input, Mode::inference())
 class Mode {
  public:
-  /// The same as inference().
-  Mode() = default;
-
   /// No dropout; batch norm uses its running moments.
   static Mode inference() { return {}; }
 
@@ -39,6 +36,8 @@ class Mode {
   const RandomStream& random() const { return random_; }
 
  private:
+  Mode() = default;  // inference
+
   bool training_ = false;
   bool defers_averages_ = false;
   RandomStream random_{};

@@ -38,13 +38,12 @@ class Network {
   virtual ~Network() = default;
 
   /// Token vectors with positions, after dropout.
-  virtual TokenVectors embed(const NetworkInput& input,
-                             const Mode& mode = Mode::inference()) const = 0;
+  virtual TokenVectors embed(const NetworkInput& input, const Mode& mode) const = 0;
 
   /// The input of the head, (rows, labels per row, d_model). Of the tokens in `input`, only the
   /// lengths are read.
   virtual Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                          const Mode& mode = Mode::inference()) const = 0;
+                          const Mode& mode) const = 0;
 
   /// features (..., d_model) -> logits (..., vocabulary or classes).
   virtual Tensor logits(const Tensor& features) const = 0;
@@ -58,7 +57,7 @@ class Network {
   virtual bool causal() const = 0;
 
   /// The whole forward pass: logits (rows, labels per row, vocabulary or classes).
-  Tensor operator()(const NetworkInput& input, const Mode& mode = Mode::inference()) const {
+  Tensor operator()(const NetworkInput& input, const Mode& mode) const {
     return logits(features(embed(input, mode), input, mode));
   }
 };

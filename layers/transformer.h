@@ -30,28 +30,26 @@ class Transformer : public Network {
 
   /// The inputs of encoder and decoder: token vectors plus positions, after dropout, (rows, length,
   /// d_model).
-  Tensor embed_source(const TokenBatch& source, const Mode& mode = Mode::inference()) const;
-  Tensor embed_target(const TokenBatch& target, const Mode& mode = Mode::inference()) const;
-  TokenVectors embed(const NetworkInput& input,
-                     const Mode& mode = Mode::inference()) const override;
+  Tensor embed_source(const TokenBatch& source, const Mode& mode) const;
+  Tensor embed_target(const TokenBatch& target, const Mode& mode) const;
+  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
 
   /// The encoder's output, (rows, source length, d_model).
-  Tensor encode(const TokenBatch& source, const Mode& mode = Mode::inference()) const;
+  Tensor encode(const TokenBatch& source, const Mode& mode) const;
   /// The same from given token vectors; only the lengths of `source` are read.
-  Tensor encode_embedded(const Tensor& embedded, const TokenBatch& source,
-                         const Mode& mode = Mode::inference()) const;
+  Tensor encode_embedded(const Tensor& embedded, const TokenBatch& source, const Mode& mode) const;
 
   /// The decoder's output, (rows, target length, d_model). `target` starts with <bos>; position t
   /// attends to target tokens up to t and to the whole source.
   Tensor decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
-                const Mode& mode = Mode::inference()) const;
+                const Mode& mode) const;
   /// The same from given token vectors; only the lengths of `target` and `source` are read.
   Tensor decode_embedded(const Tensor& embedded, const TokenBatch& target, const Tensor& memory,
-                         const TokenBatch& source, const Mode& mode = Mode::inference()) const;
+                         const TokenBatch& source, const Mode& mode) const;
 
   /// The decoder's output.
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const Mode& mode = Mode::inference()) const override;
+                  const Mode& mode) const override;
   Tensor logits(const Tensor& decoded) const override { return output_.logits(decoded); }
   Loss loss(const Tensor& decoded, const Ids& labels,
             const CrossEntropyOptions& loss_options) const override {
@@ -60,8 +58,7 @@ class Transformer : public Network {
   bool causal() const override { return true; }
 
   /// Logits of each next token: (rows, target length, target vocabulary).
-  Tensor operator()(const TokenBatch& source, const TokenBatch& target,
-                    const Mode& mode = Mode::inference()) const;
+  Tensor operator()(const TokenBatch& source, const TokenBatch& target, const Mode& mode) const;
 
   const TransformerOptions& options() const { return options_; }
 

@@ -31,6 +31,6 @@ void TrainingStep::update_parameters(double norm) {
   optimizer_->step(/*learning_rate=*/1e-4, clip_factor(norm, /*max_norm=*/1.0));
 }
 
-double TrainingStep::evaluate() const { return model_.loss(batch_, {}).item(); }
+double TrainingStep::evaluate() const { return model_.loss(batch_, Mode::inference()).item(); }
 
 }  // namespace tapestry::bench

@@ -87,10 +87,10 @@ TEST_CASE("heads may be of any width, with an output projection of their own") {
   perturb(attention.parameters);
   const Tensor queries = random_leaf({2, 2, 5}, 1), memory = random_leaf({2, 3, 5}, 2);
   const Tensor bias = Tensor::zeros({2, 1, 3}, DType::float64);
-  check_values(attention.layer(queries, memory, {}, {}),
+  check_values(attention.layer(queries, memory, {}, Mode::inference()),
                values_of(composed(attention.parameters, queries, memory, 2, bias)));
-  check_gradients([&] { return attention.layer(queries, memory, {}, {}); }, attention.parameters,
-                  {queries, memory});
+  check_gradients([&] { return attention.layer(queries, memory, {}, Mode::inference()); },
+                  attention.parameters, {queries, memory});
 }
 
 TEST_CASE("parameter-free attention weights the vectors themselves by softmax(X X^T)") {
@@ -107,8 +107,8 @@ TEST_CASE("parameter-free attention weights the vectors themselves by softmax(X 
     // X X^T = ((ln 2, 0), (0, 4 ln 2)): weights (2, 1) / 3 and (1, 16) / 17.
     check_values(weights_of(attention.layer, x, x, {}), {2. / 3, 1. / 3, 1. / 17, 16. / 17},
                  tolerance(dtype));
-    check_values(attention.layer(x, x, {}, {}), {2 * a / 3, 2 * a / 3, a / 17, 32 * a / 17},
-                 tolerance(dtype));
+    check_values(attention.layer(x, x, {}, Mode::inference()),
+                 {2 * a / 3, 2 * a / 3, a / 17, 32 * a / 17}, tolerance(dtype));
   }
 }
 
@@ -116,9 +116,10 @@ TEST_CASE("the scaled score divides X X^T of parameter-free attention by the roo
   const Attention attention(4, {.kind = AttentionKind::parameter_free, .num_heads = 1});
   const Tensor x = random_leaf({2, 3, 4}, 1);
   const Tensor scores = matmul(x, x, {.transpose_b = true, .scale = 0.5});
-  check_values(attention.layer(x, x, {}, {}), values_of(matmul(softmax(scores), x)));
-  CHECK(gradient_error([&] { return attention.layer(x, x, AttentionMask::causal(), {}); }, {x}) <
-        1e-6);
+  check_values(attention.layer(x, x, {}, Mode::inference()), values_of(matmul(softmax(scores), x)));
+  CHECK(gradient_error(
+            [&] { return attention.layer(x, x, AttentionMask::causal(), Mode::inference()); },
+            {x}) < 1e-6);
 }
 
 TEST_CASE("a window restricts attention in addition to its mask, none leaves it as it is") {
@@ -190,9 +191,9 @@ TEST_CASE("the last queries alone have the outputs that they have among all, by 
   for (const auto& options : {without_positions, with_rotary, with_alibi}) {
     const Attention attention(8, options);
     const Tensor x = random_leaf({1, 5, 8}, 1);
-    const auto all = values_of(attention.layer(x, x, AttentionMask::causal(), {}));
+    const auto all = values_of(attention.layer(x, x, AttentionMask::causal(), Mode::inference()));
     const Tensor last = slice(x, 1, 3, 5);
-    check_values(attention.layer(last, x, AttentionMask::causal(), {}),
+    check_values(attention.layer(last, x, AttentionMask::causal(), Mode::inference()),
                  {all.begin() + 24, all.end()});
   }
 }
@@ -205,7 +206,7 @@ TEST_CASE("the gradients of attention with positions agree with differences") {
       const Tensor x = random_leaf({2, 4, 8}, 1);
       check_gradients(
           [&] {
-            return attention.layer(x, x, AttentionMask::padding({4, 3}), {});
+            return attention.layer(x, x, AttentionMask::padding({4, 3}), Mode::inference());
           },
           attention.parameters, {x}, {.max_coordinates = 12});
     }

@@ -34,7 +34,7 @@ struct Attention {
 inline Tensor weights_of(const MultiHeadAttention& layer, const Tensor& queries,
                          const Tensor& memory, const AttentionMask& mask) {
   const AttentionRecorder recorder;
-  layer(queries, memory, mask, {});
+  layer(queries, memory, mask, Mode::inference());
   return recorder.records().at(0).weights;
 }
 

@@ -51,8 +51,9 @@ TokenBatch sentence(const std::vector<std::size_t>& places) {
 /// token in the sentence in another order.
 double dependence_on_order(const TransformerOptions& options) {
   const Model model(options);
-  const auto plain = values_of(model.transformer.encode(sentence({0, 1, 2, 3, 4})));
-  const auto permuted = values_of(model.transformer.encode(sentence(order)));
+  const auto plain =
+      values_of(model.transformer.encode(sentence({0, 1, 2, 3, 4}), Mode::inference()));
+  const auto permuted = values_of(model.transformer.encode(sentence(order), Mode::inference()));
   double largest = 0.0;
   for (std::size_t t = 0; t < 5; ++t) {
     for (std::size_t c = 0; c < options.d_model; ++c) {
@@ -111,7 +112,7 @@ TEST_CASE("the decoder never sees the future, however it attends and knows posit
   for (const TransformerOptions& options : all) {
     const Model model(options);
     const auto logits = [&](const TokenBatch& written) {
-      return values_of(model.transformer(read, written));
+      return values_of(model.transformer(read, written, Mode::inference()));
     };
     const auto before = logits(read);
     for (std::size_t changed = 0; changed < 5; ++changed) {
@@ -140,7 +141,7 @@ TEST_CASE("cross-attention takes queries from the decoder, keys and values from 
   const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64);
   const Tensor memory = Tensor::from({1, 3, 2}, {a, -a, 0, 0, 0, 2 * a}, DType::float64);
   const AttentionRecorder recorder;
-  const Tensor y = layer(x, memory, {}, {});
+  const Tensor y = layer(x, memory, {}, Mode::inference());
   REQUIRE(recorder.records().size() == 2);
   CHECK(recorder.records()[0].path == "decoder.self_attn");
   CHECK(recorder.records()[0].weights.shape() == Shape{1, 1, 2, 2});
@@ -156,7 +157,7 @@ TEST_CASE("cross-attention takes queries from the decoder, keys and values from 
 TEST_CASE("the weights of every layer and head of a model can be had, in the order of the calls") {
   const Model model(small());
   const AttentionRecorder recorder;
-  model.transformer(source, target);
+  model.transformer(source, target, Mode::inference());
   std::vector<std::string> lines;
   for (const auto& [path, weights] : recorder.records()) {
     lines.push_back(path + " " + to_string(weights.shape()));

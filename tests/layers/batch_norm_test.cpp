@@ -53,10 +53,10 @@ TEST_CASE("training normalises by the batch, inference by the running moments") 
     check_values(made.parameters.buffers()[0].tensor, {0.4, 0.2}, tolerance(dtype));
     check_values(made.parameters.buffers()[1].tensor, {0.9 + 2.0 / 3, 0.9}, tolerance(dtype));
     const double a = 3 / std::sqrt(0.9 + 2.0 / 3 + 4), b = 10 / std::sqrt(4.9);
-    check_values(made.layer(Tensor::from({1, 2}, {1.4, 0.2}, dtype), {}, {}), {a + 1, -1},
-                 tolerance(dtype));
-    check_values(made.layer(Tensor::from({1, 2}, {0.4, 1.2}, dtype), {}, {}), {1, b - 1},
-                 tolerance(dtype));
+    check_values(made.layer(Tensor::from({1, 2}, {1.4, 0.2}, dtype), {}, Mode::inference()),
+                 {a + 1, -1}, tolerance(dtype));
+    check_values(made.layer(Tensor::from({1, 2}, {0.4, 1.2}, dtype), {}, Mode::inference()),
+                 {1, b - 1}, tolerance(dtype));
   }
 }
 
@@ -116,11 +116,11 @@ TEST_CASE("whether dropout draws numbers is not what makes a pass one of trainin
 TEST_CASE("deferred running moments stay as they are until they are committed") {
   Made made(3);
   const Tensor x = random_leaf({4, 3}, 1);
-  const auto before = values_of(made.layer(x, {}, {}));
+  const auto before = values_of(made.layer(x, {}, Mode::inference()));
   train(made, x);
-  CHECK(values_of(made.layer(x, {}, {})) == before);
+  CHECK(values_of(made.layer(x, {}, Mode::inference())) == before);
   made.parameters.commit_buffers();
-  CHECK(values_of(made.layer(x, {}, {})) != before);
+  CHECK(values_of(made.layer(x, {}, Mode::inference())) != before);
 }
 
 TEST_CASE("a step that is skipped leaves no trace in the running moments") {
@@ -156,7 +156,7 @@ TEST_CASE("inference, and training that no tape records, note nothing") {
   made.layer(x, {}, training);
   {
     Tape tape;
-    made.layer(x, {}, {});
+    made.layer(x, {}, Mode::inference());
   }
   made.parameters.commit_buffers();
   CHECK(made.running_mean() == std::vector<double>{0, 0, 0});
@@ -187,7 +187,7 @@ TEST_CASE("the gradients of a batch norm agree with differences, in training and
   set_values(made.parameters.buffers()[1].tensor, {0.5, 1, 1.5, 2, 2.5});
   const Tensor x = random_leaf({2, 3, 5}, 1);
   check_gradients([&] { return made.layer(x, {}, training); }, made.parameters, {x});
-  check_gradients([&] { return made.layer(x, {}, {}); }, made.parameters, {x});
+  check_gradients([&] { return made.layer(x, {}, Mode::inference()); }, made.parameters, {x});
 }
 
 TEST_CASE("steps of a batch norm have the same bits on any number of threads") {
@@ -206,7 +206,7 @@ TEST_CASE("a batch norm refuses another width, naming itself") {
   CHECK_THROWS_WITH_AS(made.layer(Tensor::zeros({2, 3}, DType::float32), {}, training),
                        "norm: batch_norm: gamma has shape (4), expected (3) (x is (2, 3))",
                        ShapeError);
-  CHECK_THROWS_WITH_AS(made.layer(Tensor::zeros({2, 3}, DType::float32), {}, {}),
+  CHECK_THROWS_WITH_AS(made.layer(Tensor::zeros({2, 3}, DType::float32), {}, Mode::inference()),
                        "norm: batch_norm_given: gamma has shape (4), expected (3) (x is (2, 3))",
                        ShapeError);
 }

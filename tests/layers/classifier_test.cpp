@@ -21,7 +21,7 @@ KindOptions classifying(TransformerOptions options = small(),
 constexpr PoolingKind both_kinds[] = {PoolingKind::class_token, PoolingKind::mean};
 
 Tensor logits(const MadeNetwork& made, const TokenBatch& tokens) {
-  return (*made.network)({.source = tokens});
+  return (*made.network)({.source = tokens}, Mode::inference());
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ TEST_CASE("a classifier without layers scores its first token, or the mean of it
     set_values(parameters, "head.weight", {1, 0, 0, 10});
     set_values(parameters, "head.bias", {100, 200});
     const Network& network = model;
-    const Tensor y = network({.source = {.ids = {{1, 2, 0}}, .lengths = {2}}});
+    const Tensor y = network({.source = {.ids = {{1, 2, 0}}, .lengths = {2}}}, Mode::inference());
     CHECK(y.shape() == Shape{1, 1, 2});
     const double root = std::sqrt(2.0);
     const double first[] = {root, 2 * root + 1};
@@ -85,11 +85,13 @@ TEST_CASE("every token of a sentence counts for its class, and none of another o
 TEST_CASE("the loss of a classifier is the cross entropy of its scores") {
   const MadeNetwork made(classifying());
   const NetworkInput input{.source = sentences};
-  const Tensor pooled = made.network->features(made.network->embed(input), input);
+  const Tensor pooled = made.network->features(made.network->embed(input, Mode::inference()), input,
+                                               Mode::inference());
   CHECK(pooled.shape() == Shape{2, 1, 8});
   const Ids labels{{2}, {0}};
   const Loss loss = made.network->loss(pooled, labels, {.label_smoothing = 0.1});
-  const Loss expected = cross_entropy((*made.network)(input), labels, {.label_smoothing = 0.1});
+  const Loss expected =
+      cross_entropy((*made.network)(input, Mode::inference()), labels, {.label_smoothing = 0.1});
   CHECK(loss.mean.item() == doctest::Approx(expected.mean.item()));
   CHECK(loss.nll_sum == doctest::Approx(expected.nll_sum));
 }

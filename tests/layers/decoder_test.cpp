@@ -72,9 +72,11 @@ Tensor two_encoded() { return Tensor::from({1, 2, 2}, {100, 200, 300, 600}, DTyp
 TEST_CASE("a pre-norm decoder layer adds self-attention over norms, then the memory as it is") {
   const Made<DecoderLayer> made(2, tiny(NormPlacement::pre).layer);
   attend_evenly(made.parameters, "decoder");
-  check_values(made.layer(two_rows(), two_encoded(), {}, {}), {211, 433, 219, 435}, rounding);
+  check_values(made.layer(two_rows(), two_encoded(), {}, Mode::inference()), {211, 433, 219, 435},
+               rounding);
   const DecoderMasks masks{.self = AttentionMask::causal(), .cross = AttentionMask::padding({1})};
-  check_values(made.layer(two_rows(), two_encoded(), masks, {}), {110, 234, 119, 235}, rounding);
+  check_values(made.layer(two_rows(), two_encoded(), masks, Mode::inference()),
+               {110, 234, 119, 235}, rounding);
 }
 
 TEST_CASE("a post-norm decoder layer normalises after each of its three additions") {
@@ -85,7 +87,8 @@ TEST_CASE("a post-norm decoder layer normalises after each of its three addition
   set_values(made.parameters, "decoder.ff_residual.norm.weight", {2, 3});
   // (1, 3) + (5, 4) -> (-1000, 0); + (200, 400) -> (-1 + 100, 1); + (10, 30) -> (2, -3).
   // (9, 5) + (5, 4) -> (1000, 0); + (200, 400) -> (1 + 100, -1); + (10, 30) -> (2, -3).
-  check_values(made.layer(two_rows(), two_encoded(), {}, {}), {2, -3, 2, -3}, rounding);
+  check_values(made.layer(two_rows(), two_encoded(), {}, Mode::inference()), {2, -3, 2, -3},
+               rounding);
 }
 
 TEST_CASE("a decoder layer's parameters are named as documented") {
@@ -154,7 +157,7 @@ TEST_CASE("two pre-norm decoder layers each add the memory and the norm comes la
   set_values(made.parameters, "decoder.norm.weight", {5, 7});
   const Tensor opposed = Tensor::from({1, 2, 2}, {1, 3, 900, 5}, DType::float64);
   // (1, 3) -> (211, 433) -> (421, 863) and (900, 5) -> (1110, 435) -> (1320, 865).
-  check_values(made.layer(opposed, two_encoded(), {}, {}), {-5, 7, 5, -7}, rounding);
+  check_values(made.layer(opposed, two_encoded(), {}, Mode::inference()), {-5, 7, 5, -7}, rounding);
 }
 
 TEST_CASE("by default a decoder has six pre-norm layers of width 4 d_model inside") {
@@ -171,7 +174,7 @@ TEST_CASE("a decoder with no layers is its norm, or nothing at all") {
     none.num_layers = 0;
     const Made<Decoder> made(2, none);
     const bool pre = placement == NormPlacement::pre;
-    check_values(made.layer(two_rows(), two_encoded(), {}, {}),
+    check_values(made.layer(two_rows(), two_encoded(), {}, Mode::inference()),
                  pre ? std::vector<double>{-1, 1, 1, -1} : values_of(two_rows()), rounding);
   }
 }
@@ -249,16 +252,16 @@ TEST_CASE("the gradients of a decoder agree with differences, with dropout too")
 TEST_CASE("a decoder refuses what does not fit, naming the layer inside") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const Made<Decoder> made(4, small(NormPlacement::post));
-  CHECK_THROWS_WITH_AS(made.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, {}),
+  CHECK_THROWS_WITH_AS(made.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, Mode::inference()),
                        "decoder.layers.0.self_attn.q_proj: linear: x has shape (1, 2, 3), expected "
                        "last axis 4 (weight is (4, 4))",
                        ShapeError);
   CHECK_THROWS_WITH_AS(
-      made.layer(zeros({1, 2, 4}), zeros({1, 2, 3}), {}, {}),
+      made.layer(zeros({1, 2, 4}), zeros({1, 2, 3}), {}, Mode::inference()),
       "decoder.layers.0.cross_attn.k_proj: linear: x has shape (1, 2, 3), expected "
       "last axis 4 (weight is (4, 4))",
       ShapeError);
-  CHECK_THROWS_WITH_AS(made.layer(zeros({2, 2, 4}), zeros({1, 2, 4}), {}, {}),
+  CHECK_THROWS_WITH_AS(made.layer(zeros({2, 2, 4}), zeros({1, 2, 4}), {}, Mode::inference()),
                        "decoder.layers.0.cross_attn: scaled_dot_product_attention: q has shape (2, "
                        "2, 4) and k (1, 2, 4), expected equal first and last axes",
                        ShapeError);

@@ -39,7 +39,7 @@ TEST_CASE("dropout at rate 0.75 leaves a quarter of the elements, four times as 
 TEST_CASE("a stream that is off and a rate of 0 leave x as it is, a rate of 1 leaves nothing") {
   Parameters parameters(DType::float64, 1);
   const Tensor x = random_leaf({3, 4}, 1);
-  CHECK(values_of(make(parameters, 0.5)(x, {})) == values_of(x));
+  CHECK(values_of(make(parameters, 0.5)(x, Mode::inference())) == values_of(x));
   CHECK(values_of(make(parameters, 0.0)(x, training)) == values_of(x));
   CHECK(values_of(make(parameters, 1.0)(x, training)) == std::vector<double>(12, 0.0));
 }
@@ -74,6 +74,6 @@ TEST_CASE("dropout refuses a rate outside [0, 1], naming its layer") {
   const Tensor x = Tensor::zeros({2}, DType::float32);
   CHECK_THROWS_WITH_AS(make(parameters, 1.5, "ff.dropout")(x, training),
                        "ff.dropout: dropout: the rate is 1.5, expected 0 to 1", ValueError);
-  CHECK_THROWS_WITH_AS(make(parameters, -0.1, "ff.dropout")(x, {}),
+  CHECK_THROWS_WITH_AS(make(parameters, -0.1, "ff.dropout")(x, Mode::inference()),
                        "ff.dropout: dropout: the rate is -0.1, expected 0 to 1", ValueError);
 }

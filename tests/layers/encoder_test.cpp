@@ -66,8 +66,9 @@ TEST_CASE("a pre-norm encoder layer adds attention over norms, then the feed-for
   const Made<EncoderLayer> made(2, tiny(NormPlacement::pre).layer);
   attend_evenly(made.parameters, "encoder");
   const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64);  // norms (-1, 1), (1, -1)
-  check_values(made.layer(x, {}, {}), {11, 33, 19, 35}, rounding);
-  check_values(made.layer(x, AttentionMask::padding({1}), {}), {10, 34, 18, 36}, rounding);
+  check_values(made.layer(x, {}, Mode::inference()), {11, 33, 19, 35}, rounding);
+  check_values(made.layer(x, AttentionMask::padding({1}), Mode::inference()), {10, 34, 18, 36},
+               rounding);
 }
 
 TEST_CASE("a post-norm encoder layer normalises after each addition") {
@@ -77,7 +78,7 @@ TEST_CASE("a post-norm encoder layer normalises after each addition") {
   set_values(made.parameters, "encoder.ff_residual.norm.weight", {2, 3});
   const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64);
   // (1, 3) + (5, 4) -> (-1 + 100, 1) or (1 + 100, -1); + (10, 30) -> (2, -3).
-  check_values(made.layer(x, {}, {}), {2, -3, 2, -3}, rounding);
+  check_values(made.layer(x, {}, Mode::inference()), {2, -3, 2, -3}, rounding);
 }
 
 TEST_CASE("an encoder layer's parameters are named as documented") {
@@ -142,7 +143,7 @@ TEST_CASE("two pre-norm layers add up and the norm comes last") {
   set_values(made.parameters, "encoder.norm.weight", {5, 7});
   const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 50, 5}, DType::float64);
   // (1, 3) -> (11, 33) -> (21, 63) + (0, 0) and (50, 5) -> (60, 35) -> (70, 65).
-  check_values(made.layer(x, {}, {}), {-5, 7, 5, -7}, rounding);
+  check_values(made.layer(x, {}, Mode::inference()), {-5, 7, 5, -7}, rounding);
 }
 
 TEST_CASE("by default an encoder has six pre-norm layers of width 4 d_model inside") {
@@ -160,7 +161,7 @@ TEST_CASE("an encoder with no layers is its norm, or nothing at all") {
     const Made<Encoder> made(2, none);
     const Tensor x = Tensor::from({1, 1, 2}, {1, 5}, DType::float64);
     const bool pre = placement == NormPlacement::pre;
-    check_values(made.layer(x, {}, {}),
+    check_values(made.layer(x, {}, Mode::inference()),
                  pre ? std::vector<double>{-1, 1} : std::vector<double>{1, 5}, rounding);
   }
 }
@@ -169,9 +170,10 @@ TEST_CASE("dropout of an encoder follows the stream, and inference drops nothing
   const Made<Encoder> made(4, small(NormPlacement::pre, 0.5));
   const Made<Encoder> same(4, small(NormPlacement::pre, 0.0));
   const Tensor x = random_leaf({2, 3, 4}, 1);
-  CHECK(values_of(made.layer(x, {}, {})) == values_of(same.layer(x, {}, {})));
+  CHECK(values_of(made.layer(x, {}, Mode::inference())) ==
+        values_of(same.layer(x, {}, Mode::inference())));
   CHECK(values_of(made.layer(x, {}, Mode::training(RandomStream(1)))) !=
-        values_of(made.layer(x, {}, {})));
+        values_of(made.layer(x, {}, Mode::inference())));
   CHECK(values_of(made.layer(x, {}, Mode::training(RandomStream(1)))) ==
         values_of(made.layer(x, {}, Mode::training(RandomStream(1)))));
 }
@@ -242,16 +244,17 @@ TEST_CASE("an encoder refuses what does not fit, naming the layer inside") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const Made<Encoder> pre(4, small(NormPlacement::pre));
   const Made<Encoder> post(4, small(NormPlacement::post));
-  CHECK_THROWS_WITH_AS(pre.layer(zeros({1, 2, 3}), {}, {}),
+  CHECK_THROWS_WITH_AS(pre.layer(zeros({1, 2, 3}), {}, Mode::inference()),
                        "encoder.layers.0.self_attn_residual.norm: layer_norm: gamma has shape (4), "
                        "expected (3) (x is (1, 2, 3))",
                        ShapeError);
-  CHECK_THROWS_WITH_AS(post.layer(zeros({1, 2, 3}), {}, {}),
+  CHECK_THROWS_WITH_AS(post.layer(zeros({1, 2, 3}), {}, Mode::inference()),
                        "encoder.layers.0.self_attn.q_proj: linear: x has shape (1, 2, 3), expected "
                        "last axis 4 (weight is (4, 4))",
                        ShapeError);
-  CHECK_THROWS_WITH_AS(post.layer(zeros({2, 2, 4}), AttentionMask::padding({1, 1, 1}), {}),
-                       "encoder.layers.0.self_attn: scaled_dot_product_attention: the padding mask "
-                       "has 3 lengths, expected 2 (the batch size)",
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      post.layer(zeros({2, 2, 4}), AttentionMask::padding({1, 1, 1}), Mode::inference()),
+      "encoder.layers.0.self_attn: scaled_dot_product_attention: the padding mask "
+      "has 3 lengths, expected 2 (the batch size)",
+      ShapeError);
 }

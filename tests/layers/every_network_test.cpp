@@ -25,7 +25,8 @@ TEST_CASE("a language model scores as a network what it scores by its own call")
   const MadeNetwork made(with_kind(small(), ModelKind::language_model));
   const auto& model = dynamic_cast<const LanguageModel&>(*made.network);
   CHECK(made.network->causal());
-  CHECK(values_of((*made.network)(network_input())) == values_of(model(sentences)));
+  CHECK(values_of((*made.network)(network_input(), Mode::inference())) ==
+        values_of(model(sentences, Mode::inference())));
 }
 
 TEST_CASE("without dropout the stream counts for nothing, with it scores follow the stream") {
@@ -34,13 +35,13 @@ TEST_CASE("without dropout the stream counts for nothing, with it scores follow 
     const NetworkInput input = network_input();
     KindOptions options = with_kind(small(), kind);
     const MadeNetwork plain(options);
-    const auto scores = values_of((*plain.network)(input));
+    const auto scores = values_of((*plain.network)(input, Mode::inference()));
     CHECK(values_of((*plain.network)(input, Mode::training(RandomStream(1)))) == scores);
     options.dropout = 0.3;
     const MadeNetwork dropping(options);
     const auto dropped =
         values_of((*dropping.network)(input, Mode::training(RandomStream(1).at(1))));
-    CHECK(values_of((*dropping.network)(input)) == scores);
+    CHECK(values_of((*dropping.network)(input, Mode::inference())) == scores);
     CHECK(dropped != scores);
     CHECK(values_of((*dropping.network)(input, Mode::training(RandomStream(1).at(1)))) == dropped);
     CHECK(values_of((*dropping.network)(input, Mode::training(RandomStream(1).at(2)))) != dropped);
@@ -53,7 +54,7 @@ TEST_CASE("dropout of every kind applies to its embeddings") {
     KindOptions options = with_kind(small(), kind);
     options.dropout = 0.5;
     const MadeNetwork made(options);
-    const TokenVectors kept = made.network->embed(network_input());
+    const TokenVectors kept = made.network->embed(network_input(), Mode::inference());
     const TokenVectors dropped =
         made.network->embed(network_input(), Mode::training(RandomStream(1)));
     if (kept.source) CHECK(values_of(kept.source) != values_of(dropped.source));

@@ -50,7 +50,7 @@ TEST_CASE("a feed-forward block is max(0, x W1 + b1) W2 + b2") {
     set_values(block.parameters, "ff.linear2.weight", {1, 10, 100, 0, 1, 0});
     set_values(block.parameters, "ff.linear2.bias", {0.5, -0.5});
     // Before the activation: (3, 0, 1) and (-3, 2, -3).
-    const Tensor y = block.layer(Tensor::from({1, 2, 2}, {1, 2, -1, -2}, dtype), {});
+    const Tensor y = block.layer(Tensor::from({1, 2, 2}, {1, 2, -1, -2}, dtype), Mode::inference());
     CHECK(y.shape() == Shape{1, 2, 2});
     check_values(y, {103.5, -0.5, 20.5, 1.5});
   }
@@ -62,7 +62,7 @@ TEST_CASE("the activation asked for stands between the two maps") {
     set_values(block.parameters, "ff.linear1.weight", {1});
     set_values(block.parameters, "ff.linear2.weight", {1});
     for (const double x : {-2.0, -0.5, 0.0, 1.0, 3.0}) {
-      check_values(block.layer(Tensor::full({1, 1}, x, DType::float64), {}),
+      check_values(block.layer(Tensor::full({1, 1}, x, DType::float64), Mode::inference()),
                    {expected(activation, x)});
     }
   }
@@ -76,7 +76,7 @@ TEST_CASE("a gated feed-forward block multiplies the values by the activation of
     set_values(block.parameters, "ff.linear1.bias", {0, 1, 0, 0.5});
     set_values(block.parameters, "ff.linear2.weight", {1, 10});
     for (const double x : {-2.0, 0.0, 0.75}) {
-      check_values(block.layer(Tensor::full({1, 1}, x, DType::float64), {}),
+      check_values(block.layer(Tensor::full({1, 1}, x, DType::float64), Mode::inference()),
                    {x * expected(plain, 3 * x) + 10 * (2 * x + 1) * expected(plain, 0.5 - x)});
     }
   }
@@ -103,15 +103,16 @@ TEST_CASE(
   CHECK(listing(block.parameters) == listing(explicitly.parameters));
   const Tensor x = random_leaf({5, 2}, 1);
   CHECK(values_of(block.layer(x, Mode::training(RandomStream(1)))) ==
-        values_of(explicitly.layer(x, {})));
+        values_of(explicitly.layer(x, Mode::inference())));
 }
 
 TEST_CASE("a feed-forward block treats each position alone") {
   const Block block(4, 6, Activation::gelu);
   const Tensor x = random_leaf({2, 3, 4}, 1);
-  const Tensor y = block.layer(x, {});
-  check_values(block.layer(x.viewed_as({6, 4}), {}), values_of(y));
-  CHECK(block.layer(Tensor::zeros({0, 3, 4}, DType::float64), {}).shape() == Shape{0, 3, 4});
+  const Tensor y = block.layer(x, Mode::inference());
+  check_values(block.layer(x.viewed_as({6, 4}), Mode::inference()), values_of(y));
+  CHECK(block.layer(Tensor::zeros({0, 3, 4}, DType::float64), Mode::inference()).shape() ==
+        Shape{0, 3, 4});
 }
 
 TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
@@ -120,7 +121,7 @@ TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
     set_values(block.parameters, "ff.linear2.bias", {7, 8});
     const Tensor x = random_leaf({2, 2}, 1);
     check_values(block.layer(x, Mode::training(RandomStream(1))), {7, 8, 7, 8});
-    CHECK(values_of(block.layer(x, {})) !=
+    CHECK(values_of(block.layer(x, Mode::inference())) !=
           values_of(block.layer(x, Mode::training(RandomStream(1)))));
   }
 }
@@ -140,14 +141,14 @@ TEST_CASE("the gradients of a feed-forward block agree with differences, with dr
 TEST_CASE("a feed-forward block refuses another width, naming its first map") {
   const Block block(4, 8, Activation::relu);
   CHECK_THROWS_WITH_AS(
-      block.layer(Tensor::zeros({2, 3}, DType::float64), {}),
+      block.layer(Tensor::zeros({2, 3}, DType::float64), Mode::inference()),
       "ff.linear1: linear: x has shape (2, 3), expected last axis 4 (weight is (8, "
       "4))",
       ShapeError);
   const Block dropping(4, 8, Activation::relu, -1);
-  CHECK_THROWS_WITH_AS(dropping.layer(Tensor::zeros({2, 4}, DType::float64), {}),
+  CHECK_THROWS_WITH_AS(dropping.layer(Tensor::zeros({2, 4}, DType::float64), Mode::inference()),
                        "ff.dropout: relu_dropout: the rate is -1, expected 0 to 1", ValueError);
   const Block unknown(4, 8, static_cast<Activation>(9));
-  CHECK_THROWS_WITH_AS(unknown.layer(Tensor::zeros({2, 4}, DType::float64), {}),
+  CHECK_THROWS_WITH_AS(unknown.layer(Tensor::zeros({2, 4}, DType::float64), Mode::inference()),
                        "ff: feed-forward: unknown activation", ValueError);
 }

@@ -75,7 +75,7 @@ void check_positions(const std::string& name, std::size_t d_model, const Positio
 void check_feed_forward(const std::string& name, Activation activation) {
   in_both("layers.txt", name, [&](LayerCase& c) {
     const FeedForward layer(c.scope("ff"), 5, {.d_ff = 7, .activation = activation});
-    c.check([&](Golden& in) { return layer(in["x"], {}); });
+    c.check([&](Golden& in) { return layer(in["x"], Mode::inference()); });
   });
 }
 
@@ -90,9 +90,9 @@ void check_attention(const std::string& name, const std::string& memory) {
   in_both("layers.txt", name, [&](LayerCase& c) {
     const MultiHeadAttention layer(c.scope("attn"), 4, {.num_heads = 2});
     const AttentionMask mask = mask_of(c.golden);
-    c.check([&](Golden& in) { return layer(in["x"], in[memory], mask, {}); });
+    c.check([&](Golden& in) { return layer(in["x"], in[memory], mask, Mode::inference()); });
     const AttentionRecorder recorder;
-    layer(c.golden["x"], c.golden[memory], mask, {});
+    layer(c.golden["x"], c.golden[memory], mask, Mode::inference());
     c.golden.check_equal("weights", recorder.records().at(0).weights);
   });
 }
@@ -105,7 +105,7 @@ void check_encoder_layer(const std::string& name, const ResidualOptions& residua
                               .ff = {.d_ff = 6, .activation = activation},
                               .residual = residual});
     const auto mask = AttentionMask::padding(c.golden.integers("lengths"));
-    c.check([&](Golden& in) { return layer(in["x"], mask, {}); });
+    c.check([&](Golden& in) { return layer(in["x"], mask, Mode::inference()); });
   });
 }
 
@@ -119,7 +119,7 @@ void check_decoder_layer(const std::string& name, NormPlacement norm, Activation
     const DecoderMasks masks{
         .self = AttentionMask::causal() & AttentionMask::padding(c.golden.integers("lengths")),
         .cross = AttentionMask::padding(c.golden.integers("memory_lengths"))};
-    c.check([&](Golden& in) { return layer(in["x"], in["memory"], masks, {}); });
+    c.check([&](Golden& in) { return layer(in["x"], in["memory"], masks, Mode::inference()); });
   });
 }
 
@@ -139,7 +139,8 @@ void check_transformer(const std::string& name, NormPlacement norm, Activation a
     const Transformer model(Scope(c.parameters), options, 7, target_words, 0);
     c.check([&](const Golden& in) {
       return model({.ids = in.ids("source"), .lengths = in.integers("source_lengths")},
-                   {.ids = in.ids("target"), .lengths = in.integers("target_lengths")});
+                   {.ids = in.ids("target"), .lengths = in.integers("target_lengths")},
+                   Mode::inference());
     });
   });
 }
@@ -183,7 +184,7 @@ TEST_CASE("batch normalisation with running moments has PyTorch's output and gra
     const BatchNorm layer(c.scope("norm"), 5);
     set_values(c.parameters.buffers()[0].tensor, values_of(c.golden["running_mean"]));
     set_values(c.parameters.buffers()[1].tensor, values_of(c.golden["running_var"]));
-    c.check([&](Golden& in) { return layer(in["x"], {}, {}); });
+    c.check([&](Golden& in) { return layer(in["x"], {}, Mode::inference()); });
   });
 }
 

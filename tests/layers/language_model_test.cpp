@@ -52,7 +52,7 @@ TEST_CASE("a language model without layers scores by embeddings plus positions a
   const DecoderOnly made(options, 3);
   set_values(made.parameters, "embedding.weight", {0, 0, 1, 2, 3, 4});
   set_values(made.parameters, "output.bias", {10, 20, 30});
-  const Tensor y = made.model({.ids = {{1, 2}}, .lengths = {2}});
+  const Tensor y = made.model({.ids = {{1, 2}}, .lengths = {2}}, Mode::inference());
   CHECK(y.shape() == Shape{1, 2, 3});
   const double root = std::sqrt(2.0);
   const double a = 3 * root + std::sin(1.0);
@@ -90,19 +90,19 @@ TEST_CASE("tying a language model in any way makes its embedding the output proj
 
 TEST_CASE("the call of a language model is decode and logits one after the other") {
   const DecoderOnly made(small());
-  const Tensor decoded = made.model.decode(tokens);
+  const Tensor decoded = made.model.decode(tokens, Mode::inference());
   CHECK(decoded.shape() == Shape{2, 4, 8});
-  CHECK(values_of(made.model.logits(decoded)) == values_of(made.model(tokens)));
+  CHECK(values_of(made.model.logits(decoded)) == values_of(made.model(tokens, Mode::inference())));
 }
 
 TEST_CASE("a later token changes no logits before it, not a bit, and all from it on") {
   for (const TransformerOptions& options : every_choice()) {
     const DecoderOnly made(options);
-    const Tensor before = made.model(tokens);
+    const Tensor before = made.model(tokens, Mode::inference());
     for (std::size_t changed = 0; changed < 4; ++changed) {
       TokenBatch other = tokens;
       other.ids(0, changed) = 2;
-      const Tensor after = made.model(other);
+      const Tensor after = made.model(other, Mode::inference());
       for (std::size_t t = 0; t < 4; ++t) {
         CHECK((at(before, 0, t) == at(after, 0, t)) == (t < changed));
         CHECK(at(before, 1, t) == at(after, 1, t));
@@ -118,8 +118,8 @@ TEST_CASE("what stands behind the length of a row changes no logits of its token
   TokenBatch other = shorter;
   other.ids(1, 2) = 1;
   other.ids(1, 3) = padding_id;
-  const Tensor before = made.model(shorter);
-  const Tensor after = made.model(other);
+  const Tensor before = made.model(shorter, Mode::inference());
+  const Tensor after = made.model(other, Mode::inference());
   for (std::size_t t = 0; t < 2; ++t) CHECK(at(before, 1, t) == at(after, 1, t));
 }
 
@@ -127,8 +127,8 @@ TEST_CASE("padding inside a language model's stack is masked") {
   const DecoderOnly made(small());
   TokenBatch shorter = tokens;
   shorter.lengths = {4, 2};
-  const Tensor before = made.model(tokens);
-  const Tensor after = made.model(shorter);
+  const Tensor before = made.model(tokens, Mode::inference());
+  const Tensor after = made.model(shorter, Mode::inference());
   CHECK(at(before, 1, 1) == at(after, 1, 1));
   CHECK(at(before, 1, 3) != at(after, 1, 3));
 }
@@ -141,7 +141,8 @@ TEST_CASE("dropout of a language model follows the stream and is off without one
   const auto dropped = values_of(made.model(tokens, Mode::training(RandomStream(1).at(1))));
   CHECK(values_of(made.model(tokens, Mode::training(RandomStream(1).at(1)))) == dropped);
   CHECK(values_of(made.model(tokens, Mode::training(RandomStream(1).at(2)))) != dropped);
-  CHECK(values_of(made.model(tokens)) == values_of(plain.model(tokens)));
+  CHECK(values_of(made.model(tokens, Mode::inference())) ==
+        values_of(plain.model(tokens, Mode::inference())));
 }
 
 TEST_CASE("dropout of a language model applies to its embeddings") {
@@ -150,7 +151,7 @@ TEST_CASE("dropout of a language model applies to its embeddings") {
   options.dropout = 0.5;
   const DecoderOnly made(options);
   CHECK(values_of(made.model.decode(tokens, Mode::training(RandomStream(1)))) !=
-        values_of(made.model.decode(tokens)));
+        values_of(made.model.decode(tokens, Mode::inference())));
 }
 
 TEST_CASE("the gradient of a language model agrees with differences, for every choice") {
@@ -166,21 +167,21 @@ TEST_CASE("the gradient of a language model agrees with differences, for every c
 
 TEST_CASE("a language model refuses long sequences, unknown ids, and lengths that do not fit") {
   const DecoderOnly made(small());
-  CHECK(made.model(padded(tokens, 3, padding_id)).shape() == Shape{2, 7, 11});
-  CHECK_THROWS_WITH_AS(made.model(padded(tokens, 4, padding_id)),
+  CHECK(made.model(padded(tokens, 3, padding_id), Mode::inference()).shape() == Shape{2, 7, 11});
+  CHECK_THROWS_WITH_AS(made.model(padded(tokens, 4, padding_id), Mode::inference()),
                        "positions: positions: the sequence has 8 tokens, expected at most 7 "
                        "(model.max_length)",
                        ShapeError);
   TokenBatch wrong = tokens;
   wrong.ids(1, 2) = 11;
-  CHECK_THROWS_WITH_AS(made.model(wrong),
+  CHECK_THROWS_WITH_AS(made.model(wrong, Mode::inference()),
                        "embedding: embedding: id (1, 2) is 11, expected 0 <= id < 11", ValueError);
   wrong.ids(1, 2) = -1;
-  CHECK_THROWS_WITH_AS(made.model(wrong),
+  CHECK_THROWS_WITH_AS(made.model(wrong, Mode::inference()),
                        "embedding: embedding: id (1, 2) is -1, expected 0 <= id < 11", ValueError);
   TokenBatch one_length = tokens;
   one_length.lengths.pop_back();
-  CHECK_THROWS_WITH_AS(made.model(one_length),
+  CHECK_THROWS_WITH_AS(made.model(one_length, Mode::inference()),
                        "decoder.layers.0.self_attn: scaled_dot_product_attention: the padding mask "
                        "has 1 lengths, expected 2 (the batch size)",
                        ShapeError);

@@ -17,7 +17,7 @@ KindOptions masked(TransformerOptions options = small()) {
 }
 
 Tensor logits(const MadeNetwork& made, const TokenBatch& tokens) {
-  return (*made.network)({.target = tokens});
+  return (*made.network)({.target = tokens}, Mode::inference());
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ TEST_CASE("a masked language model without layers scores by embeddings plus posi
   set_values(parameters, "embedding.weight", {0, 0, 1, 2, 3, 4});
   set_values(parameters, "output.bias", {10, 20, 30});
   const Network& network = model;
-  const Tensor y = network({.target = {.ids = {{1, 2}}, .lengths = {2}}});
+  const Tensor y = network({.target = {.ids = {{1, 2}}, .lengths = {2}}}, Mode::inference());
   CHECK(y.shape() == Shape{1, 2, 3});
   const double root = std::sqrt(2.0);
   const double a = 3 * root + std::sin(1.0), b = 4 * root + std::cos(1.0);

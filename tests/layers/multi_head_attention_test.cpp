@@ -36,7 +36,7 @@ TEST_CASE("a1 = (1,1) and a2 = (1,0) over unit keys and values give (0.33, 0.67)
     const Tensor a = Tensor::from({1, 2, 2}, {1, 1, 1, 0}, dtype);
     const Tensor unit = Tensor::from({1, 2, 2}, {1, 0, 0, 1}, dtype);
     const double first = 1 / (1 + std::exp(1 / std::sqrt(2.0)));  // q1 = (1, 2), q2 = (1, 1)
-    const Tensor b = attention.layer(a, unit, {}, {});
+    const Tensor b = attention.layer(a, unit, {}, Mode::inference());
     check_values(b, {0.33, 0.67, 0.50, 0.50}, 0.005);
     check_values(b, {first, 1 - first, 0.5, 0.5}, tolerance(dtype));
     check_values(weights_of(attention.layer, a, unit, {}), {first, 1 - first, 0.5, 0.5},
@@ -59,7 +59,7 @@ TEST_CASE("by default multi-head attention has 8 heads and drops nothing") {
   const MultiHeadAttention layer(Scope(parameters) / "attn", 16);
   CHECK(weights_of(layer, x, x, {}).shape() == Shape{2, 8, 3, 3});
   CHECK(values_of(layer(x, x, {}, Mode::training(RandomStream(1)))) ==
-        values_of(layer(x, x, {}, {})));
+        values_of(layer(x, x, {}, Mode::inference())));
 }
 
 TEST_CASE("multi-head attention equals its composition from linear, matmul and softmax") {
@@ -81,7 +81,7 @@ TEST_CASE("multi-head attention equals its composition from linear, matmul and s
     }
     return results;
   };
-  const auto fused = run([&] { return attention.layer(queries, memory, mask, {}); });
+  const auto fused = run([&] { return attention.layer(queries, memory, mask, Mode::inference()); });
   const auto plain = run([&] { return composed(attention.parameters, queries, memory, 3, bias); });
   for (std::size_t i = 0; i < plain.size(); ++i) check_values(fused[i], values_of(plain[i]));
 }
@@ -92,7 +92,8 @@ TEST_CASE("the weights are those that the layer used: each row sums to 1, masked
   const AttentionMask mask = AttentionMask::causal() & AttentionMask::padding({4, 2});
   const Tensor weights = weights_of(attention.layer, x, x, mask);
   REQUIRE(weights.shape() == Shape{2, 1, 4, 4});
-  check_values(attention.layer(x, x, mask, {}), values_of(matmul(weights.viewed_as({2, 4, 4}), x)));
+  check_values(attention.layer(x, x, mask, Mode::inference()),
+               values_of(matmul(weights.viewed_as({2, 4, 4}), x)));
   const auto w = values_of(weights);
   for (std::size_t row = 0; row < 8; ++row) {
     double sum = 0.0;
@@ -109,7 +110,8 @@ TEST_CASE("a query with nothing to attend to gets the bias of the output project
   const Attention attention(2, 1);
   set_values(attention.parameters, "attn.out_proj.bias", {3, -4});
   const Tensor x = random_leaf({1, 2, 2}, 1);
-  check_values(attention.layer(x, x, AttentionMask::padding({0}), {}), {3, -4, 3, -4});
+  check_values(attention.layer(x, x, AttentionMask::padding({0}), Mode::inference()),
+               {3, -4, 3, -4});
 }
 
 TEST_CASE("dropout of all weights leaves the bias of the output projection") {
@@ -124,24 +126,25 @@ TEST_CASE("NaN and infinity in padded memory reach no output") {
   const Tensor queries = random_leaf({2, 3, 4}, 1);
   const Tensor memory = random_leaf({2, 5, 4}, 2);
   const AttentionMask mask = AttentionMask::padding({5, 3});
-  const Tensor expected = attention.layer(queries, memory, mask, {});
+  const Tensor expected = attention.layer(queries, memory, mask, Mode::inference());
   for (const double bad : {std::nan(""), minus_infinity, -minus_infinity}) {
     Tensor spoilt = memory.copied(DType::float64);
     const auto values = spoilt.mutable_values<double>();
     std::fill(values.end() - 8, values.end(), bad);
-    check_values(attention.layer(queries, spoilt, mask, {}), values_of(expected));
+    check_values(attention.layer(queries, spoilt, mask, Mode::inference()), values_of(expected));
   }
 }
 
 TEST_CASE("a sentence with everything masked leaves the rest of the batch untouched") {
   const Attention attention(4, 2);
   const Tensor x = random_leaf({3, 4, 4}, 1);
-  const auto plain = values_of(attention.layer(x, x, {}, {}));
-  const auto masked = values_of(attention.layer(x, x, AttentionMask::padding({4, 0, 4}), {}));
+  const auto plain = values_of(attention.layer(x, x, {}, Mode::inference()));
+  const auto masked =
+      values_of(attention.layer(x, x, AttentionMask::padding({4, 0, 4}), Mode::inference()));
   for (std::size_t i = 0; i < 48; ++i) CHECK((masked[i] == plain[i]) == (i < 16 || i >= 32));
   CHECK(gradient_error(
             [&] {
-              return attention.layer(x, x, AttentionMask::padding({4, 0, 4}), {});
+              return attention.layer(x, x, AttentionMask::padding({4, 0, 4}), Mode::inference());
             },
             {x}) < 1e-6);
 }
@@ -154,9 +157,11 @@ TEST_CASE("dropout takes weights away by the stream and the path, at inference n
   const auto dropped = values_of(attention.layer(x, x, {}, mode));
   CHECK(values_of(attention.layer(x, x, {}, mode)) == dropped);
   CHECK(values_of(attention.layer(x, x, {}, Mode::training(RandomStream(5).at(1)))) != dropped);
-  CHECK(values_of(attention.layer(x, x, {}, {})) == values_of(same.layer(x, x, {}, {})));
-  CHECK(values_of(same.layer(x, x, {}, mode)) == values_of(same.layer(x, x, {}, {})));
-  CHECK(dropped != values_of(same.layer(x, x, {}, {})));
+  CHECK(values_of(attention.layer(x, x, {}, Mode::inference())) ==
+        values_of(same.layer(x, x, {}, Mode::inference())));
+  CHECK(values_of(same.layer(x, x, {}, mode)) ==
+        values_of(same.layer(x, x, {}, Mode::inference())));
+  CHECK(dropped != values_of(same.layer(x, x, {}, Mode::inference())));
 }
 
 TEST_CASE("two layers of equal weights told to use one stream drop differently") {
@@ -171,7 +176,7 @@ TEST_CASE("two layers of equal weights told to use one stream drop differently")
     std::ranges::copy(original.values<double>(), copy.mutable_values<double>().begin());
   }
   const Tensor x = random_leaf({2, 3, 4}, 1);
-  CHECK(values_of(a(x, x, {}, {})) == values_of(b(x, x, {}, {})));
+  CHECK(values_of(a(x, x, {}, Mode::inference())) == values_of(b(x, x, {}, Mode::inference())));
   CHECK(values_of(a(x, x, {}, Mode::training(RandomStream(1)))) !=
         values_of(b(x, x, {}, Mode::training(RandomStream(1)))));
 }
@@ -205,21 +210,22 @@ TEST_CASE("multi-head attention refuses what does not fit, naming the layer") {
   CHECK_THROWS_AS(Attention(6, {.num_heads = 0, .d_head = 2}), ShapeError);
   CHECK_NOTHROW(Attention(6, {.num_heads = 4, .d_head = 2}));
   CHECK_THROWS_WITH_AS(
-      attention.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, {}),
+      attention.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, Mode::inference()),
       "attn.q_proj: linear: x has shape (1, 2, 3), expected last axis 4 (weight is "
       "(4, 4))",
       ShapeError);
-  CHECK_THROWS_WITH_AS(attention.layer(zeros({2, 2, 4}), zeros({1, 2, 4}), {}, {}),
+  CHECK_THROWS_WITH_AS(attention.layer(zeros({2, 2, 4}), zeros({1, 2, 4}), {}, Mode::inference()),
                        "attn: scaled_dot_product_attention: q has shape (2, 2, 4) and k (1, 2, 4), "
                        "expected equal first and last axes",
                        ShapeError);
   CHECK_THROWS_WITH_AS(
-      attention.layer(zeros({2, 2, 4}), zeros({2, 2, 4}), AttentionMask::padding({1}), {}),
+      attention.layer(zeros({2, 2, 4}), zeros({2, 2, 4}), AttentionMask::padding({1}),
+                      Mode::inference()),
       "attn: scaled_dot_product_attention: the padding mask has 1 lengths, expected 2 (the batch "
       "size)",
       ShapeError);
   const Attention all_dropped(4, 2, 1.5);
-  CHECK_THROWS_WITH_AS(all_dropped.layer(zeros({1, 1, 4}), zeros({1, 1, 4}), {}, {}),
+  CHECK_THROWS_WITH_AS(all_dropped.layer(zeros({1, 1, 4}), zeros({1, 1, 4}), {}, Mode::inference()),
                        "attn: scaled_dot_product_attention: dropout is 1.5, expected 0 to 1",
                        ValueError);
 }

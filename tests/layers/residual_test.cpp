@@ -40,8 +40,8 @@ TEST_CASE("pre-norm is x + f(norm(x)), post-norm is norm(x + f(x))") {
     return add(scale(v, 10), Tensor::from({2}, {0, -60}, DType::float64));
   };
   // (1, 5) + (-10, -50) and norm((1, 5) + (10, -10)).
-  check_values(Block(NormPlacement::pre, 2).layer(x, {}, {}, f), {-9, -45});
-  check_values(Block(NormPlacement::post, 2).layer(x, {}, {}, f), {1, -1});
+  check_values(Block(NormPlacement::pre, 2).layer(x, {}, Mode::inference(), f), {-9, -45});
+  check_values(Block(NormPlacement::post, 2).layer(x, {}, Mode::inference(), f), {1, -1});
 }
 
 TEST_CASE("a residual block has the parameters of its norm") {
@@ -90,7 +90,7 @@ TEST_CASE("dropout takes away from the sublayer's output and never from the resi
   }
   CHECK(dropped > 0);
   CHECK(dropped < y.size());
-  CHECK(values_of(block.layer(x, {}, {}, ones)) == values_of(add(x, ones(x))));
+  CHECK(values_of(block.layer(x, {}, Mode::inference(), ones)) == values_of(add(x, ones(x))));
 }
 
 TEST_CASE("a residual block drops by its own path what dropout_add drops") {
@@ -110,18 +110,18 @@ TEST_CASE("by default a residual block is x + f(norm(x)) in training too") {
   const Residual layer(Scope(parameters) / "block", 6);
   const Norm norm(Scope(parameters) / "norm", 6);
   check_values(layer(x, {}, Mode::training(RandomStream(1)), f),
-               values_of(add(x, f(norm(x, {}, {})))));
+               values_of(add(x, f(norm(x, {}, Mode::inference())))));
 }
 
 TEST_CASE("skip_scale is of the input, sublayer_scale of what the sublayer adds") {
   const Tensor x = Tensor::from({1, 2}, {1, 5}, DType::float64);  // norm(x) = (-1, 1)
   const auto f = [](const Tensor& v) { return scale(v, 10); };
   ResidualOptions options{.norm = {.epsilon = 1e-14}, .skip_scale = 3, .sublayer_scale = 0.5};
-  check_values(Block(2, options).layer(x, {}, {}, f), {3 - 5, 15 + 5});
+  check_values(Block(2, options).layer(x, {}, Mode::inference(), f), {3 - 5, 15 + 5});
   options.placement = NormPlacement::post;  // norm((3 + 5, 15 + 25))
   options.norm.kind = Normalization::rms_norm;
   const double root = std::sqrt((8.0 * 8 + 40 * 40) / 2);
-  check_values(Block(2, options).layer(x, {}, {}, f), {8 / root, 40 / root});
+  check_values(Block(2, options).layer(x, {}, Mode::inference(), f), {8 / root, 40 / root});
 }
 
 TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training alone") {
@@ -140,7 +140,7 @@ TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training a
   }
   CHECK(dropped > 8);
   CHECK(dropped < 32);
-  CHECK(values_of(block.layer(x, {}, {}, ones)) == values_of(add(x, ones(x))));
+  CHECK(values_of(block.layer(x, {}, Mode::inference(), ones)) == values_of(add(x, ones(x))));
   CHECK(values_of(block.layer(x, {}, Mode::training(RandomStream(2)), ones)) != y);
   const Block other(6, {.stochastic_depth = 0.5}, "other");
   CHECK(values_of(other.layer(x, {}, Mode::training(RandomStream(1)), ones)) != y);
@@ -191,10 +191,10 @@ TEST_CASE("a residual block refuses a sublayer that changes the shape, and anoth
   const auto narrow = [](const Tensor&) { return Tensor::zeros({2, 3}, DType::float64); };
   const auto same = [](const Tensor& v) { return v; };
   CHECK_THROWS_WITH_AS(
-      block.layer(x, {}, {}, narrow),
+      block.layer(x, {}, Mode::inference(), narrow),
       "block.dropout: dropout_add: residual has shape (2, 4) and x (2, 3), expected one shape",
       ShapeError);
-  CHECK_THROWS_WITH_AS(block.layer(Tensor::zeros({2, 3}, DType::float64), {}, {}, same),
-                       "block.norm: layer_norm: gamma has shape (4), expected (3) (x is (2, 3))",
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      block.layer(Tensor::zeros({2, 3}, DType::float64), {}, Mode::inference(), same),
+      "block.norm: layer_norm: gamma has shape (4), expected (3) (x is (2, 3))", ShapeError);
 }

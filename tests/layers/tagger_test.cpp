@@ -17,7 +17,7 @@ KindOptions tagging(const TransformerOptions& options = small()) {
 }
 
 Tensor logits(const MadeNetwork& made, const TokenBatch& tokens) {
-  return (*made.network)({.target = tokens});
+  return (*made.network)({.target = tokens}, Mode::inference());
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ TEST_CASE("a tagger without layers scores each token by its embedding plus posit
   set_values(parameters, "head.weight", {1, 0, 0, 10});
   set_values(parameters, "head.bias", {100, 200});
   const Network& network = model;
-  const Tensor y = network({.target = {.ids = {{1, 2}}, .lengths = {2}}});
+  const Tensor y = network({.target = {.ids = {{1, 2}}, .lengths = {2}}}, Mode::inference());
   CHECK(y.shape() == Shape{1, 2, 2});
   const double root = std::sqrt(2.0);
   check_values(y, {100 + root, 200 + 10 * (2 * root + 1), 100 + 3 * root + std::sin(1.0),
@@ -75,6 +75,5 @@ TEST_CASE("the scores of a token depend on all tokens of its sentence, and on no
 TEST_CASE("a tagger refuses words outside its vocabulary and sentences beyond its positions") {
   const MadeNetwork made(tagging());
   CHECK_THROWS_AS(logits(made, {.ids = {{11}}, .lengths = {1}}), ValueError);
-  CHECK_THROWS_AS(logits(made, {.ids = Ids(Shape{1, 8}, 5), .lengths = {8}}),
-                  ShapeError);
+  CHECK_THROWS_AS(logits(made, {.ids = Ids(Shape{1, 8}, 5), .lengths = {8}}), ShapeError);
 }

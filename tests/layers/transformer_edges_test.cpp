@@ -37,7 +37,7 @@ std::vector<double> gradients_of(const Parameters& parameters) {
 
 /// Forward, backward and the gradients they leave.
 std::vector<double> step(const Model& model, const TokenBatch& from, const TokenBatch& to,
-                         const Mode& mode = {}) {
+                         const Mode& mode) {
   Tape tape;
   const Tensor logits = model.transformer(from, to, mode);
   tape.backward(logits, random_leaf(logits.shape(), 5).copied(logits.dtype()));
@@ -72,25 +72,26 @@ std::vector<double> small_training_step(std::uint64_t seed) {
 TEST_CASE("a batch of no sentences has no logits and zero gradients") {
   for (const TransformerOptions& options : every_choice()) {
     const Model model(options);
-    const Tensor logits = model.transformer(full_batch(0, 3), full_batch(0, 2));
+    const Tensor logits = model.transformer(full_batch(0, 3), full_batch(0, 2), Mode::inference());
     CHECK(logits.shape() == Shape{0, 2, vocabulary});
-    CHECK(all_zero(step(model, full_batch(0, 3), full_batch(0, 2))));
+    CHECK(all_zero(step(model, full_batch(0, 3), full_batch(0, 2), Mode::inference())));
   }
 }
 
 TEST_CASE("targets without tokens have no logits and zero gradients") {
   for (const TransformerOptions& options : every_choice()) {
     const Model model(options);
-    CHECK(model.transformer(source, full_batch(3, 0)).shape() == Shape{3, 0, vocabulary});
-    CHECK(all_zero(step(model, source, full_batch(3, 0))));
+    CHECK(model.transformer(source, full_batch(3, 0), Mode::inference()).shape() ==
+          Shape{3, 0, vocabulary});
+    CHECK(all_zero(step(model, source, full_batch(3, 0), Mode::inference())));
   }
 }
 
 TEST_CASE("sources without tokens leave the decoder to itself, finite with finite gradients") {
   for (const TransformerOptions& options : every_choice()) {
     const Model model(options);
-    CHECK(all_finite(values_of(model.transformer(full_batch(3, 0), target))));
-    CHECK(all_finite(step(model, full_batch(3, 0), target)));
+    CHECK(all_finite(values_of(model.transformer(full_batch(3, 0), target, Mode::inference()))));
+    CHECK(all_finite(step(model, full_batch(3, 0), target, Mode::inference())));
   }
 }
 
@@ -112,13 +113,13 @@ TEST_CASE("a source of nothing but padding is finite and leaves the other senten
   blank.lengths[1] = 0;
   for (const TransformerOptions& options : every_choice()) {
     const Model model(options);
-    const Tensor before = model.transformer(source, target);
-    const Tensor after = model.transformer(blank, target);
+    const Tensor before = model.transformer(source, target, Mode::inference());
+    const Tensor after = model.transformer(blank, target, Mode::inference());
     CHECK(row_of(after, 0) == row_of(before, 0));
     CHECK(row_of(after, 2) == row_of(before, 2));
     CHECK(row_of(after, 1) != row_of(before, 1));
     CHECK(all_finite(values_of(after)));
-    CHECK(all_finite(step(model, blank, target)));
+    CHECK(all_finite(step(model, blank, target, Mode::inference())));
   }
 }
 
@@ -129,8 +130,8 @@ TEST_CASE("what a sentence of nothing but padding holds changes nothing") {
   for (std::size_t t = 0; t < 4; ++t) other.ids(1, t) = 7;
   for (const TransformerOptions& options : every_choice()) {
     const Model model(options);
-    CHECK(values_of(model.transformer(other, target)) ==
-          values_of(model.transformer(blank, target)));
+    CHECK(values_of(model.transformer(other, target, Mode::inference())) ==
+          values_of(model.transformer(blank, target, Mode::inference())));
   }
 }
 
@@ -152,15 +153,16 @@ TEST_CASE("dropout at rate 0 with a stream is dropout without one, to the bit") 
   const Model model(small());
   const Model same(small());
   CHECK(values_of(model.transformer(source, target, Mode::training(RandomStream(3)))) ==
-        values_of(model.transformer(source, target)));
-  CHECK(step(model, source, target, Mode::training(RandomStream(3))) == step(same, source, target));
+        values_of(model.transformer(source, target, Mode::inference())));
+  CHECK(step(model, source, target, Mode::training(RandomStream(3))) ==
+        step(same, source, target, Mode::inference()));
 }
 
 TEST_CASE(
     "a decoder that does not run gets no gradients, an encoder that does gets all of its own") {
   const Model model(small());
   Tape tape;
-  const Tensor memory = model.transformer.encode(source);
+  const Tensor memory = model.transformer.encode(source, Mode::inference());
   tape.backward(memory, random_leaf(memory.shape(), 5).copied(DType::float64));
   for (const NamedTensor& p : model.parameters) {
     CAPTURE(p.name);
@@ -174,7 +176,7 @@ TEST_CASE("words that do not occur and positions beyond the sentences get zero g
   options.positions = PositionKind::learned;
   options.tie_embeddings = TiedEmbeddings::none;
   const Model model(options);
-  step(model, source, target);
+  step(model, source, target, Mode::inference());
   const Tensor words = parameter(model.parameters, "source_embedding.weight").gradient();
   const Tensor places = parameter(model.parameters, "source_positions.weight").gradient();
   for (const std::size_t absent : {1, 2}) CHECK(all_zero(row_of(words, absent)));
@@ -190,8 +192,9 @@ TEST_CASE("one batch may be source and target, and one tensor queries and memory
     const Model model(options);
     perturb(model.parameters);
     const Threads one(1);
-    const auto report = gradcheck([&] { return model.transformer(tokens, tokens); },
-                                  model.parameters.list(), {.max_coordinates = 4});
+    const auto report =
+        gradcheck([&] { return model.transformer(tokens, tokens, Mode::inference()); },
+                  model.parameters.list(), {.max_coordinates = 4});
     CHECK(report.worst_relative_error() < 1e-6);
   }
 }
@@ -201,10 +204,10 @@ TEST_CASE("a tape outlives the model, whose gradients are still there for who ho
   const Tensor weight = parameter(model->parameters, "encoder.layers.0.ff.linear1.weight");
   const Model same(small());
   Tape tape;
-  const Tensor logits = model->transformer(source, target);
+  const Tensor logits = model->transformer(source, target, Mode::inference());
   model.reset();
   tape.backward(logits, random_leaf(logits.shape(), 5).copied(DType::float64));
-  step(same, source, target);
+  step(same, source, target, Mode::inference());
   CHECK(values_of(weight.gradient()) ==
         values_of(parameter(same.parameters, "encoder.layers.0.ff.linear1.weight").gradient()));
 }
@@ -224,11 +227,11 @@ TEST_CASE("two threads train a model each, with the bits of one thread") {
 
 TEST_CASE("two threads ask one model at the same time and get the same") {
   const Model model(small(), DType::float32);
-  const auto alone = values_of(model.transformer(source, target));
+  const auto alone = values_of(model.transformer(source, target, Mode::inference()));
   std::vector<int> wrong(2, 0);
   const auto work = [&](std::size_t i) {
     for (int repeat = 0; repeat < 20; ++repeat) {
-      wrong[i] += values_of(model.transformer(source, target)) != alone;
+      wrong[i] += values_of(model.transformer(source, target, Mode::inference())) != alone;
     }
   };
   std::thread first(work, 0), second(work, 1);

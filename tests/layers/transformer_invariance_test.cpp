@@ -45,8 +45,8 @@ TEST_CASE("what comes later in the target changes nothing before it, not a bit")
     const Model model(options);
     TokenBatch other = target;
     other.ids(0, 2) = 10;
-    const Tensor before = model.transformer(source, target);
-    const Tensor after = model.transformer(source, other);
+    const Tensor before = model.transformer(source, target, Mode::inference());
+    const Tensor after = model.transformer(source, other, Mode::inference());
     CHECK(at(before, 0, 0) == at(after, 0, 0));
     CHECK(at(before, 0, 1) == at(after, 0, 1));
     CHECK(at(before, 0, 2) != at(after, 0, 2));
@@ -59,8 +59,8 @@ TEST_CASE("every target position sees all of its source sentence") {
   for (std::size_t changed = 0; changed < 4; ++changed) {
     TokenBatch other = source;
     other.ids(0, changed) = 10;
-    const Tensor before = model.transformer(source, target);
-    const Tensor after = model.transformer(other, target);
+    const Tensor before = model.transformer(source, target, Mode::inference());
+    const Tensor after = model.transformer(other, target, Mode::inference());
     for (std::size_t t = 0; t < 3; ++t) CHECK(at(before, 0, t) != at(after, 0, t));
     CHECK(at(before, 1, 0) == at(after, 1, 0));
   }
@@ -69,8 +69,9 @@ TEST_CASE("every target position sees all of its source sentence") {
 TEST_CASE("more columns of padding, whatever they hold, change no logits of tokens") {
   for (const TransformerOptions& options : every_choice()) {
     const Model model(options);
-    const Tensor before = model.transformer(source, target);
-    const Tensor after = model.transformer(padded(source, 3, 7), padded(target, 2, 9));
+    const Tensor before = model.transformer(source, target, Mode::inference());
+    const Tensor after =
+        model.transformer(padded(source, 3, 7), padded(target, 2, 9), Mode::inference());
     for (std::size_t r = 0; r < 3; ++r) {
       for (std::size_t t = 0; t < static_cast<std::size_t>(target.lengths[r]); ++t) {
         check_close(at(after, r, t), at(before, r, t));
@@ -82,8 +83,9 @@ TEST_CASE("more columns of padding, whatever they hold, change no logits of toke
 TEST_CASE("permuting the sentences of a batch permutes the logits") {
   const Model model(small());
   const std::vector<std::size_t> order = {2, 0, 1};
-  const Tensor before = model.transformer(source, target);
-  const Tensor after = model.transformer(permuted(source, order), permuted(target, order));
+  const Tensor before = model.transformer(source, target, Mode::inference());
+  const Tensor after =
+      model.transformer(permuted(source, order), permuted(target, order), Mode::inference());
   for (std::size_t r = 0; r < 3; ++r) {
     for (std::size_t t = 0; t < 3; ++t) check_close(at(after, r, t), at(before, order[r], t));
   }
@@ -157,8 +159,8 @@ TEST_CASE("dropout follows the stream and is off without one") {
         logits);
   CHECK(values_of(model.transformer(source, target, Mode::training(RandomStream(1).at(2)))) !=
         logits);
-  CHECK(values_of(model.transformer(source, target)) ==
-        values_of(plain.transformer(source, target)));
+  CHECK(values_of(model.transformer(source, target, Mode::inference())) ==
+        values_of(plain.transformer(source, target, Mode::inference())));
 }
 
 TEST_CASE("source and target drop differently, even where they are the same tokens") {
@@ -171,8 +173,8 @@ TEST_CASE("source and target drop differently, even where they are the same toke
   const Transformer model = Model(options).transformer;
   const auto encoded = [&](const Mode& mode) { return values_of(model.encode(source, mode)); };
   const auto decoded = [&](const Mode& mode) {
-    return values_of(model.decode(source, model.encode(source), source, mode));
+    return values_of(model.decode(source, model.encode(source, Mode::inference()), source, mode));
   };
-  CHECK(encoded({}) == decoded({}));
+  CHECK(encoded(Mode::inference()) == decoded(Mode::inference()));
   CHECK(encoded(Mode::training(RandomStream(1))) != decoded(Mode::training(RandomStream(1))));
 }

@@ -56,7 +56,7 @@ TEST_CASE("with no layers the logits are tied dot products of embeddings plus po
   set_values(model.parameters, "target_embedding.weight", {0, 0, 1, 2, 3, 4});
   set_values(model.parameters, "output.bias", {10, 20, 30});
   const TokenBatch tokens{.ids = {{1, 2}}, .lengths = {2}};
-  const Tensor y = model.transformer(tokens, tokens);
+  const Tensor y = model.transformer(tokens, tokens, Mode::inference());
   CHECK(y.shape() == Shape{1, 2, 3});
   const double root = std::sqrt(2.0);
   const double a = 3 * root + std::sin(1.0);
@@ -91,7 +91,8 @@ TEST_CASE("two models in scopes of their own share one list of parameters") {
     CHECK(parameters.find("a." + p.name) != nullptr);
     CHECK(parameters.find("b." + p.name) != nullptr);
   }
-  CHECK(values_of(first(source, target)) != values_of(second(source, target)));
+  CHECK(values_of(first(source, target, Mode::inference())) !=
+        values_of(second(source, target, Mode::inference())));
 }
 
 TEST_CASE("the padding row of either embedding gets no gradient") {
@@ -101,7 +102,7 @@ TEST_CASE("the padding row of either embedding gets no gradient") {
   // Within the lengths, where a padding id has an influence on the logits.
   const TokenBatch tokens{.ids = {{5, padding_id, 7}}, .lengths = {3}};
   Tape tape;
-  const Tensor logits = model.transformer(tokens, tokens);
+  const Tensor logits = model.transformer(tokens, tokens, Mode::inference());
   tape.backward(logits, logits);
   for (const char* side : {"source", "target"}) {
     const auto gradient =
@@ -174,12 +175,12 @@ TEST_CASE("each of the four rates of dropout rules in its places, and `dropout` 
 
 TEST_CASE("the call operator is encode, decode and logits one after the other") {
   const Model model(small());
-  const Tensor memory = model.transformer.encode(source);
-  const Tensor decoded = model.transformer.decode(target, memory, source);
+  const Tensor memory = model.transformer.encode(source, Mode::inference());
+  const Tensor decoded = model.transformer.decode(target, memory, source, Mode::inference());
   CHECK(memory.shape() == Shape{3, 4, 8});
   CHECK(decoded.shape() == Shape{3, 3, 8});
   CHECK(values_of(model.transformer.logits(decoded)) ==
-        values_of(model.transformer(source, target)));
+        values_of(model.transformer(source, target, Mode::inference())));
 }
 
 TEST_CASE("dropout applies to the embeddings of either side") {
@@ -190,10 +191,10 @@ TEST_CASE("dropout applies to the embeddings of either side") {
   const Model model(options);
   const Transformer& transformer = model.transformer;
   const Mode mode = Mode::training(RandomStream(1));
-  const Tensor memory = transformer.encode(source);
+  const Tensor memory = transformer.encode(source, Mode::inference());
   CHECK(values_of(transformer.encode(source, mode)) != values_of(memory));
   CHECK(values_of(transformer.decode(target, memory, source, mode)) !=
-        values_of(transformer.decode(target, memory, source)));
+        values_of(transformer.decode(target, memory, source, Mode::inference())));
 }
 
 TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with tied embeddings") {
@@ -206,7 +207,8 @@ TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with t
     const Model model(options, DType::float32, 1, words);
     const TokenBatch tokens{.ids = random_ids(16, 7, words, 1),
                             .lengths = std::vector<std::int32_t>(16, 7)};
-    return cross_entropy(model.transformer(tokens, tokens), random_ids(16, 7, words, 2))
+    return cross_entropy(model.transformer(tokens, tokens, Mode::inference()),
+                         random_ids(16, 7, words, 2))
         .mean.item();
   };
   const double chance = std::log(1000.0);
@@ -221,13 +223,13 @@ TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with t
 TEST_CASE("a sequence of the greatest length passes, a longer one is refused on either side") {
   const Model model(small());
   const TokenBatch longest = padded(source, 3, padding_id);
-  CHECK(model.transformer(longest, longest).shape() == Shape{3, 7, 11});
+  CHECK(model.transformer(longest, longest, Mode::inference()).shape() == Shape{3, 7, 11});
   const TokenBatch longer = padded(source, 4, padding_id);
-  CHECK_THROWS_WITH_AS(model.transformer(longer, target),
+  CHECK_THROWS_WITH_AS(model.transformer(longer, target, Mode::inference()),
                        "source_positions: positions: the sequence has 8 tokens, expected at most 7 "
                        "(model.max_length)",
                        ShapeError);
-  CHECK_THROWS_WITH_AS(model.transformer(source, longer),
+  CHECK_THROWS_WITH_AS(model.transformer(source, longer, Mode::inference()),
                        "target_positions: positions: the sequence has 8 tokens, expected at most 7 "
                        "(model.max_length)",
                        ShapeError);
@@ -237,11 +239,11 @@ TEST_CASE("ids outside the vocabulary are refused, naming the side and the place
   const Model model(small());
   TokenBatch wrong = source;
   wrong.ids(2, 1) = 11;
-  CHECK_THROWS_WITH_AS(model.transformer(wrong, target),
+  CHECK_THROWS_WITH_AS(model.transformer(wrong, target, Mode::inference()),
                        "source_embedding: embedding: id (2, 1) is 11, expected 0 <= id < 11",
                        ValueError);
   wrong.ids(2, 1) = -1;
-  CHECK_THROWS_WITH_AS(model.transformer(source, wrong),
+  CHECK_THROWS_WITH_AS(model.transformer(source, wrong, Mode::inference()),
                        "target_embedding: embedding: id (2, 1) is -1, expected 0 <= id < 11",
                        ValueError);
 }
@@ -250,7 +252,7 @@ TEST_CASE("lengths, batches and widths that do not fit are refused, naming the l
   const Model model(small());
   TokenBatch short_of_lengths = source;
   short_of_lengths.lengths.pop_back();
-  CHECK_THROWS_WITH_AS(model.transformer(short_of_lengths, target),
+  CHECK_THROWS_WITH_AS(model.transformer(short_of_lengths, target, Mode::inference()),
                        "encoder.layers.0.self_attn: scaled_dot_product_attention: the padding mask "
                        "has 2 lengths, expected 3 (the batch size)",
                        ShapeError);

@@ -39,7 +39,8 @@ TEST_CASE("a vision Transformer without layers scores its class token, or the me
     set_values(parameters, "head.weight", {1, -1});
     set_values(parameters, "head.bias", {0.5, 0});
     const Network& network = model;
-    const Tensor y = network({.images = Tensor::from({1, 2}, {4, 5}, DType::float64)});
+    const Tensor y =
+        network({.images = Tensor::from({1, 2}, {4, 5}, DType::float64)}, Mode::inference());
     CHECK(y.shape() == Shape{1, 1, 2});
     // The tokens are 7 + 100, 8 + 200 and 10 + 300.
     const double pooled = pooling == PoolingKind::mean ? 625.0 / 3 : 107.0;
@@ -63,12 +64,12 @@ TEST_CASE("every pixel of an image counts for its class, and none of another") {
     const MadeNetwork made(seeing(small(), pooling));
     CHECK_FALSE(made.network->causal());
     const NetworkInput input = network_input();
-    const Tensor before = (*made.network)(input);
+    const Tensor before = (*made.network)(input, Mode::inference());
     CHECK(before.shape() == Shape{2, 1, classes});
     for (std::size_t pixel = 0; pixel < image_shape.values(); ++pixel) {
       Tensor images = input.images.copied(DType::float64);
       images.mutable_values<double>()[image_shape.values() + pixel] += 1.0;
-      const Tensor after = (*made.network)({.images = images});
+      const Tensor after = (*made.network)({.images = images}, Mode::inference());
       CHECK(scores_at(before, 0, 0) == scores_at(after, 0, 0));
       CHECK(scores_at(before, 1, 0) != scores_at(after, 1, 0));
     }
@@ -83,7 +84,8 @@ TEST_CASE("patches that trade places change the scores, by their positions alone
   const VisionTransformer model(Scope(parameters), options, image, classes);
   const Network& network = model;
   const auto scores = [&](double left, double right) {
-    return values_of(network({.images = Tensor::from({1, 2}, {left, right}, DType::float64)}));
+    return values_of(network({.images = Tensor::from({1, 2}, {left, right}, DType::float64)},
+                             Mode::inference()));
   };
   CHECK(scores(1, 2) != scores(2, 1));
 }
@@ -107,14 +109,14 @@ TEST_CASE("the gradient of a vision Transformer agrees with differences, for eve
 TEST_CASE("a vision Transformer refuses images of another shape and more patches than positions") {
   const MadeNetwork made(seeing());
   CHECK_THROWS_WITH_AS(
-      (*made.network)({.images = Tensor::zeros({2, 16}, DType::float64)}),
+      (*made.network)({.images = Tensor::zeros({2, 16}, DType::float64)}, Mode::inference()),
       "patches: patch embedding: images have shape (2, 16), expected (rows, 4 * 4 * "
       "2 values)",
       ShapeError);
   KindOptions options = seeing();
   options.patch_size = 1;
   const MadeNetwork finer(options);
-  CHECK_THROWS_WITH_AS((*finer.network)(network_input()),
+  CHECK_THROWS_WITH_AS((*finer.network)(network_input(), Mode::inference()),
                        "positions: positions: the sequence has 17 tokens, expected at most 7 "
                        "(model.max_length)",
                        ShapeError);

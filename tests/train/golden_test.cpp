@@ -52,7 +52,8 @@ TokenBatch tokens_of(const Golden& file, const std::string& name, std::size_t b)
 
 double backward(const Transformer& model, const Golden& file, std::size_t b) {
   Tape tape;
-  const Tensor logits = model(tokens_of(file, "source", b), tokens_of(file, "target", b));
+  const Tensor logits =
+      model(tokens_of(file, "source", b), tokens_of(file, "target", b), Mode::inference());
   const Tensor loss = cross_entropy(logits, ids_of(file, "labels", b),
                                     {.ignored_id = padding_id, .label_smoothing = 0.1})
                           .mean;

@@ -53,13 +53,13 @@ std::vector<double> largest_of_each_token(const Tensor& gradient) {
 
 Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& batch) {
   const NetworkInput input = network_input(batch, model.dtype());
-  const TokenVectors vectors = model.embed(input, {});
+  const TokenVectors vectors = model.embed(input, Mode::inference());
   const auto leaf = [&](const Tensor& x) {
     return x ? x.copied(model.dtype()).require_gradient() : Tensor();
   };
   const TokenVectors leaves{.source = leaf(vectors.source), .target = leaf(vectors.target)};
   Tape tape;
-  const Tensor logits = model.logits(leaves, input, {});
+  const Tensor logits = model.logits(leaves, input, Mode::inference());
   tape.backward(logits, weights_at(t, logits.shape(), model.dtype()));
   const auto influence = [](const Tensor& x) -> std::vector<double> {
     if (!x) return {};
@@ -140,10 +140,10 @@ Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>&
 
 Tensor logits_with_other_padding(const CheckedModel& model, const Batch& batch) {
   const NetworkInput input = network_input(batch, DType::float64);
-  const TokenVectors vectors = model.embed(input, {});
+  const TokenVectors vectors = model.embed(input, Mode::inference());
   return model.logits({.source = with_other_padding(vectors.source, batch.source_lengths),
                        .target = with_other_padding(vectors.target, batch.target_lengths)},
-                      input, {});
+                      input, Mode::inference());
 }
 
 bool has_padding(const Batch& batch) {

@@ -13,7 +13,7 @@
 namespace tapestry {
 
 struct StepOptions {
-  Mode mode = {};
+  Mode mode = Mode::inference();
   double label_smoothing = 0.0;  ///< in [0, 1)
   std::size_t normalizer = 0;    ///< as in CrossEntropyOptions
 };

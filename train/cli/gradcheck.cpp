@@ -64,7 +64,7 @@ class TrainingStep {
         loss_{.ignored_id = no_label, .label_smoothing = configured.config.train.label_smoothing},
         mode_(Mode::training(RandomStream(configured.config.train.seed).named("dropout").at(1))
                   .with_deferred_averages()),
-        offsets_(zeros_like(network_.embed(input_))) {}
+        offsets_(zeros_like(network_.embed(input_, Mode::inference()))) {}
 
   /// All parameters, and zero offsets added to the token vectors; the gradient of an offset equals
   /// the gradient of the token vectors.

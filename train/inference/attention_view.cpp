@@ -36,7 +36,7 @@ std::vector<LayerAttention> attention_weights(const Model& model, const Batch& b
                                               const StackTokens& tokens) {
   const NetworkInput input = network_input(batch, model.parameters.dtype());
   const AttentionRecorder recorder;
-  model.network->features(model.network->embed(input), input);
+  model.network->features(model.network->embed(input, Mode::inference()), input, Mode::inference());
   std::vector<LayerAttention> layers;
   for (const RecordedAttention& record : recorder.records()) {
     layers.push_back(make_view(record, tokens));

@@ -34,7 +34,8 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
   Batch batch;
   for (const BatchIndices& indices : evaluation_batches(examples, batch_size)) {
     fill_batch(examples, indices, batch, rules);
-    const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()));
+    const Tensor logits =
+        (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
     nll_sum += cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}).nll_sum;
     const std::vector<std::int32_t> best = largest_of_rows(logits);
     hits += count_hits(best, batch.labels);
@@ -54,7 +55,8 @@ std::vector<LikelyClass> most_likely_classes(const Model& model,
   Batch batch;
   for (const BatchIndices& indices : evaluation_batches(examples, batch_size)) {
     fill_batch(examples, indices, batch, {.layout = class_rows});
-    const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()));
+    const Tensor logits =
+        (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
     const std::vector<std::int32_t> best = largest_of_rows(logits);
     const Tensor probabilities = softmax(logits.copied(DType::float64));
     const auto values = probabilities.values<double>();

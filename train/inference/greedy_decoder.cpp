@@ -53,11 +53,11 @@ std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<
                                     std::size_t max_length) {
   if (sources.empty()) return {};
   const TokenBatch source = source_batch(sources);
-  const Tensor memory = model.encode(source);
+  const Tensor memory = model.encode(source, Mode::inference());
   std::vector<Sentence> outputs(sources.size());
   std::vector<bool> ended(sources.size(), false);
   for (std::size_t t = 0; std::ranges::find(ended, false) != ended.end(); ++t) {
-    const Tensor decoded = model.decode(prefixes(outputs, t), memory, source);
+    const Tensor decoded = model.decode(prefixes(outputs, t), memory, source, Mode::inference());
     const std::vector<std::int32_t> next =
         largest_of_rows(model.logits(slice(decoded, 1, t, t + 1)));
     for (std::size_t row = 0; row < outputs.size(); ++row) {

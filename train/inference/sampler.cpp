@@ -52,7 +52,7 @@ std::vector<double> next_scores(const LanguageModel& model, const std::vector<st
   const std::size_t read = std::min(tokens.size(), window);
   TokenBatch batch{.ids = Ids(Shape{1, read}), .lengths = {static_cast<std::int32_t>(read)}};
   std::copy(tokens.end() - static_cast<std::ptrdiff_t>(read), tokens.end(), batch.ids.begin());
-  const Tensor last = slice(model.decode(batch), 1, read - 1, read);
+  const Tensor last = slice(model.decode(batch, Mode::inference()), 1, read - 1, read);
   const Tensor logits = model.logits(last);
   std::vector<double> scores = dispatch(logits.dtype(), [&]<class T>() {
     const auto values = logits.values<T>();

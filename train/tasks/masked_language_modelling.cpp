@@ -59,7 +59,7 @@ class MaskedLanguageModelling : public Task {
     for (std::size_t i = 0; i < examples.size(); ++i) {
       const Batch batch = make_batch(examples, std::array{i}, rules);
       const NetworkInput input = network_input(batch, trained.model->parameters.dtype());
-      const auto guesses = largest_of_rows((*trained.model->network)(input));
+      const auto guesses = largest_of_rows((*trained.model->network)(input, Mode::inference()));
       std::vector<std::int32_t> filled = examples[i].target;
       for (std::size_t at = 0; at < filled.size(); ++at) {
         const bool masked = batch.labels[at] != no_label;
@@ -139,7 +139,8 @@ std::vector<std::int32_t> fill_in(const Model& model, const Vocabulary& words,
   if (std::ranges::find(tokens, unk_id) == tokens.end()) return tokens;
   const Batch batch =
       make_batch({{.target = tokens}}, std::array<std::size_t, 1>{0}, {.layout = unmasked_rows});
-  const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()));
+  const Tensor logits =
+      (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
   const std::int32_t newline = words.id(newline_token);
   dispatch(logits.dtype(), [&]<class T>() {
     const std::span<const T> scores = logits.values<T>();

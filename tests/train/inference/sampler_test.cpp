@@ -180,7 +180,7 @@ TEST_CASE("a token is drawn from the scores behind the last tokens that may be r
       const std::size_t read = std::min(text.size(), most);
       TokenBatch tokens{.ids = Ids(Shape{1, read}), .lengths = {static_cast<std::int32_t>(read)}};
       std::copy(text.end() - static_cast<std::ptrdiff_t>(read), text.end(), tokens.ids.begin());
-      const Tensor logits = network(tokens);
+      const Tensor logits = network(tokens, Mode::inference());
       const auto all = logits.values<double>().last(11);
       std::vector<double> scores(all.begin(), all.end());
       std::fill_n(scores.begin(), first_word_id, -infinity);

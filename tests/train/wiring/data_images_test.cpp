@@ -55,7 +55,8 @@ TEST_CASE("height, width and channels of an image make the patches of a model") 
     const Model model(network_maker(config, of_network), DType::float64, 1);
     const auto logits_of = [&](const Example& image) {
       const Batch batch = make_batch({image}, std::vector<std::size_t>{0}, {.layout = class_rows});
-      return test::values_of((*model.network)(network_input(batch, DType::float64)));
+      return test::values_of(
+          (*model.network)(network_input(batch, DType::float64), Mode::inference()));
     };
     // Without positions, and with the mean of all patches, their order means nothing, while that of
     // the pixels in them does.

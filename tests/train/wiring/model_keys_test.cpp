@@ -216,7 +216,7 @@ TEST_CASE("a key of the section model changes training, or inference too, as its
       CHECK((new_results.loss != old_results.loss) == logits);
       return logits;
     };
-    CHECK(differ({}) == (row.effect == Effect::computation));
+    CHECK(differ(Mode::inference()) == (row.effect == Effect::computation));
     CHECK(differ(Mode::training(RandomStream(3))) == (row.effect != Effect::limit));
   });
 }
@@ -227,7 +227,8 @@ TEST_CASE("every value of a key computes what the documentation says, in models 
     if (row.effect == Effect::training) {  // inference alone can be told
       Model model = perturbed_model(options);
       Reference reference(model.parameters, options, false);
-      check_close(results_of(model, kind.kind, {}), results_of(reference, model, kind.kind));
+      check_close(results_of(model, kind.kind, Mode::inference()),
+                  results_of(reference, model, kind.kind));
     } else {
       check_against_reference(options);
     }
@@ -249,18 +250,23 @@ TEST_CASE("a model reads max_length tokens on either side and no more") {
       const std::size_t longest = 9;
       options.max_length = longest;
       const Model model = model_of(options);
-      CHECK_NOTHROW((*model.network)({batch(longest), batch(longest), images}));
+      CHECK_NOTHROW((*model.network)({batch(longest), batch(longest), images}, Mode::inference()));
       if (sees) {  // eight patches and the class token
         options.max_length = longest - 1;
-        CHECK_THROWS_AS((*model_of(options).network)({.images = images}), ShapeError);
+        CHECK_THROWS_AS((*model_of(options).network)({.images = images}, Mode::inference()),
+                        ShapeError);
         continue;
       }
       const bool reads = kind.kind == ModelKind::seq2seq || kind.kind == ModelKind::classifier;
       if (reads) {
-        CHECK_THROWS_AS((*model.network)({batch(longest + 1), batch(longest), images}), ShapeError);
+        CHECK_THROWS_AS(
+            (*model.network)({batch(longest + 1), batch(longest), images}, Mode::inference()),
+            ShapeError);
       }
       if (kind.kind != ModelKind::classifier) {
-        CHECK_THROWS_AS((*model.network)({batch(longest), batch(longest + 1), images}), ShapeError);
+        CHECK_THROWS_AS(
+            (*model.network)({batch(longest), batch(longest + 1), images}, Mode::inference()),
+            ShapeError);
       }
     }
   }

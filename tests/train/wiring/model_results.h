@@ -133,7 +133,8 @@ inline void check_close(const Results& found, const Results& expected) {
 inline void check_against_reference(const KindOptions& options) {
   Model model = perturbed_model(options);
   Reference inference(model.parameters, options, false);
-  check_close(results_of(model, options.kind, {}), results_of(inference, model, options.kind));
+  check_close(results_of(model, options.kind, Mode::inference()),
+              results_of(inference, model, options.kind));
 
   model.parameters.discard_pending();
   Reference training(model.parameters, options, true);

@@ -68,7 +68,8 @@ std::vector<std::int32_t> decoded(const Config& config, const Model& model,
   while (output.size() < most) {
     const std::vector<Example> pair{{source, output}};
     const Batch batch = make_batch(pair, std::vector<std::size_t>{0});
-    const auto logits = values_of((*model.network)(network_input(batch, config.train.dtype)));
+    const auto logits =
+        values_of((*model.network)(network_input(batch, config.train.dtype), Mode::inference()));
     const std::size_t width = logits.size() / (output.size() + 1);
     const auto last = logits.end() - static_cast<std::ptrdiff_t>(width);
     const auto next = static_cast<std::int32_t>(std::max_element(last, logits.end()) - last);
@@ -143,7 +144,8 @@ MetricsRow scores_with(const Config& config, const Corpus& corpus, const Model& 
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const Batch batch =
         make_batch(examples, std::vector<std::size_t>{i}, rules_of(config, corpus, 0));
-    const Tensor logits = (*model.network)(network_input(batch, config.train.dtype));
+    const Tensor logits =
+        (*model.network)(network_input(batch, config.train.dtype), Mode::inference());
     sums.add(sums_of(values_of(logits), batch.labels, 0.0));
   }
   const auto count = static_cast<double>(sums.labels);
