@@ -87,15 +87,15 @@ Vec<T> reciprocal_deviation(const Vec<T>& variance, T epsilon) {
   return Vec<T>(T(1)) / xsimd::sqrt(variance + Vec<T>(epsilon));
 }
 
-/// gamma / sqrt(variance + epsilon) of each column: dy/dx where the moments are given.
+/// weight / sqrt(variance + epsilon) of each column: dy/dx where the moments are given.
 template <class T>
-void find_slopes(std::size_t n, const T* variances, const T* gamma, T epsilon, T* slopes) {
+void find_slopes(std::size_t n, const T* variances, const T* weight, T epsilon, T* slopes) {
   map(
       n, Target<T>{slopes},
       [&](const Vec<T>& variance, const Vec<T>& a) {
         return a * reciprocal_deviation(variance, epsilon);
       },
-      variances, gamma);
+      variances, weight);
 }
 
 /// For each column, the sums of g and of g (x - mean).
@@ -185,10 +185,10 @@ void column_moments(std::size_t rows, std::size_t n, const T* x, T* means, T* va
 
 template <class T>
 void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, const T* variances,
-                const T* gamma, const T* beta, T epsilon, T* y) {
+                const T* weight, const T* bias, T epsilon, T* y) {
   const Arrays<T> arrays(1, n);
   T* const slopes = arrays[0];
-  find_slopes(n, variances, gamma, epsilon, slopes);
+  find_slopes(n, variances, weight, epsilon, slopes);
   parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       map(
@@ -196,30 +196,30 @@ void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, con
           [](const Vec<T>& v, const Vec<T>& mean, const Vec<T>& slope, const Vec<T>& b) {
             return (v - mean) * slope + b;
           },
-          x + row * n, means, static_cast<const T*>(slopes), beta);
+          x + row * n, means, static_cast<const T*>(slopes), bias);
     }
   });
 }
 
 template <class T>
 void batch_norm_backward(Moments moments, std::size_t rows, std::size_t n, const T* x,
-                         const T* means, const T* variances, const T* gamma, T epsilon, const T* g,
-                         Target<T> dx, Target<T> dgamma, Target<T> dbeta) {
+                         const T* means, const T* variances, const T* weight, T epsilon, const T* g,
+                         Target<T> dx, Target<T> dweight, Target<T> dbias) {
   const Arrays<T> arrays(3, n);
   T *const slopes = arrays[0], *const sum_g = arrays[1], *const sum_g_distance = arrays[2];
-  find_slopes(n, variances, gamma, epsilon, slopes);
+  find_slopes(n, variances, weight, epsilon, slopes);
   sum_gradients(rows, n, x, means, g, sum_g, sum_g_distance);
-  if (dgamma) {
+  if (dweight) {
     map(
-        n, dgamma,
+        n, dweight,
         [&](const Vec<T>& sum, const Vec<T>& variance) {
           return sum * reciprocal_deviation(variance, epsilon);
         },
         static_cast<const T*>(sum_g_distance), variances);
   }
-  if (dbeta) {
+  if (dbias) {
     map(
-        n, dbeta, [](const Vec<T>& sum) { return sum; }, static_cast<const T*>(sum_g));
+        n, dbias, [](const Vec<T>& sum) { return sum; }, static_cast<const T*>(sum_g));
   }
   if (dx && moments == Moments::given) gradient_of_given_moments<T>(rows, n, slopes, g, dx);
   if (dx && moments == Moments::from_x) {

@@ -14,19 +14,19 @@ namespace tapestry::kernels {
 template <class T>
 void column_moments(std::size_t rows, std::size_t n, const T* x, T* means, T* variances);
 
-/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, column by column of (rows, n).
+/// y = weight * (x - mean) / sqrt(variance + epsilon) + bias, column by column of (rows, n).
 template <class T>
 void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, const T* variances,
-                const T* gamma, const T* beta, T epsilon, T* y);
+                const T* weight, const T* bias, T epsilon, T* y);
 
 /// Whether means and variances were computed from x, so that the gradient flows through them too.
 enum class Moments { from_x, given };
 
-/// dL/dx, dL/dgamma and dL/dbeta from g = dL/dy, as in autograd/ops/norms.h; null targets are
+/// dL/dx, dL/dweight and dL/dbias from g = dL/dy, as in autograd/ops/norms.h; null targets are
 /// left alone. The sums over rows go through fixed blocks of rows, in order.
 template <class T>
 void batch_norm_backward(Moments moments, std::size_t rows, std::size_t n, const T* x,
-                         const T* means, const T* variances, const T* gamma, T epsilon, const T* g,
-                         Target<T> dx, Target<T> dgamma, Target<T> dbeta);
+                         const T* means, const T* variances, const T* weight, T epsilon, const T* g,
+                         Target<T> dx, Target<T> dweight, Target<T> dbias);
 
 }  // namespace tapestry::kernels

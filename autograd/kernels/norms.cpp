@@ -11,33 +11,33 @@
 namespace tapestry::kernels {
 namespace {
 
-/// dx = rstd * (h - mean(h) - xh * mean(h * xh)) for one row, h = g * gamma.
+/// dx = rstd * (h - mean(h) - xh * mean(h * xh)) for one row, h = g * weight.
 template <class T>
-void layer_norm_row_backward(std::size_t n, const T* x, const T* gamma, T mean, T rstd, const T* g,
+void layer_norm_row_backward(std::size_t n, const T* x, const T* weight, T mean, T rstd, const T* g,
                              Target<T> dx) {
   const Vec<T> m(mean), r(rstd);
   const T scale = T(1) / static_cast<T>(n);
   const Vec<T> mean_h(scale *
                       sum_map<T>(
-                          n, [](const Vec<T>& a, const Vec<T>& b) { return a * b; }, g, gamma));
+                          n, [](const Vec<T>& a, const Vec<T>& b) { return a * b; }, g, weight));
   const Vec<T> mean_h_xh(scale * sum_map<T>(
                                      n,
                                      [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
                                        return a * b * ((v - m) * r);
                                      },
-                                     g, gamma, x));
+                                     g, weight, x));
   map(
       n, dx,
       [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
         return r * (a * b - mean_h - ((v - m) * r) * mean_h_xh);
       },
-      g, gamma, x);
+      g, weight, x);
 }
 
 }  // namespace
 
 template <class T>
-void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, const T* beta,
+void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, const T* bias,
                 T epsilon, T* y, T* means, T* rstds) {
   const T scale = T(1) / static_cast<T>(n);
   parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
@@ -53,7 +53,7 @@ void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, con
       map(
           n, Target<T>{y + row * n},
           [&](const Vec<T>& v, const Vec<T>& a, const Vec<T>& b) { return (v - m) * r * a + b; },
-          in, gamma, beta);
+          in, weight, bias);
       means[row] = mean;
       rstds[row] = rstd;
     }
@@ -61,62 +61,64 @@ void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, con
 }
 
 template <class T>
-void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma,
-                         const T* means, const T* rstds, const T* g, Target<T> dx, Target<T> dgamma,
-                         Target<T> dbeta) {
+void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight,
+                         const T* means, const T* rstds, const T* g, Target<T> dx,
+                         Target<T> dweight, Target<T> dbias) {
   const std::size_t per_block = rows_per_block(rows);
   const std::size_t blocks = count_blocks(rows);
   // For each block, its sum of g * xh and its sum of g.
   const Memory workspace(2 * blocks * n * sizeof(T));
-  T* const gamma_parts = reinterpret_cast<T*>(workspace.data());
-  T* const beta_parts = gamma_parts + blocks * n;
-  std::fill_n(gamma_parts, 2 * blocks * n, T(0));
+  T* const weight_parts = reinterpret_cast<T*>(workspace.data());
+  T* const bias_parts = weight_parts + blocks * n;
+  std::fill_n(weight_parts, 2 * blocks * n, T(0));
   parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
     const std::size_t block = begin / per_block;
     for (std::size_t row = begin; row < end; ++row) {
       const T* in = x + row * n;
       const T* gradient = g + row * n;
       const Vec<T> m(means[row]), r(rstds[row]);
-      if (dgamma) {
+      if (dweight) {
         map(
-            n, Target<T>{gamma_parts + block * n, true},
+            n, Target<T>{weight_parts + block * n, true},
             [&](const Vec<T>& a, const Vec<T>& v) { return a * ((v - m) * r); }, gradient, in);
       }
-      if (dbeta) {
+      if (dbias) {
         map(
-            n, Target<T>{beta_parts + block * n, true}, [](const Vec<T>& a) { return a; },
+            n, Target<T>{bias_parts + block * n, true}, [](const Vec<T>& a) { return a; },
             gradient);
       }
-      if (dx) layer_norm_row_backward(n, in, gamma, means[row], rstds[row], gradient, dx + row * n);
+      if (dx) {
+        layer_norm_row_backward(n, in, weight, means[row], rstds[row], gradient, dx + row * n);
+      }
     }
   });
-  if (dgamma) sum_middle_axis(1, blocks, n, gamma_parts, dgamma);
-  if (dbeta) sum_middle_axis(1, blocks, n, beta_parts, dbeta);
+  if (dweight) sum_middle_axis(1, blocks, n, weight_parts, dweight);
+  if (dbias) sum_middle_axis(1, blocks, n, bias_parts, dbias);
 }
 
 namespace {
 
-/// dx = rrms * (h - xh * mean(h * xh)) for one row, h = g * gamma and xh = x * rrms.
+/// dx = rrms * (h - xh * mean(h * xh)) for one row, h = g * weight and xh = x * rrms.
 template <class T>
-void rms_norm_row_backward(std::size_t n, const T* x, const T* gamma, T rrms, const T* g,
+void rms_norm_row_backward(std::size_t n, const T* x, const T* weight, T rrms, const T* g,
                            Target<T> dx) {
   const Vec<T> r(rrms);
   const T sum_h_xh = sum_map<T>(
       n, [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) { return a * b * (v * r); }, g,
-      gamma, x);
+      weight, x);
   const Vec<T> mean_h_xh(sum_h_xh / static_cast<T>(n));
   map(
       n, dx,
       [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
         return r * (rounded(a * b) - (v * r) * mean_h_xh);
       },
-      g, gamma, x);
+      g, weight, x);
 }
 
 }  // namespace
 
 template <class T>
-void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, T epsilon, T* y,
+void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, T epsilon, T* y,
               T* rrms) {
   const T scale = T(1) / static_cast<T>(n);
   parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
@@ -128,14 +130,14 @@ void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, T eps
       const Vec<T> r(rrms[row]);
       map(
           n, Target<T>{y + row * n}, [&](const Vec<T>& v, const Vec<T>& a) { return v * r * a; },
-          in, gamma);
+          in, weight);
     }
   });
 }
 
 template <class T>
-void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma, const T* rrms,
-                       const T* g, Target<T> dx, Target<T> dgamma) {
+void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight, const T* rrms,
+                       const T* g, Target<T> dx, Target<T> dweight) {
   const std::size_t per_block = rows_per_block(rows);
   const std::size_t blocks = count_blocks(rows);
   const Memory workspace(blocks * n * sizeof(T));
@@ -147,15 +149,15 @@ void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gam
       const T* in = x + row * n;
       const T* gradient = g + row * n;
       const Vec<T> r(rrms[row]);
-      if (dgamma) {
+      if (dweight) {
         map(
             n, Target<T>{part, true}, [&](const Vec<T>& a, const Vec<T>& v) { return a * (v * r); },
             gradient, in);
       }
-      if (dx) rms_norm_row_backward(n, in, gamma, rrms[row], gradient, dx + row * n);
+      if (dx) rms_norm_row_backward(n, in, weight, rrms[row], gradient, dx + row * n);
     }
   });
-  if (dgamma) sum_middle_axis(1, blocks, n, parts, dgamma);
+  if (dweight) sum_middle_axis(1, blocks, n, parts, dweight);
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                    \

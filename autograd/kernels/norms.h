@@ -6,29 +6,29 @@
 
 namespace tapestry::kernels {
 
-/// y = gamma * (x - mean) * rstd + beta for (rows, n); leaves each row's mean and
+/// y = weight * (x - mean) * rstd + bias for (rows, n); leaves each row's mean and
 /// rstd = 1 / sqrt(variance + epsilon) in `means` and `rstds` (rows).
 template <class T>
-void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, const T* beta,
+void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, const T* bias,
                 T epsilon, T* y, T* means, T* rstds);
 
-/// dL/dx, dL/dgamma and dL/dbeta from g = dL/dy, as in autograd/ops/norms.h; null targets are
+/// dL/dx, dL/dweight and dL/dbias from g = dL/dy, as in autograd/ops/norms.h; null targets are
 /// left alone. The sums over rows go through fixed blocks of rows, in order.
 template <class T>
-void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma,
-                         const T* means, const T* rstds, const T* g, Target<T> dx, Target<T> dgamma,
-                         Target<T> dbeta);
+void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight,
+                         const T* means, const T* rstds, const T* g, Target<T> dx,
+                         Target<T> dweight, Target<T> dbias);
 
-/// y = gamma * x * rrms for (rows, n); leaves each row's rrms = 1 / sqrt(mean(x^2) + epsilon) in
+/// y = weight * x * rrms for (rows, n); leaves each row's rrms = 1 / sqrt(mean(x^2) + epsilon) in
 /// `rrms` (rows).
 template <class T>
-void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* gamma, T epsilon, T* y,
+void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, T epsilon, T* y,
               T* rrms);
 
-/// dL/dx and dL/dgamma from g = dL/dy, as in autograd/ops/norms.h; null targets are left alone.
+/// dL/dx and dL/dweight from g = dL/dy, as in autograd/ops/norms.h; null targets are left alone.
 /// The sums over rows go through fixed blocks of rows, in order.
 template <class T>
-void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* gamma, const T* rrms,
-                       const T* g, Target<T> dx, Target<T> dgamma);
+void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight, const T* rrms,
+                       const T* g, Target<T> dx, Target<T> dweight);
 
 }  // namespace tapestry::kernels

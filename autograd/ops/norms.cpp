@@ -11,34 +11,34 @@ namespace {
 struct LayerNorm {
   static constexpr const char* name = "layer_norm";
   double epsilon;
-  Tensor x{}, gamma{};
+  Tensor x{}, weight{};
   Tensor means{}, rstds{};  // of each row
 
-  Tensor forward(const Tensor& input, const Tensor& g, const Tensor& b) {
+  Tensor forward(const Tensor& input, const Tensor& w, const Tensor& b) {
     const auto [rows, n] = require_rows(name, input);
     x = input;
-    gamma = g;
+    weight = w;
     means = Tensor::empty({rows}, x.dtype());
     rstds = Tensor::empty({rows}, x.dtype());
     Tensor y = Tensor::empty(x.shape(), x.dtype());
     dispatch(x.dtype(), [&, rows = rows, n = n]<class T>() {
-      kernels::layer_norm(rows, n, x.values<T>().data(), g.values<T>().data(), b.values<T>().data(),
+      kernels::layer_norm(rows, n, x.values<T>().data(), w.values<T>().data(), b.values<T>().data(),
                           static_cast<T>(epsilon), y.mutable_values<T>().data(),
                           means.mutable_values<T>().data(), rstds.mutable_values<T>().data());
     });
     return y;
   }
 
-  void backward(const Tensor& dy, Gradient dx, Gradient dgamma, Gradient dbeta) const {
+  void backward(const Tensor& dy, Gradient dx, Gradient dweight, Gradient dbias) const {
     const auto [rows, n] = require_rows(name, dy);
     dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
       // In the order in which the kernel writes them, because two inputs may be the same tensor.
       const kernels::Target<T> to_x = dx.target<T>();
-      const kernels::Target<T> to_gamma = dgamma.target<T>();
-      const kernels::Target<T> to_beta = dbeta.target<T>();
-      kernels::layer_norm_backward(rows, n, x.values<T>().data(), gamma.values<T>().data(),
+      const kernels::Target<T> to_weight = dweight.target<T>();
+      const kernels::Target<T> to_bias = dbias.target<T>();
+      kernels::layer_norm_backward(rows, n, x.values<T>().data(), weight.values<T>().data(),
                                    means.values<T>().data(), rstds.values<T>().data(),
-                                   dy.values<T>().data(), to_x, to_gamma, to_beta);
+                                   dy.values<T>().data(), to_x, to_weight, to_bias);
     });
   }
 };
@@ -46,31 +46,31 @@ struct LayerNorm {
 struct RmsNorm {
   static constexpr const char* name = "rms_norm";
   double epsilon;
-  Tensor x{}, gamma{};
+  Tensor x{}, weight{};
   Tensor rrms{};  // of each row
 
-  Tensor forward(const Tensor& input, const Tensor& g) {
+  Tensor forward(const Tensor& input, const Tensor& w) {
     const auto [rows, n] = require_rows(name, input);
     x = input;
-    gamma = g;
+    weight = w;
     rrms = Tensor::empty({rows}, x.dtype());
     Tensor y = Tensor::empty(x.shape(), x.dtype());
     dispatch(x.dtype(), [&, rows = rows, n = n]<class T>() {
-      kernels::rms_norm(rows, n, x.values<T>().data(), g.values<T>().data(),
+      kernels::rms_norm(rows, n, x.values<T>().data(), w.values<T>().data(),
                         static_cast<T>(epsilon), y.mutable_values<T>().data(),
                         rrms.mutable_values<T>().data());
     });
     return y;
   }
 
-  void backward(const Tensor& dy, Gradient dx, Gradient dgamma) const {
+  void backward(const Tensor& dy, Gradient dx, Gradient dweight) const {
     const auto [rows, n] = require_rows(name, dy);
     dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
       // In the order in which the kernel writes them, because both inputs may be the same tensor.
       const kernels::Target<T> to_x = dx.target<T>();
-      const kernels::Target<T> to_gamma = dgamma.target<T>();
-      kernels::rms_norm_backward(rows, n, x.values<T>().data(), gamma.values<T>().data(),
-                                 rrms.values<T>().data(), dy.values<T>().data(), to_x, to_gamma);
+      const kernels::Target<T> to_weight = dweight.target<T>();
+      kernels::rms_norm_backward(rows, n, x.values<T>().data(), weight.values<T>().data(),
+                                 rrms.values<T>().data(), dy.values<T>().data(), to_x, to_weight);
     });
   }
 };
@@ -88,35 +88,35 @@ FeatureMoments compute_moments(const Tensor& x) {
 /// Shared by both operations: normalization with given moments, and the gradients.
 struct Normalization {
   double epsilon;
-  Tensor x{}, gamma{};
+  Tensor x{}, weight{};
   FeatureMoments moments{};
 
-  Tensor forward(const Tensor& input, const Tensor& g, const Tensor& b) {
+  Tensor forward(const Tensor& input, const Tensor& w, const Tensor& b) {
     const auto [rows, n] = require_rows("batch_norm", input);
     x = input;
-    gamma = g;
+    weight = w;
     Tensor y = Tensor::empty(x.shape(), x.dtype());
     dispatch(x.dtype(), [&, rows = rows, n = n]<class T>() {
       kernels::batch_norm(rows, n, x.values<T>().data(), moments.mean.values<T>().data(),
-                          moments.variance.values<T>().data(), g.values<T>().data(),
+                          moments.variance.values<T>().data(), w.values<T>().data(),
                           b.values<T>().data(), static_cast<T>(epsilon),
                           y.mutable_values<T>().data());
     });
     return y;
   }
 
-  void backward(kernels::Moments kind, const Tensor& dy, const Gradient& dx, const Gradient& dgamma,
-                const Gradient& dbeta) const {
+  void backward(kernels::Moments kind, const Tensor& dy, const Gradient& dx,
+                const Gradient& dweight, const Gradient& dbias) const {
     const auto [rows, n] = require_rows("batch_norm", dy);
     dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
       // In the order in which the kernel writes them, because two inputs may be the same tensor.
-      const kernels::Target<T> to_gamma = dgamma.target<T>();
-      const kernels::Target<T> to_beta = dbeta.target<T>();
+      const kernels::Target<T> to_weight = dweight.target<T>();
+      const kernels::Target<T> to_bias = dbias.target<T>();
       const kernels::Target<T> to_x = dx.target<T>();
       kernels::batch_norm_backward(
           kind, rows, n, x.values<T>().data(), moments.mean.values<T>().data(),
-          moments.variance.values<T>().data(), gamma.values<T>().data(), static_cast<T>(epsilon),
-          dy.values<T>().data(), to_x, to_gamma, to_beta);
+          moments.variance.values<T>().data(), weight.values<T>().data(), static_cast<T>(epsilon),
+          dy.values<T>().data(), to_x, to_weight, to_bias);
     });
   }
 };
@@ -127,19 +127,19 @@ struct BatchNorm {
   using Result = FeatureMoments;
   Result result{};
 
-  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     if (x.size() == 0) {
-      normalization.moments = {Tensor::zeros(gamma.shape(), x.dtype()),
-                               Tensor::zeros(gamma.shape(), x.dtype())};
+      normalization.moments = {Tensor::zeros(weight.shape(), x.dtype()),
+                               Tensor::zeros(weight.shape(), x.dtype())};
     } else {
       normalization.moments = compute_moments(x);
     }
     result = normalization.moments;
-    return normalization.forward(x, gamma, beta);
+    return normalization.forward(x, weight, bias);
   }
 
-  void backward(const Tensor& dy, Gradient dx, Gradient dgamma, Gradient dbeta) const {
-    normalization.backward(kernels::Moments::from_x, dy, dx, dgamma, dbeta);
+  void backward(const Tensor& dy, Gradient dx, Gradient dweight, Gradient dbias) const {
+    normalization.backward(kernels::Moments::from_x, dy, dx, dweight, dbias);
   }
 };
 
@@ -147,57 +147,54 @@ struct BatchNormGiven {
   static constexpr const char* name = "batch_norm_given";
   Normalization normalization;
 
-  Tensor forward(const Tensor& x, const Tensor& gamma, const Tensor& beta) {
-    return normalization.forward(x, gamma, beta);
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    return normalization.forward(x, weight, bias);
   }
 
-  void backward(const Tensor& dy, Gradient dx, Gradient dgamma, Gradient dbeta) const {
-    normalization.backward(kernels::Moments::given, dy, dx, dgamma, dbeta);
+  void backward(const Tensor& dy, Gradient dx, Gradient dweight, Gradient dbias) const {
+    normalization.backward(kernels::Moments::given, dy, dx, dweight, dbias);
   }
 };
 
-void require_fitting(const char* operation, const Tensor& x, const Tensor& gamma,
-                     const Tensor& beta, double epsilon) {
+void require_fitting(const char* operation, const Tensor& x, const Tensor& weight,
+                     const Tensor& bias, double epsilon) {
   require_rows(operation, x);
-  require_last_axis(operation, x, gamma, "gamma");
-  require_last_axis(operation, x, beta, "beta");
+  require_last_axis(operation, x, weight, "weight");
+  require_last_axis(operation, x, bias, "bias");
   require_positive_epsilon(operation, epsilon);
 }
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
-  require_rows(LayerNorm::name, x);
-  require_last_axis(LayerNorm::name, x, gamma, "gamma");
-  require_last_axis(LayerNorm::name, x, beta, "beta");
-  require_positive_epsilon(LayerNorm::name, epsilon);
-  return apply(LayerNorm{epsilon}, x, gamma, beta);
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
+  require_fitting(LayerNorm::name, x, weight, bias, epsilon);
+  return apply(LayerNorm{epsilon}, x, weight, bias);
 }
 
-Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon) {
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
   require_rows(RmsNorm::name, x);
-  require_last_axis(RmsNorm::name, x, gamma, "gamma");
+  require_last_axis(RmsNorm::name, x, weight, "weight");
   require_positive_epsilon(RmsNorm::name, epsilon);
-  return apply(RmsNorm{epsilon}, x, gamma);
+  return apply(RmsNorm{epsilon}, x, weight);
 }
 
-BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         double epsilon) {
-  require_fitting(BatchNorm::name, x, gamma, beta, epsilon);
-  auto [y, moments] = apply(BatchNorm{{.epsilon = epsilon}}, x, gamma, beta);
+  require_fitting(BatchNorm::name, x, weight, bias, epsilon);
+  auto [y, moments] = apply(BatchNorm{{.epsilon = epsilon}}, x, weight, bias);
   return {.y = std::move(y), .moments = std::move(moments)};
 }
 
-Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
-  return batch_norm_with_moments(x, gamma, beta, epsilon).y;
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
+  return batch_norm_with_moments(x, weight, bias, epsilon).y;
 }
 
-Tensor batch_norm_given(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+Tensor batch_norm_given(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const FeatureMoments& moments, double epsilon) {
-  require_fitting(BatchNormGiven::name, x, gamma, beta, epsilon);
+  require_fitting(BatchNormGiven::name, x, weight, bias, epsilon);
   require_last_axis(BatchNormGiven::name, x, moments.mean, "the mean");
   require_last_axis(BatchNormGiven::name, x, moments.variance, "the variance");
-  return apply(BatchNormGiven{{.epsilon = epsilon, .moments = moments}}, x, gamma, beta);
+  return apply(BatchNormGiven{{.epsilon = epsilon, .moments = moments}}, x, weight, bias);
 }
 
 }  // namespace tapestry

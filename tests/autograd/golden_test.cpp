@@ -118,13 +118,13 @@ const std::map<std::string, Tensor (*)(In)> operations{
     {"linear", [](In in) { return linear(in["x"], in["weight"], in["bias"]); }},
     {"linear_without_bias", [](In in) { return linear(in["x"], in["weight"]); }},
     {"layer_norm",
-     [](In in) { return layer_norm(in["x"], in["gamma"], in["beta"], in.number("epsilon")); }},
-    {"rms_norm", [](In in) { return rms_norm(in["x"], in["gamma"], in.number("epsilon")); }},
+     [](In in) { return layer_norm(in["x"], in["weight"], in["bias"], in.number("epsilon")); }},
+    {"rms_norm", [](In in) { return rms_norm(in["x"], in["weight"], in.number("epsilon")); }},
     {"batch_norm",
-     [](In in) { return batch_norm(in["x"], in["gamma"], in["beta"], in.number("epsilon")); }},
+     [](In in) { return batch_norm(in["x"], in["weight"], in["bias"], in.number("epsilon")); }},
     {"batch_norm_given",
      [](In in) {
-       return batch_norm_given(in["x"], in["gamma"], in["beta"], {in["mean"], in["variance"]},
+       return batch_norm_given(in["x"], in["weight"], in["bias"], {in["mean"], in["variance"]},
                                in.number("epsilon"));
      }},
     {"attention",

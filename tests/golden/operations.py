@@ -103,14 +103,14 @@ def products(file):
 
 
 def layer_norms(file):
-    def layer_norm(x, gamma, beta, epsilon):
-        return F.layer_norm(x, gamma.shape, gamma, beta, epsilon)
+    def layer_norm(x, weight, bias, epsilon):
+        return F.layer_norm(x, weight.shape, weight, bias, epsilon)
 
     for form, shape in {"one_row": (7,), "rows": (2, 3, 5), "long_rows": (1, 19)}.items():
-        operation(file, f"layer_norm/{form}", layer_norm, x=random(*shape), gamma=random(shape[-1]),
-                  beta=random(shape[-1]), epsilon=1e-5)
-    operation(file, "layer_norm/epsilon", layer_norm, x=random(2, 5), gamma=random(5),
-              beta=random(5), epsilon=0.25)
+        operation(file, f"layer_norm/{form}", layer_norm, x=random(*shape), weight=random(shape[-1]),
+                  bias=random(shape[-1]), epsilon=1e-5)
+    operation(file, "layer_norm/epsilon", layer_norm, x=random(2, 5), weight=random(5),
+              bias=random(5), epsilon=0.25)
 
 
 def attention_mask(n_q, n_k, lengths=None, causal=False, radius=None, keep=None):
@@ -251,27 +251,27 @@ def gated_activations(file):
 
 
 def other_norms(file):
-    def rms_norm(x, gamma, epsilon):
-        return F.rms_norm(x, gamma.shape, gamma, epsilon)
+    def rms_norm(x, weight, epsilon):
+        return F.rms_norm(x, weight.shape, weight, epsilon)
 
-    def batch_norm(x, gamma, beta, epsilon):
-        y = F.batch_norm(x.flatten(0, -2), None, None, gamma, beta, True, 0.0, epsilon)
+    def batch_norm(x, weight, bias, epsilon):
+        y = F.batch_norm(x.flatten(0, -2), None, None, weight, bias, True, 0.0, epsilon)
         return y.reshape(x.shape)
 
-    def batch_norm_given(x, gamma, beta, epsilon, mean, variance):
-        y = F.batch_norm(x.flatten(0, -2), torch.tensor(mean), torch.tensor(variance), gamma, beta,
+    def batch_norm_given(x, weight, bias, epsilon, mean, variance):
+        y = F.batch_norm(x.flatten(0, -2), torch.tensor(mean), torch.tensor(variance), weight, bias,
                          False, 0.0, epsilon)
         return y.reshape(x.shape)
 
     for form, shape in {"one_row": (7,), "rows": (2, 3, 5), "long_rows": (1, 19)}.items():
-        operation(file, f"rms_norm/{form}", rms_norm, x=random(*shape), gamma=random(shape[-1]),
+        operation(file, f"rms_norm/{form}", rms_norm, x=random(*shape), weight=random(shape[-1]),
                   epsilon=1e-5)
     for form, shape in {"three_rows": (3, 4), "rows": (2, 3, 5), "blocks_of_rows": (40, 2)}.items():
         n = shape[-1]
-        operation(file, f"batch_norm/{form}", batch_norm, x=random(*shape), gamma=random(n),
-                  beta=random(n), epsilon=1e-5)
+        operation(file, f"batch_norm/{form}", batch_norm, x=random(*shape), weight=random(n),
+                  bias=random(n), epsilon=1e-5)
         operation(file, f"batch_norm_given/{form}", batch_norm_given, x=random(*shape),
-                  gamma=random(n), beta=random(n), epsilon=1e-5, mean=random(n).tolist(),
+                  weight=random(n), bias=random(n), epsilon=1e-5, mean=random(n).tolist(),
                   variance=random(n, low=0.5, high=2).tolist())
 
 

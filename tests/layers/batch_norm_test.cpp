@@ -204,9 +204,9 @@ TEST_CASE("steps of a batch norm have the same bits on any number of threads") {
 TEST_CASE("a batch norm refuses another width, naming itself") {
   const Made made(4, DType::float32);
   CHECK_THROWS_WITH_AS(made.layer(Tensor::zeros({2, 3}, DType::float32), {}, training),
-                       "norm: batch_norm: gamma has shape (4), expected (3) (x is (2, 3))",
+                       "norm: batch_norm: weight has shape (4), expected (3) (x is (2, 3))",
                        ShapeError);
   CHECK_THROWS_WITH_AS(made.layer(Tensor::zeros({2, 3}, DType::float32), {}, Mode::inference()),
-                       "norm: batch_norm_given: gamma has shape (4), expected (3) (x is (2, 3))",
+                       "norm: batch_norm_given: weight has shape (4), expected (3) (x is (2, 3))",
                        ShapeError);
 }

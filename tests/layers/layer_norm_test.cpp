@@ -59,7 +59,7 @@ TEST_CASE("a layer norm refuses another width and an epsilon of 0, naming itself
   Parameters parameters(DType::float32, 1);
   const LayerNorm layer(Scope(parameters) / "ff_residual" / "norm", 4);
   CHECK_THROWS_WITH_AS(layer(Tensor::zeros({2, 3}, DType::float32)),
-                       "ff_residual.norm: layer_norm: gamma has shape (4), expected (3) (x is (2, "
+                       "ff_residual.norm: layer_norm: weight has shape (4), expected (3) (x is (2, "
                        "3))",
                        ShapeError);
   const LayerNorm flat(Scope(parameters) / "flat", 4, 0.0);

@@ -196,5 +196,5 @@ TEST_CASE("a residual block refuses a sublayer that changes the shape, and anoth
       ShapeError);
   CHECK_THROWS_WITH_AS(
       block.layer(Tensor::zeros({2, 3}, DType::float64), {}, Mode::inference(), same),
-      "block.norm: layer_norm: gamma has shape (4), expected (3) (x is (2, 3))", ShapeError);
+      "block.norm: layer_norm: weight has shape (4), expected (3) (x is (2, 3))", ShapeError);
 }

@@ -40,5 +40,5 @@ TEST_CASE("an rms norm refuses another width, naming itself") {
   const RmsNorm layer(Scope(parameters) / "ff_residual" / "norm", 4);
   CHECK_THROWS_WITH_AS(
       layer(Tensor::zeros({2, 3}, DType::float32)),
-      "ff_residual.norm: rms_norm: gamma has shape (4), expected (3) (x is (2, 3))", ShapeError);
+      "ff_residual.norm: rms_norm: weight has shape (4), expected (3) (x is (2, 3))", ShapeError);
 }

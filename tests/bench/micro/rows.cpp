@@ -12,16 +12,17 @@ namespace {
 struct LayerNorm {
   std::size_t rows, n;
   std::vector<float> x = values(rows * n), g = x, y = x, dx = x;
-  std::vector<float> gamma = values(n), beta = gamma, dgamma = gamma, dbeta = gamma;
+  std::vector<float> weight = values(n), bias = weight, dweight = weight, dbias = weight;
   std::vector<float> means = std::vector<float>(rows), rstds = means;
 
   void forward() {
-    kernels::layer_norm(rows, n, x.data(), gamma.data(), beta.data(), 1e-5F, y.data(), means.data(),
-                        rstds.data());
+    kernels::layer_norm(rows, n, x.data(), weight.data(), bias.data(), 1e-5F, y.data(),
+                        means.data(), rstds.data());
   }
   void backward() {
-    kernels::layer_norm_backward<float>(rows, n, x.data(), gamma.data(), means.data(), rstds.data(),
-                                        g.data(), {dx.data()}, {dgamma.data()}, {dbeta.data()});
+    kernels::layer_norm_backward<float>(rows, n, x.data(), weight.data(), means.data(),
+                                        rstds.data(), g.data(), {dx.data()}, {dweight.data()},
+                                        {dbias.data()});
   }
 };
 
@@ -29,15 +30,15 @@ struct LayerNorm {
 struct RmsNorm {
   std::size_t rows, n;
   std::vector<float> x = values(rows * n), g = x, y = x, dx = x;
-  std::vector<float> gamma = values(n), dgamma = gamma;
+  std::vector<float> weight = values(n), dweight = weight;
   std::vector<float> rrms = std::vector<float>(rows);
 
   void forward() {
-    kernels::rms_norm(rows, n, x.data(), gamma.data(), 1e-5F, y.data(), rrms.data());
+    kernels::rms_norm(rows, n, x.data(), weight.data(), 1e-5F, y.data(), rrms.data());
   }
   void backward() {
-    kernels::rms_norm_backward<float>(rows, n, x.data(), gamma.data(), rrms.data(), g.data(),
-                                      {dx.data()}, {dgamma.data()});
+    kernels::rms_norm_backward<float>(rows, n, x.data(), weight.data(), rrms.data(), g.data(),
+                                      {dx.data()}, {dweight.data()});
   }
 };
 
@@ -45,18 +46,18 @@ struct RmsNorm {
 struct BatchNorm {
   std::size_t rows, n;
   std::vector<float> x = values(rows * n), g = x, y = x, dx = x;
-  std::vector<float> gamma = values(n), beta = gamma, dgamma = gamma, dbeta = gamma;
-  std::vector<float> means = gamma, variances = gamma;
+  std::vector<float> weight = values(n), bias = weight, dweight = weight, dbias = weight;
+  std::vector<float> means = weight, variances = weight;
 
   void forward() {
     kernels::column_moments(rows, n, x.data(), means.data(), variances.data());
-    kernels::batch_norm(rows, n, x.data(), means.data(), variances.data(), gamma.data(),
-                        beta.data(), 1e-5F, y.data());
+    kernels::batch_norm(rows, n, x.data(), means.data(), variances.data(), weight.data(),
+                        bias.data(), 1e-5F, y.data());
   }
   void backward() {
     kernels::batch_norm_backward<float>(kernels::Moments::from_x, rows, n, x.data(), means.data(),
-                                        variances.data(), gamma.data(), 1e-5F, g.data(),
-                                        {dx.data()}, {dgamma.data()}, {dbeta.data()});
+                                        variances.data(), weight.data(), 1e-5F, g.data(),
+                                        {dx.data()}, {dweight.data()}, {dbias.data()});
   }
 };
 
