@@ -20,11 +20,11 @@ Tensor Residual::sum(const Tensor& x, const Tensor& y, const Mode& mode) const {
   const LayerPath here(*dropout_path_);
   return residual_add(x, y,
                       {.skip_scale = options_.skip_scale,
-                       .branch_scale = options_.sublayer_scale,
+                       .sublayer_scale = options_.sublayer_scale,
                        .dropout = options_.dropout,
                        .random = mode.random().named(*dropout_path_),
-                       .row_dropout = options_.stochastic_depth,
-                       .row_random = mode.random().named(*depth_path_)});
+                       .stochastic_depth = options_.stochastic_depth,
+                       .depth_random = mode.random().named(*depth_path_)});
 }
 
 }  // namespace tapestry

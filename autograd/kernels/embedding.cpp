@@ -35,15 +35,15 @@ class PositionsById {
   Indices positions_;
 };
 
-/// out = factor * sum of n elements of each of these rows of d.
+/// out = scale * sum of n elements of each of these rows of d.
 template <class T>
-void sum_rows(std::span<const std::size_t> rows, std::size_t d, std::size_t n, double factor,
+void sum_rows(std::span<const std::size_t> rows, std::size_t d, std::size_t n, double scale,
               const T* in, Target<T> out) {
   if (rows.empty() && !out.add) std::fill_n(out.data, n, T(0));
-  const Vec<T> scale(static_cast<T>(factor));
+  const Vec<T> factor(static_cast<T>(scale));
   for (const std::size_t row : rows) {
     map(
-        n, out, [&](const Vec<T>& v) { return v * scale; }, in + row * d);
+        n, out, [&](const Vec<T>& v) { return v * factor; }, in + row * d);
     out.add = true;
   }
 }
@@ -100,13 +100,13 @@ void rotate_vector(std::size_t d, const T* x, const T* of_same, const T* of_othe
 }  // namespace
 
 template <class T>
-void embedding(std::span<const std::int32_t> ids, std::size_t d, double factor, const T* weight,
+void embedding(std::span<const std::int32_t> ids, std::size_t d, double scale, const T* weight,
                T* y) {
-  const Vec<T> scale(static_cast<T>(factor));
+  const Vec<T> factor(static_cast<T>(scale));
   parallel_rows(ids.size(), d, [&](std::size_t begin, std::size_t end) {
     for (std::size_t p = begin; p < end; ++p) {
       map(
-          d, Target<T>{y + p * d}, [&](const Vec<T>& v) { return v * scale; },
+          d, Target<T>{y + p * d}, [&](const Vec<T>& v) { return v * factor; },
           weight + static_cast<std::size_t>(ids[p]) * d);
     }
   });
@@ -115,7 +115,7 @@ void embedding(std::span<const std::int32_t> ids, std::size_t d, double factor, 
 // A piece is a block of ids and columns, so that a small vocabulary gives enough pieces too.
 template <class T>
 void embedding_backward(std::span<const std::int32_t> ids, std::size_t vocabulary, std::size_t d,
-                        std::optional<std::int32_t> padding_id, double factor, const T* dy,
+                        std::optional<std::int32_t> padding_id, double scale, const T* dy,
                         Target<T> dweight) {
   const PositionsById positions(ids, vocabulary);
   const std::size_t strips = (d + columns_per_piece - 1) / columns_per_piece;
@@ -128,7 +128,7 @@ void embedding_backward(std::span<const std::int32_t> ids, std::size_t vocabular
     for (std::size_t id = first; id < last; ++id) {
       const bool is_padding = padding_id && static_cast<std::size_t>(*padding_id) == id;
       const auto rows = is_padding ? std::span<const std::size_t>() : positions[id];
-      sum_rows(rows, d, n, factor, dy + column, dweight + (id * d + column));
+      sum_rows(rows, d, n, scale, dy + column, dweight + (id * d + column));
     }
   });
 }

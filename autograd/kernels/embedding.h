@@ -9,17 +9,17 @@
 
 namespace tapestry::kernels {
 
-/// y[p] = factor * weight[ids[p]]: rows of d elements of weight (vocabulary, d), for ids in
+/// y[p] = scale * weight[ids[p]]: rows of d elements of weight (vocabulary, d), for ids in
 /// [0, vocabulary). y is (ids.size(), d).
 template <class T>
-void embedding(std::span<const std::int32_t> ids, std::size_t d, double factor, const T* weight,
+void embedding(std::span<const std::int32_t> ids, std::size_t d, double scale, const T* weight,
                T* y);
 
-/// dweight[v] = factor * sum of dy[p] over the positions p with ids[p] == v, added up in the order
+/// dweight[v] = scale * sum of dy[p] over the positions p with ids[p] == v, added up in the order
 /// of the positions; 0 for `padding_id` and for ids that do not occur.
 template <class T>
 void embedding_backward(std::span<const std::int32_t> ids, std::size_t vocabulary, std::size_t d,
-                        std::optional<std::int32_t> padding_id, double factor, const T* dy,
+                        std::optional<std::int32_t> padding_id, double scale, const T* dy,
                         Target<T> dweight);
 
 /// Sizes and angles of a rotation of x (batch, length, heads, d), d even: the pair (2i, 2i + 1) of

@@ -143,16 +143,16 @@ struct ResidualAdd {
   }
 };
 
-/// The factor of each row of x: branch_scale times the k of stochastic depth.
+/// The factor of each row of x: sublayer_scale times the k of stochastic depth.
 Tensor make_row_factors(const Tensor& x, const ResidualAddOptions& options) {
   const std::size_t rows = x.rank() == 0 ? 1 : x.shape()[0];
-  Tensor factors = Tensor::full({rows}, options.branch_scale, x.dtype());
-  if (!options.row_random.on() || options.row_dropout == 0.0) return factors;
-  const double kept = options.branch_scale / (1.0 - options.row_dropout);
+  Tensor factors = Tensor::full({rows}, options.sublayer_scale, x.dtype());
+  if (!options.depth_random.on() || options.stochastic_depth == 0.0) return factors;
+  const double kept = options.sublayer_scale / (1.0 - options.stochastic_depth);
   dispatch(x.dtype(), [&]<class T>() {
     const auto values = factors.mutable_values<T>();
     for (std::size_t row = 0; row < rows; ++row) {
-      const bool dropped = options.row_random.uniform(row) < options.row_dropout;
+      const bool dropped = options.depth_random.uniform(row) < options.stochastic_depth;
       values[row] = dropped ? T(0) : static_cast<T>(kept);
     }
   });
@@ -185,8 +185,8 @@ Tensor relu_dropout(const Tensor& x, double rate, const RandomStream& random) {
 
 Tensor residual_add(const Tensor& residual, const Tensor& x, const ResidualAddOptions& options) {
   const bool drops_rows =
-      drops_anything(ResidualAdd::name, options.row_dropout, options.row_random);
-  if (options.skip_scale == 1.0 && options.branch_scale == 1.0 && !drops_rows) {
+      drops_anything(ResidualAdd::name, options.stochastic_depth, options.depth_random);
+  if (options.skip_scale == 1.0 && options.sublayer_scale == 1.0 && !drops_rows) {
     return dropout_add(residual, x, options.dropout, options.random);
   }
   common_dtype(ResidualAdd::name, residual, x);

@@ -39,27 +39,27 @@ Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
 Tensor relu_dropout(const Tensor& x, double rate, const RandomStream& random);
 
 struct ResidualAddOptions {
-  double skip_scale = 1.0;    ///< scale of the residual
-  double branch_scale = 1.0;  ///< scale of x
-  double dropout = 0.0;       ///< rate in [0, 1] at which elements of x are dropped
-  RandomStream random = {};   ///< stream for dropout; off: no dropout
-  double row_dropout = 0.0;   ///< rate in [0, 1] at which whole rows of x are dropped
-  RandomStream row_random = {};
+  double skip_scale = 1.0;         ///< scale of the residual
+  double sublayer_scale = 1.0;     ///< scale of x
+  double dropout = 0.0;            ///< rate in [0, 1] at which elements of x are dropped
+  RandomStream random = {};        ///< stream for dropout; off: no dropout
+  double stochastic_depth = 0.0;   ///< rate in [0, 1] at which whole rows of x are dropped
+  RandomStream depth_random = {};  ///< stream for stochastic depth; off: no rows are dropped
 };
 
 /// The sum at the end of a residual block, with dropout and stochastic depth [1], fused:
 ///
-///     y = skip_scale * residual + branch_scale * k * dropout(x),
+///     y = skip_scale * residual + sublayer_scale * k * dropout(x),
 ///
-/// where k, for each row (index of the first axis), is 0 with probability row_dropout and
-/// 1 / (1 - row_dropout) otherwise, so that its mean is 1.
+/// where k, for each row (index of the first axis), is 0 with probability stochastic_depth and
+/// 1 / (1 - stochastic_depth) otherwise, so that its mean is 1.
 ///
 /// residual, x  same shape (no broadcasting) and element type.
 /// throws       ShapeError if the shapes differ, DTypeError if the element types differ, ValueError
 ///              if a rate is not in [0, 1].
 ///
-/// dL/dresidual = skip_scale * dL/dy; dL/dx = branch_scale * k * dropout(dL/dy), with the same
-/// elements and rows dropped as in forward. With scales of 1 and no row dropout the result is
+/// dL/dresidual = skip_scale * dL/dy; dL/dx = sublayer_scale * k * dropout(dL/dy), with the same
+/// elements and rows dropped as in forward. With scales of 1 and no stochastic depth the result is
 /// bit-identical to `dropout_add`.
 ///
 /// [1] Huang et al. 2016, "Deep Networks with Stochastic Depth"; here per row of the batch, and

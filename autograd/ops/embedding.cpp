@@ -18,13 +18,13 @@ struct Embedding {
   std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>> ids;  // row-major
   Shape ids_shape;
   std::optional<std::int32_t> padding_id;
-  double factor;
+  double scale;
 
   Tensor forward(const Tensor& weight) {
     const std::size_t d = weight.shape()[1];
     Tensor y = Tensor::empty(ids_shape.inserted(ids_shape.rank(), d), weight.dtype());
     dispatch(weight.dtype(), [&]<class T>() {
-      kernels::embedding(ids, d, factor, weight.values<T>().data(), y.mutable_values<T>().data());
+      kernels::embedding(ids, d, scale, weight.values<T>().data(), y.mutable_values<T>().data());
     });
     return y;
   }
@@ -32,8 +32,8 @@ struct Embedding {
   void backward(const Tensor& dy, Gradient dweight) const {
     const Shape& shape = dweight.shape();
     dispatch(dy.dtype(), [&]<class T>() {
-      kernels::embedding_backward(ids, shape[0], shape[1], padding_id, factor,
-                                  dy.values<T>().data(), dweight.target<T>());
+      kernels::embedding_backward(ids, shape[0], shape[1], padding_id, scale, dy.values<T>().data(),
+                                  dweight.target<T>());
     });
   }
 };
@@ -90,13 +90,13 @@ struct Rotary {
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Ids& ids, std::optional<std::int32_t> padding_id,
-                 double factor) {
+                 double scale) {
   require_table(weight);
   require_ids(ids, weight.shape()[0]);
   return apply(Embedding{.ids = {ids.begin(), ids.end()},
                          .ids_shape = ids.shape(),
                          .padding_id = padding_id,
-                         .factor = factor},
+                         .scale = scale},
                weight);
 }
 

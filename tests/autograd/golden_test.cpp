@@ -65,7 +65,7 @@ AttentionOptions attention_options(In in) {
 Tensor looked_up(In in) {
   std::optional<std::int32_t> padding_id;
   if (in.has("input/padding_id")) padding_id = in.integers("padding_id").at(0);
-  return embedding(in["weight"], in.ids("ids"), padding_id, in.number("factor"));
+  return embedding(in["weight"], in.ids("ids"), padding_id, in.number("scale"));
 }
 
 CrossEntropyOptions cross_entropy_options(In in) {
@@ -180,7 +180,7 @@ const std::map<std::string, Tensor (*)(In)> operations{
      [](In in) {
        return residual_add(in["residual"], in["x"],
                            {.skip_scale = in.number("skip_scale"),
-                            .branch_scale = in.number("branch_scale"),
+                            .sublayer_scale = in.number("sublayer_scale"),
                             .dropout = in.number("rate"),
                             .random = random_stream()});
      }},

@@ -154,15 +154,15 @@ def attentions(file):
 
 
 def lookups(file):
-    def embedding(weight, ids, factor, padding_id=None):
-        return factor * F.embedding(ids, weight, padding_id)
+    def embedding(weight, ids, scale, padding_id=None):
+        return scale * F.embedding(ids, weight, padding_id)
 
     ids = torch.tensor([[3, 1, 0, 3], [5, 3, 0, 1]])
-    operation(file, "embedding/repeated", embedding, weight=random(6, 5), ids=ids, factor=1.0)
-    operation(file, "embedding/padding", embedding, weight=random(6, 5), ids=ids, factor=1.0,
+    operation(file, "embedding/repeated", embedding, weight=random(6, 5), ids=ids, scale=1.0)
+    operation(file, "embedding/padding", embedding, weight=random(6, 5), ids=ids, scale=1.0,
               padding_id=3)
-    operation(file, "embedding/factor", embedding, weight=random(6, 5), ids=ids,
-              factor=math.sqrt(5), padding_id=0)
+    operation(file, "embedding/scale", embedding, weight=random(6, 5), ids=ids,
+              scale=math.sqrt(5), padding_id=0)
 
 
 def cross_entropy(logits, targets, label_smoothing, ignored_id, normalizer):
@@ -279,10 +279,10 @@ def residual_sums(file):
     """Only at the rates where nothing is random."""
     for form, rate in {"nothing_dropped": 0.0, "everything_dropped": 1.0}.items():
         operation(file, f"residual_add/{form}",
-                  lambda residual, x, skip_scale, branch_scale, rate:
-                  skip_scale * residual + branch_scale * F.dropout(x, rate),
+                  lambda residual, x, skip_scale, sublayer_scale, rate:
+                  skip_scale * residual + sublayer_scale * F.dropout(x, rate),
                   residual=random(*VECTORS), x=random(*VECTORS), skip_scale=0.75,
-                  branch_scale=-1.5, rate=rate)
+                  sublayer_scale=-1.5, rate=rate)
 
 
 def additive_attention(q, k, v, w, num_heads, **mask):

@@ -154,11 +154,11 @@ Cases random_and_lookup(std::size_t rows, std::size_t n) {
        [](const Operands& o) {
          return residual_add(o[0], o[1],
                              {.skip_scale = 0.5,
-                              .branch_scale = 2,
+                              .sublayer_scale = 2,
                               .dropout = 0.3,
                               .random = dropping(),
-                              .row_dropout = 0.3,
-                              .row_random = dropping()});
+                              .stochastic_depth = 0.3,
+                              .depth_random = dropping()});
        }},
       {"relu_dropout", {x}, [](const Operands& o) { return relu_dropout(o[0], 0.3, dropping()); }},
       {"embedding", {{5, n}}, [=](const Operands& o) { return embedding(o[0], ids, 1, 1.5); }},

@@ -29,7 +29,7 @@ Ids uneven_ids(std::size_t rows, std::size_t length, std::size_t vocabulary) {
 
 }  // namespace
 
-TEST_CASE("embedding looks up a row for each id and multiplies it by the factor") {
+TEST_CASE("embedding looks up a row for each id and multiplies it by the scale") {
   for (const DType dtype : dtypes) {
     const Tensor weight = Tensor::from({3, 2}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, dtype);
     const Ids ids{{2, 0}, {0, 1}};
@@ -114,21 +114,21 @@ TEST_CASE("the gradient of embedding agrees with differences, for vectors of any
 TEST_CASE("a large embedding agrees with loops, in every block of ids and strip of columns") {
   constexpr std::size_t vocabulary = 300, d = 270, rows = 9, length = 50;
   constexpr std::int32_t padding = 200;
-  constexpr double factor = 0.5;
+  constexpr double scale = 0.5;
   const Tensor weight = random_leaf({vocabulary, d}, 1);
   Ids ids = uneven_ids(rows, length, vocabulary);
   ids(8, 40) = 299, ids(3, 7) = padding;
   const Tensor dy = random_leaf({rows, length, d}, 2).copied(DType::float64);
   Tape tape;
-  const Tensor y = embedding(weight, ids, padding, factor);
+  const Tensor y = embedding(weight, ids, padding, scale);
   tape.backward(y, dy);
   std::vector<double> expected(vocabulary * d, 0.0);
   std::size_t wrong = 0;
   for (std::size_t place = 0; place < rows * length; ++place) {
     const auto id = static_cast<std::size_t>(ids.data()[place]);
     for (std::size_t c = 0; c < d; ++c) {
-      wrong += y.values<double>()[place * d + c] != factor * weight.values<double>()[id * d + c];
-      if (id != padding) expected[id * d + c] += factor * dy.values<double>()[place * d + c];
+      wrong += y.values<double>()[place * d + c] != scale * weight.values<double>()[id * d + c];
+      if (id != padding) expected[id * d + c] += scale * dy.values<double>()[place * d + c];
     }
   }
   CHECK(wrong == 0);

@@ -52,7 +52,7 @@ TEST_CASE("residual_add scales both sides, values and gradients") {
     const Tensor residual = Tensor::from({3}, {1, 2, -3}, dtype).require_gradient();
     const Tensor x = Tensor::from({3}, {10, 0, 4}, dtype).require_gradient();
     Tape tape;
-    const Tensor y = residual_add(residual, x, {.skip_scale = 0.5, .branch_scale = 2});
+    const Tensor y = residual_add(residual, x, {.skip_scale = 0.5, .sublayer_scale = 2});
     check_values(y, {20.5, 1, 6.5});
     tape.backward(y, Tensor::from({3}, {1, 10, 100}, dtype));
     check_values(residual.gradient(), {0.5, 5, 50});
@@ -69,8 +69,8 @@ TEST_CASE("residual_add with scales of 1 and no rows to drop is dropout_add, to 
           shape, dtype);
       for (const ResidualAddOptions& options :
            {ResidualAddOptions{.dropout = rate, .random = elements},
-            ResidualAddOptions{.dropout = rate, .random = elements, .row_dropout = 0.5},
-            ResidualAddOptions{.dropout = rate, .random = elements, .row_random = rows}}) {
+            ResidualAddOptions{.dropout = rate, .random = elements, .stochastic_depth = 0.5},
+            ResidualAddOptions{.dropout = rate, .random = elements, .depth_random = rows}}) {
         CHECK(results_of(
                   [&](const Tensor& r, const Tensor& x) { return residual_add(r, x, options); },
                   shape, dtype) == plain);
@@ -86,11 +86,11 @@ TEST_CASE("residual_add agrees with its parts, for rows of any size") {
       for (const double row_rate : {0.0, 0.4, 1.0}) {
         CAPTURE(to_string(shape));
         const ResidualAddOptions options{.skip_scale = 0.75,
-                                         .branch_scale = -1.5,
+                                         .sublayer_scale = -1.5,
                                          .dropout = rate,
                                          .random = elements,
-                                         .row_dropout = row_rate,
-                                         .row_random = rows};
+                                         .stochastic_depth = row_rate,
+                                         .depth_random = rows};
         const auto fused = results_of(
             [&](const Tensor& r, const Tensor& x) { return residual_add(r, x, options); }, shape,
             DType::float64);
@@ -115,7 +115,7 @@ TEST_CASE("stochastic depth drops whole rows at its rate and scales up the other
   constexpr std::size_t n = 4000;
   const Tensor zero = Tensor::zeros({n, 3}, DType::float32);
   const auto y = values_of(residual_add(zero, Tensor::full({n, 3}, 6, DType::float32),
-                                        {.row_dropout = 0.25, .row_random = rows}));
+                                        {.stochastic_depth = 0.25, .depth_random = rows}));
   std::size_t dropped = 0;
   for (std::size_t row = 0; row < n; ++row) {
     CHECK((y[3 * row] == 0 || y[3 * row] == 8));
@@ -131,14 +131,14 @@ TEST_CASE("a row that is dropped counts for nothing, even where it is not finite
   const Tensor residual = Tensor::from({2}, {1, 2}, DType::float64).require_gradient();
   const Tensor x = Tensor::from({2}, {inf, std::nan("")}, DType::float64).require_gradient();
   Tape tape;
-  const Tensor y = residual_add(residual, x, {.row_dropout = 1.0, .row_random = rows});
+  const Tensor y = residual_add(residual, x, {.stochastic_depth = 1.0, .depth_random = rows});
   check_values(y, {1, 2});
   tape.backward(y, Tensor::from({2}, {1, inf}, DType::float64));
   check_values(x.gradient(), {0, 0});
 }
 
 TEST_CASE("without rows residual_add gives none, and a scalar is one row") {
-  const ResidualAddOptions halved{.skip_scale = 0.5, .row_dropout = 0.5, .row_random = rows};
+  const ResidualAddOptions halved{.skip_scale = 0.5, .stochastic_depth = 0.5, .depth_random = rows};
   const Tensor none = Tensor::zeros({0, 3}, DType::float32).require_gradient();
   Tape tape;
   const Tensor y = residual_add(none, none, halved);
@@ -154,11 +154,11 @@ TEST_CASE("the gradients of residual_add agree with differences, for a tensor us
   const Tensor residual = random_leaf({3, 40}, 1);
   const Tensor x = random_leaf({3, 40}, 2);
   const ResidualAddOptions options{.skip_scale = 0.5,
-                                   .branch_scale = 3,
+                                   .sublayer_scale = 3,
                                    .dropout = 0.3,
                                    .random = elements,
-                                   .row_dropout = 0.3,
-                                   .row_random = rows};
+                                   .stochastic_depth = 0.3,
+                                   .depth_random = rows};
   CHECK(gradient_error([&] { return residual_add(residual, x, options); }, {residual, x}) < 1e-6);
   CHECK(gradient_error([&] { return residual_add(x, x, options); }, {x}) < 1e-6);
 }
@@ -167,7 +167,7 @@ TEST_CASE("residual_add gives no gradient to who wants none") {
   const Tensor wanted = Tensor::zeros({2}, DType::float32).require_gradient();
   const Tensor unwanted = Tensor::zeros({2}, DType::float32);
   const Tensor dy = Tensor::from({2}, {1, 2}, DType::float32);
-  const ResidualAddOptions options{.skip_scale = 0.5, .branch_scale = 4};
+  const ResidualAddOptions options{.skip_scale = 0.5, .sublayer_scale = 4};
   Tape tape;
   tape.backward(residual_add(wanted, unwanted, options), dy);
   Tape another;
@@ -184,8 +184,8 @@ TEST_CASE("residual_add has the same bits on any number of threads") {
                               {.skip_scale = 0.5,
                                .dropout = 0.3,
                                .random = elements,
-                               .row_dropout = 0.3,
-                               .row_random = rows});
+                               .stochastic_depth = 0.3,
+                               .depth_random = rows});
         },
         {50, 1001}, DType::float32);
   }));
@@ -202,6 +202,6 @@ TEST_CASE("residual_add refuses what does not fit") {
                        DTypeError);
   CHECK_THROWS_WITH_AS(residual_add(x, x, {.skip_scale = 0.5, .dropout = -1}),
                        "residual_add: the rate is -1, expected 0 to 1", ValueError);
-  CHECK_THROWS_WITH_AS(residual_add(x, x, {.row_dropout = 2}),
+  CHECK_THROWS_WITH_AS(residual_add(x, x, {.stochastic_depth = 2}),
                        "residual_add: the rate is 2, expected 0 to 1", ValueError);
 }
