@@ -4,7 +4,6 @@
 
 #include "autograd/error.h"
 #include "autograd/ops/attention.h"
-#include "autograd/ops/embedding.h"
 #include "autograd/ops/linear.h"
 
 namespace tapestry {

@@ -22,17 +22,4 @@ void embedding_backward(std::span<const std::int32_t> ids, std::size_t vocabular
                         std::optional<std::int32_t> padding_id, double scale, const T* dy,
                         Target<T> dweight);
 
-/// Sizes and angles of a rotation of x (batch, length, heads, d), d even: the pair (2i, 2i + 1) of
-/// the vector at position m, counted from `first`, is rotated by the angle m base^(-2i / d), or by
-/// its negative if `back`.
-struct Rotation {
-  std::size_t batch, length, heads, d;
-  double base;
-  std::ptrdiff_t first;
-  bool back = false;
-};
-
-template <class T>
-void rotate(const Rotation& rotation, const T* x, Target<T> y);
-
 }  // namespace tapestry::kernels

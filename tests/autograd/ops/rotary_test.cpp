@@ -1,4 +1,4 @@
-#include "autograd/ops/embedding.h"
+#include "autograd/ops/attention.h"
 
 #include <doctest/doctest.h>
 
