@@ -1,7 +1,5 @@
 #include "layers/encoder_models.h"
 
-#include "autograd/attention_mask.h"
-
 namespace tapestry {
 namespace {
 
@@ -25,21 +23,21 @@ EncoderParts<Embedding, OutputProjection> token_model(const Scope& scope,
           output_projection(scope / "output", o, embedding.source())};
 }
 
-TokenVectors target_vectors(const TokenEmbedding& embedding, const NetworkInput& input,
-                            const Mode& mode) {
-  return {.target = embedding(input.target.ids, mode)};
+/// The parts of a model that classifies tokens, or sequences by the pooling of their tokens.
+EncoderParts<Embedding, ClassificationHead> classification_model(
+    const Scope& scope, const TransformerOptions& o, std::size_t vocabulary, std::size_t classes,
+    std::int32_t padding_id, PoolingKind pooling) {
+  return {token_embedding(scope, o, vocabulary, padding_id),
+          Encoder(scope / "encoder", o.d_model, encoder_options(o, o.num_encoder_layers)),
+          ClassificationHead(scope / "head", o.d_model, classes, pooling)};
 }
 
 }  // namespace
 
 LanguageModel::LanguageModel(const Scope& scope, const TransformerOptions& o,
                              std::size_t vocabulary, std::int32_t padding_id)
-    : EncoderModel(
+    : TokenEncoderModel(
           o, token_model(scope, o, "decoder", o.num_decoder_layers, vocabulary, padding_id)) {}
-
-TokenVectors LanguageModel::embed(const NetworkInput& input, const Mode& mode) const {
-  return target_vectors(parts().embedding, input, mode);
-}
 
 Tensor LanguageModel::features(const TokenVectors& vectors, const NetworkInput& input,
                                const Mode& mode) const {
@@ -58,24 +56,12 @@ Tensor LanguageModel::operator()(const TokenBatch& tokens, const Mode& mode) con
 
 MaskedLanguageModel::MaskedLanguageModel(const Scope& scope, const TransformerOptions& o,
                                          std::size_t vocabulary, std::int32_t padding_id)
-    : EncoderModel(
+    : TokenEncoderModel(
           o, token_model(scope, o, "encoder", o.num_encoder_layers, vocabulary, padding_id)) {}
-
-TokenVectors MaskedLanguageModel::embed(const NetworkInput& input, const Mode& mode) const {
-  return target_vectors(parts().embedding, input, mode);
-}
-
-Tensor MaskedLanguageModel::features(const TokenVectors& vectors, const NetworkInput& input,
-                                     const Mode& mode) const {
-  return parts().encoder(vectors.target, AttentionMask::padding(input.target.lengths), mode);
-}
 
 Classifier::Classifier(const Scope& scope, const TransformerOptions& o, std::size_t vocabulary,
                        std::size_t classes, std::int32_t padding_id)
-    : EncoderModel(o,
-                   {token_embedding(scope, o, vocabulary, padding_id),
-                    Encoder(scope / "encoder", o.d_model, encoder_options(o, o.num_encoder_layers)),
-                    ClassificationHead(scope / "head", o.d_model, classes, o.pooling)}) {}
+    : EncoderModel(o, classification_model(scope, o, vocabulary, classes, padding_id, o.pooling)) {}
 
 TokenVectors Classifier::embed(const NetworkInput& input, const Mode& mode) const {
   return {.source = parts().embedding(input.source.ids, mode)};
@@ -107,18 +93,7 @@ Tensor VisionTransformer::features(const TokenVectors& vectors, const NetworkInp
 
 Tagger::Tagger(const Scope& scope, const TransformerOptions& o, std::size_t vocabulary,
                std::size_t classes, std::int32_t padding_id)
-    : EncoderModel(o,
-                   {token_embedding(scope, o, vocabulary, padding_id),
-                    Encoder(scope / "encoder", o.d_model, encoder_options(o, o.num_encoder_layers)),
-                    ClassificationHead(scope / "head", o.d_model, classes)}) {}
-
-TokenVectors Tagger::embed(const NetworkInput& input, const Mode& mode) const {
-  return target_vectors(parts().embedding, input, mode);
-}
-
-Tensor Tagger::features(const TokenVectors& vectors, const NetworkInput& input,
-                        const Mode& mode) const {
-  return parts().encoder(vectors.target, AttentionMask::padding(input.target.lengths), mode);
-}
+    : TokenEncoderModel(o, classification_model(scope, o, vocabulary, classes, padding_id,
+                                                PoolingKind::class_token)) {}
 
 }  // namespace tapestry

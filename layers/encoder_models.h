@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "autograd/attention_mask.h"
 #include "layers/embedding.h"
 #include "layers/encoder_decoder.h"
 #include "layers/heads.h"
@@ -53,6 +54,23 @@ class EncoderModel : public Network {
   EncoderParts<Source, Head> parts_;
 };
 
+/// A model of the target tokens, each of which attends to all tokens of its row except padding.
+template <class Head>
+class TokenEncoderModel : public EncoderModel<Embedding, Head> {
+ public:
+  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override {
+    return {.target = this->parts().embedding(input.target.ids, mode)};
+  }
+  Tensor features(const TokenVectors& vectors, const NetworkInput& input,
+                  const Mode& mode) const override {
+    const AttentionMask mask = AttentionMask::padding(input.target.lengths);
+    return this->parts().encoder(vectors.target, mask, mode);
+  }
+
+ protected:
+  using EncoderModel<Embedding, Head>::EncoderModel;
+};
+
 /// The decoder-only Transformer [1, 2]: predicts each next token. A decoder without cross-attention
 /// is a stack of encoder layers with a causal mask.
 ///
@@ -63,12 +81,11 @@ class EncoderModel : public Network {
 ///
 /// [1] Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.3.
 /// [2] Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training".
-class LanguageModel : public EncoderModel<Embedding, OutputProjection> {
+class LanguageModel : public TokenEncoderModel<OutputProjection> {
  public:
   LanguageModel(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
                 std::int32_t padding_id);
 
-  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
                   const Mode& mode) const override;
   bool causal() const override { return true; }
@@ -86,14 +103,10 @@ class LanguageModel : public EncoderModel<Embedding, OutputProjection> {
 ///   input       target tokens, some of them masked -> logits (rows, length, vocabulary)
 ///
 /// [1] Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers".
-class MaskedLanguageModel : public EncoderModel<Embedding, OutputProjection> {
+class MaskedLanguageModel : public TokenEncoderModel<OutputProjection> {
  public:
   MaskedLanguageModel(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
                       std::int32_t padding_id);
-
-  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
-  Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const Mode& mode) const override;
 };
 
 /// An encoder that classifies sentences [1]. Its parameters, except the head, have the same names
@@ -142,14 +155,10 @@ class VisionTransformer : public EncoderModel<PatchEmbedding, ClassificationHead
 ///   input       target tokens -> logits (rows, length, classes)
 ///
 /// [1] Devlin et al. 2019, "BERT", section 5.3.
-class Tagger : public EncoderModel<Embedding, ClassificationHead> {
+class Tagger : public TokenEncoderModel<ClassificationHead> {
  public:
   Tagger(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
          std::size_t classes, std::int32_t padding_id);
-
-  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
-  Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                  const Mode& mode) const override;
 };
 
 }  // namespace tapestry
