@@ -131,9 +131,8 @@ const char* name(Phase phase) {
 }
 
 std::string to_string(const Profile& profile) {
-  std::string text =
-      fmt::format("where {:.3f} seconds went; a row leaves out what other rows inside it took\n",
-                  profile.seconds);
+  std::string text = fmt::format(
+      "{:.3f} seconds by operation; each row excludes the time of nested rows\n", profile.seconds);
   text +=
       fmt::format(columns, "what", "phase", "calls", "seconds", "share", "GFLOP/s", "GB", "GB/s");
   for (const ProfileRow& row : profile.rows) text += format_row(row, profile.seconds);

@@ -38,7 +38,7 @@ const Profile example{.seconds = 4.0,
 
 TEST_CASE("a profile is a table with shares, speeds and sums, and dashes where there is nothing") {
   CHECK(to_string(example) ==
-        "where 4.000 seconds went; a row leaves out what other rows inside it took\n"
+        "4.000 seconds by operation; each row excludes the time of nested rows\n"
         "what                         phase         calls     seconds   share   GFLOP/s         GB"
         "     GB/s\n"
         "linear                       backward       1234       2.000  50.0 %     125.0     30.000"

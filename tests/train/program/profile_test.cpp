@@ -19,7 +19,8 @@ std::vector<std::string> profile_in(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream all(text);
   for (std::string line; std::getline(all, line);) {
-    if (line.starts_with("where ") || !lines.empty()) lines.push_back(line);
+    const bool is_heading = line.find(" seconds by operation; ") != std::string::npos;
+    if (is_heading || !lines.empty()) lines.push_back(line);
   }
   if (!lines.empty()) lines.pop_back();
   return lines;

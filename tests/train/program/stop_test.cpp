@@ -92,8 +92,8 @@ TEST_CASE("a run that is told to stop says where the time went, if it was asked 
   CHECK(work.code == 128 + SIGTERM);
   CHECK(work.last_line.starts_with("stopped by signal "));
   const std::string log = test::read_text(work / "runs/tiny/train.log");
-  CHECK(log.find(" seconds went; ") != std::string::npos);
-  CHECK(log.find(" seconds went; ") < log.find("stopped by signal "));
+  CHECK(log.find(" seconds by operation; ") != std::string::npos);
+  CHECK(log.find(" seconds by operation; ") < log.find("stopped by signal "));
 }
 
 TEST_CASE("a run stopped by a signal and resumed ends with the bytes of one never stopped") {
