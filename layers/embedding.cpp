@@ -78,7 +78,7 @@ Tensor Positions::operator()(const Tensor& x) const {
   if (length > max_length_) {
     throw ShapeError(
         fmt::format("positions: the sequence has {} tokens, expected at most {} "
-                    "(model.max_length)",
+                    "(max_length)",
                     length, max_length_));
   }
   return table_ ? add(x, slice(table_, 0, 0, length)) : x;

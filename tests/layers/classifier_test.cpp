@@ -115,7 +115,7 @@ TEST_CASE("a classifier refuses long sentences, unknown ids and lengths that do 
   const MadeNetwork made(classifying(small(), PoolingKind::mean));
   CHECK_THROWS_WITH_AS(logits(made, padded(sentences, 4, padding_id)),
                        "positions: positions: the sequence has 8 tokens, expected at most 7 "
-                       "(model.max_length)",
+                       "(max_length)",
                        ShapeError);
   TokenBatch wrong = sentences;
   wrong.ids(0, 0) = -1;

@@ -170,7 +170,7 @@ TEST_CASE("a language model refuses long sequences, unknown ids, and lengths tha
   CHECK(made.model(padded(tokens, 3, padding_id), Mode::inference()).shape() == Shape{2, 7, 11});
   CHECK_THROWS_WITH_AS(made.model(padded(tokens, 4, padding_id), Mode::inference()),
                        "positions: positions: the sequence has 8 tokens, expected at most 7 "
-                       "(model.max_length)",
+                       "(max_length)",
                        ShapeError);
   TokenBatch wrong = tokens;
   wrong.ids(1, 2) = 11;

@@ -103,7 +103,7 @@ TEST_CASE("a masked language model refuses long sequences and unknown ids") {
   const MadeNetwork made(masked());
   CHECK_THROWS_WITH_AS(logits(made, padded(sentences, 4, padding_id)),
                        "positions: positions: the sequence has 8 tokens, expected at most 7 "
-                       "(model.max_length)",
+                       "(max_length)",
                        ShapeError);
   TokenBatch wrong = sentences;
   wrong.ids(1, 2) = 11;

@@ -120,7 +120,7 @@ TEST_CASE("a sequence of the greatest length passes and one token more is refuse
     CHECK(layer(Tensor::zeros({1, 5, 2}, DType::float32)).shape() == Shape{1, 5, 2});
     CHECK_THROWS_WITH_AS(layer(Tensor::zeros({1, 6, 2}, DType::float32)),
                          "target_positions: positions: the sequence has 6 tokens, expected at most "
-                         "5 (model.max_length)",
+                         "5 (max_length)",
                          ShapeError);
   }
 }

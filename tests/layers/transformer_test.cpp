@@ -227,11 +227,11 @@ TEST_CASE("a sequence of the greatest length passes, a longer one is refused on 
   const TokenBatch longer = padded(source, 4, padding_id);
   CHECK_THROWS_WITH_AS(model.transformer(longer, target, Mode::inference()),
                        "source_positions: positions: the sequence has 8 tokens, expected at most 7 "
-                       "(model.max_length)",
+                       "(max_length)",
                        ShapeError);
   CHECK_THROWS_WITH_AS(model.transformer(source, longer, Mode::inference()),
                        "target_positions: positions: the sequence has 8 tokens, expected at most 7 "
-                       "(model.max_length)",
+                       "(max_length)",
                        ShapeError);
 }
 

@@ -118,6 +118,6 @@ TEST_CASE("a vision Transformer refuses images of another shape and more patches
   const MadeNetwork finer(options);
   CHECK_THROWS_WITH_AS((*finer.network)(network_input(), Mode::inference()),
                        "positions: positions: the sequence has 17 tokens, expected at most 7 "
-                       "(model.max_length)",
+                       "(max_length)",
                        ShapeError);
 }
