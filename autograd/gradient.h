@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/target.h"

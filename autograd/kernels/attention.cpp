@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "autograd/kernels/attention_scores.h"
 #include "autograd/kernels/attention_softmax.h"

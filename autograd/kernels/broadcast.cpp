@@ -1,7 +1,5 @@
 #include "autograd/kernels/broadcast.h"
 
-#include <algorithm>
-
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
 

@@ -1,6 +1,8 @@
 #include "autograd/kernels/dropout.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "autograd/kernels/activations.h"
 

@@ -1,11 +1,7 @@
 #pragma once
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "autograd/kernels/philox.h"
 #include "autograd/kernels/simd.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "autograd/error.h"
