@@ -1,4 +1,4 @@
-#include "autograd/kernels/batch_norm.h"
+#include "autograd/kernels/norms.h"
 
 #include <algorithm>
 

@@ -31,4 +31,27 @@ template <class T>
 void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight, const T* rrms,
                        const T* g, Target<T> dx, Target<T> dweight);
 
+/// Mean and biased variance of each column of (rows, n), rows >= 1, in two passes over blocks of
+/// rows whose results are merged in order [1].
+///
+/// [1] Chan, Golub & LeVeque 1979, "Updating Formulae and a Pairwise Algorithm for Computing Sample
+///     Variances", eq. 2.1.
+template <class T>
+void column_moments(std::size_t rows, std::size_t n, const T* x, T* means, T* variances);
+
+/// y = weight * (x - mean) / sqrt(variance + epsilon) + bias, column by column of (rows, n).
+template <class T>
+void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, const T* variances,
+                const T* weight, const T* bias, T epsilon, T* y);
+
+/// Whether means and variances were computed from x, so that the gradient flows through them too.
+enum class Moments { from_x, given };
+
+/// dL/dx, dL/dweight and dL/dbias from g = dL/dy, as in autograd/ops/norms.h; null targets are
+/// left alone. The sums over rows go through fixed blocks of rows, in order.
+template <class T>
+void batch_norm_backward(Moments moments, std::size_t rows, std::size_t n, const T* x,
+                         const T* means, const T* variances, const T* weight, T epsilon, const T* g,
+                         Target<T> dx, Target<T> dweight, Target<T> dbias);
+
 }  // namespace tapestry::kernels

@@ -7,12 +7,31 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/operation.h"
 #include "autograd/ops/activations.h"
-#include "autograd/ops/detail/dropping.h"
 #include "autograd/ops/detail/elementwise.h"
 #include "autograd/ops/elementwise.h"
 
 namespace tapestry {
 namespace {
+
+/// False if dropout changes nothing: at rate 0, or with a stream that is off. Throws ValueError,
+/// naming `operation`, unless 0 <= rate <= 1.
+bool drops_anything(const char* operation, double rate, const RandomStream& random) {
+  if (!(rate >= 0.0 && rate <= 1.0)) {
+    throw ValueError(fmt::format("{}: the rate is {}, expected 0 to 1", operation, rate));
+  }
+  return rate > 0.0 && random.on();
+}
+
+/// y = dropout(x) on all threads, with random numbers of the stream that has this key.
+template <class T>
+void drop(std::uint64_t key, double rate, const Tensor& x, kernels::Target<T> y) {
+  static_assert(kernels::elements_per_piece % kernels::dropout_group == 0);
+  const T* in = x.values<T>().data();
+  kernels::parallel_ranges(x.size(), kernels::elements_per_piece,
+                           [&](std::size_t begin, std::size_t end) {
+                             kernels::dropout(key, begin, end - begin, rate, in + begin, y + begin);
+                           });
+}
 
 struct Dropout {
   static constexpr const char* name = "dropout";

@@ -1,6 +1,5 @@
 #include "autograd/ops/norms.h"
 
-#include "autograd/kernels/batch_norm.h"
 #include "autograd/kernels/norms.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/rows.h"

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "autograd/kernels/batch_norm.h"
 #include "autograd/kernels/norms.h"
 #include "autograd/kernels/softmax.h"
 #include "tests/bench/micro/benchmark.h"
