@@ -1,8 +1,10 @@
 #pragma once
 
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "autograd/dtype.h"
 #include "autograd/kernels/memory.h"
@@ -107,5 +109,16 @@ class Tensor {
 
 /// The common element type of a and b; throws DTypeError, naming `operation`, if they differ.
 DType common_dtype(const char* operation, const Tensor& a, const Tensor& b);
+
+/// The values of a tensor with six significant digits, row by row as in NumPy, then its shape and
+/// element type:
+///
+///     [[  1, 2.5],
+///      [ -3, nan]]  (2, 2) float32
+///
+/// Of a tensor with more than 1,000 values, the first and the last three indices of each longer
+/// axis are shown. An empty handle is "(no tensor)".
+std::string to_string(const Tensor& tensor);
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace tapestry

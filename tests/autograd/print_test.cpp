@@ -1,4 +1,4 @@
-#include "autograd/print.h"
+#include "autograd/tensor.h"
 
 #include <doctest/doctest.h>
 
