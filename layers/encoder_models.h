@@ -7,7 +7,7 @@
 #include "layers/embedding.h"
 #include "layers/encoder_decoder.h"
 #include "layers/heads.h"
-#include "layers/network.h"
+#include "layers/model.h"
 #include "layers/parameters.h"
 #include "layers/transformer_options.h"
 

@@ -3,12 +3,66 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
+#include "autograd/ids.h"
+#include "autograd/ops/losses.h"
 #include "autograd/tensor.h"
-#include "layers/network.h"
+#include "layers/mode.h"
 #include "layers/parameters.h"
 
 namespace tapestry {
+
+/// Padded token sequences: row r has lengths[r] tokens, then padding.
+struct TokenBatch {
+  Ids ids;                            ///< (rows, length)
+  std::vector<std::int32_t> lengths;  ///< (rows), each <= length
+};
+
+/// The inputs of a network; each kind of network reads some of them.
+struct NetworkInput {
+  TokenBatch source{};  ///< tokens that the encoder reads
+  TokenBatch target{};  ///< tokens at whose positions labels are predicted, one label each
+  Tensor images{};      ///< (rows, height * width * channels)
+};
+
+/// The inputs of the stacks of a network, (rows, tokens, d_model) each; absent if the network does
+/// not have the stack.
+struct TokenVectors {
+  Tensor source{}, target{};
+};
+
+/// The interface of a complete model. A forward pass has three steps: embed, features, and logits
+/// or loss. Trainer, evaluation, gradient check and `tapestry check` use their intermediate
+/// results.
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  /// Token vectors with positions, after dropout.
+  virtual TokenVectors embed(const NetworkInput& input, const Mode& mode) const = 0;
+
+  /// The input of the head, (rows, labels per row, d_model). Of the tokens in `input`, only the
+  /// lengths are read.
+  virtual Tensor features(const TokenVectors& vectors, const NetworkInput& input,
+                          const Mode& mode) const = 0;
+
+  /// features (..., d_model) -> logits (..., vocabulary or classes).
+  virtual Tensor logits(const Tensor& features) const = 0;
+
+  /// The training loss: cross_entropy() of the logits, if possible without storing all of them at
+  /// once. features (rows, length, d_model), labels (rows, length) -> a scalar.
+  virtual Loss loss(const Tensor& features, const Ids& labels,
+                    const CrossEntropyOptions& options) const = 0;
+
+  /// Whether the logits at a position are independent of all later target tokens.
+  virtual bool causal() const = 0;
+
+  /// The whole forward pass: logits (rows, labels per row, vocabulary or classes).
+  Tensor operator()(const NetworkInput& input, const Mode& mode) const {
+    return logits(features(embed(input, mode), input, mode));
+  }
+};
 
 /// Creates a network whose parameters belong to a scope, which must outlive it.
 using MakeNetwork = std::function<std::unique_ptr<Network>(const Scope&)>;

@@ -2,19 +2,76 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "autograd/error.h"
+#include "autograd/ids.h"
 #include "autograd/kernels/cross_entropy.h"
+#include "autograd/kernels/memory.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/elementwise.h"
-#include "autograd/ops/detail/targets.h"
 
 namespace tapestry {
 namespace {
+
+/// The targets of a cross entropy, checked, with the weights of their losses: label smoothing and
+/// normalizer.
+class Targets {
+ public:
+  /// Throws ValueError, naming `operation`, for the reasons that cross_entropy gives.
+  Targets(const char* operation, const Ids& ids, std::size_t vocabulary,
+          const CrossEntropyOptions& options);
+
+  /// Refers to these targets.
+  kernels::CrossEntropyProblem problem() const {
+    return {.rows = ids_.size(),
+            .vocabulary = vocabulary_,
+            .targets = ids_.data(),
+            .label_smoothing = label_smoothing_};
+  }
+  std::size_t size() const { return ids_.size(); }
+  /// Targets that are not ignored.
+  std::size_t num_kept() const { return num_kept_; }
+  double normalizer() const { return normalizer_; }
+
+ private:
+  std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>> ids_;  // -1 where ignored
+  std::size_t vocabulary_;
+  std::size_t num_kept_ = 0;
+  double label_smoothing_;
+  double normalizer_;
+};
+
+Targets::Targets(const char* operation, const Ids& ids, std::size_t vocabulary,
+                 const CrossEntropyOptions& options)
+    : ids_(ids.size()), vocabulary_(vocabulary), label_smoothing_(options.label_smoothing) {
+  if (!(label_smoothing_ >= 0 && label_smoothing_ < 1)) {
+    throw ValueError(fmt::format("{}: label_smoothing is {}, expected 0 <= alpha < 1", operation,
+                                 label_smoothing_));
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::int32_t id = ids.data()[i];
+    const bool ignored = id == options.ignored_id;
+    if (!ignored && (id < 0 || static_cast<std::size_t>(id) >= vocabulary)) {
+      throw ValueError(fmt::format("{}: target {} is {}, expected 0 <= id < {}", operation,
+                                   ids.place(i), id, vocabulary));
+    }
+    ids_[i] = ignored ? -1 : id;
+    num_kept_ += ignored ? 0 : 1;
+  }
+  const std::size_t normalizer = options.normalizer != 0 ? options.normalizer : num_kept_;
+  if (normalizer == 0) {
+    throw ValueError(
+        fmt::format("{}: all {} targets are ignored (id {}), expected at least one that counts",
+                    operation, ids_.size(), options.ignored_id));
+  }
+  normalizer_ = static_cast<double>(normalizer);
+}
 
 /// "(2, 3, vocabulary)" for a shape (2, 3).
 std::string followed_by(const Shape& shape, const std::string& last) {

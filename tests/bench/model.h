@@ -4,7 +4,7 @@
 
 #include "autograd/ids.h"
 #include "layers/encoder_models.h"
-#include "layers/network.h"
+#include "layers/model.h"
 #include "layers/parameters.h"
 #include "layers/transformer.h"
 #include "tests/bench/problems.h"

@@ -50,7 +50,7 @@ TokenBatch sentence(const std::vector<std::size_t>& places) {
 /// The largest difference between what the encoder makes of a token in the sentence and of the same
 /// token in the sentence in another order.
 double dependence_on_order(const TransformerOptions& options) {
-  const Model model(options);
+  const TestTransformer model(options);
   const auto plain =
       values_of(model.transformer.encode(sentence({0, 1, 2, 3, 4}), Mode::inference()));
   const auto permuted = values_of(model.transformer.encode(sentence(order), Mode::inference()));
@@ -110,7 +110,7 @@ TEST_CASE("the decoder never sees the future, however it attends and knows posit
   }
   const TokenBatch read = sentence({0, 1, 2, 3, 4});
   for (const TransformerOptions& options : all) {
-    const Model model(options);
+    const TestTransformer model(options);
     const auto logits = [&](const TokenBatch& written) {
       return values_of(model.transformer(read, written, Mode::inference()));
     };
@@ -155,7 +155,7 @@ TEST_CASE("cross-attention takes queries from the decoder, keys and values from 
 }
 
 TEST_CASE("the weights of every layer and head of a model can be had, in the order of the calls") {
-  const Model model(small());
+  const TestTransformer model(small());
   const AttentionRecorder recorder;
   model.transformer(source, target, Mode::inference());
   std::vector<std::string> lines;

@@ -56,7 +56,7 @@ struct Training {
     model.parameters.commit_buffers();
   }
 
-  Model model;
+  TestTransformer model;
   TokenBatch source, target;
   std::uint64_t step = 0;
 };

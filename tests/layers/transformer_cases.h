@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autograd/random.h"
-#include "layers/network.h"
+#include "layers/model.h"
 #include "layers/transformer.h"
 
 /// The small models and batches that the tests of the whole Transformer share.
@@ -26,9 +26,9 @@ inline TransformerOptions small() {
 }
 
 /// A Transformer over one vocabulary size, with its parameters.
-struct Model {
-  explicit Model(const TransformerOptions& options, DType dtype = DType::float64,
-                 std::uint64_t seed = 1, std::size_t words = vocabulary)
+struct TestTransformer {
+  explicit TestTransformer(const TransformerOptions& options, DType dtype = DType::float64,
+                           std::uint64_t seed = 1, std::size_t words = vocabulary)
       : parameters(dtype, seed),
         transformer(Scope(parameters), options, words, words, padding_id) {}
 

@@ -36,7 +36,7 @@ std::vector<double> gradients_of(const Parameters& parameters) {
 }
 
 /// Forward, backward and the gradients they leave.
-std::vector<double> step(const Model& model, const TokenBatch& from, const TokenBatch& to,
+std::vector<double> step(const TestTransformer& model, const TokenBatch& from, const TokenBatch& to,
                          const Mode& mode) {
   Tape tape;
   const Tensor logits = model.transformer(from, to, mode);
@@ -63,7 +63,7 @@ std::vector<double> row_of(const Tensor& x, std::size_t r) {
 std::vector<double> small_training_step(std::uint64_t seed) {
   TransformerOptions options = small();
   options.dropout = 0.2;
-  const Model model(options, DType::float32, seed);
+  const TestTransformer model(options, DType::float32, seed);
   return step(model, source, target, Mode::training(RandomStream(seed)));
 }
 
@@ -71,7 +71,7 @@ std::vector<double> small_training_step(std::uint64_t seed) {
 
 TEST_CASE("a batch of no sentences has no logits and zero gradients") {
   for (const TransformerOptions& options : every_choice()) {
-    const Model model(options);
+    const TestTransformer model(options);
     const Tensor logits = model.transformer(full_batch(0, 3), full_batch(0, 2), Mode::inference());
     CHECK(logits.shape() == Shape{0, 2, vocabulary});
     CHECK(all_zero(step(model, full_batch(0, 3), full_batch(0, 2), Mode::inference())));
@@ -80,7 +80,7 @@ TEST_CASE("a batch of no sentences has no logits and zero gradients") {
 
 TEST_CASE("targets without tokens have no logits and zero gradients") {
   for (const TransformerOptions& options : every_choice()) {
-    const Model model(options);
+    const TestTransformer model(options);
     CHECK(model.transformer(source, full_batch(3, 0), Mode::inference()).shape() ==
           Shape{3, 0, vocabulary});
     CHECK(all_zero(step(model, source, full_batch(3, 0), Mode::inference())));
@@ -89,7 +89,7 @@ TEST_CASE("targets without tokens have no logits and zero gradients") {
 
 TEST_CASE("sources without tokens leave the decoder to itself, finite with finite gradients") {
   for (const TransformerOptions& options : every_choice()) {
-    const Model model(options);
+    const TestTransformer model(options);
     CHECK(all_finite(values_of(model.transformer(full_batch(3, 0), target, Mode::inference()))));
     CHECK(all_finite(step(model, full_batch(3, 0), target, Mode::inference())));
   }
@@ -97,7 +97,7 @@ TEST_CASE("sources without tokens leave the decoder to itself, finite with finit
 
 TEST_CASE("the gradients of sentences of one token agree with differences") {
   for (const TransformerOptions& options : every_choice()) {
-    const Model model(options);
+    const TestTransformer model(options);
     perturb(model.parameters);
     const Threads one(1);
     const auto run = [&] {
@@ -112,7 +112,7 @@ TEST_CASE("a source of nothing but padding is finite and leaves the other senten
   TokenBatch blank = source;
   blank.lengths[1] = 0;
   for (const TransformerOptions& options : every_choice()) {
-    const Model model(options);
+    const TestTransformer model(options);
     const Tensor before = model.transformer(source, target, Mode::inference());
     const Tensor after = model.transformer(blank, target, Mode::inference());
     CHECK(row_of(after, 0) == row_of(before, 0));
@@ -129,7 +129,7 @@ TEST_CASE("what a sentence of nothing but padding holds changes nothing") {
   TokenBatch other = blank;
   for (std::size_t t = 0; t < 4; ++t) other.ids(1, t) = 7;
   for (const TransformerOptions& options : every_choice()) {
-    const Model model(options);
+    const TestTransformer model(options);
     CHECK(values_of(model.transformer(other, target, Mode::inference())) ==
           values_of(model.transformer(blank, target, Mode::inference())));
   }
@@ -139,7 +139,7 @@ TEST_CASE("with dropout at rate 1 logits and gradients are finite and no embeddi
   TransformerOptions options = small();
   options.dropout = 1.0;
   options.tie_embeddings = TiedEmbeddings::none;
-  const Model model(options);
+  const TestTransformer model(options);
   const Mode mode = Mode::training(RandomStream(3));
   CHECK(all_finite(values_of(model.transformer(source, target, mode))));
   CHECK(all_finite(step(model, source, target, mode)));
@@ -150,8 +150,8 @@ TEST_CASE("with dropout at rate 1 logits and gradients are finite and no embeddi
 }
 
 TEST_CASE("dropout at rate 0 with a stream is dropout without one, to the bit") {
-  const Model model(small());
-  const Model same(small());
+  const TestTransformer model(small());
+  const TestTransformer same(small());
   CHECK(values_of(model.transformer(source, target, Mode::training(RandomStream(3)))) ==
         values_of(model.transformer(source, target, Mode::inference())));
   CHECK(step(model, source, target, Mode::training(RandomStream(3))) ==
@@ -160,7 +160,7 @@ TEST_CASE("dropout at rate 0 with a stream is dropout without one, to the bit") 
 
 TEST_CASE(
     "a decoder that does not run gets no gradients, an encoder that does gets all of its own") {
-  const Model model(small());
+  const TestTransformer model(small());
   Tape tape;
   const Tensor memory = model.transformer.encode(source, Mode::inference());
   tape.backward(memory, random_leaf(memory.shape(), 5).copied(DType::float64));
@@ -175,7 +175,7 @@ TEST_CASE("words that do not occur and positions beyond the sentences get zero g
   TransformerOptions options = small();
   options.positions = PositionKind::learned;
   options.tie_embeddings = TiedEmbeddings::none;
-  const Model model(options);
+  const TestTransformer model(options);
   step(model, source, target, Mode::inference());
   const Tensor words = parameter(model.parameters, "source_embedding.weight").gradient();
   const Tensor places = parameter(model.parameters, "source_positions.weight").gradient();
@@ -189,7 +189,7 @@ TEST_CASE("words that do not occur and positions beyond the sentences get zero g
 TEST_CASE("one batch may be source and target, and one tensor queries and memory") {
   const TokenBatch tokens = full_batch(2, 3);
   for (const TransformerOptions& options : every_choice()) {
-    const Model model(options);
+    const TestTransformer model(options);
     perturb(model.parameters);
     const Threads one(1);
     const auto report =
@@ -200,9 +200,9 @@ TEST_CASE("one batch may be source and target, and one tensor queries and memory
 }
 
 TEST_CASE("a tape outlives the model, whose gradients are still there for who holds a parameter") {
-  std::optional<Model> model(std::in_place, small());
+  std::optional<TestTransformer> model(std::in_place, small());
   const Tensor weight = parameter(model->parameters, "encoder.layers.0.ff.linear1.weight");
-  const Model same(small());
+  const TestTransformer same(small());
   Tape tape;
   const Tensor logits = model->transformer(source, target, Mode::inference());
   model.reset();
@@ -226,7 +226,7 @@ TEST_CASE("two threads train a model each, with the bits of one thread") {
 }
 
 TEST_CASE("two threads ask one model at the same time and get the same") {
-  const Model model(small(), DType::float32);
+  const TestTransformer model(small(), DType::float32);
   const auto alone = values_of(model.transformer(source, target, Mode::inference()));
   std::vector<int> wrong(2, 0);
   const auto work = [&](std::size_t i) {

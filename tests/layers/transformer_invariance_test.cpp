@@ -42,7 +42,7 @@ void check_close(const std::vector<double>& found, const std::vector<double>& ex
 
 TEST_CASE("what comes later in the target changes nothing before it, not a bit") {
   for (const TransformerOptions& options : every_choice()) {
-    const Model model(options);
+    const TestTransformer model(options);
     TokenBatch other = target;
     other.ids(0, 2) = 10;
     const Tensor before = model.transformer(source, target, Mode::inference());
@@ -55,7 +55,7 @@ TEST_CASE("what comes later in the target changes nothing before it, not a bit")
 }
 
 TEST_CASE("every target position sees all of its source sentence") {
-  const Model model(small());
+  const TestTransformer model(small());
   for (std::size_t changed = 0; changed < 4; ++changed) {
     TokenBatch other = source;
     other.ids(0, changed) = 10;
@@ -68,7 +68,7 @@ TEST_CASE("every target position sees all of its source sentence") {
 
 TEST_CASE("more columns of padding, whatever they hold, change no logits of tokens") {
   for (const TransformerOptions& options : every_choice()) {
-    const Model model(options);
+    const TestTransformer model(options);
     const Tensor before = model.transformer(source, target, Mode::inference());
     const Tensor after =
         model.transformer(padded(source, 3, 7), padded(target, 2, 9), Mode::inference());
@@ -81,7 +81,7 @@ TEST_CASE("more columns of padding, whatever they hold, change no logits of toke
 }
 
 TEST_CASE("permuting the sentences of a batch permutes the logits") {
-  const Model model(small());
+  const TestTransformer model(small());
   const std::vector<std::size_t> order = {2, 0, 1};
   const Tensor before = model.transformer(source, target, Mode::inference());
   const Tensor after =
@@ -92,13 +92,13 @@ TEST_CASE("permuting the sentences of a batch permutes the logits") {
 }
 
 TEST_CASE("initial values are keyed by seed and name, the same in both precisions up to rounding") {
-  const Model exact(small());
-  const Model rounded(small(), DType::float32);
-  const Model other(small(), DType::float64, 2);
+  const TestTransformer exact(small());
+  const TestTransformer rounded(small(), DType::float32);
+  const TestTransformer other(small(), DType::float64, 2);
   TransformerOptions deeper = small();
   deeper.num_encoder_layers = 3;
   deeper.tie_embeddings = TiedEmbeddings::none;
-  const Model larger(deeper);
+  const TestTransformer larger(deeper);
   for (const NamedTensor& p : exact.parameters) {
     CAPTURE(p.name);
     const auto values = values_of(p.tensor);
@@ -123,7 +123,7 @@ TEST_CASE("a step in float32 has the same bits on any number of threads") {
   const TokenBatch tokens{.ids = random_ids(12, 24, 500, 1),
                           .lengths = std::vector<std::int32_t>(12, 24)};
   const auto step = [&] {
-    const Model model(options, DType::float32, 1, 500);
+    const TestTransformer model(options, DType::float32, 1, 500);
     Tape tape;
     const Tensor logits = model.transformer(tokens, tokens, Mode::training(RandomStream(1)));
     tape.backward(cross_entropy(logits, tokens.ids).mean);
@@ -136,7 +136,7 @@ TEST_CASE("a step in float32 has the same bits on any number of threads") {
 
 TEST_CASE("a gathered model gives the very bits of one that is not") {
   const auto step = [](bool gather) {
-    Model model(small());
+    TestTransformer model(small());
     if (gather) model.parameters.gather();
     Tape tape;
     const Tensor logits = model.transformer(source, target, Mode::training(RandomStream(1)));
@@ -150,9 +150,9 @@ TEST_CASE("a gathered model gives the very bits of one that is not") {
 
 TEST_CASE("dropout follows the stream and is off without one") {
   TransformerOptions options = small();
-  const Model plain(options);
+  const TestTransformer plain(options);
   options.dropout = 0.2;
-  const Model model(options);
+  const TestTransformer model(options);
   const auto logits =
       values_of(model.transformer(source, target, Mode::training(RandomStream(1).at(1))));
   CHECK(values_of(model.transformer(source, target, Mode::training(RandomStream(1).at(1)))) ==
@@ -170,7 +170,7 @@ TEST_CASE("source and target drop differently, even where they are the same toke
   options.norm = NormPlacement::post;
   options.tie_embeddings = TiedEmbeddings::all;
   options.dropout = 0.2;
-  const Transformer model = Model(options).transformer;
+  const Transformer model = TestTransformer(options).transformer;
   const auto encoded = [&](const Mode& mode) { return values_of(model.encode(source, mode)); };
   const auto decoded = [&](const Mode& mode) {
     return values_of(model.decode(source, model.encode(source, Mode::inference()), source, mode));

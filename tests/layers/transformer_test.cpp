@@ -36,7 +36,7 @@ Tensor logits_of_tokens(const Tensor& logits, const TokenBatch& tokens) {
 /// "name (shape)" of the parameters outside the two stacks.
 std::vector<std::string> outer_parameters(const TransformerOptions& options) {
   std::vector<std::string> names;
-  for (const std::string& line : listing(Model(options).parameters)) {
+  for (const std::string& line : listing(TestTransformer(options).parameters)) {
     if (!line.starts_with("encoder.") && !line.starts_with("decoder.")) names.push_back(line);
   }
   return names;
@@ -52,7 +52,7 @@ TEST_CASE("with no layers the logits are tied dot products of embeddings plus po
                              .dropout = 0.0,
                              .norm = NormPlacement::post,
                              .tie_embeddings = TiedEmbeddings::target};
-  const Model model(options, DType::float64, 1, 3);
+  const TestTransformer model(options, DType::float64, 1, 3);
   set_values(model.parameters, "target_embedding.weight", {0, 0, 1, 2, 3, 4});
   set_values(model.parameters, "output.bias", {10, 20, 30});
   const TokenBatch tokens{.ids = {{1, 2}}, .lengths = {2}};
@@ -85,7 +85,7 @@ TEST_CASE("two models in scopes of their own share one list of parameters") {
   Parameters parameters(DType::float64, 1);
   const Transformer first(Scope(parameters) / "a", small(), 11, 11, padding_id);
   const Transformer second(Scope(parameters) / "b", small(), 11, 11, padding_id);
-  const Model alone(small());
+  const TestTransformer alone(small());
   REQUIRE(parameters.list().size() == 2 * alone.parameters.list().size());
   for (const NamedTensor& p : alone.parameters) {
     CHECK(parameters.find("a." + p.name) != nullptr);
@@ -98,7 +98,7 @@ TEST_CASE("two models in scopes of their own share one list of parameters") {
 TEST_CASE("the padding row of either embedding gets no gradient") {
   TransformerOptions options = small();
   options.tie_embeddings = TiedEmbeddings::none;
-  const Model model(options);
+  const TestTransformer model(options);
   // Within the lengths, where a padding id has an influence on the logits.
   const TokenBatch tokens{.ids = {{5, padding_id, 7}}, .lengths = {3}};
   Tape tape;
@@ -123,7 +123,7 @@ TEST_CASE("learned positions have one table for each side") {
 }
 
 TEST_CASE("a Transformer has two encoder and two decoder layers of the sizes asked for") {
-  const Model model(small());
+  const TestTransformer model(small());
   CHECK(parameter(model.parameters, "encoder.layers.1.ff.linear1.weight").shape() == Shape{12, 8});
   CHECK(parameter(model.parameters, "decoder.layers.1.cross_attn.v_proj.weight").shape() ==
         Shape{8, 8});
@@ -140,7 +140,7 @@ TEST_CASE("the gradient of every parameter agrees with differences, for every ch
   for (const TransformerOptions& options : every_choice()) {
     CAPTURE(static_cast<int>(options.norm));
     CAPTURE(static_cast<int>(options.activation));
-    const Model model(options);
+    const TestTransformer model(options);
     perturb(model.parameters);
     const auto run = [&] {
       return logits_of_tokens(model.transformer(source, target, Mode::training(RandomStream(4))),
@@ -152,7 +152,8 @@ TEST_CASE("the gradient of every parameter agrees with differences, for every ch
 
 TEST_CASE("each of the four rates of dropout rules in its places, and `dropout` in the others") {
   const auto logits = [](const TransformerOptions& options) {
-    return values_of(Model(options).transformer(source, target, Mode::training(RandomStream(4))));
+    return values_of(
+        TestTransformer(options).transformer(source, target, Mode::training(RandomStream(4))));
   };
   TransformerOptions everywhere = small(), nowhere = small();
   everywhere.dropout = 0.3;
@@ -174,7 +175,7 @@ TEST_CASE("each of the four rates of dropout rules in its places, and `dropout` 
 }
 
 TEST_CASE("the call operator is encode, decode and logits one after the other") {
-  const Model model(small());
+  const TestTransformer model(small());
   const Tensor memory = model.transformer.encode(source, Mode::inference());
   const Tensor decoded = model.transformer.decode(target, memory, source, Mode::inference());
   CHECK(memory.shape() == Shape{3, 4, 8});
@@ -188,7 +189,7 @@ TEST_CASE("dropout applies to the embeddings of either side") {
   options.num_encoder_layers = 0;
   options.num_decoder_layers = 0;
   options.dropout = 0.5;
-  const Model model(options);
+  const TestTransformer model(options);
   const Transformer& transformer = model.transformer;
   const Mode mode = Mode::training(RandomStream(1));
   const Tensor memory = transformer.encode(source, Mode::inference());
@@ -204,7 +205,7 @@ TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with t
     options.d_model = 32;
     options.norm = norm;
     options.tie_embeddings = tie;
-    const Model model(options, DType::float32, 1, words);
+    const TestTransformer model(options, DType::float32, 1, words);
     const TokenBatch tokens{.ids = random_ids(16, 7, words, 1),
                             .lengths = std::vector<std::int32_t>(16, 7)};
     return cross_entropy(model.transformer(tokens, tokens, Mode::inference()),
@@ -221,7 +222,7 @@ TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with t
 }
 
 TEST_CASE("a sequence of the greatest length passes, a longer one is refused on either side") {
-  const Model model(small());
+  const TestTransformer model(small());
   const TokenBatch longest = padded(source, 3, padding_id);
   CHECK(model.transformer(longest, longest, Mode::inference()).shape() == Shape{3, 7, 11});
   const TokenBatch longer = padded(source, 4, padding_id);
@@ -236,7 +237,7 @@ TEST_CASE("a sequence of the greatest length passes, a longer one is refused on 
 }
 
 TEST_CASE("ids outside the vocabulary are refused, naming the side and the place") {
-  const Model model(small());
+  const TestTransformer model(small());
   TokenBatch wrong = source;
   wrong.ids(2, 1) = 11;
   CHECK_THROWS_WITH_AS(model.transformer(wrong, target, Mode::inference()),
@@ -249,7 +250,7 @@ TEST_CASE("ids outside the vocabulary are refused, naming the side and the place
 }
 
 TEST_CASE("lengths, batches and widths that do not fit are refused, naming the layer") {
-  const Model model(small());
+  const TestTransformer model(small());
   TokenBatch short_of_lengths = source;
   short_of_lengths.lengths.pop_back();
   CHECK_THROWS_WITH_AS(model.transformer(short_of_lengths, target, Mode::inference()),
@@ -261,7 +262,7 @@ TEST_CASE("lengths, batches and widths that do not fit are refused, naming the l
       "output: linear: x has shape (3, 7), expected last axis 8 (weight is (11, 8))", ShapeError);
   TransformerOptions options = small();
   options.num_heads = 3;
-  CHECK_THROWS_WITH_AS(Model{options},
+  CHECK_THROWS_WITH_AS(TestTransformer{options},
                        "encoder.layers.0.self_attn: multi-head attention: d_model 8 is not a "
                        "multiple of num_heads 3",
                        ShapeError);

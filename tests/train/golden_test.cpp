@@ -3,7 +3,7 @@
 #include <string>
 
 #include "autograd/ops/losses.h"
-#include "layers/network.h"
+#include "layers/model.h"
 #include "layers/transformer.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"

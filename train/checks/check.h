@@ -14,7 +14,6 @@
 #include "autograd/tensor.h"
 #include "data/batch.h"
 #include "layers/mode.h"
-#include "layers/network.h"
 #include "layers/model.h"
 
 /// The properties that `tapestry check` verifies, to find errors in a model that raise no exception

@@ -5,7 +5,7 @@
 
 #include "autograd/ids.h"
 #include "data/batch.h"
-#include "layers/network.h"
+#include "layers/model.h"
 
 /// Converts the batches of data/ to the inputs of layers.
 namespace tapestry {

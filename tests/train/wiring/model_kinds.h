@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/network.h"
+#include "layers/model.h"
 #include "layers/transformer_options.h"
 #include "tests/support/gradients.h"
 #include "tests/support/model_kind.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "autograd/tensor.h"
-#include "layers/network.h"
+#include "layers/model.h"
 #include "layers/parameters.h"
 #include "tests/support/model_kind.h"
 
