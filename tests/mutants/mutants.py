@@ -22,6 +22,7 @@ class Mutant:
     new: str
     statements: bool = False
     gradcheck: bool = False  # breaks a gradient of the model: the checker has to find it
+    after: str = ""      # text before `old`, for an `old` that the file repeats
     guard: bool = False  # an access beyond an operand: for the tests with unreadable pages
 
     @property
@@ -30,11 +31,22 @@ class Mutant:
 
     def span_in(self, source):
         """Where `old` begins and ends in the text of the file, where it must stand exactly once."""
-        found = [match.span() for match in pattern_of(self.old).finditer(source)]
+        begin = self.end_of_anchor(source) if self.after else 0
+        found = [match.span() for match in pattern_of(self.old).finditer(source, begin)]
+        if self.after and found:
+            return found[0]
         if len(found) != 1:
             raise ListError(
                 f"{self.name}: its `old` stands {len(found)} times in {self.file}, expected once; "
                 f"bring it in line with the source:\n    {self.old.strip()}")
+        return found[0]
+
+    def end_of_anchor(self, source):
+        """Where `after` ends, which must stand in the file exactly once."""
+        found = [match.end() for match in pattern_of(self.after).finditer(source)]
+        if len(found) != 1:
+            raise ListError(f"{self.name}: its `after` stands {len(found)} times in {self.file}, "
+                            f"expected once: {self.after}")
         return found[0]
 
 
