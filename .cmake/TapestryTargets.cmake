@@ -1,6 +1,7 @@
 # How every target of Tapestry is compiled, and the function that declares a library folder.
 
 add_library(tapestry_compile_options INTERFACE)
+target_include_directories(tapestry_compile_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tapestry_compile_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
   # g++ 12 is mistaken about fmt, about std::string (GCC bug 105651) and about its own AVX-512
@@ -69,23 +70,47 @@ function(tapestry_sources variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# tapestry_library(NAME [SOURCES ...] USES ...): the library of the folder NAME, or of FOLDER/PART if
-# the name is FOLDER_PART, as tapestry::NAME; without SOURCES of all that is in the folder. USES are
-# the other folders and libraries that appear in its headers or its sources.
+# tapestry_library(NAME [SOURCES ...] USES ... [PRIVATE_USES ...] PUBLIC_HEADERS ...): the library of
+# the current folder as tapestry::NAME; without SOURCES of all that is in the folder. USES are the
+# other libraries that appear in its headers, PRIVATE_USES those in its sources. Each library is a
+# component of find_package(tapestry).
 function(tapestry_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;USES;PRIVATE_USES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;PRIVATE_USES;PUBLIC_HEADERS" ${ARGN})
   if(NOT ARG_SOURCES)
     tapestry_sources(ARG_SOURCES)
   endif()
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  tapestry_public_headers(${folder} ${ARG_PUBLIC_HEADERS})
   add_library(tapestry_${name} STATIC ${ARG_SOURCES})
-  add_library(tapestry::${name} ALIAS tapestry_${name})
-  set_target_properties(tapestry_${name} PROPERTIES EXPORT_NAME ${name})
-  target_include_directories(tapestry_${name} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/tapestry>)
-  target_compile_features(tapestry_${name} PUBLIC cxx_std_20)
-  target_link_libraries(tapestry_${name} PUBLIC ${ARG_USES}
+  # Static libraries that may become part of a shared one, which then exports nothing of them.
+  # Without the TLS model each use of a thread_local variable would call a function.
+  set_target_properties(tapestry_${name} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(tapestry_${name} PRIVATE -ftls-model=initial-exec)
+  tapestry_component(${name} USES ${ARG_USES})
+  target_include_directories(tapestry_${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(tapestry_${name}
     PRIVATE ${ARG_PRIVATE_USES} $<BUILD_INTERFACE:tapestry_compile_options>)
-  string(REGEX REPLACE "_.*" "" folder ${name})
   tapestry_inlining(tapestry_${name} ${folder})
-  install(TARGETS tapestry_${name} EXPORT tapestry-targets)
+endfunction()
+
+# tapestry_component(NAME USES ...): what users of the target tapestry_NAME need.
+function(tapestry_component name)
+  cmake_parse_arguments(ARG "" "" "USES" ${ARGN})
+  get_target_property(type tapestry_${name} TYPE)
+  set(scope PUBLIC)
+  if(type STREQUAL "INTERFACE_LIBRARY")
+    set(scope INTERFACE)
+  endif()
+  add_library(tapestry::${name} ALIAS tapestry_${name})
+  add_dependencies(tapestry_${name} tapestry_headers)
+  target_include_directories(tapestry_${name} ${scope}
+    $<BUILD_INTERFACE:${TAPESTRY_INCLUDE_DIR}> $<INSTALL_INTERFACE:include>)
+  target_compile_features(tapestry_${name} ${scope} cxx_std_20)
+  target_link_libraries(tapestry_${name} ${scope} ${ARG_USES})
+  set_target_properties(tapestry_${name} PROPERTIES EXPORT_NAME ${name})
+  set_property(GLOBAL APPEND PROPERTY TAPESTRY_COMPONENTS ${name})
+  if(TAPESTRY_INSTALL)
+    install(TARGETS tapestry_${name} EXPORT tapestry-${name}-targets ARCHIVE COMPONENT dev)
+  endif()
 endfunction()

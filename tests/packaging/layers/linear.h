@@ -1,0 +1,4 @@
+#pragma once
+
+// A user's own header may have the name of one of Tapestry's.
+inline constexpr int own_header = 1;
