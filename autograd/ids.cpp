@@ -10,6 +10,8 @@ namespace tapestry {
 
 Ids::Ids(const Shape& shape, std::int32_t value) : shape_(shape), values_(shape.size(), value) {}
 
+Ids::Ids(std::vector<std::int32_t> values) : shape_{values.size()}, values_(std::move(values)) {}
+
 Ids::Ids(const Shape& shape, std::vector<std::int32_t> values)
     : shape_(shape), values_(std::move(values)) {
   if (values_.size() != shape_.size()) {

@@ -17,6 +17,8 @@ class Ids {
   /// No ids, of shape (0).
   Ids() = default;
   explicit Ids(const Shape& shape, std::int32_t value = 0);
+  /// Values of shape (values.size()).
+  explicit Ids(std::vector<std::int32_t> values);
   /// Throws ShapeError if the number of values does not match the shape.
   Ids(const Shape& shape, std::vector<std::int32_t> values);
   /// Rows of one length: Ids{{1, 2, 3}, {4, 5, 6}} has shape (2, 3). Throws ShapeError if lengths

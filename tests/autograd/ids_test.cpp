@@ -14,6 +14,7 @@ TEST_CASE("ids are made from rows, from a shape and a value, and from values") {
   CHECK(rows == Ids(Shape{2, 3}, {1, 2, 3, 4, 5, 6}));
   CHECK(Ids(Shape{2, 2}, 7) == Ids{{7, 7}, {7, 7}});
   CHECK(Ids(Shape{3})[2] == 0);
+  CHECK(Ids(std::vector<std::int32_t>{7, 8, 9}) == Ids(Shape{3}, {7, 8, 9}));
   CHECK(Ids().shape() == Shape{0});
   CHECK(Ids().size() == 0);
   CHECK(Ids{{5, 6}}.shape() == Shape{1, 2});
