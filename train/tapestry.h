@@ -25,6 +25,7 @@
 #include "autograd/tape.h"
 #include "autograd/tensor.h"
 #include "autograd/threads.h"
+#include "data/data_loader.h"
 #include "layers/basic_layers.h"
 #include "layers/embedding.h"
 #include "layers/encoder_decoder.h"
@@ -43,3 +44,4 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
+#include "train/checkpoint/parameter_file.h"

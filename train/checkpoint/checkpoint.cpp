@@ -14,6 +14,7 @@
 
 #include "data/io/error.h"
 #include "data/io/escape.h"
+#include "train/checkpoint/parameter_file.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
 #include "train/error.h"
@@ -28,11 +29,6 @@ const std::string optimizer_group = "optimizer/";
 
 ArrayShape stored_shape(const Tensor& tensor) {
   return {tensor.shape().begin(), tensor.shape().end()};
-}
-
-void put_tensor(Snapshot& snapshot, const std::string& path, const Tensor& tensor) {
-  dispatch(tensor.dtype(),
-           [&]<class T>() { snapshot.put<T>(path, tensor.values<T>(), stored_shape(tensor)); });
 }
 
 /// Collects copies from arrays of a snapshot to tensors; makes them only after all have been
@@ -195,15 +191,9 @@ Snapshot make_snapshot(const RunParts& run) {
   snapshot.put_text("data/target_vocabulary", run.corpus.target_vocabulary.to_text());
   snapshot.put_scalar("data/fingerprint", run.corpus.fingerprint);
   snapshot.put_text("data/files", to_text(identify(run.corpus)));
-  for (const NamedTensor& parameter : run.model.parameters) {
-    put_tensor(snapshot, parameters_group + parameter.name, parameter.tensor);
-  }
-  for (const NamedTensor& buffer : run.model.parameters.buffers()) {
-    put_tensor(snapshot, buffers_group + buffer.name, buffer.tensor);
-  }
-  for (const NamedTensor& tensor : run.optimizer.state()) {
-    put_tensor(snapshot, optimizer_group + tensor.name, tensor.tensor);
-  }
+  put_tensors(snapshot, "parameters", run.model.parameters.list());
+  put_tensors(snapshot, "buffers", run.model.parameters.buffers());
+  put_tensors(snapshot, "optimizer", run.optimizer.state());
   snapshot.put_scalar("optimizer/steps", run.optimizer.steps());
 
   put_state(snapshot, run.state);

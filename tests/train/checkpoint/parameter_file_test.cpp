@@ -1,0 +1,164 @@
+#include "train/checkpoint/parameter_file.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "layers/basic_layers.h"
+#include "layers/norm.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/error_text.h"
+#include "train/error.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/storage/snapshot.h"
+
+namespace tapestry {
+namespace {
+
+using test::error_text;
+using test::TemporaryFolder;
+using Names = std::vector<std::string>;
+
+/// A batch norm, which has buffers, and a linear layer.
+struct SmallModel {
+  explicit SmallModel(std::uint64_t seed, DType dtype = DType::float32, std::size_t out = 2,
+                      const std::string& head = "head")
+      : parameters(dtype, seed),
+        norm(Scope(parameters) / "norm", 3, {.kind = Normalization::batch_norm}),
+        linear(Scope(parameters) / head, 3, out) {}
+
+  std::vector<double> values() const {
+    std::vector<double> all;
+    const auto add = [&](const std::vector<NamedTensor>& tensors) {
+      for (const NamedTensor& each : tensors) {
+        const Tensor exact = each.tensor.copied(DType::float64);
+        all.insert(all.end(), exact.values<double>().begin(), exact.values<double>().end());
+      }
+    };
+    add(parameters.list());
+    add(parameters.buffers());
+    return all;
+  }
+
+  Parameters parameters;
+  Norm norm;
+  Linear linear;
+};
+
+/// Gives each buffer another value than the one it starts with.
+void change_buffers(const SmallModel& model) {
+  for (NamedTensor buffer : model.parameters.buffers()) {
+    for (float& value : buffer.tensor.mutable_values<float>()) value = 0.75F;
+  }
+}
+
+TEST_CASE("parameters and buffers come back from a file with the same bits") {
+  const TemporaryFolder folder;
+  const SmallModel saved(1);
+  change_buffers(saved);
+  save_parameters(saved.parameters, folder / "model.h5");
+  SmallModel loaded(2);
+  REQUIRE(loaded.values() != saved.values());
+  const LoadReport report = load_parameters(loaded.parameters, folder / "model.h5");
+  CHECK(loaded.values() == saved.values());
+  CHECK(report.complete());
+  CHECK(report.loaded == Names{"norm.weight", "norm.bias", "head.weight", "head.bias",
+                               "norm.running_mean", "norm.running_var"});
+  CHECK(to_string(report) == "6 tensors loaded");
+}
+
+TEST_CASE("values are converted to the element type of the model") {
+  const TemporaryFolder folder;
+  const SmallModel saved(1);
+  save_parameters(saved.parameters, folder / "model.h5");
+  SmallModel exact(2, DType::float64);
+  load_parameters(exact.parameters, folder / "model.h5");
+  CHECK(exact.values() == saved.values());
+  save_parameters(exact.parameters, folder / "exact.h5");
+  SmallModel back(3);
+  load_parameters(back.parameters, folder / "exact.h5");
+  CHECK(back.values() == saved.values());
+}
+
+TEST_CASE("what does not fit is an error that lists it, before anything is changed") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "model.h5";
+  save_parameters(SmallModel(1).parameters, path);
+  SmallModel wider(2, DType::float32, 4);
+  const std::vector<double> before = wider.values();
+  CHECK(error_text<CheckpointError>([&] { load_parameters(wider.parameters, path); }) ==
+        path +
+            ": does not fit the model:\n4 tensors loaded\n"
+            "other shapes: head.weight (2, 3), expected (4, 3), head.bias (2), expected (4)\n"
+            "hint: create the model with the sizes that it was saved with, or load with strict = "
+            "false");
+  CHECK(wider.values() == before);
+
+  SmallModel renamed(2, DType::float32, 2, "output");
+  CHECK(error_text<CheckpointError>([&] { load_parameters(renamed.parameters, path); })
+            .find("4 tensors loaded\n"
+                  "missing in the file: output.weight, output.bias\n"
+                  "not in the model: head.bias, head.weight\n") != std::string::npos);
+}
+
+TEST_CASE("without strict the tensors that fit are loaded and the others are reported") {
+  const TemporaryFolder folder;
+  const SmallModel saved(1);
+  save_parameters(saved.parameters, folder / "model.h5");
+  SmallModel wider(2, DType::float32, 4);
+  const Tensor head = wider.parameters.find("head.weight")->tensor.copied(DType::float64);
+  for (NamedTensor each : wider.parameters.list()) {
+    for (float& value : each.tensor.mutable_values<float>()) value += 1.0F;
+  }
+  const LoadReport report =
+      load_parameters(wider.parameters, folder / "model.h5", {.strict = false});
+  CHECK(report.loaded.size() == 4);
+  REQUIRE(report.other_shape.size() == 2);
+  CHECK(report.other_shape[0].name == "head.weight");
+  CHECK(wider.parameters.find("norm.weight")->tensor.values<float>()[0] == 1.0F);  // as saved
+  CHECK(wider.parameters.find("head.weight")->tensor.values<float>()[0] ==
+        static_cast<float>(head.values<double>()[0]) + 1.0F);  // as it was
+}
+
+TEST_CASE("long lists of names are shortened") {
+  LoadReport report;
+  for (int i = 0; i < 10; ++i) report.missing.push_back("layer" + std::to_string(i));
+  CHECK(to_string(report) ==
+        "0 tensors loaded\nmissing in the file: layer0, layer1, layer2, layer3, layer4, layer5, "
+        "layer6, layer7 and 2 more");
+}
+
+TEST_CASE("a file with nothing of the model, a damaged one and a missing one are refused") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "other.h5";
+  Snapshot snapshot;
+  snapshot.put<float>("parameters/other", std::vector<float>{1.0F}, {1});
+  write_checkpoint(path, snapshot);
+  SmallModel model(1);
+  for (const bool strict : {true, false}) {
+    CHECK(error_text<CheckpointError>([&] {
+            load_parameters(model.parameters, path, {.strict = strict});
+          }).starts_with(path + ": found no tensor with the name and shape of one of the model"));
+  }
+  CHECK_THROWS_AS(load_parameters(model.parameters, folder.write("x.h5", "text")), CheckpointError);
+  CHECK_THROWS_AS(load_parameters(model.parameters, folder / "none.h5"), CheckpointError);
+  CHECK_THROWS_AS(save_parameters(model.parameters, folder / "none/x.h5"), OutputError);
+}
+
+TEST_CASE("an array of whole numbers is not a parameter") {
+  const TemporaryFolder folder;
+  Snapshot snapshot;
+  const SmallModel saved(1);
+  put_tensors(snapshot, "parameters", {saved.parameters.list()[0]});
+  snapshot.put<std::int32_t>("parameters/norm.bias", std::vector<std::int32_t>{1, 2, 3}, {3});
+  write_checkpoint(folder / "x.h5", snapshot);
+  SmallModel model(2);
+  const LoadReport report = load_parameters(model.parameters, folder / "x.h5", {.strict = false});
+  CHECK(report.loaded == Names{"norm.weight"});
+  REQUIRE(report.other_shape.size() == 1);
+  CHECK(report.other_shape[0].name == "norm.bias");
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,158 @@
+#include "train/checkpoint/parameter_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+#include "train/error.h"
+#include "train/platform/machine.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/storage/snapshot.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t most_names = 8;  // in a line of a report
+
+ArrayShape stored_shape(const Tensor& tensor) {
+  return {tensor.shape().begin(), tensor.shape().end()};
+}
+
+bool is_float(const StoredArray& array) {
+  return array.type == ElementType::float32 || array.type == ElementType::float64;
+}
+
+/// Converts the elements of a stored array to those of a tensor of the same shape.
+void copy_array(const Snapshot& snapshot, const std::string& path, Tensor to) {
+  const auto copy = [&](const auto& from) {
+    dispatch(to.dtype(), [&]<class T>() {
+      std::ranges::transform(from, to.mutable_values<T>().begin(),
+                             [](auto value) { return static_cast<T>(value); });
+    });
+  };
+  if (snapshot.at(path).type == ElementType::float32) {
+    copy(snapshot.get<float>(path));
+  } else {
+    copy(snapshot.get<double>(path));
+  }
+}
+
+/// The tensors of one group of a file beside those of a model.
+class Group {
+ public:
+  Group(const Snapshot& snapshot, std::string prefix, const std::vector<NamedTensor>& tensors)
+      : snapshot_(snapshot), prefix_(std::move(prefix)), tensors_(tensors) {}
+
+  void compare(LoadReport& report) const {
+    for (const auto& [name, tensor] : tensors_) {
+      const std::string path = prefix_ + name;
+      if (!snapshot_.contains(path)) {
+        report.missing.push_back(name);
+      } else if (fits(tensor, snapshot_.at(path))) {
+        report.loaded.push_back(name);
+      } else {
+        report.other_shape.push_back({.name = name,
+                                      .found = to_string(snapshot_.at(path).shape),
+                                      .expected = to_string(tensor.shape())});
+      }
+    }
+    for (const auto& [path, array] : snapshot_) {
+      if (path.starts_with(prefix_) && !is_known(path.substr(prefix_.size()))) {
+        report.unexpected.push_back(path.substr(prefix_.size()));
+      }
+    }
+  }
+
+  void copy() const {
+    for (const auto& [name, tensor] : tensors_) {
+      const std::string path = prefix_ + name;
+      if (snapshot_.contains(path) && fits(tensor, snapshot_.at(path))) {
+        copy_array(snapshot_, path, tensor);
+      }
+    }
+  }
+
+ private:
+  static bool fits(const Tensor& tensor, const StoredArray& array) {
+    return is_float(array) && array.shape == stored_shape(tensor);
+  }
+  bool is_known(const std::string& name) const {
+    return std::ranges::find(tensors_, name, &NamedTensor::name) != tensors_.end();
+  }
+
+  const Snapshot& snapshot_;
+  std::string prefix_;
+  const std::vector<NamedTensor>& tensors_;
+};
+
+/// "a, b and 3 more"
+std::string listed(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(names.size(), most_names);
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+}  // namespace
+
+void put_tensors(Snapshot& snapshot, const std::string& group,
+                 const std::vector<NamedTensor>& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    const std::string path = fmt::format("{}/{}", group, name);
+    dispatch(tensor.dtype(),
+             [&]<class T>() { snapshot.put<T>(path, tensor.values<T>(), stored_shape(tensor)); });
+  }
+}
+
+void save_parameters(const Parameters& parameters, const std::filesystem::path& path) {
+  Snapshot snapshot;
+  snapshot.put_text("program_version", program_version);
+  put_tensors(snapshot, "parameters", parameters.list());
+  put_tensors(snapshot, "buffers", parameters.buffers());
+  write_checkpoint(path, snapshot);
+}
+
+std::string to_string(const LoadReport& report) {
+  std::string text = fmt::format("{} tensors loaded", report.loaded.size());
+  if (!report.missing.empty()) {
+    text += fmt::format("\nmissing in the file: {}", listed(report.missing));
+  }
+  if (!report.unexpected.empty()) {
+    text += fmt::format("\nnot in the model: {}", listed(report.unexpected));
+  }
+  if (!report.other_shape.empty()) {
+    std::vector<std::string> shapes;
+    for (const auto& [name, found, expected] : report.other_shape) {
+      shapes.push_back(fmt::format("{} {}, expected {}", name, found, expected));
+    }
+    text += fmt::format("\nother shapes: {}", listed(shapes));
+  }
+  return text;
+}
+
+LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& path,
+                           const LoadOptions& options) {
+  const Snapshot snapshot = read_checkpoint(path);
+  const Group groups[] = {Group(snapshot, "parameters/", parameters.list()),
+                          Group(snapshot, "buffers/", parameters.buffers())};
+  LoadReport report;
+  for (const Group& group : groups) group.compare(report);
+  if (report.loaded.empty()) {
+    throw CheckpointError(
+        fmt::format("{}: found no tensor with the name and shape of one of the model\n{}",
+                    path.string(), to_string(report)),
+        "create the model with the sizes that it was saved with");
+  }
+  if (options.strict && !report.complete()) {
+    throw CheckpointError(
+        fmt::format("{}: does not fit the model:\n{}", path.string(), to_string(report)),
+        "create the model with the sizes that it was saved with, or load with strict = false");
+  }
+  for (const Group& group : groups) group.copy();
+  return report;
+}
+
+}  // namespace tapestry

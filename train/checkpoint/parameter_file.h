@@ -1,0 +1,59 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "layers/parameters.h"
+
+namespace tapestry {
+
+class Snapshot;
+
+/// Writes the values of all parameters and buffers to an HDF5 file with digests, in the layout of a
+/// checkpoint: `parameters/NAME` and `buffers/NAME` (train/checkpoint/format.md). After a crash at
+/// any time the path holds either the complete old or the complete new file.
+///
+/// throws  OutputError if the file cannot be written; an existing file is then unchanged.
+void save_parameters(const Parameters& parameters, const std::filesystem::path& path);
+
+/// A tensor of a file whose shape differs from that in the model.
+struct OtherShape {
+  std::string name, found, expected;  ///< "output.weight", "(10, 64)", "(12, 64)"
+};
+
+/// Which tensors of a file fit a model. Buffers are listed like parameters.
+struct LoadReport {
+  std::vector<std::string> loaded;      ///< copied to the model
+  std::vector<std::string> missing;     ///< of the model, not in the file
+  std::vector<std::string> unexpected;  ///< in the file, not in the model
+  std::vector<OtherShape> other_shape;  ///< in both, with different shapes
+
+  /// Whether every tensor of the model was loaded and every tensor of the file was used.
+  bool complete() const { return missing.empty() && unexpected.empty() && other_shape.empty(); }
+};
+
+/// One line for each kind of tensor in the report:
+///
+///     12 tensors loaded
+///     missing in the file: head.weight (no tensor of this name), ...
+std::string to_string(const LoadReport& report);
+
+struct LoadOptions {
+  bool strict = true;  ///< whether tensors that do not fit are an error
+};
+
+/// Copies tensors of a file to the parameters and buffers with the same names and shapes, converted
+/// to the model's element type. The file was written by save_parameters(), or is a checkpoint of a
+/// run.
+///
+/// throws  CheckpointError if the file cannot be read or is damaged; if it has no parameter of the
+///         model; if `strict`, with the report, unless it is complete. The model is then unchanged.
+LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& path,
+                           const LoadOptions& options = {});
+
+/// Adds tensors to a snapshot as `GROUP/NAME`.
+void put_tensors(Snapshot& snapshot, const std::string& group,
+                 const std::vector<NamedTensor>& tensors);
+
+}  // namespace tapestry
