@@ -51,16 +51,15 @@ def read_killers(path):
 
 
 def write_killers(mutants, trials, known, path):
-    """Brings the file of read_killers() up to date, a line for each mutant on the list; one that
-    survives has none."""
-    killers = dict(known)
+    """Brings `known` and the file of read_killers() up to date, a line for each mutant on the list;
+    one that survives has none."""
     for mutant, trial in zip(mutants, trials):
-        killers.pop(mutant.name, None)
+        known.pop(mutant.name, None)
         if trial.test is not None:
-            killers[mutant.name] = [trial.test.suite, trial.test.first]
+            known[mutant.name] = [trial.test.suite, trial.test.first]
     names = {mutant.name for mutant in mutant_list.load()}
-    lines = [f"{json.dumps(name)}: {json.dumps(killers[name], ensure_ascii=False)}"
-             for name in sorted(killers) if name in names]
+    lines = [f"{json.dumps(name)}: {json.dumps(known[name], ensure_ascii=False)}"
+             for name in sorted(known) if name in names]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

@@ -61,12 +61,14 @@ def build(mutants, folder):
 
 
 def run_all(mutants, programs, jobs, known):
-    """A trial for each, in their order; prints them as they end."""
+    """A trial for each, in their order; prints them as they end, and writes what killed them, so
+    that a run that is interrupted can be continued."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         futures = {pool.submit(try_mutant, mutant, programs, known.get(mutant.name)): mutant
                    for mutant in mutants}
         for future in concurrent.futures.as_completed(futures):
             print(report.line(futures[future], future.result()), flush=True)
+            report.write_killers([futures[future]], [future.result()], known, KILLERS)
     return [future.result() for future in futures]
 
 
@@ -93,7 +95,6 @@ def main():
     minutes = (time.monotonic() - begin) / 60
     table = options.build / ("table-only.md" if options.only else "table.md")
     report.write_table(selected, trials, minutes, options.jobs, table)
-    report.write_killers(selected, trials, known, KILLERS)
     print(report.summary(selected, trials, minutes, options.jobs))
     print(f"table: {table}")
     return 1 if report.escaped(selected, trials) else 0

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 from mutants import ROOT
 
@@ -84,11 +85,11 @@ def try_mutant(mutant, programs, known=None):
 
 
 def first_kill(mutant, programs, environment, known):
-    """By the test that killed the mutant before, by the tests of its own folder, or else by the
-    first others that notice."""
+    """By the test that killed the mutant before, by the tests of its file, by those of its own
+    folder, or else by the first others that notice."""
     own = mutant.folder if mutant is not None else SUITES[0]
     runs = runs_of_tests(own, mutant is not None and mutant.guard)
-    for name, command, guard in [*known_runs(runs, known), *runs]:
+    for name, command, guard in [*known_runs(runs, known), *near_runs(runs, mutant), *runs]:
         program = programs / "tests" / command[0]
         code, output = run([program, *command[1:]], program.parent,
                            environment | ({"TAPESTRY_GUARD": guard} if guard else {}))
@@ -106,6 +107,20 @@ def known_runs(runs, known):
     one_case = re.sub(r'[,*\\"]', "?", case)
     return [(name, [*command, f"--test-case={one_case}"] if case and is_doctest(command) else command,
              guard) for name, command, guard in runs if name == suite]
+
+
+def near_runs(runs, mutant):
+    """The tests that are likely to notice, before whole suites, which take up to two minutes: those
+    in files named like the mutant's, then those in a folder of the same name."""
+    if mutant is None:
+        return []
+    path = PurePath(mutant.file)
+    patterns = [f"*{path.stem}*"]
+    if len(path.parts) > 2:
+        patterns.append(f"*/{'/'.join(path.parts[:-1])}/*")
+    return [(name, [*command, f"--source-file={pattern}"], guard)
+            for pattern in patterns
+            for name, command, guard in runs if name == mutant.folder and not guard]
 
 
 def is_doctest(command):

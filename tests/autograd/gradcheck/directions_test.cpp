@@ -52,6 +52,17 @@ TEST_CASE("one wrong value is found at every place of a tensor of odd size") {
   }
 }
 
+TEST_CASE("a wrong coordinate that was found is shown, though later directions are worse") {
+  const Tensor x = random_leaf({2}, 1);
+  const auto both_wrong = [](std::size_t i, double g) { return i == 0 ? 1.001 * g : 3.0 * g; };
+  const GradcheckRow row =
+      row_of([&] { return faulty(square(x), both_wrong); }, x, {.max_coordinates = 0});
+  CHECK(row.directions.checked > 1);
+  CHECK(row.coordinates.checked == 1);
+  CHECK(row.worst_coordinate == 0);
+  CHECK(row.analytic == doctest::Approx(1.001 * row.numeric).epsilon(1e-6));
+}
+
 TEST_CASE("without directions the same value goes unnoticed") {
   const Tensor x = random_leaf({60, 70}, 1);
   const auto one_wrong = [](std::size_t i, double g) { return i == 3456 ? 1.01 * g : g; };
