@@ -21,9 +21,12 @@ function(tapestry_copied_header from to)
   set_property(GLOBAL APPEND PROPERTY TAPESTRY_COPIED_HEADERS ${TAPESTRY_INCLUDE_DIR}/${to})
 endfunction()
 
-function(tapestry_short_header name header)
-  file(CONFIGURE OUTPUT ${TAPESTRY_INCLUDE_DIR}/${name}
-    CONTENT "#pragma once\n\n#include \"${header}\"\n")
+# tapestry_short_header(NAME HEADER ...): a header that includes others.
+function(tapestry_short_header name)
+  list(TRANSFORM ARGN PREPEND "#include \"")
+  list(TRANSFORM ARGN APPEND "\"\n")
+  list(JOIN ARGN "" includes)
+  file(CONFIGURE OUTPUT ${TAPESTRY_INCLUDE_DIR}/${name} CONTENT "#pragma once\n\n${includes}")
 endfunction()
 
 # To be called behind all libraries.
@@ -37,7 +40,8 @@ function(tapestry_copy_public_headers)
   tapestry_copied_header(train/tapestry.h tapestry.h)
   # Short names for what users include by itself.
   tapestry_short_header(tapestry/xtensor.h tapestry/autograd/xtensor.h)
-  tapestry_short_header(tapestry/program.h tapestry/train/cli/program.h)
+  tapestry_short_header(tapestry/program.h
+    tapestry/train/cli/program.h tapestry/train/tasks/custom_model.h)
   list(REMOVE_ITEM old tapestry.h tapestry/xtensor.h tapestry/program.h)
   foreach(header ${old})
     file(REMOVE ${TAPESTRY_INCLUDE_DIR}/${header})

@@ -53,7 +53,9 @@ class Network {
   /// The training loss: cross_entropy() of the logits, if possible without storing all of them at
   /// once. features (rows, length, d_model), labels (rows, length) -> a scalar.
   virtual Loss loss(const Tensor& features, const Ids& labels,
-                    const CrossEntropyOptions& options) const = 0;
+                    const CrossEntropyOptions& options) const {
+    return cross_entropy(logits(features), labels, options);
+  }
 
   /// Whether the logits at a position are independent of all later target tokens.
   virtual bool causal() const = 0;

@@ -72,6 +72,18 @@ std::vector<std::string> printed_values(const Config& config) {
 
 }  // namespace
 
+const OwnValue& Config::own_value_or_default(std::string_view path) const {
+  if (const auto found = own.find(path); found != own.end()) return found->second;
+  for (const std::vector<ConfigKind>* kinds : {&data_tasks(), &model_kinds()}) {
+    for (const ConfigKind& kind : *kinds) {
+      for (const OwnKey& key : kind.own_keys) {
+        if (key.path() == path) return key.initial;
+      }
+    }
+  }
+  throw std::logic_error(fmt::format("{}: no registered kind has this key", path));
+}
+
 Config with_process_settings(Config config, const Config& process) {
   std::map<std::string, std::any> settings;
   for_each_field(process, [&](const Field& field, const auto& value, const auto&) {

@@ -3,8 +3,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "autograd/dtype.h"
@@ -62,6 +66,9 @@ struct DataOptions : SymbolOptions,
   std::string task = "copy";  ///< name of a DataSource in train/tasks/
 };
 
+/// The value of a key that is not of this library, see OwnKey.
+using OwnValue = std::variant<std::uint64_t, double, bool, std::string>;
+
 /// All values of a config file, one member per section.
 struct Config {
   DataOptions data;
@@ -70,6 +77,19 @@ struct Config {
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   TrainOptions train;
+  /// By path, such as "model.num_experts"; keys that are not in it have their defaults.
+  std::map<std::string, OwnValue, std::less<>> own{};
+
+  /// The value of an own key. T is std::uint64_t, double, bool or std::string.
+  /// throws  std::logic_error if no registered kind has a key of this path and type.
+  template <class T>
+  const T& own_value(std::string_view path) const {
+    if (const T* value = std::get_if<T>(&own_value_or_default(path))) return *value;
+    throw std::logic_error(std::string(path) + ": the key has another type");
+  }
+
+ private:
+  const OwnValue& own_value_or_default(std::string_view path) const;
 };
 
 /// `config` with the process settings of `process`, such as train.threads: keys that do not affect

@@ -3,9 +3,11 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "train/config/config.h"
+#include "train/config/domains.h"
 #include "train/config/error.h"
 #include "train/config/reader.h"
 
@@ -28,6 +30,27 @@ class ConfigCheck {
   ProblemList& problems_;
 };
 
+/// Whether the value of a key may change when a run is resumed.
+enum class ChangeRule {
+  free,  ///< affects output, duration or machine, not the results of a step. Data paths are free,
+         ///< since files are identified by content
+  with_permission,  ///< the state stays valid, but results change: needs --allow-change KEY
+  never             ///< the state would be invalid: shapes, vocabulary, task, seed, data order
+};
+
+/// A key that a kind adds to the config: of a model or task outside of this library. Its value is
+/// read with Config::own_value().
+struct OwnKey {
+  std::string_view section;  ///< data, model, optimizer, schedule or train
+  std::string_view key;
+  std::variant<WholeNumber, RealNumber, Flag, Text> domain;
+  OwnValue initial;  ///< the default: std::uint64_t, double, bool or std::string, as the domain
+  std::string_view meaning;
+  ChangeRule rule = ChangeRule::never;
+
+  std::string path() const { return std::string(section) + "." + std::string(key); }
+};
+
 /// A value of `data.task` or `model.kind`, with its keys and rules.
 struct ConfigKind {
   std::string_view name;
@@ -35,6 +58,9 @@ struct ConfigKind {
   /// Keys that are used only with some kinds, including this one, such as "data.num_symbols". A key
   /// that no kind lists is used with all kinds.
   std::vector<std::string_view> keys{};
+
+  /// Keys that exist only for this kind.
+  std::vector<OwnKey> own_keys{};
 
   /// Reports values that are valid individually but contradict each other.
   void (*check)(const Config&, const ConfigCheck&) = [](const Config&, const ConfigCheck&) {};

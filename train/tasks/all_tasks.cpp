@@ -1,5 +1,11 @@
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <set>
+#include <stdexcept>
+
+#include "train/config/config.h"
 #include "train/config/rules.h"
 #include "train/tasks/task.h"
 
@@ -13,38 +19,76 @@ const Task& sentence_classification();
 const Task& image_classification();
 const Task& sequence_tagging();
 
-const std::vector<const Task*>& all_tasks() {
-  static const std::vector<const Task*> tasks{&translation(),
-                                              &language_modelling(),
-                                              &masked_language_modelling(),
-                                              &sentence_classification(),
-                                              &image_classification(),
-                                              &sequence_tagging()};
-  return tasks;
-}
+namespace {
 
-const std::vector<ConfigKind>& model_kinds() {
-  static const std::vector<ConfigKind> kinds = [] {
-    std::vector<ConfigKind> all;
-    for (const Task* task : all_tasks()) all.push_back(task->kind());
-    return all;
-  }();
-  return kinds;
-}
+/// The tasks, and what a config can say of them.
+struct Registry {
+  std::vector<const Task*> tasks;
+  std::vector<ConfigKind> model_kinds, data_tasks;
 
-const std::vector<ConfigKind>& data_tasks() {
-  static const std::vector<ConfigKind> kinds = [] {
-    std::vector<ConfigKind> all;
-    for (const Task* task : all_tasks()) {
-      for (const DataSource* source : task->sources()) {
-        const bool known =
-            std::ranges::find(all, source->kind.name, &ConfigKind::name) != all.end();
-        if (!known) all.push_back(source->kind);
-      }
+  void add(const Task& task) {
+    tasks.push_back(&task);
+    model_kinds.push_back(task.kind());
+    for (const DataSource* source : task.sources()) {
+      const bool known =
+          std::ranges::find(data_tasks, source->kind.name, &ConfigKind::name) != data_tasks.end();
+      if (!known) data_tasks.push_back(source->kind);
     }
-    return all;
+  }
+};
+
+Registry& registry() {
+  static Registry all = [] {
+    Registry built_in;
+    for (const Task* task :
+         {&translation(), &language_modelling(), &masked_language_modelling(),
+          &sentence_classification(), &image_classification(), &sequence_tagging()}) {
+      built_in.add(*task);
+    }
+    return built_in;
   }();
-  return kinds;
+  return all;
+}
+
+std::set<std::string> known_paths() {
+  std::set<std::string> paths;
+  for (const ConfigKey& key : config_keys()) paths.insert(key.section + "." + key.key);
+  return paths;
+}
+
+/// throws  std::invalid_argument if a key of the kind exists already or is in no section.
+void require_new_keys(const ConfigKind& kind, std::set<std::string>& paths) {
+  constexpr std::array sections{"data", "model", "optimizer", "schedule", "train"};
+  for (const OwnKey& key : kind.own_keys) {
+    const bool in_section = std::ranges::find(sections, key.section) != sections.end();
+    if (!in_section || !paths.insert(key.path()).second) {
+      throw std::invalid_argument(
+          fmt::format("register_task: {} has the key {}, {}", kind.name, key.path(),
+                      in_section ? "which exists already"
+                                 : "expected a section data, model, optimizer, schedule or train"));
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<const Task*>& all_tasks() { return registry().tasks; }
+const std::vector<ConfigKind>& model_kinds() { return registry().model_kinds; }
+const std::vector<ConfigKind>& data_tasks() { return registry().data_tasks; }
+
+void register_task(const Task& task) {
+  const auto has_name = [&](const ConfigKind& kind) { return kind.name == task.kind().name; };
+  if (std::ranges::any_of(model_kinds(), has_name)) {
+    throw std::invalid_argument(
+        fmt::format("register_task: there is a kind {} already", task.kind().name));
+  }
+  std::set<std::string> paths = known_paths();
+  require_new_keys(task.kind(), paths);
+  for (const DataSource* source : task.sources()) {
+    const auto is_same = [&](const ConfigKind& kind) { return kind.name == source->kind.name; };
+    if (std::ranges::none_of(data_tasks(), is_same)) require_new_keys(source->kind, paths);
+  }
+  registry().add(task);
 }
 
 std::vector<std::string> data_tasks_for(std::string_view model_kind) {

@@ -61,7 +61,8 @@ struct ShownExample {
 /// interface.
 ///
 /// To add a task: derive from this class in train/tasks/NAME.cpp, and add it to the list in
-/// train/tasks/all_tasks.cpp.
+/// train/tasks/all_tasks.cpp; outside of this library, call register_task(). A model that differs
+/// from an existing kind in its network alone is a CustomModel.
 class Task {
  public:
   virtual ~Task() = default;
@@ -160,6 +161,12 @@ class Task {
 
 /// All tasks, in the order in which messages list their kinds.
 const std::vector<const Task*>& all_tasks();
+
+/// Adds a task of another program, to be called before run_program(). The task must exist until the
+/// program ends.
+///
+/// throws  std::invalid_argument if its kind or one of its own keys exists already.
+void register_task(const Task& task);
 
 /// The task with this value of model.kind. throws std::invalid_argument if there is none.
 const Task& find_task(std::string_view model_kind);

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/tasks/task.h"
+
+namespace tapestry {
+
+/// A value of model.kind with a network of one's own, which is otherwise trained, scored and
+/// applied like an existing kind: it has its data, batches, scores and answers.
+///
+///     static const CustomModel model({.kind = "mlp",
+///                                     .like = "vision_transformer",
+///                                     .own_keys = {{.section = "model", ...}},
+///                                     .make_network = [](const Scope& scope, const Config& config,
+///                                                        const NetworkSizes& sizes) {
+///                                       return std::make_unique<Mlp>(scope, config, sizes);
+///                                     }});
+///     register_task(model);
+struct CustomModelOptions {
+  std::string kind;  ///< the new value of model.kind
+  std::string like;  ///< a kind whose answers need no particular network: not seq2seq
+  std::vector<OwnKey> own_keys{};
+  std::function<std::unique_ptr<Network>(const Scope&, const Config&, const NetworkSizes&)>
+      make_network;
+  /// Reports values that contradict each other, as ConfigKind::check; may be null.
+  void (*check)(const Config&, const ConfigCheck&) = nullptr;
+};
+
+class CustomModel : public Task {
+ public:
+  /// throws  std::invalid_argument if `like` is no kind, or seq2seq, or make_network is empty.
+  explicit CustomModel(CustomModelOptions options);
+
+  const ConfigKind& kind() const override { return kind_; }
+  std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
+                                        const NetworkSizes& sizes) const override {
+    return options_.make_network(scope, config, sizes);
+  }
+
+  // As the kind that it is like.
+  std::vector<const DataSource*> sources() const override { return like_.sources(); }
+  std::string example_noun(const Config& config) const override {
+    return like_.example_noun(config);
+  }
+  std::string target_noun(const Config& config) const override { return like_.target_noun(config); }
+  std::string describe_vocabularies(const Corpus& corpus) const override {
+    return like_.describe_vocabularies(corpus);
+  }
+  std::string describe_size(const Batch& batch) const override {
+    return like_.describe_size(batch);
+  }
+  const RowLayout& layout() const override { return like_.layout(); }
+  const RowLayout& inference_layout() const override { return like_.inference_layout(); }
+  bool reads_images() const override { return like_.reads_images(); }
+  bool reads_source() const override { return like_.reads_source(); }
+  bool one_label_per_example() const override { return like_.one_label_per_example(); }
+  bool has_encoder() const override { return like_.has_encoder(); }
+  Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
+                  const Vocabulary& targets, const std::vector<Example>& examples,
+                  std::size_t decoded) const override {
+    return like_.evaluate(model, config, rules, targets, examples, decoded);
+  }
+  std::vector<std::string> score_names() const override { return like_.score_names(); }
+  std::string format_scores(const Scores& scores, const Config& config) const override {
+    return like_.format_scores(scores, config);
+  }
+  std::vector<ShownExample> show(const TrainedModel& trained,
+                                 const std::vector<Example>& examples) const override {
+    return like_.show(trained, examples);
+  }
+  Example read_text(std::string_view text, const TextCodec& codec) const override {
+    return like_.read_text(text, codec);
+  }
+  TokenLimit token_limit(const Config& config) const override { return like_.token_limit(config); }
+  LengthWords length_words() const override { return like_.length_words(); }
+  const LineCommand* command() const override { return like_.command(); }
+  const char* input_hint() const override { return like_.input_hint(); }
+  std::optional<Example> read_line(const std::string& line, std::size_t number,
+                                   const std::string& place,
+                                   const TrainedModel& trained) const override {
+    return like_.read_line(line, number, place, trained);
+  }
+  std::vector<std::string> answer(const TrainedModel& trained,
+                                  const std::vector<Example>& examples) const override {
+    return like_.answer(trained, examples);
+  }
+  StackTokens stack_tokens(const Batch& batch, const Config& config,
+                           const TextCodec& codec) const override {
+    return like_.stack_tokens(batch, config, codec);
+  }
+
+ private:
+  CustomModelOptions options_;
+  const Task& like_;
+  ConfigKind kind_;
+};
+
+}  // namespace tapestry
