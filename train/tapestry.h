@@ -1,13 +1,15 @@
 #pragma once
 
-/// Everything that a program needs to define, train and apply a model of its own. Each header can be
-/// included by itself, as "tapestry/autograd/tensor.h". Not included: tapestry/xtensor.h (exchange
-/// with xtensor) and tapestry/program.h (the command line, for models and tasks of one's own).
+/// Everything that a program needs to define, train and apply a model of its own. Each header can
+/// be included by itself, as "tapestry/autograd/tensor.h". Not included: tapestry/xtensor.h
+/// (exchange with xtensor) and tapestry/program.h (the command line, for models and tasks of one's
+/// own).
 
 #include "autograd/attention_mask.h"
 #include "autograd/error.h"
 #include "autograd/gradcheck.h"
 #include "autograd/ids.h"
+#include "autograd/kernels/parallel.h"
 #include "autograd/operation.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/attention.h"
@@ -24,8 +26,7 @@
 #include "autograd/random.h"
 #include "autograd/tape.h"
 #include "autograd/tensor.h"
-#include "autograd/threads.h"
-#include "data/data_loader.h"
+#include "data/batch_schedule.h"
 #include "layers/basic_layers.h"
 #include "layers/embedding.h"
 #include "layers/encoder_decoder.h"

@@ -1,4 +1,4 @@
-#include "autograd/kernels/blas.h"
+#include "autograd/kernels/gemm.h"
 
 #include <algorithm>
 #include <xtensor-blas/xblas.hpp>

@@ -6,8 +6,8 @@
 
 namespace tapestry::kernels {
 
-/// Number of threads that kernels use from now on; 0 means one for each core that this process may
-/// run on. The number never changes a result, only the time it takes.
+/// Number of threads that operations use from now on; 0 means one for each core that this process
+/// may run on. The number never changes a result, only the time it takes.
 void set_num_threads(std::size_t threads);
 std::size_t num_threads();
 /// The same, or fewer if the system refused to start some; the others then do all the work.
@@ -50,3 +50,10 @@ void parallel_rows(std::size_t rows, std::size_t columns, Body&& body) {
 }
 
 }  // namespace tapestry::kernels
+
+namespace tapestry {
+
+using kernels::num_threads;
+using kernels::set_num_threads;
+
+}  // namespace tapestry

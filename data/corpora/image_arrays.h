@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <utility>
@@ -66,5 +67,21 @@ void ImageArrays::set_pixels(std::size_t image, std::span<const T> values) {
   if (odd == pixels.end()) return;
   refuse_pixel(image, fmt::to_string(values[static_cast<std::size_t>(odd - pixels.begin())]));
 }
+
+/// Reads the images of DIGITS.npy and the labels of DIGITS.labels.npy in the same folder, in the
+/// format of numpy.save():
+///
+///   images  (n, height, width) or (n, height, width, channels), of bool, int8 to int64, uint8 to
+///           uint64 or float16 to float64
+///   labels  (n), of bool, integers or text (numpy's types S and U)
+///
+/// in either byte order and either element order (numpy's orders C and F), in the format of
+/// numpy.lib.format, versions 1.0, 2.0 and 3.0. The files may be untrusted; pickled objects are
+/// never read. Both files are added to the files of the corpus, the labels under
+/// label_file_key(key).
+///
+/// throws  DataError with the file, what was found and what was expected
+ImageFile read_npy_images(const std::string& key, const std::filesystem::path& path,
+                          const ImageOptions& options, Corpus& corpus);
 
 }  // namespace tapestry

@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "data/corpora/npy_images.h"
+#include "data/corpora/image_arrays.h"
 #include "data/io/error.h"
 #include "data/io/escape.h"
 #include "data/io/utf8.h"

@@ -1,5 +1,3 @@
-#include "data/corpora/npy_images.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "data/data_loader.h"
+#include "data/batch_schedule.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "data/corpora/npy_images.h"
+#include "data/corpora/image_arrays.h"
 #include "data/io/error.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/images.h"

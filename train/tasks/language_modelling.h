@@ -1,7 +1,14 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/text/vocabulary.h"
+#include "layers/model.h"
 #include "train/tasks/task.h"
 
+/// Shared by language models and masked language models.
 namespace tapestry {
 
 /// The sources of tasks that train on unlabelled text: text, toy_sentences.
@@ -16,5 +23,13 @@ TokenLimit window_limit(const Config& config, std::size_t tokens);
 
 /// The noun for the examples: "windows" of a text, or "sentences".
 std::string plain_text_noun(const Config& config);
+
+/// Replaces each <unk> token of a text with the most likely word according to a masked language
+/// model, in which <unk> stands for masked tokens. Never predicts a special symbol or a newline.
+///
+/// tokens  not empty, with <bos> and <eos> if the model has read sentences
+/// throws  NumericError if the scores of a masked token are not finite.
+std::vector<std::int32_t> fill_in(const Model& model, const Vocabulary& words,
+                                  std::vector<std::int32_t> tokens);
 
 }  // namespace tapestry

@@ -1,4 +1,4 @@
-#include "train/tasks/masked_language_modelling.h"
+#include "train/tasks/language_modelling.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,6 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/inference/batch_tensors.h"
-#include "train/tasks/language_modelling.h"
 
 namespace tapestry {
 namespace {

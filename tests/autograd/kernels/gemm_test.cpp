@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/kernels/blas.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
 #include "tests/autograd/kernels/product_check.h"

@@ -1,4 +1,4 @@
-#include "data/corpora/npy_images.h"
+#include "data/corpora/image_arrays.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "train/tasks/masked_language_modelling.h"
+#include "train/tasks/language_modelling.h"
 
 #include <doctest/doctest.h>
 
