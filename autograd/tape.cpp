@@ -59,7 +59,7 @@ std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y) {
 
 void detail::notify_observer(Tape& tape, const char* operation, std::span<const Tensor> inputs,
                              const Tensor& y, Again again) {
-  const TapePause nothing_is_recorded;
+  const NoGrad nothing_is_recorded;
   tape.observer()->forward_ran({.operation = operation,
                                 .layer_path = &current_layer_path(),
                                 .inputs = inputs,
@@ -74,8 +74,8 @@ Tape::~Tape() { active_tape = outer_; }
 
 Tape* Tape::active() { return active_tape; }
 
-TapePause::TapePause() : paused_(active_tape) { active_tape = nullptr; }
-TapePause::~TapePause() { active_tape = paused_; }
+NoGrad::NoGrad() : paused_(active_tape) { active_tape = nullptr; }
+NoGrad::~NoGrad() { active_tape = paused_; }
 
 bool Tape::has_recorded(const GradientSlot& output) const {
   return std::any_of(records_.rbegin(), records_.rend(),
@@ -106,7 +106,7 @@ void Tape::backward(const Tensor& y, const Tensor& dy) {
     throw ValueError(
         "backward: the output was recorded by another tape, or this tape has been used already");
   }
-  const TapePause nothing_is_recorded;
+  const NoGrad nothing_is_recorded;
   y.slot()->add(dy);
   while (!records_.empty()) {
     const std::unique_ptr<Record> record = std::move(records_.back());

@@ -102,13 +102,24 @@ class Tape {
   TapeObserver* observer_;
 };
 
-/// Disables recording on its thread during its lifetime.
-class TapePause {
+/// Disables gradients on its thread during its lifetime: operations are not recorded and their
+/// outputs require no gradient, as without a tape. For inference inside of a training loop:
+///
+///     Tape tape;
+///     const Tensor loss = model.loss(batch, Mode::training(random));
+///     {
+///       const NoGrad no_grad;
+///       report(model.loss(held_out, Mode::inference()));
+///     }
+///     tape.backward(loss);   // of the first loss alone
+///
+/// Guards nest. A tape constructed inside a guard records.
+class NoGrad {
  public:
-  TapePause();
-  ~TapePause();
-  TapePause(const TapePause&) = delete;
-  TapePause& operator=(const TapePause&) = delete;
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
 
  private:
   Tape* paused_;

@@ -52,7 +52,7 @@ bool same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) 
 }  // namespace
 
 Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::move(function)) {
-  const TapePause nothing_is_recorded;
+  const NoGrad nothing_is_recorded;
   const std::vector<NamedTensor> outputs = function_();
   if (!same(outputs, function_())) {
     throw ValueError(
@@ -98,7 +98,7 @@ void Objectives::mask_zero_gradients(std::size_t k, const Tensor& dy) {
 }
 
 std::vector<double> Objectives::values() const {
-  const TapePause nothing_is_recorded;
+  const NoGrad nothing_is_recorded;
   const FrozenBranches::Pass frozen(branches_);
   const std::vector<NamedTensor> outputs = function_();
   std::vector<double> values;

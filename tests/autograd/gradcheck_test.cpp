@@ -51,7 +51,7 @@ struct FaultySoftmax {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    const TapePause only_this_operation_is_recorded;
+    const NoGrad only_this_operation_is_recorded;
     return y = softmax(x);
   }
 

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "autograd/error.h"
 #include "autograd/operation.h"
@@ -213,11 +215,11 @@ TEST_CASE("what an inner tape contributes to an outer result goes on to its leav
   check_values(x.gradient(), {6.0 * 6.0});
 }
 
-TEST_CASE("while a pause is alive nothing is recorded, and a tape inside it records its own") {
+TEST_CASE("under NoGrad nothing is recorded, and a tape inside it records its own") {
   const Tensor x = leaf(3.0);
   Tape tape;
   {
-    const TapePause pause;
+    const NoGrad no_grad;
     CHECK(Tape::active() == nullptr);
     CHECK_FALSE(square(x).requires_gradient());
     {
@@ -229,6 +231,54 @@ TEST_CASE("while a pause is alive nothing is recorded, and a tape inside it reco
   }
   CHECK(Tape::active() == &tape);
   CHECK(tape.size() == 0);
+}
+
+TEST_CASE("NoGrad nests, and the tape goes on when the outermost guard ends") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  const Tensor before = square(x);
+  {
+    const NoGrad outer;
+    {
+      const NoGrad inner;
+      CHECK_FALSE(square(x).requires_gradient());
+    }
+    CHECK_FALSE(square(before).requires_gradient());
+  }
+  tape.backward(before * x);
+  check_values(x.gradient(), {27.0});
+}
+
+TEST_CASE("what NoGrad computed is a constant to the tape, also if an exception ended it") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  Tensor constant;
+  try {
+    const NoGrad no_grad;
+    constant = square(x);
+    throw std::runtime_error("stop");
+  } catch (const std::runtime_error&) {
+  }
+  tape.backward(constant * x);
+  check_values(x.gradient(), {9.0});
+}
+
+TEST_CASE("NoGrad without a tape, and on another thread, changes nothing") {
+  {
+    const NoGrad no_grad;
+    CHECK(Tape::active() == nullptr);
+  }
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  std::thread([] { const NoGrad no_grad; }).join();
+  std::thread([] {
+    Tape own;
+    const Tensor w = leaf(2.0);
+    own.backward(square(w));
+    CHECK(w.gradient().item() == 4.0);
+  }).join();
+  tape.backward(square(x));
+  check_values(x.gradient(), {6.0});
 }
 
 TEST_CASE("nothing that runs inside backward is recorded") {
