@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autograd/kernels/memory.h"
@@ -16,6 +17,14 @@ struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
+
+/// The indices of the tensors that are named `path` or have a name below it: `encoder.norm.weight`
+/// is below `encoder`, and not below `enc`. The path may end with a dot; all names are below the
+/// empty path.
+///
+/// throws  ValueError, with `operation` and the closest names that exist, if there is no such name.
+std::vector<std::size_t> indices_below(const char* operation, std::string_view path,
+                                       std::span<const NamedTensor> tensors);
 
 /// One contiguous zero-filled block of memory for the values of several tensors, each aligned to 64
 /// bytes.

@@ -48,7 +48,7 @@ Record::Record(const char* operation, std::shared_ptr<GradientSlot> output)
     : operation_(operation), layer_path_(&current_layer_path()), output_(std::move(output)) {}
 
 std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y) {
-  if (y.slot() != nullptr) {
+  if (y.slot() != nullptr || y.is_frozen()) {
     throw ValueError("operation: forward returned one of its inputs, expected a tensor of its own");
   }
   auto slot = std::allocate_shared<GradientSlot>(kernels::PoolAllocator<GradientSlot>{}, y.shape(),

@@ -13,6 +13,7 @@ namespace tapestry {
 struct Tensor::State {
   Shape shape;
   DType dtype;
+  bool frozen = false;
   kernels::Memory memory;
   std::size_t offset = 0;  // of the first value, in bytes
   std::shared_ptr<GradientSlot> slot;
@@ -36,8 +37,8 @@ void require_addressable(const Shape& shape) {
 }  // namespace
 
 Tensor Tensor::over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset) {
-  return Tensor(std::allocate_shared<State>(kernels::PoolAllocator<State>{},
-                                            State{shape, dtype, std::move(memory), offset, {}}));
+  return Tensor(std::allocate_shared<State>(
+      kernels::PoolAllocator<State>{}, State{shape, dtype, false, std::move(memory), offset, {}}));
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
@@ -153,11 +154,26 @@ Tensor& Tensor::require_gradient() {
   if (state().slot == nullptr) {
     attach(std::make_shared<GradientSlot>(shape(), dtype(), GradientSlot::Origin::leaf));
   }
+  if (is_frozen()) clear_gradient();  // a tape from before the freeze may have contributed to it
+  state().frozen = false;
   return *this;
 }
 
+Tensor& Tensor::freeze() {
+  require_gradient();
+  if (slot()->origin() != GradientSlot::Origin::leaf) {
+    throw ValueError("freeze: the tensor is the output of an operation, expected a leaf");
+  }
+  clear_gradient();
+  state().frozen = true;
+  return *this;
+}
+
+bool Tensor::is_frozen() const { return state_ != nullptr && state_->frozen; }
+
 Tensor Tensor::gradient() const {
-  return state().slot != nullptr && state().slot->filled() ? state().slot->value() : Tensor();
+  state();  // throws if there is none
+  return slot() != nullptr && slot()->filled() ? slot()->value() : Tensor();
 }
 
 void Tensor::clear_gradient() {
@@ -175,7 +191,7 @@ void Tensor::move_into(const kernels::Memory& values, std::size_t values_offset,
 
 const std::shared_ptr<GradientSlot>& Tensor::slot() const {
   static const std::shared_ptr<GradientSlot> none;
-  return state_ == nullptr ? none : state_->slot;
+  return state_ == nullptr || state_->frozen ? none : state_->slot;
 }
 
 const kernels::Memory& Tensor::memory() const { return state().memory; }

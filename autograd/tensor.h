@@ -76,8 +76,13 @@ class Tensor {
   Tensor copied(DType dtype) const;
 
   /// Makes this a leaf: tapes record operations on it, and `Tape::backward` accumulates its
-  /// gradient here. Returns *this.
+  /// gradient here. Also ends `freeze`. Returns *this.
   Tensor& require_gradient();
+  /// Makes this a leaf that is constant until `require_gradient` is called: operations compute no
+  /// gradient for it, and optimizers leave it unchanged. Discards its gradient. Returns *this.
+  /// Throws ValueError if this is the output of an operation that a tape has recorded.
+  Tensor& freeze();
+  bool is_frozen() const;
   bool requires_gradient() const { return slot() != nullptr; }
   /// The gradient accumulated so far; an empty Tensor if there is none.
   Tensor gradient() const;
@@ -95,9 +100,11 @@ class Tensor {
   static Tensor over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset);
   const kernels::Memory& memory() const;
   std::size_t byte_offset() const;
-  /// The slot that accumulates the gradient; null if no gradient is needed.
+  /// The slot that accumulates the gradient; null if no gradient is needed, as of a frozen tensor.
   const std::shared_ptr<GradientSlot>& slot() const;
   void attach(std::shared_ptr<GradientSlot> slot);
+  /// Equal for two handles if and only if they are handles of one tensor.
+  const void* identity() const { return state_.get(); }
 
  private:
   struct State;

@@ -143,6 +143,16 @@ std::size_t Parameters::num_values() const {
   return total;
 }
 
+void Parameters::freeze(std::string_view path) {
+  for (const std::size_t i : indices_below("freeze", path, list_)) list_[i].tensor.freeze();
+}
+
+void Parameters::unfreeze(std::string_view path) {
+  for (const std::size_t i : indices_below("unfreeze", path, list_)) {
+    list_[i].tensor.require_gradient();
+  }
+}
+
 void Parameters::clear_gradients() {
   for (NamedTensor& parameter : list_) parameter.tensor.clear_gradient();
   discard_pending();

@@ -108,7 +108,7 @@ class Parameters {
   auto end() const { return list_.end(); }
   /// The parameter with this name, or null.
   const NamedTensor* find(std::string_view name) const;
-  /// Number of trainable values.
+  /// Number of values of all parameters, frozen or not.
   std::size_t num_values() const;
   /// Number of values in tables of constants.
   std::size_t num_constants() const { return num_constants_; }
@@ -120,6 +120,25 @@ class Parameters {
   void commit_buffers();
   /// Drops all pending updates of the buffers.
   void discard_pending();
+
+  /// Freezes the parameter named `path` and all parameters below it, such as those of the layer
+  /// with that path; the empty path freezes all. Operations compute no gradients for frozen
+  /// parameters, and optimizers, made before or after, leave them and their state unchanged.
+  /// Frozen parameters stay in `list()`, and a checkpoint does not tell that they are frozen.
+  /// Gradients that exist are discarded.
+  ///
+  ///     parameters.freeze("encoder");              // train the head alone,
+  ///     ...
+  ///     parameters.unfreeze("encoder.layers.11");  // later with the last layer
+  ///
+  /// Buffers are not frozen: a training forward updates running averages. Call frozen layers with
+  /// Mode::inference() to keep them.
+  ///
+  /// throws  ValueError, with the closest names, if there is no such parameter.
+  void freeze(std::string_view path);
+  /// Ends `freeze`, for the parameter with this name and all parameters below it. The next backward
+  /// pass computes their gradients. throws ValueError as `freeze`.
+  void unfreeze(std::string_view path);
 
   /// Clears all gradients and drops all pending updates of the buffers.
   void clear_gradients();

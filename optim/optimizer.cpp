@@ -15,6 +15,7 @@ namespace tapestry {
 namespace {
 
 void require_leaf(const NamedTensor& parameter) {
+  if (parameter.tensor.is_frozen()) return;
   if (!parameter.tensor.requires_gradient()) {
     throw ValueError(
         fmt::format("optimizer: `{}` requires no gradient, expected a parameter: call "
@@ -30,12 +31,12 @@ void require_leaf(const NamedTensor& parameter) {
 /// Refuses duplicates: a tensor that occurs twice would be updated twice in each step.
 void require_different(std::span<const NamedTensor> parameters) {
   std::set<std::string> names;
-  std::map<const GradientSlot*, std::string> tensors;
+  std::map<const void*, std::string> tensors;
   for (const auto& [name, tensor] : parameters) {
     if (!names.insert(name).second) {
       throw ValueError(fmt::format("optimizer: two parameters are named `{}`, expected one", name));
     }
-    const auto [same, is_new] = tensors.emplace(tensor.slot().get(), name);
+    const auto [same, is_new] = tensors.emplace(tensor.identity(), name);
     if (!is_new) {
       throw ValueError(
           fmt::format("optimizer: `{}` and `{}` are one tensor, expected it once: list tied "

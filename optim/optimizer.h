@@ -26,9 +26,9 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates every parameter that has a gradient; parameters without one, on which the loss does
-  /// not depend, and their state are unchanged. Every gradient is multiplied by `gradient_scale`,
-  /// so that clipping and averaging need no separate pass.
+  /// Updates every parameter that has a gradient; parameters without one, because they are frozen
+  /// or the loss does not depend on them, and their state are unchanged. Every gradient is
+  /// multiplied by `gradient_scale`, so that clipping and averaging need no separate pass.
   ///
   /// throws  ValueError, before anything changes, if the learning rate is not a finite number >= 0
   ///         or the scale is not finite.
@@ -44,7 +44,7 @@ class Optimizer {
 
  protected:
   /// throws  ValueError unless there is at least one parameter, all are distinct leaves that
-  ///         require gradients, and their names are distinct.
+  ///         require gradients or are frozen, and their names are distinct.
   explicit Optimizer(std::span<const NamedTensor> parameters);
 
   const std::vector<NamedTensor>& parameters() const { return parameters_; }

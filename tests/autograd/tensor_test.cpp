@@ -189,3 +189,81 @@ TEST_CASE("an index gives the part at that place of the first axis, with its gra
   CHECK_THROWS_AS(x[3], ValueError);
   CHECK_THROWS_AS(Tensor::scalar(1.0)[0], ValueError);
 }
+
+TEST_CASE("a frozen leaf is a constant without a gradient until it requires one again") {
+  for (const DType dtype : dtypes) {
+    Tensor x = Tensor::scalar(3.0, dtype).require_gradient();
+    const Tensor handle = x;
+    Tape first;
+    first.backward(square(x));
+    CHECK_FALSE(x.is_frozen());
+
+    x.freeze();
+    CHECK(handle.is_frozen());
+    CHECK_FALSE(handle.requires_gradient());
+    CHECK_FALSE(handle.gradient());
+    Tape tape;
+    CHECK_FALSE(square(x).requires_gradient());
+    CHECK(tape.size() == 0);
+    CHECK_THROWS_AS(tape.backward(x), ValueError);
+
+    x.freeze();  // again changes nothing
+    x.require_gradient();
+    CHECK_FALSE(handle.is_frozen());
+    CHECK_FALSE(handle.gradient());
+    tape.backward(square(x));
+    check_values(handle.gradient(), {6.0});
+  }
+}
+
+TEST_CASE("what a tape from before the freeze contributes is discarded") {
+  Tensor x = Tensor::scalar(3.0, DType::float64).require_gradient();
+  Tensor w = Tensor::scalar(2.0, DType::float64).require_gradient();
+  Tape tape;
+  const Tensor y = x * w;
+  x.freeze();
+  tape.backward(y);
+  CHECK_FALSE(x.gradient());
+  check_values(w.gradient(), {3.0});
+  x.require_gradient();
+  CHECK_FALSE(x.gradient());
+}
+
+TEST_CASE("a tensor that required no gradient may be frozen; an output of an operation may not") {
+  Tensor x = Tensor::scalar(3.0, DType::float64);
+  CHECK_FALSE(x.is_frozen());
+  CHECK(x.freeze().is_frozen());
+  CHECK_FALSE(x.viewed_as({1}).is_frozen());
+  CHECK_FALSE(x.copied(DType::float32).is_frozen());
+  CHECK_FALSE(Tensor().is_frozen());
+  CHECK_THROWS_AS(Tensor().freeze(), ValueError);
+
+  x.require_gradient();
+  Tape tape;
+  Tensor y = square(x);
+  CHECK_THROWS_WITH_AS(
+      y.freeze(), "freeze: the tensor is the output of an operation, expected a leaf", ValueError);
+  tape.backward(y);
+  check_values(x.gradient(), {6.0});
+}
+
+TEST_CASE("a tensor that moves while it is frozen has its gradient in the new memory") {
+  Tensor x = Tensor::scalar(3.0, DType::float64).freeze();
+  const kernels::Memory values(128), gradients(128);
+  x.move_into(values, 64, gradients, 64);
+  CHECK(x.is_frozen());
+  x.require_gradient();
+  Tape tape;
+  tape.backward(square(x));
+  CHECK(x.gradient().memory().data() == gradients.data());
+  CHECK(x.gradient().byte_offset() == 64);
+  check_values(x.gradient(), {6.0});
+}
+
+TEST_CASE("the identity of a tensor is that of its handles alone") {
+  const Tensor x = Tensor::scalar(3.0);
+  const Tensor handle = x;
+  CHECK(handle.identity() == x.identity());
+  CHECK(x.viewed_as({1}).identity() != x.identity());
+  CHECK(Tensor::scalar(3.0).identity() != x.identity());
+}

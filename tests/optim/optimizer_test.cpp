@@ -158,6 +158,46 @@ TEST_CASE("a parameter without a gradient stays as it is, and so does its state"
   }
 }
 
+TEST_CASE("a parameter frozen before or after its optimizer was made stays, with its state") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    for (const bool frozen_before : {true, false}) {
+      const std::vector<NamedTensor> parameters{leaf("trained", {1, 2}, {1, 2}),
+                                                leaf("frozen", {1, 2}, {1, 2})};
+      Tensor frozen = parameters[1].tensor;
+      if (frozen_before) frozen.freeze();
+      const auto optimizer = make_optimizer(eventful_options(kind), parameters);
+      const Tensor state = optimizer->state()[1].tensor;
+      if (!frozen_before) {
+        for (const NamedTensor& p : parameters) set_gradient(p, {3, 4});
+        optimizer->step(0.1);
+        frozen.freeze();
+      }
+      const auto value = values_of(frozen), state_before = values_of(state);
+      set_gradient(parameters[0], {3, 4});
+      optimizer->step(0.1);
+      CHECK(values_of(parameters[0].tensor) != std::vector<double>{1, 2});
+      CHECK(values_of(frozen) == value);
+      CHECK(values_of(state) == state_before);
+
+      frozen.require_gradient();
+      optimizer->step(0.1);  // the gradient from before the freeze is gone
+      CHECK(values_of(frozen) == value);
+      set_gradient(parameters[1], {3, 4});
+      optimizer->step(0.1);
+      CHECK(values_of(frozen) != value);
+    }
+  }
+}
+
+TEST_CASE("several parameters may be frozen when their optimizer is made, one of them once") {
+  NamedTensor p = leaf("p", {1}, {1}), q = leaf("q", {1}, {1});
+  p.tensor.freeze();
+  q.tensor.freeze();
+  CHECK_NOTHROW(make_optimizer({}, std::vector{p, q}));
+  CHECK_THROWS_WITH_AS(make_optimizer({}, std::vector{p, NamedTensor{"again", p.tensor}}),
+                       doctest::Contains("`p` and `again` are one tensor"), ValueError);
+}
+
 TEST_CASE("the gradient counts times its scale and is not changed itself") {
   for (const OptimizerKind kind : optimizer_kinds) {
     const std::vector<NamedTensor> parameters{leaf("scaled", {1, 3}, {1, 2, 3}),

@@ -1,0 +1,162 @@
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autograd/error.h"
+#include "layers/basic_layers.h"
+#include "layers/norm.h"
+#include "tests/layers/network_cases.h"
+
+using namespace tapestry;
+using namespace tapestry::test;
+
+namespace {
+
+/// The gradients of all parameters, in their order; nothing for a parameter without one.
+using Gradients = std::vector<std::optional<std::vector<double>>>;
+
+Gradients gradients_of(const Parameters& parameters) {
+  Gradients all;
+  for (const NamedTensor& p : parameters) {
+    const Tensor gradient = p.tensor.gradient();
+    all.push_back(gradient ? std::optional(values_of(gradient)) : std::nullopt);
+  }
+  return all;
+}
+
+Gradients gradients_of_step(MadeNetwork& made, const Ids& labels) {
+  made.parameters.clear_gradients();
+  const NetworkInput input = network_input();
+  const Mode mode = Mode::training(RandomStream(4));
+  const Network& network = *made.network;
+  Tape tape;
+  const Tensor features = network.features(network.embed(input, mode), input, mode);
+  tape.backward(network.loss(features, labels, {}).mean);
+  return gradients_of(made.parameters);
+}
+
+/// The gradients without those of the parameters at `frozen`.
+Gradients without(Gradients gradients, const std::vector<std::size_t>& frozen) {
+  for (const std::size_t i : frozen) gradients[i].reset();
+  return gradients;
+}
+
+/// Freezes each parameter by itself, and checks that the others have the gradients that they have
+/// without it.
+void check_each_frozen_alone(const KindOptions& options, const Ids& labels) {
+  CAPTURE(model_kind_name(options.kind));
+  const Threads one(1);
+  MadeNetwork made(options);
+  perturb(made.parameters);
+  const Gradients all = gradients_of_step(made, labels);
+  const auto& list = made.parameters.list();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    CAPTURE(list[i].name);
+    made.parameters.freeze(list[i].name);
+    const bool others_are_equal = gradients_of_step(made, labels) == without(all, {i});
+    CHECK(others_are_equal);
+    made.parameters.unfreeze(list[i].name);
+  }
+  const bool all_are_back = gradients_of_step(made, labels) == all;
+  CHECK(all_are_back);
+}
+
+/// Two linear layers, one after the other.
+struct TwoLayers {
+  Parameters parameters{DType::float64, 1};
+  Linear first{Scope(parameters) / "first", 3, 5};
+  Linear second{Scope(parameters) / "second", 5, 2};
+
+  Gradients step() {
+    parameters.clear_gradients();
+    Tape tape;
+    const Tensor y = second(first(Tensor::ones({4, 3}, DType::float64)));
+    tape.backward(y, y);
+    return gradients_of(parameters);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a frozen parameter has no gradient and changes no other, in models of every kind") {
+  check_each_frozen_alone(with_kind(small(), ModelKind::language_model),
+                          {{6, 7, 8, 3}, {4, 3, 1, 2}});
+  check_each_frozen_alone(with_kind(small(), ModelKind::classifier), {{2}, {0}});
+  check_each_frozen_alone(with_kind(small(), ModelKind::vision_transformer), {{2}, {0}});
+  check_each_frozen_alone(with_kind(small(), ModelKind::tagger), {{1, 2, 0, 2}, {1, 1, 0, 2}});
+}
+
+TEST_CASE("a frozen parameter has no gradient and changes no other, for every choice of layers") {
+  const Normalization norms[] = {Normalization::layer_norm, Normalization::rms_norm,
+                                 Normalization::batch_norm};
+  std::size_t next = 0;
+  for (TransformerOptions options : every_choice()) {
+    options.num_encoder_layers = options.num_decoder_layers = 1;
+    options.normalization = norms[next++ % std::size(norms)];
+    check_each_frozen_alone(with_kind(options, ModelKind::seq2seq), {{6, 7, 8, 3}, {4, 3, 1, 2}});
+  }
+}
+
+TEST_CASE("operations on frozen parameters alone are not recorded") {
+  TwoLayers layers;
+  layers.parameters.freeze("first");
+  Tape tape;
+  const Tensor hidden = layers.first(Tensor::ones({4, 3}, DType::float64));
+  CHECK_FALSE(hidden.requires_gradient());
+  CHECK(tape.size() == 0);
+  CHECK(layers.second(hidden).requires_gradient());
+  CHECK(tape.size() == 1);
+}
+
+TEST_CASE("freezing selects by path, keeps the list, and ends with unfreeze") {
+  for (const bool gather_first : {false, true}) {
+    TwoLayers layers;
+    Parameters& parameters = layers.parameters;
+    const std::vector<std::string> names = listing(parameters);
+    const Gradients all = layers.step();
+    if (gather_first) parameters.gather();
+
+    parameters.freeze("first.");
+    CHECK_FALSE(parameters.list()[0].tensor.gradient());  // that of the step before
+    CHECK(layers.step() == without(all, {0, 1}));
+    CHECK(listing(parameters) == names);
+    CHECK(parameters.num_values() == 20 + 12);
+    if (!gather_first) parameters.gather();
+
+    parameters.freeze("second.bias");
+    parameters.unfreeze("first.weight");
+    CHECK(layers.step() == without(all, {1, 3}));
+    parameters.unfreeze("");
+    CHECK(layers.step() == all);
+    const Tensor gradient = parameters.list()[1].tensor.gradient();
+    CHECK(gradient.memory().data() == parameters.list()[0].tensor.gradient().memory().data());
+    CHECK(gradient.byte_offset() == parameters.list()[1].tensor.byte_offset());
+  }
+}
+
+TEST_CASE("freezing what does not exist is refused with the names that do") {
+  TwoLayers layers;
+  CHECK_THROWS_WITH_AS(layers.parameters.freeze("frist."),
+                       "freeze: no parameter is named `frist` or below it, expected one of "
+                       "`first`, `second`",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(layers.parameters.unfreeze("second.wieght"),
+                       doctest::Contains("unfreeze: no parameter is named `second.wieght`"),
+                       ValueError);
+  for (const NamedTensor& p : layers.parameters) CHECK(p.tensor.requires_gradient());
+}
+
+TEST_CASE("a frozen batch norm still averages in training and not in inference") {
+  Parameters parameters(DType::float64, 1);
+  const BatchNorm norm(Scope(parameters) / "norm", 2);
+  parameters.freeze("norm");
+  const Tensor x = Tensor::from({2, 2}, {1, 2, 3, 4}, DType::float64);
+  const Tensor mean = parameters.buffers()[0].tensor;
+  Tape tape;
+  norm(x, {}, Mode::inference());
+  check_values(mean, {0.0, 0.0});
+  norm(x, {}, Mode::training());
+  check_values(mean, {0.2, 0.3});
+}
