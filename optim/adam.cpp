@@ -60,8 +60,10 @@ void require_usable_epsilon(double epsilon, std::span<const NamedTensor> paramet
 }  // namespace
 
 Adam::Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-           WeightDecay weight_decay)
-    : Optimizer(parameters), options_(options), weight_decay_(weight_decay) {
+           const std::vector<ParameterGroup>& groups, WeightDecay weight_decay)
+    : Optimizer(parameters, options.weight_decay, groups),
+      options_(options),
+      weight_decay_(weight_decay) {
   validate(options);
   require_usable_epsilon(options.epsilon, parameters);
   first_moments_ = zero_state("first_moment", parameters);
@@ -74,28 +76,33 @@ std::vector<NamedTensor> Adam::state() const {
   return all;
 }
 
-kernels::AdamCoefficients Adam::coefficients(double learning_rate, double gradient_scale) const {
+kernels::AdamCoefficients Adam::coefficients(double learning_rate, double weight_decay,
+                                             double gradient_scale) const {
   const auto t = static_cast<double>(steps());
   const bool coupled = weight_decay_ == WeightDecay::coupled;
   return {.gradient_scale = gradient_scale,
-          .coupled_decay = coupled ? options_.weight_decay : 0.0,
+          .coupled_decay = coupled ? weight_decay : 0.0,
           .beta1 = options_.beta1,
           .beta2 = options_.beta2,
           .step_size = learning_rate / (1.0 - std::pow(options_.beta1, t)),
           .root_scale = 1.0 / std::sqrt(1.0 - std::pow(options_.beta2, t)),
           .epsilon = options_.epsilon,
-          .decoupled_decay = coupled ? 0.0 : learning_rate * options_.weight_decay};
+          .decoupled_decay = coupled ? 0.0 : learning_rate * weight_decay};
 }
 
 void Adam::update(const GradientPieces& gradients, double learning_rate, double gradient_scale) {
-  const kernels::AdamCoefficients of_matrices = coefficients(learning_rate, gradient_scale);
-  kernels::AdamCoefficients of_vectors = of_matrices;
-  of_vectors.decoupled_decay = 0.0;
+  const auto of_matrices = groups().map([&](const GroupedParameters::Group& group) {
+    return coefficients(group.learning_rate_factor * learning_rate, group.weight_decay,
+                        gradient_scale);
+  });
+  auto of_vectors = of_matrices;
+  for (kernels::AdamCoefficients& c : of_vectors) c.decoupled_decay = 0.0;
   gradients.for_each([&]<class T>(const GradientPieces::Piece& piece, const T* g) {
     const std::size_t i = piece.parameter;
     const Tensor& parameter = parameters()[i].tensor;
-    kernels::adam_update(piece.size, parameter.rank() >= 2 ? of_matrices : of_vectors, g,
-                         part<T>(parameter, piece), part<T>(first_moments_[i].tensor, piece),
+    const auto& by_group = parameter.rank() >= 2 ? of_matrices : of_vectors;
+    kernels::adam_update(piece.size, by_group[groups().group_of(i)], g, part<T>(parameter, piece),
+                         part<T>(first_moments_[i].tensor, piece),
                          part<T>(second_moments_[i].tensor, piece));
   });
 }

@@ -51,22 +51,24 @@ class Adam : public Optimizer {
  public:
   /// Uses `beta1`, `beta2`, `epsilon` and `weight_decay` of the options.
   ///
-  /// throws  ValueError; see validate(). Also if epsilon rounds to 0 in the element type of a
-  ///         parameter, since a gradient of 0 would then give NaN.
-  Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options)
-      : Adam(parameters, options, WeightDecay::coupled) {}
+  /// throws  ValueError; see validate() and GroupedParameters. Also if epsilon rounds to 0 in the
+  ///         element type of a parameter, since a gradient of 0 would then give NaN.
+  Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
+       const std::vector<ParameterGroup>& groups = {})
+      : Adam(parameters, options, groups, WeightDecay::coupled) {}
 
   std::vector<NamedTensor> state() const override;
 
  protected:
   enum class WeightDecay { coupled, decoupled };
   Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-       WeightDecay weight_decay);
+       const std::vector<ParameterGroup>& groups, WeightDecay weight_decay);
 
  private:
   void update(const GradientPieces& gradients, double learning_rate,
               double gradient_scale) override;
-  kernels::AdamCoefficients coefficients(double learning_rate, double gradient_scale) const;
+  kernels::AdamCoefficients coefficients(double learning_rate, double weight_decay,
+                                         double gradient_scale) const;
 
   OptimizerOptions options_;
   WeightDecay weight_decay_;
@@ -81,8 +83,10 @@ class Adam : public Optimizer {
 /// [1] Loshchilov & Hutter 2019, algorithm 2, with lr in the place of eta_t.
 class AdamW : public Adam {
  public:
-  AdamW(std::span<const NamedTensor> parameters, const OptimizerOptions& options)
-      : Adam(parameters, options, WeightDecay::decoupled) {}
+  /// The weight decay of a group, too, is for parameters with at least two axes alone.
+  AdamW(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
+        const std::vector<ParameterGroup>& groups = {})
+      : Adam(parameters, options, groups, WeightDecay::decoupled) {}
 };
 
 }  // namespace tapestry

@@ -48,8 +48,9 @@ void require_different(std::span<const NamedTensor> parameters) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::span<const NamedTensor> parameters)
-    : parameters_(parameters.begin(), parameters.end()) {
+Optimizer::Optimizer(std::span<const NamedTensor> parameters, double weight_decay,
+                     std::span<const ParameterGroup> groups)
+    : parameters_(parameters.begin(), parameters.end()), groups_(parameters, weight_decay, groups) {
   if (parameters_.empty()) {
     throw ValueError("optimizer: there are no parameters, expected one or more");
   }
@@ -86,14 +87,15 @@ std::vector<NamedTensor> zero_state(const std::string& what,
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                          std::span<const NamedTensor> parameters) {
+                                          std::span<const NamedTensor> parameters,
+                                          const std::vector<ParameterGroup>& groups) {
   switch (options.kind) {
     case OptimizerKind::sgd:
-      return std::make_unique<Sgd>(parameters, options);
+      return std::make_unique<Sgd>(parameters, options, groups);
     case OptimizerKind::adam:
-      return std::make_unique<Adam>(parameters, options);
+      return std::make_unique<Adam>(parameters, options, groups);
     case OptimizerKind::adamw:
-      return std::make_unique<AdamW>(parameters, options);
+      return std::make_unique<AdamW>(parameters, options, groups);
   }
   throw ValueError(fmt::format("optimizer: kind is {}, expected sgd, adam or adamw",
                                static_cast<int>(options.kind)));

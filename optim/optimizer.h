@@ -9,6 +9,7 @@
 #include "autograd/named_tensor.h"
 #include "optim/gradient_pieces.h"
 #include "optim/options.h"
+#include "optim/parameter_groups.h"
 
 namespace tapestry {
 
@@ -44,10 +45,13 @@ class Optimizer {
 
  protected:
   /// throws  ValueError unless there is at least one parameter, all are distinct leaves that
-  ///         require gradients or are frozen, and their names are distinct.
-  explicit Optimizer(std::span<const NamedTensor> parameters);
+  ///         require gradients or are frozen, and their names are distinct; and for groups as
+  ///         GroupedParameters.
+  explicit Optimizer(std::span<const NamedTensor> parameters, double weight_decay = 0.0,
+                     std::span<const ParameterGroup> groups = {});
 
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
+  const GroupedParameters& groups() const { return groups_; }
 
  private:
   /// One update of the parameters that have gradients; steps() already includes this step.
@@ -55,6 +59,7 @@ class Optimizer {
                       double gradient_scale) = 0;
 
   std::vector<NamedTensor> parameters_;
+  GroupedParameters groups_;
   std::uint64_t steps_ = 0;
 };
 
@@ -63,8 +68,9 @@ class Optimizer {
 std::vector<NamedTensor> zero_state(const std::string& what,
                                     std::span<const NamedTensor> parameters);
 
-/// The optimizer of `options.kind`. throws ValueError; see validate().
+/// The optimizer of `options.kind`. throws ValueError; see validate() and GroupedParameters.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                          std::span<const NamedTensor> parameters);
+                                          std::span<const NamedTensor> parameters,
+                                          const std::vector<ParameterGroup>& groups = {});
 
 }  // namespace tapestry

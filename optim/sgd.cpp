@@ -61,18 +61,22 @@ void sgd_momentum_update(std::size_t n, const SgdCoefficients& c, const T* g, T*
 }  // namespace
 }  // namespace kernels
 
-Sgd::Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options)
-    : Optimizer(parameters), options_(options) {
+Sgd::Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
+         const std::vector<ParameterGroup>& groups)
+    : Optimizer(parameters, options.weight_decay, groups), options_(options) {
   validate(options);
   if (options.momentum != 0.0) velocities_ = zero_state("momentum", parameters);
 }
 
 void Sgd::update(const GradientPieces& gradients, double learning_rate, double gradient_scale) {
-  const kernels::SgdCoefficients coefficients{.learning_rate = learning_rate,
-                                              .gradient_scale = gradient_scale,
-                                              .weight_decay = options_.weight_decay,
-                                              .momentum = options_.momentum};
+  const auto by_group = groups().map([&](const GroupedParameters::Group& group) {
+    return kernels::SgdCoefficients{.learning_rate = group.learning_rate_factor * learning_rate,
+                                    .gradient_scale = gradient_scale,
+                                    .weight_decay = group.weight_decay,
+                                    .momentum = options_.momentum};
+  });
   gradients.for_each([&]<class T>(const GradientPieces::Piece& piece, const T* g) {
+    const kernels::SgdCoefficients& coefficients = by_group[groups().group_of(piece.parameter)];
     T* const p = part<T>(parameters()[piece.parameter].tensor, piece);
     if (velocities_.empty()) {
       kernels::sgd_update(piece.size, coefficients, g, p);

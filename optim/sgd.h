@@ -15,8 +15,11 @@ namespace tapestry {
 /// State: `momentum/<parameter name>`, v; none if momentum is 0, since then v = h.
 class Sgd : public Optimizer {
  public:
-  /// Uses `momentum` and `weight_decay` of the options. throws ValueError; see validate().
-  Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options);
+  /// Uses `momentum` and `weight_decay` of the options.
+  ///
+  /// throws  ValueError; see validate() and GroupedParameters.
+  Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
+      const std::vector<ParameterGroup>& groups = {});
 
   std::vector<NamedTensor> state() const override { return velocities_; }
 

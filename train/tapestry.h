@@ -43,6 +43,7 @@
 #include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
+#include "optim/parameter_groups.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 #include "train/checkpoint/parameter_file.h"

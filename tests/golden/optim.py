@@ -1,7 +1,9 @@
 """Writes optim.txt beside this file: where PyTorch's optimizers, in float64, take a weight (2, 3)
 and a bias (2) in 20 steps down 0.5 * sum(curvature * (x - target)^2), under every schedule of the
 learning rate with the gradients clipped, and at a constant rate without clipping. A case also holds
-the norm of the gradient of every step before clipping. The schedules have cases of their own.
+the norm of the gradient of every step before clipping. The schedules have cases of their own. In
+the cases */groups, which have the cosine schedule, weight and bias are parameter groups with
+learning rates and weight decays of their own.
 
     python3 tests/golden/optim.py     # needs PyTorch; the file says which version wrote it
 """
@@ -16,6 +18,8 @@ X = {"weight": [[1.0, -2.0, 0.5], [3.0, -0.25, 0.0]], "bias": [0.75, -1.5]}
 CURVATURE = {"weight": [[1.0, 0.125, 2.0], [0.5, 3.0, 0.0]], "bias": [0.25, 1.5]}
 TARGET = 0.375
 STEPS, CLIP_NORM = 20, 2.0
+GROUP_FACTORS = {"weight": 0.5, "bias": 3.0}
+GROUP_OPTIONS = {"weight": {"weight_decay": 0.25}}
 PEAK, WARMUP, DECAY_END, FLOOR = 0.1, 5, 16, 0.01
 
 ADAM = {"betas": (0.9, 0.98), "eps": 1e-9}
@@ -70,10 +74,11 @@ def clip_gradients(parameters, limit):
     return norm
 
 
-def run(optimizer_class, options, schedule, clip_norm):
-    """Where x ends, and the norms."""
+def run(optimizer_class, options, schedule, clip_norm, factors=None, group_options=None):
+    """Where x ends, and the norms. The learning rate of a parameter is multiplied by its factor."""
     x = {name: torch.tensor(value, requires_grad=True) for name, value in X.items()}
-    groups = [{"params": [x["weight"]]}, {"params": [x["bias"]]}]
+    groups = [{"params": [v], "name": name} | (group_options or {}).get(name, {})
+              for name, v in x.items()]
     if optimizer_class is torch.optim.AdamW:
         groups[1]["weight_decay"] = 0.0  # tapestry spares tensors with one axis
     optimizer = optimizer_class(groups, lr=PEAK, **options)
@@ -84,7 +89,7 @@ def run(optimizer_class, options, schedule, clip_norm):
             for name, v in x.items()).backward()
         norms.append(clip_gradients(x.values(), clip_norm))
         for group in optimizer.param_groups:
-            group["lr"] = schedule(step)
+            group["lr"] = schedule(step) * (factors or {}).get(group["name"], 1.0)
         optimizer.step()
     return x | {"norms": norms}
 
@@ -100,6 +105,8 @@ def main():
             assert min(result["norms"]) < CLIP_NORM < max(result["norms"]), "clipping must matter"
             file.add(f"{name}/{schedule_name}", result)
         file.add(f"{name}/unclipped", run(optimizer_class, options, constant(PEAK), math.inf))
+        file.add(f"{name}/groups", run(optimizer_class, options, SCHEDULES["cosine"], CLIP_NORM,
+                                       GROUP_FACTORS, GROUP_OPTIONS))
     file.write()
 
 

@@ -50,11 +50,11 @@ void set_gradient_of_quadratic(const NamedTensor& x, const std::vector<double>& 
 }
 
 void check_steps(const std::string& name, const OptimizerOptions& options, const Schedule& schedule,
-                 double max_norm, DType dtype) {
+                 double max_norm, DType dtype, const std::vector<ParameterGroup>& groups = {}) {
   CAPTURE(name);
   const std::vector<NamedTensor> x{leaf("weight", {2, 3}, {1.0, -2.0, 0.5, 3.0, -0.25, 0.0}, dtype),
                                    leaf("bias", {2}, {0.75, -1.5}, dtype)};
-  const auto optimizer = make_optimizer(options, x);
+  const auto optimizer = make_optimizer(options, x, groups);
   std::vector<double> norms;
   for (std::uint64_t step = 1; step <= steps; ++step) {
     set_gradient_of_quadratic(x[0], {1.0, 0.125, 2.0, 0.5, 3.0, 0.0});
@@ -67,7 +67,7 @@ void check_steps(const std::string& name, const OptimizerOptions& options, const
   for (const NamedTensor& end : x) golden.check_equal(end.name, end.tensor);
 }
 
-/// Checks the cases NAME/SCHEDULE and NAME/unclipped.
+/// Checks the cases NAME/SCHEDULE, NAME/unclipped and NAME/groups.
 void check_optimizer(const std::string& name, const OptimizerOptions& options) {
   for (const DType dtype : dtypes) {
     for (const NamedSchedule& schedule : schedules()) {
@@ -75,6 +75,10 @@ void check_optimizer(const std::string& name, const OptimizerOptions& options) {
                   dtype);
     }
     check_steps(name + "/unclipped", options, *make_schedule({.learning_rate = peak}), 0.0, dtype);
+    check_steps(name + "/groups", options, *make_schedule(schedules().back().options), clip_norm,
+                dtype,
+                {{.path = "weight", .learning_rate_factor = 0.5, .weight_decay = 0.25},
+                 {.path = "bias", .learning_rate_factor = 3.0}});
   }
 }
 

@@ -20,7 +20,8 @@ TEST_CASE("after warm-up a clipped step takes nothing from the system" *
       const std::vector<NamedTensor> parameters{leaf("weight", {400, 101}, uneven(40400, 1)),
                                                 leaf("bias", {101}, uneven(101, 2))};
       for (const NamedTensor& p : parameters) set_gradient(p, uneven(p.tensor.size(), 3));
-      const auto optimizer = make_optimizer(eventful_options(kind), parameters);
+      const auto optimizer = make_optimizer(eventful_options(kind), parameters,
+                                            {{.path = "bias", .learning_rate_factor = 2.0}});
       const auto step = [&] {
         optimizer->step(0.1, clip_factor(global_gradient_norm(parameters), 1.0));
       };
