@@ -19,8 +19,7 @@ namespace tapestry {
 ///     optimizer.step(schedule.learning_rate(optimizer.steps() + 1));
 ///     parameters.clear_gradients();
 ///
-/// A step gives the same bits on any number of threads. Gradients of several batches are summed
-/// until `clear_gradients` is called; `gradient_scale` can turn the sum into a mean.
+/// A step gives the same bits on any number of threads.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -31,16 +30,36 @@ class Optimizer {
   /// or the loss does not depend on them, and their state are unchanged. Every gradient is
   /// multiplied by `gradient_scale`, so that clipping and averaging need no separate pass.
   ///
+  /// Gradient accumulation: gradients of several backward passes add up until they are cleared. The
+  /// step of one batch that is divided into n parts of equal size, for a loss that is a mean:
+  ///
+  ///     for (const Batch& part : parts) {
+  ///       Tape tape;
+  ///       tape.backward(loss(part));
+  ///     }
+  ///     optimizer.step(learning_rate, 1.0 / n);
+  ///     parameters.clear_gradients();
+  ///
+  /// With clipping, the scale is clip_factor(global_gradient_norm(parameters) / n, max_norm) / n.
+  /// For parts with different numbers of targets, set CrossEntropyOptions::normalizer to the number
+  /// of targets of the whole batch, and leave the scale 1.
+  ///
   /// throws  ValueError, before anything changes, if the learning rate is not a finite number >= 0
   ///         or the scale is not finite.
   void step(double learning_rate, double gradient_scale = 1.0);
 
-  /// Number of steps done. To resume a run, set it and copy the tensors of `state`.
+  /// Number of steps done. An optimizer that is made alike continues bit-identically from a copy of
+  /// the parameters, of steps() and of state():
+  ///
+  ///     resumed.set_steps(optimizer.steps());
+  ///     for (std::size_t i = 0; i < optimizer.state().size(); ++i) {
+  ///       copy_values(optimizer.state()[i].tensor, resumed.state()[i].tensor);   // layers/model.h
+  ///     }
   std::uint64_t steps() const { return steps_; }
   void set_steps(std::uint64_t steps) { steps_ = steps; }
 
   /// The tensors that are kept between steps, named `<what>/<parameter name>`, in a fixed order;
-  /// each has the shape and element type of its parameter.
+  /// each has the shape and element type of its parameter. Frozen parameters are included.
   virtual std::vector<NamedTensor> state() const = 0;
 
  protected:
