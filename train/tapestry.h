@@ -39,6 +39,7 @@
 #include "layers/norm.h"
 #include "layers/parameters.h"
 #include "layers/residual.h"
+#include "layers/sequential.h"
 #include "layers/transformer.h"
 #include "optim/adam.h"
 #include "optim/clip.h"

@@ -1,0 +1,70 @@
+#include "layers/sequential.h"
+
+#include <doctest/doctest.h>
+
+#include "autograd/error.h"
+#include "autograd/ops/activations.h"
+#include "layers/basic_layers.h"
+#include "layers/embedding.h"
+#include "layers/feed_forward.h"
+#include "layers/norm.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::test;
+
+TEST_CASE("a sequence applies layers and functions one after the other") {
+  for (const DType dtype : dtypes) {
+    Parameters parameters(dtype, 1);
+    const Scope scope(parameters);
+    const Sequential mlp{Linear(scope / 0, 2, 3), relu, Linear(scope / 2, 3, 1)};
+    CHECK(listing(parameters) == std::vector<std::string>{"0.weight (3, 2)", "0.bias (3)",
+                                                          "2.weight (1, 3)", "2.bias (1)"});
+    set_values(parameters, "0.weight", {1, 0, 0, 1, -1, -1});
+    set_values(parameters, "0.bias", {0, 1, 2});
+    set_values(parameters, "2.weight", {1, 10, 100});
+    set_values(parameters, "2.bias", {0.5});
+    const Tensor y = mlp(Tensor::from({2, 2}, {1, 2, -1, -2}, dtype), Mode::inference());
+    CHECK(y.shape() == Shape{2, 1});
+    check_values(y, {1 + 30 + 0 + 0.5, 0 + 0 + 500 + 0.5});
+  }
+}
+
+TEST_CASE("layers that differ in training get the mode, also in a sequence of sequences") {
+  Parameters parameters(DType::float64, 1);
+  const Scope scope(parameters);
+  const Dropout dropout(scope / "dropout", 0.5);
+  const Sequential inner{dropout, [](const Tensor& x) { return x; }};
+  const Sequential outer{LayerNorm(scope / "norm", 8), inner};
+  const Tensor x = random_leaf({16, 8}, 1);
+  const Mode training = Mode::training(RandomStream(1));
+  const LayerNorm norm(Scope(parameters) / "other", 8);
+  CHECK(values_of(outer(x, training)) == values_of(dropout(norm(x), training)));
+  CHECK(values_of(outer(x, Mode::inference())) == values_of(norm(x)));
+  CHECK(values_of(outer(x, training)) != values_of(norm(x)));
+}
+
+TEST_CASE("a sequence may start with ids, and its gradients agree with differences") {
+  Parameters parameters(DType::float64, 1);
+  const Scope scope(parameters);
+  const Sequential model{Embedding(scope / "embedding", 7, 4), LayerNorm(scope / "norm", 4),
+                         FeedForward(scope / "ff", 4, {.activation = Activation::gelu}),
+                         Linear(scope / "out", 4, 3, {.bias = false})};
+  perturb(parameters);
+  const Ids ids{{1, 2, 3}, {4, 5, 6}};
+  CHECK(model(ids, Mode::inference()).shape() == Shape{2, 3, 3});
+  set_values(parameter(parameters, "embedding.weight"), values_of(random_leaf({7, 4}, 2)));
+  check_gradients([&] { return model(ids, Mode::training()); }, parameters, {});
+}
+
+TEST_CASE("errors in a sequence name the layer, and a sequence of nothing returns its input") {
+  Parameters parameters(DType::float64, 1);
+  const Scope scope(parameters);
+  const Sequential mlp{Linear(scope / "mlp" / 0, 2, 3), Linear(scope / "mlp" / 1, 4, 1)};
+  CHECK_THROWS_WITH_AS(mlp(random_leaf({1, 2}, 1), Mode::inference()),
+                       doctest::Contains("mlp.1: linear: x has shape (1, 3)"), ShapeError);
+  const Tensor x = random_leaf({2}, 1);
+  CHECK(Sequential<>()(x, Mode::inference()).identity() == x.identity());
+}
