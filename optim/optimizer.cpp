@@ -4,10 +4,12 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "autograd/error.h"
 #include "autograd/gradient.h"
+#include "autograd/kernels/reduce.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
 
@@ -99,6 +101,23 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
   }
   throw ValueError(fmt::format("optimizer: kind is {}, expected sgd, adam or adamw",
                                static_cast<int>(options.kind)));
+}
+
+double global_gradient_norm(std::span<const NamedTensor> parameters) {
+  const GradientPieces gradients(parameters);
+  std::vector<double, kernels::PoolAllocator<double>> squares(gradients.size());
+  gradients.for_each([&]<class T>(const GradientPieces::Piece& piece, const T* gradient) {
+    squares[piece.index] = kernels::sum_of_squares(piece.size, gradient);
+  });
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
+
+double clip_factor(double norm, double max_norm) {
+  if (!(max_norm >= 0.0 && std::isfinite(max_norm))) {
+    throw ValueError(
+        fmt::format("clip_factor: max_norm is {}, expected a finite number >= 0", max_norm));
+  }
+  return max_norm == 0.0 || norm <= max_norm ? 1.0 : max_norm / norm;
 }
 
 }  // namespace tapestry

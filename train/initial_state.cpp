@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "data/io/error.h"
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/error.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/platform/durable_file.h"
 

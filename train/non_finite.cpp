@@ -8,8 +8,8 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/tape.h"
-#include "data/io/escape.h"
-#include "optim/clip.h"
+#include "data/io/utf8.h"
+#include "optim/optimizer.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -10,7 +10,6 @@
 #include "autograd/anomaly.h"
 #include "autograd/profiler.h"
 #include "data/text/codec.h"
-#include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "train/error.h"
 #include "train/format.h"

@@ -12,7 +12,6 @@
 
 #include "data/corpora/image_arrays.h"
 #include "data/io/error.h"
-#include "data/io/escape.h"
 #include "data/io/utf8.h"
 #include "data/text/vocabulary.h"
 

@@ -17,4 +17,17 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
                           const std::filesystem::path& base,
                           const FixedVocabularies* fixed = nullptr);
 
+/// Loads tagged_text: a token, a tab and its label on each line, as in CoNLL files, with an empty
+/// line between sentences. The source of an example has the tokens, and the target has one label
+/// per token. Relative paths start at `base`. The vocabulary and the labels are those of the
+/// training file, unless `fixed` ones of a trained model are given; `words.lowercase` is not used.
+/// The fingerprint is not set.
+///
+/// throws  DataError, naming file and line, if a line does not have exactly one tab, if its token
+///         or label is not one word, or if its label does not occur in the training file; also as
+///         read_text_file().
+Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
+                        const std::filesystem::path& base,
+                        const FixedVocabularies* fixed = nullptr);
+
 }  // namespace tapestry

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "data/io/error.h"
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 
 namespace tapestry {
 namespace {

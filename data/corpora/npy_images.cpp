@@ -11,7 +11,6 @@
 #include "data/corpora/image_arrays.h"
 #include "data/corpora/npy_array.h"
 #include "data/io/error.h"
-#include "data/io/escape.h"
 #include "data/io/utf8.h"
 
 namespace tapestry {

@@ -9,7 +9,6 @@
 
 #include "data/corpus.h"
 #include "data/io/error.h"
-#include "data/io/escape.h"
 #include "data/io/utf8.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"

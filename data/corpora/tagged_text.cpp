@@ -1,4 +1,4 @@
-#include "data/corpora/tagged_text.h"
+#include "data/corpora/labelled_text.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "data/io/error.h"
-#include "data/io/escape.h"
 #include "data/io/utf8.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"

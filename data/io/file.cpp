@@ -9,7 +9,7 @@
 #include <new>
 #include <system_error>
 
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 
 namespace tapestry {
 namespace {

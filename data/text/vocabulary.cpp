@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "data/io/error.h"
-#include "data/io/escape.h"
 #include "data/io/utf8.h"
 
 namespace tapestry {

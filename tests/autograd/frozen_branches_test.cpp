@@ -4,6 +4,7 @@
 
 #include "autograd/error.h"
 #include "autograd/ops/activations.h"
+#include "autograd/ops/comparison.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/reductions.h"
 #include "tests/support/values.h"
@@ -37,6 +38,16 @@ TEST_CASE("relu takes the branches of the first pass, except for elements at the
           }) == std::vector{-2.0, 0.0, 4.0, 0.0});
     CHECK(values_of(relu(row({-2.0, 3.0}, dtype))) == std::vector{0.0, 3.0});
   }
+}
+
+TEST_CASE("a comparison keeps its value, unless both operands were equal in the first pass") {
+  FrozenBranches branches;
+  const Tensor zeros = Tensor::zeros({3}, DType::float64);
+  const auto positive = [&](std::initializer_list<double> values) {
+    return on(branches, [&] { return less(zeros, row(values)); });
+  };
+  CHECK(positive({1.0, -1.0, 0.0}) == std::vector{1.0, 0.0, 0.0});
+  CHECK(positive({-2.0, 2.0, 2.0}) == std::vector{1.0, 0.0, 1.0});
 }
 
 TEST_CASE("relu_dropout takes the branches of the first pass and drops the same elements") {

@@ -2,7 +2,6 @@
 
 #include "autograd/profiler.h"
 #include "autograd/tape.h"
-#include "optim/clip.h"
 #include "optim/optimizer.h"
 
 namespace tapestry::bench {

@@ -10,7 +10,7 @@
 #include "layers/parameters.h"
 #include "layers/transformer.h"
 #include "optim/adam.h"
-#include "optim/clip.h"
+#include "optim/optimizer.h"
 
 using namespace tapestry;
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "data/corpora/tagged_text.h"
+#include "data/corpora/labelled_text.h"
 #include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"

@@ -1,4 +1,3 @@
-#include "layers/sequential.h"
 
 #include <doctest/doctest.h>
 

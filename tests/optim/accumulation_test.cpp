@@ -7,7 +7,6 @@
 #include "autograd/ops/linear.h"
 #include "autograd/ops/losses.h"
 #include "autograd/tape.h"
-#include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/values.h"

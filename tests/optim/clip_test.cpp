@@ -1,4 +1,4 @@
-#include "optim/clip.h"
+#include "optim/optimizer.h"
 
 #include <doctest/doctest.h>
 

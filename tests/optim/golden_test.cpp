@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "tests/optim/leaves.h"

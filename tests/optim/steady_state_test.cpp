@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include "autograd/kernels/memory.h"
-#include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/allocations.h"

@@ -5,7 +5,6 @@
 #include "autograd/ops/losses.h"
 #include "layers/model.h"
 #include "layers/transformer.h"
-#include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "tests/support/golden.h"

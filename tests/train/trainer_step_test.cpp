@@ -10,7 +10,6 @@
 #include "autograd/tape.h"
 #include "data/batch_schedule.h"
 #include "data/text/vocabulary.h"
-#include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "tests/support/values.h"
 #include "tests/train/tiny_run.h"

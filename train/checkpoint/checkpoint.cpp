@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "data/io/error.h"
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/checkpoint/parameter_file.h"
 #include "train/config/config.h"
 #include "train/config/error.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "optim/adam.h"
-#include "optim/clip.h"
+#include "optim/optimizer.h"
 #include "train/checks/check.h"
 #include "train/checks/one_step.h"
 

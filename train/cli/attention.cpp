@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/domains.h"

@@ -20,7 +20,7 @@
 
 #include "autograd/kernels/memory.h"
 #include "data/io/error.h"
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/cli/command.h"
 #include "train/config/domains.h"
 #include "train/config/text.h"

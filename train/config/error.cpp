@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/config/text.h"
 
 namespace tapestry {

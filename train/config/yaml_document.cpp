@@ -9,8 +9,8 @@
 #include <sstream>
 #include <utility>
 
-#include "data/io/escape.h"
 #include "data/io/text_file.h"
+#include "data/io/utf8.h"
 #include "train/config/config.h"
 #include "train/config/text.h"
 #include "train/config/yaml_events.h"

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/io/escape.h"
 #include "data/io/file.h"
+#include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/platform/durable_file.h"
 #include "train/storage/checkpoint_table.h"

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/error.h"
 
 namespace tapestry {

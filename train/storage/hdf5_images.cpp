@@ -16,7 +16,7 @@
 #include "data/corpora/image_arrays.h"
 #include "data/corpus.h"
 #include "data/io/error.h"
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/platform/child_process.h"
 #include "train/platform/memory.h"
 #include "train/storage/hdf5_handle.h"

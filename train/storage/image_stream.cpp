@@ -8,7 +8,7 @@
 
 #include "data/corpora/image_arrays.h"
 #include "data/io/error.h"
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/format.h"
 #include "train/platform/child_process.h"
 #include "train/storage/snapshot.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "train/error.h"
 
 namespace tapestry {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "data/batch.h"
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "data/text/tokenizer.h"
 #include "layers/encoder_models.h"
 #include "train/error.h"

@@ -9,7 +9,7 @@
 #include "data/corpora/labelled_text.h"
 #include "data/corpora/toy_language_tasks.h"
 #include "data/io/error.h"
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 #include "data/text/vocabulary.h"
 #include "layers/encoder_models.h"
 #include "train/error.h"

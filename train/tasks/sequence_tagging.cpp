@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "data/corpora/tagged_text.h"
+#include "data/corpora/labelled_text.h"
 #include "data/io/error.h"
 #include "data/io/utf8.h"
 #include "layers/encoder_models.h"

@@ -1,4 +1,4 @@
-#include "data/corpora/tagged_text.h"
+#include "data/corpora/labelled_text.h"
 
 #include <doctest/doctest.h>
 

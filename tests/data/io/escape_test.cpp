@@ -1,4 +1,4 @@
-#include "data/io/escape.h"
+#include "data/io/utf8.h"
 
 #include <doctest/doctest.h>
 

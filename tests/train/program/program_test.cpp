@@ -116,6 +116,20 @@ TEST_CASE("a resumed run goes on to more steps, as one that was told so at once"
         test::read_text(work / "at-once/metrics.csv"));
 }
 
+TEST_CASE("a run in another directory is resumed with its config, in either order") {
+  const TrainedWorkplace work;
+  CHECK(work.run({"train", "tiny.yaml", "train.run_dir=moved"}).code == 0);
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"moved", "tiny.yaml"}, {"tiny.yaml", "moved"}}) {
+    const bool first = arguments[0] == "moved";
+    const Outcome resumed = work.run({"train", "--resume", arguments[0], arguments[1],
+                                      first ? "train.steps=14" : "train.steps=16"});
+    CHECK(resumed.code == 0);
+    CHECK(resumed.out.starts_with(first ? "resuming moved at step 12 of 14"
+                                        : "resuming moved at step 14 of 16"));
+  }
+}
+
 TEST_CASE("a resumed run tells its data, model and memory again, on its threads, and logs behind") {
   const TrainedWorkplace work;
   const Outcome resumed = work.run(
