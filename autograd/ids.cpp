@@ -31,6 +31,11 @@ Ids::Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows)
   }
 }
 
+Ids Ids::from(std::vector<std::int32_t> ids) {
+  const Shape shape{ids.size()};
+  return Ids(shape, std::move(ids));
+}
+
 std::string Ids::place(std::size_t position) const {
   Shape indices = shape_;
   for (std::size_t axis = shape_.rank(); axis-- > 0;) {

@@ -24,6 +24,8 @@ class Ids {
   /// Rows of one length: Ids{{1, 2, 3}, {4, 5, 6}} has shape (2, 3). Throws ShapeError if lengths
   /// differ.
   Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows);
+  /// One axis: Ids::from({4, 1, 1}) has shape (3).
+  static Ids from(std::vector<std::int32_t> ids);
 
   const Shape& shape() const { return shape_; }
   std::size_t size() const { return values_.size(); }

@@ -92,6 +92,19 @@ Tensor Tensor::from(const Shape& shape, std::span<const float> values, DType dty
   return converted(shape, values, dtype);
 }
 
+Tensor Tensor::from(std::initializer_list<std::initializer_list<double>> rows, DType dtype) {
+  const std::size_t columns = rows.size() > 0 ? rows.begin()->size() : 0;
+  std::vector<double> values;
+  for (const auto& row : rows) {
+    if (row.size() != columns) {
+      throw ShapeError(fmt::format("tensor: row {} has {} values, expected {} as in the first row",
+                                   &row - rows.begin(), row.size(), columns));
+    }
+    values.insert(values.end(), row.begin(), row.end());
+  }
+  return from({rows.size(), columns}, values, dtype);
+}
+
 Tensor::State& Tensor::state() const {
   if (state_ == nullptr) {
     throw ValueError(
@@ -129,6 +142,13 @@ double Tensor::item() const {
         fmt::format("item: tensor has shape {}, expected one element", to_string(shape())));
   }
   return dispatch(dtype(), [&]<class T>() { return static_cast<double>(values<T>()[0]); });
+}
+
+std::vector<double> Tensor::to_vector() const {
+  return dispatch(dtype(), [&]<class T>() {
+    const std::span<const T> all = values<T>();
+    return std::vector<double>(all.begin(), all.end());
+  });
 }
 
 Tensor Tensor::viewed_as(const Shape& shape) const {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "autograd/dtype.h"
 #include "autograd/kernels/memory.h"
@@ -51,6 +53,22 @@ class Tensor {
                      DType dtype = DType::float32) {
     return from(shape, std::span(values.begin(), values.size()), dtype);
   }
+  /// One axis: Tensor::from({1.5, 2.5}) has shape (2). The type of `dtype` is deduced so that {} is
+  /// never taken for one.
+  static Tensor from(std::initializer_list<double> values, std::same_as<DType> auto dtype) {
+    return from({values.size()}, values, dtype);
+  }
+  static Tensor from(std::initializer_list<double> values) { return from(values, DType::float32); }
+  static Tensor from(std::span<const double> values, DType dtype = DType::float32) {
+    return from({values.size()}, values, dtype);
+  }
+  static Tensor from(std::span<const float> values, DType dtype = DType::float32) {
+    return from({values.size()}, values, dtype);
+  }
+  /// Rows of one length: Tensor::from({{1, 2, 3}, {4, 5, 6}}) has shape (2, 3). Throws ShapeError
+  /// if lengths differ.
+  static Tensor from(std::initializer_list<std::initializer_list<double>> rows,
+                     DType dtype = DType::float32);
 
   explicit operator bool() const { return state_ != nullptr; }
   const Shape& shape() const;
@@ -65,9 +83,12 @@ class Tensor {
   std::span<T> mutable_values();
   /// The value of a tensor with one element; throws ShapeError for other tensors.
   double item() const;
+  /// A copy of all values in row-major order, of either element type.
+  std::vector<double> to_vector() const;
 
-  /// The part at an index of the first axis, without that axis; see `select` (ops/shape_ops.h).
-  /// Negative indices count from the back. Throws ValueError if the index does not exist.
+  /// The part at an index of the first axis, without that axis: x[1][-1] is the last part of part
+  /// 1; see `select` (ops/shape_ops.h). Negative indices count from the back. Throws ValueError if
+  /// the index does not exist. `slice` (ops/shape_ops.h) gives ranges of indices.
   Tensor operator[](std::ptrdiff_t index) const;
 
   /// The same values with another shape of equal size, without a copy and without recording.

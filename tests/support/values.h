@@ -9,12 +9,7 @@
 namespace tapestry::test {
 
 /// The values of a tensor of either precision as doubles, in row-major order.
-inline std::vector<double> values_of(const Tensor& x) {
-  return dispatch(x.dtype(), [&]<class T>() {
-    const auto values = x.values<T>();
-    return std::vector<double>(values.begin(), values.end());
-  });
-}
+inline std::vector<double> values_of(const Tensor& x) { return x.to_vector(); }
 
 /// Checks every value of x against `expected`, to an absolute or relative tolerance.
 inline void check_values(const Tensor& x, const std::vector<double>& expected,
