@@ -163,14 +163,18 @@ struct Slice {
 
 }  // namespace
 
-Tensor slice(const Tensor& x, std::ptrdiff_t axis, std::size_t begin, std::size_t end) {
-  const std::size_t resolved = resolve_axis(Slice::name, axis, x.rank());
-  if (begin > end || end > x.shape()[resolved]) {
+Tensor slice(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdiff_t end) {
+  const std::size_t along = resolve_axis(Slice::name, axis, x.rank());
+  const auto extent = static_cast<std::ptrdiff_t>(x.shape()[along]);
+  const std::ptrdiff_t first = begin < 0 ? begin + extent : begin;
+  const std::ptrdiff_t last = end < 0 ? end + extent : end;
+  if (first < 0 || first > last || last > extent) {
     throw ValueError(fmt::format(
-        "{}: [{}, {}) of axis {} of x, whose shape is {}, expected 0 <= begin <= end <= {}",
-        Slice::name, begin, end, resolved, to_string(x.shape()), x.shape()[resolved]));
+        "{}: [{}, {}) of axis {} of x, whose shape is {}, expected 0 <= begin <= end <= {}, "
+        "counted from the back if negative",
+        Slice::name, begin, end, along, to_string(x.shape()), extent));
   }
-  return apply(Slice{resolved, begin, end}, x);
+  return apply(Slice{along, static_cast<std::size_t>(first), static_cast<std::size_t>(last)}, x);
 }
 
 Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index) {
@@ -181,7 +185,7 @@ Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index) {
         "select: index {} of axis {} of x, whose shape is {}, expected {} <= index < {}", index,
         along, to_string(x.shape()), -extent, extent));
   }
-  const auto begin = static_cast<std::size_t>(index < 0 ? index + extent : index);
+  const std::ptrdiff_t begin = index < 0 ? index + extent : index;
   return reshape(slice(x, axis, begin, begin + 1), x.shape().erased(along));
 }
 

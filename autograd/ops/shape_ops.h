@@ -40,14 +40,18 @@ inline Tensor permute(const Tensor& x, std::initializer_list<std::ptrdiff_t> axe
 /// dL/dx = dL/dy with the axes swapped back.
 Tensor transpose(const Tensor& x, std::ptrdiff_t axis_a, std::ptrdiff_t axis_b);
 
-/// The part [begin, end) of x along one axis. Copies.
+/// The part [begin, end) of x along one axis, such as x[:, -3:-1] in Python: slice(x, 1, -3, -1).
+/// Copies.
 ///
-/// axis     counted from the front, or from the back if negative.
-/// returns  x's shape with an extent of end - begin at `axis`, which may be 0.
-/// throws   ValueError unless the axis exists and 0 <= begin <= end <= its extent.
+/// axis        counted from the front, or from the back if negative.
+/// begin, end  the same: -1 is the last index, and the extent of the axis is the end of the last
+///             part.
+/// returns     x's shape with an extent of end - begin at `axis`, which may be 0.
+/// throws      ValueError unless the axis exists and, counted from the front, 0 <= begin <= end <=
+///             its extent.
 ///
 /// dL/dx = dL/dy inside the part and 0 outside.
-Tensor slice(const Tensor& x, std::ptrdiff_t axis, std::size_t begin, std::size_t end);
+Tensor slice(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdiff_t end);
 
 /// The part of x at one index of an axis, without that axis: for x of shape (b, t, d),
 /// select(x, 1, -1) is the last of the t vectors of each row, of shape (b, d). Copies.

@@ -62,13 +62,24 @@ TEST_CASE("the gradient of slice agrees with differences, around the vector widt
   }
 }
 
+TEST_CASE("a slice counts negative positions from the back") {
+  const Tensor x = Tensor::from({{1, 2, 3}, {4, 5, 6}}, DType::float64).require_gradient();
+  check_values(slice(x, 1, -2, -1), {2.0, 5.0});
+  check_values(slice(x, 1, -3, 3), {1.0, 2.0, 3.0, 4.0, 5.0, 6.0});
+  check_values(slice(x, -2, 0, -1), {1.0, 2.0, 3.0});
+  CHECK(slice(x, 1, -1, -1).shape() == Shape{2, 0});
+  CHECK(gradient_error([&] { return slice(x, 1, -2, -1); }, {x}) < 1e-6);
+}
+
 TEST_CASE("slice refuses parts that reach outside") {
   const Tensor x = Tensor::zeros({2, 3}, DType::float32);
   CHECK_THROWS_WITH_AS(
       slice(x, -1, 1, 4),
       "slice: [1, 4) of axis 1 of x, whose shape is (2, 3), expected 0 <= begin <= "
-      "end <= 3",
+      "end <= 3, counted from the back if negative",
       ValueError);
+  CHECK_THROWS_AS(slice(x, 1, -4, 3), ValueError);
+  CHECK_THROWS_AS(slice(x, 1, -1, -2), ValueError);
   CHECK_THROWS_AS(slice(x, 1, 2, 1), ValueError);
   CHECK_THROWS_WITH_AS(slice(x, 2, 0, 1), "slice: axis 2 does not exist, expected -2 <= axis < 2",
                        ValueError);
