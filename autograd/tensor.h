@@ -15,6 +15,7 @@
 namespace tapestry {
 
 class GradientSlot;
+class Ids;
 
 /// A row-major array of float32 or float64 values, with the gradient of a loss with respect to it.
 ///
@@ -90,6 +91,9 @@ class Tensor {
   /// 1; see `select` (ops/shape_ops.h). Negative indices count from the back. Throws ValueError if
   /// the index does not exist. `slice` (ops/shape_ops.h) gives ranges of indices.
   Tensor operator[](std::ptrdiff_t index) const;
+  /// The parts at some indices of the first axis, such as the examples of a batch; see
+  /// `index_select` (ops/indexing.h). Throws ValueError if an index does not exist.
+  Tensor operator[](const Ids& index) const;
 
   /// The same values with another shape of equal size, without a copy and without recording.
   Tensor viewed_as(const Shape& shape) const;

@@ -6,7 +6,7 @@
 
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/embedding.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/shape_ops.h"
 
 namespace tapestry {

@@ -16,7 +16,7 @@
 #include "autograd/ops/comparison.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/embedding.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/losses.h"
 #include "autograd/ops/norms.h"

@@ -11,7 +11,7 @@
 #include "autograd/ops/comparison.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/embedding.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/losses.h"
 #include "autograd/ops/norms.h"
@@ -153,6 +153,9 @@ const std::map<std::string, Tensor (*)(In)> operations{
                                    cross_entropy_options(in))
            .mean;
      }},
+    {"index_select",
+     [](In in) { return index_select(in["x"], index(in, "axis"), in.ids("index")); }},
+    {"gather", [](In in) { return gather(in["x"], index(in, "axis"), in.ids("index")); }},
     {"mean_squared_error", [](In in) { return mean_squared_error(in["a"], in["b"]); }},
     {"concat",
      [](In in) {

@@ -391,12 +391,29 @@ def spreads(file):
                           x=random(2, 3, 2), axes=axes, correction=correction, keep_dims=keep)
 
 
+def indexing(file):
+    def index_select(x, axis, index):
+        return x.index_select(axis, index)
+
+    def gather(x, axis, index):
+        return x.gather(axis, index)
+
+    for form, axis, index in [("first", 0, [2, 0, 2, 2]), ("middle", 1, [1, 1]),
+                              ("last", -1, [4, 3, 0, 1, 2, 4, 4]), ("nothing", 1, [])]:
+        operation(file, f"index_select/{form}", index_select, x=random(3, 2, 5), axis=axis,
+                  index=torch.tensor(index, dtype=torch.long))
+    for form, axis, shape in [("first", 0, (4, 2, 5)), ("middle", 1, (3, 3, 5)),
+                              ("last", -1, (3, 2, 1)), ("smaller", 1, (2, 4, 3))]:
+        operation(file, f"gather/{form}", gather, x=random(3, 2, 5), axis=axis,
+                  index=torch.randint((3, 2, 5)[axis], shape))
+
+
 def main():
     file = GoldenFile(__file__)
     for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
                   attentions, lookups, losses, rearrangements, dropouts, projected_losses,
                   gated_activations, other_norms, residual_sums, additive_attentions, head_linears,
-                  alibi_attentions, rotaries, choices, spreads):
+                  alibi_attentions, rotaries, choices, spreads, indexing):
         group(file)
     file.write()
 

@@ -86,10 +86,7 @@ class Golden {
     return result;
   }
   Ids ids(const std::string& input) const {
-    const Shape& shape = at("input/" + input).shape();
-    Ids ids(Shape{shape[0], shape[1]});
-    std::ranges::copy(integers(input), ids.begin());
-    return ids;
+    return Ids(at("input/" + input).shape(), integers(input));
   }
 
   /// Gives every parameter its value; file and map must have the same ones.

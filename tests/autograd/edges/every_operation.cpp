@@ -8,7 +8,7 @@
 #include "autograd/ops/comparison.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/embedding.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/losses.h"
 #include "autograd/ops/norms.h"
@@ -34,6 +34,17 @@ Ids uneven_ids(std::size_t rows, std::size_t length, std::size_t vocabulary) {
   Ids ids(Shape{rows, length});
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids.data()[i] = static_cast<std::int32_t>(vocabulary == 0 ? 0 : i * i % vocabulary);
+  }
+  return ids;
+}
+
+/// An index of shape (rows of x, 3, n) into 4 indices of axis 1, the same for every row.
+Ids index_of_rows(const Tensor& x) {
+  const std::size_t rows = x.shape()[0], n = x.shape()[2];
+  Ids ids(Shape{rows, 3, n});
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::size_t in_row = i % (3 * n);
+    ids[i] = static_cast<std::int32_t>(in_row * in_row % 4);
   }
   return ids;
 }
@@ -186,6 +197,14 @@ Cases rearranging(std::size_t rows, std::size_t n) {
        }},
       {"slice", {{rows, n + 2}}, [=](const Operands& o) { return slice(o[0], 1, 1, n + 1); }},
       {"select", {cube}, [](const Operands& o) { return select(o[0], 1, 1); }},
+      {"index_select",
+       {cube},
+       [](const Operands& o) {
+         return index_select(o[0], 1, Ids{{2, 0}, {2, 2}});
+       }},
+      {"gather",
+       {{rows, 4, n}},
+       [](const Operands& o) { return gather(o[0], 1, index_of_rows(o[0])); }},
       {"pack_padded",
        {cube},
        [](const Operands& o) {

@@ -6,7 +6,7 @@
 #include "autograd/ops/activations.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/embedding.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/losses.h"
 #include "autograd/ops/norms.h"

@@ -1,7 +1,7 @@
 #include <array>
 
 #include "autograd/kernels/copy.h"
-#include "autograd/kernels/embedding.h"
+#include "autograd/kernels/indexing.h"
 #include "autograd/kernels/reduce.h"
 #include "tests/bench/micro/benchmark.h"
 

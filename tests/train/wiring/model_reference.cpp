@@ -8,7 +8,7 @@
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/embedding.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/reductions.h"
 #include "autograd/ops/shape_ops.h"

@@ -1,4 +1,4 @@
-#include "autograd/ops/embedding.h"
+#include "autograd/ops/indexing.h"
 
 #include <doctest/doctest.h>
 

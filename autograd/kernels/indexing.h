@@ -22,4 +22,16 @@ void embedding_backward(std::span<const std::int32_t> ids, std::size_t vocabular
                         std::optional<std::int32_t> padding_id, double scale, const T* dy,
                         Target<T> dweight);
 
+/// y[p] = x[positions[p]].
+template <class T>
+void gather(std::span<const std::size_t> positions, const T* x, T* y);
+
+/// dx[positions[p]] gets the sum of dy[p] over equal positions, added up in the order of p; the
+/// other of the n elements of dx get 0.
+///
+/// block  a divisor of positions.size(): equal positions lie in one block of so many.
+template <class T>
+void gather_backward(std::span<const std::size_t> positions, std::size_t block, const T* dy,
+                     std::size_t n, Target<T> dx);
+
 }  // namespace tapestry::kernels

@@ -1,4 +1,4 @@
-#include "autograd/kernels/embedding.h"
+#include "autograd/kernels/indexing.h"
 
 #include <algorithm>
 #include <vector>
@@ -86,10 +86,34 @@ void embedding_backward(std::span<const std::int32_t> ids, std::size_t vocabular
   });
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                              \
-  template void embedding(std::span<const std::int32_t>, std::size_t, double, const T*, T*); \
-  template void embedding_backward(std::span<const std::int32_t>, std::size_t, std::size_t,  \
-                                   std::optional<std::int32_t>, double, const T*, Target<T>);
+template <class T>
+void gather(std::span<const std::size_t> positions, const T* x, T* y) {
+  parallel_ranges(positions.size(), elements_per_piece, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t p = begin; p < end; ++p) y[p] = x[positions[p]];
+  });
+}
+
+template <class T>
+void gather_backward(std::span<const std::size_t> positions, std::size_t block, const T* dy,
+                     std::size_t n, Target<T> dx) {
+  if (!dx.add) {
+    parallel_ranges(n, elements_per_piece, [&](std::size_t begin, std::size_t end) {
+      std::fill(dx.data + begin, dx.data + end, T(0));
+    });
+  }
+  if (positions.empty()) return;
+  parallel_rows(positions.size() / block, block, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t p = begin * block; p < end * block; ++p) dx.data[positions[p]] += dy[p];
+  });
+}
+
+#define TAPESTRY_INSTANTIATE(T)                                                                   \
+  template void embedding(std::span<const std::int32_t>, std::size_t, double, const T*, T*);      \
+  template void embedding_backward(std::span<const std::int32_t>, std::size_t, std::size_t,       \
+                                   std::optional<std::int32_t>, double, const T*, Target<T>);     \
+  template void gather(std::span<const std::size_t>, const T*, T*);                               \
+  template void gather_backward(std::span<const std::size_t>, std::size_t, const T*, std::size_t, \
+                                Target<T>);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

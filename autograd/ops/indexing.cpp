@@ -1,0 +1,187 @@
+#include "autograd/ops/indexing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "autograd/error.h"
+#include "autograd/kernels/indexing.h"
+#include "autograd/kernels/parallel.h"
+#include "autograd/operation.h"
+
+namespace tapestry {
+namespace {
+
+/// Throws ValueError, naming `operation` and the place of the first index that is not in
+/// [0, extent). `which` is what the operation calls an index.
+void require_indices(const char* operation, const char* which, const Ids& ids, std::size_t extent) {
+  const auto outside = [&](std::int32_t id) {
+    return id < 0 || static_cast<std::size_t>(id) >= extent;
+  };
+  const auto found = std::find_if(ids.begin(), ids.end(), outside);
+  if (found == ids.end()) return;
+  const auto place = static_cast<std::size_t>(found - ids.begin());
+  throw ValueError(fmt::format("{}: {} {} is {}, expected 0 <= {} < {}", operation, which,
+                               ids.place(place), *found, which, extent));
+}
+
+/// y[o, i, :] = scale * x[o, ids[i], :], where o goes over the axes before `axis` and : over those
+/// behind it.
+struct Lookup {
+  std::size_t axis;
+  std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>> ids;  // row-major
+  Shape ids_shape;
+  std::optional<std::int32_t> padding_id = std::nullopt;  // gets no gradient
+  double scale = 1.0;
+
+  Tensor forward(const Tensor& x) const {
+    const Sizes n = sizes(x.shape());
+    Tensor y = Tensor::empty(result_shape(x.shape()), x.dtype());
+    dispatch(x.dtype(), [&]<class T>() {
+      const T* const in = x.values<T>().data();
+      T* const out = y.mutable_values<T>().data();
+      kernels::parallel_rows(n.outer, n.of_y, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t o = begin; o < end; ++o) {
+          kernels::embedding(ids, n.inner, scale, in + o * n.of_x, out + o * n.of_y);
+        }
+      });
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    const Sizes n = sizes(dx.shape());
+    dispatch(dy.dtype(), [&]<class T>() {
+      const T* const in = dy.values<T>().data();
+      const kernels::Target<T> out = dx.target<T>();
+      kernels::parallel_rows(n.outer, n.of_x, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t o = begin; o < end; ++o) {
+          kernels::embedding_backward(ids, dx.shape()[axis], n.inner, padding_id, scale,
+                                      in + o * n.of_y, out + o * n.of_x);
+        }
+      });
+    });
+  }
+
+ private:
+  /// Numbers of elements: of the axes before `axis` and behind it, and of x and y for each o.
+  struct Sizes {
+    std::size_t outer, inner, of_x, of_y;
+  };
+  Sizes sizes(const Shape& x) const {
+    const std::size_t inner = x.product(axis + 1, x.rank());
+    return {.outer = x.product(0, axis),
+            .inner = inner,
+            .of_x = x[axis] * inner,
+            .of_y = ids.size() * inner};
+  }
+
+  Shape result_shape(const Shape& x) const {
+    Shape shape = x.erased(axis);
+    for (std::size_t k = 0; k < ids_shape.rank(); ++k)
+      shape = shape.inserted(axis + k, ids_shape[k]);
+    return shape;
+  }
+};
+
+struct IndexSelect : Lookup {
+  static constexpr const char* name = "index_select";
+};
+
+struct Embedding : Lookup {
+  static constexpr const char* name = "embedding";
+};
+
+}  // namespace
+
+Tensor index_select(const Tensor& x, std::ptrdiff_t axis, const Ids& index) {
+  const std::size_t along = resolve_axis(IndexSelect::name, axis, x.rank());
+  require_indices(IndexSelect::name, "index", index, x.shape()[along]);
+  return apply(
+      IndexSelect{{.axis = along, .ids = {index.begin(), index.end()}, .ids_shape = index.shape()}},
+      x);
+}
+
+Tensor Tensor::operator[](const Ids& index) const { return index_select(*this, 0, index); }
+
+Tensor embedding(const Tensor& weight, const Ids& ids, std::optional<std::int32_t> padding_id,
+                 double scale) {
+  if (weight.rank() != 2) {
+    throw ShapeError(fmt::format("{}: weight has shape {}, expected (vocabulary, d)",
+                                 Embedding::name, to_string(weight.shape())));
+  }
+  require_indices(Embedding::name, "id", ids, weight.shape()[0]);
+  return apply(Embedding{{.axis = 0,
+                          .ids = {ids.begin(), ids.end()},
+                          .ids_shape = ids.shape(),
+                          .padding_id = padding_id,
+                          .scale = scale}},
+               weight);
+}
+
+namespace {
+
+using Positions = std::vector<std::size_t, kernels::PoolAllocator<std::size_t>>;
+
+struct Gather {
+  static constexpr const char* name = "gather";
+  Positions positions;  // in x, of each element of the result
+  Shape shape;          // of the result
+  std::size_t axis;
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = Tensor::empty(shape, x.dtype());
+    dispatch(x.dtype(), [&]<class T>() {
+      kernels::gather(positions, x.values<T>().data(), y.mutable_values<T>().data());
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    dispatch(dy.dtype(), [&]<class T>() {
+      kernels::gather_backward(positions, shape.product(axis, shape.rank()), dy.values<T>().data(),
+                               dx.shape().size(), dx.target<T>());
+    });
+  }
+};
+
+void require_gather_shape(const Shape& x, std::size_t axis, const Shape& index) {
+  bool fits = index.rank() == x.rank();
+  for (std::size_t k = 0; fits && k < x.rank(); ++k) fits = k == axis || index[k] <= x[k];
+  if (fits) return;
+  throw ShapeError(
+      fmt::format("{}: index has shape {}, expected the {} axes of x, whose shape is {}, and at "
+                  "most its extents except along axis {}",
+                  Gather::name, to_string(index), x.rank(), to_string(x), axis));
+}
+
+/// The position in a tensor of shape x of what each element of `index` refers to.
+Positions gather_positions(const Shape& x, std::size_t axis, const Ids& index) {
+  const Shape& shape = index.shape();
+  Positions positions(index.size());
+  for (std::size_t p = 0; p < index.size(); ++p) {
+    std::size_t rest = p, stride = 1, position = 0;
+    for (std::size_t k = x.rank(); k-- > 0; stride *= x[k]) {
+      const std::size_t own = rest % shape[k];
+      rest /= shape[k];
+      position += stride * (k == axis ? static_cast<std::size_t>(index[p]) : own);
+    }
+    positions[p] = position;
+  }
+  return positions;
+}
+
+}  // namespace
+
+Tensor gather(const Tensor& x, std::ptrdiff_t axis, const Ids& index) {
+  const std::size_t along = resolve_axis(Gather::name, axis, x.rank());
+  require_gather_shape(x.shape(), along, index.shape());
+  require_indices(Gather::name, "index", index, x.shape()[along]);
+  return apply(Gather{.positions = gather_positions(x.shape(), along, index),
+                      .shape = index.shape(),
+                      .axis = along},
+               x);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "autograd/ids.h"
+#include "autograd/tensor.h"
+
+namespace tapestry {
+
+/// The parts of x at the given indices of an axis, as torch.index_select or numpy.take: for x of
+/// shape (n, d), index_select(x, 0, Ids::from({4, 1})) has rows 4 and 1. `x[ids]` is the same for
+/// axis 0. Copies.
+///
+/// axis     counted from the front, or from the back if negative.
+/// index    (...), each in [0, extent of the axis); it need not outlive the call.
+/// returns  x's shape with the axis replaced by the axes of index.
+/// throws   ValueError if the axis does not exist or an index is out of range, ShapeError if the
+///          result would have more than the maximum rank.
+///
+/// dL/dx at index i = sum of dL/dy over all places of i in `index`, in row-major order; 0 at other
+/// indices.
+Tensor index_select(const Tensor& x, std::ptrdiff_t axis, const Ids& index);
+
+/// One element of x for each element of index, as torch.gather. For two axes and axis 1:
+/// y[i][j] = x[i][index[i][j]]; for axis 0: y[i][j] = x[index[i][j]][j].
+///
+/// axis     counted from the front, or from the back if negative.
+/// index    as many axes as x, each extent at most that of x except along `axis`; each index in
+///          [0, extent of the axis). It need not outlive the call.
+/// returns  the shape of index.
+/// throws   ValueError if the axis does not exist or an index is out of range, ShapeError if the
+///          shapes do not match.
+///
+/// dL/dx at an element = sum of dL/dy over all places that read it, in row-major order; 0 where
+/// none does.
+Tensor gather(const Tensor& x, std::ptrdiff_t axis, const Ids& index);
+
+/// Looks up a vector for each id: y[i] = scale * weight[ids[i]], for each index i of ids.
+///
+/// weight      (vocabulary, d).
+/// ids         (...), each in [0, vocabulary); they need not outlive the call.
+/// padding_id  row of weight without a gradient; it is looked up like any other row.
+/// scale       of the vectors, such as sqrt(d) [1].
+/// returns     (..., d).
+/// throws      ShapeError if weight does not have two axes, ValueError if an id is out of range.
+///
+/// dL/dweight[v] = scale * sum of dL/dy[i] over all i with ids[i] = v, in row-major order.
+///
+/// [1] Vaswani et al. 2017, "Attention is all you need", section 3.4.
+Tensor embedding(const Tensor& weight, const Ids& ids,
+                 std::optional<std::int32_t> padding_id = std::nullopt, double scale = 1.0);
+
+}  // namespace tapestry
