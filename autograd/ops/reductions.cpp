@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "autograd/error.h"
@@ -69,46 +71,69 @@ Tensor mean(const Tensor& x) { return apply(Mean{all_axes(x.rank()), false}, x);
 
 namespace {
 
+using Indices = std::vector<std::size_t, kernels::PoolAllocator<std::size_t>>;
+
+/// A tensor seen as (outer, extent, inner), with its maxima over the middle axis.
+template <class T>
+struct Maxima {
+  std::size_t outer, extent, inner;
+  const T* x;
+  T* values;           // (outer, inner)
+  std::size_t* where;  // along the middle axis, (outer, inner)
+
+  std::size_t size() const { return outer * inner; }
+  T element(std::size_t j, std::size_t k) const {
+    return x[(j / inner * extent + k) * inner + j % inner];
+  }
+
+  void find() const { kernels::max_middle_axis(outer, extent, inner, x, values, where); }
+
+  /// Chooses the frozen element of each column, even if another one is the maximum now.
+  void take_frozen(FrozenBranches& branches, const char* name) const {
+    const auto frozen = branches.next(name, size(), [&](std::size_t j) {
+      std::size_t equal = 0;
+      for (std::size_t k = 0; k < extent; ++k) equal += element(j, k) == values[j] ? 1 : 0;
+      return equal > 1 ? FrozenBranches::at_kink : static_cast<std::int32_t>(where[j]);
+    });
+    for (std::size_t j = 0; j < size(); ++j) {
+      if (frozen[j] == FrozenBranches::at_kink) continue;
+      where[j] = static_cast<std::size_t>(frozen[j]);
+      values[j] = element(j, where[j]);
+    }
+  }
+};
+
+/// Sets y to the maxima of x over the adjacent axes [first, last), and returns where they are along
+/// those.
+Indices find_maxima(const char* name, const Tensor& x, std::size_t first, std::size_t last,
+                    Tensor& y) {
+  Indices where(y.size());
+  const Shape& shape = x.shape();
+  dispatch(x.dtype(), [&]<class T>() {
+    const Maxima<T> maxima{.outer = shape.product(0, first),
+                           .extent = shape.product(first, last),
+                           .inner = shape.product(last, shape.rank()),
+                           .x = x.values<T>().data(),
+                           .values = y.mutable_values<T>().data(),
+                           .where = where.data()};
+    maxima.find();
+    if (FrozenBranches* const branches = FrozenBranches::active())
+      maxima.take_frozen(*branches, name);
+  });
+  return where;
+}
+
 /// The maximum over the adjacent axes [first, last), in the shape `result`.
 struct Max {
   static constexpr const char* name = "max";
   std::size_t first, last;
   Shape result;
-  std::vector<std::size_t, kernels::PoolAllocator<std::size_t>> where{};  // along [first, last)
+  Indices where{};  // along [first, last)
 
   Tensor forward(const Tensor& x) {
-    const Shape& shape = x.shape();
     Tensor y = Tensor::empty(result, x.dtype());
-    where.resize(result.size());
-    dispatch(x.dtype(), [&]<class T>() {
-      kernels::max_middle_axis(shape.product(0, first), shape.product(first, last),
-                               shape.product(last, shape.rank()), x.values<T>().data(),
-                               y.mutable_values<T>().data(), where.data());
-      if (FrozenBranches* const branches = FrozenBranches::active())
-        take_frozen<T>(*branches, x, y);
-    });
+    where = find_maxima(name, x, first, last, y);
     return y;
-  }
-
-  /// Sets y to the frozen element of each column, even if another one is the maximum now.
-  template <class T>
-  void take_frozen(FrozenBranches& branches, const Tensor& x, Tensor& y) const {
-    const std::size_t extent = x.shape().product(first, last);
-    const std::size_t inner = x.shape().product(last, x.rank());
-    const auto in = x.values<T>();
-    const auto out = y.mutable_values<T>();
-    const auto element = [&](std::size_t j, std::size_t k) {
-      return in[(j / inner * extent + k) * inner + j % inner];
-    };
-    const auto frozen = branches.next(name, out.size(), [&](std::size_t j) {
-      std::size_t equal = 0;
-      for (std::size_t k = 0; k < extent; ++k) equal += element(j, k) == out[j] ? 1 : 0;
-      return equal > 1 ? FrozenBranches::at_kink : static_cast<std::int32_t>(where[j]);
-    });
-    for (std::size_t j = 0; j < out.size(); ++j) {
-      if (frozen[j] != FrozenBranches::at_kink)
-        out[j] = element(j, static_cast<std::size_t>(frozen[j]));
-    }
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
@@ -152,6 +177,23 @@ Tensor max(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims
 }
 
 Tensor max(const Tensor& x) { return max_over(x, all_axes(x.rank()), false); }
+
+Ids argmax(const Tensor& x, std::ptrdiff_t axis, bool keep_dims) {
+  constexpr const char* name = "argmax";
+  if (x.rank() == 0) {
+    resolve_axis(name, axis, 1);
+    return Ids(Shape{});
+  }
+  const std::size_t along = resolve_axis(name, axis, x.rank());
+  AxisSet axes;
+  axes.set(along);
+  require_elements(name, x.shape(), axes);
+  Tensor maxima = Tensor::empty(reduced_shape(x.shape(), axes, keep_dims), x.dtype());
+  Ids result(maxima.shape());
+  std::ranges::transform(find_maxima(name, x, along, along + 1, maxima), result.begin(),
+                         [](std::size_t index) { return static_cast<std::int32_t>(index); });
+  return result;
+}
 
 Tensor min(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims) {
   return neg(max(neg(x), axes, keep_dims));

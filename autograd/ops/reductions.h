@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <span>
 
+#include "autograd/ids.h"
 #include "autograd/tensor.h"
 
 namespace tapestry {
@@ -56,6 +57,16 @@ inline Tensor max(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
 
 /// Maximum of all elements, a scalar.
 Tensor max(const Tensor& x);
+
+/// The index of the maximum along one axis: the first one among equal maxima. NaN counts as larger
+/// than any number. For logits (..., classes), argmax(logits) are the predicted classes, (...).
+///
+/// axis     counted from the front, or from the back if negative; 0 or -1 for a scalar.
+/// returns  x's shape without the axis, or with an extent of 1 there if `keep_dims`; 0 for a
+/// scalar. throws   ValueError if the axis does not exist, ShapeError if it is empty.
+///
+/// Not differentiable; gather(x, axis, argmax(x, axis, true)) is the maximum, with its gradient.
+Ids argmax(const Tensor& x, std::ptrdiff_t axis = -1, bool keep_dims = false);
 
 /// Minimum over some axes; as `max` of -x, with the opposite sign.
 Tensor min(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);

@@ -88,6 +88,20 @@ TEST_CASE("calls are told apart by their order, and a pass begins with the first
   CHECK(both(-1.0, 1.0) == std::vector{-1.0, 0.0});
 }
 
+TEST_CASE("argmax gives the indices of the first pass, except where maxima were equal") {
+  const auto largest = [](std::initializer_list<double> values) {
+    const Ids index = argmax(row(values).viewed_as({2, 2}));
+    return std::vector(index.begin(), index.end());
+  };
+  FrozenBranches branches;
+  {
+    const FrozenBranches::Pass first(branches);
+    CHECK(largest({1.0, 2.0, 3.0, 3.0}) == std::vector{1, 0});
+  }
+  const FrozenBranches::Pass again(branches);
+  CHECK(largest({2.0, 1.0, 3.0, 4.0}) == std::vector{1, 1});
+}
+
 TEST_CASE("operations other than those of the first pass are refused") {
   FrozenBranches branches;
   on(branches, [] { return relu(row({1.0, -1.0})); });

@@ -156,6 +156,11 @@ const std::map<std::string, Tensor (*)(In)> operations{
     {"index_select",
      [](In in) { return index_select(in["x"], index(in, "axis"), in.ids("index")); }},
     {"gather", [](In in) { return gather(in["x"], index(in, "axis"), in.ids("index")); }},
+    {"gather_largest",
+     [](In in) {
+       const std::ptrdiff_t axis = index(in, "axis");
+       return gather(in["x"], axis, argmax(in["x"], axis, true));
+     }},
     {"mean_squared_error", [](In in) { return mean_squared_error(in["a"], in["b"]); }},
     {"concat",
      [](In in) {

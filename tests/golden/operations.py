@@ -398,6 +398,9 @@ def indexing(file):
     def gather(x, axis, index):
         return x.gather(axis, index)
 
+    def gather_largest(x, axis):
+        return x.gather(axis, x.argmax(axis, keepdim=True))
+
     for form, axis, index in [("first", 0, [2, 0, 2, 2]), ("middle", 1, [1, 1]),
                               ("last", -1, [4, 3, 0, 1, 2, 4, 4]), ("nothing", 1, [])]:
         operation(file, f"index_select/{form}", index_select, x=random(3, 2, 5), axis=axis,
@@ -406,6 +409,8 @@ def indexing(file):
                               ("last", -1, (3, 2, 1)), ("smaller", 1, (2, 4, 3))]:
         operation(file, f"gather/{form}", gather, x=random(3, 2, 5), axis=axis,
                   index=torch.randint((3, 2, 5)[axis], shape))
+    for form, axis in {"first": 0, "last": -1}.items():
+        operation(file, f"gather_largest/{form}", gather_largest, x=random(3, 2, 5), axis=axis)
 
 
 def main():

@@ -1,6 +1,8 @@
 #include "train/inference/batch_tensors.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 namespace tapestry {
 namespace {
@@ -34,18 +36,5 @@ NetworkInput network_input(const Batch& batch, DType dtype) {
 }
 
 Ids label_ids(const Batch& batch) { return matrix(batch.rows, batch.target_length, batch.labels); }
-
-std::vector<std::int32_t> largest_of_rows(const Tensor& logits) {
-  const std::size_t n = logits.shape().back();
-  std::vector<std::int32_t> places;
-  dispatch(logits.dtype(), [&]<class T>() {
-    const T* values = logits.values<T>().data();
-    for (std::size_t row = 0; row < logits.size() / n; ++row) {
-      const T* scores = values + row * n;
-      places.push_back(static_cast<std::int32_t>(std::max_element(scores, scores + n) - scores));
-    }
-  });
-  return places;
-}
 
 }  // namespace tapestry

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "autograd/ids.h"
 #include "data/batch.h"
 #include "layers/model.h"
@@ -14,8 +11,5 @@ namespace tapestry {
 NetworkInput network_input(const Batch& batch, DType dtype);
 /// (rows, target_length)
 Ids label_ids(const Batch& batch);
-
-/// The index of the largest logit of each row of logits (..., n).
-std::vector<std::int32_t> largest_of_rows(const Tensor& logits);
 
 }  // namespace tapestry

@@ -5,6 +5,7 @@
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/losses.h"
+#include "autograd/ops/reductions.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"
 #include "train/inference/batch_tensors.h"
@@ -13,8 +14,7 @@ namespace tapestry {
 namespace {
 
 /// The number of labels that equal the prediction. no_label never does.
-std::size_t count_hits(const std::vector<std::int32_t>& best,
-                       const std::vector<std::int32_t>& labels) {
+std::size_t count_hits(const Ids& best, const std::vector<std::int32_t>& labels) {
   std::size_t hits = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) hits += best[i] == labels[i] ? 1 : 0;
   return hits;
@@ -37,7 +37,7 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
     const Tensor logits =
         (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
     nll_sum += cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}).nll_sum;
-    const std::vector<std::int32_t> best = largest_of_rows(logits);
+    const Ids best = argmax(logits);
     hits += count_hits(best, batch.labels);
     scores.tokens += batch.target_tokens;
     if (take) take(batch, best);
@@ -57,7 +57,7 @@ std::vector<LikelyClass> most_likely_classes(const Model& model,
     fill_batch(examples, indices, batch, {.layout = class_rows});
     const Tensor logits =
         (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
-    const std::vector<std::int32_t> best = largest_of_rows(logits);
+    const Ids best = argmax(logits);
     const Tensor probabilities = softmax(logits.copied(DType::float64));
     const auto values = probabilities.values<double>();
     const std::size_t width = values.size() / indices.size();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "autograd/ops/reductions.h"
 #include "autograd/ops/shape_ops.h"
 #include "data/batch_schedule.h"
 #include "data/text/vocabulary.h"
@@ -58,8 +59,7 @@ std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<
   std::vector<bool> ended(sources.size(), false);
   for (std::size_t t = 0; std::ranges::find(ended, false) != ended.end(); ++t) {
     const Tensor decoded = model.decode(prefixes(outputs, t), memory, source, Mode::inference());
-    const std::vector<std::int32_t> next =
-        largest_of_rows(model.logits(slice(decoded, 1, t, t + 1)));
+    const Ids next = argmax(model.logits(slice(decoded, 1, t, t + 1)));
     for (std::size_t row = 0; row < outputs.size(); ++row) {
       if (ended[row]) continue;
       ended[row] = extend(outputs[row], next[row],

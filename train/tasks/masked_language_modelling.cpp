@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "autograd/ops/reductions.h"
 #include "data/batch.h"
 #include "data/io/utf8.h"
 #include "data/text/tokenizer.h"
@@ -58,7 +59,7 @@ class MaskedLanguageModelling : public Task {
     for (std::size_t i = 0; i < examples.size(); ++i) {
       const Batch batch = make_batch(examples, std::array{i}, rules);
       const NetworkInput input = network_input(batch, trained.model->parameters.dtype());
-      const auto guesses = largest_of_rows((*trained.model->network)(input, Mode::inference()));
+      const Ids guesses = argmax((*trained.model->network)(input, Mode::inference()));
       std::vector<std::int32_t> filled = examples[i].target;
       for (std::size_t at = 0; at < filled.size(); ++at) {
         const bool masked = batch.labels[at] != no_label;

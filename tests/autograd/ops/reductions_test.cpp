@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -10,6 +11,7 @@
 
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/threads.h"
@@ -306,4 +308,62 @@ TEST_CASE("var refuses too few values and axes that do not exist") {
   CHECK(var(x, {1}, {.correction = 0.0}).shape() == Shape{2});
   CHECK_THROWS_AS(var(x, {2}), ValueError);
   CHECK_THROWS_AS(var(Tensor::zeros({0}, DType::float32)), ShapeError);
+}
+
+TEST_CASE("argmax is the first index of the maximum along an axis") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({2, 2, 3}, {1, 3, 2, 5, 5, 5, -1, -2, -1, 0, 0, 9}, dtype);
+    CHECK(argmax(x) == Ids{{1, 0}, {0, 2}});
+    CHECK(argmax(x, -1, true) == Ids(Shape{2, 2, 1}, {1, 0, 0, 2}));
+    CHECK(argmax(x, 1) == Ids{{1, 1, 1}, {1, 1, 1}});
+    CHECK(argmax(x, 0) == Ids{{0, 0, 0}, {0, 0, 1}});
+    CHECK(argmax(x, -3, true).shape() == Shape{1, 2, 3});
+  }
+}
+
+TEST_CASE("NaN is the largest for argmax, and the first of several counts") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from(
+        {{1, inf, not_a_number, not_a_number}, {-inf, -inf, -inf, -inf}, {-1, inf, inf, 0}}, dtype);
+    CHECK(argmax(x) == Ids::from({2, 0, 1}));
+  }
+}
+
+TEST_CASE("argmax of a scalar is 0, and of no rows it is empty") {
+  CHECK(argmax(Tensor::scalar(-3.0)) == Ids(Shape{}, 0));
+  CHECK(argmax(Tensor::scalar(-3.0), 0, true) == Ids(Shape{}, 0));
+  CHECK(argmax(Tensor::zeros({0, 3})).shape() == Shape{0});
+  CHECK_THROWS_WITH_AS(argmax(Tensor::scalar(0.0), 1),
+                       "argmax: axis 1 does not exist, expected -1 <= axis < 1", ValueError);
+  CHECK_THROWS_WITH_AS(argmax(Tensor::zeros({2, 3}), 2),
+                       "argmax: axis 2 does not exist, expected -2 <= axis < 2", ValueError);
+  for (const Shape& shape : {Shape{2, 0}, Shape{0, 0}})
+    CHECK_THROWS_AS(argmax(Tensor::zeros(shape)), ShapeError);
+  CHECK_THROWS_WITH_AS(argmax(Tensor::zeros({2, 0})),
+                       "argmax: x has shape (2, 0), expected at least 1 element along the axes to "
+                       "reduce over",
+                       ShapeError);
+}
+
+TEST_CASE("argmax of many rows is that of each") {
+  const Tensor x = random_leaf({300, 100}, 1);
+  const Ids found = argmax(x);
+  std::size_t wrong = 0;
+  for (std::size_t row = 0; row < 300; ++row) {
+    const auto values = x.values<double>().subspan(row * 100, 100);
+    wrong += std::ranges::max_element(values) - values.begin() != found[row];
+  }
+  CHECK(wrong == 0);
+  CHECK(argmax(x.viewed_as({300, 100, 1}), 1, false) ==
+        Ids(Shape{300, 1}, {found.begin(), found.end()}));
+}
+
+TEST_CASE("what argmax finds is recorded by no tape") {
+  const Tensor x = Tensor::from({{1, 3}, {4, 2}}, DType::float64).require_gradient();
+  Tape tape;
+  const Ids index = argmax(x, 1, true);
+  const Tensor y = sum(gather(x, 1, index));
+  CHECK(y.item() == 7.0);
+  tape.backward(y);
+  check_values(x.gradient(), {0, 1, 1, 0});
 }

@@ -46,11 +46,5 @@ TEST_CASE("the pixels of a batch become a row for each image, in the precision o
   CHECK_FALSE(network_input(two_rows(), DType::float32).images);
 }
 
-TEST_CASE("the largest score of a row is where it stands first") {
-  const Tensor logits =
-      Tensor::from({2, 2, 3}, {1, 3, 2, 5, 5, 5, -1, -2, -1, 0, 0, 9}, DType::float64);
-  CHECK(largest_of_rows(logits) == std::vector<std::int32_t>{1, 0, 0, 2});
-}
-
 }  // namespace
 }  // namespace tapestry
