@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,10 +11,12 @@
 
 #include "autograd/error.h"
 #include "autograd/ids.h"
+#include "autograd/kernels/activations.h"
 #include "autograd/kernels/cross_entropy.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
+#include "autograd/ops/detail/axes.h"
 #include "autograd/ops/detail/elementwise.h"
 
 namespace tapestry {
@@ -253,14 +256,85 @@ struct MeanSquaredError {
 
 }  // namespace
 
+namespace {
+
+/// Throws ShapeError or DTypeError, naming `operation`, unless both have one shape, which is not
+/// empty, and one element type.
+void require_pairs(const char* operation, const char* which, const Tensor& prediction,
+                   const Tensor& target) {
+  common_dtype(operation, prediction, target);
+  if (prediction.shape() == target.shape() && prediction.size() > 0) return;
+  throw ShapeError(
+      fmt::format("{}: {} shape {} and target {}, expected one shape with at least 1 element",
+                  operation, which, to_string(prediction.shape()), to_string(target.shape())));
+}
+
+}  // namespace
+
 Tensor mean_squared_error(const Tensor& prediction, const Tensor& target) {
-  common_dtype(MeanSquaredError::name, prediction, target);
-  if (prediction.shape() != target.shape() || prediction.size() == 0) {
-    throw ShapeError(fmt::format(
-        "{}: prediction has shape {} and target {}, expected one shape with at least 1 element",
-        MeanSquaredError::name, to_string(prediction.shape()), to_string(target.shape())));
-  }
+  require_pairs(MeanSquaredError::name, "prediction has", prediction, target);
   return apply(MeanSquaredError{}, prediction, target);
+}
+
+namespace {
+
+struct BinaryCrossEntropy {
+  static constexpr const char* name = "binary_cross_entropy_with_logits";
+  Tensor logits{}, target{};
+
+  Tensor forward(const Tensor& z, const Tensor& t) {
+    logits = z;
+    target = t;
+    const auto loss = []<class V>(const V& v, const V& p) {
+      const V zero(typename V::value_type(0)), one(typename V::value_type(1));
+      const V size = xsimd::abs(v);
+      const V wrong = xsimd::select(v > zero, one - p, p);
+      const V distance = xsimd::select(wrong == zero, zero, size * wrong);
+      return distance + xsimd::log1p(xsimd::exp(-size));
+    };
+    const Tensor total = summed_over(map_values(loss, z, t), all_axes(z.rank()));
+    return Tensor::scalar(total.item() / static_cast<double>(z.size()), z.dtype());
+  }
+
+  void backward(const Tensor& dy, Gradient dlogits, Gradient dtarget) const {
+    const double factor = dy.item() / static_cast<double>(logits.size());
+    if (dlogits) {
+      // For z > 0, (1 - t) - sigmoid(-z) is the same and does not cancel where t = 1.
+      const auto slope = [factor]<class V>(const V& v, const V& p) {
+        using T = typename V::value_type;
+        const V zero(T(0)), one(T(1));
+        const V unlikely = kernels::sigmoid<T>(-xsimd::abs(v));
+        return V(static_cast<T>(factor)) *
+               xsimd::select(v > zero, (one - p) - unlikely, unlikely - p);
+      };
+      map_gradient(dlogits, slope, logits, target);
+    }
+    if (dtarget) {
+      const auto slope = [factor]<class V>(const V& v) {
+        return V(static_cast<typename V::value_type>(factor)) * -v;
+      };
+      map_gradient(dtarget, slope, logits);
+    }
+  }
+};
+
+void require_probabilities(const char* operation, const Tensor& target) {
+  dispatch(target.dtype(), [&]<class T>() {
+    const auto values = target.values<T>();
+    const auto found = std::ranges::find_if(values, [](T t) { return !(t >= T(0) && t <= T(1)); });
+    if (found == values.end()) return;
+    const auto place = static_cast<std::size_t>(found - values.begin());
+    throw ValueError(fmt::format("{}: target {} is {}, expected 0 <= target <= 1", operation,
+                                 place_in(target.shape(), place), *found));
+  });
+}
+
+}  // namespace
+
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target) {
+  require_pairs(BinaryCrossEntropy::name, "logits have", logits, target);
+  require_probabilities(BinaryCrossEntropy::name, target);
+  return apply(BinaryCrossEntropy{}, logits, target);
 }
 
 }  // namespace tapestry

@@ -60,9 +60,25 @@ Loss cross_entropy(const Tensor& logits, const Ids& targets,
 Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                           const Ids& targets, const CrossEntropyOptions& options = {});
 
+/// Binary cross entropy of sigmoid(logits), for yes-no questions that do not exclude each other
+/// (multi-label classification); mean over all elements, a scalar:
+///
+///     loss = 1 / n * sum over i of -(t_i log(sigmoid(z_i)) + (1 - t_i) log(1 - sigmoid(z_i)))
+///
+/// computed as |z| (z > 0 ? 1 - t : t) + log(1 + e^-|z|), so that nothing overflows or cancels. At
+/// z = +-infinity, the loss is 0 for the target that this logit predicts, and infinite for others.
+///
+/// logits   z, any shape with at least one element.
+/// target   t, same shape (no broadcasting), each in [0, 1]: the probability of a yes.
+/// throws   ShapeError if the shapes differ or are empty, DTypeError if the element types differ,
+///          ValueError if a target is out of range.
+///
+/// dL/dlogits = (sigmoid(z) - t) / n * dL/dy, dL/dtarget = -z / n * dL/dy.
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target);
+
 /// Mean over all elements of (prediction - target)^2, a scalar, accumulated in float64.
 ///
-/// prediction, target  same shape (no broadcasting) with at least one element.
+/// prediction, target  same shape (no broadcasting), such as (), with at least one element.
 /// throws              ShapeError if the shapes differ or are empty, DTypeError if the element
 ///                     types differ.
 ///

@@ -161,6 +161,8 @@ const std::map<std::string, Tensor (*)(In)> operations{
        const std::ptrdiff_t axis = index(in, "axis");
        return gather(in["x"], axis, argmax(in["x"], axis, true));
      }},
+    {"binary_cross_entropy_with_logits",
+     [](In in) { return binary_cross_entropy_with_logits(in["logits"], in["target"]); }},
     {"mean_squared_error", [](In in) { return mean_squared_error(in["a"], in["b"]); }},
     {"concat",
      [](In in) {

@@ -413,12 +413,23 @@ def indexing(file):
         operation(file, f"gather_largest/{form}", gather_largest, x=random(3, 2, 5), axis=axis)
 
 
+def binary_losses(file):
+    for form, factor in {"near": 1, "far": 8, "huge": 8192}.items():
+        operation(file, f"binary_cross_entropy_with_logits/{form}",
+                  lambda logits, target: F.binary_cross_entropy_with_logits(logits, target),
+                  logits=factor * random(*VECTORS), target=random(*VECTORS, low=0, high=1))
+        operation(file, f"binary_cross_entropy_with_logits/{form}_yes_no",
+                  lambda logits, target: F.binary_cross_entropy_with_logits(logits, target),
+                  logits=factor * random(2, 3, 2),
+                  target=torch.randint(2, (2, 3, 2)).double())
+
+
 def main():
     file = GoldenFile(__file__)
     for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
                   attentions, lookups, losses, rearrangements, dropouts, projected_losses,
                   gated_activations, other_norms, residual_sums, additive_attentions, head_linears,
-                  alibi_attentions, rotaries, choices, spreads, indexing):
+                  alibi_attentions, rotaries, choices, spreads, indexing, binary_losses):
         group(file)
     file.write()
 

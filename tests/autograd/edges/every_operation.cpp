@@ -125,6 +125,9 @@ Cases by_row(std::size_t rows, std::size_t n) {
       {"mean_squared_error",
        {x, x},
        [](const Operands& o) { return mean_squared_error(o[0], o[1]); }},
+      {"binary_cross_entropy_with_logits",
+       {x, x},
+       [](const Operands& o) { return binary_cross_entropy_with_logits(o[0], sigmoid(o[1])); }},
   };
 }
 

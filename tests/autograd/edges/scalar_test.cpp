@@ -37,6 +37,10 @@ TEST_CASE("the gradients of scalars agree with differences") {
   CHECK(gradient_error([&] { return reshape(x, {1, 1}); }, {x}) < 1e-6);
   CHECK(gradient_error([&] { return permute(x, {}); }, {x}) < 1e-6);
   CHECK(gradient_error([&] { return mean_squared_error(x, y); }, {x, y}) < 1e-6);
+  const Tensor logit = random_leaf({}, 3);
+  const Tensor target = Tensor::scalar(0.25, DType::float64).require_gradient();
+  CHECK(gradient_error([&] { return binary_cross_entropy_with_logits(logit, target); },
+                       {logit, target}) < 1e-6);
   CHECK(gradient_error([&] { return dropout_add(x, y, 0.5, off); }, {x, y}) < 1e-6);
 }
 

@@ -10,6 +10,7 @@
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
@@ -291,4 +292,115 @@ TEST_CASE("cross entropy takes targets of any shape, with the bits of one row af
                        ShapeError);
   CHECK_THROWS_WITH_AS(cross_entropy(flat, Ids(Shape{6}, 5)),
                        "cross_entropy: target (0) is 5, expected 0 <= id < 5", ValueError);
+}
+
+TEST_CASE("binary cross entropy of a hand-worked example, with both gradients") {
+  for (const DType dtype : dtypes) {
+    // sigmoid = 1/2, 3/4, 1/4
+    const Tensor logits =
+        Tensor::from({0.0, std::log(3.0), -std::log(3.0)}, dtype).require_gradient();
+    const Tensor target = Tensor::from({1.0, 0.0, 0.5}, dtype).require_gradient();
+    Tape tape;
+    const Tensor loss = binary_cross_entropy_with_logits(logits, target);
+    CHECK(loss.shape() == Shape{});
+    const double expected =
+        -(std::log(0.5) + std::log(0.25) + 0.5 * std::log(0.25) + 0.5 * std::log(0.75)) / 3;
+    check_values(loss, {expected}, tolerance(dtype));
+    tape.backward(scale(loss, 6.0));
+    check_values(logits.gradient(), {-1.0, 1.5, -0.5}, tolerance(dtype));
+    check_values(target.gradient(), {0.0, -2 * std::log(3.0), 2 * std::log(3.0)}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("binary cross entropy is that of two classes, one of which has logit 0") {
+  const Tensor logits = random_leaf({6}, 1, 0.1, 5.0);
+  const Tensor both = stack({Tensor::zeros({6}, DType::float64), logits}, 1);
+  const Ids classes = Ids::from({0, 1, 1, 0, 1, 0});
+  const Tensor target = Tensor::from({0, 1, 1, 0, 1, 0}, DType::float64);
+  check_values(binary_cross_entropy_with_logits(logits, target),
+               cross_entropy(both, classes).mean.to_vector());
+}
+
+TEST_CASE("binary cross entropy of logits of 1e4 is exact, and so is its gradient") {
+  for (const DType dtype : dtypes) {
+    const Tensor logits = Tensor::from({1e4, 1e4, -1e4, -1e4}, dtype).require_gradient();
+    const auto loss = [&](std::size_t i, double t) {
+      return binary_cross_entropy_with_logits(logits[static_cast<std::ptrdiff_t>(i)],
+                                              Tensor::scalar(t, dtype))
+          .item();
+    };
+    CHECK(loss(0, 1.0) == 0.0);
+    CHECK(loss(0, 0.0) == 1e4);
+    CHECK(loss(2, 1.0) == 1e4);
+    CHECK(loss(2, 0.0) == 0.0);
+    Tape tape;
+    tape.backward(
+        binary_cross_entropy_with_logits(logits, Tensor::from({1.0, 0.0, 0.0, 1.0}, dtype)));
+    check_values(logits.gradient(), {0.0, 0.25, 0.0, -0.25});
+  }
+}
+
+TEST_CASE("the small loss and gradient of a confident answer do not cancel") {
+  for (const DType dtype : dtypes) {
+    for (const double sign : {1.0, -1.0}) {
+      const Tensor logit = Tensor::scalar(sign * 50.0, dtype).require_gradient();
+      Tape tape;
+      const Tensor loss =
+          binary_cross_entropy_with_logits(logit, Tensor::scalar(sign > 0 ? 1.0 : 0.0, dtype));
+      CHECK(loss.item() == doctest::Approx(std::exp(-50.0)).epsilon(1e-6).scale(0.0));
+      tape.backward(loss);
+      CHECK(logit.gradient().item() ==
+            doctest::Approx(-sign * std::exp(-50.0)).epsilon(1e-6).scale(0.0));
+    }
+  }
+}
+
+TEST_CASE("infinite logits cost nothing where they are right, and infinity elsewhere") {
+  for (const DType dtype : dtypes) {
+    const auto loss = [&](double z, double t) {
+      return binary_cross_entropy_with_logits(Tensor::scalar(z, dtype), Tensor::scalar(t, dtype))
+          .item();
+    };
+    CHECK(loss(inf, 1.0) == 0.0);
+    CHECK(loss(-inf, 0.0) == 0.0);
+    CHECK(loss(inf, 0.0) == inf);
+    CHECK(loss(-inf, 0.5) == inf);
+    for (const double t : {0.0, 0.5, 1.0}) CHECK(std::isnan(loss(not_a_number, t)));
+    const Tensor logits = Tensor::from({inf, -inf}, dtype).require_gradient();
+    Tape tape;
+    tape.backward(binary_cross_entropy_with_logits(logits, Tensor::from({1.0, 1.0}, dtype)));
+    check_values(logits.gradient(), {0.0, -0.5});
+  }
+}
+
+TEST_CASE("the gradient of binary cross entropy agrees with differences, for any shape") {
+  for (const Shape& shape : {Shape{}, Shape{3, 9}, Shape{2, 1, 5}}) {
+    const Tensor logits = random_leaf(shape, 1, 0.1, 6.0);
+    Tensor target = random_leaf(shape, 2);
+    for (double& t : target.mutable_values<double>()) t = 0.1 + 0.5 * std::abs(t);
+    CHECK(gradient_error([&] { return binary_cross_entropy_with_logits(logits, target); },
+                         {logits, target}) < 1e-6);
+  }
+}
+
+TEST_CASE("binary cross entropy refuses targets that are no probabilities, and says where") {
+  const Tensor logits = Tensor::zeros({2, 2});
+  CHECK_THROWS_WITH_AS(
+      binary_cross_entropy_with_logits(logits, Tensor::from({{0, 1}, {1.5, -1}})),
+      "binary_cross_entropy_with_logits: target [1, 0] is 1.5, expected 0 <= target <= 1",
+      ValueError);
+  CHECK_THROWS_WITH_AS(
+      binary_cross_entropy_with_logits(logits, Tensor::from({{0, 1}, {1, -0.25}})),
+      "binary_cross_entropy_with_logits: target [1, 1] is -0.25, expected 0 <= target <= 1",
+      ValueError);
+  CHECK_THROWS_AS(binary_cross_entropy_with_logits(logits, Tensor::full({2, 2}, not_a_number)),
+                  ValueError);
+  CHECK_THROWS_WITH_AS(binary_cross_entropy_with_logits(logits, Tensor::zeros({2})),
+                       "binary_cross_entropy_with_logits: logits have shape (2, 2) and target (2), "
+                       "expected one shape with at least 1 element",
+                       ShapeError);
+  const Tensor none = Tensor::zeros({0});
+  CHECK_THROWS_AS(binary_cross_entropy_with_logits(none, none), ShapeError);
+  CHECK_THROWS_AS(binary_cross_entropy_with_logits(logits, Tensor::zeros({2, 2}, DType::float64)),
+                  DTypeError);
 }
