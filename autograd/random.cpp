@@ -1,8 +1,12 @@
 #include "autograd/random.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numbers>
 
+#include "autograd/error.h"
+#include "autograd/kernels/parallel.h"
 #include "autograd/kernels/philox.h"
 
 namespace tapestry {
@@ -50,6 +54,62 @@ double RandomStream::normal(std::uint64_t counter) const {
   const auto words = kernels::philox(key_, counter, 0);
   const double radius = std::sqrt(-2.0 * std::log(open_unit(joined(words[0], words[1]))));
   return radius * std::cos(2.0 * std::numbers::pi * open_unit(joined(words[2], words[3])));
+}
+
+namespace {
+
+void require_on(const char* operation, const RandomStream& random) {
+  if (random.on()) return;
+  throw ValueError(
+      fmt::format("{}: the random stream is off, expected one with a seed such as "
+                  "RandomStream(1)",
+                  operation));
+}
+
+/// The numbers draw(i), converted to `dtype` by `rounded`.
+template <class Draw, class Round>
+Tensor drawn(const Shape& shape, DType dtype, const Draw& draw, const Round& rounded) {
+  // Drawing a number takes as long as some ten operations on an element.
+  constexpr std::size_t per_piece = kernels::elements_per_piece / 16;
+  Tensor result = Tensor::empty(shape, dtype);
+  dispatch(dtype, [&]<class T>() {
+    T* const values = result.mutable_values<T>().data();
+    kernels::parallel_ranges(result.size(), per_piece, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) values[i] = rounded(static_cast<T>(draw(i)));
+    });
+  });
+  return result;
+}
+
+}  // namespace
+
+Tensor random_uniform(const Shape& shape, const RandomStream& random, double low, double high,
+                      DType dtype) {
+  require_on("random_uniform", random);
+  if (!(low <= high && std::isfinite(high - low))) {
+    throw ValueError(fmt::format(
+        "random_uniform: the limits are {} and {}, expected finite low <= high", low, high));
+  }
+  return drawn(
+      shape, dtype, [&](std::uint64_t i) { return low + (high - low) * random.uniform(i); },
+      [&]<class T>(T value) {
+        const T end = static_cast<T>(high);
+        return value < end ? value : std::nextafter(end, static_cast<T>(low));
+      });
+}
+
+Tensor random_normal(const Shape& shape, const RandomStream& random, double mean,
+                     double standard_deviation, DType dtype) {
+  require_on("random_normal", random);
+  if (!(std::isfinite(mean) && std::isfinite(standard_deviation) && standard_deviation >= 0.0)) {
+    throw ValueError(
+        fmt::format("random_normal: mean and standard deviation are {} and {}, expected finite "
+                    "numbers, standard deviation >= 0",
+                    mean, standard_deviation));
+  }
+  return drawn(
+      shape, dtype, [&](std::uint64_t i) { return mean + standard_deviation * random.normal(i); },
+      [](auto value) { return value; });
 }
 
 }  // namespace tapestry

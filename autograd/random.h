@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "autograd/tensor.h"
+
 namespace tapestry {
 
 /// A stream of random numbers that is a pure function of its key and a counter (Philox4x32-10 [1]),
@@ -36,5 +38,24 @@ class RandomStream {
   std::uint64_t key_ = 0;
   bool on_ = false;
 };
+
+/// Independent uniform random numbers: value i is low + (high - low) * random.uniform(i), so that
+/// a tensor depends on nothing but the stream and its size. Use one stream for each tensor:
+/// `RandomStream(seed).named("noise").at(step)`.
+///
+/// low, high  finite, low <= high
+/// returns    values in [low, high), or low if low = high; both element types have the same values
+///            up to rounding.
+/// throws     ValueError if the stream is off or the limits are out of range.
+Tensor random_uniform(const Shape& shape, const RandomStream& random, double low = 0.0,
+                      double high = 1.0, DType dtype = DType::float32);
+
+/// Independent normal random numbers: value i is mean + standard_deviation * random.normal(i).
+/// Otherwise as `random_uniform`.
+///
+/// mean, standard_deviation  finite, standard_deviation >= 0
+/// throws                    ValueError if the stream is off or a number is out of range.
+Tensor random_normal(const Shape& shape, const RandomStream& random, double mean = 0.0,
+                     double standard_deviation = 1.0, DType dtype = DType::float32);
 
 }  // namespace tapestry

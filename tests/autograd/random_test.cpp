@@ -2,11 +2,19 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <set>
+#include <vector>
+
+#include "autograd/error.h"
+#include "tests/support/threads.h"
+#include "tests/support/values.h"
 
 using namespace tapestry;
+using namespace tapestry::test;
 
 TEST_CASE("a stream is a pure function of seed, names, numbers and counter") {
   const auto draw = [] { return RandomStream(7).named("dropout").at(3).uniform(11); };
@@ -114,4 +122,71 @@ TEST_CASE("neighbouring counters and neighbouring streams are uncorrelated") {
   }
   CHECK(std::abs(along / n) < 0.0014);  // 5 standard errors
   CHECK(std::abs(across / n) < 0.0014);
+}
+
+TEST_CASE("value i of a random tensor is the number i of its stream, in both precisions") {
+  const RandomStream stream = RandomStream(5).named("noise");
+  for (const DType dtype : dtypes) {
+    const Tensor uniform = random_uniform({2, 3}, stream, -1.0, 3.0, dtype);
+    const Tensor normal = random_normal({2, 3}, stream, 10.0, 0.5, dtype);
+    CHECK(uniform.shape() == Shape{2, 3});
+    CHECK(uniform.dtype() == dtype);
+    CHECK(normal.dtype() == dtype);
+    std::vector<double> u, z;
+    for (std::uint64_t i = 0; i < 6; ++i) {
+      u.push_back(-1.0 + 4.0 * stream.uniform(i));
+      z.push_back(10.0 + 0.5 * stream.normal(i));
+    }
+    check_values(uniform, u, tolerance(dtype));
+    check_values(normal, z, tolerance(dtype));
+  }
+  CHECK(random_uniform({3}, stream).dtype() == DType::float32);
+  CHECK(random_uniform({3}, stream).to_vector()[1] == static_cast<float>(stream.uniform(1)));
+  CHECK(random_normal({}, stream).item() == static_cast<float>(stream.normal(0)));
+  CHECK(random_normal({0, 2}, stream).shape() == Shape{0, 2});
+}
+
+TEST_CASE("random tensors have the same bits on any number of threads") {
+  const RandomStream stream(3);
+  CHECK(same_on_any_number_of_threads([&] {
+    auto values = random_uniform({100, 99}, stream, 0.0, 1.0, DType::float64).to_vector();
+    const auto normal = random_normal({9901}, stream).to_vector();
+    values.insert(values.end(), normal.begin(), normal.end());
+    return values;
+  }));
+  const Tensor x = random_uniform({9900}, stream, 0.0, 1.0, DType::float64);
+  CHECK(x.to_vector().back() == stream.uniform(9899));
+}
+
+TEST_CASE("uniform numbers that round to the upper limit are the largest below it") {
+  const RandomStream stream(1);
+  // From 1 up, float32 has one number between the limits: a quarter would round to the upper one.
+  const double high = 1.0 + 0x1.0p-22;
+  const auto values = random_uniform({1000}, stream, 1.0, high).to_vector();
+  for (const double value : values) CHECK(value < high);
+  CHECK(*std::ranges::min_element(values) == 1.0);
+  CHECK(*std::ranges::max_element(values) == 1.0 + 0x1.0p-23);
+  CHECK(random_uniform({2}, stream, 0.5, 0.5).to_vector() == std::vector{0.5, 0.5});
+  CHECK(random_normal({2}, stream, 0.5, 0.0).to_vector() == std::vector{0.5, 0.5});
+}
+
+TEST_CASE("random tensors refuse a stream that is off and numbers out of range") {
+  const RandomStream off, stream(1);
+  const double inf = std::numeric_limits<double>::infinity();
+  CHECK_THROWS_WITH_AS(random_uniform({2}, off),
+                       "random_uniform: the random stream is off, expected one with a seed such as "
+                       "RandomStream(1)",
+                       ValueError);
+  CHECK_THROWS_AS(random_normal({2}, off), ValueError);
+  CHECK_THROWS_WITH_AS(random_uniform({2}, stream, 1.0, 0.5),
+                       "random_uniform: the limits are 1 and 0.5, expected finite low <= high",
+                       ValueError);
+  CHECK_THROWS_AS(random_uniform({2}, stream, 0.0, inf), ValueError);
+  CHECK_THROWS_AS(random_uniform({2}, stream, std::nan(""), 1.0), ValueError);
+  CHECK_THROWS_WITH_AS(random_normal({2}, stream, 0.0, -1.0),
+                       "random_normal: mean and standard deviation are 0 and -1, expected finite "
+                       "numbers, standard deviation >= 0",
+                       ValueError);
+  CHECK_THROWS_AS(random_normal({2}, stream, inf), ValueError);
+  CHECK_THROWS_AS(random_normal({2}, stream, 0.0, std::nan("")), ValueError);
 }
