@@ -31,6 +31,7 @@ TEST_CASE("tensors are made from values, one value, zeros and scalars, in both p
 }
 
 // In a guarded run values need not be aligned.
+
 TEST_CASE("the values of a tensor start on a 64-byte boundary" * doctest::skip(is_guarded_run())) {
   for (const std::size_t n : {1, 3, 100, 5000}) {
     const Tensor x = Tensor::empty({n}, DType::float32);
@@ -266,53 +267,53 @@ TEST_CASE("the identity of a tensor is that of its handles alone") {
   CHECK(handle.identity() == x.identity());
   CHECK(x.viewed_as({1}).identity() != x.identity());
   CHECK(Tensor::scalar(3.0).identity() != x.identity());
+}
 
-  TEST_CASE("values and rows of values are tensors of one and two axes") {
-    const Tensor row = Tensor::from({1.0, 2.5});
-    CHECK(row.shape() == Shape{2});
-    CHECK(row.dtype() == DType::float32);
-    check_values(row, {1.0, 2.5});
-    check_values(Tensor::from({7}), {7.0});
-    CHECK(Tensor::from({0.1}, DType::float64).item() == 0.1);
-    const std::vector<float> singles{1.5F, -2.5F};
-    const std::vector<double> doubles{0.1, 0.2};
-    check_values(Tensor::from(singles), {1.5, -2.5});
-    CHECK(Tensor::from(doubles, DType::float64).to_vector() == doubles);
+TEST_CASE("values and rows of values are tensors of one and two axes") {
+  const Tensor row = Tensor::from({1.0, 2.5});
+  CHECK(row.shape() == Shape{2});
+  CHECK(row.dtype() == DType::float32);
+  check_values(row, {1.0, 2.5});
+  check_values(Tensor::from({7}), {7.0});
+  CHECK(Tensor::from({0.1}, DType::float64).item() == 0.1);
+  const std::vector<float> singles{1.5F, -2.5F};
+  const std::vector<double> doubles{0.1, 0.2};
+  check_values(Tensor::from(singles), {1.5, -2.5});
+  CHECK(Tensor::from(doubles, DType::float64).to_vector() == doubles);
 
-    const Tensor rows = Tensor::from({{1, 2, 3}, {4, 5, 6}});
-    CHECK(rows.shape() == Shape{2, 3});
-    check_values(rows, {1, 2, 3, 4, 5, 6});
-    CHECK(Tensor::from({{1.0, 2.0}}, DType::float64).shape() == Shape{1, 2});
-    CHECK(Tensor::from({{1.0, 2.0}}, DType::float64).dtype() == DType::float64);
-    CHECK_THROWS_WITH_AS(Tensor::from({{1, 2, 3}, {4, 5}}),
-                         "tensor: row 1 has 2 values, expected 3 as in the first row", ShapeError);
+  const Tensor rows = Tensor::from({{1, 2, 3}, {4, 5, 6}});
+  CHECK(rows.shape() == Shape{2, 3});
+  check_values(rows, {1, 2, 3, 4, 5, 6});
+  CHECK(Tensor::from({{1.0, 2.0}}, DType::float64).shape() == Shape{1, 2});
+  CHECK(Tensor::from({{1.0, 2.0}}, DType::float64).dtype() == DType::float64);
+  CHECK_THROWS_WITH_AS(Tensor::from({{1, 2, 3}, {4, 5}}),
+                       "tensor: row 1 has 2 values, expected 3 as in the first row", ShapeError);
+}
+
+TEST_CASE("a shape without values is no list of values") {
+  CHECK(Tensor::from({0, 3}, {}).shape() == Shape{0, 3});
+  CHECK(Tensor::from({2, 3}, {1, 2, 3, 4, 5, 6}).shape() == Shape{2, 3});
+  CHECK(Tensor::from({1}, {3.0}).shape() == Shape{1});
+  CHECK(Tensor::from({}, {3.0}).shape() == Shape{});
+}
+
+TEST_CASE("all values of a tensor are copied out as doubles, in either precision") {
+  for (const DType dtype : dtypes) {
+    const std::vector<double> values = Tensor::from({{1.5, -2}, {3, 0}}, dtype).to_vector();
+    CHECK(values == std::vector<double>{1.5, -2.0, 3.0, 0.0});
   }
+  CHECK(Tensor::scalar(4.0).to_vector() == std::vector<double>{4.0});
+  CHECK(Tensor::zeros({0, 3}).to_vector().empty());
+  CHECK_THROWS_AS(Tensor().to_vector(), ValueError);
+}
 
-  TEST_CASE("a shape without values is no list of values") {
-    CHECK(Tensor::from({0, 3}, {}).shape() == Shape{0, 3});
-    CHECK(Tensor::from({2, 3}, {1, 2, 3, 4, 5, 6}).shape() == Shape{2, 3});
-    CHECK(Tensor::from({1}, {3.0}).shape() == Shape{1});
-    CHECK(Tensor::from({}, {3.0}).shape() == Shape{});
-  }
-
-  TEST_CASE("all values of a tensor are copied out as doubles, in either precision") {
-    for (const DType dtype : dtypes) {
-      const std::vector<double> values = Tensor::from({{1.5, -2}, {3, 0}}, dtype).to_vector();
-      CHECK(values == std::vector<double>{1.5, -2.0, 3.0, 0.0});
-    }
-    CHECK(Tensor::scalar(4.0).to_vector() == std::vector<double>{4.0});
-    CHECK(Tensor::zeros({0, 3}).to_vector().empty());
-    CHECK_THROWS_AS(Tensor().to_vector(), ValueError);
-  }
-
-  TEST_CASE("indices can be chained and count from the back if negative") {
-    const Tensor x = Tensor::from({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
-    CHECK(x[1][0][1].item() == 6.0);
-    CHECK(x[-1][-2][-1].item() == 6.0);
-    check_values(x[-2][1], {3.0, 4.0});
-    CHECK_THROWS_WITH_AS(
-        x[-3],
-        "select: index -3 of axis 0 of x, whose shape is (2, 2, 2), expected -2 <= "
-        "index < 2",
-        ValueError);
-  }
+TEST_CASE("indices can be chained and count from the back if negative") {
+  const Tensor x = Tensor::from({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(x[1][0][1].item() == 6.0);
+  CHECK(x[-1][-2][-1].item() == 6.0);
+  check_values(x[-2][1], {3.0, 4.0});
+  CHECK_THROWS_WITH_AS(x[-3],
+                       "select: index -3 of axis 0 of x, whose shape is (2, 2, 2), expected -2 <= "
+                       "index < 2",
+                       ValueError);
+}
