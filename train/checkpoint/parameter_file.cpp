@@ -100,10 +100,11 @@ std::string listed(const std::vector<std::string>& names) {
 
 void put_tensors(Snapshot& snapshot, const std::string& group,
                  const std::vector<NamedTensor>& tensors) {
-  for (const auto& [name, tensor] : tensors) {
-    const std::string path = fmt::format("{}/{}", group, name);
-    dispatch(tensor.dtype(),
-             [&]<class T>() { snapshot.put<T>(path, tensor.values<T>(), stored_shape(tensor)); });
+  for (const NamedTensor& each : tensors) {
+    const std::string path = fmt::format("{}/{}", group, each.name);
+    dispatch(each.tensor.dtype(), [&]<class T>() {
+      snapshot.put<T>(path, each.tensor.values<T>(), stored_shape(each.tensor));
+    });
   }
 }
 
