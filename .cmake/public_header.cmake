@@ -1,4 +1,5 @@
 # Copies one public header, see TapestryHeaders.cmake: ROOT, HEADER, COPY, PUBLIC (all of them).
+cmake_minimum_required(VERSION 3.25)
 file(READ ${ROOT}/${HEADER} text)
 string(REGEX MATCHALL "#include \"[^\"]+\"" includes "${text}")
 foreach(include ${includes})
