@@ -101,8 +101,8 @@ void Adam::update(const GradientPieces& gradients, double learning_rate, double 
     const std::size_t i = piece.parameter;
     const Tensor& parameter = parameters()[i].tensor;
     const auto& by_group = parameter.rank() >= 2 ? of_matrices : of_vectors;
-    kernels::adam_update(piece.size, by_group[groups().group_of(i)], g, part<T>(parameter, piece),
-                         part<T>(first_moments_[i].tensor, piece),
+    kernels::adam_update(piece.size, by_group[groups().group_index(i)], g,
+                         part<T>(parameter, piece), part<T>(first_moments_[i].tensor, piece),
                          part<T>(second_moments_[i].tensor, piece));
   });
 }

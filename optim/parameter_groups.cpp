@@ -43,12 +43,12 @@ std::vector<ParameterGroup> from_short_to_long(std::span<const ParameterGroup> g
 GroupedParameters::GroupedParameters(std::span<const NamedTensor> parameters, double weight_decay,
                                      std::span<const ParameterGroup> groups)
     : groups_{{.learning_rate_factor = 1.0, .weight_decay = weight_decay}},
-      group_of_(parameters.size(), 0) {
+      group_indices_(parameters.size(), 0) {
   for (const ParameterGroup& group : from_short_to_long(groups)) {
     require_not_negative("learning_rate_factor", group, group.learning_rate_factor);
     require_not_negative("weight_decay", group, group.weight_decay.value_or(0.0));
     for (const std::size_t i : indices_below("optimizer: group", group.path, parameters)) {
-      group_of_[i] = groups_.size();
+      group_indices_[i] = groups_.size();
     }
     groups_.push_back({.learning_rate_factor = group.learning_rate_factor,
                        .weight_decay = group.weight_decay.value_or(weight_decay)});

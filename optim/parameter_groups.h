@@ -53,11 +53,11 @@ class GroupedParameters {
   }
 
   /// The index of the group of the i-th parameter.
-  std::size_t group_of(std::size_t i) const { return group_of_[i]; }
+  std::size_t group_index(std::size_t i) const { return group_indices_[i]; }
 
  private:
   std::vector<Group> groups_;
-  std::vector<std::size_t> group_of_;  // for each parameter
+  std::vector<std::size_t> group_indices_;  // for each parameter
 };
 
 }  // namespace tapestry

@@ -76,7 +76,7 @@ void Sgd::update(const GradientPieces& gradients, double learning_rate, double g
                                     .momentum = options_.momentum};
   });
   gradients.for_each([&]<class T>(const GradientPieces::Piece& piece, const T* g) {
-    const kernels::SgdCoefficients& coefficients = by_group[groups().group_of(piece.parameter)];
+    const kernels::SgdCoefficients& coefficients = by_group[groups().group_index(piece.parameter)];
     T* const p = part<T>(parameters()[piece.parameter].tensor, piece);
     if (velocities_.empty()) {
       kernels::sgd_update(piece.size, coefficients, g, p);

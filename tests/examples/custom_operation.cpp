@@ -1,4 +1,4 @@
-// An operation of one's own, made outside the library: swish with a slope that is learnt as well
+// A custom operation, made outside the library: swish with a slope that is learnt as well
 // [1],
 //
 //     y = x * s(beta x),   s(z) = 1 / (1 + exp(-z)),

@@ -35,14 +35,14 @@ GroupedParameters nested(const std::vector<ParameterGroup>& groups) {
 std::vector<double> factors(const GroupedParameters& grouped) {
   std::vector<double> all;
   const auto by_group = grouped.map([](const auto& group) { return group.learning_rate_factor; });
-  for (std::size_t i = 0; i < 3; ++i) all.push_back(by_group[grouped.group_of(i)]);
+  for (std::size_t i = 0; i < 3; ++i) all.push_back(by_group[grouped.group_index(i)]);
   return all;
 }
 
 std::vector<double> decays(const GroupedParameters& grouped) {
   std::vector<double> all;
   const auto by_group = grouped.map([](const auto& group) { return group.weight_decay; });
-  for (std::size_t i = 0; i < 3; ++i) all.push_back(by_group[grouped.group_of(i)]);
+  for (std::size_t i = 0; i < 3; ++i) all.push_back(by_group[grouped.group_index(i)]);
   return all;
 }
 

@@ -1,4 +1,4 @@
-// The command line of Tapestry in a program of one's own.
+// The command line of Tapestry in a user's program.
 #include <tapestry/program.h>
 
 int main(int argc, char** argv) { return tapestry::run_program(argc, argv); }

@@ -72,11 +72,11 @@ std::vector<std::string> printed_values(const Config& config) {
 
 }  // namespace
 
-const OwnValue& Config::own_value_or_default(std::string_view path) const {
-  if (const auto found = own.find(path); found != own.end()) return found->second;
+const CustomValue& Config::custom_value_or_default(std::string_view path) const {
+  if (const auto found = custom.find(path); found != custom.end()) return found->second;
   for (const std::vector<ConfigKind>* kinds : {&data_tasks(), &model_kinds()}) {
     for (const ConfigKind& kind : *kinds) {
-      for (const OwnKey& key : kind.own_keys) {
+      for (const CustomKey& key : kind.custom_keys) {
         if (key.path() == path) return key.initial;
       }
     }

@@ -66,8 +66,8 @@ struct DataOptions : SymbolOptions,
   std::string task = "copy";  ///< name of a DataSource in train/tasks/
 };
 
-/// The value of a key that is not of this library, see OwnKey.
-using OwnValue = std::variant<std::uint64_t, double, bool, std::string>;
+/// The value of a key that is not of this library, see CustomKey.
+using CustomValue = std::variant<std::uint64_t, double, bool, std::string>;
 
 /// All values of a config file, one member per section.
 struct Config {
@@ -78,18 +78,18 @@ struct Config {
   ScheduleOptions schedule;
   TrainOptions train;
   /// By path, such as "model.num_experts"; keys that are not in it have their defaults.
-  std::map<std::string, OwnValue, std::less<>> own{};
+  std::map<std::string, CustomValue, std::less<>> custom{};
 
-  /// The value of an own key. T is std::uint64_t, double, bool or std::string.
+  /// The value of a custom key. T is std::uint64_t, double, bool or std::string.
   /// throws  std::logic_error if no registered kind has a key of this path and type.
   template <class T>
-  const T& own_value(std::string_view path) const {
-    if (const T* value = std::get_if<T>(&own_value_or_default(path))) return *value;
+  const T& custom_value(std::string_view path) const {
+    if (const T* value = std::get_if<T>(&custom_value_or_default(path))) return *value;
     throw std::logic_error(std::string(path) + ": the key has another type");
   }
 
  private:
-  const OwnValue& own_value_or_default(std::string_view path) const;
+  const CustomValue& custom_value_or_default(std::string_view path) const;
 };
 
 /// `config` with the process settings of `process`, such as train.threads: keys that do not affect

@@ -60,7 +60,7 @@ concept MaybeConst = std::same_as<std::remove_const_t<Options>, Plain>;
 
 /// Calls f(field, value, domain) for every key of `config` in file order. This is the only list of
 /// keys: parsing, range checks, dumping, comparing, resuming, help and configs/README.md are
-/// derived from it. Tasks and model kinds define which keys they use, and may add keys (OwnKey).
+/// derived from it. Tasks and model kinds define which keys they use, and may add keys (CustomKey).
 template <MaybeConst<Config> C, class F>
 void for_each_field(C& config, F&& f);
 
@@ -314,31 +314,33 @@ void visit(V field, O& o) {
   field("dtype", o.dtype, Choice<DType>(), never, "element type of all tensors");
 }
 
-/// Calls visit(domain, value) for an own key; the value is added to a config that does not have it.
+/// Calls visit(domain, value) for a custom key; the value is added to a config that does not have
+/// it.
 template <MaybeConst<Config> C>
-void with_own_value(C& config, const OwnKey& key, auto&& visit) {
+void with_custom_value(C& config, const CustomKey& key, auto&& visit) {
   std::visit(
       [&](const auto& domain) {
         using T = std::remove_cvref_t<decltype(std::get<0>(domain.parse("")))>;
         if constexpr (std::is_const_v<C>) {
-          const auto found = config.own.find(key.path());
-          visit(domain, std::get<T>(found == config.own.end() ? key.initial : found->second));
+          const auto found = config.custom.find(key.path());
+          visit(domain, std::get<T>(found == config.custom.end() ? key.initial : found->second));
         } else {
-          visit(domain, std::get<T>(config.own.try_emplace(key.path(), key.initial).first->second));
+          visit(domain,
+                std::get<T>(config.custom.try_emplace(key.path(), key.initial).first->second));
         }
       },
       key.domain);
 }
 
-/// The own keys of the kinds in a section.
+/// The custom keys of the kinds in a section.
 template <MaybeConst<Config> C, class V>
-void visit_own(V field, C& config, std::string_view selector, const std::string& current,
-               const std::vector<ConfigKind>& kinds) {
+void visit_custom_keys(V field, C& config, std::string_view selector, const std::string& current,
+                       const std::vector<ConfigKind>& kinds) {
   for (const ConfigKind& kind : kinds) {
-    for (const OwnKey& key : kind.own_keys) {
+    for (const CustomKey& key : kind.custom_keys) {
       if (key.section != field.section) continue;
       const Use use{std::string(selector), {std::string(kind.name)}, current};
-      with_own_value(config, key, [&](const auto& domain, auto& value) {
+      with_custom_value(config, key, [&](const auto& domain, auto& value) {
         field(key.key, value, domain, key.rule, key.meaning, use);
       });
     }
@@ -355,25 +357,25 @@ void for_each_field(C& config, F&& f) {
     return config_fields::Visitor<std::remove_reference_t<F>>{f, name, config};
   };
   using config_fields::kind_names;
-  const auto own_keys = [&](std::string_view name) {
-    using config_fields::visit_own;
-    visit_own(section(name), config, "data.task", config.data.task, data_tasks());
-    visit_own(section(name), config, "model.kind", config.model_kind, model_kinds());
+  const auto custom_keys = [&](std::string_view name) {
+    using config_fields::visit_custom_keys;
+    visit_custom_keys(section(name), config, "data.task", config.data.task, data_tasks());
+    visit_custom_keys(section(name), config, "model.kind", config.model_kind, model_kinds());
   };
   visit(section("data"), config.data);
-  own_keys("data");
+  custom_keys("data");
   section("model")("kind", config.model_kind, OneOf{kind_names(model_kinds())}, never,
                    "task and network");
   visit(section("model"), config.model);
-  own_keys("model");
+  custom_keys("model");
   visit(section("optimizer"), config.optimizer);
   section("optimizer")("clip_norm", config.train.clip_norm, not_negative(), with_permission,
                        "maximum global norm of the gradient; 0: no clipping");
-  own_keys("optimizer");
+  custom_keys("optimizer");
   visit(section("schedule"), config.schedule);
-  own_keys("schedule");
+  custom_keys("schedule");
   visit(section("train"), config.train);
-  own_keys("train");
+  custom_keys("train");
 }
 
 }  // namespace tapestry

@@ -39,12 +39,12 @@ enum class ChangeRule {
 };
 
 /// A key that a kind adds to the config: of a model or task outside of this library. Its value is
-/// read with Config::own_value().
-struct OwnKey {
+/// read with Config::custom_value().
+struct CustomKey {
   std::string_view section;  ///< data, model, optimizer, schedule or train
   std::string_view key;
   std::variant<WholeNumber, RealNumber, Flag, Text> domain;
-  OwnValue initial;  ///< the default: std::uint64_t, double, bool or std::string, as the domain
+  CustomValue initial;  ///< the default: std::uint64_t, double, bool or std::string, as the domain
   std::string_view meaning;
   ChangeRule rule = ChangeRule::never;
 
@@ -60,7 +60,7 @@ struct ConfigKind {
   std::vector<std::string_view> keys{};
 
   /// Keys that exist only for this kind.
-  std::vector<OwnKey> own_keys{};
+  std::vector<CustomKey> custom_keys{};
 
   /// Reports values that are valid individually but contradict each other.
   void (*check)(const Config&, const ConfigCheck&) = [](const Config&, const ConfigCheck&) {};

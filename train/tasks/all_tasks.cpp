@@ -59,7 +59,7 @@ std::set<std::string> known_paths() {
 /// throws  std::invalid_argument if a key of the kind exists already or is in no section.
 void require_new_keys(const ConfigKind& kind, std::set<std::string>& paths) {
   constexpr std::array sections{"data", "model", "optimizer", "schedule", "train"};
-  for (const OwnKey& key : kind.own_keys) {
+  for (const CustomKey& key : kind.custom_keys) {
     const bool in_section = std::ranges::find(sections, key.section) != sections.end();
     if (!in_section || !paths.insert(key.path()).second) {
       throw std::invalid_argument(

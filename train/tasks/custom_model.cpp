@@ -27,7 +27,7 @@ const Task& require_task(const CustomModelOptions& options) {
 CustomModel::CustomModel(CustomModelOptions options)
     : options_(std::move(options)), like_(require_task(options_)), kind_(like_.kind()) {
   kind_.name = options_.kind;
-  kind_.own_keys = options_.own_keys;
+  kind_.custom_keys = options_.custom_keys;
   if (options_.check != nullptr) kind_.check = options_.check;
 }
 

@@ -9,12 +9,12 @@
 
 namespace tapestry {
 
-/// A value of model.kind with a network of one's own, which is otherwise trained, scored and
+/// A value of model.kind with a custom network, which is otherwise trained, scored and
 /// applied like an existing kind: it has its data, batches, scores and answers.
 ///
 ///     static const CustomModel model({.kind = "mlp",
 ///                                     .like = "vision_transformer",
-///                                     .own_keys = {{.section = "model", ...}},
+///                                     .custom_keys = {{.section = "model", ...}},
 ///                                     .make_network = [](const Scope& scope, const Config& config,
 ///                                                        const NetworkSizes& sizes) {
 ///                                       return std::make_unique<Mlp>(scope, config, sizes);
@@ -23,7 +23,7 @@ namespace tapestry {
 struct CustomModelOptions {
   std::string kind;  ///< the new value of model.kind
   std::string like;  ///< a kind whose answers need no particular network: not seq2seq
-  std::vector<OwnKey> own_keys{};
+  std::vector<CustomKey> custom_keys{};
   std::function<std::unique_ptr<Network>(const Scope&, const Config&, const NetworkSizes&)>
       make_network;
   /// Reports values that contradict each other, as ConfigKind::check; may be null.

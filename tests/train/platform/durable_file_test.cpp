@@ -279,7 +279,7 @@ TEST_CASE("a folder that cannot be looked at is neither missing nor there") {
   CHECK(files_in(folder.path()) == 0);
 }
 
-TEST_CASE("a folder that another process has just created is as good as one's own") {
+TEST_CASE("a folder that another process has just created can be used like a new one") {
   struct Late : FileSystem {
     int mkdir(const char* path, mode_t mode) override {
       FileSystem::mkdir(path, mode);

@@ -8,7 +8,7 @@
 
 #include "layers/encoder_models.h"
 
-// tests/examples/own_model.sh trains such a model; a kind that is registered here would appear in
+// tests/examples/custom_model.sh trains such a model; a kind that is registered here would appear in
 // all other tests of this program.
 namespace tapestry {
 namespace {
@@ -59,7 +59,7 @@ TEST_CASE("a kind or key that exists already is not registered") {
                        "register_task: there is a kind classifier already", std::invalid_argument);
   const auto refusal = [](std::string_view section, std::string_view key) {
     CustomModelOptions with_key = options("mine");
-    with_key.own_keys = {
+    with_key.custom_keys = {
         {.section = section, .key = key, .domain = Flag(), .initial = true, .meaning = "a key"}};
     try {
       register_task(CustomModel(with_key));
@@ -77,15 +77,15 @@ TEST_CASE("a kind or key that exists already is not registered") {
 }
 
 TEST_CASE("a key that no kind has has no value") {
-  CHECK_THROWS_WITH_AS(Config().own_value<bool>("model.other"),
+  CHECK_THROWS_WITH_AS(Config().custom_value<bool>("model.other"),
                        "model.other: no registered kind has this key", std::logic_error);
 }
 
 TEST_CASE("values of own keys are read by their type") {
   Config config;
-  config.own["model.width"] = std::uint64_t{7};
-  CHECK(config.own_value<std::uint64_t>("model.width") == 7);
-  CHECK_THROWS_WITH_AS(config.own_value<bool>("model.width"),
+  config.custom["model.width"] = std::uint64_t{7};
+  CHECK(config.custom_value<std::uint64_t>("model.width") == 7);
+  CHECK_THROWS_WITH_AS(config.custom_value<bool>("model.width"),
                        "model.width: the key has another type", std::logic_error);
 }
 

@@ -1,6 +1,6 @@
-// A model of one's own in the program: `model.kind: window_mlp`, a language model that reads the
+// A custom model in the program: `model.kind: window_mlp`, a language model that reads the
 // last `model.read_tokens` tokens through a perceptron. It has its own config key and everything
-// that other kinds have: train, --resume, evaluate, gradcheck, check. own_model.sh runs it.
+// that other kinds have: train, --resume, evaluate, gradcheck, check. custom_model.sh runs it.
 #include <tapestry.h>
 #include <tapestry/program.h>
 
@@ -11,7 +11,7 @@ namespace {
 class WindowMlp : public Network {
  public:
   WindowMlp(const Scope& scope, const Config& config, std::size_t vocabulary)
-      : read_tokens_(config.own_value<std::uint64_t>("model.read_tokens")),
+      : read_tokens_(config.custom_value<std::uint64_t>("model.read_tokens")),
         embedding_(scope / "embedding", vocabulary, config.model.d_model),
         hidden_(scope / "hidden", read_tokens_ * config.model.d_model, config.model.d_ff),
         output_(scope / "output", config.model.d_ff, vocabulary),
@@ -62,11 +62,11 @@ int main(int argc, char** argv) {
   const CustomModel model(
       {.kind = "window_mlp",
        .like = "language_model",
-       .own_keys = {{.section = "model",
-                     .key = "read_tokens",
-                     .domain = between(1, 64),
-                     .initial = std::uint64_t{4},
-                     .meaning = "tokens that the perceptron reads"}},
+       .custom_keys = {{.section = "model",
+                        .key = "read_tokens",
+                        .domain = between(1, 64),
+                        .initial = std::uint64_t{4},
+                        .meaning = "tokens that the perceptron reads"}},
        .make_network = [](const Scope& scope, const Config& config, const NetworkSizes& sizes) {
          return std::make_unique<WindowMlp>(scope, config, sizes.target);
        }});

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the program of own_model.cpp as a user would: own_model.sh PROGRAM BROKEN_PROGRAM [KILLS]
+# Runs the program of custom_model.cpp as a user would: custom_model.sh PROGRAM BROKEN_PROGRAM [KILLS]
 # Trains, kills the run KILLS times (default 3) with SIGKILL and resumes it, and compares the bytes
 # of its last checkpoint with those of an undisturbed run; checks config errors, gradcheck, check and
 # evaluate. BROKEN_PROGRAM has a wrong gradient, which gradcheck has to name.
@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 fail() {
-  echo "own_model: $*" >&2
+  echo "custom_model: $*" >&2
   exit 1
 }
 
@@ -83,4 +83,4 @@ refused '`read_tokens` is used with `model.kind: window_mlp` only' \
   train own.yaml model.kind=language_model
 refused 'model.read_tokens' train --resume whole model.read_tokens=4 train.steps=$((steps + 1))
 refused 'is of kind window_mlp, expected language_model' generate whole
-echo "own_model: all checks passed; the run was killed $killed times"
+echo "custom_model: all checks passed; the run was killed $killed times"
