@@ -9,10 +9,7 @@ target_compile_options(tapestry_compile_options INTERFACE
   -Wno-stringop-overflow -Wno-restrict -Wno-uninitialized -Wno-maybe-uninitialized
   $<$<BOOL:${TAPESTRY_WERROR}>:-Werror>
   # Neither changes a result: errno is never read and floating point traps are never enabled.
-  -fno-math-errno -fno-trapping-math -ffp-contract=fast
-  $<$<BOOL:${TAPESTRY_NATIVE}>:-march=native>)
-# Loading OpenBLAS starts its threads, which spin for ever where address space is short: programs
-# that leave nothing to it must not be linked to it.
+  -fno-math-errno -fno-trapping-math -ffp-contract=fast)
 target_link_options(tapestry_compile_options INTERFACE LINKER:--as-needed)
 # Where counters are woven in, a function that is inlined would have its branches counted anew at
 # each place; kernels, which live by inlining, would take hours without it.
@@ -70,27 +67,38 @@ function(tapestry_sources variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# tapestry_library(NAME [SOURCES ...] USES ... [PRIVATE_USES ...] PUBLIC_HEADERS ...): the library of
-# the current folder as tapestry::NAME; without SOURCES of all that is in the folder. USES are the
-# other libraries that appear in its headers, PRIVATE_USES those in its sources. Each library is a
-# component of find_package(tapestry).
+# tapestry_library_options(TARGET): how sources of libraries are compiled.
+function(tapestry_library_options target)
+  # Static libraries that may become part of a shared one, which then exports nothing of them.
+  # Without the TLS model each use of a thread_local variable would call a function.
+  set_target_properties(${target} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(${target} PRIVATE -ftls-model=initial-exec)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:tapestry_compile_options>)
+endfunction()
+
+# tapestry_library(NAME [SOURCES ...] [PER_INSTRUCTION_SET ...] USES ... [PRIVATE_USES ...]
+#                  PUBLIC_HEADERS ...): the library of the current folder as tapestry::NAME; without
+# SOURCES of all that is in the folder. The sources PER_INSTRUCTION_SET are compiled once for each,
+# see TapestryKernels.cmake. USES are the other libraries that appear in its headers, PRIVATE_USES
+# those in its sources. Each library is a component of find_package(tapestry).
 function(tapestry_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;USES;PRIVATE_USES;PUBLIC_HEADERS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;PER_INSTRUCTION_SET;USES;PRIVATE_USES;PUBLIC_HEADERS"
+    ${ARGN})
   if(NOT ARG_SOURCES)
     tapestry_sources(ARG_SOURCES)
   endif()
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   tapestry_public_headers(${folder} ${ARG_PUBLIC_HEADERS})
   add_library(tapestry_${name} STATIC ${ARG_SOURCES})
-  # Static libraries that may become part of a shared one, which then exports nothing of them.
-  # Without the TLS model each use of a thread_local variable would call a function.
-  set_target_properties(tapestry_${name} PROPERTIES
-    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-  target_compile_options(tapestry_${name} PRIVATE -ftls-model=initial-exec)
+  tapestry_library_options(tapestry_${name})
   tapestry_component(${name} USES ${ARG_USES})
-  target_include_directories(tapestry_${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(tapestry_${name}
-    PRIVATE ${ARG_PRIVATE_USES} $<BUILD_INTERFACE:tapestry_compile_options>)
+  target_link_libraries(tapestry_${name} PRIVATE ${ARG_PRIVATE_USES})
+  if(ARG_PER_INSTRUCTION_SET)
+    tapestry_kernels(tapestry_${name}
+      SOURCES ${ARG_PER_INSTRUCTION_SET} USES ${ARG_USES} ${ARG_PRIVATE_USES})
+  endif()
   tapestry_inlining(tapestry_${name} ${folder})
 endfunction()
 

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "autograd/error.h"
-#include "autograd/kernels/parallel.h"
-#include "autograd/kernels/simd.h"
+#include "autograd/kernels/copy.h"
 
 namespace tapestry {
 
@@ -57,13 +56,8 @@ void GradientSlot::add(const Tensor& g) {
     return;
   }
   dispatch(dtype_, [&]<class T>() {
-    const kernels::Target<T> out = target<T>();
-    const T* in = g.values<T>().data();
-    kernels::parallel_ranges(
-        shape_.size(), kernels::elements_per_piece, [&](std::size_t begin, std::size_t end) {
-          kernels::map(
-              end - begin, out + begin, [](const auto& v) { return v; }, in + begin);
-        });
+    const std::size_t n = shape_.size();
+    kernels::copy_rows(1, n, g.values<T>().data(), n, target<T>(), n);
   });
 }
 

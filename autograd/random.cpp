@@ -8,6 +8,7 @@
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/philox.h"
+#include "autograd/kernels/portable_math.h"
 
 namespace tapestry {
 namespace {
@@ -52,8 +53,8 @@ double RandomStream::uniform(std::uint64_t counter) const {
 
 double RandomStream::normal(std::uint64_t counter) const {
   const auto words = kernels::philox(key_, counter, 0);
-  const double radius = std::sqrt(-2.0 * std::log(open_unit(joined(words[0], words[1]))));
-  return radius * std::cos(2.0 * std::numbers::pi * open_unit(joined(words[2], words[3])));
+  const double radius = std::sqrt(-2.0 * portable::log(open_unit(joined(words[0], words[1]))));
+  return radius * portable::cos(2.0 * std::numbers::pi * open_unit(joined(words[2], words[3])));
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/error.h"
+#include "autograd/kernels/portable_math.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/shape_ops.h"
@@ -15,8 +16,8 @@ namespace {
 double sinusoidal_position(std::size_t pos, std::size_t j, std::size_t d_model) {
   const auto even = static_cast<double>(j - j % 2);
   const double angle =
-      static_cast<double>(pos) / std::pow(10000.0, even / static_cast<double>(d_model));
-  return j % 2 == 0 ? std::sin(angle) : std::cos(angle);
+      static_cast<double>(pos) / portable::pow(10000.0, even / static_cast<double>(d_model));
+  return j % 2 == 0 ? portable::sin(angle) : portable::cos(angle);
 }
 
 Tensor position_table(const Scope& scope, std::size_t d_model, const PositionOptions& options) {

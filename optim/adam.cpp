@@ -5,44 +5,10 @@
 #include <cmath>
 
 #include "autograd/error.h"
-#include "optim/vector_update.h"
+#include "autograd/kernels/optimizer_update.h"
+#include "autograd/kernels/portable_math.h"
 
 namespace tapestry {
-
-namespace kernels {
-
-// Products are rounded before they are added, so that every element is rounded alike; see simd.h.
-template <class T>
-void adam_update(std::size_t n, const AdamCoefficients& c, const T* g, T* p, T* m, T* v) {
-  const auto all = [](double number) { return Vec<T>(static_cast<T>(number)); };
-  const Vec<T> scale = all(c.gradient_scale);
-  const Vec<T> coupled_decay = all(c.coupled_decay);
-  const Vec<T> beta1 = all(c.beta1), rest1 = all(1.0 - c.beta1);
-  const Vec<T> beta2 = all(c.beta2), rest2 = all(1.0 - c.beta2);
-  const Vec<T> step_size = all(c.step_size), root_scale = all(c.root_scale);
-  const Vec<T> epsilon = all(c.epsilon);
-  const Vec<T> decoupled_decay = all(c.decoupled_decay);
-
-  const auto update = [&](const T* gradient, T* value, T* first, T* second) {
-    const Vec<T> old = load(value);
-    const Vec<T> h = rounded(scale * load(gradient)) + rounded(coupled_decay * old);
-    const Vec<T> mean = rounded(beta1 * load(first)) + rounded(rest1 * h);
-    const Vec<T> square = rounded(beta2 * load(second)) + rounded(rest2 * h * h);
-    const Vec<T> root = rounded(root_scale * xsimd::sqrt(square)) + epsilon;
-    const Vec<T> change = step_size * mean / root + rounded(decoupled_decay * old);
-    without_subnormals(mean).store_unaligned(first);
-    without_subnormals(square).store_unaligned(second);
-    Vec<T>(old - change).store_unaligned(value);
-  };
-  update_vectors(n, update, g, p, m, v);
-}
-
-template void adam_update(std::size_t, const AdamCoefficients&, const float*, float*, float*,
-                          float*);
-template void adam_update(std::size_t, const AdamCoefficients&, const double*, double*, double*,
-                          double*);
-
-}  // namespace kernels
 
 namespace {
 
@@ -84,8 +50,8 @@ kernels::AdamCoefficients Adam::coefficients(double learning_rate, double weight
           .coupled_decay = coupled ? weight_decay : 0.0,
           .beta1 = options_.beta1,
           .beta2 = options_.beta2,
-          .step_size = learning_rate / (1.0 - std::pow(options_.beta1, t)),
-          .root_scale = 1.0 / std::sqrt(1.0 - std::pow(options_.beta2, t)),
+          .step_size = learning_rate / (1.0 - portable::pow(options_.beta1, t)),
+          .root_scale = 1.0 / std::sqrt(1.0 - portable::pow(options_.beta2, t)),
           .epsilon = options_.epsilon,
           .decoupled_decay = coupled ? 0.0 : learning_rate * weight_decay};
 }

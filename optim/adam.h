@@ -10,31 +10,8 @@
 namespace tapestry {
 
 namespace kernels {
-
-/// Coefficients of one step of Adam, including bias correction.
-struct AdamCoefficients {
-  double gradient_scale;
-  double coupled_decay;  ///< weight decay added to the gradient
-  double beta1;
-  double beta2;
-  double step_size;   ///< lr / (1 - beta1^t)
-  double root_scale;  ///< 1 / sqrt(1 - beta2^t)
-  double epsilon;
-  double decoupled_decay;  ///< weight decay subtracted from the parameter
-};
-
-/// For n elements, in one pass:
-///
-///     h = gradient_scale g + coupled_decay p
-///     m <- beta1 m + (1 - beta1) h
-///     v <- beta2 v + (1 - beta2) h^2
-///     p <- p - (step_size m / (root_scale sqrt(v) + epsilon) + decoupled_decay p)
-///
-/// Subnormal values of m and v are replaced by 0.
-template <class T>
-void adam_update(std::size_t n, const AdamCoefficients& c, const T* g, T* p, T* m, T* v);
-
-}  // namespace kernels
+struct AdamCoefficients;
+}
 
 /// Adam [1]. In step t = 1, 2, ...
 ///

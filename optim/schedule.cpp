@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "autograd/error.h"
+#include "autograd/kernels/portable_math.h"
 
 namespace tapestry {
 namespace {
@@ -62,7 +63,7 @@ class Cosine : public Schedule {
     if (t < warmup_) return peak_ * (t / warmup_);
     if (t >= end_) return floor_;
     const double phase = (t - warmup_) / (end_ - warmup_);
-    const double share = 0.5 * (1.0 + std::cos(std::numbers::pi * phase));
+    const double share = 0.5 * (1.0 + portable::cos(std::numbers::pi * phase));
     return share * peak_ + (1.0 - share) * floor_;
   }
 

@@ -93,10 +93,10 @@ void describe(const Trainer& trainer, const Corpus& corpus, const std::string& r
       task.example_noun(trainer.config()), format_count(corpus.validation.size()),
       format_count(corpus.test.size()), task.describe_vocabularies(corpus)));
   if (const auto note = note_on_unknown_tokens(trainer.config(), corpus)) progress.message(*note);
-  progress.message(fmt::format("model: {} parameters in {} tensors; threads: {}; run directory {}",
-                               format_count(trainer.model().parameters.num_values()),
-                               trainer.model().parameters.list().size(), kernels::num_threads(),
-                               run_dir));
+  progress.message(fmt::format(
+      "model: {} parameters in {} tensors; threads: {}; {}; run directory {}",
+      format_count(trainer.model().parameters.num_values()),
+      trainer.model().parameters.list().size(), kernels::num_threads(), arithmetic(), run_dir));
   for (const auto& warning :
        {warning_about_cores(read_cores(), kernels::num_threads()), warning_about_blas(read_blas()),
         warning_about_rate(trainer.config())}) {

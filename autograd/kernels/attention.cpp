@@ -1,7 +1,6 @@
 #include "autograd/kernels/attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "autograd/kernels/attention_scores.h"
@@ -10,6 +9,7 @@
 #include "autograd/kernels/gemm.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/kernels/portable_math.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/kernels/simd.h"
 
@@ -252,15 +252,15 @@ template <class T>
 void fill_pair(const Rotation& r, std::size_t i, const Factors<T>& factors) {
   constexpr std::ptrdiff_t exact_every = 16;
   const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(r.d);
-  const double angle = (r.back ? -1.0 : 1.0) * std::pow(r.base, exponent);
-  const double step_cos = std::cos(angle), step_sin = std::sin(angle);
+  const double angle = (r.back ? -1.0 : 1.0) * portable::pow(r.base, exponent);
+  const double step_cos = portable::cos(angle), step_sin = portable::sin(angle);
   const std::ptrdiff_t past = (r.first % exact_every + exact_every) % exact_every;
   const auto end = r.first + static_cast<std::ptrdiff_t>(r.length);
   double c = 1.0, s = 0.0;
   for (std::ptrdiff_t m = r.first - past; m < end; ++m) {
     if (m % exact_every == 0) {
-      c = std::cos(static_cast<double>(m) * angle);
-      s = std::sin(static_cast<double>(m) * angle);
+      c = portable::cos(static_cast<double>(m) * angle);
+      s = portable::sin(static_cast<double>(m) * angle);
     } else {
       const double turned = c * step_cos - s * step_sin;
       s = s * step_cos + c * step_sin;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <numeric>
 
 #include "autograd/kernels/memory.h"
+#include "autograd/kernels/portable_math.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
@@ -130,7 +130,7 @@ TAPESTRY_INSTANTIATE(double)
 double alibi_slope(std::size_t head, std::size_t heads) {
   const std::size_t power = std::bit_floor(heads);
   if (head >= power) return alibi_slope(2 * (head - power), 2 * power);
-  return std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(power));
+  return portable::pow(2.0, -8.0 * static_cast<double>(head + 1) / static_cast<double>(power));
 }
 
 template <class T>

@@ -1,13 +1,13 @@
 #include "autograd/kernels/cross_entropy.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <vector>
 
 #include "autograd/kernels/gemm.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/kernels/portable_math.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/kernels/simd.h"
 
@@ -60,7 +60,7 @@ CrossEntropySums cross_entropy_row(const CrossEntropyProblem& p, std::int32_t ta
   log_sum.largest = softmax_shift(n, logits);
   const T to_all = distance_to_all(p, log_sum.largest, logits);
   const T total = exp_row(n, log_sum.largest, logits);
-  log_sum.log_total = std::log(total);
+  log_sum.log_total = static_cast<T>(portable::log(total));
   const Vec<T> scale(static_cast<T>(factor) / total);
   const Vec<T> spread(static_cast<T>(factor * p.label_smoothing / static_cast<double>(n)));
   map(

@@ -6,12 +6,10 @@
 #include "autograd/kernels/flop_counter.h"
 #include "autograd/kernels/gemm_pack.h"
 #include "autograd/kernels/gemm_tile.h"
+#include "autograd/kernels/matmul.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
-
-// Declared here, as in blas.cpp, because cblas.h clashes with xtensor-blas.
-extern "C" char* openblas_get_corename(void);
 
 namespace tapestry::kernels {
 namespace {
@@ -295,26 +293,17 @@ void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
 /// Products of fewer multiplications than this run on one thread.
 constexpr std::size_t too_small_to_share = std::size_t{1} << 17;
 
+bool uses_openblas() { return matmul_in_use() == Matmul::openblas; }
+
 }  // namespace
-
-bool gemm_uses_blas() { return !has_wide_vectors; }
-
-const char* blas_core() {
-  // A build that does not need OpenBLAS must not refer to it: see tapestry_compile_options.
-  if constexpr (has_wide_vectors) {
-    return "none";
-  } else {
-    return openblas_get_corename();
-  }
-}
 
 template <class T>
 void gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                Target<T> out, std::size_t out_stride, const T* bias) {
   count_product(m, n, k);
   if (m == 0 || n == 0) return;
-  if constexpr (!has_wide_vectors) {
-    return blas_gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
+  if (uses_openblas()) {
+    return openblas_gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
   }
   multiply_here<T>({m, n, k, scale, a, out, out_stride, bias}, b);
 }
@@ -324,8 +313,8 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Op
           Target<T> out, std::size_t out_stride, const T* bias) {
   count_product(m, n, k);
   if (m == 0 || n == 0) return;
-  if constexpr (!has_wide_vectors) {
-    return blas_gemm(m, n, k, scale, a, b, out, out_stride, bias);
+  if (uses_openblas()) {
+    return openblas_gemm(m, n, k, scale, a, b, out, out_stride, bias);
   }
   const Product<T> product{m, n, k, scale, a, out, out_stride, bias};
   if (m * n * k < too_small_to_share) return multiply_here(product, b);
@@ -341,7 +330,7 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Op
 
 template <class T>
 PackedOperand<T>::PackedOperand(std::size_t k, std::size_t n, Operand<T> b) : k_(k), n_(n), b_(b) {
-  if constexpr (!has_wide_vectors) return;
+  if (uses_openblas()) return;
   auto columns = ColumnPanels<T>::all_packed(b, k, n);
   memory_ = Memory(columns.packed_size() * sizeof(T));
   columns.use(data());
@@ -353,8 +342,8 @@ void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b
                  std::size_t out_stride, const T* bias) {
   count_product(m, b.n(), b.k());
   if (m == 0 || b.n() == 0) return;
-  if constexpr (!has_wide_vectors) {
-    return blas_gemm(m, b.n(), b.k(), scale, a, b.operand(), out, out_stride, bias);
+  if (uses_openblas()) {
+    return openblas_gemm(m, b.n(), b.k(), scale, a, b.operand(), out, out_stride, bias);
   }
   auto columns = ColumnPanels<T>::all_packed(b.operand(), b.k(), b.n());
   columns.use(b.data());

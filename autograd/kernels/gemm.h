@@ -7,12 +7,6 @@
 
 namespace tapestry::kernels {
 
-/// True if this build leaves products to BLAS, because it was compiled for no wide vectors.
-bool gemm_uses_blas();
-/// The kind of processor that OpenBLAS has chosen its kernels for, such as "SkylakeX"; "none" if
-/// this build leaves no products to BLAS.
-const char* blas_core();
-
 /// A matrix inside row-major memory: element (i, j) of the stored matrix is data[i * stride + j];
 /// the product uses its transpose if `transposed`.
 template <class T>
@@ -26,9 +20,8 @@ struct Operand {
 /// A `bias` of n values, if given, is added to every row.
 ///
 /// The bits of an element of `out` depend on its row of a, its column of b and k alone: not on the
-/// number of threads, nor on how many other rows and columns there are. Extents may be 0. (A build
-/// without AVX2, AVX-512 or NEON leaves products to BLAS, see blas.h; there the bits also depend on
-/// m and n.)
+/// number of threads, nor on how many other rows and columns there are. Extents may be 0. With
+/// Matmul::openblas the bits also depend on m and n.
 template <class T>
 void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
           Target<T> out, std::size_t out_stride, const T* bias = nullptr);
@@ -61,14 +54,14 @@ template <class T>
 void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b, Target<T> out,
                  std::size_t out_stride, const T* bias = nullptr);
 
-/// gemm and gemm_here by single-threaded calls of BLAS. OpenBLAS chooses among its
-/// kernels when the program runs, so a build for any machine of a family is fast on each of them.
-/// Unlike our own kernels, they compute the last rows of a block in another order than the rest.
+/// gemm and gemm_here by single-threaded calls of OpenBLAS, which is loaded by the first. Unlike
+/// our own kernels, it computes the last rows of a block in another order than the rest.
 template <class T>
-void blas_gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
-               Target<T> out, std::size_t out_stride, const T* bias = nullptr);
+void openblas_gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
+                   Target<T> out, std::size_t out_stride, const T* bias = nullptr);
 template <class T>
-void blas_gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a,
-                    Operand<T> b, Target<T> out, std::size_t out_stride, const T* bias = nullptr);
+void openblas_gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a,
+                        Operand<T> b, Target<T> out, std::size_t out_stride,
+                        const T* bias = nullptr);
 
 }  // namespace tapestry::kernels

@@ -14,15 +14,13 @@
 namespace tapestry::kernels {
 
 /// Rows and columns of the largest tile. Its sums, one row of b and one value of a fill the vector
-/// registers: 32 of AVX-512, 16 of AVX2.
+/// registers: 32 of AVX-512, 16 of AVX2 and SSE2.
 #if defined(__AVX512F__) || defined(__aarch64__)
 inline constexpr std::size_t tile_height = 12;
 #else
 inline constexpr std::size_t tile_height = 6;
 #endif
 
-/// Without wide vectors BLAS is faster, because it chooses its kernels at run time.
-inline constexpr bool has_wide_vectors = sizeof(Vec<float>) >= 32 || tile_height == 12;
 inline constexpr std::size_t tile_vectors = 2;
 template <class T>
 inline constexpr std::size_t tile_width = tile_vectors* lanes<T>;

@@ -13,6 +13,10 @@
 
 #include "autograd/kernels/target.h"
 
+#if !defined(TAPESTRY_INSTRUCTION_SET)
+#error "add this source to PER_INSTRUCTION_SET in CMakeLists.txt: it contains vector code"
+#endif
+
 /// Vector loops. The last, incomplete vector of a loop is padded and processed by the same code as
 /// full vectors, so that a value never depends on its position in an array.
 namespace tapestry::kernels {

@@ -1,9 +1,9 @@
 #include "autograd/kernels/softmax.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
+#include "autograd/kernels/portable_math.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
@@ -49,8 +49,8 @@ LogSumExp<T> log_sum_exp(std::size_t n, const T* x) {
   const T largest = softmax_shift(n, x);
   const Vec<T> shift(largest);
   return {.largest = largest,
-          .log_total = std::log(sum_map<T>(
-              n, [&](const Vec<T>& v) { return xsimd::exp(v - shift); }, x))};
+          .log_total = static_cast<T>(portable::log(sum_map<T>(
+              n, [&](const Vec<T>& v) { return xsimd::exp(v - shift); }, x)))};
 }
 
 template <class T>

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "autograd/error.h"
+#include "autograd/kernels/portable_math.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/elementwise.h"
 
@@ -180,7 +181,7 @@ template <class T>
 kernels::Vec<T> lanewise_power(const kernels::Vec<T>& x, double p) {
   alignas(64) T lanes[kernels::lanes<T>];
   x.store_aligned(lanes);
-  for (T& value : lanes) value = static_cast<T>(std::pow(static_cast<double>(value), p));
+  for (T& value : lanes) value = static_cast<T>(portable::pow(static_cast<double>(value), p));
   return kernels::Vec<T>::load_aligned(lanes);
 }
 

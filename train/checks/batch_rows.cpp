@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "autograd/kernels/gemm.h"
+#include "autograd/kernels/matmul.h"
 #include "data/text/vocabulary.h"
 #include "train/checks/one_step.h"
 
@@ -115,6 +115,6 @@ LogitDifference largest_difference(const Batch& batch, const Tensor& before, con
   return largest_difference(batch, before, after, same);
 }
 
-double allowed_rounding() { return kernels::gemm_uses_blas() ? 1e-12 : 0.0; }
+double allowed_rounding() { return matmul_in_use() == Matmul::openblas ? 1e-12 : 0.0; }
 
 }  // namespace tapestry

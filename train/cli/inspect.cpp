@@ -9,6 +9,7 @@
 #include <string>
 #include <type_traits>
 
+#include "data/io/file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/cli/command.h"
@@ -52,6 +53,18 @@ std::string summary(const Snapshot& snapshot, const std::string& path) {
   }
 }
 
+/// Of the names and bytes of all arrays but texts: equal for runs with bit-identical parameters,
+/// optimizer state and counters, whatever their configs and programs.
+std::uint64_t digest_of_numbers(const Snapshot& snapshot) {
+  Xxh3 digest;
+  for (const auto& [name, array] : snapshot) {
+    if (array.type == ElementType::uint8) continue;
+    digest.add(name.data(), name.size());
+    digest.add(array.bytes.data(), array.bytes.size());
+  }
+  return digest.value();
+}
+
 int inspect(const std::string& run) {
   const auto [path, snapshot, choice] = open_run(run);
   const std::string version = snapshot.get_text("program_version");
@@ -59,6 +72,7 @@ int inspect(const std::string& run) {
   fmt::print("{}: step {}, {} arrays, {:.1f} MB, written by version {}\n", path.string(), step,
              snapshot.size(), static_cast<double>(snapshot.byte_size()) / 1e6, version);
   if (!choice.empty()) fmt::print("({})\n", choice);
+  fmt::print("digest of all numbers: {:016x}\n", digest_of_numbers(snapshot));
   fmt::print("\n");
   std::size_t width = 0;
   for (const auto& [name, array] : snapshot) width = std::max(width, name.size());

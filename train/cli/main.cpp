@@ -1,6 +1,5 @@
 #include "train/cli/program.h"
 #include "train/error.h"
-#include "train/platform/machine.h"
 #include "train/platform/memory.h"
 
 namespace {
@@ -12,7 +11,4 @@ namespace {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  tapestry::restart_without_blas_threads(argv);
-  return tapestry::run_program(argc, argv);
-}
+int main(int argc, char** argv) { return tapestry::run_program(argc, argv); }

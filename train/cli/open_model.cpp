@@ -9,13 +9,13 @@
 #include <system_error>
 #include <vector>
 
-#include "autograd/kernels/parallel.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/resume_policy.h"
 #include "train/config/domains.h"
 #include "train/config/error.h"
 #include "train/initial_state.h"
 #include "train/memory_need.h"
+#include "train/process_settings.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -108,7 +108,7 @@ ConfiguredModel open_model(const std::string& path, const std::vector<std::strin
   ConfiguredModel opened =
       is_run_or_checkpoint(path) ? trained(path, overrides) : untrained(path, overrides);
   require_fitting_examples(opened.corpus, opened.config);
-  kernels::set_num_threads(opened.config.train.threads);
+  apply_process_settings(opened.config.train);
   return opened;
 }
 

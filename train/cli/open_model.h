@@ -31,7 +31,7 @@ struct ConfiguredModel {
 
 /// Opens the model that `path` names, in float64. For a config file with `overrides`: the model at
 /// the start of training. For a run directory or a checkpoint: the trained model, see
-/// open_trained(). Sets the number of threads to train.threads.
+/// open_trained(). Applies its process settings.
 ///
 /// throws  ConfigError, CheckpointError, DataError.
 ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides);

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/kernels/parallel.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/resume_policy.h"
 #include "train/cli/command.h"
@@ -18,6 +17,7 @@
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/platform/machine.h"
+#include "train/process_settings.h"
 #include "train/storage/run_directory.h"
 #include "train/training_run.h"
 
@@ -80,7 +80,7 @@ void move_aside(const RunDirectory& directory) {
 
 int start_run(const Arguments& arguments, Clock::time_point started) {
   const Config config = load_config(arguments.config, arguments.overrides);
-  kernels::set_num_threads(config.train.threads);
+  apply_process_settings(config.train);
   RunDirectory directory(config.train.run_dir);
   refuse_to_replace_files(directory);
   if (!arguments.fresh) refuse_to_replace_run(directory);
@@ -221,7 +221,7 @@ int resume_run(const Arguments& arguments, Clock::time_point started) {
   const auto before = directory.steps();
   const RunLock lock(directory.path());
   if (directory.steps() != before) plan = make_plan(directory, arguments);
-  kernels::set_num_threads(plan.config.train.threads);
+  apply_process_settings(plan.config.train, saved_arithmetic(plan.checkpoint.snapshot));
   const ResumedCorpus data =
       load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
   return run_training({.config = plan.config,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "autograd/dtype.h"
+#include "autograd/kernels/matmul.h"
 #include "data/corpora/held_out.h"
 #include "data/corpora/images.h"
 #include "data/corpora/language_model_corpus.h"
@@ -29,6 +30,9 @@ namespace tapestry {
 /// follow the batch.
 enum class OnNan { stop, skip, rollback };
 
+/// Which compiled kernels a process uses, see autograd/instruction_set.h.
+enum class KernelChoice { automatic, baseline, avx2, avx512 };
+
 /// Options of the training loop. The member initializers are the defaults.
 struct TrainOptions {
   std::uint64_t seed = 1;        ///< of initial weights, dropout and shuffling
@@ -36,9 +40,11 @@ struct TrainOptions {
   std::size_t batch_size = 64;   ///< sentences per batch, >= 1
   std::size_t accumulate = 1;    ///< batches per step, >= 1
   double label_smoothing = 0.1;  ///< in [0, 1)
-  double clip_norm = 1.0;      ///< maximum global gradient norm, >= 0; 0: none; optimizer.clip_norm
-  std::size_t threads = 0;     ///< 0 takes all cores
-  std::size_t log_every = 50;  ///< steps, >= 1
+  double clip_norm = 1.0;   ///< maximum global gradient norm, >= 0; 0: none; optimizer.clip_norm
+  std::size_t threads = 0;  ///< 0 takes all cores
+  KernelChoice kernels = KernelChoice::automatic;
+  Matmul matmul = Matmul::automatic;
+  std::size_t log_every = 50;        ///< steps, >= 1
   std::size_t validate_every = 500;  ///< steps, >= 1
   std::size_t save_every = 500;      ///< steps, >= 1
   std::size_t keep_last = 3;         ///< checkpoints, >= 2

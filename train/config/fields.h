@@ -282,6 +282,15 @@ void visit(V field, O& o) {
         "probability spread over the whole vocabulary");
   field("threads", o.threads, between(0, 1024), of_process(free),
         "number of threads; 0: all cores");
+  field("kernels", o.kernels, Choice<KernelChoice>(), of_process(free),
+        "instructions that operations use; results have the same bits on every processor with the "
+        "same kernels. auto: the environment variable TAPESTRY_KERNELS, or those of the checkpoint "
+        "that is resumed, or the widest of the processor");
+  field(
+      "matmul", o.matmul, Choice<Matmul>(), of_process(free),
+      "matrix products: Tapestry's own kernels, or OpenBLAS, whose bits depend on the processor. "
+      "auto: the environment variable TAPESTRY_MATMUL, or that of the checkpoint that is resumed, "
+      "or tapestry");
   field("log_every", o.log_every, at_least(1), free, "steps between log lines");
   field("validate_every", o.validate_every, at_least(1), free, "steps between validations");
   field("save_every", o.save_every, at_least(1), free, "steps between checkpoints");

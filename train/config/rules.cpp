@@ -1,6 +1,7 @@
 #include "train/config/rules.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/instruction_set.h"
 #include "train/config/fields.h"
 
 namespace tapestry {
@@ -30,6 +32,7 @@ class Rules {
     check_betas();
     check_warmup();
     check_decay();
+    check_kernels();
   }
 
  private:
@@ -43,6 +46,7 @@ class Rules {
   void check_betas() const;
   void check_warmup() const;
   void check_decay() const;
+  void check_kernels() const;
 
   void refuse(ConfigCheck::Keys keys, std::string message, std::string hint) const {
     check_.refuse(keys, std::move(message), std::move(hint));
@@ -188,6 +192,22 @@ void Rules::check_decay() const {
            fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
                        schedule.warmup_steps),
            "lower `warmup_steps`, set `decay_steps`, or train for longer");
+  }
+}
+
+void Rules::check_kernels() const {
+  if (config_.train.kernels == KernelChoice::automatic) return;
+  const std::string_view wanted = choice_name(config_.train.kernels);
+  const auto compiled = compiled_kernels();
+  if (std::ranges::find(compiled, wanted) == compiled.end()) {
+    refuse({"train.kernels"},
+           fmt::format("this program was built without {} kernels, expected auto", wanted),
+           fmt::format("it has {}; build with -DTAPESTRY_KERNELS to have others",
+                       fmt::join(compiled, ", ")));
+  } else if (!processor_can_execute(wanted)) {
+    refuse({"train.kernels"},
+           fmt::format("this processor cannot execute {} kernels, expected auto or others", wanted),
+           "`auto` uses the widest that it can execute");
   }
 }
 

@@ -1,10 +1,10 @@
 #include "train/inference/sampler.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "autograd/kernels/portable_math.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/random.h"
 #include "data/text/vocabulary.h"
@@ -25,7 +25,7 @@ Ranking rank(const std::vector<double>& scores, double temperature) {
   const double most = scores[ranking.ids.front()];
   double sum = 0.0;
   for (const std::size_t id : ranking.ids) {
-    ranking.probabilities.push_back(std::exp((scores[id] - most) / temperature));
+    ranking.probabilities.push_back(portable::exp((scores[id] - most) / temperature));
     sum += ranking.probabilities.back();
   }
   for (double& p : ranking.probabilities) p /= sum;

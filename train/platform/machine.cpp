@@ -17,7 +17,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "autograd/kernels/gemm.h"
+#include "autograd/instruction_set.h"
+#include "autograd/kernels/matmul.h"
 
 namespace tapestry {
 namespace {
@@ -81,15 +82,16 @@ Cores read_cores() {
 
 Blas read_blas() {
   const char* core_type = std::getenv("OPENBLAS_CORETYPE");
-  return {.used = kernels::gemm_uses_blas(),
-          .core = kernels::blas_core(),
+  return {.used = matmul_in_use() == Matmul::openblas,
+          .core = openblas_kernels(),
           .core_is_set = core_type != nullptr && *core_type != '\0',
           .wider_vectors_exist = processor_has_avx2()};
 }
 
 std::string arithmetic() {
-  return fmt::format("vectors of {} bytes, OpenBLAS {}", __BIGGEST_ALIGNMENT__,
-                     kernels::blas_core());
+  return fmt::format("kernels {}, matmul {}", kernels_in_use(),
+                     matmul_in_use() == Matmul::openblas ? "OpenBLAS " + openblas_kernels()
+                                                         : "tapestry");
 }
 
 std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t threads) {
@@ -145,14 +147,6 @@ double cpu_quota(const std::filesystem::path& root, std::string_view group) {
     quota = std::min(quota, cores_of_cpu_max(read_all(folder / "cpu.max")));
   }
   return quota;
-}
-
-void restart_without_blas_threads(char** argv) {
-  constexpr const char* variable = "OPENBLAS_NUM_THREADS";
-  if (!kernels::gemm_uses_blas() || std::getenv(variable) != nullptr) return;
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error && ::setenv(variable, "1", 0) == 0) ::execv(program.c_str(), argv);
 }
 
 }  // namespace tapestry

@@ -23,7 +23,7 @@ struct Cores {
 
 /// The BLAS library that computes matrix products.
 struct Blas {
-  bool used;                 ///< whether this build uses it: see kernels::gemm_uses_blas
+  bool used;                 ///< whether it is in use, see matmul_in_use()
   std::string core;          ///< processor type of the selected kernels
   bool core_is_set;          ///< whether OPENBLAS_CORETYPE sets it
   bool wider_vectors_exist;  ///< whether the processor has AVX2
@@ -34,8 +34,8 @@ struct Blas {
 Cores read_cores();
 Blas read_blas();
 
-/// What determines the bits of a result besides program and config: the vector width of the build
-/// and the selected OpenBLAS kernels, such as "vectors of 64 bytes, OpenBLAS SkylakeX".
+/// What determines the bits of a result besides program and config, such as "kernels avx512, matmul
+/// tapestry" or "kernels avx2, matmul OpenBLAS Haswell".
 std::string arithmetic();
 
 /// A one-line warning if a run has more threads than there are free cores (rounded); else nullopt.
@@ -56,11 +56,5 @@ double cores_of_cpu_max(const std::string& cpu_max);
 /// The smallest cpu.max limit of a control group (version 2) and its parents. `group` is its path
 /// relative to `root`, such as "/user.slice/a".
 double cpu_quota(const std::filesystem::path& root, std::string_view group);
-
-/// Restarts the program with OPENBLAS_NUM_THREADS=1. OpenBLAS starts one thread per core when it is
-/// loaded; this program does not use them, and with little address space they hang and keep the
-/// program from ending. Returns without a restart if the build does not use OpenBLAS, if the user
-/// has set OPENBLAS_NUM_THREADS, or if the restart fails. To be called first in main().
-void restart_without_blas_threads(char** argv);
 
 }  // namespace tapestry

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/kernels/simd.h"
 #include "autograd/tape.h"
 #include "tests/autograd/edges/every_operation.h"
 #include "tests/support/values.h"
@@ -17,7 +16,7 @@ namespace {
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
 /// Beyond two full vectors and a tail of either precision.
-constexpr std::size_t largest = 2 * kernels::lanes<float> + 1;
+constexpr std::size_t largest = 2 * 16 + 1;
 
 /// Room for a tensor with one element more on either side, all NaN.
 Tensor fenced_room(const Tensor& x) { return Tensor::full({x.size() + 2}, undefined, x.dtype()); }

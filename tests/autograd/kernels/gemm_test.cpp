@@ -6,13 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/kernels/matmul.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
 #include "tests/autograd/kernels/product_check.h"
 #include "tests/support/threads.h"
-
-// The library declares BLAS itself, so cblas.h is not included.
-extern "C" int openblas_get_num_threads(void);
 
 using namespace tapestry;
 using namespace tapestry::kernels;
@@ -23,8 +21,8 @@ namespace {
 template <class T>
 void check_all_transpositions(std::size_t m, std::size_t n, std::size_t k) {
   for (const Gemm<T> gemm_function :
-       {Gemm<T>(gemm<T>), Gemm<T>(gemm_here<T>), Gemm<T>(by_packed<T>), Gemm<T>(blas_gemm<T>),
-        Gemm<T>(blas_gemm_here<T>)}) {
+       {Gemm<T>(gemm<T>), Gemm<T>(gemm_here<T>), Gemm<T>(by_packed<T>), Gemm<T>(openblas_gemm<T>),
+        Gemm<T>(openblas_gemm_here<T>)}) {
     for (const bool a_transposed : {false, true}) {
       for (const bool b_transposed : {false, true}) {
         check_product<T>(gemm_function, {m, n, k, a_transposed, b_transposed});
@@ -96,7 +94,7 @@ TEST_CASE("a bias is added to every row, once: no inner extent, tall blocks and 
     for (std::size_t j = 0; j < n; ++j) bias[j] = static_cast<double>(j);
     for (const Gemm<double> product :
          {Gemm<double>(gemm<double>), Gemm<double>(gemm_here<double>),
-          Gemm<double>(by_packed<double>), Gemm<double>(blas_gemm<double>)}) {
+          Gemm<double>(by_packed<double>), Gemm<double>(openblas_gemm<double>)}) {
       for (const bool add : {false, true}) {
         std::vector<double> plain(m * n, 0.25), biased(m * n, 0.25);
         product(m, n, k, 1.0, a.operand(), b.operand(), {plain.data(), add}, n, nullptr);
@@ -131,7 +129,7 @@ TEST_CASE("products have the same bits on any number of threads") {
 }
 
 TEST_CASE("the bits of an element do not depend on which rows and columns are computed with it") {
-  if (gemm_uses_blas()) return;  // it promises nothing
+  if (matmul_in_use() == Matmul::openblas) return;  // it promises nothing
   constexpr std::size_t m = 97, n = 131, k = 530;
   for (const bool transposed : {false, true}) {
     const Matrix<float> a(m, k, transposed, 3, 1.0);
@@ -150,14 +148,6 @@ TEST_CASE("the bits of an element do not depend on which rows and columns are co
       }
     }
   }
-}
-
-TEST_CASE("BLAS starts no threads of its own") {
-  const tapestry::test::Threads count(4);
-  const float value = 1.0F;
-  float out = 0.0F;
-  blas_gemm<float>(1, 1, 1, 1.0F, {&value, 1}, {&value, 1}, {&out}, 1);
-  CHECK(openblas_get_num_threads() == 1);
 }
 
 TEST_CASE("gemm_here works inside the pieces of parallel_for") {

@@ -1,7 +1,7 @@
 #include "autograd/kernels/activations.h"
 #include "autograd/kernels/dropout.h"
+#include "autograd/kernels/optimizer_update.h"
 #include "autograd/kernels/simd.h"
-#include "optim/adam.h"
 #include "tests/bench/micro/benchmark.h"
 
 namespace tapestry::bench {
@@ -82,13 +82,13 @@ void add_gated(const std::string& name, kernels::Gate gate) {
 
 void add_adam() {
   constexpr kernels::AdamCoefficients numbers = {.gradient_scale = 1.0,
-                                            .coupled_decay = 0.0,
-                                            .beta1 = 0.9,
-                                            .beta2 = 0.98,
-                                            .step_size = 1e-3,
-                                            .root_scale = 1.0,
-                                            .epsilon = 1e-9,
-                                            .decoupled_decay = 0.0};
+                                                 .coupled_decay = 0.0,
+                                                 .beta1 = 0.9,
+                                                 .beta2 = 0.98,
+                                                 .step_size = 1e-3,
+                                                 .root_scale = 1.0,
+                                                 .epsilon = 1e-9,
+                                                 .decoupled_decay = 0.0};
   add_benchmark("adam_update/16384", passing(7, n), [numbers] {
     return [numbers, g = values(n), p = values(n), m = std::vector<float>(n),
             v = std::vector<float>(n)]() mutable {

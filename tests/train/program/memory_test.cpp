@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/kernels/gemm.h"
+#include "autograd/kernels/matmul.h"
 #include "tests/support/contains.h"
 #include "tests/train/program.h"
 
@@ -28,7 +28,7 @@ bool limits_can_be_tried() {
 #if defined(TAPESTRY_ASAN) || defined(TAPESTRY_TSAN)
   return false;
 #else
-  return !kernels::gemm_uses_blas();
+  return matmul_in_use() != Matmul::openblas;
 #endif
 }
 

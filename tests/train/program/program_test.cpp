@@ -37,7 +37,8 @@ TEST_CASE("train tells what it does and leaves config, checkpoints, metrics and 
   CHECK(
       done.out.starts_with("data: 22 training pairs, 6 validation, 4 test; vocabularies of 9 and "
                            "9\nmodel: 6,"));
-  CHECK(contains(done.out, " tensors; threads: 1; run directory runs/tiny\n"));
+  CHECK(
+      contains(done.out, " tensors; threads: 1; " + arithmetic() + "; run directory runs/tiny\n"));
   CHECK(contains(done.out, "\nstep  4/12  epoch 1  "));
   CHECK(contains(done.out, "\nvalidation at step 6: loss "));
   CHECK(done.out.ends_with("\ndone: 12 steps; next: tapestry evaluate runs/tiny\n"));
@@ -136,7 +137,8 @@ TEST_CASE("a resumed run tells its data, model and memory again, on its threads,
       {"train", "--resume", "runs/tiny", "train.steps=14", "train.threads=2", "train.max_time=1m"});
   CHECK(resumed.code == 0);
   CHECK(contains(resumed.out, "\ndata: 22 training pairs, 6 validation, 4 test; vocabularies of "));
-  CHECK(contains(resumed.out, " tensors; threads: 2; run directory runs/tiny\n"));
+  CHECK(contains(resumed.out,
+                 " tensors; threads: 2; " + arithmetic() + "; run directory runs/tiny\n"));
   CHECK(contains(resumed.out, "the largest step of 4 x 5 x 5 tokens"));
   CHECK(resumed.out.ends_with("\ndone: 14 steps; next: tapestry evaluate runs/tiny\n"));
   CHECK(count_lines(test::read_text(work / "runs/tiny/train.log")) ==
@@ -338,7 +340,7 @@ TEST_CASE("inspect counts arrays and bytes, and shows numbers that stand alone")
   }
   CHECK(done.out.starts_with(
       fmt::format("{}: step 7, {} arrays, {:.1f} MB, written by version {}\n"
-                  "\narithmetic ",
+                  "digest of all numbers: ",
                   path, arrays, static_cast<double>(bytes) / 1e6, program_version)));
   const auto line = [&](const char* name, const char* type, const std::string& value) {
     return fmt::format("\n{:<{}} {:<8} {:<16} {}\n", name, longest, type, "()", value);

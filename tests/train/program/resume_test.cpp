@@ -143,12 +143,11 @@ TEST_CASE("a run on other arithmetic says so and remembers it") {
   for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
     if (path != "arithmetic") other.put(path, array);
   }
-  other.put_text("arithmetic", "vectors of 2 bytes, OpenBLAS Katmai");
+  other.put_text("arithmetic", "kernels mmx, matmul tapestry");
   write_checkpoint(work / work.checkpoint(12), other);
   const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=13"});
   CHECK(resumed.code == 0);
-  CHECK(contains(resumed.out,
-                 "\nwarning: changed arithmetic: vectors of 2 bytes, OpenBLAS Katmai -> "));
+  CHECK(contains(resumed.out, "\nwarning: changed arithmetic: kernels mmx, matmul tapestry -> "));
   CHECK(history(work, work.checkpoint(13)).starts_with("step 12: changed arithmetic: "));
 }
 

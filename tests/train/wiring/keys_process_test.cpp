@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "autograd/instruction_set.h"
 #include "tests/support/contains.h"
 #include "tests/train/wiring/keys_rows.h"
 #include "tests/train/wiring/keys_tasks.h"
@@ -79,6 +81,42 @@ TEST_CASE("a resumed run has the threads that its own process is given") {
   const Outcome last = work.resume({"train.steps=6"});
   CHECK(threads_in(last) == all_cores);
   CHECK_FALSE(contains(last.out, "changed train.threads"));
+}
+
+/// The arithmetic that the newest checkpoint of the run was computed with.
+std::string arithmetic_of(const ProcessWorkplace& work, const char* checkpoint) {
+  const auto path = work / (run_dir + "/checkpoints/" + checkpoint);
+  return read_checkpoint(path).get_text("arithmetic");
+}
+
+TEST_CASE("a run has the kernels that it is given, and keeps them when it is resumed") {
+  if (std::ranges::find(compiled_kernels(), "baseline") == compiled_kernels().end()) return;
+  const ProcessWorkplace work;
+  const Outcome plain = work.start({"train.steps=4", "train.kernels=baseline"});
+  CHECK(contains(plain.out, "; kernels baseline, matmul "));
+  CHECK(arithmetic_of(work, "step-00000004.h5").starts_with("kernels baseline, "));
+  const Outcome kept = work.resume({"train.steps=5"});
+  CHECK(contains(kept.out, "; kernels baseline, matmul "));
+  CHECK_FALSE(contains(kept.out, "changed arithmetic"));
+  const std::string widest(compiled_kernels().back());
+  if (widest == "baseline" || !processor_can_execute(widest)) return;
+  const Outcome other = work.resume({"train.steps=6", "train.kernels=" + widest});
+  CHECK(contains(other.out, "warning: changed arithmetic: kernels baseline, "));
+  CHECK(arithmetic_of(work, "step-00000006.h5").starts_with("kernels " + widest));
+  CHECK(work.start({"train.steps=1", "train.run_dir=new"}).code == 0);
+}
+
+TEST_CASE("a run has the matrix products that it is given, and keeps them when it is resumed") {
+  const ProcessWorkplace work;
+  const Outcome plain = work.start({"train.steps=4", "train.matmul=openblas"});
+  CHECK(contains(plain.out, ", matmul OpenBLAS "));
+  CHECK(contains(arithmetic_of(work, "step-00000004.h5"), ", matmul OpenBLAS "));
+  const Outcome kept = work.resume({"train.steps=5"});
+  CHECK(contains(kept.out, ", matmul OpenBLAS "));
+  CHECK_FALSE(contains(kept.out, "changed arithmetic"));
+  const Outcome other = work.resume({"train.steps=6", "train.matmul=tapestry"});
+  CHECK(contains(other.out, "warning: changed arithmetic: "));
+  CHECK(contains(arithmetic_of(work, "step-00000006.h5"), ", matmul tapestry"));
 }
 
 /// Makes the next steps of a run overflow.

@@ -36,7 +36,7 @@ const std::vector<KeyRow> rows_of_runs = {
     {"train.accumulate", "3", {weights, training, validation}, {}},
     {"train.label_smoothing", "0", {weights, training, validation}, {}},
     {"train.label_smoothing", "0.4", {training}, {validation, files}, {still}},
-    {"train.threads", "3", {}, all, {}, "; threads: 3; run directory "},
+    {"train.threads", "3", {}, all, {}, "; threads: 3; "},
     {"train.log_every", "2", {training}, {weights, validation, files}},
     {"train.validate_every", "2", {validation}, {weights, training}},
     {"train.save_every", "3", {files}, {weights, training, validation}},
@@ -62,8 +62,9 @@ const std::vector<KeyRow> rows_of_decoding = {
     {"train.max_decode_length", "2", {}, {weights, training, files}},
 };
 
-/// Keys with a test of their own, below.
-const std::vector<std::string> keys_of_places = {"train.run_dir", "train.initialize_from"};
+/// Keys with a test of their own, below or in keys_process_test.cpp.
+const std::vector<std::string> keys_of_places = {"train.run_dir", "train.initialize_from",
+                                                 "train.kernels", "train.matmul"};
 
 TEST_CASE("every key of training does what it says in runs of every kind of model, and no more") {
   const TaskWorkplace work;

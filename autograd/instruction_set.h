@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace tapestry {
+
+/// The sets of kernels in this build, from the narrowest vectors to the widest: "baseline" (what
+/// every processor of the architecture has), "avx2" (AVX2 and FMA) and "avx512" (AVX-512 F, BW, CD,
+/// DQ and VL), or "native" alone in a build with TAPESTRY_KERNELS=native.
+///
+/// The bits of results depend on the set, and on nothing else of the processor.
+std::span<const std::string_view> compiled_kernels();
+
+/// Whether this processor can execute the set `name`, one of compiled_kernels().
+bool processor_can_execute(std::string_view name);
+
+/// From now on all operations use the set `name`; "auto" is the one that the environment variable
+/// TAPESTRY_KERNELS names, or else the last of compiled_kernels() that the processor can execute,
+/// as from the start of the program. To be called while no operation runs.
+///
+/// throws  ValueError if this build has no set `name`, or the processor cannot execute it.
+void use_kernels(std::string_view name);
+
+/// The name of the set in use.
+std::string_view kernels_in_use();
+
+}  // namespace tapestry

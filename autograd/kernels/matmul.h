@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+namespace tapestry {
+
+/// What computes the matrix products of all operations.
+enum class Matmul {
+  /// The library that the environment variable TAPESTRY_MATMUL names, or else Tapestry's kernels.
+  automatic,
+  /// Tapestry's kernels: a row of a result has the same bits whatever other rows are computed with
+  /// it, and on every processor that runs the same kernels.
+  tapestry,
+  /// OpenBLAS, called through xtensor-blas on one thread for each piece of a product. It chooses its
+  /// kernels by the processor, and the bits of a row depend on the number of rows.
+  openblas,
+};
+
+/// From now on all operations use `choice`. The first choice of OpenBLAS loads the shared library
+/// libopenblas.so.0 and sets it to one thread for the whole process. To be called while no operation
+/// runs.
+///
+/// throws  std::runtime_error if OpenBLAS cannot be loaded.
+void use_matmul(Matmul choice);
+
+/// The choice in use: tapestry or openblas.
+Matmul matmul_in_use();
+
+/// The kind of processor that OpenBLAS has chosen its kernels for, such as "SkylakeX"; empty if it
+/// is not in use.
+std::string openblas_kernels();
+
+}  // namespace tapestry

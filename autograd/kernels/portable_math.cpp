@@ -1,0 +1,35 @@
+#include "autograd/kernels/portable_math.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <xsimd/xsimd.hpp>
+
+// Compiled for the baseline of the architecture alone, which has no choice of instructions.
+namespace tapestry::portable {
+namespace {
+
+using Pair = xsimd::batch<double>;
+
+}  // namespace
+
+double exp(double x) { return xsimd::exp(Pair(x)).get(0); }
+double log(double x) {
+  if (x > 0.0 && x < std::numeric_limits<double>::min()) {  // xsimd's is wrong for these
+    return log(x * 0x1p54) - 54.0 * std::numbers::ln2;
+  }
+  return xsimd::log(Pair(x)).get(0);
+}
+double sin(double x) { return xsimd::sin(Pair(x)).get(0); }
+double cos(double x) { return xsimd::cos(Pair(x)).get(0); }
+double pow(double x, double y) {
+  if (y == 0.0) return 1.0;
+  if (x == 0.0) return y < 0.0 ? std::numeric_limits<double>::infinity() : 0.0;
+  constexpr double largest_multiplied = 64.0;
+  if (y == std::trunc(y) && std::abs(y) <= largest_multiplied) {
+    return xsimd::pow(Pair(x), static_cast<int>(y)).get(0);
+  }
+  return xsimd::pow(Pair(x), Pair(y)).get(0);
+}
+
+}  // namespace tapestry::portable

@@ -1,0 +1,20 @@
+#pragma once
+
+/// Functions of one double whose bits are the same on every processor: those of libm use fused
+/// multiply-adds where the processor has them, and differ between its versions. For everything that
+/// a result of training depends on; kernels use their vector forms.
+///
+/// Largest relative errors measured against long double, in units of 2^-53: exp 1.3, log 1.4, sin
+/// and cos 2 for |x| <= 7 and 3 for |x| <= 1e5, pow 4 + |y log x|.
+namespace tapestry::portable {
+
+/// 0 where the result would be below the smallest normal number.
+double exp(double x);
+double log(double x);
+double sin(double x);
+double cos(double x);
+/// x^y, by multiplications if y is an integer of at most 64, otherwise e^(y log |x|), with the sign of x for odd y; NaN for x < 0 unless y is an integer. A zero x
+/// counts as positive.
+double pow(double x, double y);
+
+}  // namespace tapestry::portable
