@@ -22,7 +22,8 @@ class AttentionMask {
   /// Every query may attend to every key.
   AttentionMask() = default;
 
-  /// Keys from position lengths[b] on are padding in sentence b; lengths >= 0.
+  /// Keys from position lengths[b] on are padding in sentence b. Throws ValueError for a
+  /// negative length.
   static AttentionMask padding(std::span<const std::int32_t> lengths);
   static AttentionMask padding(std::initializer_list<std::int32_t> lengths) {
     return padding(std::span(lengths.begin(), lengths.size()));
@@ -31,10 +32,13 @@ class AttentionMask {
   static AttentionMask causal();
   /// Only keys at most `radius` positions away from the query (restricted self-attention).
   static AttentionMask window(std::size_t radius);
-  /// keep[(b * n_q + i) * n_k + j] != 0: in sentence b, query i may attend to key j.
+  /// keep[(b * n_q + i) * n_k + j] != 0: in sentence b, query i may attend to key j. Throws
+  /// ShapeError unless there are batch * n_q * n_k entries.
   static AttentionMask keep(std::size_t batch, std::size_t n_q, std::size_t n_k,
                             std::vector<std::uint8_t> keep);
 
+  /// A key is allowed if both masks allow it. Throws ShapeError if both have lengths or keep masks
+  /// of different sizes.
   AttentionMask operator&(const AttentionMask& other) const;
 
   /// The lengths of padding(), the minimum if several were combined; empty without padding.
@@ -44,11 +48,12 @@ class AttentionMask {
   void require_fitting(const char* operation, std::size_t batch, std::size_t n_q,
                        std::size_t n_k) const;
 
-  /// The keys [first, last) that query `i` of sentence `b` may attend to, not considering a keep
-  /// mask; may be empty.
+  /// The keys from `first` up to but not including `last`; may be empty.
   struct Range {
-    std::size_t first, last;
+    std::size_t first;  ///< the first key
+    std::size_t last;   ///< behind the last key, >= first
   };
+  /// The keys that query `i` of sentence `b` may attend to, not considering a keep mask.
   Range keys(std::size_t b, std::size_t i, std::size_t n_q, std::size_t n_k) const;
   /// The n_k entries of the keep mask for query i of sentence b, or null if there is no keep mask.
   const std::uint8_t* keep_row(std::size_t b, std::size_t i) const;

@@ -26,12 +26,14 @@ struct RecordedAttention {
 /// is one pointer test.
 class AttentionRecorder {
  public:
+  /// Becomes the active recorder of this thread.
   AttentionRecorder() : outer_(active_) { active_ = this; }
+  /// Makes the recorder around this one active again.
   ~AttentionRecorder() { active_ = outer_; }
   AttentionRecorder(const AttentionRecorder&) = delete;
   AttentionRecorder& operator=(const AttentionRecorder&) = delete;
 
-  /// In call order.
+  /// The weights recorded so far, in call order.
   const std::vector<RecordedAttention>& records() const { return records_; }
 
   /// The active recorder of this thread, or null.

@@ -11,8 +11,11 @@ namespace tapestry {
 /// The path must outlive all references to it; use `interned_path`.
 class LayerPath {
  public:
+  /// Makes `path` the current layer; it must be valid until this object is gone.
   explicit LayerPath(const std::string& path);
-  explicit LayerPath(std::string&&) = delete;  // a temporary would not outlive the statement
+  /// Refuses a temporary string, which would not outlive the statement.
+  explicit LayerPath(std::string&&) = delete;
+  /// Restores the layer around this one.
   ~LayerPath();
   LayerPath(const LayerPath&) = delete;
   LayerPath& operator=(const LayerPath&) = delete;
@@ -34,25 +37,26 @@ const std::string& interned_path(const std::string& path);
 /// layer: `encoder.layers.0.ff.linear1: linear: x has shape ...`.
 class Error : public std::runtime_error {
  public:
+  /// The error `message` in the current layer; what() is with_layer_path(message).
   explicit Error(const std::string& message) : std::runtime_error(with_layer_path(message)) {}
 };
 
 /// Shapes that do not match an operation or each other.
 class ShapeError : public Error {
  public:
-  using Error::Error;
+  using Error::Error;  ///< as Error
 };
 
 /// Element types that do not match an operation or each other.
 class DTypeError : public Error {
  public:
-  using Error::Error;
+  using Error::Error;  ///< as Error
 };
 
 /// A value outside its range: a rate, an id, an axis.
 class ValueError : public Error {
  public:
-  using Error::Error;
+  using Error::Error;  ///< as Error
 };
 
 }  // namespace tapestry

@@ -28,7 +28,9 @@ class FrozenBranches {
   /// evaluate the recorded branches (later passes).
   class Pass {
    public:
+    /// Starts a pass on this thread: the first one for `branches` records.
     explicit Pass(FrozenBranches& branches);
+    /// Ends the pass; later ones evaluate what it recorded.
     ~Pass();
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;

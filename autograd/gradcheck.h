@@ -12,6 +12,7 @@
 
 namespace tapestry {
 
+/// Options of `gradcheck`. The member initializers are the defaults.
 struct GradcheckOptions {
   double step = 1e-3;                ///< step of the first finite differences, > 0
   double tolerance = 1e-6;           ///< relative error above which a gradient is wrong
@@ -23,20 +24,25 @@ struct GradcheckOptions {
 
 /// The result of a comparison. It is inconclusive if finite differences of different step sizes
 /// contradict each other, because of a kink or cancellation; this never counts as agreement.
-enum class GradcheckVerdict { agrees, wrong, inconclusive };
+enum class GradcheckVerdict {
+  agrees,       ///< the gradients are equal up to the tolerance
+  wrong,        ///< they differ, or one of them is not finite
+  inconclusive  ///< the finite differences do not decide
+};
+/// "agrees", "wrong" or "inconclusive".
 const char* name(GradcheckVerdict verdict);
 
 /// The number of comparisons of a kind, and how many of them were inconclusive.
 struct GradcheckCount {
-  std::size_t checked = 0;
-  std::size_t inconclusive = 0;
+  std::size_t checked = 0;       ///< comparisons made
+  std::size_t inconclusive = 0;  ///< of those, comparisons without a verdict
 };
 
 /// The result for one tensor and one output.
 struct GradcheckRow {
-  std::string output = {};  ///< name of the differentiated output; empty if there is only one
-  std::string name = {};    ///< name of the tensor
-  Shape shape = {};
+  std::string output = {};     ///< name of the differentiated output; empty if there is only one
+  std::string name = {};       ///< name of the tensor
+  Shape shape = {};            ///< shape of the tensor
   bool has_gradient = true;    ///< false if backward gave the tensor no gradient
   bool zero = false;           ///< the gradient is zero everywhere, up to rounding
   double gradient_norm = 0.0;  ///< of dL/dx; if L is no scalar, of its random weighted sum
@@ -49,14 +55,19 @@ struct GradcheckRow {
   /// Row-major index; nullopt if the worst error is that of a direction, or if nothing was
   /// compared.
   std::optional<std::size_t> worst_coordinate = {};
-  double analytic = 0.0, numeric = 0.0;  ///< at the worst coordinate
+  double analytic = 0.0;  ///< the gradient of backward at the worst coordinate
+  double numeric = 0.0;   ///< the finite difference there
 
-  GradcheckCount coordinates = {}, directions = {};
+  GradcheckCount coordinates = {};  ///< comparisons of single coordinates
+  GradcheckCount directions = {};   ///< comparisons along random directions
   /// Row-major index of an inconclusive coordinate, if any.
   std::optional<std::size_t> inconclusive_coordinate = {};
-  /// Of the two gradients at the checked coordinates: their cosine, and the factor c that minimizes
-  /// |analytic - c numeric|. NaN if the numeric gradient is zero, or both are.
-  double cosine = 1.0, factor = 1.0;
+  /// Cosine of the angle between the two gradients at the checked coordinates; NaN if either of
+  /// them is zero.
+  double cosine = 1.0;
+  /// The factor c that minimizes |analytic - c numeric| over the checked coordinates: 2 for a
+  /// gradient that is counted twice. NaN if the numeric gradient is zero.
+  double factor = 1.0;
 
   /// `wrong` if any comparison is wrong or the gradient is not finite; else `inconclusive` if a
   /// coordinate is inconclusive, if fewer directions than requested are conclusive, or if nothing
@@ -76,13 +87,16 @@ struct FaultyOperation {
   GradcheckRow row = {};           ///< the result for this input
 };
 
+/// The results of `gradcheck`; to_string() describes them.
 struct GradcheckReport {
   std::vector<GradcheckRow> rows;  ///< by output, tensors in the order given
   /// nullopt if nothing is wrong, if it was not requested, or if every operation is correct
   /// individually: then the contributions to a gradient are accumulated incorrectly.
   std::optional<FaultyOperation> first_wrong;
 
+  /// Number of rows with this verdict.
   std::size_t count(GradcheckVerdict verdict) const;
+  /// The maximum over all rows; infinite if any value was NaN or infinite.
   double worst_relative_error() const;
 };
 
@@ -112,7 +126,6 @@ struct GradcheckReport {
 GradcheckReport gradcheck(const std::function<Tensor()>& function,
                           std::span<const NamedTensor> tensors,
                           const GradcheckOptions& options = {});
-
 inline GradcheckReport gradcheck(const std::function<Tensor()>& function,
                                  std::initializer_list<NamedTensor> tensors,
                                  const GradcheckOptions& options = {}) {

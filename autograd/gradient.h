@@ -14,14 +14,22 @@ namespace tapestry {
 class GradientSlot {
  public:
   /// Whether the tensor was created by the user or is the output of a recorded operation.
-  enum class Origin : std::uint8_t { leaf, operation };
+  enum class Origin : std::uint8_t {
+    leaf,      ///< created by the user: owns its gradient
+    operation  ///< output of a recorded operation: its gradient may share memory
+  };
 
+  /// A slot without a gradient for a tensor of this shape and element type.
   GradientSlot(const Shape& shape, DType dtype, Origin origin)
       : shape_(shape), dtype_(dtype), origin_(origin) {}
 
+  /// The shape of the tensor.
   const Shape& shape() const { return shape_; }
+  /// The element type of the tensor.
   DType dtype() const { return dtype_; }
+  /// Where the tensor comes from.
   Origin origin() const { return origin_; }
+  /// Whether there has been a contribution since the last clear().
   bool filled() const { return filled_; }
   /// For the output of an operation whose record has been destroyed: later contributions throw,
   /// because they could not be propagated.
@@ -62,10 +70,14 @@ class GradientSlot {
 /// not needed; then it must not be used.
 class Gradient {
  public:
+  /// A gradient that is not needed.
   Gradient() = default;
+  /// The gradient that `slot` accumulates; not needed if it is null. The slot must outlive this.
   explicit Gradient(GradientSlot* slot) : slot_(slot) {}
 
+  /// Whether the gradient is needed.
   explicit operator bool() const { return slot_ != nullptr; }
+  /// The shape of the input.
   const Shape& shape() const { return slot_->shape(); }
   /// True if both belong to the same tensor: a kernel must then not write to their targets
   /// alternately.
@@ -75,7 +87,8 @@ class Gradient {
   kernels::Target<T> target() const {
     return slot_ == nullptr ? kernels::Target<T>{} : slot_->target<T>();
   }
-  /// Adds a contribution that has already been computed, such as dL/dy itself.
+  /// Adds a contribution that has already been computed, such as dL/dy itself. Throws
+  /// ShapeError or DTypeError unless g has the shape and element type of the input.
   void add(const Tensor& g) const { slot_->add(g); }
 
  private:

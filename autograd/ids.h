@@ -16,10 +16,11 @@ class Ids {
  public:
   /// No ids, of shape (0).
   Ids() = default;
+  /// Every id is `value`.
   explicit Ids(const Shape& shape, std::int32_t value = 0);
-  /// Values of shape (values.size()).
+  /// One axis: the values as ids of shape (values.size()).
   explicit Ids(std::vector<std::int32_t> values);
-  /// Throws ShapeError if the number of values does not match the shape.
+  /// The values in row-major order. Throws ShapeError if their number does not match the shape.
   Ids(const Shape& shape, std::vector<std::int32_t> values);
   /// Rows of one length: Ids{{1, 2, 3}, {4, 5, 6}} has shape (2, 3). Throws ShapeError if lengths
   /// differ.
@@ -27,19 +28,24 @@ class Ids {
   /// One axis: Ids::from({4, 1, 1}) has shape (3).
   static Ids from(std::vector<std::int32_t> ids);
 
+  /// The extents of the axes; (0) without ids.
   const Shape& shape() const { return shape_; }
+  /// Number of ids.
   std::size_t size() const { return values_.size(); }
+  /// The ids in row-major order.
   std::int32_t* data() { return values_.data(); }
   const std::int32_t* data() const { return values_.data(); }
+  /// The first id in row-major order.
   auto begin() { return values_.begin(); }
-  auto end() { return values_.end(); }
   auto begin() const { return values_.begin(); }
+  /// Behind the last id.
+  auto end() { return values_.end(); }
   auto end() const { return values_.end(); }
 
-  /// The id at a position in row-major order.
+  /// The id at a position in row-major order, which must be less than size(): not checked.
   std::int32_t& operator[](std::size_t position) { return values_[position]; }
   std::int32_t operator[](std::size_t position) const { return values_[position]; }
-  /// The id at a row and a column, if there are two axes.
+  /// The id at a row and a column, if there are two axes: not checked.
   std::int32_t& operator()(std::size_t row, std::size_t column) {
     return values_[row * shape_[1] + column];
   }

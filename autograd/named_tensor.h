@@ -14,8 +14,8 @@ namespace tapestry {
 
 /// A tensor and its name, such as a parameter `encoder.layers.0.self_attn.q_proj.weight`.
 struct NamedTensor {
-  std::string name;
-  Tensor tensor;
+  std::string name;  ///< path of a layer and name in it, joined by dots
+  Tensor tensor;     ///< a handle of the tensor
 };
 
 /// The indices of the tensors that are named `path` or have a name below it: `encoder.norm.weight`
@@ -43,6 +43,7 @@ class FlatBuffer {
     std::fill_n(memory_.data(), bytes, std::byte{0});
   }
 
+  /// The block of all values.
   const kernels::Memory& memory() const { return memory_; }
   /// Byte offset of the values of the i-th tensor.
   std::size_t offset(std::size_t i) const { return offsets_[i]; }

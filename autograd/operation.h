@@ -95,8 +95,8 @@ void notify_observer(Tape& tape, const char* operation, std::span<const Tensor> 
 /// The output and the result of an operation that has a `Result`.
 template <class Result>
 struct OutputWithResult {
-  Tensor y;
-  Result result;
+  Tensor y;       ///< the output, on which gradients are recorded
+  Result result;  ///< Op::result as forward has set it; without a gradient
 };
 
 template <class Op, class... Inputs>

@@ -19,16 +19,17 @@ enum class Phase : std::uint8_t {
   inference,  ///< operations without an active tape
   other       ///< anything else
 };
+/// "forward", "backward", "inference" or "other".
 const char* name(Phase phase);
 
 /// The totals of one name in one phase, excluding other rows nested in it.
 struct ProfileRow {
-  std::string name;
-  Phase phase;
+  std::string name;     ///< of the operation or scope; "everything else" for the rest
+  Phase phase;          ///< the kind of work
   std::uint64_t calls;  ///< 0 for "everything else"
-  double seconds;
-  double flops;  ///< of matrix products only, two per multiply-add
-  double bytes;  ///< see Profiler; 0 for rows that are not operations
+  double seconds;       ///< wall time
+  double flops;         ///< of matrix products only, two per multiply-add
+  double bytes;         ///< see Profiler; 0 for rows that are not operations
 };
 
 /// The result of a Profiler.
@@ -59,7 +60,9 @@ class ProfileScope;
 /// Profilers nest; the innermost one measures. Without a profiler, a scope costs one pointer test.
 class Profiler {
  public:
+  /// Becomes the active profiler of this thread and starts to measure.
   Profiler();
+  /// Makes the profiler around this one active again.
   ~Profiler();
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
@@ -107,10 +110,12 @@ class ProfileScope {
     if (profiler_ != nullptr) [[unlikely]]
       begin_forward(operation);
   }
+  /// For other code, in a phase.
   ProfileScope(const char* name, Phase phase) : profiler_(Profiler::active()) {
     if (profiler_ != nullptr) [[unlikely]]
       begin(name, phase);
   }
+  /// Adds the time to the profile.
   ~ProfileScope() {
     if (profiler_ != nullptr) [[unlikely]]
       end();
@@ -120,6 +125,7 @@ class ProfileScope {
 
   /// False without a profiler.
   explicit operator bool() const { return profiler_ != nullptr; }
+  /// Adds to the bytes of this scope, see Profiler.
   void add_bytes(double bytes) { bytes_ += bytes; }
 
  private:

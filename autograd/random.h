@@ -18,20 +18,25 @@ namespace tapestry {
 /// [1] Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 class RandomStream {
  public:
+  /// A stream that is off.
   RandomStream() = default;
+  /// The stream of a seed; any seed is as good as another.
   explicit RandomStream(std::uint64_t seed) : key_(seed), on_(true) {}
 
+  /// Whether this stream has random numbers; false if it was default-constructed.
   bool on() const { return on_; }
+  /// The key from which all numbers of the stream are computed.
   std::uint64_t key() const { return key_; }
 
   /// A stream independent of this one and of streams with other names or numbers; off if this is
   /// off.
   RandomStream named(std::string_view name) const;
+  /// The same for a number, such as that of a step; off if this is off.
   RandomStream at(std::uint64_t index) const;
 
   /// The random number for `counter`, uniform in (0, 1), excluding both ends, with 52 bits.
   double uniform(std::uint64_t counter) const;
-  /// The random number for `counter`, standard normal (Box-Muller).
+  /// The random number for `counter`, standard normal (Box-Muller): mean 0, variance 1.
   double normal(std::uint64_t counter) const;
 
  private:

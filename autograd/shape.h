@@ -12,31 +12,42 @@ namespace tapestry {
 /// stored inline, without allocation.
 class Shape {
  public:
+  /// Maximum number of axes.
   static constexpr std::size_t max_rank = 8;
 
+  /// The shape of a scalar: ().
   Shape() = default;
+  /// The extents of the axes: Shape{32, 10, 64}. Throws ShapeError for more than `max_rank` axes.
   Shape(std::initializer_list<std::size_t> extents)
       : Shape(std::span(extents.begin(), extents.size())) {}
-  /// Throws ShapeError for more than `max_rank` axes.
+  /// The same from an array. Throws ShapeError for more than `max_rank` axes.
   explicit Shape(std::span<const std::size_t> extents);
 
+  /// Number of axes.
   std::size_t rank() const { return rank_; }
   /// Number of elements: the product of the extents, 1 for a scalar.
   std::size_t size() const;
+  /// The extent of an axis, which must be less than rank(): not checked.
   std::size_t operator[](std::size_t axis) const { return extents_[axis]; }
   std::size_t& operator[](std::size_t axis) { return extents_[axis]; }
+  /// The extent of the last axis; the rank must not be 0.
   std::size_t back() const { return extents_[rank_ - 1]; }
+  /// The extents in order.
   const std::size_t* begin() const { return extents_.data(); }
+  /// Behind the last extent.
   const std::size_t* end() const { return extents_.data() + rank_; }
 
   /// Product of the extents of the axes [first, last).
   std::size_t product(std::size_t first, std::size_t last) const;
   /// The shape with its last extent replaced; the rank must not be 0.
   Shape with_last(std::size_t extent) const;
-  /// The shape with an axis inserted at `axis`, or with the axis at `axis` removed.
+  /// The shape with another axis in front of the axis `axis` <= rank(). Throws ShapeError if it has
+  /// `max_rank` axes already.
   Shape inserted(std::size_t axis, std::size_t extent) const;
+  /// The shape without the axis `axis` < rank().
   Shape erased(std::size_t axis) const;
 
+  /// Whether rank and all extents are equal.
   bool operator==(const Shape& other) const;
 
  private:

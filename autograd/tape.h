@@ -14,23 +14,32 @@ namespace tapestry {
 /// One recorded operation: computes the gradient contributions of its inputs from dL/dy.
 class Record {
  public:
+  /// `operation` is the name of the operation, a literal; `output` the slot of its output.
   Record(const char* operation, std::shared_ptr<GradientSlot> output);
+  /// Marks the output as spent: later contributions to its gradient throw.
   virtual ~Record() {
     if (output_ != nullptr) output_->mark_spent();
   }
   Record(const Record&) = delete;
   Record& operator=(const Record&) = delete;
 
+  /// The name of the operation.
   const char* operation() const { return operation_; }
+  /// The path of the layer that ran the operation; empty outside of layers.
   const std::string& layer_path() const { return *layer_path_; }
+  /// The gradient slot of the output.
   const std::shared_ptr<GradientSlot>& output() const { return output_; }
+  /// Adds the contributions of the operation to the gradients of its inputs, given dL/dy.
   virtual void backward(const Tensor& dy) const = 0;
 
+  /// The gradient slots of the inputs, in their order.
   using Slots = std::span<const std::shared_ptr<GradientSlot>>;
   /// The gradient slots of the inputs; null for an input that needs no gradient.
   virtual Slots inputs() const = 0;
 
+  /// Allocates from the pool of tensors.
   static void* operator new(std::size_t bytes) { return kernels::detail::pool_allocate(bytes); }
+  /// Returns the record to the pool.
   static void operator delete(void* record) { kernels::detail::pool_release(record); }
 
  private:
@@ -41,10 +50,10 @@ class Record {
 
 /// Description of a recorded operation, for observers.
 struct RecordedCall {
-  const char* operation;
-  const std::string* layer_path;   ///< valid until the program ends
+  const char* operation;           ///< its name, such as "softmax"; valid until the program ends
+  const std::string* layer_path;   ///< valid until the program ends; empty outside of layers
   std::span<const Tensor> inputs;  ///< an absent input is an empty Tensor
-  const Tensor& output;
+  const Tensor& output;            ///< its output
   /// Applies an operation with the same attributes to other inputs of the same shapes; can be
   /// called repeatedly. Empty if the operation cannot be copied.
   std::function<Tensor(std::span<const Tensor>)> again;
@@ -55,6 +64,7 @@ struct RecordedCall {
 class TapeObserver {
  public:
   virtual ~TapeObserver() = default;
+  /// Called when an operation has run and been recorded.
   virtual void forward_ran(const RecordedCall& call) = 0;
   /// Called when the record with this output slot has propagated `dy`, the gradient of its output,
   /// to its inputs.
@@ -72,9 +82,11 @@ class TapeObserver {
 /// run. Tapes nest; the innermost one records. Each thread has its own tapes.
 class Tape {
  public:
+  /// Becomes the active tape of this thread.
   Tape() : Tape(nullptr) {}
   /// `observer`, if not null, is notified of every operation; it must outlive the tape.
   explicit Tape(TapeObserver* observer);
+  /// Drops all records, and makes the tape around this one active again.
   ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -88,7 +100,9 @@ class Tape {
 
   /// Number of operations that are recorded and not yet consumed.
   std::size_t size() const { return records_.size(); }
+  /// For `apply`: appends a record.
   void record(std::unique_ptr<Record> record) { records_.push_back(std::move(record)); }
+  /// The observer of this tape, or null.
   TapeObserver* observer() const { return observer_; }
 
   /// The active tape of this thread, or null.
@@ -116,7 +130,9 @@ class Tape {
 /// Guards nest. A tape constructed inside a guard records.
 class NoGrad {
  public:
+  /// Pauses the active tape of this thread, if any.
   NoGrad();
+  /// Continues the tape that was paused.
   ~NoGrad();
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;

@@ -31,13 +31,17 @@ class Tensor {
 
   /// Uninitialized values. Throws ShapeError if the size exceeds the address space.
   static Tensor empty(const Shape& shape, DType dtype = DType::float32);
+  /// Every element is `value`. Throws ShapeError as `empty`.
   static Tensor full(const Shape& shape, double value, DType dtype = DType::float32);
+  /// Every element is 0. Throws ShapeError as `empty`.
   static Tensor zeros(const Shape& shape, DType dtype = DType::float32) {
     return full(shape, 0.0, dtype);
   }
+  /// Every element is 1. Throws ShapeError as `empty`.
   static Tensor ones(const Shape& shape, DType dtype = DType::float32) {
     return full(shape, 1.0, dtype);
   }
+  /// One value without axes: shape ().
   static Tensor scalar(double value, DType dtype = DType::float32) {
     return full({}, value, dtype);
   }
@@ -54,12 +58,14 @@ class Tensor {
                      DType dtype = DType::float32) {
     return from(shape, std::span(values.begin(), values.size()), dtype);
   }
-  /// One axis: Tensor::from({1.5, 2.5}) has shape (2). The type of `dtype` is deduced so that {} is
-  /// never taken for one.
+  /// One axis: Tensor::from({1.5, 2.5}, DType::float64) has shape (2). The type of `dtype` is
+  /// deduced so that {} is never taken for one.
   static Tensor from(std::initializer_list<double> values, std::same_as<DType> auto dtype) {
     return from({values.size()}, values, dtype);
   }
+  /// One axis of float32: Tensor::from({1.5, 2.5}) has shape (2).
   static Tensor from(std::initializer_list<double> values) { return from(values, DType::float32); }
+  /// One axis: all values of an array or a vector, of shape (n).
   static Tensor from(std::span<const double> values, DType dtype = DType::float32) {
     return from({values.size()}, values, dtype);
   }
@@ -71,15 +77,22 @@ class Tensor {
   static Tensor from(std::initializer_list<std::initializer_list<double>> rows,
                      DType dtype = DType::float32);
 
+  /// False for an empty handle.
   explicit operator bool() const { return state_ != nullptr; }
+  /// The extents of the axes; () for a scalar.
   const Shape& shape() const;
+  /// Number of axes.
   std::size_t rank() const { return shape().rank(); }
+  /// Number of elements; 1 for a scalar.
   std::size_t size() const { return shape().size(); }
+  /// The element type.
   DType dtype() const;
 
   /// All values in row-major order; throws DTypeError if T is not the element type.
   template <class T>
   std::span<const T> values() const;
+  /// The same for writing, under the conditions above. Throws DTypeError if T is not the element
+  /// type.
   template <class T>
   std::span<T> mutable_values();
   /// The value of a tensor with one element; throws ShapeError for other tensors.
@@ -96,6 +109,7 @@ class Tensor {
   Tensor operator[](const Ids& index) const;
 
   /// The same values with another shape of equal size, without a copy and without recording.
+  /// Throws ShapeError if the sizes differ.
   Tensor viewed_as(const Shape& shape) const;
   /// A deep copy, converted to `dtype`, without recording.
   Tensor copied(DType dtype) const;
@@ -107,7 +121,9 @@ class Tensor {
   /// gradient for it, and optimizers leave it unchanged. Discards its gradient. Returns *this.
   /// Throws ValueError if this is the output of an operation that a tape has recorded.
   Tensor& freeze();
+  /// Whether `freeze` was called last, and not `require_gradient`.
   bool is_frozen() const;
+  /// Whether this is a leaf that is not frozen, or was computed from one under a tape.
   bool requires_gradient() const { return slot() != nullptr; }
   /// The gradient accumulated so far; an empty Tensor if there is none.
   Tensor gradient() const;
@@ -123,10 +139,13 @@ class Tensor {
 
   /// A tensor whose values are in existing memory, starting at a byte offset.
   static Tensor over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset);
+  /// The memory block that holds the values; other tensors may share it.
   const kernels::Memory& memory() const;
+  /// Where in its memory block the values start.
   std::size_t byte_offset() const;
   /// The slot that accumulates the gradient; null if no gradient is needed, as of a frozen tensor.
   const std::shared_ptr<GradientSlot>& slot() const;
+  /// Makes this the output of an operation: its gradient is accumulated in `slot`.
   void attach(std::shared_ptr<GradientSlot> slot);
   /// Equal for two handles if and only if they are handles of one tensor.
   const void* identity() const { return state_.get(); }
@@ -151,6 +170,7 @@ DType common_dtype(const char* operation, const Tensor& a, const Tensor& b);
 /// Of a tensor with more than 1,000 values, the first and the last three indices of each longer
 /// axis are shown. An empty handle is "(no tensor)".
 std::string to_string(const Tensor& tensor);
+/// Writes to_string(tensor).
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace tapestry

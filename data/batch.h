@@ -16,54 +16,69 @@ struct BatchRules;
 
 /// The first elements of a row of a batch, see Batch; elements that are not written are padding.
 struct BatchRow {
-  std::int32_t *source, *input, *labels;
+  std::int32_t* source;  ///< source_length(example) elements, as RowLayout computes it
+  std::int32_t* input;   ///< target_length(example) elements
+  std::int32_t* labels;  ///< target_length(example) elements
 };
 
 /// How an example becomes a row of a batch.
 struct RowLayout {
   std::size_t (*source_length)(const Example&);  ///< source tokens, including <eos>
   std::size_t (*target_length)(const Example&);  ///< labels, including no_label
+  /// Writes the example with this index to its row.
   void (*write)(const Example&, std::size_t index, const BatchRules&, const BatchRow&);
   bool labels_are_classes = false;  ///< the target of an example has classes instead of tokens
 };
 
-/// The rows of these layouts, with padding as in a batch with longer examples:
+/// Rows of pairs, such as a sentence and its translation. The row of the pair (a b -> x y z) in a
+/// batch with longer examples, and therefore padding:
 ///
-///   pair_rows      of the pair (a b -> x y z)
 ///     source  a     b     <eos>  <pad>
 ///     input   <bos> x     y      z      <pad>
 ///     labels  x     y     z      <eos>  no_label
-///   window_rows    of the window x y z: predicts each token but the first from the preceding ones
+///
+/// The layout of taggers is in train/tasks/sequence_tagging.cpp.
+extern const RowLayout pair_rows;
+
+/// Rows of windows of a text, in which each token but the first is predicted from the preceding
+/// ones. The row of the window x y z:
+///
 ///     input   x     y     <pad>
 ///     labels  y     z     no_label
-///   masked_rows    of x y z, where y is masked [1], see mask_tokens()
+extern const RowLayout window_rows;
+
+/// Rows in which masked tokens are predicted, see mask_tokens(). The row of x y z, y being masked:
+///
 ///     input   x         <unk>  z         <pad>
 ///     labels  no_label  y      no_label  no_label
-///   unmasked_rows  of x y z: nothing is masked or predicted
+extern const RowLayout masked_rows;
+
+/// Rows of the same examples for inference: nothing is masked or predicted. The row of x y z:
+///
 ///     input   x         y         z         <pad>
 ///     labels  no_label  no_label  no_label  no_label
-///   class_rows     of the sentence a b, or of an image, with the second class
+extern const RowLayout unmasked_rows;
+
+/// Rows of examples with one class. The row of the sentence a b, or of an image, with the second
+/// class:
+///
 ///     source  a     b     <eos>  <pad>   (empty for pixels)
 ///     input   <pad>                      (not read)
 ///     labels  1
-///
-/// The layout of taggers is in train/tasks/sequence_tagging.cpp.
-///
-/// [1] Devlin et al. 2019, "BERT".
-extern const RowLayout pair_rows, window_rows, masked_rows, unmasked_rows, class_rows;
+extern const RowLayout class_rows;
 
 /// The rules that turn examples into batches.
 struct BatchRules {
-  RowLayout layout = pair_rows;
-  std::size_t vocabulary = 0;  ///< size of the target vocabulary; masked_rows samples from it
-  std::uint64_t seed = 0;      ///< seed of masking
-  std::uint64_t epoch = 0;     ///< epoch, for masking
+  RowLayout layout = pair_rows;  ///< how an example becomes a row
+  std::size_t vocabulary = 0;    ///< size of the target vocabulary; masked_rows samples from it
+  std::uint64_t seed = 0;        ///< seed of masking
+  std::uint64_t epoch = 0;       ///< epoch, for masking
 };
 
 /// Examples padded to the longest of them: tokens with <pad>, labels with no_label. Arrays are
 /// row-major with one row per example. RowLayout defines their content.
 struct Batch {
-  std::size_t rows = 0;
+  std::size_t rows = 0;           ///< number of examples
   std::size_t source_length = 0;  ///< of every row of source, including padding
   std::size_t target_length = 0;  ///< of every row of input and labels, including padding
 

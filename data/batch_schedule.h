@@ -20,9 +20,11 @@ struct BatchPosition {
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
 
-/// The lengths of the examples in a batch: `alike`, which reduces padding, or `mixed`, which makes
-/// each batch a random sample, as batch norm requires.
-enum class BatchLengths { alike, mixed };
+/// The lengths of the examples in a batch.
+enum class BatchLengths {
+  alike,  ///< similar lengths, which reduces padding
+  mixed   ///< each batch is a random sample, as batch norm requires
+};
 
 /// Divides the training examples into batches. Every epoch has every example exactly once, in an
 /// order that is a pure function of (seed, epoch):
@@ -35,17 +37,21 @@ enum class BatchLengths { alike, mixed };
 /// The batches of the last requested epoch are cached.
 class BatchSchedule {
  public:
-  /// batch_size counts examples. Only the lengths of the examples are stored.
+  /// A schedule of `examples`, of which only the lengths are stored, in batches of `batch_size`
+  /// examples.
+  ///
   /// throws  std::invalid_argument if there are no examples or batch_size is 0.
   BatchSchedule(const std::vector<Example>& examples, std::size_t batch_size, std::uint64_t seed,
                 BatchLengths batch_lengths = BatchLengths::alike);
 
+  /// Number of batches of every epoch.
   std::size_t batches_per_epoch() const;
 
   /// The batches of an epoch; valid until another epoch is requested.
   const std::vector<BatchIndices>& epoch(std::uint64_t epoch);
 
   /// The batch at a position; valid until another epoch is requested.
+  ///
   /// throws  std::out_of_range unless position.batch < batches_per_epoch().
   const BatchIndices& at(BatchPosition position);
 
@@ -78,6 +84,7 @@ class BatchSchedule {
 std::vector<BatchIndices> evaluation_batches(const std::vector<Example>& examples,
                                              std::size_t batch_size);
 
+/// Options of DataLoader. The member initializers are the defaults.
 struct DataLoaderOptions {
   std::size_t batch_size = 32;  ///< examples per batch, >= 1
   bool shuffle = true;          ///< whether each epoch has an order of its own
@@ -97,10 +104,13 @@ struct DataLoaderOptions {
 /// save.
 class DataLoader {
  public:
+  /// Batches of the examples 0 to num_examples - 1.
+  ///
   /// throws  std::invalid_argument if there are no examples or more than an index of int32 can
   ///         count, or if batch_size is 0.
   explicit DataLoader(std::size_t num_examples, const DataLoaderOptions& options = {});
 
+  /// Number of batches of every epoch; 0 if drop_last leaves none.
   std::size_t batches_per_epoch() const;
 
   /// The batches of an epoch from `first_batch` on, as indices of examples.

@@ -20,9 +20,9 @@ namespace tapestry {
 ///   tags         source: a sentence; target: the id of the class of each token
 ///   images       pixels; target: the id of its class
 struct Example {
-  std::vector<std::int32_t> source{};
-  std::vector<std::int32_t> target{};
-  std::vector<float> pixels{};  ///< (height, width, channels), usually in [0, 1]
+  std::vector<std::int32_t> source{};  ///< token ids of the input
+  std::vector<std::int32_t> target{};  ///< token ids or classes to predict
+  std::vector<float> pixels{};         ///< (height, width, channels), usually in [0, 1]
 
   friend bool operator==(const Example&, const Example&) = default;
 };
@@ -39,8 +39,8 @@ struct DataFile {
 
 /// Size and XXH3 digest of a file.
 struct FileDigest {
-  std::uint64_t bytes = 0;
-  std::uint64_t digest = 0;
+  std::uint64_t bytes = 0;   ///< its size
+  std::uint64_t digest = 0;  ///< XXH3 (64 bits) of its content
 
   bool operator==(const FileDigest&) const = default;
 };
@@ -53,7 +53,9 @@ struct DataIdentity {
 
 /// The files of a corpus with one text per part; relative paths start at the folder of the config.
 struct TextFiles {
-  std::string train_text{}, validation_text{}, test_text{};  ///< the last two may be empty
+  std::string train_text{};       ///< the training set
+  std::string validation_text{};  ///< the validation set; may be empty
+  std::string test_text{};        ///< the test set; may be empty
 };
 
 /// The key for the label file that belongs to the image file of a config key.
@@ -67,16 +69,16 @@ struct Corpus {
   std::vector<Example> train;       ///< never empty
   std::vector<Example> validation;  ///< may be empty
   std::vector<Example> test;        ///< may be empty
-  Vocabulary source_vocabulary;
-  Vocabulary target_vocabulary;
-  std::vector<DataFile> files;     ///< in config order; empty for generated data
-  std::uint64_t fingerprint = 0;   ///< fingerprint() of the data above, set by load_corpus()
-  std::vector<std::string> notes;  ///< log lines: skipped examples and doubtful options
+  Vocabulary source_vocabulary;     ///< of Example::source
+  Vocabulary target_vocabulary;     ///< of Example::target; of class names if targets are classes
+  std::vector<DataFile> files;      ///< in config order; empty for generated data
+  std::uint64_t fingerprint = 0;    ///< fingerprint() of the data above, set by load_corpus()
+  std::vector<std::string> notes;   ///< log lines: skipped examples and doubtful options
 };
 
 /// The vocabularies of a trained model, for encoding other data.
 struct FixedVocabularies {
-  Vocabulary source;
+  Vocabulary source;                 ///< of Example::source
   std::optional<Vocabulary> target;  ///< nullopt: made from the data
 };
 

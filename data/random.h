@@ -10,10 +10,10 @@ namespace tapestry {
 
 /// The purpose of a random number stream. Streams of different purposes never overlap.
 enum class DrawPurpose : std::uint32_t {
-  training_example = 1,
-  held_out_example = 2,
-  batch_order = 3,
-  masking = 4,
+  training_example = 1,  ///< a generated training example; index: its number
+  held_out_example = 2,  ///< a generated example for validation or testing; index: the draw
+  batch_order = 3,       ///< the order of batches; index: the epoch
+  masking = 4,           ///< the masked tokens of an example; index: the example
 };
 
 /// Random numbers that are a pure function of (seed, purpose, index).
@@ -23,6 +23,7 @@ enum class DrawPurpose : std::uint32_t {
 /// [1] Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 class RandomDraws {
  public:
+  /// The stream of an index, from its beginning.
   RandomDraws(std::uint64_t seed, DrawPurpose purpose, std::uint64_t index);
 
   /// Uniform in [0, 2^64).

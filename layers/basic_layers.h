@@ -12,6 +12,7 @@
 
 namespace tapestry {
 
+/// Options of Linear. The member initializers are the defaults.
 struct LinearOptions {
   bool bias = true;  ///< without it, y = x W^T
 };
@@ -70,8 +71,10 @@ class Dropout {
 template <class... Layers>
 class Sequential {
  public:
+  /// Takes copies of layers, of functions such as `relu`, and of lambdas.
   explicit Sequential(Layers... layers) : layers_(std::move(layers)...) {}
 
+  /// The output of the last layer.
   template <class Input>
   auto operator()(const Input& x, const Mode& mode) const {
     return run<0>(x, mode);

@@ -13,6 +13,7 @@
 
 namespace tapestry {
 
+/// Options of Embedding. The member initializers are the defaults.
 struct EmbeddingOptions {
   std::optional<std::int32_t> padding_id{};  ///< the row of this id has no gradient
   /// Scale of the vectors; sqrt(d_model) in a Transformer (Vaswani et al. 2017, section 3.4).
@@ -52,11 +53,18 @@ Tensor sinusoidal_positions(std::size_t length, std::size_t d_model, DType dtype
 /// [1] Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
 /// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables
 ///     Input Length Extrapolation".
-enum class PositionKind { sinusoidal, learned, none, rotary, alibi };
+enum class PositionKind {
+  sinusoidal,  ///< adds sinusoidal_positions()
+  learned,     ///< adds a parameter for each position
+  none,        ///< no positions: without a mask, the order of tokens has no influence
+  rotary,      ///< rotates queries and keys, see rotary()
+  alibi        ///< subtracts distances from scores, see AttentionOptions::alibi
+};
 
+/// Options of Positions. The member initializers are the defaults.
 struct PositionOptions {
-  PositionKind kind = PositionKind::sinusoidal;
-  std::size_t max_length = 256;  ///< maximum sequence length in tokens
+  PositionKind kind = PositionKind::sinusoidal;  ///< how positions are encoded
+  std::size_t max_length = 256;                  ///< maximum sequence length in tokens
 };
 
 /// Adds a position vector to each token vector, for sinusoidal and learned positions; returns x
@@ -78,8 +86,11 @@ class Positions {
 
 /// Height, width and channels of an image.
 struct ImageShape {
-  std::size_t height = 0, width = 0, channels = 0;
+  std::size_t height = 0;    ///< in pixels
+  std::size_t width = 0;     ///< in pixels
+  std::size_t channels = 0;  ///< values per pixel
 
+  /// Number of values of an image: height * width * channels.
   std::size_t values() const { return height * width * channels; }
 };
 
@@ -107,9 +118,10 @@ class PatchEmbedding {
   Tensor class_token_;
 };
 
+/// Options of InputEmbedding. The member initializers are the defaults.
 struct InputEmbeddingOptions {
-  PositionOptions positions{};
-  double dropout = 0.0;  ///< dropout rate of the sum, in [0, 1]
+  PositionOptions positions{};  ///< of the positions that are added
+  double dropout = 0.0;         ///< dropout rate of the sum, in [0, 1]
 };
 
 /// The input of a stack of layers: dropout(source(input) + positions), where the source is an
@@ -131,6 +143,7 @@ class InputEmbedding {
   Tensor operator()(const Input& input, const Mode& mode) const {
     return dropout_(positions_(source_(input)), mode);
   }
+  /// The embedding that was passed in.
   const Source& source() const { return source_; }
 
  private:
@@ -139,7 +152,9 @@ class InputEmbedding {
   Dropout dropout_;
 };
 
+/// The input of a stack that reads tokens.
 using TokenEmbedding = InputEmbedding<Embedding>;
+/// The input of a stack that reads images.
 using ImageEmbedding = InputEmbedding<PatchEmbedding>;
 
 }  // namespace tapestry

@@ -15,10 +15,11 @@
 
 namespace tapestry {
 
+/// Options of EncoderLayer. The member initializers are the defaults.
 struct EncoderLayerOptions {
-  MultiHeadAttentionOptions self_attn{};
-  FeedForwardOptions ff{};
-  ResidualOptions residual{};  ///< of both residual blocks
+  MultiHeadAttentionOptions self_attn{};  ///< of self-attention
+  FeedForwardOptions ff{};                ///< of the feed-forward block
+  ResidualOptions residual{};             ///< of both residual blocks
 };
 
 /// One layer of the encoder [1]: self-attention, then feed-forward, each in a residual block.
@@ -26,6 +27,7 @@ struct EncoderLayerOptions {
 ///   parameters  self_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual, ff_residual:
 ///               Residual
 ///   call        x (batch, n, d_model) -> the same shape
+///   throws      as MultiHeadAttention, FeedForward and Residual
 ///
 /// [1] Vaswani et al. 2017, section 3.1.
 class EncoderLayer {
@@ -39,8 +41,9 @@ class EncoderLayer {
   Residual self_attn_residual_, ff_residual_;
 };
 
+/// Options of Encoder. The member initializers are the defaults.
 struct EncoderOptions {
-  std::size_t num_layers = 6;
+  std::size_t num_layers = 6;  ///< number of layers in the stack
   /// Options of every layer. `residual.stochastic_depth` is the rate of the last layer; the rate
   /// grows linearly over the layers (at_depth).
   EncoderLayerOptions layer{};
@@ -50,6 +53,7 @@ struct EncoderOptions {
 ///
 ///   parameters  layers.0, layers.1, ...: EncoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model) -> the same shape
+///   throws      as EncoderLayer
 class Encoder {
  public:
   Encoder(const Scope& scope, std::size_t d_model, const EncoderOptions& options = {});
@@ -62,15 +66,16 @@ class Encoder {
 
 /// The masks of a decoder: for self-attention and for attention to the encoder's output.
 struct DecoderMasks {
-  AttentionMask self;
-  AttentionMask cross;
+  AttentionMask self;   ///< which target positions a target position may attend to
+  AttentionMask cross;  ///< which source positions it may attend to
 };
 
+/// Options of DecoderLayer. The member initializers are the defaults.
 struct DecoderLayerOptions {
-  MultiHeadAttentionOptions self_attn{};
-  MultiHeadAttentionOptions cross_attn{};
-  FeedForwardOptions ff{};
-  ResidualOptions residual{};  ///< of all three residual blocks
+  MultiHeadAttentionOptions self_attn{};   ///< of self-attention
+  MultiHeadAttentionOptions cross_attn{};  ///< of attention to the encoder's output
+  FeedForwardOptions ff{};                 ///< of the feed-forward block
+  ResidualOptions residual{};              ///< of all three residual blocks
 };
 
 /// One layer of the decoder [1]: self-attention, attention to the encoder's output, feed-forward,
@@ -79,6 +84,7 @@ struct DecoderLayerOptions {
 ///   parameters  self_attn, cross_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual,
 ///               cross_attn_residual, ff_residual: Residual
 ///   call        x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
+///   throws      as MultiHeadAttention, FeedForward and Residual
 ///
 /// [1] Vaswani et al. 2017, section 3.1.
 class DecoderLayer {
@@ -93,8 +99,9 @@ class DecoderLayer {
   Residual self_attn_residual_, cross_attn_residual_, ff_residual_;
 };
 
+/// Options of Decoder. The member initializers are the defaults.
 struct DecoderOptions {
-  std::size_t num_layers = 6;
+  std::size_t num_layers = 6;  ///< number of layers in the stack
   /// Options of every layer. `residual.stochastic_depth` is the rate of the last layer; the rate
   /// grows linearly over the layers (at_depth).
   DecoderLayerOptions layer{};
@@ -104,6 +111,7 @@ struct DecoderOptions {
 ///
 ///   parameters  layers.0, layers.1, ...: DecoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
+///   throws      as DecoderLayer
 class Decoder {
  public:
   Decoder(const Scope& scope, std::size_t d_model, const DecoderOptions& options = {});

@@ -16,9 +16,9 @@ namespace tapestry {
 /// An embedding block, a stack of encoder layers and a head.
 template <class Source, class Head>
 struct EncoderParts {
-  InputEmbedding<Source> embedding;
-  Encoder encoder;
-  Head head;
+  InputEmbedding<Source> embedding;  ///< the input of the stack
+  Encoder encoder;                   ///< the stack
+  Head head;                         ///< the output of the stack to logits
 };
 
 /// A model with one stack of encoder layers between an embedding block and a head. The models
@@ -34,19 +34,25 @@ struct EncoderParts {
 template <class Source, class Head>
 class EncoderModel : public Network {
  public:
+  /// The logits of the head.
   Tensor logits(const Tensor& features) const override { return parts_.head.logits(features); }
+  /// The loss of the head.
   Loss loss(const Tensor& features, const Ids& labels,
             const CrossEntropyOptions& loss_options) const override {
     return parts_.head.loss(features, labels, loss_options);
   }
+  /// False: each token attends to all others.
   bool causal() const override { return false; }
 
+  /// The options that the model was made with.
   const TransformerOptions& options() const { return options_; }
 
  protected:
+  /// For derived classes, which make the parts.
   EncoderModel(const TransformerOptions& options, const EncoderParts<Source, Head>& parts)
       : options_(options), parts_(parts) {}
 
+  /// The parts of the model.
   const EncoderParts<Source, Head>& parts() const { return parts_; }
 
  private:
@@ -58,9 +64,11 @@ class EncoderModel : public Network {
 template <class Head>
 class TokenEncoderModel : public EncoderModel<Embedding, Head> {
  public:
+  /// The vectors of the target tokens, (rows, length, d_model).
   TokenVectors embed(const NetworkInput& input, const Mode& mode) const override {
     return {.target = this->parts().embedding(input.target.ids, mode)};
   }
+  /// The output of the stack, (rows, length, d_model).
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
                   const Mode& mode) const override {
     const AttentionMask mask = AttentionMask::padding(input.target.lengths);
@@ -68,7 +76,7 @@ class TokenEncoderModel : public EncoderModel<Embedding, Head> {
   }
 
  protected:
-  using EncoderModel<Embedding, Head>::EncoderModel;
+  using EncoderModel<Embedding, Head>::EncoderModel;  ///< as EncoderModel
 };
 
 /// The decoder-only Transformer [1, 2]: predicts each next token. A decoder without cross-attention
@@ -92,7 +100,7 @@ class LanguageModel : public TokenEncoderModel<OutputProjection> {
 
   /// The features of tokens, (rows, length, d_model).
   Tensor decode(const TokenBatch& tokens, const Mode& mode) const;
-  /// Logits of each next token.
+  /// Logits of each next token, (rows, length, vocabulary).
   Tensor operator()(const TokenBatch& tokens, const Mode& mode) const;
 };
 

@@ -15,16 +15,27 @@ namespace tapestry {
 /// and yields values and gates, and the output is value * silu(gate) or value * gelu(gate).
 ///
 /// [1] Shazeer 2020, "GLU Variants Improve Transformer", eq. 6.
-enum class Activation { relu, gelu, gelu_tanh, silu, swiglu, geglu };
+enum class Activation {
+  relu,       ///< max(x, 0)
+  gelu,       ///< x Phi(x), exact
+  gelu_tanh,  ///< the tanh approximation of gelu
+  silu,       ///< x sigmoid(x)
+  swiglu,     ///< value * silu(gate)
+  geglu       ///< value * gelu(gate)
+};
 
+/// Whether the activation has a gate: swiglu and geglu.
 constexpr bool is_gated(Activation activation) {
   return activation == Activation::swiglu || activation == Activation::geglu;
 }
 
+/// Options of FeedForward. The member initializers are the defaults.
+///
+/// [1] Vaswani et al. 2017, section 3.3.
 struct FeedForwardOptions {
-  std::size_t d_ff = 0;  ///< hidden width; 0: 4 * d_model, as in [1]
-  Activation activation = Activation::relu;
-  double dropout = 0.0;  ///< dropout rate of the activation's output, in [0, 1]
+  std::size_t d_ff = 0;                      ///< hidden width; 0: 4 * d_model, as in [1]
+  Activation activation = Activation::relu;  ///< between the two linear maps
+  double dropout = 0.0;                      ///< dropout rate of the activation's output, in [0, 1]
 };
 
 /// Position-wise feed-forward network [1]: linear2(dropout(activation(linear1(x)))).

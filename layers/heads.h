@@ -42,7 +42,10 @@ class OutputProjection {
 /// the mean over its tokens.
 ///
 /// [1] Devlin et al. 2019, "BERT", section 3; Dosovitskiy et al. 2021, section 3.1.
-enum class PoolingKind { class_token, mean };
+enum class PoolingKind {
+  class_token,  ///< the vector of the first token
+  mean          ///< the mean of the vectors of all tokens but padding
+};
 
 /// One vector for each sequence.
 ///

@@ -31,8 +31,11 @@ class Mode {
     return mode;
   }
 
+  /// Whether the pass is for training.
   bool is_training() const { return training_; }
+  /// Whether running averages are only updated by Parameters::commit_buffers().
   bool defers_averages() const { return defers_averages_; }
+  /// The stream of dropout; off in inference.
   const RandomStream& random() const { return random_; }
 
  private:

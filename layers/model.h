@@ -29,7 +29,8 @@ struct NetworkInput {
 /// The inputs of the stacks of a network, (rows, tokens, d_model) each; absent if the network does
 /// not have the stack.
 struct TokenVectors {
-  Tensor source{}, target{};
+  Tensor source{};  ///< the input of the encoder
+  Tensor target{};  ///< the input of the decoder, or of the only stack of a model of target tokens
 };
 
 /// The interface of a complete model. A forward pass has three steps: embed, features, and logits
@@ -72,6 +73,7 @@ using MakeNetwork = std::function<std::unique_ptr<Network>(const Scope&)>;
 /// A network with its parameters, gathered into flat buffers for the optimizer. Initial values are
 /// keyed by `seed`.
 struct Model {
+  /// Creates the network in a new list of parameters of this element type, and gathers it.
   Model(const MakeNetwork& make_network, DType dtype, std::uint64_t seed);
 
   /// The network as its class `Kind`. throws std::bad_cast if it has another class.
@@ -80,8 +82,8 @@ struct Model {
     return dynamic_cast<const Kind&>(*network);
   }
 
-  Parameters parameters;
-  std::unique_ptr<Network> network;
+  Parameters parameters;             ///< all parameters of the network
+  std::unique_ptr<Network> network;  ///< never null
 };
 
 /// The number of values of a model.
@@ -95,7 +97,8 @@ struct ValueCount {
 /// Counts the values of a model without allocating them.
 ValueCount count_values(const MakeNetwork& make_network);
 
-/// Copies values of equal shape, converted to the element type of `to`.
+/// Copies the values of one tensor to another one of as many elements, converted to the element
+/// type of `to`. No tape records it.
 void copy_values(const Tensor& from, Tensor to);
 
 }  // namespace tapestry

@@ -20,25 +20,34 @@ namespace tapestry {
 /// [2] Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and
 ///     Translate".
 /// [3] Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation".
-enum class AttentionScore { scaled_dot_product, dot_product, additive, bilinear };
+enum class AttentionScore {
+  scaled_dot_product,  ///< <k, q> / sqrt(d_head)
+  dot_product,         ///< <k, q>
+  additive,            ///< <w, tanh(q + k)>
+  bilinear             ///< <k, W q>
+};
 
-/// Attention with heads and their projections [1]; or without parameters: softmax(X X^T) X, where
+/// Whether attention has heads and their projections [1], or no parameters: softmax(X X^T) X, where
 /// X X^T is scaled if the score is scaled_dot_product.
 ///
 /// [1] Vaswani et al. 2017, section 3.2.2.
-enum class AttentionKind { multi_head, parameter_free };
+enum class AttentionKind {
+  multi_head,     ///< projections of queries, keys, values and output
+  parameter_free  ///< no parameters, one head
+};
 
-/// `window`, `rotary` and `alibi` compare positions of queries and keys, so they are for
-/// self-attention. If there are fewer queries than keys, the queries have the last positions.
+/// Options of MultiHeadAttention. `window`, `rotary` and `alibi` compare positions of queries and
+/// keys, so they are for self-attention. If there are fewer queries than keys, the queries have the
+/// last positions.
 ///
 /// [1] Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
 /// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input
 ///     Length Extrapolation".
 struct MultiHeadAttentionOptions {
-  AttentionKind kind = AttentionKind::multi_head;
-  std::size_t num_heads = 8;  ///< >= 1; divides d_model if d_head is 0
-  std::size_t d_head = 0;     ///< width of a head; 0: d_model / num_heads
-  AttentionScore score = AttentionScore::scaled_dot_product;
+  AttentionKind kind = AttentionKind::multi_head;  ///< with or without parameters
+  std::size_t num_heads = 8;                       ///< >= 1; divides d_model if d_head is 0
+  std::size_t d_head = 0;                          ///< width of a head; 0: d_model / num_heads
+  AttentionScore score = AttentionScore::scaled_dot_product;  ///< of a query and a key
   double dropout = 0.0;    ///< dropout rate of the attention weights, in [0, 1]
   std::size_t window = 0;  ///< maximum distance between query and key, in tokens; 0: any
   bool rotary = false;     ///< rotate queries and keys by their positions [1]; d_head must be even

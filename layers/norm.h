@@ -83,18 +83,23 @@ class BatchNorm {
   double epsilon_;
 };
 
-/// Layer norm [1] and RMS norm [2] use the moments of each token vector. Batch norm [3] uses the
-/// moments of each feature over the batch, as in convolutional networks; language models perform
-/// worse with it [4].
+/// The kind of a norm. Layer norm [1] and RMS norm [2] use the moments of each token vector. Batch
+/// norm [3] uses the moments of each feature over the batch, as in convolutional networks; language
+/// models perform worse with it [4].
 ///
 /// [1] Ba, Kiros & Hinton 2016, "Layer Normalization".
 /// [2] Zhang & Sennrich 2019, "Root Mean Square Layer Normalization".
 /// [3] Ioffe & Szegedy 2015, "Batch Normalization".
 /// [4] Shen et al. 2020, "PowerNorm: Rethinking Batch Normalization in Transformers".
-enum class Normalization { layer_norm, rms_norm, batch_norm };
+enum class Normalization {
+  layer_norm,  ///< LayerNorm
+  rms_norm,    ///< RmsNorm
+  batch_norm   ///< BatchNorm
+};
 
+/// Options of Norm. The member initializers are the defaults.
 struct NormOptions {
-  Normalization kind = Normalization::layer_norm;
+  Normalization kind = Normalization::layer_norm;  ///< which norm
   double epsilon = 1e-5;  ///< > 0; added to the variance or mean square, inside the square root
 };
 

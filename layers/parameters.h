@@ -19,14 +19,19 @@ namespace tapestry {
 /// Computed in float64 and rounded, so that float32 and float64 models start from the same values.
 using Initializer = std::function<double(const RandomStream& random, std::size_t i)>;
 
+/// Every value is 0.
 Initializer zeros_initializer();
+/// Every value is 1.
 Initializer ones_initializer();
-/// Uniform in +-sqrt(6 / (fan_in + fan_out)). Glorot & Bengio 2010, eq. 16.
+/// Uniform in +-sqrt(6 / (fan_in + fan_out)) [1], for a weight (fan_out, fan_in).
+///
+/// [1] Glorot & Bengio 2010, "Understanding the difficulty of training deep feedforward neural
+///     networks", eq. 16.
 Initializer glorot_uniform(std::size_t fan_in, std::size_t fan_out);
-/// Normal with mean 0.
+/// Normal with mean 0 and this standard deviation.
 Initializer normal_initializer(double standard_deviation);
 
-/// Sets the values of a tensor with an initializer.
+/// Sets the values of a tensor with an initializer, each with its row-major index.
 void initialize(Tensor& tensor, const Initializer& initializer, const RandomStream& random);
 
 /// A running average of statistics from training forwards, such as the mean of a feature in a batch
@@ -42,12 +47,15 @@ class RunningAverage {
   /// The average is stored in `value`; its current content is the initial value.
   explicit RunningAverage(const Tensor& value);
 
+  /// The average, without pending updates.
   const Tensor& value() const { return state_->value; }
 
   /// Adds a pending update: the next commit sets value to keep * value + take * seen. Throws
   /// ShapeError or DTypeError unless `seen` has the shape and element type of the value.
   void note(const Tensor& seen, double keep, double take) const;
+  /// Applies all pending updates, in order.
   void commit() const;
+  /// Drops all pending updates.
   void discard() const;
   /// Number of pending updates.
   std::size_t pending() const { return state_->notes.size(); }
@@ -85,8 +93,12 @@ class Parameters {
   /// Parameters with names and shapes but no values, for computing the size of a model.
   static Parameters without_values(DType dtype);
 
-  /// Creates a parameter; throws ValueError if the name is in use. Must not be called after
-  /// `gather`.
+  /// Creates a parameter, a leaf that requires a gradient.
+  ///
+  /// name         its complete path: `encoder.layers.0.ff.linear1.weight`
+  /// shape        its shape
+  /// initializer  its initial values
+  /// throws       ValueError if the name is in use, or after `gather`.
   Tensor create(const std::string& name, const Shape& shape, const Initializer& initializer);
 
   /// Creates a buffer, as `create` does a parameter. It has no gradient and is not in `list()`.
@@ -102,9 +114,13 @@ class Parameters {
   /// model is complete; the tensors held by layers stay valid.
   void gather();
 
+  /// The element type of all parameters.
   DType dtype() const { return dtype_; }
+  /// All parameters in the order of their creation, frozen or not.
   const std::vector<NamedTensor>& list() const { return list_; }
+  /// The first parameter of list().
   auto begin() const { return list_.begin(); }
+  /// Behind the last parameter of list().
   auto end() const { return list_.end(); }
   /// The parameter with this name, or null.
   const NamedTensor* find(std::string_view name) const;
@@ -137,7 +153,9 @@ class Parameters {
   /// throws  ValueError, with the closest names, if there is no such parameter.
   void freeze(std::string_view path);
   /// Ends `freeze`, for the parameter with this name and all parameters below it. The next backward
-  /// pass computes their gradients. throws ValueError as `freeze`.
+  /// pass computes their gradients.
+  ///
+  /// throws  ValueError as `freeze`.
   void unfreeze(std::string_view path);
 
   /// Clears all gradients and drops all pending updates of the buffers.
@@ -163,13 +181,20 @@ class Parameters {
 ///     Linear(scope / "ff", d_model, d_ff)   // <scope>.ff.weight, <scope>.ff.bias
 class Scope {
  public:
+  /// The scope of a path; the empty path is that of the whole model. The parameters must outlive
+  /// it.
   explicit Scope(Parameters& parameters, std::string path = "");
 
+  /// The scope of a part: `<path>.<name>`.
   Scope operator/(std::string_view name) const;
+  /// The scope of one of several parts: `<path>.<index>`.
   Scope operator/(std::size_t index) const;
+  /// Creates the parameter `<path>.<name>`, see Parameters::create().
   Tensor parameter(std::string_view name, const Shape& shape, const Initializer& initializer) const;
+  /// Creates the buffer `<path>.<name>`, see Parameters::create_buffer().
   RunningAverage buffer(std::string_view name, const Shape& shape,
                         const Initializer& initializer) const;
+  /// A table of constants, see Parameters::constant().
   Tensor constant(const Shape& shape, const std::function<Tensor(DType)>& make) const;
   /// The path of this scope; the string is valid until the program ends (see LayerPath).
   const std::string& path() const { return *path_; }

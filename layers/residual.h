@@ -16,11 +16,15 @@ namespace tapestry {
 ///
 /// [1] Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture".
 /// [2] Vaswani et al. 2017, "Attention Is All You Need", section 5.4.
-enum class NormPlacement { pre, post };
+enum class NormPlacement {
+  pre,  ///< x + f(norm(x))
+  post  ///< norm(x + f(x))
+};
 
+/// Options of Residual. The member initializers are the defaults.
 struct ResidualOptions {
-  NormPlacement placement = NormPlacement::pre;
-  NormOptions norm{};
+  NormPlacement placement = NormPlacement::pre;  ///< where the norm is
+  NormOptions norm{};                            ///< which norm
   double dropout = 0.0;           ///< dropout rate of the sublayer's output, in [0, 1]
   double stochastic_depth = 0.0;  ///< rate at which batch rows skip the sublayer, in [0, 1]
   double skip_scale = 1.0;        ///< factor of the input in the sum

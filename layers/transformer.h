@@ -28,9 +28,10 @@ class Transformer : public Network {
   Transformer(const Scope& scope, const TransformerOptions& options, std::size_t source_vocabulary,
               std::size_t target_vocabulary, std::int32_t padding_id);
 
-  /// The inputs of encoder and decoder: token vectors plus positions, after dropout, (rows, length,
+  /// The input of the encoder: token vectors plus positions, after dropout, (rows, source length,
   /// d_model).
   Tensor embed_source(const TokenBatch& source, const Mode& mode) const;
+  /// The input of the decoder, (rows, target length, d_model).
   Tensor embed_target(const TokenBatch& target, const Mode& mode) const;
   TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
 
@@ -60,6 +61,7 @@ class Transformer : public Network {
   /// Logits of each next token: (rows, target length, target vocabulary).
   Tensor operator()(const TokenBatch& source, const TokenBatch& target, const Mode& mode) const;
 
+  /// The options that the model was made with.
   const TransformerOptions& options() const { return options_; }
 
  private:

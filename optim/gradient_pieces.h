@@ -15,6 +15,7 @@ namespace tapestry {
 /// depends only on shapes, so that results do not depend on the number of threads.
 class GradientPieces {
  public:
+  /// A part of the gradient of one parameter.
   struct Piece {
     std::size_t index;      ///< among all pieces
     std::size_t parameter;  ///< index of its parameter in the list
@@ -37,6 +38,7 @@ class GradientPieces {
     }
   }
 
+  /// Number of pieces of all parameters.
   std::size_t size() const { return pieces_.size(); }
 
   /// Runs body(piece, gradient) for every piece, on all threads; `gradient` points to the float or

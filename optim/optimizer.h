@@ -56,6 +56,7 @@ class Optimizer {
   ///       copy_values(optimizer.state()[i].tensor, resumed.state()[i].tensor);   // layers/model.h
   ///     }
   std::uint64_t steps() const { return steps_; }
+  /// Continues to count from `steps`, see steps().
   void set_steps(std::uint64_t steps) { steps_ = steps; }
 
   /// The tensors that are kept between steps, named `<what>/<parameter name>`, in a fixed order;
@@ -63,13 +64,17 @@ class Optimizer {
   virtual std::vector<NamedTensor> state() const = 0;
 
  protected:
+  /// An optimizer of these parameters, with the weight decay of those in no group, >= 0.
+  ///
   /// throws  ValueError unless there is at least one parameter, all are distinct leaves that
   ///         require gradients or are frozen, and their names are distinct; and for groups as
   ///         GroupedParameters.
   explicit Optimizer(std::span<const NamedTensor> parameters, double weight_decay = 0.0,
                      std::span<const ParameterGroup> groups = {});
 
+  /// The parameters in the order given.
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
+  /// The groups to which the parameters belong.
   const GroupedParameters& groups() const { return groups_; }
 
  private:
@@ -87,7 +92,9 @@ class Optimizer {
 std::vector<NamedTensor> zero_state(const std::string& what,
                                     std::span<const NamedTensor> parameters);
 
-/// The optimizer of `options.kind`. throws ValueError; see validate() and GroupedParameters.
+/// The optimizer of `options.kind`.
+///
+/// throws  ValueError; see validate() and GroupedParameters.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::span<const NamedTensor> parameters,
                                           const std::vector<ParameterGroup>& groups = {});
@@ -104,7 +111,7 @@ double global_gradient_norm(std::span<const NamedTensor> parameters);
 ///
 /// throws  ValueError if max_norm is not a finite number >= 0.
 ///
-/// [1] Pascanu et al. 2013, algorithm 1.
+/// [1] Pascanu et al. 2013, "On the difficulty of training recurrent neural networks", algorithm 1.
 double clip_factor(double norm, double max_norm);
 
 }  // namespace tapestry

@@ -30,12 +30,14 @@ struct ParameterGroup {
 /// in none of the given groups.
 class GroupedParameters {
  public:
+  /// What parameters of one group have in common.
   struct Group {
-    double learning_rate_factor;
-    double weight_decay;
+    double learning_rate_factor;  ///< multiplies the learning rate of every step
+    double weight_decay;          ///< of the group, or of the optimizer if it has none of its own
   };
 
-  /// `weight_decay` is that of group 0, and of groups that have none of their own.
+  /// Assigns each parameter to a group; `weight_decay` is that of group 0, and of groups that have
+  /// none of their own.
   ///
   /// throws  ValueError if a path is that of no parameter, with the closest names; if two groups
   ///         have the same path; or if a factor or weight decay is not a finite number >= 0.

@@ -17,13 +17,17 @@ namespace tapestry {
 ///
 /// w = 0 has the effect of w = 1, except that cosine then decays from t = 0.
 ///
-/// [1] Vaswani et al. 2017, eq. 3, scaled so that its peak is r.
-/// [2] Loshchilov & Hutter 2017, eq. 5, without restarts.
+/// [1] Vaswani et al. 2017, "Attention Is All You Need", eq. 3, scaled so that its peak is r.
+/// [2] Loshchilov & Hutter 2017, "SGDR: Stochastic Gradient Descent with Warm Restarts", eq. 5,
+///     without restarts.
 class Schedule {
  public:
   virtual ~Schedule() = default;
 
-  /// throws  ValueError if step is 0; the first step is 1.
+  /// The learning rate of a step, >= 0.
+  ///
+  /// step    from 1: optimizer.steps() + 1 for the next step
+  /// throws  ValueError if step is 0.
   double learning_rate(std::uint64_t step) const;
 
  private:
@@ -31,7 +35,9 @@ class Schedule {
   virtual double rate(double t) const = 0;
 };
 
-/// The schedule of `options.kind`. throws ValueError; see validate().
+/// The schedule of `options.kind`.
+///
+/// throws  ValueError; see validate().
 std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options);
 
 }  // namespace tapestry

@@ -11,10 +11,13 @@ namespace tapestry::kernels {
 /// The system has no memory left for a block. Allocates nothing itself.
 class OutOfMemory : public std::bad_alloc {
  public:
+  /// For a request that the system has refused.
   OutOfMemory(std::size_t bytes_wanted, std::size_t bytes_in_use) noexcept;
 
+  /// Bytes of the request.
   std::size_t bytes_wanted() const { return bytes_wanted_; }
-  std::size_t bytes_in_use() const { return bytes_in_use_; }  ///< of the pool
+  /// Bytes of the pool that were in use.
+  std::size_t bytes_in_use() const { return bytes_in_use_; }
   /// "1.5 MB more were asked for, 20.0 MB are in use"
   const char* what() const noexcept override { return message_.data(); }
 
@@ -37,18 +40,25 @@ struct Block;
 /// contents of a new block are undefined. Handles may be copied and released on any thread.
 class Memory {
  public:
+  /// No block.
   Memory() = default;
   /// At least `bytes` bytes; throws OutOfMemory if the system has no more.
   explicit Memory(std::size_t bytes);
+  /// Another handle of the same block.
   Memory(const Memory& other) noexcept;
+  /// Takes the block of `other`, which has none afterwards.
   Memory(Memory&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  /// Releases its block and becomes another handle of that of `other`.
   Memory& operator=(Memory other) noexcept {
     std::swap(block_, other.block_);
     return *this;
   }
+  /// Releases the block; the last handle returns it to the pool.
   ~Memory();
 
+  /// Whether there is a block.
   explicit operator bool() const { return block_ != nullptr; }
+  /// The first byte, on a 64-byte boundary; null without a block.
   std::byte* data() const;
   /// True if no other handle owns the block.
   bool unique() const;
@@ -71,8 +81,9 @@ struct MemoryStatistics {
   std::uint64_t system_allocations = 0;  ///< blocks ever made, from memory of the system
   std::size_t bytes_reserved = 0;        ///< bytes of the blocks made and kept
   std::size_t bytes_in_use = 0;          ///< of those, bytes handed out now
-  std::size_t peak_bytes_in_use = 0;
+  std::size_t peak_bytes_in_use = 0;     ///< maximum of bytes_in_use, see restart_memory_peak()
 };
+/// The statistics of the pool now, of all threads together.
 MemoryStatistics memory_statistics();
 
 /// Resets the peak to the bytes in use now, and returns them.
@@ -102,15 +113,21 @@ bool has_block_source();
 /// Lets standard containers and shared pointers live in the pool.
 template <class T>
 struct PoolAllocator {
+  /// As the standard requires of an allocator.
   using value_type = T;
 
+  /// All allocators are equal.
   PoolAllocator() = default;
+  /// Converts from an allocator of another type, as the standard requires.
   template <class U>
   PoolAllocator(const PoolAllocator<U>&) {}  // NOLINT: allocators convert
 
+  /// Uninitialized memory for n objects of type T. Throws OutOfMemory.
   T* allocate(std::size_t n) { return static_cast<T*>(detail::pool_allocate(n * sizeof(T))); }
+  /// Returns memory of allocate() to the pool.
   void deallocate(T* data, std::size_t) noexcept { detail::pool_release(data); }
 
+  /// True: memory of one allocator may be released by another.
   template <class U>
   bool operator==(const PoolAllocator<U>&) const {
     return true;

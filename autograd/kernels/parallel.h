@@ -9,8 +9,9 @@ namespace tapestry::kernels {
 /// Number of threads that operations use from now on; 0 means one for each core that this process
 /// may run on. The number never changes a result, only the time it takes.
 void set_num_threads(std::size_t threads);
+/// The number of set_num_threads(), or the number of cores if it was 0 or not called.
 std::size_t num_threads();
-/// The same, or fewer if the system refused to start some; the others then do all the work.
+/// num_threads(), or fewer if the system refused to start some; the others then do all the work.
 std::size_t threads_at_work();
 
 namespace detail {

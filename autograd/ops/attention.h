@@ -11,8 +11,8 @@ namespace tapestry {
 
 /// Options of all attention operations, independent of the score.
 struct AttentionOptions {
-  std::size_t num_heads = 1;  ///< number of heads side by side in the last axis of q, k and v
-  AttentionMask mask{};
+  std::size_t num_heads = 1;      ///< number of heads side by side in the last axis of q, k and v
+  AttentionMask mask{};           ///< which keys each query may attend to; all by default
   std::optional<double> scale{};  ///< factor of the scores; 1 / sqrt(d_k) if not given
   bool alibi = false;             ///< add -slope |i - j| to the scores [2], with one slope per head
   double dropout = 0.0;           ///< rate at which weights are dropped, in [0, 1]
@@ -71,9 +71,10 @@ Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, con
 Tensor additive_attention_weights(const Tensor& q, const Tensor& k, const Tensor& w,
                                   const AttentionOptions& options = {});
 
+/// Options of `rotary`. The member initializers are the defaults.
 struct RotaryOptions {
   std::size_t num_heads = 1;          ///< number of heads side by side in the last axis of x
-  double base = 10000.0;              ///< > 0
+  double base = 10000.0;              ///< base of the angles, > 0
   std::ptrdiff_t first_position = 0;  ///< of the first vector of each sequence; may be negative
 };
 

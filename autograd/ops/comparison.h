@@ -4,17 +4,19 @@
 
 namespace tapestry {
 
-/// Element-wise comparisons with broadcasting: 1 where the relation holds and 0 elsewhere. Every
-/// comparison with NaN is 0, except for `not_equal`, which is 1.
+/// Element-wise comparison with broadcasting: 1 where a < b and 0 elsewhere, also where a or b is
+/// NaN. The operators <, <=, > and >= also compare with a number, which is converted to the element
+/// type of the tensor.
 ///
-/// a, b     broadcastable shapes: aligned at the last axis, an extent of 1 is repeated; or a
-/// number,
-///          which is converted to the element type of the other operand.
+/// a, b     broadcastable shapes: aligned at the last axis, an extent of 1 is repeated.
 /// returns  the broadcast shape, in the element type of the operands; it needs no gradient.
 /// throws   ShapeError if the shapes do not broadcast, DTypeError if the element types differ.
 Tensor less(const Tensor& a, const Tensor& b);
+/// As `less`, for a <= b.
 Tensor less_equal(const Tensor& a, const Tensor& b);
+/// As `less`, for a = b.
 Tensor equal(const Tensor& a, const Tensor& b);
+/// As `less`, for a != b: 1 where a or b is NaN.
 Tensor not_equal(const Tensor& a, const Tensor& b);
 inline Tensor operator<(const Tensor& a, const Tensor& b) { return less(a, b); }
 inline Tensor operator<=(const Tensor& a, const Tensor& b) { return less_equal(a, b); }

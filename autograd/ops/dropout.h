@@ -32,12 +32,13 @@ Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
                    const RandomStream& random);
 
 /// dropout(relu(x), rate, random), fused, bit-identical to the separate operations. Arguments and
-/// as for `dropout`.
+/// errors as for `dropout`.
 ///
 /// dL/dx = dL/dy / (1 - rate) where y > 0, else 0. Backward needs no random numbers, because y is 0
 /// wherever x was dropped or not positive.
 Tensor relu_dropout(const Tensor& x, double rate, const RandomStream& random);
 
+/// Options of `residual_add`. The member initializers are the defaults.
 struct ResidualAddOptions {
   double skip_scale = 1.0;         ///< scale of the residual
   double sublayer_scale = 1.0;     ///< scale of x

@@ -76,11 +76,11 @@ Tensor square(const Tensor& x);
 
 /// Element-wise power with a constant exponent: y = x^p, any shape.
 ///
-/// p        any finite number. Integers from -64 to 64 are computed by multiplication: x^2 is x * x
-///          exactly, x^0 is 1 for every x. Others use std::pow, one element at a time.
-/// x        at 0, y is 0 for p > 0 and infinite for p < 0; for x < 0, y is NaN unless p is an
-///          integer.
-/// throws   ValueError if p is infinite or NaN.
+/// x         at 0, y is 0 for p > 0 and infinite for p < 0; for x < 0, y is NaN unless p is an
+///           integer.
+/// exponent  p, any finite number. Integers from -64 to 64 are computed by multiplication: x^2 is
+///           x * x exactly, x^0 is 1 for every x. Others use std::pow, one element at a time.
+/// throws    ValueError if p is infinite or NaN.
 ///
 /// dL/dx = dL/dy * p x^(p-1): 0 for p = 0; at x = 0 infinite for p < 1 other than 0.
 Tensor pow(const Tensor& x, double exponent);

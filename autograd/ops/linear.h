@@ -32,10 +32,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = Tensor
 /// section 3.1, "general".
 Tensor head_linear(const Tensor& x, const Tensor& weight);
 
+/// Options of `matmul`. The member initializers are the defaults.
 struct MatmulOptions {
-  bool transpose_a = false;
-  bool transpose_b = false;
-  double scale = 1.0;
+  bool transpose_a = false;  ///< whether the last two axes of a are swapped first
+  bool transpose_b = false;  ///< whether the last two axes of b are swapped first
+  double scale = 1.0;        ///< factor of the product
 };
 
 /// Matrix product over the last two axes: y = scale * op(a) op(b), where op(a) and op(b) are

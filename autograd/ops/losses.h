@@ -9,6 +9,7 @@
 
 namespace tapestry {
 
+/// Options of `cross_entropy`. The member initializers are the defaults.
 struct CrossEntropyOptions {
   /// Targets with this id have no loss and no gradient. The default ignores no targets.
   std::int32_t ignored_id = std::numeric_limits<std::int32_t>::min();
@@ -52,7 +53,9 @@ Loss cross_entropy(const Tensor& logits, const Ids& targets,
 /// x        (..., d)
 /// weight   (V, d), V >= 1
 /// bias     (V), or Tensor() for none
-/// others   as for cross_entropy
+/// targets  (...), each in [0, V) or ignored
+/// options  as for cross_entropy
+/// returns  as cross_entropy
 /// throws   as linear and cross_entropy
 ///
 /// With G = dL/dlogits of cross_entropy: dL/dx = G W, dL/dW = G^T x, dL/db = the sum of the rows of
@@ -70,6 +73,7 @@ Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& b
 ///
 /// logits   z, any shape with at least one element.
 /// target   t, same shape (no broadcasting), each in [0, 1]: the probability of a yes.
+/// returns  ()
 /// throws   ShapeError if the shapes differ or are empty, DTypeError if the element types differ,
 ///          ValueError if a target is out of range.
 ///
@@ -79,6 +83,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 /// Mean over all elements of (prediction - target)^2, a scalar, accumulated in float64.
 ///
 /// prediction, target  same shape (no broadcasting), such as (), with at least one element.
+/// returns             ()
 /// throws              ShapeError if the shapes differ or are empty, DTypeError if the element
 ///                     types differ.
 ///

@@ -44,7 +44,8 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon = 1e-5);
 
 /// Mean and variance of each feature, (n) each.
 struct FeatureMoments {
-  Tensor mean, variance;
+  Tensor mean;      ///< (n)
+  Tensor variance;  ///< (n), biased: the mean of the squared differences
 };
 
 /// Batch normalization [1] over the last axis, feature by feature, with the moments of x over all
@@ -71,14 +72,19 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 
 /// The output of batch_norm with the mean and biased variance of x, for running averages.
 struct BatchNormOutput {
-  Tensor y;
+  Tensor y;                ///< (..., n), as batch_norm() returns it
   FeatureMoments moments;  ///< zeros if m is 0
 };
+/// batch_norm() with its moments, which have no gradient of their own. Arguments and errors as
+/// there.
 BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         double epsilon = 1e-5);
 
 /// Batch normalization with given moments, as in inference: rows do not depend on each other, and
 /// dL/dx = weight / sqrt(variance + epsilon) * g. The moments have no gradient.
+///
+/// moments  (n) each
+/// throws   as batch_norm, and ShapeError or DTypeError if the moments do not match.
 Tensor batch_norm_given(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const FeatureMoments& moments, double epsilon = 1e-5);
 

@@ -22,6 +22,7 @@ Tensor pack_padded(const Tensor& x, std::span<const std::int32_t> lengths);
 /// The inverse of `pack_padded`: padding is 0.
 ///
 /// y        (the sum of lengths, each at most n, d)
+/// lengths  (batch), >= 0; they need not outlive the call
 /// n        number of positions of every sequence, including padding
 /// returns  (batch, n, d)
 /// throws   ShapeError if y does not have two axes or the number of vectors is not the sum of

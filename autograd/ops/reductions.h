@@ -62,8 +62,9 @@ Tensor max(const Tensor& x);
 /// than any number. For logits (..., classes), argmax(logits) are the predicted classes, (...).
 ///
 /// axis     counted from the front, or from the back if negative; 0 or -1 for a scalar.
-/// returns  x's shape without the axis, or with an extent of 1 there if `keep_dims`; 0 for a
-/// scalar. throws   ValueError if the axis does not exist, ShapeError if it is empty.
+/// returns  x's shape without the axis, or with an extent of 1 there if `keep_dims`. The index of a
+///          scalar is 0.
+/// throws   ValueError if the axis does not exist, ShapeError if it is empty.
 ///
 /// Not differentiable; gather(x, axis, argmax(x, axis, true)) is the maximum, with its gradient.
 Ids argmax(const Tensor& x, std::ptrdiff_t axis = -1, bool keep_dims = false);
@@ -78,19 +79,20 @@ inline Tensor min(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
 /// Minimum of all elements, a scalar.
 Tensor min(const Tensor& x);
 
+/// Options of `var`. The member initializers are the defaults.
 struct VarianceOptions {
   /// What is subtracted from the number of elements n: 1 for the unbiased estimate (the default of
   /// PyTorch), 0 for the biased variance, which norms use.
   double correction = 1.0;
-  bool keep_dims = false;
+  bool keep_dims = false;  ///< whether reduced axes stay, with an extent of 1
 };
 
 /// Variance over some axes: sum of (x - mean(x))^2 / (n - correction), in two passes.
 ///
 /// axes     counted from the front, or from the back if negative; at least one.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
-/// throws   ValueError if an axis does not exist or is given twice, ShapeError unless n >
-/// correction.
+/// throws   ValueError if an axis does not exist or is given twice, ShapeError if
+///          n <= correction.
 ///
 /// dL/dx = dL/dy * 2 (x - mean(x)) / (n - correction).
 Tensor var(const Tensor& x, std::span<const std::ptrdiff_t> axes,

@@ -20,7 +20,11 @@ struct GeneratedOptions {
 };
 
 /// The part of a generated corpus that a sentence belongs to.
-enum class Split { train, validation, test };
+enum class Split {
+  train,       ///< 18 in 20 sentences
+  validation,  ///< 1 in 20
+  test         ///< 1 in 20
+};
 
 /// The part of a source sentence, by a hash of its ids keyed by the seed: one sentence in 20 is for
 /// validation and one in 20 for testing. The part depends only on the content, so a held-out

@@ -13,20 +13,25 @@ namespace tapestry {
 
 /// The image files of a corpus, relative to the folder of the config, and the shape of an image.
 struct ImageOptions {
-  std::string train_images, validation_images, test_images;  ///< the last two may be empty
-  std::size_t image_height = 8, image_width = 8, image_channels = 1;
-  double pixel_maximum = 255.0;  ///< the pixel value that is scaled to 1, > 0
+  std::string train_images;        ///< the training set
+  std::string validation_images;   ///< the validation set; empty: held out of the training set
+  std::string test_images;         ///< the test set; empty: held out of the training set
+  std::size_t image_height = 8;    ///< in pixels, >= 1
+  std::size_t image_width = 8;     ///< in pixels, >= 1
+  std::size_t image_channels = 1;  ///< values per pixel, >= 1
+  double pixel_maximum = 255.0;    ///< the pixel value that is scaled to 1, > 0
 };
 
 /// The number of training images to hold out for each set without a file of its own.
 struct HeldOutImages {
-  std::size_t validation, test;
+  std::size_t validation;  ///< for the validation set
+  std::size_t test;        ///< for the test set
 };
 
 /// An image with the name of its class.
 struct LabelledImage {
-  std::size_t number = 0;  ///< the line of a table, from 1, or the index in an array, from 0
-  std::string label;
+  std::size_t number = 0;     ///< the line of a table, from 1, or the index in an array, from 0
+  std::string label;          ///< the name of its class
   std::vector<float> pixels;  ///< (height, width, channels)
 };
 
@@ -34,8 +39,8 @@ struct LabelledImage {
 struct ImageFile {
   std::string name;        ///< the path, escaped for messages
   std::string label_file;  ///< the same for the file of the labels, which may be another
-  bool is_table = true;
-  std::vector<LabelledImage> images;
+  bool is_table = true;    ///< whether images are lines of a table instead of parts of an array
+  std::vector<LabelledImage> images;  ///< in their order in the file
 
   /// The position of an image in the file: "digits.csv:12", "digits.h5: image 11".
   std::string place(const LabelledImage& image) const;

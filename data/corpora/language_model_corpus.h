@@ -11,9 +11,9 @@ namespace tapestry {
 
 /// How a text is divided into windows.
 struct WindowOptions {
-  TextUnit unit = TextUnit::character;
-  std::size_t context = 64;       ///< tokens per window, >= 1
-  double validation_share = 0.1;  ///< share of train_text held out at its end, in [0, 1)
+  TextUnit unit = TextUnit::character;  ///< what a token is
+  std::size_t context = 64;             ///< tokens per window, >= 1
+  double validation_share = 0.1;        ///< share of train_text held out at its end, in [0, 1)
 };
 
 /// The tokenizer for `unit`: characters or words.

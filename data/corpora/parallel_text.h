@@ -11,11 +11,14 @@ namespace tapestry {
 
 /// The files of parallel_text, relative to the folder of the config, and options of its pairs.
 struct ParallelTextOptions {
-  std::string train_source, train_target;
-  std::string validation_source, validation_target;
-  std::string test_source, test_target;  ///< empty: no test set
-  bool shared_vocabulary = false;        ///< use one vocabulary for both sides
-  std::size_t max_tokens = 0;            ///< skip training pairs with a longer side; 0: keep all
+  std::string train_source;        ///< training sentences
+  std::string train_target;        ///< their translations
+  std::string validation_source;   ///< validation sentences
+  std::string validation_target;   ///< their translations
+  std::string test_source;         ///< test sentences; empty: no test set
+  std::string test_target;         ///< their translations; empty: no test set
+  bool shared_vocabulary = false;  ///< use one vocabulary for both sides
+  std::size_t max_tokens = 0;      ///< skip training pairs with a longer side; 0: keep all
 };
 
 /// Loads parallel_text: pairs of text files with one sentence per line, where line n of the target
@@ -23,10 +26,10 @@ struct ParallelTextOptions {
 /// vocabularies are made from the training pairs, unless `fixed` ones are given. The fingerprint is
 /// not set.
 ///
-///   both lines blank   the pair is skipped and counted in the notes
-///   one line blank     an error: the files do not match
-///   max_tokens         training pairs with a longer side are skipped and counted in the notes;
-///                      validation and test pairs are not skipped
+///   both lines blank      the pair is skipped and counted in the notes
+///   one line blank        an error: the files do not match
+///   more than max_tokens  training pairs with a longer side are skipped and counted in the notes;
+///                         validation and test pairs are not skipped
 ///
 /// throws  DataError as read_text_file(); if only one file of a pair is given; if the files of a
 ///         pair have different numbers of lines; if only one line of a pair is blank; if no pair or

@@ -9,7 +9,10 @@
 namespace tapestry {
 
 /// The unit of a token.
-enum class TextUnit { character, word };
+enum class TextUnit {
+  character,  ///< CharacterTokenizer
+  word        ///< WordTokenizer
+};
 
 /// Splits only at white space (generated tasks).
 class SpaceTokenizer {
@@ -30,11 +33,14 @@ class SpaceTokenizer {
 /// quotation marks, dashes and inverted marks) is a separate token, except that
 ///   - an apostrophe or hyphen between two letters or digits is part of the word: don't, l'eau;
 ///   - a point, comma or colon between two digits is part of the number: 3.5, 10,000, 10:30;
-///   - a sequence of points or of hyphens is one token: "...", "--".
+///   - a sequence of points or of hyphens is one token: `...`, `--`.
 class WordTokenizer {
  public:
+  /// `lowercase`: split() converts the letters of its tokens to lower case.
   explicit WordTokenizer(bool lowercase = false) : lowercase_(lowercase) {}
 
+  /// The tokens of a sentence.
+  ///
   /// throws  DataError with the byte position if the sentence is not valid UTF-8.
   Tokens split(std::string_view sentence) const;
 
@@ -50,8 +56,11 @@ class WordTokenizer {
 /// contain, are represented by names: <space>, <U+0009>.
 class CharacterTokenizer {
  public:
+  /// `lowercase`: split() converts the letters of its tokens to lower case.
   explicit CharacterTokenizer(bool lowercase = false) : lowercase_(lowercase) {}
 
+  /// The tokens of a sentence.
+  ///
   /// throws  DataError with the byte position if the sentence is not valid UTF-8.
   Tokens split(std::string_view sentence) const;
 
@@ -62,6 +71,7 @@ class CharacterTokenizer {
   bool lowercase_;
 };
 
+/// One of the tokenizers.
 using Tokenizer = std::variant<SpaceTokenizer, WordTokenizer, CharacterTokenizer>;
 
 /// The token for a line end inside a sequence of several lines.

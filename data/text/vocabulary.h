@@ -15,11 +15,11 @@ namespace tapestry {
 using Tokens = std::vector<std::string>;
 
 // Ids of the special symbols, the same in every vocabulary.
-inline constexpr std::int32_t pad_id = 0;  ///< padding of short rows of a batch
-inline constexpr std::int32_t unk_id = 1;  ///< words that are not in the vocabulary
-inline constexpr std::int32_t bos_id = 2;  ///< first token of the decoder input
-inline constexpr std::int32_t eos_id = 3;  ///< last token of a sentence
-inline constexpr std::int32_t first_word_id = 4;
+inline constexpr std::int32_t pad_id = 0;         ///< padding of short rows of a batch
+inline constexpr std::int32_t unk_id = 1;         ///< words that are not in the vocabulary
+inline constexpr std::int32_t bos_id = 2;         ///< first token of the decoder input
+inline constexpr std::int32_t eos_id = 3;         ///< last token of a sentence
+inline constexpr std::int32_t first_word_id = 4;  ///< first id that is not of a special symbol
 
 /// True for "<pad>", "<unk>", "<bos>" and "<eos>".
 bool is_special_symbol(std::string_view token);
@@ -31,11 +31,14 @@ class Vocabulary {
   Vocabulary() : Vocabulary(Tokens{}) {}
 
   /// The special symbols, then `words` in the given order with ids from first_word_id.
+  ///
   /// throws  DataError if a word is empty, occurs twice, equals a special symbol, is not valid
   ///         UTF-8 or contains white space.
   explicit Vocabulary(const Tokens& words);
 
-  /// Parses the output of to_text(). throws DataError, naming the line, for any other text.
+  /// Parses the output of to_text().
+  ///
+  /// throws  DataError, naming the line, for any other text.
   static Vocabulary from_text(std::string_view text);
 
   /// One token per line in id order, including special symbols; each line ends with '\n'.
@@ -48,13 +51,16 @@ class Vocabulary {
   /// is an unknown word, so that input cannot contain an <eos>.
   std::int32_t id(std::string_view word) const;
 
-  /// The token of an id. throws std::out_of_range unless 0 <= id < size().
+  /// The token of an id.
+  ///
+  /// throws  std::out_of_range unless 0 <= id < size().
   const std::string& token(std::int32_t id) const;
 
   /// The ids of the tokens, without <bos> and <eos>.
   std::vector<std::int32_t> encode(const Tokens& tokens) const;
 
   /// The tokens of the ids up to the first <eos>, without <pad> and <bos>; <unk> is kept.
+  ///
   /// throws  std::out_of_range as token().
   Tokens decode(std::span<const std::int32_t> ids) const;
 
@@ -76,7 +82,7 @@ class Vocabulary {
 
 /// How the words of a text become a vocabulary.
 struct WordOptions {
-  bool lowercase = false;
+  bool lowercase = false;          ///< whether letters become lower case
   std::size_t min_frequency = 1;   ///< rarer words of the training set become <unk>, >= 1
   std::size_t max_vocabulary = 0;  ///< number of most frequent words to keep per language; 0: all
 };

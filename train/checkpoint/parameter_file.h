@@ -19,7 +19,9 @@ void save_parameters(const Parameters& parameters, const std::filesystem::path& 
 
 /// A tensor of a file whose shape differs from that in the model.
 struct OtherShape {
-  std::string name, found, expected;  ///< "output.weight", "(10, 64)", "(12, 64)"
+  std::string name;      ///< "output.weight"
+  std::string found;     ///< the shape in the file, "(10, 64)"
+  std::string expected;  ///< the shape in the model, "(12, 64)"
 };
 
 /// Which tensors of a file fit a model. Buffers are listed like parameters.
@@ -39,6 +41,7 @@ struct LoadReport {
 ///     missing in the file: head.weight (no tensor of this name), ...
 std::string to_string(const LoadReport& report);
 
+/// Options of load_parameters(). The member initializers are the defaults.
 struct LoadOptions {
   bool strict = true;  ///< whether tensors that do not fit are an error
 };

@@ -27,8 +27,12 @@ namespace tapestry {
 
 /// What a run does when a loss or a gradient is NaN or infinite: stop; skip the update and continue
 /// with the next batch; or roll back to the newest checkpoint and continue with the data that
-/// follow the batch.
-enum class OnNan { stop, skip, rollback };
+/// follow the batch. See also TrainOptions::max_nan_steps.
+enum class OnNan {
+  stop,     ///< the run stops with exit code 6
+  skip,     ///< the update is skipped
+  rollback  ///< the run continues from the newest checkpoint
+};
 
 /// Which compiled kernels a process uses, see autograd/instruction_set.h.
 enum class KernelChoice { automatic, baseline, avx2, avx512 };
@@ -49,16 +53,16 @@ struct TrainOptions {
   std::size_t save_every = 500;      ///< steps, >= 1
   std::size_t keep_last = 3;         ///< checkpoints, >= 2
   std::size_t patience = 0;  ///< validations without improvement before the run stops; 0: no limit
-  std::chrono::seconds max_time{0};  ///< for this process; 0: no limit
-  OnNan on_nan = OnNan::stop;
+  std::chrono::seconds max_time{0};     ///< for this process; 0: no limit
+  OnNan on_nan = OnNan::stop;           ///< what happens at a loss or gradient that is not finite
   std::size_t max_nan_steps = 3;        ///< consecutive non-finite steps before the run stops, >= 1
   std::size_t divergence_window = 100;  ///< steps per window, see DivergenceWatch; 0: disabled
   std::size_t max_decode_length = 0;    ///< tokens; 0: source length + 50
   std::size_t exact_match_sequences = 1000;  ///< held-out sequences decoded per validation
   bool detect_anomaly = false;               ///< check for NaN and infinity after every operation
-  std::string initialize_from;  ///< run or checkpoint with pretrained parameters; may be empty
-  std::string run_dir;          ///< empty: runs/<config file name, no extension>
-  DType dtype = DType::float32;
+  std::string initialize_from;   ///< run or checkpoint with pretrained parameters; may be empty
+  std::string run_dir;           ///< empty: runs/<config file name, no extension>
+  DType dtype = DType::float32;  ///< element type of the parameters
 };
 
 /// The data section: the options of all corpora; each task uses some of them.
@@ -77,16 +81,17 @@ using CustomValue = std::variant<std::uint64_t, double, bool, std::string>;
 
 /// All values of a config file, one member per section.
 struct Config {
-  DataOptions data;
+  DataOptions data;                    ///< section data
   std::string model_kind = "seq2seq";  ///< key model.kind, name of a Task in train/tasks/
-  TransformerOptions model;
-  OptimizerOptions optimizer;
-  ScheduleOptions schedule;
-  TrainOptions train;
+  TransformerOptions model;            ///< section model
+  OptimizerOptions optimizer;          ///< section optimizer
+  ScheduleOptions schedule;            ///< section schedule
+  TrainOptions train;                  ///< section train
   /// By path, such as "model.num_experts"; keys that are not in it have their defaults.
   std::map<std::string, CustomValue, std::less<>> custom{};
 
   /// The value of a custom key. T is std::uint64_t, double, bool or std::string.
+  ///
   /// throws  std::logic_error if no registered kind has a key of this path and type.
   template <class T>
   const T& custom_value(std::string_view path) const {
@@ -114,10 +119,12 @@ Config parse_config(std::string_view text, const std::string& name,
 /// Reads a config file as parse_config() does. Relative paths to data become absolute: paths in the
 /// file start at the folder of the config file, paths in overrides at the working directory. An
 /// empty `train.run_dir` becomes runs/<file name without extension>.
+///
+/// throws  ConfigError as read_config_file() and parse_config().
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
-/// A larger config is refused before it is read.
-inline constexpr std::size_t kLargestConfig = 1u << 20;  // bytes
+/// The size of the largest config in bytes; a larger one is refused before it is read.
+inline constexpr std::size_t kLargestConfig = 1u << 20;
 
 /// The text of the config file `path`. Never blocks: pipes and devices are refused, not read.
 ///
@@ -126,12 +133,12 @@ std::string read_config_file(const std::string& path);
 
 /// A key as shown in help and tables.
 struct ConfigKey {
-  std::string section;
-  std::string key;
+  std::string section;        ///< `optimizer`
+  std::string key;            ///< `momentum`
   std::string expected;       ///< `a whole number >= 1`
   std::string default_value;  ///< as in YAML
-  std::string meaning;
-  std::string used_with;  ///< `optimizer.kind: sgd`; empty if always
+  std::string meaning;        ///< one line of help
+  std::string used_with;      ///< `optimizer.kind: sgd`; empty if always
 };
 
 /// All keys in file order.
@@ -142,9 +149,9 @@ std::string dump_config(const Config& config);
 
 /// A key with two different values, as YAML text.
 struct ConfigDifference {
-  std::string key;  ///< `section.key`
-  std::string checkpoint;
-  std::string now;
+  std::string key;         ///< `section.key`
+  std::string checkpoint;  ///< its value in the config of the checkpoint
+  std::string now;         ///< its value in the current config
 };
 
 /// The keys whose values differ between the config of a checkpoint and the current one, in file

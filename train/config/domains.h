@@ -22,77 +22,91 @@ namespace tapestry {
 /// A value of an enumeration and its name in a config.
 template <class E>
 struct Named {
-  E value;
-  std::string_view name;
+  E value;                ///< the value
+  std::string_view name;  ///< its name
 };
 
-// Clang before 17 cannot deduce the arguments of an aggregate template without this guide.
+/// Deduces E from a value: Named{DType::float32, "float32"}. Clang before 17 needs it.
 template <class E>
 Named(E, std::string_view) -> Named<E>;
 
-/// All values of E, in the order in which messages list them.
+/// All values of the enumeration E, in the order in which messages list them; specialized for each
+/// enumeration that is the value of a key.
 template <class E>
 inline constexpr std::array<Named<E>, 0> choices_of{};
 
+/// The values of data.unit.
 template <>
 inline constexpr std::array choices_of<TextUnit>{Named{TextUnit::character, "character"},
                                                  Named{TextUnit::word, "word"}};
 
+/// The values of model.pooling.
 template <>
 inline constexpr std::array choices_of<PoolingKind>{Named{PoolingKind::class_token, "class_token"},
                                                     Named{PoolingKind::mean, "mean"}};
 
+/// The values of model.norm.
 template <>
 inline constexpr std::array choices_of<NormPlacement>{Named{NormPlacement::pre, "pre"},
                                                       Named{NormPlacement::post, "post"}};
 
+/// The values of model.normalization.
 template <>
 inline constexpr std::array choices_of<Normalization>{
     Named{Normalization::layer_norm, "layer_norm"}, Named{Normalization::rms_norm, "rms_norm"},
     Named{Normalization::batch_norm, "batch_norm"}};
 
+/// The values of model.activation.
 template <>
 inline constexpr std::array choices_of<Activation>{
     Named{Activation::relu, "relu"},           Named{Activation::gelu, "gelu"},
     Named{Activation::gelu_tanh, "gelu_tanh"}, Named{Activation::silu, "silu"},
     Named{Activation::swiglu, "swiglu"},       Named{Activation::geglu, "geglu"}};
 
+/// The values of model.attention.
 template <>
 inline constexpr std::array choices_of<AttentionKind>{
     Named{AttentionKind::multi_head, "multi_head"},
     Named{AttentionKind::parameter_free, "parameter_free"}};
 
+/// The values of model.score.
 template <>
 inline constexpr std::array choices_of<AttentionScore>{
     Named{AttentionScore::scaled_dot_product, "scaled_dot_product"},
     Named{AttentionScore::dot_product, "dot_product"}, Named{AttentionScore::additive, "additive"},
     Named{AttentionScore::bilinear, "bilinear"}};
 
+/// The values of model.positions.
 template <>
 inline constexpr std::array choices_of<PositionKind>{
     Named{PositionKind::sinusoidal, "sinusoidal"}, Named{PositionKind::learned, "learned"},
     Named{PositionKind::none, "none"}, Named{PositionKind::rotary, "rotary"},
     Named{PositionKind::alibi, "alibi"}};
 
+/// The values of model.tie_embeddings.
 template <>
 inline constexpr std::array choices_of<TiedEmbeddings>{Named{TiedEmbeddings::none, "none"},
                                                        Named{TiedEmbeddings::target, "target"},
                                                        Named{TiedEmbeddings::all, "all"}};
 
+/// The values of optimizer.kind.
 template <>
 inline constexpr std::array choices_of<OptimizerKind>{Named{OptimizerKind::sgd, "sgd"},
                                                       Named{OptimizerKind::adam, "adam"},
                                                       Named{OptimizerKind::adamw, "adamw"}};
 
+/// The values of schedule.kind.
 template <>
 inline constexpr std::array choices_of<ScheduleKind>{
     Named{ScheduleKind::constant, "constant"}, Named{ScheduleKind::linear_warmup, "linear_warmup"},
     Named{ScheduleKind::inverse_sqrt, "inverse_sqrt"}, Named{ScheduleKind::cosine, "cosine"}};
 
+/// The values of train.dtype.
 template <>
 inline constexpr std::array choices_of<DType>{Named{DType::float32, "float32"},
                                               Named{DType::float64, "float64"}};
 
+/// The values of train.on_nan.
 template <>
 inline constexpr std::array choices_of<KernelChoice>{
     Named{KernelChoice::automatic, "auto"}, Named{KernelChoice::baseline, "baseline"},
@@ -107,7 +121,7 @@ template <>
 inline constexpr std::array choices_of<OnNan>{
     Named{OnNan::stop, "stop"}, Named{OnNan::skip, "skip"}, Named{OnNan::rollback, "rollback"}};
 
-/// The name of `value` in a config.
+/// The name of `value` in a config; "?" if it has none.
 template <class E>
 constexpr std::string_view choice_name(E value) {
   for (const Named<E>& choice : choices_of<E>) {
@@ -122,77 +136,99 @@ struct Mistake {
   std::string hint;     ///< one action, or empty
 };
 
+/// A value that was read, or why it could not be read.
 template <class T>
 using Parsed = std::variant<T, Mistake>;
 
-// A domain is the set of valid values of a key, with their text in a config:
-//
-//   expected()   describes the set in messages
-//   parse(text)  the value, or a Mistake; never throws and does not depend on the locale
-//   print(value) the value as YAML text; parsing that text, without quotes, gives the same value
-
-/// A number in [low, high], written in decimal digits only.
+/// A domain: the set of valid values of a key, with their text in a config. This one is the whole
+/// numbers in [low, high], written in decimal digits only.
+///
+/// Every domain has the three functions of this one. parse() never throws and does not depend on
+/// the locale; parsing what print() returns, without quotes, gives the same value.
 struct WholeNumber {
-  std::uint64_t low = 0;
-  std::uint64_t high = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t low = 0;                                           ///< the smallest number
+  std::uint64_t high = std::numeric_limits<std::uint64_t>::max();  ///< the largest number
 
+  /// Describes the set in messages: "a whole number >= 1".
   std::string expected() const;
+  /// The value of a text, or why it is not in the set.
   Parsed<std::uint64_t> parse(std::string_view text) const;
+  /// The value as YAML text.
   static std::string print(std::uint64_t value);
 };
 
+/// Whole numbers >= low.
 constexpr WholeNumber at_least(std::uint64_t low) { return {.low = low}; }
+/// Whole numbers in [low, high].
 constexpr WholeNumber between(std::uint64_t low, std::uint64_t high) { return {low, high}; }
 
 /// A finite number such as 0.1 or 1e-3, in an interval whose ends are each open or closed.
 struct RealNumber {
-  double low = 0.0;
-  double high = std::numeric_limits<double>::infinity();
-  bool has_low = true;
-  bool has_high = true;
+  double low = 0.0;                                       ///< the lower end
+  double high = std::numeric_limits<double>::infinity();  ///< the upper end
+  bool has_low = true;   ///< whether the lower end is in the interval
+  bool has_high = true;  ///< whether the upper end is in the interval
 
+  /// Describes the set in messages.
   std::string expected() const;
+  /// The value of a text, or why it is not in the set.
   Parsed<double> parse(std::string_view text) const;
   static std::string print(double value);  ///< the shortest text that parses to the same double
 };
 
+/// Numbers >= 0.
 constexpr RealNumber not_negative() { return {}; }
+/// Numbers > 0.
 constexpr RealNumber positive() { return {.has_low = false}; }
+/// Numbers in [0, 1).
 constexpr RealNumber from_0_below_1() { return {.high = 1.0, .has_high = false}; }
 
 /// A number, or a word that means that there is none.
 struct NumberOrWord {
-  RealNumber number;
-  std::string_view word;
+  RealNumber number;      ///< the numbers
+  std::string_view word;  ///< the text of nullopt
 
+  /// Describes the set in messages.
   std::string expected() const;
+  /// The value of a text, or why it is not in the set.
   Parsed<std::optional<double>> parse(std::string_view text) const;
+  /// The value as YAML text.
   std::string print(std::optional<double> value) const;
 };
 
 /// A time in days, hours, minutes and seconds, such as 3h50m; at most 10,000 days.
 struct Duration {
+  /// Describes the set in messages.
   static std::string expected() { return "a time such as 3h50m, 90s or 1d12h"; }
+  /// The value of a text, or why it is not in the set.
   static Parsed<std::chrono::seconds> parse(std::string_view text);
+  /// The value as YAML text.
   static std::string print(std::chrono::seconds value);
 };
 
 /// `true` or `false`.
 struct Flag {
+  /// Describes the set in messages.
   static std::string expected() { return "true or false"; }
+  /// The value of a text, or why it is not in the set.
   static Parsed<bool> parse(std::string_view text);
+  /// The value as YAML text.
   static std::string print(bool value) { return value ? "true" : "false"; }
 };
 
 /// Any text, including the empty text.
 struct Text {
+  /// Describes the set in messages.
   static std::string expected() { return "a text"; }
+  /// The value of a text, or why it is not in the set.
   static Parsed<std::string> parse(std::string_view text) { return std::string(text); }
+  /// The value as YAML text.
   static std::string print(std::string_view value);
 };
 
 /// The path of a file; empty for none. load_config() makes it absolute.
 struct FilePath : Text {
+  /// Describes the set in messages.
   static std::string expected() { return "a path"; }
 };
 
@@ -204,34 +240,41 @@ Parsed<std::size_t> parse_choice(std::string_view text, const std::vector<std::s
 
 /// One of a list of names.
 struct OneOf {
-  std::vector<std::string> names;
+  std::vector<std::string> names;  ///< the valid texts
 
+  /// Describes the set in messages.
   std::string expected() const { return list_in_words(names); }
+  /// The value of a text, or why it is not in the set.
   Parsed<std::string> parse(std::string_view text) const {
     const Parsed<std::size_t> index = parse_choice(text, names);
     if (const auto* mistake = std::get_if<Mistake>(&index)) return *mistake;
     return names[std::get<std::size_t>(index)];
   }
+  /// The value as YAML text.
   static std::string print(const std::string& value) { return value; }
 };
 
 /// One of the names of an enumeration.
 template <class E>
 struct Choice {
+  /// The names of all values.
   static std::vector<std::string> names() {
     std::vector<std::string> result;
     for (const Named<E>& choice : choices_of<E>) result.emplace_back(choice.name);
     return result;
   }
 
+  /// Describes the set in messages.
   static std::string expected() { return list_in_words(names()); }
 
+  /// The value of a text, or why it is not in the set.
   static Parsed<E> parse(std::string_view text) {
     const Parsed<std::size_t> index = parse_choice(text, names());
     if (const auto* mistake = std::get_if<Mistake>(&index)) return *mistake;
     return choices_of<E>[std::get<std::size_t>(index)].value;
   }
 
+  /// The value as YAML text.
   static std::string print(E value) { return std::string(choice_name(value)); }
 };
 

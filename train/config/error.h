@@ -20,7 +20,7 @@ struct Place {
 
 /// One error in a config.
 struct Problem {
-  Place place;
+  Place place;          ///< where it is
   std::string message;  ///< what was found and what was expected
   std::string hint;     ///< one action, or empty
 };
@@ -40,8 +40,10 @@ std::string to_string(const Problem& problem);
 /// all problems with their hints.
 class ConfigError : public ErrorWith<ExitCode::usage> {
  public:
+  /// The error of one problem or several.
   explicit ConfigError(std::vector<Problem> problems);
 
+  /// All problems in order.
   const std::vector<Problem>& problems() const { return problems_; }
 
  private:
@@ -54,9 +56,11 @@ class ProblemList {
   /// The maximum number of problems; a file with more is probably not a config.
   static constexpr std::size_t kMost = 50;
 
-  /// Throws ConfigError if the list already has kMost problems.
+  /// Adds a problem: where it is, what was found and expected, and one action or nothing. Throws
+  /// ConfigError if the list already has kMost problems.
   void add(Place place, std::string message, std::string hint = {});
 
+  /// Whether there are no problems.
   bool empty() const { return problems_.empty(); }
 
   /// Throws ConfigError unless the list is empty.
@@ -66,7 +70,9 @@ class ProblemList {
   std::vector<Problem> problems_;
 };
 
-/// Refuses a command-line option that does not match the model or the data. throws ConfigError.
+/// Refuses a command-line option that does not match the model or the data.
+///
+/// throws  ConfigError, always.
 [[noreturn]] void refuse_option(std::string_view option, const std::string& message,
                                 const std::string& hint);
 

@@ -26,14 +26,17 @@ using Origins = std::map<std::string, Origin, std::less<>>;
 /// names and values outside their domain. A key with an invalid value keeps its previous value.
 class ConfigReader {
  public:
+  /// A reader into `config` that adds what it finds wrong to `problems`; both must outlive it.
   ConfigReader(Config& config, ProblemList& problems) : config_(config), problems_(problems) {}
 
-  /// Relative paths to data start at `folder`; without `folder` they are not changed.
+  /// Reads all keys of a document. Relative paths to data start at `folder`; without `folder` they
+  /// are not changed.
   void read(const YamlDocument& document, const std::optional<std::filesystem::path>& folder);
 
-  /// `override` has the form section.key=value.
+  /// Reads one value of the command line; `override` has the form section.key=value.
   void read(const std::string& override, const std::optional<std::filesystem::path>& folder);
 
+  /// Where each key was given, of all that was read.
   const Origins& origins() const { return origins_; }
 
  private:

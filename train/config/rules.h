@@ -16,8 +16,10 @@ namespace tapestry {
 /// Collects the contradictions that rules find.
 class ConfigCheck {
  public:
+  /// Keys by path, such as "model.num_heads".
   using Keys = std::initializer_list<std::string_view>;
 
+  /// A check of a config whose keys were given at `origins`; both arguments must outlive it.
   ConfigCheck(const Origins& origins, ProblemList& problems)
       : origins_(origins), problems_(problems) {}
 
@@ -42,18 +44,19 @@ enum class ChangeRule {
 /// read with Config::custom_value().
 struct CustomKey {
   std::string_view section;  ///< data, model, optimizer, schedule or train
-  std::string_view key;
-  std::variant<WholeNumber, RealNumber, Flag, Text> domain;
+  std::string_view key;      ///< its name in the section
+  std::variant<WholeNumber, RealNumber, Flag, Text> domain;  ///< its valid values
   CustomValue initial;  ///< the default: std::uint64_t, double, bool or std::string, as the domain
-  std::string_view meaning;
-  ChangeRule rule = ChangeRule::never;
+  std::string_view meaning;             ///< one line of help
+  ChangeRule rule = ChangeRule::never;  ///< whether its value may change on resume
 
+  /// "section.key"
   std::string path() const { return std::string(section) + "." + std::string(key); }
 };
 
 /// A value of `data.task` or `model.kind`, with its keys and rules.
 struct ConfigKind {
-  std::string_view name;
+  std::string_view name;  ///< the value
 
   /// Keys that are used only with some kinds, including this one, such as "data.num_symbols". A key
   /// that no kind lists is used with all kinds.

@@ -17,26 +17,31 @@ struct YamlPosition {
 };
 
 /// What follows a key.
-enum class YamlKind { value, nothing, list, map };
+enum class YamlKind {
+  value,    ///< a text on one line
+  nothing,  ///< the end of the line
+  list,     ///< a list, of any style
+  map       ///< a map, of any style
+};
 
 /// For a message: `a value`, `nothing`, `a list`, `a map`.
 std::string_view describe(YamlKind kind);
 
 /// A top-level key.
 struct YamlSection {
-  std::string name;
-  YamlKind kind;  ///< map for a valid section
-  YamlPosition position;
+  std::string name;       ///< the key
+  YamlKind kind;          ///< map for a valid section
+  YamlPosition position;  ///< of the key
 };
 
 /// A key in a section.
 struct YamlEntry {
-  std::string section;
-  std::string key;
-  YamlKind kind;      ///< value for a valid entry
-  std::string value;  ///< as text, quotes resolved; empty for other kinds
-  YamlPosition key_position;
-  YamlPosition value_position;
+  std::string section;          ///< name of the section
+  std::string key;              ///< name in the section
+  YamlKind kind;                ///< value for a valid entry
+  std::string value;            ///< as text, quotes resolved; empty for other kinds
+  YamlPosition key_position;    ///< of the key
+  YamlPosition value_position;  ///< of the value; of the key if there is none
 };
 
 /// The subset of YAML that configs use, as a flat list: sections, and in each section keys with one
@@ -47,17 +52,21 @@ struct YamlEntry {
 /// that reading takes time and memory linear in the length of the text.
 class YamlDocument {
  public:
-  /// Lines longer than this are refused.
-  static constexpr std::size_t kLongestLine = 4096;  // bytes
+  /// The length of the longest line in bytes; longer ones are refused.
+  static constexpr std::size_t kLongestLine = 4096;
 
   /// Reads `text`; `name` is the file name in error messages. Errors are added to `problems`; the
   /// document then holds the parts that could be read.
   YamlDocument(std::string name, std::string_view text, ProblemList& problems);
 
+  /// The file name in error messages.
   const std::string& name() const { return name_; }
+  /// The sections in file order.
   const std::vector<YamlSection>& sections() const { return sections_; }
+  /// The keys of all sections in file order.
   const std::vector<YamlEntry>& entries() const { return entries_; }
 
+  /// A position with the file name and the source line, for messages.
   Place place(const YamlPosition& position) const;
 
  private:

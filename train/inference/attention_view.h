@@ -12,12 +12,13 @@ namespace tapestry {
 
 /// The attention weights of one layer on one example.
 struct LayerAttention {
-  std::string layer;  ///< the path of the layer, such as "encoder.layers.0.self_attn"
-  Tokens queries;     ///< the query tokens, by name
-  Tokens keys;        ///< the key tokens, by name
-  std::size_t num_heads = 0;
+  std::string layer;            ///< the path of the layer, such as "encoder.layers.0.self_attn"
+  Tokens queries;               ///< the query tokens, by name
+  Tokens keys;                  ///< the key tokens, by name
+  std::size_t num_heads = 0;    ///< number of heads
   std::vector<double> weights;  ///< (num_heads, queries, keys); each row sums to 1
 
+  /// The weight of a key for a query of a head, in [0, 1]; indices are not checked.
   double weight(std::size_t head, std::size_t query, std::size_t key) const {
     return weights[(head * queries.size() + query) * keys.size() + key];
   }
@@ -26,11 +27,12 @@ struct LayerAttention {
 /// The names of the tokens that each stack of a model reads; for a model with one stack both
 /// members are the same.
 struct StackTokens {
-  Tokens encoder, decoder;
+  Tokens encoder;  ///< what the encoder reads
+  Tokens decoder;  ///< what the decoder reads
 };
 
 /// The weights of every attention call while a model reads a batch of one example, in call order,
-/// with dropout disabled.
+/// with dropout disabled. `tokens` are the names of the tokens in the batch.
 std::vector<LayerAttention> attention_weights(const Model& model, const Batch& batch,
                                               const StackTokens& tokens);
 

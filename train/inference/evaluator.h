@@ -44,7 +44,7 @@ struct LikelyClass {
   double probability = 0.0;         ///< softmax of the logits, in (0, 1]; NaN if a logit is NaN
 };
 
-/// The most likely class of each example.
+/// The most likely class of each example, in their order, with dropout disabled.
 std::vector<LikelyClass> most_likely_classes(const Model& model,
                                              const std::vector<Example>& examples,
                                              std::size_t batch_size);

@@ -9,6 +9,18 @@
 
 namespace tapestry {
 
+/// Options of CustomModel.
+struct CustomModelOptions {
+  std::string kind;  ///< the new value of model.kind
+  std::string like;  ///< a kind whose answers need no particular network: not seq2seq
+  std::vector<CustomKey> custom_keys{};  ///< keys of the network, for Config::custom_value()
+  /// Creates the network with its parameters in the scope; must not be empty.
+  std::function<std::unique_ptr<Network>(const Scope&, const Config&, const NetworkSizes&)>
+      make_network;
+  /// Reports values that contradict each other, as ConfigKind::check; may be null.
+  void (*check)(const Config&, const ConfigCheck&) = nullptr;
+};
+
 /// A value of model.kind with a custom network, which is otherwise trained, scored and
 /// applied like an existing kind: it has its data, batches, scores and answers.
 ///
@@ -20,18 +32,10 @@ namespace tapestry {
 ///                                       return std::make_unique<Mlp>(scope, config, sizes);
 ///                                     }});
 ///     register_task(model);
-struct CustomModelOptions {
-  std::string kind;  ///< the new value of model.kind
-  std::string like;  ///< a kind whose answers need no particular network: not seq2seq
-  std::vector<CustomKey> custom_keys{};
-  std::function<std::unique_ptr<Network>(const Scope&, const Config&, const NetworkSizes&)>
-      make_network;
-  /// Reports values that contradict each other, as ConfigKind::check; may be null.
-  void (*check)(const Config&, const ConfigCheck&) = nullptr;
-};
-
 class CustomModel : public Task {
  public:
+  /// The kind with these options; register_task() makes it known to the program.
+  ///
   /// throws  std::invalid_argument if `like` is no kind, or seq2seq, or make_network is empty.
   explicit CustomModel(CustomModelOptions options);
 

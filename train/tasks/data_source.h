@@ -9,33 +9,39 @@ namespace tapestry {
 
 /// Which sets are held out of the training file instead of having a file of their own.
 struct HeldOutParts {
-  bool validation = false, test = false;
+  bool validation = false;  ///< the validation set
+  bool test = false;        ///< the test set
 
   friend bool operator==(const HeldOutParts&, const HeldOutParts&) = default;
 };
 
 /// A source of examples: a value of `data.task`. Each task lists the sources that it supports.
 struct DataSource {
-  ConfigKind kind;
+  ConfigKind kind;  ///< the value of `data.task`, its keys and rules
 
   /// Generates or reads the corpus, except its fingerprint; relative paths start at the working
   /// directory. If `fixed` has the vocabularies of a trained model, text is encoded with them, and
   /// words that they do not have become unknown.
-  /// throws  DataError
+  ///
+  /// throws  DataError if a file cannot be used.
   Corpus (*load)(const DataOptions&, const FixedVocabularies* fixed);
 
   /// The tokenization of its text.
   TextFormat (*format)(const DataOptions&) = [](const DataOptions&) { return TextFormat(); };
 
+  /// The sets that are held out of the training file; none by default.
   HeldOutParts (*held_out)(const DataOptions&) = [](const DataOptions&) { return HeldOutParts(); };
 
   /// Checks that a trained model may be scored on files other than those it was trained with.
-  /// throws  ConfigError
+  ///
+  /// throws  ConfigError if not.
   void (*check_other_files)(const DataOptions& trained,
                             const DataOptions& now) = [](const DataOptions&, const DataOptions&) {};
 };
 
-/// The source with the name options.task. throws std::invalid_argument if there is none.
+/// The source with the name options.task.
+///
+/// throws  std::invalid_argument if there is none.
 const DataSource& data_source(const DataOptions& options);
 
 /// Loads the corpus of options.task and computes its fingerprint.
@@ -43,7 +49,9 @@ const DataSource& data_source(const DataOptions& options);
 /// throws  DataError from the source, or if a generated task has vocabularies other than `fixed`.
 Corpus load_corpus(const DataOptions& options, const FixedVocabularies* fixed = nullptr);
 
-/// The codec of options.task.
+/// The codec of options.task, with these vocabularies.
+///
+/// throws  std::invalid_argument if there is no such task.
 TextCodec make_codec(const DataOptions& options, Vocabulary source_vocabulary,
                      Vocabulary target_vocabulary);
 

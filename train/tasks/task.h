@@ -21,24 +21,24 @@ namespace tapestry {
 
 /// A model restored from a checkpoint, with its config and codec.
 struct TrainedModel {
-  Config config;
-  TextCodec codec;
-  std::unique_ptr<Model> model;
-  DataIdentity data;  ///< of the training data
-  std::uint64_t step;
+  Config config;                 ///< of the run
+  TextCodec codec;               ///< between text and ids
+  std::unique_ptr<Model> model;  ///< never null
+  DataIdentity data;             ///< of the training data
+  std::uint64_t step;            ///< steps of training
 };
 
 /// The sizes of a network that depend on the data.
 struct NetworkSizes {
   std::size_t source = 0;  ///< entries of the input vocabulary
   std::size_t target = 0;  ///< number of logits: entries of the output vocabulary, or classes
-  ImageShape image{};
+  ImageShape image{};      ///< shape of the input images
 };
 
 /// The number of tokens that a model can read at once, and the key of the config that sets it.
 struct TokenLimit {
-  std::size_t tokens = 0;
-  const char* key = "";
+  std::size_t tokens = 0;  ///< maximum number of tokens
+  const char* key = "";    ///< the key, such as "model.max_length"
 };
 
 /// A command that reads lines of standard input and answers each with one line.
@@ -52,7 +52,9 @@ struct LineCommand {
 
 /// An example as `tapestry evaluate` prints it.
 struct ShownExample {
-  std::string input, output, expected;
+  std::string input;     ///< what the model read
+  std::string output;    ///< what it answered
+  std::string expected;  ///< the reference
 };
 
 /// A value of `model.kind`. A task defines the data sources it supports, how examples become
@@ -88,12 +90,14 @@ class Task {
 
   // ---- Batches and network
 
+  /// How examples become rows of batches in training and evaluation.
   virtual const RowLayout& layout() const = 0;
   /// The layout for inference: nothing is masked.
   virtual const RowLayout& inference_layout() const { return layout(); }
   /// Creates the network. Short sequences are padded with pad_id.
   virtual std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                                 const NetworkSizes& sizes) const = 0;
+  /// Whether batches have pixels.
   virtual bool reads_images() const { return false; }
   /// Whether batches have source tokens.
   virtual bool reads_source() const { return false; }
@@ -104,6 +108,10 @@ class Task {
 
   // ---- Scores
 
+  /// The scores of a model on `examples`.
+  ///
+  /// rules    batch_rules() of the run
+  /// targets  the target vocabulary
   /// decoded  number of examples, spread evenly over the set, to decode for scores that need
   ///          decoding
   virtual Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
@@ -122,6 +130,7 @@ class Task {
 
   /// Encodes a text as an example, as the data source would, without a translation or class. Empty
   /// if the text has no words.
+  ///
   /// throws  DataError if the text is not valid UTF-8.
   virtual Example read_text(std::string_view text, const TextCodec& codec) const;
   /// The model's positions; for a language-model corpus the tokens of a window if that is less,
@@ -130,8 +139,11 @@ class Task {
   /// Parts of the error message about an example that is too long: "sentence", "to read" and an
   /// additional hint.
   struct LengthWords {
-    const char *example, *tokens, *more_hint;
+    const char* example;    ///< "sentence"
+    const char* tokens;     ///< "to read"
+    const char* more_hint;  ///< what else may help; may be empty
   };
+  /// The words of this task.
   virtual LengthWords length_words() const {
     return {.example = "sentence", .tokens = "to read", .more_hint = ""};
   }
@@ -141,7 +153,9 @@ class Task {
   /// The expected content of standard input, for messages.
   virtual const char* input_hint() const;
   /// Encodes a line as an example; nullopt if the answer to the line is an empty line. `number` is
-  /// the line number, from 1, and `place` names the line in messages. throws DataError.
+  /// the line number, from 1, and `place` names the line in messages.
+  ///
+  /// throws  DataError if the line cannot be read or is too long.
   virtual std::optional<Example> read_line(const std::string& line, std::size_t number,
                                            const std::string& place,
                                            const TrainedModel& trained) const;
@@ -168,13 +182,19 @@ const std::vector<const Task*>& all_tasks();
 /// throws  std::invalid_argument if its kind or one of its own keys exists already.
 void register_task(const Task& task);
 
-/// The task with this value of model.kind. throws std::invalid_argument if there is none.
+/// The task with this value of model.kind.
+///
+/// throws  std::invalid_argument if there is none.
 const Task& find_task(std::string_view model_kind);
+/// The task of config.model_kind.
+///
+/// throws  std::invalid_argument if there is none.
 const Task& find_task(const Config& config);
 
 /// The network sizes for a corpus with these vocabularies.
 NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
                            const Vocabulary& target);
+/// The network sizes for a corpus.
 NetworkSizes network_sizes(const Config& config, const Corpus& corpus);
 
 /// Creates the network of a config, see Model.
@@ -193,8 +213,9 @@ Batch inference_batch(const Task& task, const Example& example);
 /// batches sorted by length, configs/reverse.yaml reached 30 % instead of 100 %.
 BatchLengths batch_lengths(const Config& config);
 
-/// throws  DataError naming the first example of the corpus that has more tokens than the model has
-///         positions.
+/// Checks that no example of a corpus has more tokens than the model of a config has positions.
+///
+/// throws  DataError, naming the first example that has.
 void require_fitting_examples(const Corpus& corpus, const Config& config);
 
 }  // namespace tapestry
