@@ -37,7 +37,12 @@ class Adam : public Optimizer {
   std::vector<NamedTensor> state() const override;
 
  protected:
-  enum class WeightDecay { coupled, decoupled };
+  /// Where weight decay enters the update.
+  enum class WeightDecay {
+    coupled,   ///< added to the gradient: L2 regularization
+    decoupled  ///< subtracted from the parameter: AdamW
+  };
+  /// For AdamW. Arguments and errors as above.
   Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
        const std::vector<ParameterGroup>& groups, WeightDecay weight_decay);
 
