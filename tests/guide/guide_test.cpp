@@ -1,0 +1,385 @@
+// Compiles and runs the code of the guide layers/from_pytorch.md: its blocks, and what the second
+// columns of its tables have.
+#include <doctest/doctest.h>
+#include <tapestry.h>
+#include <tapestry/autograd/anomaly.h>
+#include <tapestry/program.h>
+#include <tapestry/train/trained_model.h>
+#include <tapestry/xtensor.h>
+
+#include <cmath>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/source_folder.h"
+#include "tests/support/temporary_folder.h"
+
+// The idioms use the same few names for different tensors.
+#pragma GCC diagnostic ignored "-Wshadow"
+
+using namespace tapestry;
+
+int guide_program(int argc, char** argv);
+
+namespace {
+
+#include "block_1.inc"
+#include "block_3.inc"
+
+constexpr int used_blocks = 8;
+static_assert(used_blocks == GUIDE_BLOCKS, "a block of the guide is not tested here");
+
+/// Takes the values of expressions.
+void use(const auto&...) {}
+
+/// A scope of parameters of its own.
+Scope new_scope() {
+  static std::deque<Parameters> all;
+  return Scope(all.emplace_back(DType::float32, 1));
+}
+
+std::vector<double> values(const Tensor& x) { return x.to_vector(); }
+
+/// Sends standard output elsewhere during its lifetime.
+class Printed {
+ public:
+  Printed() : before_(std::cout.rdbuf(text_.rdbuf())) {}
+  ~Printed() { std::cout.rdbuf(before_); }
+  std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  std::streambuf* before_;
+};
+
+/// Makes another folder the current one during its lifetime.
+class Inside {
+ public:
+  explicit Inside(const std::filesystem::path& folder) : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(folder);
+  }
+  ~Inside() { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_;
+};
+
+/// Runs a program.
+int run(int (*program)(int, char**), std::vector<std::string> arguments) {
+  std::vector<char*> argv;
+  for (std::string& each : arguments) argv.push_back(each.data());
+  return program(static_cast<int>(argv.size()), argv.data());
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(test::source_folder() / path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string without_spaces(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isspace(c) != 0; });
+  return text;
+}
+
+/// The `code` in the second column of all tables.
+std::vector<std::string> code_of_tables(const std::string& page) {
+  std::vector<std::string> code;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t second = line.find(" | ");
+    if (!line.starts_with("| ") || second == line.npos) continue;
+    for (std::size_t begin = line.find('`', second); begin != line.npos;) {
+      const std::size_t end = line.find('`', begin + 1);
+      code.push_back(line.substr(begin + 1, end - begin - 1));
+      begin = line.find('`', end + 1);
+    }
+  }
+  return code;
+}
+
+/// The C++ blocks.
+std::string blocks(const std::string& page) {
+  std::string text;
+  for (std::size_t end = 0, begin = 0; (begin = page.find("```cpp", end)) != page.npos;) {
+    end = page.find("```", begin + 1) + 3;
+    text += page.substr(begin, end - begin);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("all code in the tables of the guide is compiled here or in its blocks") {
+  const std::string page = read("layers/from_pytorch.md");
+  const std::string source = without_spaces(read("tests/guide/guide_test.cpp") + blocks(page));
+  const std::vector<std::string> code = code_of_tables(page);
+  CHECK(code.size() > 150);
+  for (const std::string& each : code) {
+    CAPTURE(each);
+    CHECK(source.find(without_spaces(each)) != source.npos);
+  }
+}
+
+TEST_CASE("the guide: tensors") {
+  const std::uint64_t seed = 1;
+  use(Tensor::zeros({2, 3}), Tensor::ones({2, 3}), Tensor::full({2, 3}, 7.0));
+  use(Tensor::zeros({2, 3}, DType::float64));
+  CHECK(values(Tensor::arange(5)) == std::vector<double>{0, 1, 2, 3, 4});
+  CHECK(Tensor::scalar(3.0).item() == 3.0);
+  const std::vector<double> values{1, 2, 3, 4};
+  CHECK(Tensor::from({{1, 2}, {3, 4}}).to_vector() == values);
+  CHECK(Tensor::from({2, 2}, values).to_vector() == values);
+  const xt::xarray<double> expression{{1.0, 2.0}};
+  Tensor x = to_tensor(expression, DType::float32);
+  CHECK(as_xtensor<float>(x)(0, 1) == 2.0F);
+  use(x.to_vector(), x.values<float>());
+  CHECK(random_uniform({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
+  CHECK(random_normal({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
+  CHECK(Ids{{4, 7}}.shape() == Shape{1, 2});
+  use(x.shape(), x.shape()[0], x.rank(), x.size());
+  x = Tensor::scalar(1.0);
+  use(x.dtype(), x.item());
+  const Printed printed;
+  std::cout << x;
+  CHECK(printed.text() == to_string(x));
+  CHECK(x.copied(DType::float64).dtype() == DType::float64);
+  use(x.copied(x.dtype()), x.viewed_as(x.shape()));
+  const std::size_t threads = num_threads();
+  set_num_threads(4);
+  set_num_threads(threads);
+}
+
+TEST_CASE("the guide: operations") {
+  const std::uint64_t seed = 1, step = 0;
+  const Tensor x = Tensor::from({{1, 2, 3}, {4, 5, 6}}), y = Tensor::from({{1, 1, 1}});
+  use(x + y, x - 1.0, 2.0 * x, x / y, -x, x * y);
+  CHECK(matmul(x, y, {.transpose_b = true}).shape() == Shape{2, 1});
+  {
+    const Tensor y = Tensor::ones({3, 2}), w = Tensor::ones({4, 3}), b = Tensor::zeros({4});
+    use(matmul(x, y), linear(x, w, b));
+  }
+  use(exp(x), log(x), sqrt(x), square(x), pow(x, 2), abs(x));
+  use(clamp(x, 0, 1), maximum(x, y), minimum(x, y));
+  const Tensor c = x < y;
+  use(equal(x, y), where(c, x, y), where(c, Tensor::scalar(0.0), x));
+  CHECK(sum(x).item() == 21.0);
+  CHECK(values(mean(x, {-1})) == std::vector<double>{2, 5});
+  CHECK(mean(x, {-1}, true).shape() == Shape{2, 1});
+  CHECK(values(var(x, {0})) == std::vector<double>{4.5, 4.5, 4.5});
+  CHECK(values(max(x, {1})) == std::vector<double>{3, 6});
+  CHECK(min(x).item() == 1.0);
+  CHECK(argmax(x) == Ids::from({2, 2}));
+  CHECK(values(x[0]) == std::vector<double>{1, 2, 3});
+  CHECK(values(x[-1]) == std::vector<double>{4, 5, 6});
+  CHECK(values(select(x, 1, 2)) == std::vector<double>{3, 6});
+  CHECK(values(slice(x, 1, 1, 3)) == values(slice(x, 1, -2, 3)));
+  const Ids rows = Ids::from({1, 0}), columns = Ids::from({2}), i{{2}, {0}};
+  CHECK(values(x[rows]) == std::vector<double>{4, 5, 6, 1, 2, 3});
+  CHECK(values(index_select(x, 1, columns)) == std::vector<double>{3, 6});
+  CHECK(values(gather(x, 1, i)) == std::vector<double>{3, 4});
+  use(reshape(x, {6}), reshape(x, {inferred, 2}), reshape(x, {1, 2, 3}));
+  CHECK(values(transpose(x, 0, 1)) == values(permute(x, {1, 0})));
+  {
+    const Tensor y = x;
+    CHECK(concat({x, y}, 1).shape() == Shape{2, 6});
+    CHECK(stack({x, y}, 0).shape() == Shape{2, 2, 3});
+  }
+  use(relu(x), gelu(x), gelu_tanh(x), silu(x), sigmoid(x), tanh(x), softmax(x), log_softmax(x));
+  const Tensor weight = Tensor::ones({3}), bias = Tensor::zeros({3});
+  use(layer_norm(x, weight, bias), rms_norm(x, weight));
+  use(dropout(x, 0.1, RandomStream(seed).named("dropout").at(step)));
+  const Tensor table = Tensor::ones({5, 4});
+  const Ids ids{{4, 0}};
+  CHECK(embedding(table, ids, 0).shape() == Shape{1, 2, 4});
+  const Tensor q = Tensor::ones({1, 2, 4}), k = q, v = q;
+  use(scaled_dot_product_attention(q, k, v, {.mask = AttentionMask::causal()}));
+  {
+    const std::vector<std::uint8_t> values(4, 1);
+    const std::vector<std::int32_t> lengths{2};
+    const std::size_t batch = 1, n_q = 2, n_k = 2;
+    use(AttentionMask::keep(batch, n_q, n_k, values), AttentionMask::padding(lengths));
+    use(AttentionMask::causal() & AttentionMask::window(2));
+  }
+}
+
+TEST_CASE("the guide: gradients") {
+  Tensor x = Tensor::from({1, 2}, DType::float64);
+  x.require_gradient();
+  {
+    Tape tape;
+    const Tensor loss = sum(square(x));
+    tape.backward(loss);
+    CHECK(values(x.gradient()) == std::vector<double>{2, 4});
+    x.clear_gradient();
+  }
+  {
+    Tape tape;
+    const Tensor y = square(x), dy = Tensor::from({1, 1}, DType::float64);
+    tape.backward(y, dy);
+    const NoGrad no_grad;
+    CHECK_FALSE(square(x).requires_gradient());
+  }
+  {
+    Parameters parameters(DType::float32, 1);
+    const Linear layer(Scope(parameters) / "encoder" / "layers" / 11, 2, 2);
+    parameters.freeze("encoder");
+    CHECK(parameters.list()[0].tensor.is_frozen());
+    parameters.unfreeze("encoder.layers.11");
+    CHECK_FALSE(parameters.list()[0].tensor.is_frozen());
+  }
+  {
+    AnomalyDetector detector;
+    Tape tape(&detector);
+    CHECK_THROWS_AS(log(x - x), AnomalyError);
+  }
+  {
+    const Profiler profiler;
+    use(square(x));
+    CHECK(to_string(profiler.profile()).find("square") != std::string::npos);
+  }
+  const auto f = [&] { return square(x); };
+  CHECK(gradcheck(f, {{"x", x}}).count(GradcheckVerdict::agrees) == 1);
+}
+
+TEST_CASE("the guide: a custom operation passes its gradient check") {
+  const Printed printed;
+#include "block_2.inc"
+  CHECK(report.count(GradcheckVerdict::agrees) == 1);
+  CHECK(printed.text() == to_string(report));
+}
+
+TEST_CASE("the guide: layers") {
+  const std::uint64_t seed = 1, step = 0;
+  {
+    const Scope scope = new_scope();
+    use(Linear(scope / "hidden", 4, 8));
+  }
+  const Scope scope = new_scope();
+  use(Linear(scope / "hidden", 4, 8, {.bias = false}));
+  use(Embedding(scope / "embedding", 100, 8, {.padding_id = 0}));
+  use(LayerNorm(scope / "norm", 8));
+  {
+    const Scope scope = new_scope();
+    use(RmsNorm(scope / "norm", 8));
+  }
+  {
+    const Scope scope = new_scope();
+    use(BatchNorm(scope / "norm", 8));
+  }
+  use(Dropout(scope / "dropout", 0.1));
+  use(MultiHeadAttention(scope / "attention", 64, {.num_heads = 4}));
+  const Sequential sequential = Sequential{Linear(scope / 0, 4, 8), relu};
+  CHECK(sequential(Tensor::ones({1, 4}), Mode::inference()).shape() == Shape{1, 8});
+  std::vector<Linear> list;
+  for (std::size_t i = 1; i < 3; ++i) list.emplace_back(scope / i, 4, 4);
+  use(Encoder(scope / "encoder", 64, {.num_layers = 2}));
+  use(Decoder(scope / "decoder", 64, {.num_layers = 2}));
+  use([](const Transformer&, const LanguageModel&, const MaskedLanguageModel&, const Classifier&,
+         const Tagger&, const VisionTransformer&) {});
+  use(scope.parameter("bias", {8}, zeros_initializer()));
+  use(scope.buffer("running_mean", {8}, zeros_initializer()));
+  const std::size_t fan_in = 4, fan_out = 8;
+  use(glorot_uniform(fan_in, fan_out), normal_initializer(0.02));
+  Parameters parameters(DType::float32, seed);
+  use(Linear(Scope(parameters) / "hidden", 4, 8));
+  CHECK(parameters.list().size() == 2);
+  CHECK(parameters.find("hidden.weight") != nullptr);
+  CHECK(parameters.num_values() == 40);
+  const RandomStream random = RandomStream(1).named("dropout").at(step);
+  CHECK(Mode::training(random).is_training());
+  CHECK_FALSE(Mode::inference().is_training());
+}
+
+TEST_CASE("the guide: training") {
+  const test::TemporaryFolder folder;
+  const std::string p = folder / "parameters.h5";
+  const double lr = 1e-3;
+  Parameters parameters(DType::float32, 1);
+  const Linear head(Scope(parameters) / "head", 2, 3);
+  const Tensor z = Tensor::from({{0.5, -1.0}}), y = Tensor::from({{1, 0}}), x = z;
+  const Ids target = Ids::from({1});
+  Sgd sgd(parameters.list(), {.momentum = 0.9});
+  Adam adam(parameters.list(), {});
+  AdamW adamw(parameters.list(), {}, {{.path = "head", .learning_rate_factor = 10}});
+  {
+    Tape tape;
+    const Tensor logits = head(x);
+    use(cross_entropy(logits, target, {.ignored_id = 0, .label_smoothing = 0.1}).mean);
+    tape.backward(cross_entropy(logits, target).mean);
+  }
+  use(mean_squared_error(x, y), binary_cross_entropy_with_logits(z, y));
+  adam.step(lr);
+  adam.step(lr, clip_factor(global_gradient_norm(parameters.list()), 1.0));
+  parameters.clear_gradients();
+  const ScheduleOptions options;
+  const auto schedule = make_schedule(options);
+  const std::uint64_t step = 1, e = 0, n = 2;
+  CHECK(schedule->learning_rate(step) == options.learning_rate);
+  const std::size_t num_examples = 100;
+  const DataLoader loader = DataLoader(num_examples, {.batch_size = 64});
+  CHECK(loader.epoch(e).size() == 2);
+  save_parameters(parameters, p);
+  CHECK(load_parameters(parameters, p).complete());
+  CHECK(load_parameters(parameters, p, {.strict = false}).loaded.size() == 2);
+  CHECK(adam.state().size() == 4);
+  adam.set_steps(n);
+  CHECK(adam.steps() == n);
+}
+
+TEST_CASE("the guide: the training loop learns, and its parameters are saved") {
+  const test::TemporaryFolder folder;
+  const Inside inside(folder.path());
+  const Tensor x = random_uniform({128, 2}, RandomStream(1), -1.0, 1.0);
+  const Tensor y = sum(square(x), {1}, true);
+  const Printed printed;
+#include "block_4.inc"
+  CHECK(mean_squared_error(model(x), y).item() < 0.01);
+  CHECK(printed.text().starts_with("loss 0.0"));
+  CHECK(std::filesystem::exists("mlp.h5"));
+  const std::uint64_t steps = optimizer.steps();
+  const std::vector<Ids> parts{Ids::from({0, 1}), Ids::from({2, 3})};
+#include "block_5.inc"
+  CHECK(optimizer.steps() == steps + 1);
+  CHECK_THROWS_WITH_AS(model(Tensor::ones({5, 3})),
+                       "hidden: linear: x has shape (5, 3), expected last axis 2 (weight is (32, "
+                       "2))",
+                       ShapeError);
+}
+
+TEST_CASE("the guide: a run of the program is loaded for inference") {
+  const test::TemporaryFolder folder;
+  const Inside inside(folder.path());
+  folder.write("copy.yaml",
+               "data: {task: copy, num_symbols: 4, min_length: 1, max_length: 3, train_size: 50, "
+               "validation_size: 2, test_size: 2}\n"
+               "model: {d_model: 8, num_heads: 2, d_ff: 16, num_encoder_layers: 1, "
+               "num_decoder_layers: 1, max_length: 16}\n"
+               "train: {steps: 2, batch_size: 8, threads: 1}\n");
+  REQUIRE(run(run_program, {"tapestry", "train", "copy.yaml"}) == 0);
+  const Printed printed;
+#include "block_7.inc"
+  CHECK(std::ranges::count(printed.text(), '\n') == 2);
+  CHECK(trained.step == 2);
+#include "block_8.inc"
+  CHECK(memory.shape() == Shape{1, 3, 8});
+  CHECK_THROWS_AS(load_trained_model("runs/other"), UserError);
+}
+
+TEST_CASE("the guide: the program trains the custom model") {
+  const test::TemporaryFolder folder;
+  const Inside inside(folder.path());
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "abcabcabc\n";
+  folder.write("text.txt", text);
+  folder.write("my.yaml",
+               "data: {task: text, train_text: text.txt, context: 8}\n"
+               "model: {kind: bigrams, d_model: 8, max_length: 16}\n"
+               "train: {steps: 2, batch_size: 4, threads: 1}\n");
+  CHECK(run(guide_program, {"my_program", "train", "my.yaml"}) == 0);
+}
