@@ -83,7 +83,7 @@ class Task {
   virtual std::string example_noun(const Config& config) const = 0;
   /// The noun for labelled items in messages: "tokens", or the noun for examples.
   virtual std::string target_noun(const Config&) const { return "tokens"; }
-  /// "vocabularies of 103 and 97"
+  /// The sizes of the vocabularies: "vocabularies of 103 and 97".
   virtual std::string describe_vocabularies(const Corpus& corpus) const = 0;
   /// The size of a batch: "64 x 5 x 6 tokens".
   virtual std::string describe_size(const Batch& batch) const;
@@ -120,7 +120,7 @@ class Task {
   /// The entries of Scores::others that metrics.csv has columns for, besides exact_match, which
   /// every metrics.csv has.
   virtual std::vector<std::string> score_names() const { return {}; }
-  /// "loss 0.1234  perplexity 1.131  tokens 96.10 %"
+  /// The scores on one line: "loss 0.1234  perplexity 1.131  tokens 96.10 %".
   virtual std::string format_scores(const Scores& scores, const Config& config) const;
   /// The examples with the model's outputs.
   virtual std::vector<ShownExample> show(const TrainedModel& trained,
