@@ -159,19 +159,29 @@ function is_template_parameter(name) {
   return signature ~ /^ *template </ && signature ~ ("(class|typename) " name "[,>]")
 }
 
-# The text of a comment outside of `code`, with what Doxygen would interpret made literal.
+# The text of a comment outside of `code` and "quotes", with what Doxygen would interpret made
+# literal.
 function escaped(text,    parts, count, k, result) {
   count = split(text, parts, "`")
   for (k = 1; k <= count; k++) {
+    if (k % 2 == 1 || k == count) parts[k] = escaped_prose(parts[k])
+    result = result (k == 1 ? "" : "`") parts[k]
+  }
+  if (result ~ /^ *[-+] / && text !~ /^  /) sub(/[-+]/, "\\\\&", result)
+  return result
+}
+
+function escaped_prose(text,    parts, count, k, result) {
+  count = split(text, parts, "\"")
+  for (k = 1; k <= count; k++) {
     if (k % 2 == 1 || k == count) {
-      gsub(/\\/, "\\\\", parts[k])
+      gsub(/\\/, "\\\\\\\\", parts[k])
       gsub(/[<>#@%&]/, "\\\\&", parts[k])
       gsub(/--/, "\\--", parts[k])
       gsub(/\*/, "\\*", parts[k])
     }
-    result = result (k == 1 ? "" : "`") parts[k]
+    result = result (k == 1 ? "" : "\"") parts[k]
   }
-  if (result ~ /^ *[-+] / && text !~ /^  /) sub(/[-+]/, "\\\\&", result)
   return result
 }
 
