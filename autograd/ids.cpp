@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "autograd/error.h"
@@ -34,6 +35,26 @@ Ids::Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows)
 Ids Ids::from(std::vector<std::int32_t> ids) {
   const Shape shape{ids.size()};
   return Ids(shape, std::move(ids));
+}
+
+Ids Ids::operator[](const Ids& index) const {
+  if (shape_.rank() == 0) {
+    throw ShapeError("ids: the shape is (), expected an axis to index");
+  }
+  std::vector<std::size_t> extents(index.shape_.begin(), index.shape_.end());
+  extents.insert(extents.end(), shape_.begin() + 1, shape_.end());
+  Ids parts{Shape(extents)};
+  const std::size_t part = shape_.product(1, shape_.rank());
+  auto out = parts.values_.begin();
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    if (index[i] < 0 || static_cast<std::size_t>(index[i]) >= shape_[0]) {
+      throw ValueError(fmt::format("ids: the index at {} is {}, expected 0 to {} (shape is {})",
+                                   index.place(i), index[i],
+                                   static_cast<std::ptrdiff_t>(shape_[0]) - 1, to_string(shape_)));
+    }
+    out = std::copy_n(values_.begin() + static_cast<std::ptrdiff_t>(part) * index[i], part, out);
+  }
+  return parts;
 }
 
 std::string Ids::place(std::size_t position) const {

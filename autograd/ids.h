@@ -53,6 +53,12 @@ class Ids {
     return values_[row * shape_[1] + column];
   }
 
+  /// The parts at some indices of the first axis, such as the labels of a batch: for ids of shape
+  /// (n, t), ids[Ids::from({4, 1})] has rows 4 and 1. The same as Tensor's `operator[]`: the result
+  /// has the axes of `index` in the place of the first axis. Throws ValueError if an index does not
+  /// exist, ShapeError if there is no axis or the result would have more than the maximum rank.
+  Ids operator[](const Ids& index) const;
+
   /// The indices of a position in row-major order, for messages: "(1, 2)".
   std::string place(std::size_t position) const;
 

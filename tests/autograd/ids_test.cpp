@@ -44,3 +44,25 @@ TEST_CASE("a position is named by its indices") {
   CHECK(Ids(Shape{5}).place(4) == "(4)");
   CHECK(Ids(Shape{2, 3, 4}).place(23) == "(1, 2, 3)");
 }
+
+TEST_CASE("ids are indexed along their first axis, as tensors are") {
+  const Ids rows{{1, 2, 3}, {4, 5, 6}};
+  CHECK(rows[Ids::from({1, 0, 1})] == Ids{{4, 5, 6}, {1, 2, 3}, {4, 5, 6}});
+  CHECK(rows[Ids{{1}, {0}}] == Ids(Shape{2, 1, 3}, {4, 5, 6, 1, 2, 3}));
+  CHECK(rows[Ids()].shape() == Shape{0, 3});
+  CHECK(Ids::from({7, 8, 9})[Ids::from({2, 0})] == Ids::from({9, 7}));
+  CHECK(Ids::from({7, 8, 9})[Ids{{2, 0}}] == Ids{{9, 7}});
+  CHECK(Ids(Shape{2, 0})[Ids::from({1})].shape() == Shape{1, 0});
+}
+
+TEST_CASE("an index that ids do not have is refused") {
+  const Ids rows{{1, 2, 3}, {4, 5, 6}};
+  CHECK_THROWS_WITH_AS((rows[Ids{{0, 1}, {2, 0}}]),
+                       "ids: the index at (1, 0) is 2, expected 0 to 1 (shape is (2, 3))",
+                       ValueError);
+  CHECK_THROWS_AS(rows[Ids::from({-1})], ValueError);
+  CHECK_THROWS_AS(Ids()[Ids::from({0})], ValueError);
+  CHECK_THROWS_WITH_AS(Ids(Shape{})[Ids::from({0})],
+                       "ids: the shape is (), expected an axis to index", ShapeError);
+  CHECK_THROWS_AS(rows[Ids(Shape{1, 1, 1, 1, 1, 1, 1, 1})], ShapeError);
+}
