@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <span>
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
@@ -111,6 +114,71 @@ Tensor random_normal(const Shape& shape, const RandomStream& random, double mean
   return drawn(
       shape, dtype, [&](std::uint64_t i) { return mean + standard_deviation * random.normal(i); },
       [](auto value) { return value; });
+}
+
+Ids random_ids(const Shape& shape, const RandomStream& random, std::int32_t low,
+               std::int32_t high) {
+  require_on("random_ids", random);
+  if (low >= high) {
+    throw ValueError(
+        fmt::format("random_ids: the limits are {} and {}, expected low < high", low, high));
+  }
+  const double count = static_cast<double>(high) - low;
+  Ids result(shape);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    // Rounding of the product may reach `count` for the largest numbers of a stream.
+    const double offset = std::min(std::floor(count * random.uniform(i)), count - 1.0);
+    result[i] = static_cast<std::int32_t>(low + offset);
+  }
+  return result;
+}
+
+namespace {
+
+/// Refuses a row of logits that are not comparable, infinite or all -inf.
+template <class T>
+void require_finite_maximum(std::span<const T> row, const Ids& rows, std::size_t r) {
+  const auto odd = std::ranges::find_if(
+      row, [](T x) { return std::isnan(x) || x == std::numeric_limits<T>::infinity(); });
+  if (odd == row.end() && std::isfinite(std::ranges::max(row))) return;
+  throw ValueError(
+      fmt::format("random_categorical: row {} of the logits has the maximum {}, expected a finite "
+                  "one",
+                  rows.place(r), odd == row.end() ? row.front() : *odd));
+}
+
+/// The first index whose cumulative probability exceeds `uniform`.
+template <class T>
+std::size_t sampled_index(std::span<const T> logits, double uniform) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  const auto weight = [&](std::size_t j) { return std::exp(logits[j] - largest); };
+  double sum = 0.0;
+  for (std::size_t j = 0; j < logits.size(); ++j) sum += weight(j);
+  const double threshold = std::min(uniform * sum, std::nextafter(sum, 0.0));
+  std::size_t j = 0;
+  for (double cumulative = weight(0); cumulative <= threshold; cumulative += weight(j)) ++j;
+  return j;
+}
+
+}  // namespace
+
+Ids random_categorical(const Tensor& logits, const RandomStream& random) {
+  require_on("random_categorical", random);
+  if (logits.rank() == 0 || logits.shape().back() == 0) {
+    throw ShapeError(
+        fmt::format("random_categorical: logits have shape {}, expected (..., n) with n >= 1",
+                    to_string(logits.shape())));
+  }
+  const std::size_t n = logits.shape().back();
+  Ids result(logits.shape().erased(logits.rank() - 1));
+  dispatch(logits.dtype(), [&]<class T>() {
+    for (std::size_t r = 0; r < result.size(); ++r) {
+      const auto row = logits.values<T>().subspan(r * n, n);
+      require_finite_maximum(row, result, r);
+      result[r] = static_cast<std::int32_t>(sampled_index(row, random.uniform(r)));
+    }
+  });
+  return result;
 }
 
 }  // namespace tapestry

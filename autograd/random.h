@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "autograd/ids.h"
 #include "autograd/tensor.h"
 
 namespace tapestry {
@@ -62,5 +63,26 @@ Tensor random_uniform(const Shape& shape, const RandomStream& random, double low
 /// throws                    ValueError if the stream is off or a number is out of range.
 Tensor random_normal(const Shape& shape, const RandomStream& random, double mean = 0.0,
                      double standard_deviation = 1.0, DType dtype = DType::float32);
+
+/// Independent random whole numbers, as torch.randint: value i is
+/// low + floor((high - low) * random.uniform(i)).
+///
+/// low, high  low < high
+/// returns    ids in [low, high)
+/// throws     ValueError if the stream is off or low >= high.
+Ids random_ids(const Shape& shape, const RandomStream& random, std::int32_t low, std::int32_t high);
+
+/// Samples an index from each row of logits, as mlx.random.categorical or
+/// torch.distributions.Categorical(logits=logits).sample(): index j with the probability
+/// p_j = softmax(logits)_j. To sample at a temperature T, pass logits / T.
+///
+/// Row r gives the smallest j with p_0 + ... + p_j > random.uniform(r) (inverse transform
+/// sampling), in float64.
+///
+/// logits   (..., n), n >= 1; -inf has probability 0
+/// returns  (...), each in [0, n)
+/// throws   ShapeError if logits are a scalar or the last axis is empty; ValueError if the stream
+///          is off or the maximum of a row is not finite.
+Ids random_categorical(const Tensor& logits, const RandomStream& random);
 
 }  // namespace tapestry

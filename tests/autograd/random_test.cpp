@@ -190,3 +190,75 @@ TEST_CASE("random tensors refuse a stream that is off and numbers out of range")
   CHECK_THROWS_AS(random_normal({2}, stream, inf), ValueError);
   CHECK_THROWS_AS(random_normal({2}, stream, 0.0, std::nan("")), ValueError);
 }
+
+TEST_CASE("random ids are whole numbers from low to high - 1, one for each number of the stream") {
+  const RandomStream stream = RandomStream(5).named("ids");
+  const Ids ids = random_ids({2, 3}, stream, -2, 5);
+  CHECK(ids.shape() == Shape{2, 3});
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    CHECK(ids[i] == -2 + static_cast<std::int32_t>(std::floor(7 * stream.uniform(i))));
+  }
+  std::vector<int> counts(7);
+  const Ids many = random_ids({70000}, stream, -2, 5);
+  for (const std::int32_t id : many) ++counts.at(static_cast<std::size_t>(id + 2));
+  for (const int count : counts) CHECK(std::abs(count - 10000) < 465);  // 5 standard errors
+  CHECK(random_ids({3}, stream, 7, 8) == Ids::from({7, 7, 7}));
+  CHECK(random_ids({0}, stream, 0, 1).size() == 0);
+}
+
+TEST_CASE("random ids go from the lowest to the highest number of 32 bits") {
+  constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
+  constexpr std::int32_t highest = std::numeric_limits<std::int32_t>::max();
+  const Ids ids = random_ids({10000}, RandomStream(1), lowest, highest);
+  CHECK(*std::ranges::min_element(ids) < lowest / 1000 * 999);
+  CHECK(*std::ranges::max_element(ids) > highest / 1000 * 999);
+}
+
+TEST_CASE("an index is sampled in each row by its cumulative probability") {
+  const RandomStream stream = RandomStream(5).named("sample");
+  const double p[] = {0.125, 0.5, 0.375};
+  for (const DType dtype : dtypes) {
+    std::vector<double> rows;
+    for (int r = 0; r < 40; ++r) {
+      for (const double each : p) rows.push_back(std::log(each) + r);  // the same at any offset
+    }
+    const Ids drawn = random_categorical(Tensor::from({10, 4, 3}, rows, dtype), stream);
+    CHECK(drawn.shape() == Shape{10, 4});
+    for (std::uint64_t r = 0; r < 40; ++r) {
+      const double u = stream.uniform(r);
+      CHECK(drawn[r] == (u < 0.125 ? 0 : u < 0.625 ? 1 : 2));
+    }
+  }
+  CHECK(random_categorical(Tensor::from({3.0}), stream) == Ids(Shape{}, 0));
+  CHECK(random_categorical(Tensor::zeros({0, 3}), stream).shape() == Shape{0});
+}
+
+TEST_CASE("a logit of -inf is never sampled, and large logits do not overflow") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const RandomStream stream(1);
+  std::vector<double> rows;
+  for (int r = 0; r < 1000; ++r) rows.insert(rows.end(), {-inf, 1e4, -inf, 1e4, -1e4, -inf});
+  const Ids drawn = random_categorical(Tensor::from({1000, 6}, rows), stream);
+  const auto ones = std::ranges::count(drawn, 1), threes = std::ranges::count(drawn, 3);
+  CHECK(ones + threes == 1000);
+  CHECK(std::abs(ones - 500) < 80);  // 5 standard errors
+}
+
+TEST_CASE("sampling refuses a stream that is off and logits without a finite maximum") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const RandomStream off, stream(1);
+  CHECK_THROWS_WITH_AS(random_ids({2}, stream, 3, 3),
+                       "random_ids: the limits are 3 and 3, expected low < high", ValueError);
+  CHECK_THROWS_AS(random_ids({2}, off, 0, 3), ValueError);
+  CHECK_THROWS_AS(random_categorical(Tensor::zeros({2}), off), ValueError);
+  CHECK_THROWS_WITH_AS(random_categorical(Tensor::scalar(1.0), stream),
+                       "random_categorical: logits have shape (), expected (..., n) with n >= 1",
+                       ShapeError);
+  CHECK_THROWS_AS(random_categorical(Tensor::zeros({2, 0}), stream), ShapeError);
+  CHECK_THROWS_WITH_AS(
+      random_categorical(Tensor::from({{0.0, 1.0}, {0.0, inf}}), stream),
+      "random_categorical: row (1) of the logits has the maximum inf, expected a finite one",
+      ValueError);
+  CHECK_THROWS_AS(random_categorical(Tensor::from({-inf, -inf}), stream), ValueError);
+  CHECK_THROWS_AS(random_categorical(Tensor::from({1.0, std::nan("")}), stream), ValueError);
+}
