@@ -18,6 +18,7 @@
 #include "autograd/operation.h"
 #include "autograd/ops/detail/axes.h"
 #include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/reductions.h"
 
 namespace tapestry {
 namespace {
@@ -83,11 +84,11 @@ std::string followed_by(const Shape& shape, const std::string& last) {
                            : fmt::format("{}, {})", text.substr(0, text.size() - 1), last);
 }
 
-void require_logits(const Tensor& logits, const Ids& targets) {
+void require_logits(const char* operation, const Tensor& logits, const Ids& targets) {
   const Shape& shape = logits.shape();
   if (shape.rank() == 0 || shape.back() == 0 || shape.erased(shape.rank() - 1) != targets.shape()) {
     throw ShapeError(fmt::format(
-        "cross_entropy: logits have shape {}, expected {} (targets are {})", to_string(shape),
+        "{}: logits have shape {}, expected {} (targets are {})", operation, to_string(shape),
         followed_by(targets.shape(), "vocabulary"), to_string(targets.shape())));
   }
 }
@@ -133,11 +134,22 @@ struct CrossEntropy {
 }  // namespace
 
 Loss cross_entropy(const Tensor& logits, const Ids& targets, const CrossEntropyOptions& options) {
-  require_logits(logits, targets);
+  require_logits(CrossEntropy::name, logits, targets);
   Targets checked(CrossEntropy::name, targets, logits.shape().back(), options);
   const std::size_t num_targets = checked.num_kept();
   const auto [mean, nll_sum] = apply(CrossEntropy{.targets = std::move(checked)}, logits);
   return {.mean = mean, .nll_sum = nll_sum, .num_targets = num_targets};
+}
+
+double accuracy(const Tensor& logits, const Ids& targets, std::int32_t ignored_id) {
+  require_logits("accuracy", logits, targets);
+  const Targets checked("accuracy", targets, logits.shape().back(), {.ignored_id = ignored_id});
+  const Ids predicted = argmax(logits);
+  std::size_t correct = 0;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    correct += targets[i] != ignored_id && predicted[i] == targets[i] ? 1 : 0;
+  }
+  return static_cast<double>(correct) / static_cast<double>(checked.num_kept());
 }
 
 namespace {

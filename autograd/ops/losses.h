@@ -45,6 +45,17 @@ struct Loss {
 Loss cross_entropy(const Tensor& logits, const Ids& targets,
                    const CrossEntropyOptions& options = {});
 
+/// Accuracy of a classifier: the share of the targets that argmax(logits) predicts, in [0, 1].
+///
+/// logits      (..., V), V >= 1; among equal maxima of a row, the first one is the prediction
+/// targets     (...), each in [0, V) or ignored
+/// ignored_id  targets with this id do not count; the default ignores no targets
+/// throws      ShapeError if the shapes do not match; ValueError if an id is out of range, or if
+/// all
+///             targets are ignored.
+double accuracy(const Tensor& logits, const Ids& targets,
+                std::int32_t ignored_id = CrossEntropyOptions{}.ignored_id);
+
 /// cross_entropy(linear(x, weight, bias), targets), fused: the logits are computed in chunks of
 /// rows, converted to their gradient and multiplied back while they are in cache, and never stored
 /// as a whole. Rows with an ignored target are skipped. The forward pass computes the gradients,

@@ -217,6 +217,33 @@ TEST_CASE("cross entropy refuses what does not fit and says what would") {
                        "cross_entropy: label_smoothing is 1, expected 0 <= alpha < 1", ValueError);
 }
 
+TEST_CASE("accuracy is the share of the targets with the largest logit of their rows") {
+  for (const DType dtype : dtypes) {
+    const Tensor logits =
+        Tensor::from({2, 2, 3}, {1, 2, 0, 5, 5, 4, -inf, -1, -2, 0, 1, 3}, dtype);  // 1 0 1 2
+    CHECK(accuracy(logits, Ids{{1, 0}, {1, 2}}) == 1.0);
+    CHECK(accuracy(logits, Ids{{1, 1}, {0, 2}}) == 0.5);  // of equal maxima, the first
+    CHECK(accuracy(logits, Ids{{0, 1}, {0, 0}}) == 0.0);
+    CHECK(accuracy(logits, Ids{{1, -1}, {0, -1}}, -1) == 0.5);
+    CHECK(accuracy(logits, Ids{{1, 0}, {0, 2}}, 0) == 1.0);  // an ignored id may be a class
+  }
+  CHECK(accuracy(Tensor::from({1.0, 3.0}), Ids(Shape{}, 1)) == 1.0);
+}
+
+TEST_CASE("accuracy refuses what does not fit and says what would") {
+  const Tensor logits = Tensor::zeros({2, 3});
+  CHECK_THROWS_WITH_AS(
+      accuracy(logits, Ids{{1, 2}}),
+      "accuracy: logits have shape (2, 3), expected (1, 2, vocabulary) (targets are (1, 2))",
+      ShapeError);
+  CHECK_THROWS_WITH_AS(accuracy(logits, Ids::from({0, 3})),
+                       "accuracy: target (1) is 3, expected 0 <= id < 3", ValueError);
+  CHECK_THROWS_AS(accuracy(logits, Ids::from({0, -1})), ValueError);
+  CHECK_THROWS_WITH_AS(
+      accuracy(logits, Ids::from({2, 2}), 2),
+      "accuracy: all 2 targets are ignored (id 2), expected at least one that counts", ValueError);
+}
+
 TEST_CASE("mean_squared_error of a hand-worked pair, with both gradients") {
   for (const DType dtype : dtypes) {
     const Tensor prediction = Tensor::from({2, 2}, {1.0, 2.0, 3.0, 4.0}, dtype).require_gradient();
