@@ -1,8 +1,11 @@
 #pragma once
 
+#include <memory>
+#include <utility>
 #include <vector>
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
+#include <xtensor/xnoalias.hpp>
 
 #include "autograd/ids.h"
 #include "autograd/tensor.h"
@@ -10,22 +13,54 @@
 /// Conversion between tensors and xtensor. It takes seconds to compile; include it only in source
 /// files.
 namespace tapestry {
+namespace detail {
 
-/// The values of a tensor as an xtensor view, which must not outlive the tensor. Throws DTypeError
-/// if T is not the element type.
+/// The values of a tensor, from `data` on, of which the adaptor owns a handle.
 template <class T>
-auto as_xtensor(const Tensor& tensor) {
-  const auto values = tensor.values<T>();
-  return xt::adapt(values.data(), values.size(), xt::no_ownership(),
-                   std::vector<std::size_t>(tensor.shape().begin(), tensor.shape().end()));
+auto adapted(T* data, const Tensor& tensor) {
+  const std::vector<std::size_t> extents(tensor.shape().begin(), tensor.shape().end());
+  return xt::adapt_smart_ptr<xt::layout_type::row_major>(std::move(data), extents,
+                                                         std::make_shared<const Tensor>(tensor));
 }
 
-/// A tensor with the values of an xtensor expression, converted to `dtype`.
+}  // namespace detail
+
+/// The values of a tensor as an xtensor adaptor with its shape, without a copy: an operand of any
+/// xtensor expression. The adaptor keeps the values alive, so that of a temporary tensor, such as
+/// a gradient, can be used as well:
+///
+///     const auto gradient = as_xtensor<float>(weight.gradient());
+///     const double norm = xt::norm_l2(gradient)();
+///
+/// throws  DTypeError if T is not the element type, ValueError if there is no tensor.
+template <class T>
+auto as_xtensor(const Tensor& tensor) {
+  return detail::adapted(tensor.values<T>().data(), tensor);
+}
+
+/// The same for assignments to a leaf that no tape uses, as Tensor::mutable_values. A step of
+/// gradient descent:
+///
+///     as_mutable_xtensor<float>(weight) -= 0.1F * as_xtensor<float>(weight.gradient());
+///
+/// An assigned expression must have the shape of the tensor.
+template <class T>
+auto as_mutable_xtensor(Tensor& tensor) {
+  return detail::adapted(tensor.mutable_values<T>().data(), tensor);
+}
+
+/// A tensor with the values of any xtensor expression, converted to `dtype`. The expression is
+/// evaluated once, into the memory of the tensor.
 template <class E>
-Tensor to_tensor(const xt::xexpression<E>& expression, DType dtype) {
-  const xt::xarray<double, xt::layout_type::row_major> values = expression.derived_cast();
+Tensor to_tensor(const xt::xexpression<E>& expression, DType dtype = DType::float32) {
+  const E& values = expression.derived_cast();
   const std::vector<std::size_t> extents(values.shape().begin(), values.shape().end());
-  return Tensor::from(Shape(extents), std::span<const double>(values.data(), values.size()), dtype);
+  Tensor result = Tensor::empty(Shape(extents), dtype);
+  dispatch(dtype, [&]<class T>() {
+    auto target = as_mutable_xtensor<T>(result);
+    xt::noalias(target) = xt::cast<T>(values);
+  });
+  return result;
 }
 
 /// The ids as an xtensor view, which must not outlive them.

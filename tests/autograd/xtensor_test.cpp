@@ -6,6 +6,9 @@
 #include <xtensor/xview.hpp>
 
 #include "autograd/error.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reductions.h"
+#include "autograd/tape.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;
@@ -62,4 +65,50 @@ TEST_CASE("ids are xtensor expressions, and expressions of whole numbers are ids
   CHECK(to_ids(numbers + 1) == Ids{{2, 3}, {4, 5}});
   CHECK(to_ids(xt::view(numbers, xt::all(), 1)) == Ids(Shape{2}, {2, 4}));
   CHECK(to_ids(xt::transpose(numbers)) == Ids{{1, 3}, {2, 4}});
+}
+
+TEST_CASE("a gradient is seen as an xtensor without a copy, and outlives its handle") {
+  Tensor w = Tensor::from({2, 2}, {1.0, 2.0, 3.0, 4.0}).require_gradient();
+  {
+    Tape tape;
+    tape.backward(sum(square(w)));
+  }
+  const auto gradient = as_xtensor<float>(w.gradient());
+  CHECK(gradient.data() == w.gradient().values<float>().data());
+  CHECK(gradient == xt::xarray<float>{{2.0F, 4.0F}, {6.0F, 8.0F}});
+  w = Tensor();
+  CHECK(xt::sum(gradient)() == 20.0F);
+}
+
+TEST_CASE("values are seen for as long as the adaptor lives") {
+  const auto view = as_xtensor<double>(Tensor::full({100}, 3.0, DType::float64));
+  const Tensor other = Tensor::full({100}, 5.0, DType::float64);
+  CHECK(other.values<double>().data() != view.data());
+  CHECK(xt::sum(view)() == 300.0);
+  const auto copy = view;
+  CHECK(copy.data() == view.data());
+}
+
+TEST_CASE("an assignment to a mutable adaptor changes the tensor") {
+  Tensor w = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}).require_gradient();
+  Tape tape;
+  tape.backward(sum(w));
+  as_mutable_xtensor<float>(w) -= 0.5F * as_xtensor<float>(w.gradient());
+  check_values(w, {0.5, 1.5, 2.5, 3.5, 4.5, 5.5});
+  auto view = as_mutable_xtensor<float>(w);
+  CHECK(view.data() == w.values<float>().data());
+  xt::row(view, 1) = xt::xarray<float>{7.0F, 8.0F, 9.0F};
+  check_values(w, {0.5, 1.5, 2.5, 7.0, 8.0, 9.0});
+  CHECK_THROWS_AS(as_mutable_xtensor<double>(w), DTypeError);
+}
+
+TEST_CASE("an expression becomes float32 unless another type is given") {
+  const xt::xarray<double> a = {1.0, 2.0};
+  CHECK(to_tensor(a / 3.0).dtype() == DType::float32);
+  check_values(to_tensor(a > 1.0), {0.0, 1.0});
+  check_values(to_tensor(xt::xarray<double>(2.5)), {2.5});
+  CHECK(to_tensor(xt::xarray<double>(2.5)).shape() == Shape{});
+  CHECK(to_tensor(xt::zeros<float>({2, 0})).shape() == Shape{2, 0});
+  const xt::xarray<double, xt::layout_type::column_major> columns = {{1.0, 2.0}, {3.0, 4.0}};
+  check_values(to_tensor(columns), {1.0, 2.0, 3.0, 4.0});
 }
