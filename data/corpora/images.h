@@ -13,13 +13,13 @@ namespace tapestry {
 
 /// The image files of a corpus, relative to the folder of the config, and the shape of an image.
 struct ImageOptions {
-  std::string train_images;        ///< the training set
-  std::string validation_images;   ///< the validation set; empty: held out of the training set
-  std::string test_images;         ///< the test set; empty: held out of the training set
-  std::size_t image_height = 8;    ///< in pixels, >= 1
-  std::size_t image_width = 8;     ///< in pixels, >= 1
-  std::size_t image_channels = 1;  ///< values per pixel, >= 1
-  double pixel_maximum = 255.0;    ///< the pixel value that is scaled to 1, > 0
+  std::string train_images{};       ///< the training set
+  std::string validation_images{};  ///< the validation set; empty: held out of the training set
+  std::string test_images{};        ///< the test set; empty: held out of the training set
+  std::size_t image_height = 8;     ///< in pixels, >= 1
+  std::size_t image_width = 8;      ///< in pixels, >= 1
+  std::size_t image_channels = 1;   ///< values per pixel, >= 1
+  double pixel_maximum = 255.0;     ///< the pixel value that is scaled to 1, > 0
 };
 
 /// The number of training images to hold out for each set without a file of its own.
