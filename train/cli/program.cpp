@@ -70,8 +70,9 @@ class CommandLine {
 CommandLine::CommandLine() {
   app_.set_version_flag("--version", fmt::format("tapestry {}", program_version));
   app_.require_subcommand(1);
-  app_.footer("`tapestry COMMAND --help` says more about each.");
   for (const Command& command : all_commands()) add(command);
+  app_.footer(
+      "`tapestry COMMAND --help` says more about each.");  // commands inherit an earlier one
 }
 
 void CommandLine::add(const Command& command) {

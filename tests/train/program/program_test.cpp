@@ -364,7 +364,9 @@ TEST_CASE("help and version go to standard output") {
     const Outcome of_command = work.run({command, "--help"});
     CHECK(of_command.code == 0);
     CHECK(contains(of_command.out, std::string("Usage: tapestry ") + command));
+    CHECK(!contains(of_command.out, "COMMAND --help"));
   }
+  CHECK(help.out.ends_with("\n`tapestry COMMAND --help` says more about each.\n"));
   const Outcome version = work.run({"--version"});
   CHECK(version.code == 0);
   CHECK(version.out == std::string("tapestry ") + program_version + "\n");
