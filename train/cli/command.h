@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -33,7 +34,7 @@ struct Command {
 };
 
 extern const Command train_command, evaluate_command, generate_command, gradcheck_command,
-    check_command, attention_command, inspect_command;
+    check_command, attention_command, inspect_command, completion_command;
 
 /// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in
 /// order, with a model whose task has `line_command`. Lines from a file or pipe are answered in
@@ -58,6 +59,28 @@ void add_model(CLI::App& app, std::string& model);
 
 /// OVERRIDES: any number of section.key=value.
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides);
+
+/// An argument with one of the values `choices`. Help lists them as {a,b}.
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& value,
+                        const std::vector<std::string>& choices, const std::string& description);
+
+// ---- Descriptions of the commands, for manual pages and shell completion.
+
+/// The arguments and options of a command, as its `define` adds them.
+std::unique_ptr<CLI::App> describe(const Command& command);
+
+/// RUN, MODEL, OVERRIDES ...: the name of a positional argument, the type of another option's
+/// value.
+std::string argument_name(const CLI::Option& option);
+
+/// The choices of an argument that add_choice() added; empty for others.
+std::vector<std::string> argument_choices(const CLI::Option& option);
+
+/// Whether an option has no value.
+inline bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
+
+/// Whether an argument or option may be given several times.
+bool is_repeatable(const CLI::Option& option);
 
 /// Accepts the values of a config domain. In the error message the hint follows after a line feed.
 template <class Domain>

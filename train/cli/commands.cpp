@@ -1,5 +1,11 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "train/cli/command.h"
 #include "train/tasks/task.h"
@@ -25,8 +31,8 @@ const std::vector<Command>& all_commands() {
   static const std::vector<Command> all = [] {
     std::vector<Command> commands{train_command, evaluate_command};
     add_line_commands(commands);
-    for (const Command& command :
-         {generate_command, gradcheck_command, check_command, attention_command, inspect_command}) {
+    for (const Command& command : {generate_command, gradcheck_command, check_command,
+                                   attention_command, inspect_command, completion_command}) {
       commands.push_back(command);
     }
     return commands;
@@ -48,6 +54,33 @@ void add_overrides(CLI::App& app, std::vector<std::string>& overrides) {
   app.add_option("OVERRIDES", overrides,
                  "Config keys with other values, such as model.d_model=128; of a run, data files "
                  "only, such as data.test_text=more.txt");
+}
+
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& value,
+                        const std::vector<std::string>& choices, const std::string& description) {
+  return app.add_option(name, value, description)
+      ->check(within(OneOf{choices}).description(fmt::format("{{{}}}", fmt::join(choices, ","))));
+}
+
+std::unique_ptr<CLI::App> describe(const Command& command) {
+  auto app = std::make_unique<CLI::App>(command.purpose, command.name);
+  command.define(*app);
+  return app;
+}
+
+std::string argument_name(const CLI::Option& option) {
+  return option.nonpositional() ? option.get_type_name() : option.get_name();
+}
+
+std::vector<std::string> argument_choices(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find('{');
+  if (begin == type.npos || !type.ends_with('}')) return {};
+  return CLI::detail::split(type.substr(begin + 1, type.size() - begin - 2), ',');
+}
+
+bool is_repeatable(const CLI::Option& option) {
+  return option.get_items_expected_max() >= CLI::detail::expected_max_vector_size;
 }
 
 }  // namespace tapestry

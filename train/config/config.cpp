@@ -8,8 +8,11 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
+#include <vector>
 
 #include "data/io/file.h"
 #include "train/config/error.h"
@@ -128,12 +131,35 @@ std::string read_config_file(const std::string& path) try {
   throw ConfigError({{{.file = path}, error.reason(), error.hint()}});
 }
 
+namespace {
+
+/// The values of a domain that are words.
+std::vector<std::string> words_of(const Flag&) { return {"true", "false"}; }
+std::vector<std::string> words_of(const OneOf& domain) { return domain.names; }
+std::vector<std::string> words_of(const NumberOrWord& domain) { return {std::string(domain.word)}; }
+template <class E>
+std::vector<std::string> words_of(const Choice<E>& domain) {
+  return domain.names();
+}
+template <class Domain>
+std::vector<std::string> words_of(const Domain&) {
+  return {};
+}
+
+template <class Domain>
+bool is_path(const Domain&) {
+  return std::is_same_v<Domain, FilePath>;
+}
+
+}  // namespace
+
 std::vector<ConfigKey> config_keys() {
   std::vector<ConfigKey> keys;
   const Config defaults;
   for_each_field(defaults, [&](const Field& field, const auto& value, const auto& domain) {
     keys.push_back({std::string(field.section), std::string(field.key), domain.expected(),
-                    domain.print(value), std::string(field.meaning), used_with(field.use)});
+                    domain.print(value), std::string(field.meaning), used_with(field.use),
+                    field.rule.change, words_of(domain), is_path(domain)});
   });
   return keys;
 }

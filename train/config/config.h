@@ -131,14 +131,22 @@ inline constexpr std::size_t kLargestConfig = 1u << 20;
 /// throws  ConfigError if the file is missing, unreadable, not a regular file or too large.
 std::string read_config_file(const std::string& path);
 
-/// A key as shown in help and tables.
+enum class ChangeRule;  // train/config/rules.h
+
+/// A key as shown in help, tables, manual pages and shell completion.
 struct ConfigKey {
-  std::string section;        ///< `optimizer`
-  std::string key;            ///< `momentum`
-  std::string expected;       ///< `a whole number >= 1`
-  std::string default_value;  ///< as in YAML
-  std::string meaning;        ///< one line of help
-  std::string used_with;      ///< `optimizer.kind: sgd`; empty if always
+  std::string section;               ///< `optimizer`
+  std::string key;                   ///< `momentum`
+  std::string expected;              ///< `a whole number >= 1`
+  std::string default_value;         ///< as in YAML
+  std::string meaning;               ///< one line of help
+  std::string used_with;             ///< `optimizer.kind: sgd`; empty if always
+  ChangeRule change;                 ///< whether a resumed run may change it
+  std::vector<std::string> choices;  ///< values that are words; empty for other numbers and texts
+  bool is_path;                      ///< whether the value is the path of a file
+
+  /// `optimizer.momentum`
+  std::string path() const { return section + "." + key; }
 };
 
 /// All keys in file order.

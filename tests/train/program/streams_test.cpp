@@ -27,6 +27,7 @@ const std::vector<Arguments> printing_commands = {
     {"translate", "--help"},
     {"classify", "--help"},
     {"fill", "--help"},
+    {"completion", "bash"},
     {"evaluate", "runs/tiny"},
     {"translate", "runs/tiny"},
     {"inspect", "runs/tiny"},

@@ -1,0 +1,157 @@
+#include "train/cli/completion.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "train/cli/command.h"
+#include "train/config/config.h"
+
+namespace tapestry {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words candidates(const Words& words) {
+  Words result;
+  for (const Candidate& candidate : complete(words).candidates) result.push_back(candidate.word);
+  return result;
+}
+
+bool offers(const Words& words, const std::string& word) {
+  return std::ranges::count(candidates(words), word) == 1;
+}
+
+TEST_CASE("the first word is a command, with its purpose") {
+  const Completions completions = complete({""});
+  REQUIRE(completions.candidates.size() == all_commands().size());
+  for (std::size_t i = 0; i < all_commands().size(); ++i) {
+    CHECK(completions.candidates[i] ==
+          Candidate{all_commands()[i].name, all_commands()[i].purpose});
+  }
+  CHECK(completions.paths == PathPlace::nowhere);
+  CHECK(complete({}).candidates == completions.candidates);
+  CHECK(candidates({"-"}) == Words{"--help", "--version"});
+  CHECK(candidates({"trian", ""}).empty());
+}
+
+TEST_CASE("options are those of the command, with their descriptions") {
+  CHECK(candidates({"train", "--"}) ==
+        Words{"--help", "--resume", "--allow-change", "--fresh", "--profile"});
+  CHECK(complete({"train", "-"}).candidates[1] ==
+        Candidate{"--resume", "Resume the run from its newest checkpoint"});
+  CHECK(candidates({"inspect", "--"}) == Words{"--help"});
+  CHECK(complete({"train", "--"}).paths == PathPlace::nowhere);
+}
+
+TEST_CASE("an option is offered once, unless it repeats, and not beside one that excludes it") {
+  CHECK(candidates({"train", "--profile", "--"}) ==
+        Words{"--help", "--resume", "--allow-change", "--fresh"});
+  CHECK(candidates({"train", "--resume", "--"}) == Words{"--help", "--allow-change", "--profile"});
+  CHECK(offers({"train", "--allow-change", "model.dropout", "--"}, "--allow-change"));
+  CHECK(!offers({"attention", "runs/a", "--text", "a b", "--"}, "--example"));
+  CHECK(!offers({"attention", "runs/a", "--text=a b", "--"}, "--example"));
+}
+
+TEST_CASE("an option that needs a value takes the next word") {
+  CHECK(candidates({"generate", "--tokens", ""}).empty());
+  CHECK(complete({"generate", "--tokens", ""}).paths == PathPlace::nowhere);
+  CHECK(complete({"generate", "--tokens", "5", ""}).paths == PathPlace::word);
+  CHECK(complete({"generate", "--tokens=5", ""}).paths == PathPlace::word);
+  CHECK(complete({"attention", "--json", ""}).paths == PathPlace::word);
+}
+
+TEST_CASE("configs, runs and models are paths with their extensions") {
+  const auto extensions = [](const Words& words) {
+    const Completions completions = complete(words);
+    CHECK(completions.paths == PathPlace::word);
+    CHECK(completions.candidates.empty());
+    return completions.extensions;
+  };
+  CHECK(extensions({"train", ""}) == Words{"yaml", "yml"});
+  CHECK(extensions({"train", "--resume", "ru"}) == Words{"yaml", "yml"});
+  CHECK(extensions({"evaluate", ""}) == Words{"h5"});
+  CHECK(extensions({"translate", ""}) == Words{"h5"});
+  CHECK(extensions({"check", ""}) == Words{"yaml", "yml", "h5"});
+  CHECK(complete({"translate", "runs/a", ""}).paths == PathPlace::nowhere);
+  CHECK(complete({"generate", "runs/a", ""}).paths == PathPlace::nowhere);
+}
+
+TEST_CASE("after a config, all keys are offered, with their meanings") {
+  const Completions completions = complete({"train", "copy.yaml", "model.dropout=0.1", ""});
+  const auto keys = config_keys();
+  REQUIRE(completions.candidates.size() == keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    CHECK(completions.candidates[i] == Candidate{keys[i].path() + "=", keys[i].meaning});
+  }
+  CHECK(offers({"gradcheck", "copy.yaml", ""}, "model.d_model="));
+  CHECK(offers({"train", "--", "copy.yaml", ""}, "model.d_model="));
+  CHECK(candidates({"train", "--", "copy.yaml", "--"}) == candidates({"train", "copy.yaml", ""}));
+}
+
+TEST_CASE("a trained model accepts the keys of data files only") {
+  const Words keys = candidates({"evaluate", "runs/a", ""});
+  CHECK(std::ranges::count(keys, "data.test_text=") == 1);
+  CHECK(std::ranges::all_of(keys, [](const auto& key) { return key.starts_with("data."); }));
+  CHECK(std::ranges::count(keys, "data.task=") == 0);
+  CHECK(candidates({"evaluate", "runs/a", "data.task="}).empty());
+}
+
+TEST_CASE("after = come the values of the key") {
+  const auto values = [](const std::string& word) {
+    CHECK(complete({"train", "copy.yaml", word}).paths == PathPlace::nowhere);
+    return candidates({"train", "copy.yaml", word});
+  };
+  CHECK(values("model.norm=") == Words{"model.norm=pre", "model.norm=post"});
+  CHECK(values("model.norm=x") == Words{"model.norm=pre", "model.norm=post"});
+  CHECK(values("data.lowercase=") == Words{"data.lowercase=true", "data.lowercase=false"});
+  CHECK(values("model.embedding_dropout=") == Words{"model.embedding_dropout=dropout"});
+  CHECK(std::ranges::count(values("model.kind="), "model.kind=tagger") == 1);
+  CHECK(values("model.d_model=").empty());
+  CHECK(values("train.run_dir=").empty());
+  CHECK(values("model.nor=").empty());
+}
+
+TEST_CASE("the value of a data file is a path") {
+  for (const char* word : {"data.train_text=", "data.train_text=a/b"}) {
+    const Completions completions = complete({"train", "copy.yaml", word});
+    CHECK(completions.paths == PathPlace::after_equals);
+    CHECK(completions.candidates.empty());
+    CHECK(completions.extensions.empty());
+  }
+}
+
+TEST_CASE("--allow-change is offered the keys for which it can be given") {
+  const Words keys = candidates({"train", "--resume", "--allow-change", ""});
+  CHECK(std::ranges::count(keys, "model.dropout") == 1);
+  CHECK(std::ranges::count(keys, "data.train_text") == 1);
+  CHECK(std::ranges::count(keys, "model.d_model") == 0);
+  CHECK(std::ranges::count(keys, "train.steps") == 0);
+  const Words attached = candidates({"train", "--resume", "--allow-change="});
+  CHECK(attached.size() == keys.size());
+  CHECK(std::ranges::count(attached, "--allow-change=model.dropout") == 1);
+  CHECK(candidates({"train", "--unknown="}).empty());
+}
+
+TEST_CASE("arguments with choices are completed") {
+  CHECK(candidates({"completion", ""}) == Words{"bash", "zsh", "fish"});
+}
+
+TEST_CASE("the lines for a shell have a tab in front of the description, and the paths last") {
+  CHECK(to_lines({.candidates = {{"a", "first"}, {"b", ""}}}) == "a\tfirst\nb\t\n");
+  CHECK(to_lines({.paths = PathPlace::word, .extensions = {"yaml", "yml"}}) == ":paths yaml yml\n");
+  CHECK(to_lines({.paths = PathPlace::after_equals}) == ":value-paths \n");
+}
+
+TEST_CASE("every shell has its script") {
+  for (const std::string& shell : completion_shells) {
+    CHECK(completion_script(shell).find("completion " + shell + " --") != std::string::npos);
+  }
+  CHECK_THROWS_AS(completion_script("tcsh"), std::logic_error);
+}
+
+}  // namespace
+}  // namespace tapestry
