@@ -34,7 +34,7 @@ struct Command {
 };
 
 extern const Command train_command, evaluate_command, generate_command, gradcheck_command,
-    check_command, attention_command, inspect_command, completion_command;
+    check_command, attention_command, inspect_command, completion_command, man_command;
 
 /// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in
 /// order, with a model whose task has `line_command`. Lines from a file or pipe are answered in

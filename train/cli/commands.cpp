@@ -31,8 +31,9 @@ const std::vector<Command>& all_commands() {
   static const std::vector<Command> all = [] {
     std::vector<Command> commands{train_command, evaluate_command};
     add_line_commands(commands);
-    for (const Command& command : {generate_command, gradcheck_command, check_command,
-                                   attention_command, inspect_command, completion_command}) {
+    for (const Command& command :
+         {generate_command, gradcheck_command, check_command, attention_command, inspect_command,
+          completion_command, man_command}) {
       commands.push_back(command);
     }
     return commands;

@@ -29,10 +29,13 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   check({"help"},
         "unknown command `help`\nhint: use train, evaluate, translate, fill, classify, tag, "
         "generate, "
-        "gradcheck, check, attention, inspect or completion");
+        "gradcheck, check, attention, inspect, completion or man");
   check(
       {"completion", "tcsh"},
       "SHELL: expected bash, zsh or fish, found \"tcsh\"\nhint: see `tapestry completion --help`");
+  check({"man", "train"},
+        "PAGE: expected tapestry or tapestry-config, found \"train\"\nhint: see `tapestry man "
+        "--help`");
   check({"train"}, "CONFIG or --resume RUN is required\nhint: see `tapestry train --help`");
   check({"evaluate"}, "RUN is required\nhint: see `tapestry evaluate --help`");
   check({"train", "tiny.yaml", "--frsh"}, "there is no option --frsh\nhint: did you mean --fresh?");

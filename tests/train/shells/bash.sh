@@ -44,6 +44,7 @@ check 'tapestry train --resume runs/copy --allow-change model.dro' 'model.dropou
 check 'tapestry train --resume runs/copy --allow-change=model.dro' 'model.dropout'
 check 'tapestry generate runs/copy --tokens ' ''
 check 'tapestry completion ' 'bash fish zsh'
+check "$program man tapestry-" 'tapestry-config'
 check '~/bin/tapestry ins' 'inspect'
 COMP_WORDBREAKS=${COMP_WORDBREAKS//=}
 check 'tapestry train configs/copy.yaml model.norm=' 'model.norm=post model.norm=pre'

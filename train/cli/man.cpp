@@ -1,0 +1,320 @@
+#include "train/cli/man.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "train/cli/command.h"
+#include "train/cli/roff.h"
+#include "train/config/config.h"
+#include "train/config/domains.h"
+#include "train/config/rules.h"
+#include "train/error.h"
+#include "train/platform/machine.h"
+
+namespace tapestry {
+namespace {
+
+using roff::Page;
+
+constexpr std::array exit_codes{
+    ManualEntry{"0", "done"},
+    ManualEntry{"1", "an internal error, a wrong gradient or a failed check"},
+    ManualEntry{"2", "invalid command line or config"},
+    ManualEntry{"3", "invalid data"},
+    ManualEntry{"4", "a checkpoint cannot be used"},
+    ManualEntry{"5", "output could not be written"},
+    ManualEntry{"6", "NaN, infinity or divergence"},
+    ManualEntry{"7", "another process uses the run directory"},
+    ManualEntry{"8", "not enough memory"},
+    ManualEntry{"124", "stopped by `train.max_time`, after saving"},
+    ManualEntry{"128 + n", "stopped by signal n, after saving"},
+};
+
+constexpr std::array environment{
+    ManualEntry{"OPENBLAS_CORETYPE",
+                "the processor type whose kernels OpenBLAS uses; read by builds whose matrix "
+                "products are those of OpenBLAS"},
+    ManualEntry{"OPENBLAS_NUM_THREADS",
+                "the number of threads that OpenBLAS starts when it is loaded; such builds set it "
+                "to 1, since Tapestry has threads of its own (`train.threads`)"},
+    ManualEntry{"SOURCE_DATE_EPOCH",
+                "the date of manual pages that `tapestry man` prints, in seconds since 1970; "
+                "default: today"},
+};
+
+constexpr std::array files{
+    ManualEntry{"runs/NAME/",
+                "the run directory of NAME.yaml, unless `train.run_dir` names another"},
+    ManualEntry{"runs/NAME/config.yaml", "the effective config, with all keys"},
+    ManualEntry{"runs/NAME/checkpoints/step-*.h5",
+                "checkpoints, each an HDF5 file that needs nothing else"},
+    ManualEntry{"runs/NAME/metrics.csv", "metrics of the training and of each validation"},
+    ManualEntry{"runs/NAME/train.log", "the log"},
+    ManualEntry{"runs/NAME/non-finite-step-*.txt",
+                "where a loss or gradient became NaN or infinite, and the examples that cause it"},
+};
+
+constexpr std::array signals{
+    ManualEntry{"SIGTERM, SIGINT, SIGHUP",
+                "finish the training step, save a checkpoint and stop; a second signal stops the "
+                "program immediately"},
+    ManualEntry{"SIGUSR1", "save a checkpoint and continue"},
+};
+
+void add_entries(Page& page, std::span<const ManualEntry> entries) {
+  for (const auto& [name, meaning] : entries) page.item(name, meaning);
+}
+
+Page begin_page(std::string_view name, int section, std::string_view date,
+                std::string_view purpose) {
+  Page page(name, section, date, fmt::format("tapestry {}", program_version), "Tapestry manual");
+  page.section("NAME");
+  page.line(fmt::format("{} - {}", name, purpose));
+  return page;
+}
+
+// ---- tapestry(1).
+
+std::string in_synopsis(const CLI::Option& positional) {
+  const std::string name = positional.get_name() + (is_repeatable(positional) ? " ..." : "");
+  return positional.get_required() ? name : fmt::format("[{}]", name);
+}
+
+std::string synopsis(const CLI::App& command) {
+  std::string line = fmt::format("tapestry {} [OPTIONS]", command.get_name());
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->nonpositional()) line += " " + in_synopsis(*option);
+  }
+  return line;
+}
+
+/// `--tokens UINT`, `-h, --help` or the name of a positional argument.
+std::string option_tag(const CLI::Option& option) {
+  if (!option.nonpositional()) return option.get_name();
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  const std::string tag = fmt::format("{}", fmt::join(names, ", "));
+  return is_flag(option) ? tag : fmt::format("{} {}", tag, argument_name(option));
+}
+
+std::string option_names(const std::set<CLI::Option*>& options) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : options) names.push_back("`" + option->get_name() + "`");
+  return list_in_words(names);
+}
+
+std::string option_text(const CLI::Option& option) {
+  std::string text = option.get_description();
+  if (const auto choices = argument_choices(option); !choices.empty()) {
+    text += ": " + list_in_words(choices);
+  }
+  if (!option.get_default_str().empty()) text += "; default: " + option.get_default_str();
+  if (option.nonpositional() && is_repeatable(option)) text += "; may be repeated";
+  if (!option.get_needs().empty()) text += "; only with " + option_names(option.get_needs());
+  if (!option.get_excludes().empty()) text += "; not with " + option_names(option.get_excludes());
+  return text;
+}
+
+/// The lines at the start of `text` that belong together: indented ones, or those of a sentence.
+std::string_view first_part(std::string_view text) {
+  const bool indented = text.starts_with(' ');
+  std::size_t end = text.find('\n');
+  while (end != text.npos) {
+    const bool next_is_indented = text.substr(end + 1).starts_with(' ');
+    const bool sentence_ends = text[end - 1] == '.' || text[end - 1] == ':';
+    if (next_is_indented != indented || (!indented && sentence_ends)) break;
+    end = text.find('\n', end + 1);
+  }
+  return text.substr(0, end);
+}
+
+/// The text below the options: indented lines stay as they are, others are filled.
+void add_footer(Page& page, std::string_view text) {
+  bool begins = true;
+  while (!text.empty()) {
+    const std::string_view part = first_part(text);
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    const bool indented = part.starts_with(' ');
+    if (indented) {
+      page.lines(part);
+    } else if (begins) {
+      page.paragraph(part);
+    } else {
+      page.line(part);
+    }
+    begins = indented;
+  }
+}
+
+void add_command(Page& page, const Command& command) {
+  const auto app = describe(command);
+  page.subsection(synopsis(*app));
+  page.paragraph(command.purpose + std::string("."));
+  for (const bool positional : {true, false}) {
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->nonpositional() == positional || option == app->get_help_ptr()) continue;
+      page.item(option_tag(*option), option_text(*option));
+    }
+  }
+  add_footer(page, app->get_footer());
+}
+
+Page program_page(std::string_view date) {
+  Page page = begin_page("tapestry", 1, date, "train Transformers on CPUs");
+  page.section("SYNOPSIS");
+  page.line("`tapestry` COMMAND [OPTIONS] [ARGUMENTS]");
+  page.line("`tapestry` [`--help` | `--version`]");
+  page.section("DESCRIPTION");
+  page.paragraph(
+      "Trains, evaluates and applies Transformers. A config file describes the data, the model and "
+      "the training; see tapestry-config(5). A run that was stopped or killed resumes "
+      "bit-identically, and results are bit-identical on any number of threads.");
+  page.paragraph(
+      "RUN is a run directory or a checkpoint file; MODEL is one of these or a config file. For a "
+      "run directory, `train --resume` uses the newest checkpoint, and all other commands use the "
+      "checkpoint with the lowest validation loss.");
+  page.section("OPTIONS");
+  page.item("-h, --help", "Print help: the list of commands, or the options of a command");
+  page.item("--version", "Print the version");
+  page.section("COMMANDS");
+  for (const Command& command : all_commands()) add_command(page, command);
+  page.section("SIGNALS");
+  page.paragraph("While `tapestry train` runs:");
+  add_entries(page, signals);
+  page.section("EXIT STATUS");
+  add_entries(page, exit_codes);
+  page.section("ENVIRONMENT");
+  add_entries(page, environment);
+  page.section("FILES");
+  add_entries(page, files);
+  page.section("EXAMPLES");
+  page.lines(
+      "tapestry train configs/copy.yaml model.d_model=128\n"
+      "tapestry train --resume runs/copy\n"
+      "tapestry evaluate runs/copy\n"
+      "echo \"b a d c\" | tapestry translate runs/copy");
+  page.section("SEE ALSO");
+  page.line("`tapestry-config`(5)");
+  return page;
+}
+
+// ---- tapestry-config(5).
+
+const char* when_resumed(ChangeRule rule) {
+  switch (rule) {
+    case ChangeRule::free:
+      return "A resumed run may change it.";
+    case ChangeRule::with_permission:
+      return "A resumed run may change it with `--allow-change`.";
+    case ChangeRule::never:
+      return "A resumed run cannot change it.";
+  }
+  return "";
+}
+
+void add_key(Page& page, const ConfigKey& key) {
+  page.item(fmt::format("{}: {}", key.key, key.default_value), key.meaning);
+  const std::string only =
+      key.used_with.empty() ? "" : fmt::format(" Only with `{}`.", key.used_with);
+  page.more(fmt::format("Value: {}.{} {}", key.expected, only, when_resumed(key.change)));
+}
+
+Page config_page(std::string_view date) {
+  Page page = begin_page("tapestry-config", 5, date, "config files of tapestry");
+  page.section("DESCRIPTION");
+  page.paragraph(
+      "A config is a YAML file of sections, each with keys that have one value. A key that is left "
+      "out has its default value. On the command line, `section.key=value` replaces a value of the "
+      "file; the last one wins, and its value needs no quotes. A relative path to data starts at "
+      "the folder of the config file; in an override it starts at the working directory.");
+  page.paragraph(
+      "Whole numbers are written in decimal digits: not 1e3, 1_000, 0x10 or 010. Other numbers may "
+      "have a decimal point and an exponent and must be finite. Anchors, aliases, merge keys, "
+      "tags, several documents in a file, values over several lines and files of more than a "
+      "megabyte are refused.");
+  page.paragraph(
+      "A key that the chosen task, model, optimizer or schedule does not use may only have its "
+      "default value. All errors are reported together, each with its line and a hint.");
+  page.section("KEYS");
+  page.paragraph("Each key is shown with its default value.");
+  std::string section;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.section != section) page.subsection(key.section);
+    section = key.section;
+    add_key(page, key);
+  }
+  page.section("EXAMPLE");
+  page.lines(
+      "data:\n"
+      "  task: copy\n"
+      "model:\n"
+      "  d_model: 64\n"
+      "  num_heads: 4\n"
+      "schedule:\n"
+      "  learning_rate: 0.003\n"
+      "train:\n"
+      "  steps: 2500");
+  page.section("SEE ALSO");
+  page.line("`tapestry`(1)");
+  return page;
+}
+
+// ---- The command `tapestry man`.
+
+/// SOURCE_DATE_EPOCH, by which builds are reproducible, or today; in UTC.
+std::string page_date() {
+  std::time_t seconds = std::time(nullptr);
+  if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH")) {
+    const auto parsed = between(0, 253'402'300'799).parse(epoch);  // the end of the year 9999
+    if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
+      throw UsageError("SOURCE_DATE_EPOCH: " + mistake->message, "unset the variable");
+    }
+    seconds = static_cast<std::time_t>(std::get<std::uint64_t>(parsed));
+  }
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(seconds));
+}
+
+Action define(CLI::App& app) {
+  const auto page = std::make_shared<std::string>(manual_pages.front());
+  add_choice(app, "PAGE", *page, manual_pages, "The page")->capture_default_str();
+  app.footer(
+      "Prints roff, which man(1) shows:\n"
+      "  tapestry man | man -l -\n"
+      "  tapestry man tapestry-config | man -l -");
+  return [page] {
+    fmt::print("{}", manual_page(*page, page_date()));
+    return static_cast<int>(ExitCode::done);
+  };
+}
+
+}  // namespace
+
+std::string manual_page(std::string_view name, std::string_view date) {
+  if (name == "tapestry") return program_page(date).text();
+  if (name == "tapestry-config") return config_page(date).text();
+  throw std::logic_error("no manual page " + std::string(name));
+}
+
+std::span<const ManualEntry> manual_exit_codes() { return exit_codes; }
+std::span<const ManualEntry> manual_environment() { return environment; }
+
+const Command man_command{.name = "man", .purpose = "Print a manual page", .define = define};
+
+}  // namespace tapestry
