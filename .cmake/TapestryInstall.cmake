@@ -23,3 +23,27 @@ file(RELATIVE_PATH TAPESTRY_PREFIX_FROM_PC /prefix/${CMAKE_INSTALL_LIBDIR}/pkgco
 configure_file(.cmake/tapestry.pc.in tapestry.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tapestry.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+
+# Manual pages and shell completion are printed by the program, which therefore has to run here.
+function(tapestry_printed_file file destination)
+  set(path ${CMAKE_CURRENT_BINARY_DIR}/share/${file})
+  cmake_path(GET path PARENT_PATH folder)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(OUTPUT ${path} COMMAND tapestry ${ARGN} > ${path} VERBATIM)
+  set_property(GLOBAL APPEND PROPERTY TAPESTRY_PRINTED_FILES ${path})
+  install(FILES ${path} DESTINATION ${destination} COMPONENT program)
+endfunction()
+
+if((NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR) AND NOT TAPESTRY_SANITIZE)
+  tapestry_printed_file(man/tapestry.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
+  tapestry_printed_file(man/tapestry-config.5 ${CMAKE_INSTALL_MANDIR}/man5 man tapestry-config)
+  set(share ${CMAKE_INSTALL_DATAROOTDIR})
+  tapestry_printed_file(bash/tapestry ${share}/bash-completion/completions completion bash)
+  tapestry_printed_file(zsh/_tapestry ${share}/zsh/vendor-completions completion zsh)
+  tapestry_printed_file(fish/tapestry.fish ${share}/fish/vendor_completions.d completion fish)
+  get_property(printed GLOBAL PROPERTY TAPESTRY_PRINTED_FILES)
+  add_custom_target(tapestry_printed_files ALL DEPENDS ${printed})
+endif()
+
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)

@@ -8,6 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-release}
 packages=()
 [ "$preset" != asan ] || packages=(clang libclang-rt-dev)
+[ -z "${CI:-}" ] || packages+=(fish mandoc zsh)  # for tests that are skipped without them
 .ci/packages.sh "${packages[@]}"
 cmake --preset "$preset" ${CI:+-DTAPESTRY_WERROR=ON}
 cmake --build --preset "$preset" --parallel "$(nproc)"

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Uses an installed Tapestry as other projects do: installed.sh PREFIX [SOURCE]
+# Checks the files below PREFIX, builds the project beside this script with find_package(), with one
+# component alone and with pkg-config, and loads a shared library into Python. With the source folder
+# SOURCE, also builds it with add_subdirectory(), which compiles Tapestry.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+prefix=$1
+source=${2:+$(realpath "$2")}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "packaging: $*" >&2
+  exit 1
+}
+
+# Manual pages and completion, as printed by the installed program; packages compress pages.
+tapestry=$prefix/bin/tapestry
+same() {
+  local printed=$1
+  shift
+  [ -f "$printed" ] || printed=$printed.gz
+  [ -f "$printed" ] || fail "$printed is not installed"
+  gzip -cdf "$printed" | sed '1s/ [0-9-]\{10\} / /' >"$work/printed"
+  "$tapestry" "$@" | sed '1s/ [0-9-]\{10\} / /' | cmp - "$work/printed" || fail "$printed is out of date"
+}
+same "$prefix/share/man/man1/tapestry.1" man
+same "$prefix/share/man/man5/tapestry-config.5" man tapestry-config
+same "$prefix/share/bash-completion/completions/tapestry" completion bash
+same "$prefix/share/zsh/vendor-completions/_tapestry" completion zsh
+same "$prefix/share/fish/vendor_completions.d/tapestry.fish" completion fish
+[ -f "$prefix/share/doc/tapestry/examples/copy.yaml" ] || fail "no example configs"
+
+# The headers in the lists PUBLIC_HEADERS, and those that include others.
+public_headers() {
+  local folder
+  for folder in autograd layers optim data train; do
+    grep -oE "(^|[ (])[a-z0-9_/]+\.h" "$here/../../$folder/CMakeLists.txt" | grep -v tapestry/ |
+      sed -E "s|^[ (]*|tapestry/$folder/|"
+  done
+  printf '%s\n' tapestry.h tapestry/xtensor.h tapestry/program.h
+}
+
+# Each public header compiles by itself; a header that is not installed fails to compile.
+while read -r header; do
+  echo "#include <${header#"$prefix/include/"}>"
+done < <(find "$prefix/include/tapestry" "$prefix/include/tapestry.h" -name '*.h' | sort) >"$work/headers.txt"
+! grep -E 'detail|simd|gemm' "$work/headers.txt" || fail "found internal headers"
+public_headers | sort | diff - <(tr -d '<>' <"$work/headers.txt" | cut -d ' ' -f 2 | sort) ||
+  fail "the headers are not those that the CMakeLists.txt name as public"
+! grep -rlE '#include "(autograd|layers|optim|data|train)/' "$prefix/include/tapestry"* ||
+  fail "found includes that start at the source folder"
+sort -R --random-source="$here/installed.sh" "$work/headers.txt" >"$work/headers.cpp"
+g++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I "$prefix/include" "$work/headers.cpp"
+
+# No xtensor in what tapestry.h includes.
+! g++ -std=c++20 -M -I "$prefix/include" -include tapestry.h -x c++ /dev/null | grep -q xtensor/ ||
+  fail "tapestry.h includes xtensor"
+
+build_outside() {
+  cmake -S "$here" -B "$work/$1" -DCMAKE_PREFIX_PATH="$prefix" "${@:2}" >"$work/log" 2>&1 &&
+    cmake --build "$work/$1" --parallel 2 >>"$work/log" 2>&1 || {
+    cat "$work/log" >&2
+    fail "$1 cannot be built"
+  }
+  "$work/$1/program" >/dev/null || fail "$1: program fails"
+}
+
+build_outside all
+"$work/all/with_xtensor" || fail "values change on their way through xtensor"
+[ "$("$work/all/command" --version)" = "$("$tapestry" --version)" ] || fail "command line"
+python3 - "$work/all/libshared.so" <<'PYTHON' || fail "Python cannot use the shared library"
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+library.derivative_of_square.restype = ctypes.c_double
+sys.exit(library.derivative_of_square(ctypes.c_double(3.0)) != 6.0)
+PYTHON
+[ "$(nm -D --defined-only "$work/all/libshared.so" | grep -c tapestry)" = 0 ] ||
+  fail "the shared library exports symbols of Tapestry"
+
+build_outside some "-DCOMPONENTS=layers;optim"
+for library in hdf5 yaml-cpp spdlog CLI11; do
+  ! grep -qi "$library" "$work/some/CMakeCache.txt" || fail "layers and optim look for $library"
+done
+! cmake -S "$here" -B "$work/none" -DCMAKE_PREFIX_PATH="$prefix" -DCOMPONENTS=layer >"$work/log" 2>&1 ||
+  fail "a component that does not exist is accepted"
+grep -q "tapestry has no component layer; it has autograd" "$work/log" || fail "$(cat "$work/log")"
+
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix"/lib* -name tapestry.pc)")
+export PKG_CONFIG_PATH
+# shellcheck disable=SC2046
+g++ -O2 "$here/program.cpp" -I "$here" $(pkg-config --cflags --libs tapestry) -o "$work/program"
+"$work/program" >/dev/null || fail "pkg-config: program fails"
+
+if [ -n "$source" ]; then
+  build_outside subdirectory "-DTAPESTRY_SOURCE=$source"
+fi
+echo "packaging: all checks passed"
