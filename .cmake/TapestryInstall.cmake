@@ -47,3 +47,7 @@ endif()
 
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+
+if(PROJECT_IS_TOP_LEVEL)
+  include(TapestryPackages)
+endif()

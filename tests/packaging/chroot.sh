@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Tries the Debian packages in a bare Debian 12, as root: chroot.sh CHROOT TAPESTRY.deb LIBTAPESTRY-DEV.deb
+# Makes the folder CHROOT with debootstrap if it does not exist, installs the packages there with what
+# they depend on, and uses them: program, manual pages, completion, and the projects of installed.sh
+# with Debian's own CMake. Prints a line for each step; the exit code is 1 if one fails.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source=$(cd "$here/../.." && pwd)
+root=$1
+program=$(realpath "$2")
+library=$(realpath "$3")
+log=$(mktemp)
+failed=0
+
+if [ ! -d "$root" ]; then debootstrap --variant=minbase bookworm "$root" >"$log"; fi
+root=$(realpath "$root")
+leave() {
+  umount "$root/dev/pts" "$root/proc" || true
+  rm -f "$log"
+}
+trap leave EXIT
+mount -t proc proc "$root/proc"
+mount -t devpts -o ptmxmode=0666 devpts "$root/dev/pts"
+
+inside() {
+  chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+    DEBIAN_FRONTEND=noninteractive bash -euo pipefail -c "$1"
+}
+
+# step NAME COMMANDS: runs them inside, in an empty folder that the steps share.
+step() {
+  local began=$SECONDS
+  if inside "mkdir -p /tmp/trial && cd /tmp/trial && $2" >"$log" 2>&1; then
+    echo "ok      $1 ($((SECONDS - began)) s)"
+  else
+    echo "FAILED  $1"
+    tail -n 40 "$log"
+    failed=1
+  fi
+}
+
+rm -rf "$root/tmp/trial" "$root/tmp/packages" "$root/tmp/source"
+mkdir -p "$root/tmp/packages" "$root/tmp/source"
+cp "$program" "$root/tmp/packages/tapestry.deb"
+cp "$library" "$root/tmp/packages/libtapestry-dev.deb"
+tar -C "$source" --exclude=./.build --exclude=./.git --exclude=./runs -c . | tar -C "$root/tmp/source" -x
+install='apt-get install -y -qq --no-install-recommends'
+
+step 'apt-get install ./tapestry.deb' "apt-get update -qq; $install /tmp/packages/tapestry.deb"
+step 'tapestry --version' 'tapestry --version | grep -x "tapestry [0-9.]*"'
+step 'tapestry train, --resume and evaluate' '
+  example=/usr/share/doc/tapestry/examples/copy.yaml
+  sizes="data.train_size=500 data.validation_size=20 data.test_size=20"
+  tapestry train $example $sizes train.steps=40 train.save_every=20
+  tapestry train --resume runs/copy train.steps=60
+  tapestry evaluate runs/copy | grep "held-out pairs"
+  tapestry gradcheck $example $sizes model.d_model=8 model.d_ff=8 --coordinates 1'
+step 'tapestry inspect: the checkpoint is there' 'tapestry inspect runs/copy | grep "step 60"'
+step 'completion in Bash' '
+  source /usr/share/bash-completion/completions/tapestry
+  COMP_LINE="tapestry trai" COMP_POINT=13 COMP_WORDS=(tapestry trai) COMP_CWORD=1
+  _tapestry
+  [ "${COMPREPLY[*]}" = train ]'
+step 'manual pages' "$install man-db mandoc
+  man tapestry | grep '^EXIT STATUS'
+  man 5 tapestry-config | grep d_model
+  whatis tapestry | grep 'train Transformers'
+  zcat /usr/share/man/man1/tapestry.1.gz | mandoc -T lint -W warning
+  zcat /usr/share/man/man5/tapestry-config.5.gz | mandoc -T lint -W warning"
+step 'apt-get remove' 'apt-get remove -y -qq tapestry; ! find /usr -name "*tapestry*" | grep .'
+step 'apt-get install ./libtapestry-dev.deb, without the program' \
+  "$install /tmp/packages/libtapestry-dev.deb; ! command -v tapestry"
+step 'compiler, CMake and Python of Debian' \
+  "$install g++ cmake make python3; cmake --version; $install /tmp/packages/tapestry.deb"
+step 'find_package, pkg-config, ctypes' '/tmp/source/tests/packaging/installed.sh /usr'
+step 'libraries for building Tapestry' \
+  "$install libxsimd-dev librandom123-dev libxtensor-blas-dev"
+step 'add_subdirectory' '/tmp/source/tests/packaging/installed.sh /usr /tmp/source'
+exit $failed
