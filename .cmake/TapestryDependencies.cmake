@@ -11,7 +11,9 @@ find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
 # Not FindHDF5: it compiles a C program, which fails in projects of C++ alone.
 pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5 hdf5-serial)
-pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+if(TAPESTRY_TESTS)
+  pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)  # for a benchmark
+endif()
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 find_path(XTENSOR_BLAS_INCLUDE_DIR xtensor-blas/xblas.hpp REQUIRED)

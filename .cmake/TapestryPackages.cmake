@@ -19,6 +19,7 @@ set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/.cmake/debian_files.cmake)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tapestry)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS libopenblas0)  # for train.matmul: openblas
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION
 "trainer of Transformers on CPUs
 Tapestry trains and applies Transformer models (translation, language
@@ -57,7 +58,7 @@ function(tapestry_same_version variable package)
 endfunction()
 
 # What tapestry-config.cmake and tapestry.pc look for.
-set(dependencies libcli11-dev libopenblas-dev libxtensor-dev libxxhash-dev nlohmann-json3-dev pkgconf
+set(dependencies libcli11-dev libxtensor-dev libxxhash-dev nlohmann-json3-dev pkgconf
   xtl-dev)
 foreach(package libfmt-dev libhdf5-dev libspdlog-dev libyaml-cpp-dev)
   tapestry_same_version(dependencies ${package})

@@ -151,7 +151,7 @@ void require_finite_maximum(std::span<const T> row, const Ids& rows, std::size_t
 template <class T>
 std::size_t sampled_index(std::span<const T> logits, double uniform) {
   const double largest = *std::max_element(logits.begin(), logits.end());
-  const auto weight = [&](std::size_t j) { return std::exp(logits[j] - largest); };
+  const auto weight = [&](std::size_t j) { return portable::exp(logits[j] - largest); };
   double sum = 0.0;
   for (std::size_t j = 0; j < logits.size(); ++j) sum += weight(j);
   const double threshold = std::min(uniform * sum, std::nextafter(sum, 0.0));

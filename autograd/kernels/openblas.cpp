@@ -20,10 +20,11 @@ namespace tapestry {
 namespace {
 
 constexpr const char* shared_library = "libopenblas.so.0";
-constexpr const char* variable = "TAPESTRY_MATMUL";
+constexpr const char* choice_variable = "TAPESTRY_MATMUL";
+constexpr const char* threads_variable = "OPENBLAS_NUM_THREADS";
 
 Matmul from_environment() {
-  const char* const wanted = std::getenv(variable);
+  const char* const wanted = std::getenv(choice_variable);
   return wanted != nullptr && std::string_view(wanted) == "openblas" ? Matmul::openblas
                                                                      : Matmul::tapestry;
 }
@@ -47,14 +48,14 @@ void find(void* library, const char* name, Function& function) {
 OpenBlas load_openblas() {
   // OpenBLAS starts its threads when it is loaded. They would not be used, and spin for ever where
   // address space is short.
-  constexpr const char* threads = "OPENBLAS_NUM_THREADS";
-  const bool is_set = std::getenv(threads) != nullptr;
-  if (!is_set) ::setenv(threads, "1", 0);
+  const bool is_set = std::getenv(threads_variable) != nullptr;
+  if (!is_set) ::setenv(threads_variable, "1", 0);
   void* const library = ::dlopen(shared_library, RTLD_NOW | RTLD_LOCAL);
-  if (!is_set) ::unsetenv(threads);
+  if (!is_set) ::unsetenv(threads_variable);
   if (library == nullptr) {
-    throw std::runtime_error(std::string("matmul: OpenBLAS cannot be loaded: ") + ::dlerror() +
-                "; install it (Debian: libopenblas0-pthread) or use Tapestry's own kernels");
+    throw std::runtime_error(
+        std::string("matmul: OpenBLAS cannot be loaded: ") + ::dlerror() +
+        "; install it (Debian: libopenblas0-pthread) or use Tapestry's own kernels");
   }
   OpenBlas functions{};
   void (*set_num_threads)(int) = nullptr;

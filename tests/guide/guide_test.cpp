@@ -136,8 +136,16 @@ TEST_CASE("the guide: tensors") {
   CHECK(Tensor::from({{1, 2}, {3, 4}}).to_vector() == values);
   CHECK(Tensor::from({2, 2}, values).to_vector() == values);
   const xt::xarray<double> expression{{1.0, 2.0}};
-  Tensor x = to_tensor(expression, DType::float32);
+  Tensor x = to_tensor(expression);
   CHECK(as_xtensor<float>(x)(0, 1) == 2.0F);
+  x.require_gradient();
+  {
+    Tape tape;
+    tape.backward(sum(x));
+  }
+  CHECK(as_xtensor<float>(x.gradient())(0, 1) == 1.0F);
+  CHECK(random_ids({3}, RandomStream(seed), 2, 7).shape() == Shape{3});
+  CHECK(random_categorical(x, RandomStream(seed)).shape() == Shape{1});
   use(x.to_vector(), x.values<float>());
   CHECK(random_uniform({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
   CHECK(random_normal({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
@@ -312,6 +320,7 @@ TEST_CASE("the guide: training") {
     const Tensor logits = head(x);
     use(cross_entropy(logits, target, {.ignored_id = 0, .label_smoothing = 0.1}).mean);
     tape.backward(cross_entropy(logits, target).mean);
+    CHECK(accuracy(logits, target) <= 1.0);
   }
   use(mean_squared_error(x, y), binary_cross_entropy_with_logits(z, y));
   adam.step(lr);

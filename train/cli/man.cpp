@@ -48,14 +48,19 @@ constexpr std::array exit_codes{
 
 constexpr std::array environment{
     ManualEntry{"OPENBLAS_CORETYPE",
-                "the processor type whose kernels OpenBLAS uses; read by builds whose matrix "
-                "products are those of OpenBLAS"},
+                "the processor type whose kernels OpenBLAS uses, with `train.matmul: openblas`"},
     ManualEntry{"OPENBLAS_NUM_THREADS",
-                "the number of threads that OpenBLAS starts when it is loaded; such builds set it "
-                "to 1, since Tapestry has threads of its own (`train.threads`)"},
+                "the number of threads that OpenBLAS starts when it is loaded, 1 unless it is set; "
+                "Tapestry has threads of its own (`train.threads`) and does not use them"},
     ManualEntry{"SOURCE_DATE_EPOCH",
                 "the date of manual pages that `tapestry man` prints, in seconds since 1970; "
                 "default: today"},
+    ManualEntry{"TAPESTRY_KERNELS",
+                "the kernels that `train.kernels: auto` and commands without a config use: "
+                "baseline, avx2 or avx512"},
+    ManualEntry{"TAPESTRY_MATMUL",
+                "the matrix products that `train.matmul: auto` and commands without a config use: "
+                "tapestry or openblas"},
 };
 
 constexpr std::array files{

@@ -35,7 +35,12 @@ enum class OnNan {
 };
 
 /// Which compiled kernels a process uses, see autograd/instruction_set.h.
-enum class KernelChoice { automatic, baseline, avx2, avx512 };
+enum class KernelChoice {
+  automatic,  ///< TAPESTRY_KERNELS, those of a resumed checkpoint, or the widest
+  baseline,   ///< what every processor of the architecture has
+  avx2,       ///< AVX2 and FMA
+  avx512      ///< AVX-512
+};
 
 /// Options of the training loop. The member initializers are the defaults.
 struct TrainOptions {
@@ -46,12 +51,12 @@ struct TrainOptions {
   double label_smoothing = 0.1;  ///< in [0, 1)
   double clip_norm = 1.0;   ///< maximum global gradient norm, >= 0; 0: none; optimizer.clip_norm
   std::size_t threads = 0;  ///< 0 takes all cores
-  KernelChoice kernels = KernelChoice::automatic;
-  Matmul matmul = Matmul::automatic;
-  std::size_t log_every = 50;        ///< steps, >= 1
-  std::size_t validate_every = 500;  ///< steps, >= 1
-  std::size_t save_every = 500;      ///< steps, >= 1
-  std::size_t keep_last = 3;         ///< checkpoints, >= 2
+  KernelChoice kernels = KernelChoice::automatic;  ///< instructions of this process
+  Matmul matmul = Matmul::automatic;               ///< matrix products of this process
+  std::size_t log_every = 50;                      ///< steps, >= 1
+  std::size_t validate_every = 500;                ///< steps, >= 1
+  std::size_t save_every = 500;                    ///< steps, >= 1
+  std::size_t keep_last = 3;                       ///< checkpoints, >= 2
   std::size_t patience = 0;  ///< validations without improvement before the run stops; 0: no limit
   std::chrono::seconds max_time{0};     ///< for this process; 0: no limit
   OnNan on_nan = OnNan::stop;           ///< what happens at a loss or gradient that is not finite

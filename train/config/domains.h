@@ -106,17 +106,19 @@ template <>
 inline constexpr std::array choices_of<DType>{Named{DType::float32, "float32"},
                                               Named{DType::float64, "float64"}};
 
-/// The values of train.on_nan.
+/// The values of train.kernels.
 template <>
 inline constexpr std::array choices_of<KernelChoice>{
     Named{KernelChoice::automatic, "auto"}, Named{KernelChoice::baseline, "baseline"},
     Named{KernelChoice::avx2, "avx2"}, Named{KernelChoice::avx512, "avx512"}};
 
+/// The values of train.matmul.
 template <>
 inline constexpr std::array choices_of<Matmul>{Named{Matmul::automatic, "auto"},
                                                Named{Matmul::tapestry, "tapestry"},
                                                Named{Matmul::openblas, "openblas"}};
 
+/// The values of train.on_nan.
 template <>
 inline constexpr std::array choices_of<OnNan>{
     Named{OnNan::stop, "stop"}, Named{OnNan::skip, "skip"}, Named{OnNan::rollback, "rollback"}};
