@@ -46,6 +46,10 @@ if((NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR) AND NOT TAPESTRY_
 endif()
 
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+set(dev_doc ${CMAKE_INSTALL_DATAROOTDIR}/doc/libtapestry-dev)
+install(FILES layers/from_pytorch.md DESTINATION ${dev_doc} COMPONENT dev)
+install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
+  FILES_MATCHING PATTERN "*.cpp" PATTERN "*.py")
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 
 if(PROJECT_IS_TOP_LEVEL)

@@ -66,7 +66,8 @@ class Dropout {
 ///   parameters  those of the layers, in their order if the layers are constructed in braces, as
 ///               above. In parentheses, the compiler chooses the order of their construction
 ///   call        the input of the first layer -> the output of the last. Each is called with
-///               (x, mode) if it can be, else with (x)
+///               (x, mode) if it can be, else with (x). Layers none of which needs a mode may be
+///               called as mlp(x)
 ///   throws      as the layers
 template <class... Layers>
 class Sequential {
@@ -79,8 +80,25 @@ class Sequential {
   auto operator()(const Input& x, const Mode& mode) const {
     return run<0>(x, mode);
   }
+  /// The same for layers that are called without a mode.
+  template <class Input>
+  auto operator()(const Input& x) const {
+    return run_without_mode<0>(x);
+  }
 
  private:
+  template <std::size_t I, class Input>
+  auto run_without_mode(const Input& x) const {
+    if constexpr (I == sizeof...(Layers)) {
+      return x;
+    } else {
+      using Layer = std::tuple_element_t<I, std::tuple<Layers...>>;
+      static_assert(std::invocable<const Layer&, const Input&>,
+                    "a layer of the Sequential is called with (x, mode): call the Sequential so");
+      return run_without_mode<I + 1>(std::get<I>(layers_)(x));
+    }
+  }
+
   template <std::size_t I, class Input>
   auto run(const Input& x, const Mode& mode) const {
     if constexpr (I == sizeof...(Layers)) {

@@ -287,6 +287,27 @@ TEST_CASE("the guide: layers") {
   std::vector<Linear> list;
   for (std::size_t i = 1; i < 3; ++i) list.emplace_back(scope / i, 4, 4);
   use(Encoder(scope / "encoder", 64, {.num_layers = 2}));
+  {
+    const Scope scope = new_scope();
+    std::vector<Linear> linears;
+    for (std::size_t i = 0; i < 2; ++i) linears.push_back(Linear(scope / i, 8, 8));
+    const Mode mode = Mode::inference();
+    const LayerNorm norm(scope / "norm", 64);
+    const Dropout dropout(scope / "dropout", 0.1);
+    const FeedForward feed_forward(scope / "feed_forward", 64);
+    const MultiHeadAttention attention(scope / "attention", 64, {.num_heads = 4});
+    const Encoder encoder =
+        Encoder(scope / "encoder", 64, {.num_layers = 2, .layer = {.self_attn = {.num_heads = 4}}});
+    const std::vector<std::int32_t> lengths{5, 3};
+    Tensor x = random_normal({2, 5, 64}, RandomStream(1));
+    const Tensor y = x;
+    use(norm(x), dropout(x, mode), feed_forward(x, mode));
+    const AttentionMask mask = AttentionMask::padding({5, 3});
+    use(AttentionMask::causal());
+    CHECK(attention(x, y, mask, mode).shape() == x.shape());
+    x = encoder(x, mask, mode);
+    CHECK(select(pool(PoolingKind::mean, x, lengths), 1, 0).shape() == Shape{2, 64});
+  }
   use(Decoder(scope / "decoder", 64, {.num_layers = 2}));
   use([](const Transformer&, const LanguageModel&, const MaskedLanguageModel&, const Classifier&,
          const Tagger&, const VisionTransformer&) {});

@@ -28,6 +28,7 @@ TEST_CASE("a sequence applies layers and functions one after the other") {
     const Tensor y = mlp(Tensor::from({2, 2}, {1, 2, -1, -2}, dtype), Mode::inference());
     CHECK(y.shape() == Shape{2, 1});
     check_values(y, {1 + 30 + 0 + 0.5, 0 + 0 + 500 + 0.5});
+    CHECK(values_of(mlp(Tensor::from({2, 2}, {1, 2, -1, -2}, dtype))) == values_of(y));
   }
 }
 
