@@ -87,9 +87,12 @@ class Gradient {
   kernels::Target<T> target() const {
     return slot_ == nullptr ? kernels::Target<T>{} : slot_->target<T>();
   }
-  /// Adds a contribution that has already been computed, such as dL/dy itself. Throws
-  /// ShapeError or DTypeError unless g has the shape and element type of the input.
-  void add(const Tensor& g) const { slot_->add(g); }
+  /// Adds a contribution that has already been computed, such as dL/dy itself; does nothing if the
+  /// gradient is not needed. Throws ShapeError or DTypeError unless g has the shape and element
+  /// type of the input.
+  void add(const Tensor& g) const {
+    if (slot_ != nullptr) slot_->add(g);
+  }
 
  private:
   GradientSlot* slot_ = nullptr;

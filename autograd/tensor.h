@@ -28,6 +28,13 @@ class Tensor {
   /// An empty handle, for an optional operand that is absent. Using it as a tensor throws
   /// ValueError.
   Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  ~Tensor() = default;
+  /// The handle becomes one to the other tensor; no values change. A temporary such as x[0] cannot
+  /// be assigned to: values are changed through mutable_values().
+  Tensor& operator=(const Tensor& other) & = default;
+  Tensor& operator=(Tensor&& other) & noexcept = default;
 
   /// Uninitialized values. Throws ShapeError if the size exceeds the address space.
   static Tensor empty(const Shape& shape, DType dtype = DType::float32);

@@ -69,6 +69,32 @@ TEST_CASE("an operation is told which gradients are wanted") {
   check_values(a.gradient(), {1.0 + 2.0});
 }
 
+/// a b for scalars; backward adds to both gradients whether they are wanted or not.
+struct CarelessProduct {
+  static constexpr const char* name = "careless_product";
+  Tensor a, b;
+
+  Tensor forward(const Tensor& left, const Tensor& right) {
+    a = left;
+    b = right;
+    return Tensor::scalar(a.item() * b.item(), DType::float64);
+  }
+  void backward(const Tensor& dy, Gradient da, Gradient db) const {
+    da.add(Tensor::scalar(dy.item() * b.item(), DType::float64));
+    db.add(Tensor::scalar(dy.item() * a.item(), DType::float64));
+  }
+};
+
+TEST_CASE("a contribution to a gradient that is unwanted is ignored") {
+  const Tensor a = leaf(3.0);
+  const Tensor b = Tensor::scalar(4.0, DType::float64);
+  {
+    Tape tape;
+    tape.backward(apply(CarelessProduct{}, a, b));
+  }
+  CHECK(a.gradient().item() == 4.0);
+}
+
 TEST_CASE("the gradient of an absent operand is unwanted") {
   std::vector<bool> wanted;
   const Tensor a = leaf(3.0);

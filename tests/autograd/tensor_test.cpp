@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "autograd/error.h"
@@ -14,6 +15,10 @@
 
 using namespace tapestry;
 using namespace tapestry::test;
+
+// x[0] = y would only change a temporary handle.
+static_assert(!std::is_assignable_v<Tensor, Tensor>);
+static_assert(std::is_assignable_v<Tensor&, Tensor>);
 
 TEST_CASE("tensors are made from values, one value, zeros and scalars, in both precisions") {
   for (const DType dtype : dtypes) {

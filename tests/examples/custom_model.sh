@@ -17,7 +17,7 @@ fail() {
 }
 
 steps=$((1000 + 500 * kills))
-cat >own.yaml <<YAML
+cat >custom.yaml <<YAML
 data:
   task: toy_sentences
   train_size: 400
@@ -38,11 +38,11 @@ train:
   validate_every: 500
 YAML
 
-"$program" train own.yaml train.run_dir=whole >whole.log || fail "training ends with $?"
+"$program" train custom.yaml train.run_dir=whole >whole.log || fail "training ends with $?"
 last=checkpoints/step-$(printf %08d "$steps").h5
 [ -f "whole/$last" ] || fail "no last checkpoint"
 
-"$program" train own.yaml train.run_dir=killed >killed.log 2>&1 &
+"$program" train custom.yaml train.run_dir=killed >killed.log 2>&1 &
 killed=0
 for ((i = 0; i < kills; ++i)); do
   child=$!
@@ -53,20 +53,20 @@ for ((i = 0; i < kills; ++i)); do
     "$program" train --resume killed >>killed.log 2>&1 &
   else
     rm -rf killed
-    "$program" train own.yaml train.run_dir=killed >>killed.log 2>&1 &
+    "$program" train custom.yaml train.run_dir=killed >>killed.log 2>&1 &
   fi
 done
 wait "$!" || { cat killed.log; fail "the resumed run fails"; }
 cmp "whole/$last" "killed/$last" || fail "the resumed run has other bytes"
 cmp whole/metrics.csv killed/metrics.csv || fail "the resumed run has other metrics"
-grep -q 'read_tokens: 3' whole/config.yaml || fail "the own key is not in the effective config"
+grep -q 'read_tokens: 3' whole/config.yaml || fail "the custom key is not in the effective config"
 
 "$program" evaluate whole >evaluate.log || fail "evaluate fails"
 grep -q '40 held-out sentences: loss' evaluate.log || fail "$(cat evaluate.log)"
-"$program" gradcheck own.yaml >gradcheck.log || { cat gradcheck.log; fail "gradcheck fails"; }
-"$program" check own.yaml >check.log || { cat check.log; fail "check fails"; }
+"$program" gradcheck custom.yaml >gradcheck.log || { cat gradcheck.log; fail "gradcheck fails"; }
+"$program" check custom.yaml >check.log || { cat check.log; fail "check fails"; }
 
-"$broken" gradcheck own.yaml >broken.log && fail "gradcheck accepts a wrong gradient"
+"$broken" gradcheck custom.yaml >broken.log && fail "gradcheck accepts a wrong gradient"
 grep -q 'first wrong operation: wrong_tanh' broken.log || { cat broken.log; fail "not named"; }
 
 refused() {
@@ -75,12 +75,14 @@ refused() {
   if "$program" "$@" >refused.log 2>&1; then fail "$* is accepted"; fi
   grep -qF -- "$message" refused.log || { cat refused.log; fail "$*: expected: $message"; }
 }
-sed 's/read_tokens: 3/read_tokens: 100/' own.yaml >large.yaml
+sed 's/read_tokens: 3/read_tokens: 100/' custom.yaml >large.yaml
 refused 'large.yaml:8:16: expected a whole number from 1 to 64, found "100"' train large.yaml
-sed 's/read_tokens/read_token/' own.yaml >unknown.yaml
-refused 'did you mean `read_tokens`?' train unknown.yaml
+sed 's/read_tokens/read_token/' custom.yaml >unkncustom.yaml
+refused 'did you mean `read_tokens`?' train unkncustom.yaml
 refused '`read_tokens` is used with `model.kind: window_mlp` only' \
-  train own.yaml model.kind=language_model
+  train custom.yaml model.kind=language_model
 refused 'model.read_tokens' train --resume whole model.read_tokens=4 train.steps=$((steps + 1))
 refused 'is of kind window_mlp, expected language_model' generate whole
+refused 'the model has no layer of attention' attention whole
+refused 'the model has no layer of attention' attention custom.yaml --json
 echo "custom_model: all checks passed; the run was killed $killed times"

@@ -216,10 +216,13 @@ int run(const Arguments& arguments) {
   const AttentionSubject subject = attention_subject(arguments);
   const Task& task = find_task(subject.config);
   const Batch batch = inference_batch(task, subject.example);
-  const auto layers =
-      chosen_layers(attention_weights(*subject.model, batch,
-                                      task.stack_tokens(batch, subject.config, subject.codec)),
-                    arguments.layer);
+  auto all_layers = attention_weights(*subject.model, batch,
+                                      task.stack_tokens(batch, subject.config, subject.codec));
+  if (all_layers.empty()) {
+    refuse_option("attention", "the model has no layer of attention",
+                  "`tapestry inspect RUN` lists the parameters of its layers");
+  }
+  const auto layers = chosen_layers(std::move(all_layers), arguments.layer);
   const HeadRange heads = chosen_heads(layers.front(), arguments.head);
   if (arguments.json) {
     fmt::print("{}\n", attention_json(layers, heads, subject.origin.place, subject.name));

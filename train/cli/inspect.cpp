@@ -73,6 +73,9 @@ int inspect(const std::string& run) {
              snapshot.size(), static_cast<double>(snapshot.byte_size()) / 1e6, version);
   if (!choice.empty()) fmt::print("({})\n", choice);
   fmt::print("digest of all numbers: {:016x}\n", digest_of_numbers(snapshot));
+  if (const std::string saved = saved_arithmetic(snapshot); !saved.empty()) {
+    fmt::print("computed with {}\n", saved);
+  }
   fmt::print("\n");
   std::size_t width = 0;
   for (const auto& [name, array] : snapshot) width = std::max(width, name.size());
