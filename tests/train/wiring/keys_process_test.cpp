@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -83,6 +85,24 @@ TEST_CASE("a resumed run has the threads that its own process is given") {
   CHECK_FALSE(contains(last.out, "changed train.threads"));
 }
 
+/// Without the environment variable `name`, if it is set, which goes before what is resumed.
+class WithoutVariable {
+ public:
+  explicit WithoutVariable(const char* name) : name_(name) {
+    if (const char* value = std::getenv(name)) value_ = value;
+    ::unsetenv(name);
+  }
+  ~WithoutVariable() {
+    if (value_) ::setenv(name_, value_->c_str(), 1);
+  }
+  WithoutVariable(const WithoutVariable&) = delete;
+  WithoutVariable& operator=(const WithoutVariable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> value_;
+};
+
 /// The arithmetic that the newest checkpoint of the run was computed with.
 std::string arithmetic_of(const ProcessWorkplace& work, const char* checkpoint) {
   const auto path = work / (run_dir + "/checkpoints/" + checkpoint);
@@ -91,6 +111,7 @@ std::string arithmetic_of(const ProcessWorkplace& work, const char* checkpoint) 
 
 TEST_CASE("a run has the kernels that it is given, and keeps them when it is resumed") {
   if (std::ranges::find(compiled_kernels(), "baseline") == compiled_kernels().end()) return;
+  const WithoutVariable automatic("TAPESTRY_KERNELS");
   const ProcessWorkplace work;
   const Outcome plain = work.start({"train.steps=4", "train.kernels=baseline"});
   CHECK(contains(plain.out, "; kernels baseline, matmul "));
@@ -107,6 +128,7 @@ TEST_CASE("a run has the kernels that it is given, and keeps them when it is res
 }
 
 TEST_CASE("a run has the matrix products that it is given, and keeps them when it is resumed") {
+  const WithoutVariable automatic("TAPESTRY_MATMUL");
   const ProcessWorkplace work;
   const Outcome plain = work.start({"train.steps=4", "train.matmul=openblas"});
   CHECK(contains(plain.out, ", matmul OpenBLAS "));
