@@ -36,6 +36,7 @@ endfunction()
 # object file with the symbols jumps to the set in use.
 function(tapestry_kernels target)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
+  set(object_libraries "")
   set(object_files "")
   set(object_lists "")
   foreach(kernels ${TAPESTRY_KERNELS})
@@ -45,8 +46,11 @@ function(tapestry_kernels target)
     tapestry_kernel_flags(${objects} ${kernels})
     target_link_libraries(${objects} PRIVATE ${ARG_USES})
     tapestry_precompile(${objects} <xsimd/xsimd.hpp>)
-    list(APPEND object_files $<TARGET_OBJECTS:${objects}>)
-    string(APPEND object_lists "set(OBJECTS_${kernels} \"$<TARGET_OBJECTS:${objects}>\")\n")
+    # Without the precompiled header, which some versions of CMake count among the objects.
+    set(files "$<FILTER:$<TARGET_OBJECTS:${objects}>,INCLUDE,[.]o$>")
+    list(APPEND object_libraries ${objects})
+    list(APPEND object_files "${files}")
+    string(APPEND object_lists "set(OBJECTS_${kernels} \"${files}\")\n")
   endforeach()
   list(LENGTH TAPESTRY_KERNELS count)
   if(count EQUAL 1)
@@ -64,7 +68,7 @@ function(tapestry_kernels target)
     COMMAND ${CMAKE_COMMAND} "-DKERNELS=${TAPESTRY_KERNELS}" -DFOLDER=${folder}
       -DLINKER=${CMAKE_LINKER} -DREADELF=${CMAKE_READELF} -DOBJCOPY=${CMAKE_OBJCOPY}
       -DCOMPILER=${CMAKE_CXX_COMPILER} -P ${script}
-    DEPENDS ${object_files} ${script} ${folder}/objects.cmake
+    DEPENDS ${object_libraries} ${object_files} ${script} ${folder}/objects.cmake
     COMMENT "Linking the kernels of ${target}" VERBATIM)
   set_source_files_properties(${linked} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   target_sources(${target} PRIVATE ${linked})

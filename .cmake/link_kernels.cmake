@@ -52,7 +52,6 @@ endfunction()
 
 set(common "")
 foreach(set ${KERNELS})
-  list(FILTER OBJECTS_${set} INCLUDE REGEX "\\.o$")  # not the precompiled header
   run(${LINKER} -r --force-group-allocation -o ${FOLDER}/${set}.all.o ${OBJECTS_${set}})
   read_symbols(${FOLDER}/${set}.all.o)
   set(variables_${set} "${variables}")

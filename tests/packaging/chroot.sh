@@ -46,6 +46,8 @@ cp "$library" "$root/tmp/packages/libtapestry-dev.deb"
 tar -C "$source" --exclude=./.build --exclude=./.git --exclude=./runs -c . | tar -C "$root/tmp/source" -x
 install='apt-get install -y -qq --no-install-recommends'
 
+# Of an earlier trial in the same folder.
+inside 'apt-get purge -y -qq tapestry libtapestry-dev' >"$log" 2>&1 || true
 step 'apt-get install ./tapestry.deb' "apt-get update -qq; $install /tmp/packages/tapestry.deb"
 step 'tapestry --version' 'tapestry --version | grep -x "tapestry [0-9.]*"'
 step 'tapestry train, --resume and evaluate' '
