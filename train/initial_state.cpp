@@ -4,12 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
+#include <string_view>
+#include <type_traits>
 
 #include "data/io/error.h"
+#include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
+#include "train/config/fields.h"
 #include "train/error.h"
 #include "train/platform/standard_streams.h"
 #include "train/tasks/data_source.h"
@@ -83,12 +90,87 @@ void require_same_input(const Config& before, const Config& config) {
       "name another run as train.initialize_from, or leave it out");
 }
 
+/// The set that a data file belongs to: "train" for "data.train_source".
+std::string set_of(std::string_view key) {
+  key.remove_prefix(std::string_view("data.").size());
+  return std::string(key.substr(0, key.find('_')));
+}
+
+/// Calls f(key, file) for each data file of a config.
+void for_each_data_file(Config& config,
+                        const std::function<void(const std::string&, std::string&)>& f) {
+  for_each_field(config, [&]<class T, class Domain>(const Field& field, T& value, const Domain&) {
+    if constexpr (std::is_same_v<Domain, FilePath>) {
+      if (field.section == "data" && field.use.in_use() && !value.empty()) f(field.path(), value);
+    }
+  });
+}
+
+/// Why each data file that cannot be opened cannot be, by its set. Files named by `overrides` are
+/// not among them, since they have to exist.
+std::map<std::string, std::string> unopened_sets(Config config,
+                                                 const std::vector<std::string>& overrides) {
+  const auto is_named = [&](const std::string& key) {
+    return std::ranges::any_of(
+        overrides, [&](const std::string& each) { return each.starts_with(key + "="); });
+  };
+  constexpr FileKind any_file{.expected = "a file", .special_hint = "", .too_large_hint = ""};
+  std::map<std::string, std::string> reasons;
+  for_each_data_file(config, [&](const std::string& key, std::string& file) {
+    if (is_named(key)) return;
+    try {
+      const OpenFile opened(file, any_file);
+    } catch (const UnopenedFile& error) {
+      reasons.try_emplace(set_of(key), error.what());
+    } catch (const FileError&) {  // refused with more words when it is read
+    }
+  });
+  return reasons;
+}
+
+/// The data of a config without these sets. What was held out of a training file that is left out
+/// is missing as well; nothing else is held out instead of a file that is left out.
+DataOptions without_sets(Config config, const std::map<std::string, std::string>& sets) {
+  for_each_data_file(config, [&](const std::string& key, std::string& file) {
+    if (sets.contains(set_of(key))) file.clear();
+  });
+  DataOptions& data = config.data;
+  if (sets.contains("validation")) {
+    data.validation_share = 0.0;
+    data.validation_size = 0;
+  }
+  if (sets.contains("test")) data.test_size = 0;
+  return data;
+}
+
+/// Warns about held-out sets that are missing because files cannot be opened.
+void warn_of_missing_sets(const DataOptions& trained,
+                          const std::map<std::string, std::string>& unopened) {
+  const HeldOutParts held_out = data_source(trained).held_out(trained);
+  for (const auto& [set, reason] : unopened) {
+    if (set != "train") {
+      warn(fmt::format("{}; there is no {} set", reason, set));
+    } else if (held_out.validation || held_out.test) {
+      warn(fmt::format("{}; the held-out examples of this file are missing", reason));
+    }
+  }
+}
+
+bool has_enough(const Corpus& corpus, DataUse use) {
+  const bool held_out = !corpus.validation.empty() || !corpus.test.empty();
+  return held_out || (use == DataUse::examples && !corpus.train.empty());
+}
+
 /// Warns about changed training files, because examples held out of another file may be examples
 /// that the model was trained on. Other validation and test files are accepted without a warning.
-void warn_of_changes(const DataIdentity& learnt, const Corpus& corpus) {
+///
+/// left_out  sets whose files were not opened, which are no changes
+void warn_of_changes(const DataIdentity& learnt, const Corpus& corpus,
+                     const std::set<std::string>& left_out) {
   if (learnt.files.empty()) return;  // generated data, or a checkpoint of version 1
   const auto changes = changes_between(learnt, corpus);
   for (const FileChange& change : changes) {
+    if (left_out.contains(set_of(change.key))) continue;
     if (change.key.starts_with("data.train_")) warn(change.what);
   }
   if (changes.empty() && corpus.fingerprint != learnt.fingerprint) {
@@ -185,11 +267,23 @@ InitialState load_initial_state(const Config& config) {
   return initial;
 }
 
-Corpus load_corpus_for(const TrainedModel& trained) {
+Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
+                       const std::vector<std::string>& overrides) {
   const FixedVocabularies words{.source = trained.codec.source_vocabulary(),
                                 .target = trained.codec.target_vocabulary()};
-  Corpus corpus = load_corpus(trained.config.data, &words);
-  warn_of_changes(trained.data, corpus);
+  const auto unopened = unopened_sets(trained.config, overrides);
+  if (unopened.empty()) {
+    Corpus corpus = load_corpus(trained.config.data, &words);
+    warn_of_changes(trained.data, corpus, {});
+    return corpus;
+  }
+  Corpus corpus = load_corpus(without_sets(trained.config, unopened), &words);
+  // Reading a file that cannot be opened throws the error that names its key.
+  if (!has_enough(corpus, use)) return load_corpus(trained.config.data, &words);
+  warn_of_missing_sets(trained.config.data, unopened);
+  std::set<std::string> left_out;
+  for (const auto& [set, reason] : unopened) left_out.insert(set);
+  warn_of_changes(trained.data, corpus, left_out);
   return corpus;
 }
 

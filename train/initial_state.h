@@ -51,12 +51,23 @@ struct InitialState {
 /// throws  CheckpointError, DataError.
 InitialState load_initial_state(const Config& config);
 
+/// What a command does with the data of a trained model.
+enum class DataUse {
+  scores,   ///< needs a validation or a test set, if the config names one
+  examples  ///< needs some examples of any set
+};
+
 /// Loads the data files of a trained model in their current state, encoded with the model's
 /// vocabularies and classes. Files may have changed since training; a changed training file causes
 /// a warning on standard error.
 ///
-/// throws  DataError, also for a label that is not one of the model's classes.
-Corpus load_corpus_for(const TrainedModel& trained);
+/// Sets whose files cannot be opened are left empty if `use` allows it, with a warning if they are
+/// held-out sets.
+///
+/// overrides  data.KEY=FILE, as given to with_other_data(); these files must exist
+/// throws     DataError, also for a label that is not one of the model's classes.
+Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
+                       const std::vector<std::string>& overrides = {});
 
 /// Copies each parameter of `from` to the parameter of `to` with the same name and shape, converted
 /// to the element type of `to`. A classification head is not copied if the classes of the two

@@ -214,11 +214,14 @@ Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
   const auto read_file = [&](const char* key, const std::string& file) {
     return read_images(key, base / file, options, read_arrays, corpus);
   };
-  ImageFile training = read_file("data.train_images", options.train_images);
+  const bool has_training = classes == nullptr || !options.train_images.empty();
+  ImageFile training;
+  if (has_training) training = read_file("data.train_images", options.train_images);
   corpus.target_vocabulary = classes != nullptr ? *classes : collect_classes(training);
   const auto other_part = [&](const char* file_key, const std::string& file, const char* size_key,
                               std::size_t size) -> ImageFile {
     if (!file.empty()) return read_file(file_key, file);
+    if (!has_training) return {};
     return {.name = training.name,
             .label_file = training.label_file,
             .is_table = training.is_table,
@@ -229,8 +232,9 @@ Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
                                     "validation_size", held_out.validation);
   if (classes == nullptr) require_every_class(training, corpus.target_vocabulary);
   corpus.train = encode(std::move(training), corpus.target_vocabulary);
-  if (const auto note = note_on_scale(corpus.train, options.pixel_maximum)) {
-    corpus.notes.push_back(*note);
+  if (has_training) {
+    const auto note = note_on_scale(corpus.train, options.pixel_maximum);
+    if (note) corpus.notes.push_back(*note);
   }
   corpus.validation = encode(std::move(validation), corpus.target_vocabulary);
   corpus.test = encode(std::move(test), corpus.target_vocabulary);

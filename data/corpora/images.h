@@ -54,8 +54,9 @@ using ImageFileReader =
                             const ImageOptions& options, Corpus& corpus)>;
 
 /// Loads a corpus of images. The labels of the training images are the classes, unless `classes` of
-/// a trained model are given. Relative paths start at `base`. Files with names ending in .npy are
-/// read by read_npy_images(), files ending in .h5 or .hdf5 by `read_arrays`, all others as CSV
+/// a trained model are given; the training set and what is held out of it are then empty if there
+/// is no name of a training file. Relative paths start at `base`. Files with names ending in .npy
+/// are read by read_npy_images(), files ending in .h5 or .hdf5 by `read_arrays`, all others as CSV
 /// tables:
 ///
 ///   one image per line: the values of all pixels, row by row from the top left, the channels of a

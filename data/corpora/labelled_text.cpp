@@ -99,7 +99,10 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
                           const std::filesystem::path& base, const FixedVocabularies* fixed) {
   const Tokenizer tokenizer = WordTokenizer(words.lowercase);
   Corpus corpus;
-  const LabelledFile training = read("data.train_text", files.train_text, base, corpus);
+  LabelledFile training;
+  if (fixed == nullptr || !files.train_text.empty()) {
+    training = read("data.train_text", files.train_text, base, corpus);
+  }
   corpus.source_vocabulary =
       fixed != nullptr ? fixed->source : make_vocabulary(training, tokenizer, words);
   corpus.target_vocabulary =

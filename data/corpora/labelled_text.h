@@ -9,7 +9,8 @@ namespace tapestry {
 
 /// Loads labelled_text: on each line a label, a tab and a sentence. Blank lines are skipped;
 /// relative paths start at `base`. The vocabulary and the classes are those of the training file,
-/// unless `fixed` ones of a trained model are given. The fingerprint is not set.
+/// unless `fixed` ones of a trained model are given; the training set is then empty if it has no
+/// file name. The fingerprint is not set.
 ///
 /// throws  DataError, naming file and line, if a line has no tab, no label of one word or no
 ///         sentence, or if its label is not one of the classes; also as read_text_file().
@@ -20,8 +21,8 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
 /// Loads tagged_text: a token, a tab and its label on each line, as in CoNLL files, with an empty
 /// line between sentences. The source of an example has the tokens, and the target has one label
 /// per token. Relative paths start at `base`. The vocabulary and the labels are those of the
-/// training file, unless `fixed` ones of a trained model are given; `words.lowercase` is not used.
-/// The fingerprint is not set.
+/// training file, unless `fixed` ones of a trained model are given; the training set is then empty
+/// if it has no file name. `words.lowercase` is not used. The fingerprint is not set.
 ///
 /// throws  DataError, naming file and line, if a line does not have exactly one tab, if its token
 ///         or label is not one word, or if its label does not occur in the training file; also as

@@ -95,12 +95,14 @@ Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& w
                                   const FixedVocabularies* fixed) {
   const Tokenizer tokenizer = window_tokenizer(windows, words);
   Corpus corpus;
-  const Text text = read("data.train_text", files.train_text, base, corpus);
+  const bool has_training = fixed == nullptr || !files.train_text.empty();
+  Text text;
+  if (has_training) text = read("data.train_text", files.train_text, base, corpus);
   const bool has_own = !files.validation_text.empty();
   const auto all = std::span(text.lines);
   const std::size_t end =
       has_own ? all.size() : first_held_out(text.lines, windows.validation_share);
-  if (end == 0) refuse_short("training", text.name);
+  if (has_training && end == 0) refuse_short("training", text.name);
   const Vocabulary vocabulary =
       fixed != nullptr ? fixed->source : make_vocabulary(all.first(end), tokenizer, words);
   corpus.source_vocabulary = corpus.target_vocabulary = vocabulary;
@@ -109,7 +111,7 @@ Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& w
     return cut_windows(encode(lines, tokenizer, vocabulary), windows.context);
   };
   corpus.train = cut(all.first(end));
-  if (corpus.train.empty()) refuse_short("training", text.name);
+  if (has_training && corpus.train.empty()) refuse_short("training", text.name);
   const auto load = [&](const char* key, const std::string& file, const std::string& part) {
     const Text own = read(key, file, base, corpus);
     auto examples = cut(own.lines);
@@ -118,7 +120,7 @@ Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& w
   };
   if (has_own) {
     corpus.validation = load("data.validation_text", files.validation_text, "validation");
-  } else {
+  } else if (has_training) {
     corpus.validation = cut(all.subspan(end));
     if (corpus.validation.empty() && windows.validation_share > 0.0) {
       refuse_short(

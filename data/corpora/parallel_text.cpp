@@ -171,9 +171,15 @@ Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions&
                           const fs::path& base, const FixedVocabularies* fixed) {
   const WordTokenizer tokenizer(words.lowercase);
   Corpus corpus;
-  const TextPairs training =
-      read_training_pairs(file_pair("train", options.train_source, options.train_target, base),
-                          options, tokenizer, corpus);
+  const auto left_out = [&](const std::string& source, const std::string& target) {
+    return fixed != nullptr && source.empty() && target.empty();
+  };
+  TextPairs training;
+  if (!left_out(options.train_source, options.train_target)) {
+    training =
+        read_training_pairs(file_pair("train", options.train_source, options.train_target, base),
+                            options, tokenizer, corpus);
+  }
   if (fixed != nullptr) {
     corpus.source_vocabulary = fixed->source;
     corpus.target_vocabulary = fixed->target.value();
@@ -185,8 +191,10 @@ Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions&
   const auto load_part = [&](const FilePair& files) {
     return encode_pairs(read_pairs(files, corpus), tokenizer, corpus);
   };
-  corpus.validation = load_part(
-      file_pair("validation", options.validation_source, options.validation_target, base));
+  if (!left_out(options.validation_source, options.validation_target)) {
+    corpus.validation = load_part(
+        file_pair("validation", options.validation_source, options.validation_target, base));
+  }
   if (!options.test_source.empty() || !options.test_target.empty()) {
     corpus.test = load_part(file_pair("test", options.test_source, options.test_target, base));
   }

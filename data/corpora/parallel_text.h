@@ -23,8 +23,8 @@ struct ParallelTextOptions {
 
 /// Loads parallel_text: pairs of text files with one sentence per line, where line n of the target
 /// file is the translation of line n of the source file; relative paths start at `base`. The
-/// vocabularies are made from the training pairs, unless `fixed` ones are given. The fingerprint is
-/// not set.
+/// vocabularies are made from the training pairs, unless `fixed` ones are given; the training and
+/// the validation set are then empty if they have no file names. The fingerprint is not set.
 ///
 ///   both lines blank      the pair is skipped and counted in the notes
 ///   one line blank        an error: the files do not match

@@ -110,7 +110,10 @@ std::vector<Example> encode(const TaggedFile& file, const Corpus& corpus) {
 Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
                         const std::filesystem::path& base, const FixedVocabularies* fixed) {
   Corpus corpus;
-  const TaggedFile training = read("data.train_text", files.train_text, base, corpus);
+  TaggedFile training;
+  if (fixed == nullptr || !files.train_text.empty()) {
+    training = read("data.train_text", files.train_text, base, corpus);
+  }
   corpus.source_vocabulary = fixed != nullptr ? fixed->source : make_vocabulary(training, words);
   corpus.target_vocabulary =
       fixed != nullptr && fixed->target ? *fixed->target : collect_labels(training);

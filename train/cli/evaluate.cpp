@@ -48,7 +48,7 @@ void print_examples(const TrainedModel& trained, std::vector<Example> examples, 
 
 int run(const Arguments& arguments) {
   const auto [trained, origin] = open_trained(arguments.run, arguments.overrides);
-  Corpus corpus = load_corpus_for(trained);
+  Corpus corpus = load_corpus_for(trained, DataUse::scores, arguments.overrides);
   corpus.train.clear();  // the training set is not used and may no longer fit the model
   require_fitting_examples(corpus, trained.config);
   fmt::print("{}\n", origin.in_words());

@@ -51,7 +51,7 @@ ConfiguredModel untrained(const std::string& path, const std::vector<std::string
 
 ConfiguredModel trained(const std::string& path, const std::vector<std::string>& overrides) {
   auto [found, origin] = open_trained(path, overrides);
-  Corpus corpus = load_corpus_for(found);
+  Corpus corpus = load_corpus_for(found, DataUse::examples, overrides);
   auto model = copy_model(*found.model, found.config, corpus, DType::float64);
   return {.config = std::move(found.config),
           .corpus = std::move(corpus),
@@ -81,9 +81,12 @@ void require_data_file(const std::string& override, const std::string& path) {
 }  // namespace
 
 Batch ConfiguredModel::first_batch(std::size_t rows) const {
-  std::vector<std::size_t> indices(std::min(rows, corpus.train.size()));
+  const std::vector<Example>& examples = !corpus.train.empty()        ? corpus.train
+                                         : !corpus.validation.empty() ? corpus.validation
+                                                                      : corpus.test;
+  std::vector<std::size_t> indices(std::min(rows, examples.size()));
   std::iota(indices.begin(), indices.end(), std::size_t{0});
-  return make_batch(corpus.train, indices, batch_rules(config, corpus.target_vocabulary.size()));
+  return make_batch(examples, indices, batch_rules(config, corpus.target_vocabulary.size()));
 }
 
 std::unique_ptr<Model> ConfiguredModel::with_dtype(DType dtype) const {

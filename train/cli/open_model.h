@@ -23,8 +23,9 @@ struct ConfiguredModel {
   bool trained;                  ///< false for the initial values of a config
   std::unique_ptr<Model> model;  ///< float64
 
-  /// The first examples of the training set, at most `rows`. The batch also fits copies of the
-  /// model with another element type, see `with_dtype`.
+  /// The first examples of the training set, at most `rows`; of a held-out set if the training
+  /// files of a trained model are missing. The batch also fits copies of the model with another
+  /// element type, see `with_dtype`.
   Batch first_batch(std::size_t rows) const;
   std::unique_ptr<Model> with_dtype(DType dtype) const;
 };

@@ -21,7 +21,7 @@ struct DataSource {
 
   /// Generates or reads the corpus, except its fingerprint; relative paths start at the working
   /// directory. If `fixed` has the vocabularies of a trained model, text is encoded with them, and
-  /// words that they do not have become unknown.
+  /// words that they do not have become unknown, and parts without a file name are empty.
   ///
   /// throws  DataError if a file cannot be used.
   Corpus (*load)(const DataOptions&, const FixedVocabularies* fixed);

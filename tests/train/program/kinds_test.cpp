@@ -260,6 +260,46 @@ TEST_CASE("evaluate does not cut other images out of those that a model has lear
   CHECK(contains(missing.err, " (the key is data.train_images)\n"));
 }
 
+TEST_CASE("evaluate without the training file scores the sets that have files of their own") {
+  struct Row {
+    std::string kind, training, other;
+    bool held_out;  ///< whether a set is held out of the training file in spite of the other file
+  };
+  const KindWorkplace work;
+  for (const Row& row : {Row{"language", "text.txt", "data.test_text", true},
+                         {"language", "text.txt", "data.validation_text", false},
+                         {"classes", "labels.txt", "data.validation_text", false},
+                         {"tags", "tags.txt", "data.validation_text", false},
+                         {"images", "images.csv", "data.validation_images", true}}) {
+    CAPTURE(row.kind);
+    const std::string run = "runs/" + row.kind;
+    REQUIRE(work.run({"train", row.kind + ".yaml", "train.steps=1", "--fresh"}).code == 0);
+    std::filesystem::rename(work / row.training, work / "moved");
+    CHECK(work.run({"evaluate", run}).code == 3);
+    const Outcome scored = work.run({"evaluate", run, row.other + "=moved"});
+    CHECK(scored.code == 0);
+    const std::string set = row.other == "data.test_text" ? "\ntest " : "\nvalidation ";
+    CHECK(contains(scored.out, set));
+    CHECK(scored.err == (row.held_out ? "tapestry: warning: " + (work / row.training).string() +
+                                            ": cannot be read: No such file or directory; the "
+                                            "held-out examples of this file are missing\n"
+                                      : ""));
+    std::filesystem::rename(work / "moved", work / row.training);
+  }
+}
+
+TEST_CASE("no examples are held out of the training file in place of a missing validation file") {
+  const KindWorkplace work;
+  std::filesystem::copy(work / "text.txt", work / "valid.txt");
+  REQUIRE(work.run({"train", "language.yaml", "train.steps=1", "data.validation_text=valid.txt"})
+              .code == 0);
+  std::filesystem::remove(work / "valid.txt");
+  const Outcome scored = work.run({"evaluate", "runs/language"});
+  CHECK(scored.code == 3);
+  CHECK(contains(scored.err, " (the key is data.validation_text)\n"));
+  CHECK(work.run({"check", "runs/language"}).code != 3);
+}
+
 TEST_CASE("a run on NumPy files resumes, and other labels in their file have to be allowed") {
   const KindWorkplace work;
   std::vector<std::uint8_t> pixels(24 * 16), labels(24);
