@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "train/config/error.h"
+#include "train/config/suggestions.h"
 #include "train/config/text.h"
 
 namespace tapestry {
@@ -28,9 +29,12 @@ void check_permission(const std::string& key) {
   if (!rule) {
     std::vector<std::string> keys;
     for (const ConfigKey& known : config_keys()) keys.push_back(known.section + "." + known.key);
-    const auto meant = closest(key, keys);
+    std::vector<std::string> meant = keys_meant_by(key.substr(key.find('.') + 1));
+    if (const auto alike = closest(key, keys); alike && meant.empty()) meant = {*alike};
+    for (std::string& path : meant) path = fmt::format("`{}`", path);
     refuse_permission(key, "is not a config key",
-                      meant ? fmt::format("did you mean `{}`?", *meant) : "see configs/README.md");
+                      meant.empty() ? "see configs/README.md"
+                                    : fmt::format("did you mean {}?", list_in_words(meant)));
   }
   if (rule == never) {
     refuse_permission(key, "cannot change: the saved state would be invalid",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "train/config/fields.h"
+#include "train/config/suggestions.h"
 #include "train/config/text.h"
 
 namespace tapestry {
@@ -53,6 +54,19 @@ std::string sections_with(const std::string& key) {
   return "in " + list_in_words(sections);
 }
 
+/// "did you mean `a`, `b` in `model` or `c` in `train`?"; keys of `section` are named without it.
+std::string ask_for(const std::vector<std::string>& paths, const std::string& section) {
+  std::vector<std::string> keys;
+  for (const std::string& path : paths) {
+    const std::size_t dot = path.find('.');
+    const std::string own = path.substr(0, dot);
+    const std::string key = path.substr(dot + 1);
+    keys.push_back(own == section ? fmt::format("`{}`", key)
+                                  : fmt::format("`{}` in `{}`", key, own));
+  }
+  return fmt::format("did you mean {}?", list_in_words(keys));
+}
+
 std::string hint_for_section(const std::string& section) {
   if (names().sections_with.contains(section)) {
     return fmt::format("`{}` belongs {}", section, sections_with(section));
@@ -60,12 +74,16 @@ std::string hint_for_section(const std::string& section) {
   if (const auto meant = closest(section, names().sections)) {
     return fmt::format("did you mean `{}`?", *meant);
   }
+  if (const auto keys = keys_meant_by(section); !keys.empty()) return ask_for(keys, "");
   return fmt::format("use {}", list_in_words(names().sections));
 }
 
 std::string hint_for_key(const std::string& section, const std::string& key) {
   if (names().sections_with.contains(key)) {
     return fmt::format("`{}` belongs {}", key, sections_with(key));
+  }
+  if (const auto called_so = keys_meant_by(key); !called_so.empty()) {
+    return ask_for(called_so, section);
   }
   const std::vector<std::string>& keys = names().keys_in.at(section);
   if (const auto meant = closest(key, keys)) return fmt::format("did you mean `{}`?", *meant);
@@ -112,13 +130,31 @@ std::optional<Assignment> split(const std::string& override) {
                     override.substr(equals + 1)};
 }
 
-/// The hint for an override without a section or a value.
+/// Whether a text is a valid value of a key.
+bool accepts(const std::string& path, const std::string& value) {
+  const Config defaults;
+  bool valid = false;
+  for_each_field(defaults, [&](const Field& field, const auto&, const auto& domain) {
+    if (field.path() == path) valid = !std::holds_alternative<Mistake>(domain.parse(value));
+  });
+  return valid;
+}
+
+/// The hint for an override without a section or a value: the keys that it may mean, without those
+/// for which its value is invalid.
 std::string hint_for_form(const std::string& override) {
-  const std::string name = override.substr(0, override.find('='));
-  const std::string key = name.substr(name.find('.') + 1);  // the whole name if it has no dot
-  const auto sections = names().sections_with.find(key);
-  if (sections == names().sections_with.end()) return "write for example `model.d_model=128`";
-  return fmt::format("write `{}.{}=...`", sections->second.front(), key);
+  const std::size_t equals = override.find('=');
+  const std::string name = override.substr(0, equals);
+  std::vector<std::string> paths = keys_meant_by(name.substr(name.find('.') + 1));
+  if (contains(paths, name)) paths = {name};
+  if (equals != std::string::npos) {
+    const std::string value = override.substr(equals + 1);
+    const auto invalid = [&](const std::string& path) { return !accepts(path, value); };
+    if (!std::ranges::all_of(paths, invalid)) std::erase_if(paths, invalid);
+  }
+  if (paths.empty()) return "write for example `model.d_model=128`";
+  for (std::string& path : paths) path = fmt::format("`{}=...`", path);
+  return "write " + list_in_words(paths);
 }
 
 }  // namespace

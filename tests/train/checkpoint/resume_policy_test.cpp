@@ -120,6 +120,9 @@ TEST_CASE("leave cannot be given for what is no key or can never change") {
   CHECK(refusal({}, {"model.dropuot"}) ==
         "command line: --allow-change model.dropuot: is not a config key\n"
         "hint: did you mean `model.dropout`?");
+  CHECK(refusal({}, {"lr"}) ==
+        "command line: --allow-change lr: is not a config key\n"
+        "hint: did you mean `schedule.learning_rate`?");
   CHECK(refusal({}, {"colour"}) ==
         "command line: --allow-change colour: is not a config key\n"
         "hint: see configs/README.md");

@@ -97,6 +97,11 @@ TEST_CASE("an unknown key is named with its section and the key that was meant")
         "c.yaml:2:3: unknown key `lr` in `schedule`\n"
         "    lr: 0.1\n"
         "    ^~\n"
+        "hint: did you mean `learning_rate`?");
+  CHECK(problems_of("schedule:\n  zeal: 0.1\n") ==
+        "c.yaml:2:3: unknown key `zeal` in `schedule`\n"
+        "    zeal: 0.1\n"
+        "    ^~~~\n"
         "hint: `schedule` has the keys kind, learning_rate, warmup_steps, decay_steps, "
         "min_learning_rate");
 }
