@@ -92,7 +92,14 @@ DataIdentity identify(const Corpus& corpus) {
 
 std::vector<std::string> read_corpus_lines(const std::string& key,
                                            const std::filesystem::path& path, Corpus& corpus) {
-  TextFile file = read_file(key, path, read_text_file);
+  return read_corpus_lines(key, path, corpus, TextContent());
+}
+
+std::vector<std::string> read_corpus_lines(const std::string& key,
+                                           const std::filesystem::path& path, Corpus& corpus,
+                                           const TextContent& content) {
+  TextFile file = read_file(
+      key, path, [&](const std::filesystem::path& each) { return read_text_file(each, content); });
   corpus.files.push_back({key, path, file.bytes, file.digest});
   return std::move(file.lines);
 }

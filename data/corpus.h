@@ -12,6 +12,8 @@
 
 namespace tapestry {
 
+struct TextContent;  // data/io/text_file.h
+
 /// One training or evaluation example. The meaning of its members depends on the task:
 ///
 ///   pairs        a sentence and its translation, with neither <bos> nor <eos>
@@ -64,11 +66,22 @@ std::string label_file_key(const std::string& config_key);
 /// The config key of a DataFile key.
 std::string config_key(const std::string& file_key);
 
+/// Where the examples of a part of a corpus stand, for messages. Empty for examples that are not
+/// lines of a text: generated ones, windows, images.
+struct ExampleLines {
+  std::string source_file{};         ///< the name of the file, escaped
+  std::string target_file{};         ///< the file of the targets, which may be the same
+  std::vector<std::size_t> lines{};  ///< of each example, from 1: its first or only line
+};
+
 /// The training, validation and test data of a run.
 struct Corpus {
   std::vector<Example> train;       ///< never empty
   std::vector<Example> validation;  ///< may be empty
   std::vector<Example> test;        ///< may be empty
+  ExampleLines train_lines;         ///< of the examples in `train`
+  ExampleLines validation_lines;    ///< of the examples in `validation`
+  ExampleLines test_lines;          ///< of the examples in `test`
   Vocabulary source_vocabulary;     ///< of Example::source
   Vocabulary target_vocabulary;     ///< of Example::target; of class names if targets are classes
   std::vector<DataFile> files;      ///< in config order; empty for generated data
@@ -95,6 +108,11 @@ DataIdentity identify(const Corpus& corpus);
 /// throws  DataError as read_text_file(); the hint names the key if the file cannot be opened.
 std::vector<std::string> read_corpus_lines(const std::string& key,
                                            const std::filesystem::path& path, Corpus& corpus);
+
+/// The same for a file with other content than sentences.
+std::vector<std::string> read_corpus_lines(const std::string& key,
+                                           const std::filesystem::path& path, Corpus& corpus,
+                                           const TextContent& content);
 
 /// Reads the bytes of a file in the same way.
 ///

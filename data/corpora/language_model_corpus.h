@@ -25,9 +25,10 @@ Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& word
 /// shorter. Relative paths start at `base`.
 ///
 /// Without `validation_text`, the last lines of `train_text` are held out, `validation_share` of
-/// its bytes; with a share of 0, none. Source and target share one vocabulary, made from the
-/// training text unless a `fixed` one is given; the training set and what is held out of it are
-/// then empty if there is no name of a training file. The fingerprint is not set.
+/// its bytes; with a share of 0, none. If no line begins within this share, the last line is
+/// divided between two tokens. Source and target share one vocabulary, made from the training text
+/// unless a `fixed` one is given; the training set and what is held out of it are then empty if
+/// there is no name of a training file. The fingerprint is not set.
 ///
 /// throws  DataError as read_text_file(); if a part has fewer than two tokens.
 Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& windows,

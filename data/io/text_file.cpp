@@ -46,8 +46,8 @@ const OtherEncoding* detect_other_encoding(std::string_view text) {
   return nullptr;
 }
 
-LineReader::LineReader(int descriptor, std::string name, std::string hint)
-    : descriptor_(descriptor), name_(std::move(name)), hint_(std::move(hint)) {}
+LineReader::LineReader(int descriptor, std::string name, std::string hint, std::size_t longest)
+    : descriptor_(descriptor), name_(std::move(name)), hint_(std::move(hint)), longest_(longest) {}
 
 std::optional<std::string> LineReader::next() {
   ++line_number_;
@@ -56,17 +56,30 @@ std::optional<std::string> LineReader::next() {
     const std::string_view rest = std::string_view(buffer_).substr(begin_);
     const std::size_t end = rest.find('\n', searched);
     if (end != std::string_view::npos) {
+      const std::string_view line = checked(rest.substr(0, end), Ended::yes);
       begin_ += end + 1;
-      return std::string(checked(rest.substr(0, end), Ended::yes));
+      return std::string(line);
     }
     searched = rest.size();
-    if (searched > longest_line) checked(rest, Ended::unknown);
+    if (searched > longest_) checked(rest, Ended::unknown);
     if (!read_more()) break;
   }
   const std::string_view last = checked(std::string_view(buffer_).substr(begin_), Ended::no);
   begin_ = buffer_.size();
   if (last.empty()) return std::nullopt;
   return std::string(last);
+}
+
+void LineReader::skip_line() {
+  while (true) {
+    const std::size_t end = buffer_.find('\n', begin_);
+    if (end != std::string::npos) {
+      begin_ = end + 1;
+      return;
+    }
+    begin_ = buffer_.size();
+    if (!read_more()) return;
+  }
 }
 
 bool LineReader::read_more() {
@@ -89,10 +102,10 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
   if (ended != Ended::no && line.ends_with('\r')) line.remove_suffix(1);
   refuse_byte(line, line.find('\r'), "a carriage return without a line feed after it",
               "make it end the line, with: tr '\\r' '\\n', or remove it, with: tr -d '\\r'");
-  if (line.size() > longest_line) {
-    throw DataError(fmt::format("{}:{}: the line is longer than {} bytes, the limit", name_,
-                                line_number_, longest_line),
-                    "write one sentence a line");
+  if (line.size() > longest_) {
+    throw OverlongLine(fmt::format("{}:{}: the line is longer than {} bytes, the limit", name_,
+                                   line_number_, longest_),
+                       "write one sentence a line");
   }
   if (const auto invalid = find_invalid_utf8(line)) {
     refuse_byte(line, *invalid, "not UTF-8",
@@ -120,9 +133,9 @@ void LineReader::refuse_byte(std::string_view line, std::size_t position, std::s
                   std::string(hint));
 }
 
-TextFile read_text_file(const std::filesystem::path& path) {
+TextFile read_text_file(const std::filesystem::path& path, const TextContent& content) {
   const OpenFile file(path, text_kind);
-  LineReader reader(file.descriptor(), file.name(), unreadable_hint);
+  LineReader reader(file.descriptor(), file.name(), unreadable_hint, content.longest_line);
   TextFile text;
   text.lines = read_lines(reader, file.size());
   text.bytes = reader.bytes_read();
@@ -130,8 +143,8 @@ TextFile read_text_file(const std::filesystem::path& path) {
   file.require_unchanged(text.bytes);
   if (text.lines.empty()) {
     throw DataError(
-        fmt::format("{}: found an empty file, expected one sentence a line", file.name()),
-        "name the file with the sentences");
+        fmt::format("{}: found an empty file, expected {}", file.name(), content.expected),
+        content.hint);
   }
   return text;
 }

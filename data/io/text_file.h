@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/io/error.h"
 #include "data/io/file.h"
 
 namespace tapestry {
@@ -28,6 +29,12 @@ const OtherEncoding* detect_other_encoding(std::string_view text);
 /// The maximum length of a line in bytes; longer than any model input.
 inline constexpr std::size_t longest_line = std::size_t{1} << 20;
 
+/// A line is longer than longest_line.
+class OverlongLine : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 /// Reads a UTF-8 text line by line with bounded memory. A line ends with "\n" or "\r\n"; the last
 /// line may end without either. A byte order mark at the front is skipped.
 ///
@@ -38,15 +45,20 @@ class LineReader {
  public:
   /// `name` is the name of the text in messages, `hint` the hint if it cannot be read. Does not
   /// close the descriptor.
-  LineReader(int descriptor, std::string name, std::string hint);
+  /// Refuses lines of more than `longest` bytes.
+  LineReader(int descriptor, std::string name, std::string hint,
+             std::size_t longest = longest_line);
 
   /// The next line without its line end; nullopt at the end of the text.
   ///
   /// throws  DataError with the name and the reason if the text cannot be read; with line and byte
-  ///         numbers, both from 1, if the text is UTF-16 or UTF-32, or if the line is longer than
-  ///         longest_line, is not UTF-8, or contains NUL, a carriage return without a line feed or
-  ///         a byte order mark.
+  ///         numbers, both from 1, if the text is UTF-16 or UTF-32, or if the line is not UTF-8,
+  ///         or contains NUL, a carriage return without a line feed or a byte order mark;
+  ///         OverlongLine if it is too long.
   std::optional<std::string> next();
+
+  /// After OverlongLine: skips the rest of the line, so that next() returns the line after it.
+  void skip_line();
 
   /// Number of the last line that next() returned or refused, from 1.
   std::size_t line_number() const { return line_number_; }
@@ -67,6 +79,7 @@ class LineReader {
 
   int descriptor_;
   std::string name_, hint_;
+  std::size_t longest_;    ///< bytes in a line
   std::string buffer_;     ///< bytes that have been read and not yet returned
   std::size_t begin_ = 0;  ///< start of the next line in the buffer
   std::size_t line_number_ = 0;
@@ -81,10 +94,17 @@ struct TextFile {
   std::uint64_t digest;            ///< XXH3 (64 bits) of the file
 };
 
+/// What a text file is expected to contain.
+struct TextContent {
+  const char* expected = "one sentence a line";           ///< for messages
+  const char* hint = "name the file with the sentences";  ///< if the file is empty
+  std::size_t longest_line = tapestry::longest_line;      ///< in bytes
+};
+
 /// Reads a UTF-8 text file with LineReader in one pass.
 ///
 /// throws  DataError as LineReader and OpenFile; also if the file is empty or changes while it is
 ///         read.
-TextFile read_text_file(const std::filesystem::path& path);
+TextFile read_text_file(const std::filesystem::path& path, const TextContent& content = {});
 
 }  // namespace tapestry

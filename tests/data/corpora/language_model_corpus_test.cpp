@@ -137,6 +137,50 @@ TEST_CASE("the bytes to hold out are rounded to the nearest number") {
   CHECK(kept(1.0 - 5.6 / 15) == 10);
 }
 
+TEST_CASE("a text of one line is divided between two tokens") {
+  TextFolder text("abcdefghij");
+  text.windows.validation_share = 0.25;  // of 11 bytes, line end included
+  Corpus corpus = text.load();
+  CHECK(text.decoded(corpus, corpus.train) == "abcdefgh");
+  CHECK(corpus.target_vocabulary.id("j") == unk_id);
+  CHECK(corpus.validation.front().target.size() == 3);  // i, j and the line end
+  CHECK(corpus.validation.front().target.front() == unk_id);
+
+  text.write("äöüäöüäöü");
+  corpus = text.load();
+  CHECK(text.decoded(corpus, corpus.train) == "äöüäöüä");
+  CHECK(text.decoded(corpus, corpus.validation) == "öü\uFFFD");
+
+  text.windows.unit = TextUnit::word;
+  text.write("one two three four five six\n");
+  corpus = text.load();
+  CHECK(text.decoded(corpus, corpus.train) == "one two three four five");  // not "fi"
+  CHECK(corpus.validation.front().target.size() == 2);
+}
+
+TEST_CASE("the last of several lines is divided if no line begins in the share") {
+  TextFolder text("ab\ncdefghijklmnopqr\n");
+  text.windows.validation_share = 0.2;  // 4 of 20 bytes
+  const Corpus corpus = text.load();
+  CHECK(text.decoded(corpus, corpus.train) == "ab\ncdefghijklmno");
+}
+
+TEST_CASE("a line of megabytes is read, and its tokens are those of the whole line") {
+  TextFolder text("");
+  std::string line;
+  for (int i = 0; line.size() < (std::size_t{3} << 20); ++i)
+    line += "wörd" + std::to_string(i % 7) + " ";
+  text.write(line);
+  text.windows.context = 1 << 20;
+  text.windows.validation_share = 0.0;
+  Corpus corpus = text.load();
+  CHECK(text.decoded(corpus, corpus.train) == line + "\n");
+  text.windows.unit = TextUnit::word;
+  corpus = text.load();
+  line.back() = '\n';
+  CHECK(text.decoded(corpus, corpus.train) == line);
+}
+
 TEST_CASE("nothing is held out where the share is 0") {
   const TextFolder text("ab\n");
   const Corpus corpus = text.load();
