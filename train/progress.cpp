@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/format.h"
 
@@ -62,7 +63,7 @@ void Progress::line(const std::string& text) {
              std::generic_category().message(errno));
 }
 
-void Progress::message(const std::string& text) { line(text); }
+void Progress::message(const std::string& text) { line(escaped_lines(text)); }
 
 std::string Progress::speed() const {
   const double seconds = seconds_between(interval_started_, Clock::now());

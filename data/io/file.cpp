@@ -104,8 +104,10 @@ void OpenFile::require_unchanged(std::uint64_t bytes_read) const {
 
 template <class Error>
 void OpenFile::refuse_unreadable() const {
-  throw Error(name_, fmt::format("cannot be read: {}", std::generic_category().message(errno)),
-              kind_.unreadable_hint);
+  const int code = errno;
+  const bool limit = code == EMFILE || code == ENFILE;
+  throw Error(name_, fmt::format("cannot be read: {}", std::generic_category().message(code)),
+              limit ? "raise the limit on open files (ulimit -n)" : kind_.unreadable_hint);
 }
 
 void OpenFile::refuse_special_file() const {

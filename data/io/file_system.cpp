@@ -66,6 +66,11 @@ int FileSystem::free_bytes(const char* path, std::uint64_t& bytes) {
   return 0;
 }
 
+bool FileSystem::has_no_inode_left(const char* path) {
+  struct statvfs status {};
+  return ::statvfs(path, &status) == 0 && status.f_files > 0 && status.f_favail == 0;
+}
+
 FileSystem& posix_file_system() {
   static FileSystem files;
   return files;

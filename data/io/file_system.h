@@ -34,6 +34,8 @@ class FileSystem {
   virtual int list(const char* folder, std::vector<std::string>& names);
   /// The bytes that an unprivileged user can still write on the file system of `path`.
   virtual int free_bytes(const char* path, std::uint64_t& bytes);
+  /// Whether the file system of `path` has a limit on the number of files, and has reached it.
+  virtual bool has_no_inode_left(const char* path);
 };
 
 /// The actual system calls.

@@ -173,6 +173,11 @@ bool is_control(char32_t code_point) {
   return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
 }
 
+bool changes_direction(char32_t c) {
+  return c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) ||
+         (c >= 0x2066 && c <= 0x2069);
+}
+
 bool is_blank(std::string_view text) {
   for (std::size_t position = 0; position < text.size();) {
     const Utf8Character character = character_at(text, position);
@@ -228,7 +233,8 @@ void append_next(std::string& text, std::string_view& rest) {
   // A character has at most four bytes; checking all of `rest` for each would take quadratic time.
   const bool invalid = find_invalid_utf8(rest.substr(0, 4)) == 0;
   const std::string_view bytes = invalid ? rest.substr(0, 1) : character_at(rest, 0).bytes;
-  if (invalid || is_control(character_at(rest, 0).code_point)) {
+  const char32_t code_point = invalid ? 0 : character_at(rest, 0).code_point;
+  if (is_control(code_point) || changes_direction(code_point)) {
     append_escaped(text, bytes);
   } else {
     text += bytes;
@@ -242,6 +248,17 @@ std::string escaped(std::string_view text) {
   std::string result;
   while (!text.empty()) append_next(result, text);
   return result;
+}
+
+std::string escaped_lines(std::string_view text) {
+  std::string lines;
+  while (true) {
+    const std::size_t end = text.find_first_of("\n\t");
+    lines += escaped(text.substr(0, end));
+    if (end == std::string_view::npos) return lines;
+    lines += text[end];
+    text.remove_prefix(end + 1);
+  }
 }
 
 std::string excerpt(std::string_view text) {

@@ -51,10 +51,17 @@ char32_t to_lowercase(char32_t code_point);
 /// Converts each character of a valid UTF-8 text to lower case: "Äpfel" -> "äpfel".
 std::string to_lowercase(std::string_view text);
 
-/// Escapes an untrusted text, such as a file name, for a message on a terminal: control characters
-/// and bytes that are not UTF-8 are written as \n, \t, \r or \x1B; all other characters are
-/// unchanged.
+/// True for an invisible character that changes the direction of the text after it, such as U+202E,
+/// by which a file name can look like another.
+bool changes_direction(char32_t code_point);
+
+/// Escapes an untrusted text, such as a file name, for a message on a terminal: control characters,
+/// those of changes_direction() and bytes that are not UTF-8 are written as \n, \t, \r or \x1B; all
+/// other characters are unchanged.
 std::string escaped(std::string_view text);
+
+/// Escapes a text of several lines: as escaped(), but line feeds and tabs are unchanged.
+std::string escaped_lines(std::string_view text);
 
 /// The first 60 characters of a text, escaped, followed by "..." if it is longer: for file contents
 /// in messages.

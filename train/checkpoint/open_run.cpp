@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/platform/standard_streams.h"
 #include "train/storage/checkpoint_file.h"
@@ -45,7 +46,7 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
 }  // namespace
 
 std::string ModelOrigin::in_words() const {
-  return choice.empty() ? place : fmt::format("{} ({})", place, choice);
+  return escaped(choice.empty() ? place : fmt::format("{} ({})", place, choice));
 }
 
 OpenedCheckpoint open_run(const std::string& run) {

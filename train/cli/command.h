@@ -41,7 +41,8 @@ extern const Command train_command, evaluate_command, generate_command, gradchec
 /// batches; lines typed at a terminal are answered one by one.
 ///
 /// The command throws  UsageError if the task of the model has another LineCommand or none;
-/// DataError if a line is not valid text or is refused, after the answers to the preceding lines.
+/// DataError if a line is not valid text or is refused, after the answers to the preceding lines. A
+/// line with more tokens than the model can read is answered as --long-lines says.
 ///
 /// line_command  must outlive the command
 Command make_line_command(const LineCommand& line_command);
@@ -50,6 +51,9 @@ Command make_line_command(const LineCommand& line_command);
 const std::vector<Command>& all_commands();
 
 // ---- Arguments shared by several commands.
+
+/// Refuses an empty path, such as the value of an unset variable of a shell script.
+CLI::Validator not_empty();
 
 /// RUN: a run directory or checkpoint.
 void add_run(CLI::App& app, std::string& run);

@@ -41,14 +41,23 @@ const std::vector<Command>& all_commands() {
   return all;
 }
 
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& path) {
+        return std::string(path.empty() ? "found an empty text, expected a path" : "");
+      },
+      "");
+}
+
 void add_run(CLI::App& app, std::string& run) {
-  app.add_option("RUN", run, "Run directory or checkpoint")->required();
+  app.add_option("RUN", run, "Run directory or checkpoint")->required()->check(not_empty());
 }
 
 void add_model(CLI::App& app, std::string& model) {
   app.add_option("MODEL", model,
                  "Config file (initial values), run directory or checkpoint (trained values)")
-      ->required();
+      ->required()
+      ->check(not_empty());
 }
 
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides) {

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "data/io/file.h"
+#include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/cli/command.h"
@@ -69,8 +70,8 @@ int inspect(const std::string& run) {
   const auto [path, snapshot, choice] = open_run(run);
   const std::string version = snapshot.get_text("program_version");
   const auto step = snapshot.get_scalar<std::uint64_t>("train/step");
-  fmt::print("{}: step {}, {} arrays, {:.1f} MB, written by version {}\n", path.string(), step,
-             snapshot.size(), static_cast<double>(snapshot.byte_size()) / 1e6, version);
+  fmt::print("{}: step {}, {} arrays, {:.1f} MB, written by version {}\n", escaped(path.string()),
+             step, snapshot.size(), static_cast<double>(snapshot.byte_size()) / 1e6, version);
   if (!choice.empty()) fmt::print("({})\n", choice);
   fmt::print("digest of all numbers: {:016x}\n", digest_of_numbers(snapshot));
   if (const std::string saved = saved_arithmetic(snapshot); !saved.empty()) {
@@ -84,9 +85,9 @@ int inspect(const std::string& run) {
                to_string(array.shape), summary(snapshot, name));
   }
   if (const std::string history = saved_history(snapshot); !history.empty()) {
-    fmt::print("\nhistory:\n{}", history);
+    fmt::print("\nhistory:\n{}", escaped_lines(history));
   }
-  fmt::print("\nconfig:\n{}", snapshot.get_text("config"));
+  fmt::print("\nconfig:\n{}", escaped_lines(snapshot.get_text("config")));
   return static_cast<int>(ExitCode::done);
 }
 

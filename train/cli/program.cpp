@@ -79,6 +79,9 @@ void CommandLine::add(const Command& command) {
   names_.emplace_back(command.name);
   CLI::App& app = *app_.add_subcommand(command.name, command.purpose);
   Action action = command.define(app);
+  for (CLI::Option* option : app.get_options()) {
+    if (is_flag(*option)) option->disable_flag_override();
+  }
   if (command.output_is_the_result) {
     action = [action = std::move(action)] { return run_and_flush(action); };
   }
@@ -130,6 +133,19 @@ void CommandLine::refuse(const std::string& mistake,
                                   : fmt::format("see `tapestry {}--help`", command));
 }
 
+/// What is wrong with the number of values of an option. CLI11 only has it as a text, such as
+/// "--tokens: At Most 1 required but received 2".
+std::string count_mistake(const CLI::ArgumentMismatch& mismatch) {
+  const std::string text = mismatch.what();
+  std::string name = text.substr(0, text.find_first_of(": "));
+  if (!name.starts_with('-')) name.insert(0, "--");  // of a flag
+  const auto about = [&](std::string_view mistake) { return fmt::format("{}: {}", name, mistake); };
+  if (text.ends_with("missing")) return about("found no value, expected one");
+  if (text.ends_with("flag override")) return about("found a value, expected none");
+  if (text.find("At Most 1 ") == text.npos) return text;
+  return about(fmt::format("found {} values, expected one", text.substr(text.rfind(' ') + 1)));
+}
+
 bool CommandLine::parse(int argc, char** argv) {
   if (argc < 2) refuse("a command is required");
   require_command(argv[1]);
@@ -145,6 +161,8 @@ bool CommandLine::parse(int argc, char** argv) {
     return false;
   } catch (const CLI::ExtrasError&) {
     refuse_extra();
+  } catch (const CLI::ArgumentMismatch& error) {
+    refuse(count_mistake(error));
   } catch (const CLI::ParseError& error) {
     const std::string problem = error.what();
     const std::size_t end = problem.find('\n');
@@ -154,23 +172,10 @@ bool CommandLine::parse(int argc, char** argv) {
   return true;
 }
 
-/// The message without control characters that a terminal would interpret, except line feed and
-/// tab.
-std::string harmless(std::string_view message) {
-  std::string lines;
-  while (true) {
-    const std::size_t end = message.find_first_of("\n\t");
-    lines += escaped(message.substr(0, end));
-    if (end == std::string_view::npos) return lines;
-    lines += message[end];
-    message.remove_prefix(end + 1);
-  }
-}
-
 /// Reports an error. The exit code indicates the failure even if the message cannot be printed.
 int fail(ExitCode code, const std::string& message, const std::string& hint = "") {
-  std::string text = fmt::format("tapestry: error: {}\n", harmless(message));
-  if (!hint.empty()) text += fmt::format("hint: {}\n", harmless(hint));
+  std::string text = fmt::format("tapestry: error: {}\n", escaped_lines(message));
+  if (!hint.empty()) text += fmt::format("hint: {}\n", escaped_lines(hint));
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(code);
 }

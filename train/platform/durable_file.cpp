@@ -40,6 +40,9 @@ std::string output_hint(int code, const std::filesystem::path& folder) {
       return fmt::format("create the folder {}", folder.string());
     case EEXIST:
       return "move the file of that name away or write elsewhere";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit on open files (ulimit -n)";
     case EFBIG:
       return "raise the limit on file sizes (ulimit -f)";
     default:
@@ -163,6 +166,12 @@ class TemporaryFile {
   [[noreturn]] void fail(std::string_view action) {
     const int code = errno;
     const auto folder = parent_folder(target_);
+    if (code == ENOSPC && files_.has_no_inode_left(folder.c_str())) {
+      throw OutputError(
+          fmt::format("{}: could not {}: the file system has no inode left for another file",
+                      target_.string(), action),
+          fmt::format("delete files on the disk of {} or write to another one", folder.string()));
+    }
     std::uint64_t free = 0;
     const bool known = files_.free_bytes(folder.c_str(), free) == 0;
     throw OutputError(

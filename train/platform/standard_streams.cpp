@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <system_error>
 
+#include "data/io/utf8.h"
 #include "train/error.h"
 
 namespace tapestry {
@@ -38,7 +39,7 @@ void flush_standard_output(int error_before) {
 }
 
 void warn(const std::string& warning) {
-  const std::string line = "tapestry: warning: " + warning + '\n';
+  const std::string line = "tapestry: warning: " + escaped_lines(warning) + '\n';
   std::fputs(line.c_str(), stderr);  // fmt::print would throw if standard error is closed
 }
 

@@ -146,9 +146,12 @@ std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& f
   if (result != 0 && errno == ENOMEM) throw std::bad_alloc();
   // A file in place of the folder also means that there are no checkpoints.
   if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
+    const int code = errno;
+    const bool limit = code == EMFILE || code == ENFILE;
     throw CheckpointError(fmt::format("{}: could not list the checkpoints: {}", folder.string(),
-                                      std::generic_category().message(errno)),
-                          "give a run directory that this user can read");
+                                      std::generic_category().message(code)),
+                          limit ? "raise the limit on open files (ulimit -n)"
+                                : "give a run directory that this user can read");
   }
   std::ranges::sort(names);
   return names;

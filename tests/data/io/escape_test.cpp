@@ -19,6 +19,22 @@ TEST_CASE("control characters are escaped, those beyond ASCII too") {
   CHECK(escaped("\u0085\u009F\u00A0") == "\\xC2\\x85\\xC2\\x9F\u00A0");
 }
 
+TEST_CASE("characters that change the direction of the text after them are escaped") {
+  CHECK(escaped("a\u202Egnp.exe") == "a\\xE2\\x80\\xAEgnp.exe");
+  for (const char* mark : {"\u061C", "\u200E", "\u200F", "\u202A", "\u202E", "\u2066", "\u2069"}) {
+    CAPTURE(escaped(mark));
+    CHECK(escaped(mark).starts_with("\\x"));
+  }
+  for (const char* other : {"\u200D", "\u2010", "\u2029", "\u202F", "\u2065", "\u206A", "\u0627"}) {
+    CHECK(escaped(other) == other);
+  }
+}
+
+TEST_CASE("in a text of several lines their ends and tabs are no reason to escape") {
+  CHECK(escaped_lines("a\tb\n\x1B[2J\n\r") == "a\tb\n\\x1B[2J\n\\r");
+  CHECK(escaped_lines("") == "");
+}
+
 TEST_CASE("bytes that are not UTF-8 are escaped, and what follows them is not") {
   CHECK(escaped("\xFF\xFEok\xC3") == "\\xFF\\xFEok\\xC3");
 }

@@ -22,6 +22,8 @@ TEST_CASE("a disk tells how many bytes are free, and nothing where there is no d
   CHECK(bytes > available / 2);
   CHECK(bytes / 2 < available);
   CHECK(posix_file_system().free_bytes((folder / "none").c_str(), bytes) == -1);
+  CHECK_FALSE(posix_file_system().has_no_inode_left(folder.path().c_str()));
+  CHECK_FALSE(posix_file_system().has_no_inode_left((folder / "none").c_str()));
   CHECK(errno == ENOENT);
 }
 

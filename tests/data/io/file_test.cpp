@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -49,6 +50,20 @@ TEST_CASE("a file of at most the largest size is read, in as many parts as it ta
   bytes.resize(6);
   CHECK(file.read_at(1, bytes) == 3);
   CHECK(bytes[0] == std::byte{'e'});
+}
+
+TEST_CASE("where no more files can be opened, the hint names the limit and not the path") {
+  const TemporaryFolder folder;
+  const auto path = folder.write("x", "text");
+  FaultyFileSystem files;
+  files.failing_call = 0;
+  for (const int error : {EMFILE, ENFILE, EACCES}) {
+    files.calls.clear();
+    files.error = error;
+    const std::string hint =
+        error == EACCES ? "look for it" : "raise the limit on open files (ulimit -n)";
+    CHECK(refused([&] { OpenFile(path, note, files); }).ends_with(" | " + hint));
+  }
 }
 
 TEST_CASE("a larger file is refused before it is read") {

@@ -212,6 +212,20 @@ TEST_CASE("where nobody knows how much is free the message says so") {
   CHECK(error.find("(4 bytes needed, unknown free)") != error.npos);
 }
 
+TEST_CASE("a file system without inodes is said to have none, whatever space is free") {
+  struct Full : FileSystem {
+    int open(const char* path, int flags, mode_t mode) override {
+      if ((flags & O_CREAT) == 0) return FileSystem::open(path, flags, mode);
+      return errno = ENOSPC, -1;
+    }
+    bool has_no_inode_left(const char*) override { return true; }
+  } files;
+  const TemporaryFolder folder;
+  const std::string error = output_error([&] { write(folder / "x", "text", files); });
+  CHECK(error.find(": the file system has no inode left for another file") != error.npos);
+  CHECK(error.find("bytes needed") == error.npos);
+}
+
 TEST_CASE("where every temporary name is taken the file is not written") {
   struct Crowded : FileSystem {
     int attempts = 0;

@@ -63,6 +63,12 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
         {option, "inspect", "runs/tiny"},
         "found " + std::string(option) + ", expected a command first\nhint: see `tapestry --help`");
   }
+  check({"generate", "runs/tiny", "--tokens", "5", "--tokens", "0"},
+        "--tokens: found 2 values, expected one\nhint: see `tapestry generate --help`");
+  check({"generate", "runs/tiny", "--tokens"},
+        "--tokens: found no value, expected one\nhint: see `tapestry generate --help`");
+  check({"train", "tiny.yaml", "--profile=no"},
+        "--profile: found a value, expected none\nhint: see `tapestry train --help`");
   check({"train", "--resume", "runs/tiny", "--fresh"},
         "--resume excludes --fresh\nhint: see `tapestry train --help`");
   check({"evaluate", "runs/tiny", "--examples", "-1"},
@@ -77,6 +83,24 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   check({"generate", "runs/tiny", "--temperature", "nan"},
         "--temperature: expected a number in [0, 1000000], found \"nan\"\n"
         "hint: see `tapestry generate --help`");
+}
+
+TEST_CASE("an empty path is refused by its argument") {
+  const Workplace work;
+  for (const char* command : {"evaluate", "translate", "classify", "inspect", "generate"}) {
+    check_refusal(work, {command, ""}, 2,
+                  "command line: RUN: found an empty text, expected a path\nhint: see `tapestry " +
+                      std::string(command) + " --help`");
+  }
+  for (const char* command : {"check", "gradcheck", "attention"}) {
+    check_refusal(
+        work, {command, ""}, 2,
+        "command line: MODEL: found an empty text, expected a path\nhint: see `tapestry " +
+            std::string(command) + " --help`");
+  }
+  check_refusal(work, {"train", ""}, 2,
+                "command line: CONFIG: found an empty text, expected a path\n"
+                "hint: see `tapestry train --help`");
 }
 
 TEST_CASE("a typo in a key is shown with its line") {

@@ -121,6 +121,20 @@ TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {
                        CheckpointError);
 }
 
+TEST_CASE("where no more files can be opened, the hint is not about permissions") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = EMFILE;
+  const RunDirectory directory(run.directory.path(), files);
+  try {
+    (void)directory.steps();
+    FAIL("expected an error");
+  } catch (const CheckpointError& error) {
+    CHECK(error.hint() == "raise the limit on open files (ulimit -n)");
+  }
+}
+
 TEST_CASE("want of memory while the checkpoints are listed is not taken for another failure") {
   const Run run({10});
   FaultyFileSystem files;
