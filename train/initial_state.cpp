@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 
 #include "data/io/error.h"
@@ -16,6 +18,7 @@
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
+#include "train/config/error.h"
 #include "train/config/fields.h"
 #include "train/error.h"
 #include "train/platform/standard_streams.h"
@@ -78,16 +81,35 @@ FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& c
   return words;
 }
 
+/// Refuses the value of train.initialize_from, `origin`.
+[[noreturn]] void refuse_pretrained(const std::string& origin, const std::string& what,
+                                    const std::string& hint) {
+  throw ConfigError({{.place = {.file = "train.initialize_from"},
+                      .message = fmt::format("{}: {}", origin, what),
+                      .hint = hint}});
+}
+
+/// The model that train.initialize_from names.
+TrainedModel load_named_model(const std::string& origin) {
+  std::error_code error;
+  if (!std::filesystem::exists(origin, error)) {
+    refuse_pretrained(origin, "found no file or folder, expected a run or a checkpoint",
+                      "name a run directory or a checkpoint; a relative path starts at the folder "
+                      "of the config file, on the command line at the working folder");
+  }
+  return load_model(open_run(origin).snapshot);
+}
+
 /// Refuses to initialize an image model from a text model and vice versa.
 void require_same_input(const Config& before, const Config& config) {
   const bool reads_images = find_task(config).reads_images();
   const bool read_images = find_task(before).reads_images();
   if (read_images == reads_images) return;
   const auto input = [](bool images) { return images ? "images" : "text"; };
-  throw CheckpointError(
-      fmt::format("{}: is a model of {}, expected a model of {}", config.train.initialize_from,
-                  input(read_images), input(reads_images)),
-      "name another run as train.initialize_from, or leave it out");
+  refuse_pretrained(config.train.initialize_from,
+                    fmt::format("is a model of {}, expected a model of {}", input(read_images),
+                                input(reads_images)),
+                    "name another run, or leave the key out");
 }
 
 /// The set that a data file belongs to: "train" for "data.train_source".
@@ -213,7 +235,7 @@ ResumedCorpus load_same_corpus(const Config& config, const Snapshot& snapshot,
                                const std::vector<std::string>& allowed) {
   const DataIdentity before = data_identity(snapshot);
   const FixedVocabularies words = saved_vocabularies(snapshot);
-  ResumedCorpus resumed{.corpus = load_corpus(config.data, &words), .changes = {}};
+  ResumedCorpus resumed{.corpus = load_fitting_corpus(config, &words), .changes = {}};
   if (resumed.corpus.fingerprint == before.fingerprint) return resumed;
 
   // Checkpoints of version 1 do not know their files.
@@ -257,13 +279,18 @@ TrainedModel load_model(const Snapshot& snapshot) {
 InitialState load_initial_state(const Config& config) {
   InitialState initial;
   if (config.train.initialize_from.empty()) {
-    initial.corpus = load_corpus(config.data);
+    initial.corpus = load_fitting_corpus(config);
     return initial;
   }
-  initial.model = load_model(open_run(config.train.initialize_from).snapshot);
+  initial.model = load_named_model(config.train.initialize_from);
   require_same_input(initial.model->config, config);
   const FixedVocabularies words = shared_vocabularies(*initial.model, config);
-  initial.corpus = load_corpus(config.data, &words);
+  try {
+    initial.corpus = load_fitting_corpus(config, &words);
+  } catch (const OtherVocabularies& error) {
+    refuse_pretrained(config.train.initialize_from, error.what(),
+                      "name a run of the same data.task, or leave the key out");
+  }
   return initial;
 }
 
@@ -273,11 +300,13 @@ Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
                                 .target = trained.codec.target_vocabulary()};
   const auto unopened = unopened_sets(trained.config, overrides);
   if (unopened.empty()) {
-    Corpus corpus = load_corpus(trained.config.data, &words);
+    Corpus corpus = load_fitting_corpus(trained.config, &words);
     warn_of_changes(trained.data, corpus, {});
     return corpus;
   }
-  Corpus corpus = load_corpus(without_sets(trained.config, unopened), &words);
+  Config config = trained.config;
+  config.data = without_sets(trained.config, unopened);
+  Corpus corpus = load_fitting_corpus(config, &words);
   // Reading a file that cannot be opened throws the error that names its key.
   if (!has_enough(corpus, use)) return load_corpus(trained.config.data, &words);
   warn_of_missing_sets(trained.config.data, unopened);
@@ -313,9 +342,9 @@ std::vector<std::string> load_pretrained(const TrainedModel& from, const std::st
     if (!same(parameter, to.parameters)) left.push_back(described(parameter));
   }
   if (loaded == 0) {
-    throw CheckpointError(
-        fmt::format("{}: found no tensor with the name and shape of one of the model", origin),
-        "give the model the sizes of that one: d_model, d_ff, layers");
+    refuse_pretrained(origin, "found no tensor with the name and shape of one of the model",
+                      "name a run with the model's sizes (d_model, d_ff, layers), or leave the key "
+                      "out");
   }
   // Rounded down, so that 100.0 % is printed only if no values are new.
   const std::size_t permille = 1000 * values / to.parameters.num_values();

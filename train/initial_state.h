@@ -48,7 +48,8 @@ struct InitialState {
   Corpus corpus;  ///< encoded with the vocabulary of `model`, if there is one
 };
 
-/// throws  CheckpointError, DataError.
+/// throws  ConfigError if train.initialize_from names nothing, or a model of other input or words;
+///         CheckpointError, DataError.
 InitialState load_initial_state(const Config& config);
 
 /// What a command does with the data of a trained model.
@@ -76,7 +77,7 @@ Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
 ///
 /// origin   names `from`
 /// targets  the words or classes that `to` predicts
-/// throws   CheckpointError if no parameter can be copied; `to` is then unchanged
+/// throws   ConfigError if no parameter can be copied; `to` is then unchanged
 std::vector<std::string> load_pretrained(const TrainedModel& from, const std::string& origin,
                                          const Vocabulary& targets, Model& to);
 

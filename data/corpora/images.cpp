@@ -3,15 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "data/corpora/image_arrays.h"
+#include "data/io/csv_line.h"
 #include "data/io/error.h"
+#include "data/io/text_file.h"
 #include "data/io/utf8.h"
 #include "data/text/vocabulary.h"
 
@@ -19,17 +23,8 @@ namespace tapestry {
 
 namespace {
 
-std::vector<std::string_view> split_fields(std::string_view line) {
-  std::vector<std::string_view> fields;
-  while (true) {
-    const std::size_t comma = line.find(',');
-    std::string_view field = line.substr(0, comma);
-    const std::size_t begin = field.find_first_not_of(" \t"), end = field.find_last_not_of(" \t");
-    fields.push_back(begin == std::string_view::npos ? "" : field.substr(begin, end + 1 - begin));
-    if (comma == std::string_view::npos) return fields;
-    line.remove_prefix(comma + 1);
-  }
-}
+constexpr TextContent table_content{.expected = "the pixels and the label of an image a line",
+                                    .hint = "name the file with the images"};
 
 std::size_t values_per_image(const ImageOptions& options) {
   return options.image_height * options.image_width * options.image_channels;
@@ -50,33 +45,73 @@ bool looks_like_number(std::string_view field) {
   return error != std::errc::invalid_argument && rest == field.data() + field.size();
 }
 
-void require_fields(std::size_t found, std::size_t expected, const std::string& meaning,
-                    const std::string& place, const char* hint) {
-  if (found == expected) return;
-  refuse_data(place, fmt::format("{} fields, expected {}: {}", found, expected, meaning), hint);
+/// Whether a field is a number, including numbers out of range.
+bool is_number(std::string_view field) {
+  const bool finite = field.find_first_of("nN") == field.npos;  // not inf, infinity or nan
+  return finite && looks_like_number(field);
 }
 
-std::vector<float> parse_pixels(std::span<const std::string_view> fields, double maximum,
+/// Another separator than a comma, which gives a line the expected number of fields.
+struct OtherSeparator {
+  char character;
+  const char* name;
+  const char* for_tr;
+};
+
+const OtherSeparator* find_other_separator(std::string_view line, std::size_t expected) {
+  static constexpr std::array<OtherSeparator, 2> separators{
+      {{';', "semicolons", "';'"}, {'\t', "tabs", "'\\t'"}}};
+  for (const OtherSeparator& separator : separators) {
+    const auto count = std::ranges::count(line, separator.character);
+    if (static_cast<std::size_t>(count) + 1 == expected && expected > 1) return &separator;
+  }
+  return nullptr;
+}
+
+/// The fields of a line, of which there must be `expected`; `meaning` says which.
+std::vector<std::string> required_fields(std::string_view line, std::size_t expected,
+                                         const std::string& meaning, const std::string& place,
+                                         const char* hint) {
+  auto fields = split_csv_line(line);
+  if (!fields) refuse_data(place, "a quote that is not closed, expected fields", "close the quote");
+  if (fields->size() == expected) return *std::move(fields);
+  if (const OtherSeparator* other = find_other_separator(line, expected)) {
+    refuse_data(place, fmt::format("fields separated by {}, expected commas", other->name),
+                fmt::format("convert the file, with: tr {} ,", other->for_tr));
+  }
+  refuse_data(place, fmt::format("{} fields, expected {}: {}", fields->size(), expected, meaning),
+              hint);
+}
+
+[[noreturn]] void refuse_pixel(std::string_view field, std::size_t index, double maximum,
+                               const std::string& place, const char* hint) {
+  const std::string found = fmt::format("\"{}\" in field {}", excerpt(field), index + 1);
+  if (!is_number(field)) refuse_data(place, found + ", expected a number", hint);
+  refuse_data(place,
+              fmt::format("{}, expected a number whose quotient by data.pixel_maximum ({}) is in "
+                          "the range of float32, up to 3.4e38",
+                          found, maximum),
+              "set data.pixel_maximum to the largest possible value of a pixel");
+}
+
+std::vector<float> parse_pixels(std::span<const std::string> fields, double maximum,
                                 const std::string& place, const char* hint) {
   std::vector<float> pixels;
   pixels.reserve(fields.size());
   for (std::size_t i = 0; i < fields.size(); ++i) {
     pixels.push_back(static_cast<float>(number_in(fields[i]) / maximum));
-    if (std::isfinite(pixels.back())) continue;
-    refuse_data(place,
-                fmt::format("\"{}\" in field {}, expected a number", excerpt(fields[i]), i + 1),
-                hint);
+    if (!std::isfinite(pixels.back())) refuse_pixel(fields[i], i, maximum, place, hint);
   }
   return pixels;
 }
 
 LabelledImage parse_labelled(std::size_t line, std::string_view text, const std::string& place,
                              const ImageOptions& options) {
-  const auto fields = split_fields(text);
   const std::size_t values = values_per_image(options);
-  require_fields(fields.size(), values + 1, fmt::format("{} pixels and the label", values), place,
-                 "see data.image_height, data.image_width and data.image_channels");
-  LabelledImage image{.number = line, .label = std::string(fields.back()), .pixels = {}};
+  const auto fields =
+      required_fields(text, values + 1, fmt::format("{} pixels and the label", values), place,
+                      "see data.image_height, data.image_width and data.image_channels");
+  LabelledImage image{.number = line, .label = fields.back(), .pixels = {}};
   if (!can_be_class(image.label)) {
     refuse_data(place, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
                 "the last field of a line is its label");
@@ -86,34 +121,52 @@ LabelledImage parse_labelled(std::size_t line, std::string_view text, const std:
   return image;
 }
 
-bool is_heading(std::string_view line) {
-  return std::ranges::none_of(split_fields(line), looks_like_number);
+/// Whether a line names columns: no field is a number, and none but the first is empty. Tables of
+/// pandas have an empty name above their row numbers.
+///
+/// expected  number of fields of an image
+bool is_heading(std::string_view line, std::size_t expected) {
+  const auto fields = split_csv_line(line);
+  if (!fields || find_other_separator(line, expected) != nullptr) return false;
+  return std::ranges::none_of(*fields, looks_like_number) &&
+         std::ranges::none_of(std::span(*fields).subspan(1), &std::string::empty) &&
+         (expected == 1 || fields->size() > 1);
 }
 
-ImageFile read_image_table(const std::string& key, const std::filesystem::path& path,
-                           const ImageOptions& options, Corpus& corpus) {
-  const std::vector<std::string> lines = read_corpus_lines(key, path, corpus);
+std::string key_of(const std::string& part) { return fmt::format("data.{}_images", part); }
+
+ImageFile read_image_table(const std::string& part, const std::filesystem::path& path,
+                           const ImageOptions& options, OnBadLine on_bad_line, Corpus& corpus) {
+  const std::vector<std::string> lines =
+      read_corpus_lines(key_of(part), path, corpus, table_content);
   const std::string name = escaped(path.native());
   ImageFile table{.name = name, .label_file = name, .images = {}};
+  BadLines bad;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
-    if (is_blank(line) || (i == 0 && is_heading(line))) continue;
+    if (is_blank(line)) continue;
     const std::string place = fmt::format("{}:{}", table.name, i + 1);
-    table.images.push_back(parse_labelled(i + 1, line, place, options));
+    if (i == 0 && is_heading(line, values_per_image(options) + 1)) {
+      corpus.notes.push_back(fmt::format("{}: a heading, {}, is skipped", place, excerpt(line)));
+    } else {
+      bad.attempt([&] { table.images.push_back(parse_labelled(i + 1, line, place, options)); });
+    }
   }
+  bad.finish(on_bad_line, part, lines.size(), corpus);
   if (!table.images.empty()) return table;
   throw DataError(fmt::format("{}: found no image, expected one a line", table.name),
                   "name a file with the pixels and the label of an image on each line");
 }
 
-ImageFile read_images(const std::string& key, const std::filesystem::path& path,
+/// part  "train", "validation" or "test"
+ImageFile read_images(const std::string& part, const std::filesystem::path& path,
                       const ImageOptions& options, const ImageFileReader& read_arrays,
-                      Corpus& corpus) {
+                      OnBadLine on_bad_line, Corpus& corpus) {
   const std::string extension = to_lowercase(path.extension().string());
-  if (extension == ".npy") return read_npy_images(key, path, options, corpus);
+  if (extension == ".npy") return read_npy_images(key_of(part), path, options, corpus);
   const bool hdf5 = extension == ".h5" || extension == ".hdf5";
-  if (!hdf5) return read_image_table(key, path, options, corpus);
-  if (read_arrays) return read_arrays(key, path, options, corpus);
+  if (!hdf5) return read_image_table(part, path, options, on_bad_line, corpus);
+  if (read_arrays) return read_arrays(key_of(part), path, options, corpus);
   throw DataError(fmt::format("{}: found an HDF5 file, which cannot be read here, expected a table",
                               escaped(path.native())),
                   "write the images as CSV");
@@ -164,17 +217,24 @@ void require_every_class(const ImageFile& training, const Vocabulary& classes) {
   }
 }
 
-std::vector<Example> encode(ImageFile file, const Vocabulary& classes) {
+std::vector<Example> encode(ImageFile file, const std::string& part, OnBadLine on_bad_line,
+                            Corpus& corpus) {
   std::vector<Example> examples;
+  BadLines bad;
   for (LabelledImage& image : file.images) {
-    const std::int32_t label = class_id(classes, image.label, file.label_place(image));
-    examples.push_back({.target = {label}, .pixels = std::move(image.pixels)});
+    bad.attempt([&] {
+      const std::int32_t label =
+          class_id(corpus.target_vocabulary, image.label, file.label_place(image));
+      examples.push_back({.target = {label}, .pixels = std::move(image.pixels)});
+    });
   }
+  bad.finish(on_bad_line, part, file.images.size(), corpus);
   return examples;
 }
 
 /// A warning if the pixels of the training set do not match `pixel_maximum`.
 std::optional<std::string> note_on_scale(const std::vector<Example>& images, double maximum) {
+  if (images.empty()) return std::nullopt;
   constexpr float far_below = 0.25F;
   float low = images.front().pixels.front(), high = low;
   for (const Example& image : images) {
@@ -209,49 +269,49 @@ std::string ImageFile::label_place(const LabelledImage& image) const {
 
 Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
                    const std::filesystem::path& base, const ImageFileReader& read_arrays,
-                   const Vocabulary* classes) {
+                   const Vocabulary* classes, OnBadLine on_bad_line) {
   Corpus corpus;
-  const auto read_file = [&](const char* key, const std::string& file) {
-    return read_images(key, base / file, options, read_arrays, corpus);
+  const auto read_file = [&](const char* part, const std::string& file) {
+    return read_images(part, base / file, options, read_arrays, on_bad_line, corpus);
   };
   const bool has_training = classes == nullptr || !options.train_images.empty();
   ImageFile training;
-  if (has_training) training = read_file("data.train_images", options.train_images);
+  if (has_training) training = read_file("train", options.train_images);
   corpus.target_vocabulary = classes != nullptr ? *classes : collect_classes(training);
-  const auto other_part = [&](const char* file_key, const std::string& file, const char* size_key,
+  const auto other_part = [&](const char* part, const std::string& file, const char* size_key,
                               std::size_t size) -> ImageFile {
-    if (!file.empty()) return read_file(file_key, file);
+    if (!file.empty()) return read_file(part, file);
     if (!has_training) return {};
     return {.name = training.name,
             .label_file = training.label_file,
             .is_table = training.is_table,
             .images = hold_out(training, size, size_key)};
   };
-  ImageFile test = other_part("data.test_images", options.test_images, "test_size", held_out.test);
-  ImageFile validation = other_part("data.validation_images", options.validation_images,
-                                    "validation_size", held_out.validation);
+  ImageFile test = other_part("test", options.test_images, "test_size", held_out.test);
+  ImageFile validation =
+      other_part("validation", options.validation_images, "validation_size", held_out.validation);
   if (classes == nullptr) require_every_class(training, corpus.target_vocabulary);
-  corpus.train = encode(std::move(training), corpus.target_vocabulary);
-  if (has_training) {
-    const auto note = note_on_scale(corpus.train, options.pixel_maximum);
-    if (note) corpus.notes.push_back(*note);
+  corpus.train = encode(std::move(training), "train", on_bad_line, corpus);
+  if (const auto note = note_on_scale(corpus.train, options.pixel_maximum)) {
+    corpus.notes.push_back(*note);
   }
-  corpus.validation = encode(std::move(validation), corpus.target_vocabulary);
-  corpus.test = encode(std::move(test), corpus.target_vocabulary);
+  corpus.validation = encode(std::move(validation), "validation", on_bad_line, corpus);
+  corpus.test = encode(std::move(test), "test", on_bad_line, corpus);
   return corpus;
 }
 
 std::vector<float> parse_image(std::string_view line, const std::string& place,
                                const ImageOptions& options) {
-  const auto fields = split_fields(line);
-  require_fields(
-      fields.size(), values_per_image(options), "the pixels, without a label", place,
+  const auto fields = required_fields(
+      line, values_per_image(options), "the pixels, without a label", place,
       "remove the labels; see data.image_height, data.image_width and data.image_channels");
   return parse_pixels(fields, options.pixel_maximum, place, "every field is the value of a pixel");
 }
 
 bool is_image_heading(std::string_view line, const ImageOptions& options) {
-  return is_heading(line) && split_fields(line).size() == values_per_image(options);
+  const std::size_t values = values_per_image(options);
+  const auto fields = split_csv_line(line);
+  return fields && fields->size() == values && is_heading(line, values);
 }
 
 }  // namespace tapestry

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/corpora/bad_lines.h"
 #include "data/corpus.h"
 
 namespace tapestry {
@@ -60,20 +61,20 @@ using ImageFileReader =
 /// tables:
 ///
 ///   one image per line: the values of all pixels, row by row from the top left, the channels of a
-///   pixel next to each other, then the label; separated by commas. Blank lines are skipped, and so
-///   is a heading, a first line without any number.
+///   pixel next to each other, then the label; as split_csv_line(). Blank lines are skipped, and so
+///   is a heading, a first line of names, which a note announces.
 ///
 /// Pixels are divided by `pixel_maximum`. Without a file for validation or testing, `held_out`
 /// images of the training file are held out: equal shares of each class, spread evenly over the
 /// file. The config keys of these numbers are data.validation_size and data.test_size.
 ///
-/// throws  DataError from the readers; naming file and line, if a line has the wrong number of
-///         fields, a pixel is not a finite number, a label is not one word or not one of the
-///         classes; if a file has no images; if more images are to be held out than there are; if
-///         an HDF5 file is given and `read_arrays` is empty.
+/// throws  DataError from the readers; naming files and lines as BadLines, if a line has the wrong
+///         number of fields, a pixel is not a finite number, a label is not one word or not one of
+///         the classes; if a file has no images; if more images are to be held out than there are;
+///         if an HDF5 file is given and `read_arrays` is empty.
 Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
                    const std::filesystem::path& base, const ImageFileReader& read_arrays = {},
-                   const Vocabulary* classes = nullptr);
+                   const Vocabulary* classes = nullptr, OnBadLine on_bad_line = OnBadLine::stop);
 
 /// The pixels of a line of a table without labels, (height, width, channels), divided by
 /// `pixel_maximum`.

@@ -7,6 +7,7 @@
 
 #include "data/corpus.h"
 #include "data/io/error.h"
+#include "data/io/text_file.h"
 #include "data/io/utf8.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"
@@ -16,6 +17,8 @@ namespace tapestry {
 namespace {
 
 constexpr const char* format_hint = "write a label, a tab and a sentence on each line";
+constexpr TextContent content{.expected = "a label, a tab and a sentence a line",
+                              .hint = "name the file with the labels and sentences"};
 
 struct LabelledLine {
   std::size_t number;  ///< in its file, from 1
@@ -45,16 +48,19 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
   return labelled;
 }
 
-LabelledFile read(const char* key, const std::string& file, const std::filesystem::path& base,
-                  Corpus& corpus) {
+/// part  "train", "validation" or "test"
+LabelledFile read(const std::string& part, const std::string& file,
+                  const std::filesystem::path& base, OnBadLine on_bad_line, Corpus& corpus) {
   const std::filesystem::path path = base / file;
-  const std::vector<std::string> lines = read_corpus_lines(key, path, corpus);
+  const std::vector<std::string> lines =
+      read_corpus_lines(fmt::format("data.{}_text", part), path, corpus, content);
   LabelledFile labelled{.name = escaped(path.native()), .lines = {}};
+  BadLines bad;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (!is_blank(lines[i])) {
-      labelled.lines.push_back(parse(labelled.name, i + 1, lines[i]));
-    }
+    if (is_blank(lines[i])) continue;
+    bad.attempt([&] { labelled.lines.push_back(parse(labelled.name, i + 1, lines[i])); });
   }
+  bad.finish(on_bad_line, part, lines.size(), corpus);
   if (!labelled.lines.empty()) return labelled;
   throw DataError(
       fmt::format("{}: found only blank lines, expected labels and sentences", labelled.name),
@@ -84,36 +90,44 @@ Example encode(const LabelledLine& line, const std::string& name, const Tokenize
   return example;
 }
 
-std::vector<Example> encode(const LabelledFile& file, const Tokenizer& tokenizer,
-                            const Corpus& corpus) {
-  std::vector<Example> examples;
+void encode(const LabelledFile& file, const Tokenizer& tokenizer, const std::string& part,
+            OnBadLine on_bad_line, Corpus& corpus, std::vector<Example>& examples,
+            ExampleLines& lines) {
+  lines = {.source_file = file.name, .target_file = file.name, .lines = {}};
+  BadLines bad;
   for (const LabelledLine& line : file.lines) {
-    examples.push_back(encode(line, file.name, tokenizer, corpus));
+    bad.attempt([&] {
+      examples.push_back(encode(line, file.name, tokenizer, corpus));
+      lines.lines.push_back(line.number);
+    });
   }
-  return examples;
+  bad.finish(on_bad_line, part, file.lines.size(), corpus);
 }
 
 }  // namespace
 
 Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
-                          const std::filesystem::path& base, const FixedVocabularies* fixed) {
+                          const std::filesystem::path& base, const FixedVocabularies* fixed,
+                          OnBadLine on_bad_line) {
   const Tokenizer tokenizer = WordTokenizer(words.lowercase);
   Corpus corpus;
   LabelledFile training;
   if (fixed == nullptr || !files.train_text.empty()) {
-    training = read("data.train_text", files.train_text, base, corpus);
+    training = read("train", files.train_text, base, on_bad_line, corpus);
   }
   corpus.source_vocabulary =
       fixed != nullptr ? fixed->source : make_vocabulary(training, tokenizer, words);
   corpus.target_vocabulary =
       fixed != nullptr && fixed->target ? *fixed->target : collect_classes(training);
-  corpus.train = encode(training, tokenizer, corpus);
-  const auto load = [&](const char* key, const std::string& file) {
-    return file.empty() ? std::vector<Example>{}
-                        : encode(read(key, file, base, corpus), tokenizer, corpus);
+  encode(training, tokenizer, "train", on_bad_line, corpus, corpus.train, corpus.train_lines);
+  const auto load = [&](const std::string& part, const std::string& file,
+                        std::vector<Example>& examples, ExampleLines& lines) {
+    if (file.empty()) return;
+    encode(read(part, file, base, on_bad_line, corpus), tokenizer, part, on_bad_line, corpus,
+           examples, lines);
   };
-  corpus.validation = load("data.validation_text", files.validation_text);
-  corpus.test = load("data.test_text", files.test_text);
+  load("validation", files.validation_text, corpus.validation, corpus.validation_lines);
+  load("test", files.test_text, corpus.test, corpus.test_lines);
   return corpus;
 }
 

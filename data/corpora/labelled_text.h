@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "data/corpora/bad_lines.h"
 #include "data/corpus.h"
 #include "data/text/vocabulary.h"
 
@@ -12,11 +13,13 @@ namespace tapestry {
 /// unless `fixed` ones of a trained model are given; the training set is then empty if it has no
 /// file name. The fingerprint is not set.
 ///
-/// throws  DataError, naming file and line, if a line has no tab, no label of one word or no
-///         sentence, or if its label is not one of the classes; also as read_text_file().
+/// throws  DataError, naming files and lines as BadLines, if a line has no tab, no label of one
+///         word or no sentence, or if its label is not one of the classes; also as
+///         read_text_file().
 Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
                           const std::filesystem::path& base,
-                          const FixedVocabularies* fixed = nullptr);
+                          const FixedVocabularies* fixed = nullptr,
+                          OnBadLine on_bad_line = OnBadLine::stop);
 
 /// Loads tagged_text: a token, a tab and its label on each line, as in CoNLL files, with an empty
 /// line between sentences. The source of an example has the tokens, and the target has one label
@@ -24,11 +27,13 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
 /// training file, unless `fixed` ones of a trained model are given; the training set is then empty
 /// if it has no file name. `words.lowercase` is not used. The fingerprint is not set.
 ///
-/// throws  DataError, naming file and line, if a line does not have exactly one tab, if its token
-///         or label is not one word, or if its label does not occur in the training file; also as
-///         read_text_file().
+/// A sentence with a bad line is bad as a whole.
+///
+/// throws  DataError, naming files and lines as BadLines, if a line does not have exactly one tab,
+///         if its token or label is not one word, or if its label does not occur in the training
+///         file; also as read_text_file().
 Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
-                        const std::filesystem::path& base,
-                        const FixedVocabularies* fixed = nullptr);
+                        const std::filesystem::path& base, const FixedVocabularies* fixed = nullptr,
+                        OnBadLine on_bad_line = OnBadLine::stop);
 
 }  // namespace tapestry

@@ -35,7 +35,14 @@ struct FilePair {
 struct TextPairs {
   std::vector<std::string> source;
   std::vector<std::string> target;
+  std::vector<std::size_t> numbers{};  ///< of the lines, from 1; empty if all lines are here
 };
+
+void add_pair(TextPairs& pairs, std::string source, std::string target, std::size_t number) {
+  pairs.source.push_back(std::move(source));
+  pairs.target.push_back(std::move(target));
+  pairs.numbers.push_back(number);
+}
 
 FilePair file_pair(const std::string& part, const std::string& source, const std::string& target,
                    const fs::path& base) {
@@ -67,23 +74,23 @@ void check_line_counts(const FilePair& files, const TextPairs& lines) {
                   "again from one source");
 }
 
-[[noreturn]] void refuse_half_blank(const FilePair& files, std::size_t line, bool source_is_blank) {
+DataError half_blank(const FilePair& files, std::size_t line, bool source_is_blank) {
   std::string blank = files.source_name();
   std::string other = files.target_name();
   if (!source_is_blank) std::swap(blank, other);
-  throw DataError(fmt::format("{0}:{2}: the line is blank, but {1}:{2} is not", blank, other, line),
-                  "fill in the line, or delete it from both files");
+  return DataError(
+      fmt::format("{0}:{2}: the line is blank, but {1}:{2} is not", blank, other, line),
+      "fill in the line, or delete it from both files");
 }
 
-TextPairs without_blank_pairs(const FilePair& files, TextPairs lines) {
+TextPairs without_blank_pairs(const FilePair& files, TextPairs lines, BadLines& bad) {
   TextPairs kept;
   for (std::size_t i = 0; i < lines.source.size(); ++i) {
     const bool source_is_blank = is_blank(lines.source[i]);
     const bool target_is_blank = is_blank(lines.target[i]);
-    if (source_is_blank != target_is_blank) refuse_half_blank(files, i + 1, source_is_blank);
-    if (source_is_blank) continue;
-    kept.source.push_back(std::move(lines.source[i]));
-    kept.target.push_back(std::move(lines.target[i]));
+    if (source_is_blank != target_is_blank) bad.add(half_blank(files, i + 1, source_is_blank));
+    if (source_is_blank || target_is_blank) continue;
+    add_pair(kept, std::move(lines.source[i]), std::move(lines.target[i]), i + 1);
   }
   return kept;
 }
@@ -102,15 +109,20 @@ void check_not_empty(const FilePair& files, const TextPairs& pairs, const std::s
                   hint);
 }
 
-TextPairs read_pairs(const FilePair& files, Corpus& corpus) {
+TextPairs read_pairs(const FilePair& files, OnBadLine on_bad_line, Corpus& corpus) {
   TextPairs lines;
   lines.source = read_corpus_lines(files.source_key(), files.source, corpus);
   lines.target = read_corpus_lines(files.target_key(), files.target, corpus);
   check_line_counts(files, lines);
   const std::size_t lines_read = lines.source.size();
-  TextPairs pairs = without_blank_pairs(files, std::move(lines));
-  note_skipped(corpus, files.part, lines_read, pairs.source.size(), "both lines are blank");
-  check_not_empty(files, pairs, "every line is blank: name the files with the sentences");
+  BadLines bad;
+  TextPairs pairs = without_blank_pairs(files, std::move(lines), bad);
+  bad.finish(on_bad_line, files.part, lines_read, corpus);
+  note_skipped(corpus, files.part, lines_read, pairs.source.size() + bad.count(),
+               "both lines are blank");
+  check_not_empty(files, pairs,
+                  bad.count() == 0 ? "every line is blank: name the files with the sentences"
+                                   : "no line of one file has a counterpart in the other");
   return pairs;
 }
 
@@ -121,15 +133,15 @@ TextPairs without_long_pairs(const TextPairs& pairs, const WordTokenizer& tokeni
     const std::size_t longer =
         std::max(tokenizer.split(pairs.source[i]).size(), tokenizer.split(pairs.target[i]).size());
     if (longer > max_tokens) continue;
-    kept.source.push_back(pairs.source[i]);
-    kept.target.push_back(pairs.target[i]);
+    add_pair(kept, pairs.source[i], pairs.target[i], pairs.numbers[i]);
   }
   return kept;
 }
 
 TextPairs read_training_pairs(const FilePair& files, const ParallelTextOptions& options,
-                              const WordTokenizer& tokenizer, Corpus& corpus) {
-  TextPairs pairs = read_pairs(files, corpus);
+                              const WordTokenizer& tokenizer, OnBadLine on_bad_line,
+                              Corpus& corpus) {
+  TextPairs pairs = read_pairs(files, on_bad_line, corpus);
   if (options.max_tokens == 0) return pairs;
   TextPairs kept = without_long_pairs(pairs, tokenizer, options.max_tokens);
   note_skipped(corpus, files.part, pairs.source.size(), kept.source.size(),
@@ -165,10 +177,17 @@ std::vector<Example> encode_pairs(const TextPairs& pairs, const WordTokenizer& t
   return encoded;
 }
 
+ExampleLines lines_of(const FilePair& files, const TextPairs& pairs) {
+  return {.source_file = files.source_name(),
+          .target_file = files.target_name(),
+          .lines = pairs.numbers};
+}
+
 }  // namespace
 
 Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions& words,
-                          const fs::path& base, const FixedVocabularies* fixed) {
+                          const fs::path& base, const FixedVocabularies* fixed,
+                          OnBadLine on_bad_line) {
   const WordTokenizer tokenizer(words.lowercase);
   Corpus corpus;
   const auto left_out = [&](const std::string& source, const std::string& target) {
@@ -176,9 +195,9 @@ Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions&
   };
   TextPairs training;
   if (!left_out(options.train_source, options.train_target)) {
-    training =
-        read_training_pairs(file_pair("train", options.train_source, options.train_target, base),
-                            options, tokenizer, corpus);
+    const FilePair files = file_pair("train", options.train_source, options.train_target, base);
+    training = read_training_pairs(files, options, tokenizer, on_bad_line, corpus);
+    corpus.train_lines = lines_of(files, training);
   }
   if (fixed != nullptr) {
     corpus.source_vocabulary = fixed->source;
@@ -188,15 +207,19 @@ Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions&
   }
   corpus.train = encode_pairs(training, tokenizer, corpus);
 
-  const auto load_part = [&](const FilePair& files) {
-    return encode_pairs(read_pairs(files, corpus), tokenizer, corpus);
+  const auto load_part = [&](const FilePair& part, std::vector<Example>& examples,
+                             ExampleLines& lines) {
+    const TextPairs pairs = read_pairs(part, on_bad_line, corpus);
+    examples = encode_pairs(pairs, tokenizer, corpus);
+    lines = lines_of(part, pairs);
   };
   if (!left_out(options.validation_source, options.validation_target)) {
-    corpus.validation = load_part(
-        file_pair("validation", options.validation_source, options.validation_target, base));
+    load_part(file_pair("validation", options.validation_source, options.validation_target, base),
+              corpus.validation, corpus.validation_lines);
   }
   if (!options.test_source.empty() || !options.test_target.empty()) {
-    corpus.test = load_part(file_pair("test", options.test_source, options.test_target, base));
+    load_part(file_pair("test", options.test_source, options.test_target, base), corpus.test,
+              corpus.test_lines);
   }
   return corpus;
 }

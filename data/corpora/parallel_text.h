@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "data/corpora/bad_lines.h"
 #include "data/corpus.h"
 #include "data/text/vocabulary.h"
 
@@ -27,15 +28,16 @@ struct ParallelTextOptions {
 /// the validation set are then empty if they have no file names. The fingerprint is not set.
 ///
 ///   both lines blank      the pair is skipped and counted in the notes
-///   one line blank        an error: the files do not match
+///   one line blank        a bad line: the files do not match
 ///   more than max_tokens  training pairs with a longer side are skipped and counted in the notes;
 ///                         validation and test pairs are not skipped
 ///
 /// throws  DataError as read_text_file(); if only one file of a pair is given; if the files of a
-///         pair have different numbers of lines; if only one line of a pair is blank; if no pair or
-///         no word remains.
+///         pair have different numbers of lines; for bad lines as BadLines; if no pair or no word
+///         remains.
 Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions& words,
                           const std::filesystem::path& base,
-                          const FixedVocabularies* fixed = nullptr);
+                          const FixedVocabularies* fixed = nullptr,
+                          OnBadLine on_bad_line = OnBadLine::stop);
 
 }  // namespace tapestry

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/io/error.h"
+#include "data/io/text_file.h"
 #include "data/io/utf8.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"
@@ -19,6 +20,9 @@ namespace {
 constexpr const char* format_hint =
     "write a token, a tab and its label on each line, and an empty line between two sentences; "
     "columns are chosen with cut, such as cut -f1,4";
+
+constexpr TextContent content{.expected = "a token, a tab and its label a line",
+                              .hint = "name the file with the tokens and labels"};
 
 struct TaggedToken {
   std::size_t line;  ///< in its file, from 1
@@ -52,23 +56,30 @@ TaggedToken parse(const std::string& line, std::size_t number, const std::string
   return tagged;
 }
 
-TaggedFile read(const char* key, const std::string& file, const std::filesystem::path& base,
-                Corpus& corpus) {
+/// part  "train", "validation" or "test"
+TaggedFile read(const std::string& part, const std::string& file, const std::filesystem::path& base,
+                OnBadLine on_bad_line, Corpus& corpus) {
   const std::filesystem::path path = base / file;
-  const std::vector<std::string> lines = read_corpus_lines(key, path, corpus);
+  const std::vector<std::string> lines =
+      read_corpus_lines(fmt::format("data.{}_text", part), path, corpus, content);
   TaggedFile tagged{.name = escaped(path.native()), .sentences = {}};
+  BadLines bad;
   TaggedSentence sentence;
+  std::size_t bad_before = 0;  // bad lines before this sentence
   const auto end_sentence = [&] {
-    if (!sentence.empty()) tagged.sentences.push_back(std::exchange(sentence, {}));
+    const bool good = bad.count() == std::exchange(bad_before, bad.count());
+    if (good && !sentence.empty()) tagged.sentences.push_back(std::move(sentence));
+    sentence = {};
   };
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (is_blank(lines[i])) {
       end_sentence();
     } else {
-      sentence.push_back(parse(lines[i], i + 1, tagged.place(i + 1)));
+      bad.attempt([&] { sentence.push_back(parse(lines[i], i + 1, tagged.place(i + 1))); });
     }
   }
   end_sentence();
+  bad.finish(on_bad_line, part, lines.size(), corpus);
   if (!tagged.sentences.empty()) return tagged;
   throw DataError(
       fmt::format("{}: found only blank lines, expected tokens and labels", tagged.name),
@@ -91,38 +102,50 @@ Vocabulary collect_labels(const TaggedFile& file) {
   return class_names(labels, file.name);
 }
 
-std::vector<Example> encode(const TaggedFile& file, const Corpus& corpus) {
-  std::vector<Example> examples;
-  for (const TaggedSentence& sentence : file.sentences) {
-    Example example;
-    for (const TaggedToken& tagged : sentence) {
-      example.source.push_back(corpus.source_vocabulary.id(tagged.token));
-      example.target.push_back(
-          class_id(corpus.target_vocabulary, tagged.label, file.place(tagged.line)));
-    }
-    examples.push_back(std::move(example));
+Example encode(const TaggedSentence& sentence, const TaggedFile& file, const Corpus& corpus) {
+  Example example;
+  for (const TaggedToken& tagged : sentence) {
+    example.source.push_back(corpus.source_vocabulary.id(tagged.token));
+    example.target.push_back(
+        class_id(corpus.target_vocabulary, tagged.label, file.place(tagged.line)));
   }
-  return examples;
+  return example;
+}
+
+void encode(const TaggedFile& file, const std::string& part, OnBadLine on_bad_line, Corpus& corpus,
+            std::vector<Example>& examples, ExampleLines& lines) {
+  lines = {.source_file = file.name, .target_file = file.name, .lines = {}};
+  BadLines bad;
+  for (const TaggedSentence& sentence : file.sentences) {
+    bad.attempt([&] {
+      examples.push_back(encode(sentence, file, corpus));
+      lines.lines.push_back(sentence.front().line);
+    });
+  }
+  bad.finish(on_bad_line, part, file.sentences.size(), corpus);
 }
 
 }  // namespace
 
 Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
-                        const std::filesystem::path& base, const FixedVocabularies* fixed) {
+                        const std::filesystem::path& base, const FixedVocabularies* fixed,
+                        OnBadLine on_bad_line) {
   Corpus corpus;
   TaggedFile training;
   if (fixed == nullptr || !files.train_text.empty()) {
-    training = read("data.train_text", files.train_text, base, corpus);
+    training = read("train", files.train_text, base, on_bad_line, corpus);
   }
   corpus.source_vocabulary = fixed != nullptr ? fixed->source : make_vocabulary(training, words);
   corpus.target_vocabulary =
       fixed != nullptr && fixed->target ? *fixed->target : collect_labels(training);
-  corpus.train = encode(training, corpus);
-  const auto load = [&](const char* key, const std::string& file) {
-    return file.empty() ? std::vector<Example>{} : encode(read(key, file, base, corpus), corpus);
+  encode(training, "train", on_bad_line, corpus, corpus.train, corpus.train_lines);
+  const auto load = [&](const std::string& part, const std::string& file,
+                        std::vector<Example>& examples, ExampleLines& lines) {
+    if (file.empty()) return;
+    encode(read(part, file, base, on_bad_line, corpus), part, on_bad_line, corpus, examples, lines);
   };
-  corpus.validation = load("data.validation_text", files.validation_text);
-  corpus.test = load("data.test_text", files.test_text);
+  load("validation", files.validation_text, corpus.validation, corpus.validation_lines);
+  load("test", files.test_text, corpus.test, corpus.test_lines);
   return corpus;
 }
 

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,16 +23,54 @@ constexpr std::size_t lines_at_once = 64;
 
 constexpr const char* input_name = "standard input";
 
+/// What to do with a line that has more tokens than the model can read: --long-lines.
+namespace long_lines {
+constexpr const char* empty = "empty";  ///< the answer is an empty line
+constexpr const char* cut = "cut";      ///< the first tokens are answered
+constexpr const char* stop = "stop";    ///< the command fails
+}  // namespace long_lines
+
+/// Warns about lines that are too long: about each of the first, and at the end about their number.
+class LongLineWarnings {
+ public:
+  void add(const DataError& error, const char* consequence) {
+    if (++count_ <= most) warn(fmt::format("{}; {}", error.what(), consequence));
+  }
+  void finish() const {
+    if (count_ > most) warn(fmt::format("{}: {} lines were too long", input_name, count_));
+  }
+
+ private:
+  static constexpr std::size_t most = 3;
+
+  std::size_t count_ = 0;
+};
+
 /// The lines that have been read and not yet answered.
 class WaitingLines {
  public:
-  WaitingLines(const Task& task, const TrainedModel& trained) : task_(task), trained_(trained) {}
+  WaitingLines(const Task& task, const TrainedModel& trained, const std::string& on_long_line)
+      : task_(task), trained_(trained), on_long_line_(on_long_line) {}
 
-  void add(const std::string& line, std::size_t number) {
-    auto example =
-        task_.read_line(line, number, fmt::format("{}:{}", input_name, number), trained_);
-    filled_.push_back(example.has_value());
-    if (example) examples_.push_back(*std::move(example));
+  void add(const std::string& line, std::size_t number) try {
+    add(task_.read_line(line, number, fmt::format("{}:{}", input_name, number), trained_));
+  } catch (const LongLine& error) {
+    if (on_long_line_ == long_lines::stop) throw;
+    const bool cut = on_long_line_ == long_lines::cut;
+    warnings_.add(error, cut ? "only the first are answered" : "the answer is an empty line");
+    add(cut ? std::optional(error.cut()) : std::nullopt);
+  }
+
+  /// Adds a line that is too long to be split into tokens.
+  void add_overlong(const OverlongLine& error) {
+    if (on_long_line_ == long_lines::stop) throw OverlongLine(error);
+    warnings_.add(error, "the answer is an empty line");
+    add(std::nullopt);
+  }
+
+  void finish() {
+    answer();
+    warnings_.finish();
   }
 
   std::size_t size() const { return filled_.size(); }
@@ -46,26 +85,45 @@ class WaitingLines {
   }
 
  private:
+  void add(std::optional<Example> example) {
+    filled_.push_back(example.has_value());
+    if (example) examples_.push_back(*std::move(example));
+  }
+
   const Task& task_;
   const TrainedModel& trained_;
+  const std::string& on_long_line_;
+  LongLineWarnings warnings_;
   std::vector<bool> filled_;  ///< for each line, whether it produced an example
   std::vector<Example> examples_;
 };
 
-void answer_lines(const Task& task, const TrainedModel& trained) {
-  WaitingLines waiting(task, trained);
+/// The next line, of which one that is too long to be read is added to `waiting`.
+std::optional<std::string> next_line(LineReader& lines, WaitingLines& waiting) {
+  while (true) {
+    try {
+      return lines.next();
+    } catch (const OverlongLine& error) {
+      waiting.add_overlong(error);
+      lines.skip_line();
+    }
+  }
+}
+
+void answer_lines(const Task& task, const TrainedModel& trained, const std::string& on_long_line) {
+  WaitingLines waiting(task, trained, on_long_line);
   LineReader lines(STDIN_FILENO, input_name, task.input_hint());
   const std::size_t at_once = isatty(STDIN_FILENO) != 0 ? 1 : lines_at_once;
   try {
-    while (const auto line = lines.next()) {
+    while (const auto line = next_line(lines, waiting)) {
       waiting.add(*line, lines.line_number());
-      if (waiting.size() == at_once) waiting.answer();
+      if (waiting.size() >= at_once) waiting.answer();
     }
   } catch (const DataError&) {
     waiting.answer();  // the lines before the one that cannot be used
     throw;
   }
-  waiting.answer();
+  waiting.finish();
 }
 
 std::vector<std::string> kinds_with_command(const LineCommand& command) {
@@ -76,10 +134,15 @@ std::vector<std::string> kinds_with_command(const LineCommand& command) {
   return kinds;
 }
 
-int run(const LineCommand& command, const std::string& run) {
-  const TrainedModel trained = load_model(open_run(run).snapshot);
+struct Arguments {
+  std::string run;                               ///< a run directory or a checkpoint
+  std::string on_long_line = long_lines::empty;  ///< one of long_lines
+};
+
+int run(const LineCommand& command, const Arguments& arguments) {
+  const TrainedModel trained = load_model(open_run(arguments.run).snapshot);
   require_kind(trained, kinds_with_command(command), command.name);
-  answer_lines(find_task(trained.config), trained);
+  answer_lines(find_task(trained.config), trained, arguments.on_long_line);
   return static_cast<int>(ExitCode::done);
 }
 
@@ -90,10 +153,15 @@ Command make_line_command(const LineCommand& line_command) {
           .purpose = line_command.purpose,
           .define =
               [&line_command](CLI::App& app) {
-                const auto path = std::make_shared<std::string>();
-                add_run(app, *path);
+                const auto arguments = std::make_shared<Arguments>();
+                add_run(app, arguments->run);
+                add_choice(app, "--long-lines", arguments->on_long_line,
+                           {long_lines::empty, long_lines::cut, long_lines::stop},
+                           "The answer to a line with more tokens than the model can read: an "
+                           "empty line, the answer to its first tokens, or none: the command fails")
+                    ->capture_default_str();
                 app.footer(line_command.footer);
-                return [path, &line_command] { return run(line_command, *path); };
+                return [arguments, &line_command] { return run(line_command, *arguments); };
               },
           .memory_hint = line_command.memory_hint,
           .answers_lines = true};

@@ -4,11 +4,13 @@
 #include <memory>
 
 #include "data/batch.h"
+#include "data/io/utf8.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/initial_state.h"
+#include "train/platform/standard_streams.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -41,8 +43,15 @@ void print_examples(const TrainedModel& trained, std::vector<Example> examples, 
   examples.resize(std::min(count, examples.size()));
   if (examples.empty()) return;
   for (const auto& [input, output, expected] : find_task(trained.config).show(trained, examples)) {
-    fmt::print("\ninput     {}\noutput    {}\n", input, output);
-    if (output != expected) fmt::print("expected  {}\n", expected);
+    fmt::print("\ninput     {}\noutput    {}\n", escaped(input), escaped(output));
+    if (output != expected) fmt::print("expected  {}\n", escaped(expected));
+  }
+}
+
+/// Warns about held-out examples that the scores leave out.
+void warn_of_skipped(const Corpus& corpus) {
+  for (const std::string& note : corpus.notes) {
+    if (note.starts_with("validation: ") || note.starts_with("test: ")) warn(note);
   }
 }
 
@@ -51,6 +60,7 @@ int run(const Arguments& arguments) {
   Corpus corpus = load_corpus_for(trained, DataUse::scores, arguments.overrides);
   corpus.train.clear();  // the training set is not used and may no longer fit the model
   require_fitting_examples(corpus, trained.config);
+  warn_of_skipped(corpus);
   fmt::print("{}\n", origin.in_words());
   print_scores(trained, "validation", corpus.validation);
   print_scores(trained, "test", corpus.test);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/resume_policy.h"
 #include "train/cli/command.h"
@@ -19,6 +20,7 @@
 #include "train/platform/machine.h"
 #include "train/process_settings.h"
 #include "train/storage/run_directory.h"
+#include "train/tasks/task.h"
 #include "train/training_run.h"
 
 namespace tapestry {
@@ -78,6 +80,17 @@ void move_aside(const RunDirectory& directory) {
   }
 }
 
+/// throws  ConfigError if the run would stop by validations that it cannot have.
+void require_validation_for_patience(const Config& config, const Corpus& corpus) {
+  if (config.train.patience == 0 || !corpus.validation.empty()) return;
+  throw ConfigError(
+      {{.place = {.file = "train.patience"},
+        .message = fmt::format("found {}, expected 0: there are no validation {}, without which it "
+                               "has no effect",
+                               config.train.patience, find_task(config).example_noun(config)),
+        .hint = "name a validation set or its size in the section data, or leave the key out"}});
+}
+
 int start_run(const Arguments& arguments, Clock::time_point started) {
   const Config config = load_config(arguments.config, arguments.overrides);
   apply_process_settings(config.train);
@@ -85,6 +98,7 @@ int start_run(const Arguments& arguments, Clock::time_point started) {
   refuse_to_replace_files(directory);
   if (!arguments.fresh) refuse_to_replace_run(directory);
   const InitialState initial = load_initial_state(config);
+  require_validation_for_patience(config, initial.corpus);
   std::optional<RunLock> lock;
   return run_training({.config = config,
                        .corpus = initial.corpus,
@@ -215,7 +229,7 @@ int resume_run(const Arguments& arguments, Clock::time_point started) {
   require_run(directory);
   ResumePlan plan = make_plan(directory, arguments);
   if (const std::string reason = reason_of_end(plan); !reason.empty()) {
-    fmt::print("{} is finished: {}\n", directory.path().string(), reason);
+    fmt::print("{} is finished: {}\n", escaped(directory.path().string()), reason);
     return static_cast<int>(ExitCode::done);
   }
   const auto before = directory.steps();
@@ -224,6 +238,7 @@ int resume_run(const Arguments& arguments, Clock::time_point started) {
   apply_process_settings(plan.config.train, saved_arithmetic(plan.checkpoint.snapshot));
   const ResumedCorpus data =
       load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
+  require_validation_for_patience(plan.config, data.corpus);
   return run_training({.config = plan.config,
                        .corpus = data.corpus,
                        .directory = directory,
@@ -284,7 +299,8 @@ int run(Arguments arguments) {
 Action define(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   app.add_option("CONFIG", arguments->config,
-                 "Config file (YAML); with --resume also, or only, a run directory");
+                 "Config file (YAML); with --resume also, or only, a run directory")
+      ->check(not_empty());
   add_overrides(app, arguments->overrides);
   auto* resume =
       app.add_flag("--resume", arguments->resume, "Resume the run from its newest checkpoint");

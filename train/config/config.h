@@ -13,6 +13,7 @@
 
 #include "autograd/dtype.h"
 #include "autograd/kernels/matmul.h"
+#include "data/corpora/bad_lines.h"
 #include "data/corpora/held_out.h"
 #include "data/corpora/images.h"
 #include "data/corpora/language_model_corpus.h"
@@ -78,7 +79,8 @@ struct DataOptions : SymbolOptions,
                      WindowOptions,
                      WordOptions,
                      ImageOptions {
-  std::string task = "copy";  ///< name of a DataSource in train/tasks/
+  std::string task = "copy";                ///< name of a DataSource in train/tasks/
+  OnBadLine on_bad_line = OnBadLine::stop;  ///< what happens to lines that cannot be used
 };
 
 /// The value of a key that is not of this library, see CustomKey.

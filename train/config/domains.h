@@ -40,6 +40,11 @@ template <>
 inline constexpr std::array choices_of<TextUnit>{Named{TextUnit::character, "character"},
                                                  Named{TextUnit::word, "word"}};
 
+/// The values of data.on_bad_line.
+template <>
+inline constexpr std::array choices_of<OnBadLine>{Named{OnBadLine::stop, "stop"},
+                                                  Named{OnBadLine::skip, "skip"}};
+
 /// The values of model.pooling.
 template <>
 inline constexpr std::array choices_of<PoolingKind>{Named{PoolingKind::class_token, "class_token"},

@@ -151,6 +151,10 @@ void visit(V field, O& o) {
         "one vocabulary for source and target");
   field("max_tokens", o.max_tokens, at_least(0), never,
         "training pairs with more tokens on either side are skipped; 0: none");
+  field("on_bad_line", o.on_bad_line, Choice<OnBadLine>(), never,
+        "lines of data files that cannot be used, such as pairs with one blank side or more tokens "
+        "than `model.max_length`: stop names the first of them; skip leaves them out and counts "
+        "them");
   field("train_text", o.train_text, FilePath(), free,
         "training text; labelled_text: a label, a tab and a sentence per line; tagged_text: a "
         "token, a "

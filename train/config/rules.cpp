@@ -30,6 +30,7 @@ class Rules {
     check_rotary();
     check_chosen_kind(model_kinds(), config_.model_kind);
     check_betas();
+    check_epsilons();
     check_warmup();
     check_decay();
     check_kernels();
@@ -44,6 +45,7 @@ class Rules {
   void check_parameter_free() const;
   void check_rotary() const;
   void check_betas() const;
+  void check_epsilons() const;
   void check_warmup() const;
   void check_decay() const;
   void check_kernels() const;
@@ -156,6 +158,23 @@ void Rules::check_betas() const {
          fmt::format("`beta2` is {}, too small for `beta1` ({}): Adam may not converge",
                      options.beta2, options.beta1),
          "set `beta2` nearer to 1 than `beta1`, such as 0.98 and 0.9");
+}
+
+/// An epsilon that is 0 in float32 does not prevent a division by zero.
+void Rules::check_epsilons() const {
+  if (config_.train.dtype != DType::float32) return;
+  const auto check_epsilon = [&](std::string_view path, double epsilon) {
+    if (static_cast<float>(epsilon) > 0.0F) return;
+    const std::string_view key = path.substr(path.find('.') + 1);
+    refuse(
+        {path, "train.dtype"},
+        fmt::format("`{}` is {}, which is 0 in float32, the element type of the run", key, epsilon),
+        fmt::format("set `{}` to 1e-45 or more, or `train.dtype` to float64", key));
+  };
+  if (config_.optimizer.kind != OptimizerKind::sgd) {
+    check_epsilon("optimizer.epsilon", config_.optimizer.epsilon);
+  }
+  check_epsilon("model.layer_norm_epsilon", config_.model.layer_norm_epsilon);
 }
 
 void Rules::check_warmup() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/corpus.h"
+#include "data/io/error.h"
 #include "data/text/codec.h"
 #include "train/config/config.h"
 #include "train/config/rules.h"
@@ -44,9 +45,16 @@ struct DataSource {
 /// throws  std::invalid_argument if there is none.
 const DataSource& data_source(const DataOptions& options);
 
+/// A generated task has vocabularies other than the model.
+class OtherVocabularies : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 /// Loads the corpus of options.task and computes its fingerprint.
 ///
-/// throws  DataError from the source, or if a generated task has vocabularies other than `fixed`.
+/// throws  DataError from the source; OtherVocabularies if a generated task has vocabularies other
+///         than `fixed`; MemoryError if a generated corpus does not fit into memory.
 Corpus load_corpus(const DataOptions& options, const FixedVocabularies* fixed = nullptr);
 
 /// The codec of options.task, with these vocabularies.

@@ -13,7 +13,7 @@ namespace {
 Corpus load(const DataOptions& o, const FixedVocabularies* fixed) {
   const Vocabulary* classes = fixed != nullptr && fixed->target ? &*fixed->target : nullptr;
   return load_images(o, {.validation = o.validation_size, .test = o.test_size}, ".",
-                     read_hdf5_images, classes);
+                     read_hdf5_images, classes, o.on_bad_line);
 }
 
 HeldOutParts held_out(const DataOptions& o) {
@@ -67,7 +67,8 @@ class ImageClassification : public Task {
         .kind = {.name = "images",
                  .keys = {"data.train_images", "data.validation_images", "data.test_images",
                           "data.image_height", "data.image_width", "data.image_channels",
-                          "data.pixel_maximum", "data.validation_size", "data.test_size"},
+                          "data.pixel_maximum", "data.validation_size", "data.test_size",
+                          "data.on_bad_line"},
                  .check =
                      [](const Config& config, const ConfigCheck& check) {
                        require_file(config, check, "data.train_images", config.data.train_images);

@@ -40,13 +40,16 @@ class SentenceClassification : public Task {
     static const DataSource labelled_text{
         .kind = {.name = "labelled_text",
                  .keys = {"data.train_text", "data.validation_text", "data.test_text",
-                          "data.lowercase", "data.min_frequency", "data.max_vocabulary"},
+                          "data.lowercase", "data.min_frequency", "data.max_vocabulary",
+                          "data.on_bad_line"},
                  .check =
                      [](const Config& config, const ConfigCheck& check) {
                        require_file(config, check, "data.train_text", config.data.train_text);
                      }},
-        .load = [](const DataOptions& o,
-                   const FixedVocabularies* fixed) { return load_labelled_text(o, o, ".", fixed); },
+        .load =
+            [](const DataOptions& o, const FixedVocabularies* fixed) {
+              return load_labelled_text(o, o, ".", fixed, o.on_bad_line);
+            },
         .format =
             [](const DataOptions& o) {
               return TextFormat{.tokenizer = WordTokenizer(o.lowercase)};

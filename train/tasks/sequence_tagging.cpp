@@ -111,13 +111,13 @@ class SequenceTagging : public Task {
     static const DataSource tagged_text{
         .kind = {.name = "tagged_text",
                  .keys = {"data.train_text", "data.validation_text", "data.test_text",
-                          "data.min_frequency", "data.max_vocabulary"},
+                          "data.min_frequency", "data.max_vocabulary", "data.on_bad_line"},
                  .check =
                      [](const Config& config, const ConfigCheck& check) {
                        require_file(config, check, "data.train_text", config.data.train_text);
                      }},
         .load = [](const DataOptions& o, const FixedVocabularies* fixed) {
-          return load_tagged_text(o, o, ".", fixed);
+          return load_tagged_text(o, o, ".", fixed, o.on_bad_line);
         }};
     return {&tagged_text};
   }

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <utility>
 
+#include "data/corpora/bad_lines.h"
 #include "data/io/error.h"
 #include "train/inference/evaluator.h"
 
@@ -17,18 +20,73 @@ Tokens token_names(const std::vector<std::int32_t>& ids, const Vocabulary& vocab
   return names;
 }
 
-void require_fitting(const std::vector<Example>& examples, const char* part, const Config& config) {
+/// Removes the last `count` tokens of each sequence that has so many, but not its <eos>.
+///
+/// has_class  the target is a class, not tokens
+Example without_last(Example example, std::size_t count, bool has_class) {
+  const auto shorten = [count](std::vector<std::int32_t>& ids) {
+    if (ids.size() <= count) return;
+    const auto end = ids.back() == eos_id ? ids.end() - 1 : ids.end();
+    ids.erase(end - static_cast<std::ptrdiff_t>(count), end);
+  };
+  shorten(example.source);
+  if (!has_class) shorten(example.target);
+  return example;
+}
+
+/// A part of a corpus, with its name in notes and in messages about generated examples.
+struct Part {
+  std::vector<Example> Corpus::*examples;
+  ExampleLines Corpus::*lines;
+  const char* name;
+  const char* adjective;
+};
+
+constexpr std::array parts{
+    Part{&Corpus::train, &Corpus::train_lines, "train", "training"},
+    Part{&Corpus::validation, &Corpus::validation_lines, "validation", "validation"},
+    Part{&Corpus::test, &Corpus::test_lines, "test", "test"}};
+
+/// The error for an example with more tokens than the model has positions; nullopt if it has not.
+std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std::size_t index,
+                                     const Config& config) {
   const Task& task = find_task(config);
+  const Example& example = (corpus.*part.examples)[index];
   const std::size_t most = config.model.max_length;
-  for (std::size_t i = 0; i < examples.size(); ++i) {
-    const std::size_t tokens = longest_side(examples[i], task.layout());
-    if (tokens <= most) continue;
-    const auto [example, read, more_hint] = task.length_words();
-    throw DataError(
-        fmt::format("{} {} {}: found {} tokens {}, expected at most {} (model.max_length)", part,
-                    example, i + 1, tokens, read, most),
-        fmt::format("set model.max_length to {} or more{}", tokens, more_hint));
+  const std::size_t tokens = longest_side(example, task.layout());
+  if (tokens <= most) return std::nullopt;
+  const auto [noun, read, more_hint] = task.length_words();
+  const ExampleLines& lines = corpus.*part.lines;
+  const bool source_fits = task.layout().source_length(example) <= most;
+  const std::string place =
+      index < lines.lines.size()
+          ? fmt::format("{}:{}", source_fits ? lines.target_file : lines.source_file,
+                        lines.lines[index])
+          : fmt::format("{} {} {}", part.adjective, noun, index + 1);
+  return DataError(fmt::format("{}: found {} tokens {}, expected at most {} (model.max_length)",
+                               place, tokens, read, most),
+                   fmt::format("set model.max_length to {} or more{}", tokens, more_hint));
+}
+
+/// Removes the examples that do not fit the model, counted in the notes.
+void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
+  std::vector<Example>& examples = corpus.*part.examples;
+  std::vector<std::size_t>& lines = (corpus.*part.lines).lines;
+  const std::size_t all = examples.size();
+  BadLines bad;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < all; ++i) {
+    if (const auto misfit = find_misfit(corpus, part, i, config)) {
+      bad.add(*misfit);
+      continue;
+    }
+    if (kept != i) examples[kept] = std::move(examples[i]);
+    if (i < lines.size()) lines[kept] = lines[i];
+    ++kept;
   }
+  examples.resize(kept);
+  lines.resize(std::min(lines.size(), kept));
+  bad.finish(OnBadLine::skip, part.name, all, corpus);
 }
 
 }  // namespace
@@ -71,9 +129,10 @@ std::optional<Example> Task::read_line(const std::string& line, std::size_t,
   const std::size_t tokens = longest_side(example, layout());
   const TokenLimit most = token_limit(trained.config);
   if (tokens <= most.tokens) return example;
-  throw DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place, tokens,
-                              length_words().tokens, most.tokens, most.key),
-                  fmt::format("cut the line, or train a model with a larger {}", most.key));
+  throw LongLine(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place, tokens,
+                             length_words().tokens, most.tokens, most.key),
+                 fmt::format("cut the line, or train a model with a larger {}", most.key),
+                 without_last(std::move(example), tokens - most.tokens, one_label_per_example()));
 }
 
 std::vector<std::string> Task::answer(const TrainedModel&, const std::vector<Example>&) const {
@@ -133,9 +192,25 @@ BatchLengths batch_lengths(const Config& config) {
 }
 
 void require_fitting_examples(const Corpus& corpus, const Config& config) {
-  require_fitting(corpus.train, "training", config);
-  require_fitting(corpus.validation, "validation", config);
-  require_fitting(corpus.test, "test", config);
+  for (const Part& part : parts) {
+    BadLines bad;
+    const std::size_t all = (corpus.*part.examples).size();
+    for (std::size_t i = 0; i < all; ++i) {
+      if (const auto misfit = find_misfit(corpus, part, i, config)) bad.add(*misfit);
+    }
+    bad.refuse_any(all);
+  }
+}
+
+Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed) {
+  Corpus corpus = load_corpus(config.data, fixed);
+  if (config.data.on_bad_line == OnBadLine::stop) return corpus;
+  const bool had_none = corpus.train.empty();  // of a trained model without its training files
+  for (const Part& part : parts) skip_misfits(corpus, part, config);
+  if (had_none || !corpus.train.empty()) return corpus;
+  throw DataError(fmt::format("data: found no training {} that can be used, expected one or more",
+                              find_task(config).example_noun(config)),
+                  "see what is wrong with them, with data.on_bad_line=stop");
 }
 
 }  // namespace tapestry

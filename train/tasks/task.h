@@ -6,11 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "data/batch.h"
 #include "data/batch_schedule.h"
 #include "data/corpus.h"
+#include "data/io/error.h"
 #include "layers/embedding.h"
 #include "layers/model.h"
 #include "train/inference/attention_view.h"
@@ -48,6 +50,19 @@ struct LineCommand {
   const char* footer;   ///< more help; may be empty
   const char* memory_hint =
       "give it shorter lines, or more memory (see `ulimit -v`)";  ///< hint for std::bad_alloc
+};
+
+/// A line has more tokens than the model can read.
+class LongLine : public DataError {
+ public:
+  /// cut  the example of the first tokens of the line, as many as the model can read
+  LongLine(const std::string& message, std::string hint, Example cut)
+      : DataError(message, std::move(hint)), cut_(std::move(cut)) {}
+
+  const Example& cut() const { return cut_; }
+
+ private:
+  Example cut_;
 };
 
 /// An example as `tapestry evaluate` prints it.
@@ -155,7 +170,7 @@ class Task {
   /// Encodes a line as an example; nullopt if the answer to the line is an empty line. `number` is
   /// the line number, from 1, and `place` names the line in messages.
   ///
-  /// throws  DataError if the line cannot be read or is too long.
+  /// throws  DataError if the line cannot be read; LongLine if it is too long.
   virtual std::optional<Example> read_line(const std::string& line, std::size_t number,
                                            const std::string& place,
                                            const TrainedModel& trained) const;
@@ -215,7 +230,13 @@ BatchLengths batch_lengths(const Config& config);
 
 /// Checks that no example of a corpus has more tokens than the model of a config has positions.
 ///
-/// throws  DataError, naming the first example that has.
+/// throws  DataError as BadLines, naming files and lines if they are known.
 void require_fitting_examples(const Corpus& corpus, const Config& config);
+
+/// load_corpus() of config.data; with `data.on_bad_line: skip` without the examples that
+/// require_fitting_examples() would refuse, which the notes count.
+///
+/// throws  DataError as load_corpus(); if no training example remains.
+Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed = nullptr);
 
 }  // namespace tapestry

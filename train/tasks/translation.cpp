@@ -140,10 +140,12 @@ class Translation : public Task {
                  .keys = {"data.train_source", "data.train_target", "data.validation_source",
                           "data.validation_target", "data.test_source", "data.test_target",
                           "data.lowercase", "data.min_frequency", "data.max_vocabulary",
-                          "data.shared_vocabulary", "data.max_tokens"},
+                          "data.shared_vocabulary", "data.max_tokens", "data.on_bad_line"},
                  .check = check_parallel_text},
-        .load = [](const DataOptions& o,
-                   const FixedVocabularies* fixed) { return load_parallel_text(o, o, ".", fixed); },
+        .load =
+            [](const DataOptions& o, const FixedVocabularies* fixed) {
+              return load_parallel_text(o, o, ".", fixed, o.on_bad_line);
+            },
         .format =
             [](const DataOptions& o) {
               return TextFormat{.tokenizer = WordTokenizer(o.lowercase)};

@@ -44,6 +44,10 @@ struct ImageFolder {
   HeldOutImages held_out{};
 };
 
+const std::string out_of_range =
+    ", expected a number whose quotient by data.pixel_maximum (255) is in the range of float32, up "
+    "to 3.4e38";
+
 /// A table of `count` images of one pixel, the values of which count from 0.
 std::string counting(std::size_t count) {
   std::string text;
@@ -137,8 +141,7 @@ TEST_CASE("a heading, blank lines and Windows line ends make no difference") {
 TEST_CASE("a first line with a number in it is an image, and a mistake in it is named") {
   const ImageFolder images;
   CHECK(images.message("nan,0,cat\n1,2,dog\n") == "1: found \"nan\" in field 1, expected a number");
-  CHECK(images.message("1e999,x,cat\n1,2,dog\n") ==
-        "1: found \"1e999\" in field 1, expected a number");
+  CHECK(images.message("1e999,x,cat\n1,2,dog\n") == "1: found \"1e999\" in field 1" + out_of_range);
   CHECK(images.message(",0,cat\n1,2,dog\n") == "1: found \"\" in field 1, expected a number");
   CHECK(images.message("x,y,z\nx,y,z\n") == "2: found \"x\" in field 1, expected a number");
 }
@@ -149,18 +152,18 @@ TEST_CASE("another number of fields is refused with the line and both numbers") 
         "3: found 2 fields, expected 3: 2 pixels and the label");
   CHECK(images.message("0,0,0,a\n") == "1: found 4 fields, expected 3: 2 pixels and the label");
   CHECK(images.message("0,0,a,\n") == "1: found 4 fields, expected 3: 2 pixels and the label");
-  CHECK(images.message("0;0;a\n0;0;a\n") ==
-        "2: found 1 fields, expected 3: 2 pixels and the label");
+  CHECK(images.message("0;0;a;b\n0,0,a\n") ==
+        "1: found 1 fields, expected 3: 2 pixels and the label");
   images.options.image_channels = 3;
   CHECK(images.message("0,0,a\n") == "1: found 3 fields, expected 7: 6 pixels and the label");
 }
 
 TEST_CASE("a field that is no finite number is refused with its place") {
   const ImageFolder images;
-  for (const char* field : {"", "x", "nan", "-nan", "inf", "-infinity", "1e999", "1e39e", "0x10",
-                            "1 2", "+1", "\"1\"", "1e400", "--1",
-                            "1."
-                            "2.3"}) {
+  for (const char* field :
+       {"", "x", "nan", "-nan", "inf", "-infinity", "1e39e", "0x10", "1 2", "+1", "--1",
+        "1."
+        "2.3"}) {
     CAPTURE(field);
     CHECK(images.message("1,2,a\n3," + std::string(field) + ",b\n") ==
           "2: found \"" + std::string(field) + "\" in field 2, expected a number");
@@ -170,7 +173,56 @@ TEST_CASE("a field that is no finite number is refused with its place") {
 TEST_CASE("a pixel that the maximum makes larger than any number is refused") {
   ImageFolder images;
   images.options.pixel_maximum = 1e-300;
-  CHECK(images.message("0,1,a\n") == "1: found \"1\" in field 2, expected a number");
+  CHECK(images.message("0,1,a\n") ==
+        "1: found \"1\" in field 2, expected a number whose quotient by data.pixel_maximum "
+        "(1e-300) is in the range of float32, up to 3.4e38");
+  images.options.pixel_maximum = 255;
+  for (const char* field : {"1e308", "1e400", "-1e42"}) {
+    CHECK(images.message("0,1,b\n0," + std::string(field) + ",a\n") ==
+          "2: found \"" + std::string(field) + "\" in field 2" + out_of_range);
+  }
+  CHECK(hint_of([&] { images.load(); }) ==
+        "set data.pixel_maximum to the largest possible value of a pixel");
+}
+
+TEST_CASE("fields may have quotes, as those of spreadsheets have") {
+  const ImageFolder images;
+  const auto plain = images.load().train;
+  images.write("\"0\",\"255\",\"cat\"\n51,\"102\",dog\n");
+  CHECK(images.load().train == plain);
+  CHECK(images.message("0,255,cat\n51,\"102,dog\n") ==
+        "2: found a quote that is not closed, expected fields");
+}
+
+TEST_CASE("another separator is named, with the command that makes it a comma") {
+  const ImageFolder images;
+  CHECK(images.message("0;255;cat\n51;102;dog\n") ==
+        "1: found fields separated by semicolons, expected commas\n" + images.name() +
+            ":2: found fields separated by semicolons, expected commas\n2 of 2 cannot be used");
+  CHECK(images.message("left;right;label\n") ==
+        "1: found fields separated by semicolons, expected commas");
+  CHECK(hint_of([&] { images.load(); }) == "convert the file, with: tr ';' ,");
+  CHECK(images.message("0\t255\tcat\n") == "1: found fields separated by tabs, expected commas");
+  CHECK(hint_of([&] { images.load(); }) == "convert the file, with: tr '\\t' ,");
+}
+
+TEST_CASE("a heading is announced, and a row of empty fields is none") {
+  const ImageFolder images;
+  images.write("left,right,label\n0,255,cat\n51,102,dog\n");
+  CHECK(images.load().notes ==
+        std::vector<std::string>{images.name() + ":1: a heading, left,right,label, is skipped"});
+  CHECK(images.message(",,\n0,255,cat\n51,102,dog\n") ==
+        "1: found the label \"\", expected one word");
+  CHECK(images.message(",,cat\n0,255,cat\n51,102,dog\n") ==
+        "1: found \"\" in field 1, expected a number");
+  images.write(",right,label\n0,255,cat\n51,102,dog\n");  // of pandas
+  CHECK(images.load().train.size() == 2);
+}
+
+TEST_CASE("an empty table is said to have no images") {
+  const ImageFolder images;
+  CHECK(images.message("") ==
+        " found an empty file, expected the pixels and the label of an image a line");
 }
 
 TEST_CASE("fields of unknown origin are shown as an excerpt that no terminal obeys") {
@@ -272,7 +324,8 @@ TEST_CASE("classes that are given are kept, and no label may be another") {
   CHECK(images.load(&more).train.front().target == std::vector<std::int32_t>{more.id("a")});
   CHECK(refusal([&] {
           images.load(&less);
-        }).ends_with(": found the label a, expected one of the classes b, c"));
+        }).find(".csv:1: found the label a, expected one of the classes b, c\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a held-out label that training lacks is refused with its place") {

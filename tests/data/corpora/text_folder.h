@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "data/corpora/bad_lines.h"
 #include "data/corpus.h"
 #include "data/text/vocabulary.h"
 #include "tests/data/refusal.h"
@@ -15,7 +16,7 @@ namespace tapestry::test {
 
 /// A folder with the training file train.txt, and options with which `load_text` reads it.
 template <Corpus (*load_text)(const TextFiles&, const WordOptions&, const std::filesystem::path&,
-                              const FixedVocabularies*)>
+                              const FixedVocabularies*, OnBadLine)>
 struct TextFolder {
   explicit TextFolder(std::string_view text) {
     write(text);
@@ -26,7 +27,7 @@ struct TextFolder {
     folder.write(file, text);
   }
   Corpus load(const FixedVocabularies* fixed = nullptr) const {
-    return load_text(files, words, folder.path(), fixed);
+    return load_text(files, words, folder.path(), fixed, on_bad_line);
   }
   std::string name(const char* file = "train.txt") const { return (folder / file).string(); }
 
@@ -41,6 +42,7 @@ struct TextFolder {
   TemporaryFolder folder;
   TextFiles files;
   WordOptions words;
+  OnBadLine on_bad_line = OnBadLine::stop;
 };
 
 }  // namespace tapestry::test

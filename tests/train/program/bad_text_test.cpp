@@ -292,7 +292,7 @@ TEST_CASE("translate refuses what is no text, behind the translations of the lin
   const auto before = work.contents();
   for (const BadText& bad : bad_texts("ein Haus")) {
     CAPTURE(bad.what);
-    const Outcome refused = work.run({"translate", "runs/text"}, bad.text);
+    const Outcome refused = work.run({"translate", "runs/text", "--long-lines", "stop"}, bad.text);
     CHECK(refused.code == 3);
     CHECK(refused.err == "tapestry: error: standard input" + bad.message + "\n");
     const bool begins_well = bad.text.starts_with("ein Haus\n");
@@ -315,7 +315,7 @@ TEST_CASE("a line of a megabyte is read, and refused for its number of tokens") 
   const TrainedTextWorkplace work;
   std::string line;
   while (line.size() + 2 <= mebibyte) line += "a ";
-  check_refusal(work, {"translate", "runs/text"}, 3,
+  check_refusal(work, {"translate", "runs/text", "--long-lines", "stop"}, 3,
                 "standard input:1: found 524289 tokens with <eos>, expected at most 6 "
                 "(model.max_length)\n"
                 "hint: cut the line, or train a model with a larger model.max_length",

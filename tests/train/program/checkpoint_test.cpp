@@ -159,7 +159,8 @@ TEST_CASE("a checkpoint of another shape is refused with both shapes") {
 TEST_CASE("a line that is too long is named, behind the translations of those before it") {
   const TrainedWorkplace work;
   const std::string good = work.run({"translate", "runs/tiny"}, "a\n").out;
-  const Outcome refused = work.run({"translate", "runs/tiny"}, "a\na b c d e a b c\na\n");
+  const Outcome refused =
+      work.run({"translate", "runs/tiny", "--long-lines", "stop"}, "a\na b c d e a b c\na\n");
   CHECK(refused.code == 3);
   CHECK(refused.out == good);
   CHECK(refused.err ==

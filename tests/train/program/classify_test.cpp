@@ -96,8 +96,8 @@ TEST_CASE("classify answers blank lines, and the heading of a table, with empty 
 
 TEST_CASE("classify refuses what is no sentence for it, behind the answers to the lines before") {
   const SentenceWorkplace work;
-  const Outcome refused =
-      work.run({"classify", "runs/classes"}, "a fine day\na b c d e f g h i j k l m\na fine day\n");
+  const Outcome refused = work.run({"classify", "runs/classes", "--long-lines", "stop"},
+                                   "a fine day\na b c d e f g h i j k l m\na fine day\n");
   CHECK(refused.code == 3);
   CHECK(refused.out == work.classes("a fine day\n"));
   CHECK(refused.err ==

@@ -104,11 +104,13 @@ TEST_CASE("a model with nothing in common is refused before anything is written"
   const auto before = work.contents();
   const Outcome refused =
       work.run({"train", "agreement.yaml", from_masked, "model.d_model=24", "model.d_ff=80"});
-  CHECK(refused.code == 4);
+  CHECK(refused.code == 2);
   CHECK(refused.out.empty());
-  CHECK(contains(refused.err,
-                 "runs/masked: found no tensor with the name and shape of one of the model\n"
-                 "hint: give the model the sizes of that one: d_model, d_ff, layers\n"));
+  CHECK(refused.err ==
+        "tapestry: error: train.initialize_from: " + (work / "runs/masked").string() +
+            ": found no tensor with the name and shape of one of the model\n"
+            "hint: name a run with the model's sizes (d_model, d_ff, layers), or leave the key "
+            "out\n");
   CHECK(work.contents() == before);
 }
 
@@ -119,26 +121,30 @@ TEST_CASE(
   CHECK(work.run({"train", "tiny.yaml", "train.steps=1"}).code == 0);
   const auto before = work.contents();
   const Outcome refused = work.run({"train", "agreement.yaml", "train.initialize_from=runs/tiny"});
-  CHECK(refused.code == 3);
-  CHECK(refused.err.starts_with("tapestry: error: data.task: the task has vocabularies of "));
+  CHECK(refused.code == 2);
+  CHECK(refused.err.starts_with(
+      "tapestry: error: train.initialize_from: " + (work / "runs/tiny").string() +
+      ": data.task: the task has vocabularies of "));
   CHECK(work.contents() == before);
 }
 
 TEST_CASE("a model of images is none to begin one of text with") {
   const PretrainedWorkplace work;
-  check_refusal(work, {"train", "images.yaml", from_masked}, 4,
-                (work / "runs/masked").string() +
+  check_refusal(work, {"train", "images.yaml", from_masked}, 2,
+                "train.initialize_from: " + (work / "runs/masked").string() +
                     ": is a model of text, expected a model of images\n"
-                    "hint: name another run as train.initialize_from, or leave it out");
+                    "hint: name another run, or leave the key out");
 }
 
 TEST_CASE("a run to begin with that is not there is refused before anything is written") {
   const KindWorkplace work;
-  const auto before = work.contents();
-  const Outcome refused = work.run({"train", "agreement.yaml", from_masked});
-  CHECK(refused.code == 4);
-  CHECK(contains(refused.err, "runs/masked"));
-  CHECK(work.contents() == before);
+  for (const char* command : {"train", "check"}) {
+    check_refusal(work, {command, "agreement.yaml", from_masked}, 2,
+                  "train.initialize_from: " + (work / "runs/masked").string() +
+                      ": found no file or folder, expected a run or a checkpoint\n"
+                      "hint: name a run directory or a checkpoint; a relative path starts at the "
+                      "folder of the config file, on the command line at the working folder");
+  }
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ TEST_CASE(
   }
   std::string blanks;
   for (int i = 0; i < 40; ++i) blanks += "_ ";
-  check_refusal(work, {"fill", "runs/masked"}, 3,
+  check_refusal(work, {"fill", "runs/masked", "--long-lines", "stop"}, 3,
                 "standard input:1: found 42 tokens to read, expected at most 40 "
                 "(model.max_length)\n"
                 "hint: cut the line, or train a model with a larger model.max_length",
@@ -212,7 +212,7 @@ TEST_CASE("fill keeps to one line, and to as much text as a window has") {
   CHECK(done.out.starts_with("a bad c\n"));
   CHECK(std::ranges::count(done.out, '\n') == 3);
   CHECK(done.out.find('_') == std::string::npos);
-  check_refusal(work, {"fill", "runs/windows"}, 3,
+  check_refusal(work, {"fill", "runs/windows", "--long-lines", "stop"}, 3,
                 "standard input:1: found 8 tokens to read, expected at most 7 (data.context)\n"
                 "hint: cut the line, or train a model with a larger data.context",
                 "a bad ca\n");
@@ -478,10 +478,17 @@ TEST_CASE("where a part has a file no longer or at last, what is held out is sai
 
 TEST_CASE("a sentence with more tokens than positions is refused before training") {
   const KindWorkplace work;
+  const std::string name = (work / "labels.txt").string();
+  std::string lines;
+  for (int line = 1; line <= 5; ++line) {
+    lines += name + ":" + std::to_string(line) +
+             ": found 5 tokens to read, expected at most 4 (model.max_length)\n";
+  }
   check_refusal(work, {"train", "classes.yaml", "model.max_length=4"}, 3,
-                "training sentence 1: found 5 tokens to read, expected at most 4 "
-                "(model.max_length)\n"
-                "hint: set model.max_length to 5 or more");
+                lines +
+                    "and 6 more\n11 of 11 cannot be used\n"
+                    "hint: set model.max_length to 5 or more, or leave them all out with "
+                    "data.on_bad_line=skip");
 }
 
 }  // namespace

@@ -184,7 +184,8 @@ TEST_CASE("a sentence longer than the positions is refused before a run director
   const TextWorkplace work;
   work.write("valid.en", "a dog that is very old\n");
   const std::string message =
-      "validation pair 1: found 7 tokens with <eos>, expected at most 6 (model.max_length)\n"
+      work.at("valid.en") +
+      ":1: found 7 tokens with <eos>, expected at most 6 (model.max_length)\n"
       "hint: set model.max_length to 7 or more; data.max_tokens leaves long training pairs out";
   check_refusal(work, {"train", "text.yaml"}, 3, message);
   check_refusal(work, {"gradcheck", "text.yaml"}, 3, message);

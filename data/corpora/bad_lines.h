@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "data/io/error.h"
+
+namespace tapestry {
+
+/// What happens to lines of data files that cannot be used: lines without the expected fields,
+/// pairs with one blank side, labels that are unknown, examples that are too long for the model.
+enum class OnBadLine {
+  stop,  ///< they are counted, and an error names the first of them
+  skip   ///< they are left out, counted in the notes of the corpus
+};
+
+/// Collects the lines of one part of a corpus that cannot be used.
+class BadLines {
+ public:
+  /// The number of lines that a message names; the others are counted.
+  static constexpr std::size_t most_named = 5;
+
+  /// Adds a line; the message of the error begins with its place.
+  void add(const DataError& error);
+
+  /// Calls read(), which handles a line; a DataError is caught and added.
+  template <class Read>
+  void attempt(Read&& read) try {
+    read();
+  } catch (const DataError& error) {
+    add(error);
+  }
+
+  /// The number of lines that were added.
+  std::size_t count() const { return count_; }
+
+  /// Ends the collection of a part ("train", "validation" or "test") with `all` lines or examples.
+  /// With OnBadLine::skip, adds a note to the corpus if any were added.
+  ///
+  /// throws  DataError if any were added, with OnBadLine::stop.
+  void finish(OnBadLine action, const std::string& part, std::size_t all, Corpus& corpus) const;
+
+  /// throws  DataError if any of `all` lines were added.
+  void refuse_any(std::size_t all) const;
+
+ private:
+  std::size_t count_ = 0;
+  std::vector<std::string> named_;  ///< messages
+  std::string hint_;                ///< of the first
+};
+
+}  // namespace tapestry
