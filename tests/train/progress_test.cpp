@@ -9,10 +9,12 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "tests/support/contains.h"
@@ -51,6 +53,15 @@ class PlainOutput {
  private:
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{std::tmpfile(), std::fclose};
 };
+
+/// Whether this system has no pseudo-terminals, such as a container without /dev/pts; the test is
+/// then skipped with a message.
+bool has_no_terminals() {
+  std::error_code ignored;
+  const bool mounted = std::filesystem::exists("/dev/pts/ptmx", ignored);
+  if (!mounted) MESSAGE("skipped: there are no pseudo-terminals here (/dev/pts)");
+  return !mounted;
+}
 
 /// The user's side of a terminal.
 class Terminal {
@@ -207,6 +218,7 @@ TEST_CASE("a log file that cannot be opened is an output error") {
 }
 
 TEST_CASE("on a terminal a live line is drawn, and erased for other lines and at the end") {
+  if (has_no_terminals()) return;
   const Terminal terminal;
   {
     Progress progress(terminal.file(), 0, 1000);
@@ -221,6 +233,7 @@ TEST_CASE("on a terminal a live line is drawn, and erased for other lines and at
 }
 
 TEST_CASE("the live line is not redrawn for every step") {
+  if (has_no_terminals()) return;
   const Terminal terminal;
   Progress progress(terminal.file(), 0, 1000);
   for (std::uint64_t step = 1; step <= 30; ++step) progress.step(step, 64, 0.5);
