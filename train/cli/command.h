@@ -33,8 +33,12 @@ struct Command {
   bool output_is_the_result = true;  ///< fails if standard output cannot be written
 };
 
+/// The help of a command, or of the program if the name is empty; as --help prints it.
+std::string help_text(const std::string& command);
+
 extern const Command train_command, evaluate_command, generate_command, gradcheck_command,
-    check_command, attention_command, inspect_command, completion_command, man_command;
+    check_command, attention_command, inspect_command, completion_command, man_command,
+    help_command;
 
 /// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in
 /// order, with a model whose task has `line_command`. Lines from a file or pipe are answered in
@@ -60,6 +64,13 @@ void add_run(CLI::App& app, std::string& run);
 
 /// MODEL: a config file, run directory or checkpoint.
 void add_model(CLI::App& app, std::string& model);
+
+/// --threads: the number of threads of the command, which never changes its results. The command
+/// passes the value to set_num_threads().
+void add_threads(CLI::App& app, std::size_t& threads);
+
+/// --json: print one JSON object.
+void add_json(CLI::App& app, bool& json);
 
 /// OVERRIDES: any number of section.key=value.
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides);

@@ -33,7 +33,7 @@ const std::vector<Command>& all_commands() {
     add_line_commands(commands);
     for (const Command& command :
          {generate_command, gradcheck_command, check_command, attention_command, inspect_command,
-          completion_command, man_command}) {
+          completion_command, man_command, help_command}) {
       commands.push_back(command);
     }
     return commands;
@@ -59,6 +59,14 @@ void add_model(CLI::App& app, std::string& model) {
       ->required()
       ->check(not_empty());
 }
+
+void add_threads(CLI::App& app, std::size_t& threads) {
+  app.add_option("--threads", threads, "Number of threads; 0: all cores")
+      ->check(within(between(0, 1024)))
+      ->capture_default_str();
+}
+
+void add_json(CLI::App& app, bool& json) { app.add_flag("--json", json, "Print one JSON object"); }
 
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides) {
   app.add_option("OVERRIDES", overrides,

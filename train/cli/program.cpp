@@ -22,6 +22,7 @@
 #include "data/io/error.h"
 #include "data/io/utf8.h"
 #include "train/cli/command.h"
+#include "train/cli/man.h"
 #include "train/config/domains.h"
 #include "train/config/text.h"
 #include "train/error.h"
@@ -44,6 +45,14 @@ int run_and_flush(const Action& action) {
   return code;
 }
 
+std::string program_footer() {
+  std::string text = "`tapestry help COMMAND` says more about each.\n\nExit codes:";
+  for (const auto& [code, meaning] : manual_exit_codes()) {
+    text += fmt::format("\n  {:<10}{}", code, meaning);
+  }
+  return text;
+}
+
 /// The command line: all commands, of which the user gave one.
 class CommandLine {
  public:
@@ -51,6 +60,8 @@ class CommandLine {
 
   /// Returns false if help or the version was requested; it has been printed.
   bool parse(int argc, char** argv);
+  /// The help of a command, or of the program if the name is empty.
+  std::string help(const std::string& command) const;
   const std::string& memory_hint() const { return memory_hint_; }
   int run() const { return action_(); }
 
@@ -71,8 +82,7 @@ CommandLine::CommandLine() {
   app_.set_version_flag("--version", fmt::format("tapestry {}", program_version));
   app_.require_subcommand(1);
   for (const Command& command : all_commands()) add(command);
-  app_.footer(
-      "`tapestry COMMAND --help` says more about each.");  // commands inherit an earlier one
+  app_.footer(program_footer());  // commands inherit an earlier one
 }
 
 void CommandLine::add(const Command& command) {
@@ -99,6 +109,11 @@ void CommandLine::require_command(const std::string& word) const {
   throw UsageError(fmt::format("unknown command `{}`", word),
                    meant ? fmt::format("did you mean `{}`?", *meant)
                          : fmt::format("use {}", list_in_words(names_)));
+}
+
+std::string CommandLine::help(const std::string& command) const {
+  if (command.empty()) return app_.help();
+  return app_.get_subcommand(command)->help(app_.get_name());
 }
 
 /// Refuses the first argument that the command does not take.
@@ -220,6 +235,8 @@ std::optional<GivenCommand> parse_command_line(int argc, char** argv) {
 }
 
 }  // namespace
+
+std::string help_text(const std::string& command) { return CommandLine().help(command); }
 
 int run_program(int argc, char** argv) {
   prepare_standard_streams();

@@ -11,6 +11,7 @@
 #include "data/text/codec.h"
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
+#include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/platform/machine.h"
 #include "train/storage/checkpoint_file.h"
@@ -364,9 +365,18 @@ TEST_CASE("help and version go to standard output") {
     const Outcome of_command = work.run({command, "--help"});
     CHECK(of_command.code == 0);
     CHECK(contains(of_command.out, std::string("Usage: tapestry ") + command));
-    CHECK(!contains(of_command.out, "COMMAND --help"));
+    CHECK(!contains(of_command.out, "Exit codes:"));
   }
-  CHECK(help.out.ends_with("\n`tapestry COMMAND --help` says more about each.\n"));
+  CHECK(contains(help.out, "\n`tapestry help COMMAND` says more about each.\n\nExit codes:\n"));
+  CHECK(contains(help.out, "\n  3         invalid data\n"));
+  CHECK(help.out.ends_with("\n  128 + n   stopped by signal n, after saving\n"));
+  CHECK(work.run({"help"}).out == help.out);
+  for (const Command& command : all_commands()) {
+    CAPTURE(command.name);
+    const Outcome of_command = work.run({"help", command.name});
+    CHECK(of_command.code == 0);
+    CHECK(of_command.out == work.run({command.name, "--help"}).out);
+  }
   const Outcome version = work.run({"--version"});
   CHECK(version.code == 0);
   CHECK(version.out == std::string("tapestry ") + program_version + "\n");

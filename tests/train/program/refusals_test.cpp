@@ -26,10 +26,12 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   };
   check({}, "a command is required\nhint: see `tapestry --help`");
   check({"trian", "tiny.yaml"}, "unknown command `trian`\nhint: did you mean `train`?");
-  check({"help"},
-        "unknown command `help`\nhint: use train, evaluate, translate, fill, classify, tag, "
-        "generate, "
-        "gradcheck, check, attention, inspect, completion or man");
+  const std::string commands =
+      "train, evaluate, translate, fill, classify, tag, generate, gradcheck, check, attention, "
+      "inspect, completion, man or help";
+  check({"begin"}, "unknown command `begin`\nhint: use " + commands);
+  check({"help", "begin"},
+        "COMMAND: expected " + commands + ", found \"begin\"\nhint: see `tapestry help --help`");
   check(
       {"completion", "tcsh"},
       "SHELL: expected bash, zsh or fish, found \"tcsh\"\nhint: see `tapestry completion --help`");

@@ -1,0 +1,29 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/io/error.h"
+#include "train/cli/command.h"
+
+namespace tapestry {
+namespace {
+
+Action define(CLI::App& app) {
+  const auto command = std::make_shared<std::string>();
+  std::vector<std::string> names;
+  for (const Command& each : all_commands()) names.emplace_back(each.name);
+  add_choice(app, "COMMAND", *command, names, "The command; without one, all are listed");
+  return [command] {
+    fmt::print("{}", help_text(*command));
+    return static_cast<int>(ExitCode::done);
+  };
+}
+
+}  // namespace
+
+const Command help_command{
+    .name = "help", .purpose = "Print the arguments and options of a command", .define = define};
+
+}  // namespace tapestry
