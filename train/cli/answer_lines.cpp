@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/kernels/parallel.h"
 #include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "train/checkpoint/open_run.h"
@@ -30,6 +31,13 @@ constexpr const char* cut = "cut";      ///< the first tokens are answered
 constexpr const char* stop = "stop";    ///< the command fails
 }  // namespace long_lines
 
+struct Arguments {
+  std::string run;                               ///< a run directory or a checkpoint
+  std::string on_long_line = long_lines::empty;  ///< one of long_lines
+  std::size_t threads = 0;
+  std::size_t top = 1;  ///< answers per line, of a command that ranks
+};
+
 /// Warns about lines that are too long: about each of the first, and at the end about their number.
 class LongLineWarnings {
  public:
@@ -49,21 +57,21 @@ class LongLineWarnings {
 /// The lines that have been read and not yet answered.
 class WaitingLines {
  public:
-  WaitingLines(const Task& task, const TrainedModel& trained, const std::string& on_long_line)
-      : task_(task), trained_(trained), on_long_line_(on_long_line) {}
+  WaitingLines(const Task& task, const TrainedModel& trained, const Arguments& arguments)
+      : task_(task), trained_(trained), arguments_(arguments) {}
 
   void add(const std::string& line, std::size_t number) try {
     add(task_.read_line(line, number, fmt::format("{}:{}", input_name, number), trained_));
   } catch (const LongLine& error) {
-    if (on_long_line_ == long_lines::stop) throw;
-    const bool cut = on_long_line_ == long_lines::cut;
+    if (arguments_.on_long_line == long_lines::stop) throw;
+    const bool cut = arguments_.on_long_line == long_lines::cut;
     warnings_.add(error, cut ? "only the first are answered" : "the answer is an empty line");
     add(cut ? std::optional(error.cut()) : std::nullopt);
   }
 
   /// Adds a line that is too long to be split into tokens.
   void add_overlong(const OverlongLine& error) {
-    if (on_long_line_ == long_lines::stop) throw OverlongLine(error);
+    if (arguments_.on_long_line == long_lines::stop) throw OverlongLine(error);
     warnings_.add(error, "the answer is an empty line");
     add(std::nullopt);
   }
@@ -76,7 +84,8 @@ class WaitingLines {
   std::size_t size() const { return filled_.size(); }
 
   void answer() {
-    const auto lines = task_.answer(trained_, examples_);
+    const auto lines = arguments_.top == 1 ? task_.answer(trained_, examples_)
+                                           : task_.rank(trained_, examples_, arguments_.top);
     auto line = lines.begin();
     for (const bool filled : filled_) fmt::print("{}\n", filled ? *line++ : "");
     flush_standard_output();
@@ -92,7 +101,7 @@ class WaitingLines {
 
   const Task& task_;
   const TrainedModel& trained_;
-  const std::string& on_long_line_;
+  const Arguments& arguments_;
   LongLineWarnings warnings_;
   std::vector<bool> filled_;  ///< for each line, whether it produced an example
   std::vector<Example> examples_;
@@ -110,8 +119,8 @@ std::optional<std::string> next_line(LineReader& lines, WaitingLines& waiting) {
   }
 }
 
-void answer_lines(const Task& task, const TrainedModel& trained, const std::string& on_long_line) {
-  WaitingLines waiting(task, trained, on_long_line);
+void answer_lines(const Task& task, const TrainedModel& trained, const Arguments& arguments) {
+  WaitingLines waiting(task, trained, arguments);
   LineReader lines(STDIN_FILENO, input_name, task.input_hint());
   const std::size_t at_once = isatty(STDIN_FILENO) != 0 ? 1 : lines_at_once;
   try {
@@ -134,15 +143,11 @@ std::vector<std::string> kinds_with_command(const LineCommand& command) {
   return kinds;
 }
 
-struct Arguments {
-  std::string run;                               ///< a run directory or a checkpoint
-  std::string on_long_line = long_lines::empty;  ///< one of long_lines
-};
-
 int run(const LineCommand& command, const Arguments& arguments) {
+  set_num_threads(arguments.threads);
   const TrainedModel trained = load_model(open_run(arguments.run).snapshot);
   require_kind(trained, kinds_with_command(command), command.name);
-  answer_lines(find_task(trained.config), trained, arguments.on_long_line);
+  answer_lines(find_task(trained.config), trained, arguments);
   return static_cast<int>(ExitCode::done);
 }
 
@@ -160,6 +165,12 @@ Command make_line_command(const LineCommand& line_command) {
                            "The answer to a line with more tokens than the model can read: an "
                            "empty line, the answer to its first tokens, or none: the command fails")
                     ->capture_default_str();
+                add_threads(app, arguments->threads);
+                if (line_command.ranks) {
+                  app.add_option("--top", arguments->top, "Number of most likely classes to print")
+                      ->check(within(between(1, 1'000'000)))
+                      ->capture_default_str();
+                }
                 app.footer(line_command.footer);
                 return [arguments, &line_command] { return run(line_command, *arguments); };
               },

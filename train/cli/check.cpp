@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "train/checks/check.h"
 #include "train/cli/command.h"
@@ -15,6 +17,7 @@ namespace {
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
   std::vector<std::string> overrides;  ///< section.key=value; for a run, only data files
+  bool json = false;
 };
 
 std::string list_of_checks() {
@@ -71,18 +74,40 @@ const char* status_word(CheckStatus status) {
   return "";
 }
 
+const char* json_word(CheckStatus status) {
+  return status == CheckStatus::passed   ? "passed"
+         : status == CheckStatus::failed ? "failed"
+                                         : "skipped";
+}
+
+using Json = nlohmann::ordered_json;
+
 int run(const Arguments& arguments) {
   const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
   const CheckContext context = make_context(configured);
-  fmt::print("{}\n", configured.origin.in_words());
+  if (!arguments.json) fmt::print("{}\n", configured.origin.in_words());
+  Json results = Json::array();
   std::size_t num_passed = 0, num_run = 0;
   for (const Check& check : all_checks()) {
     const auto [status, details] = run_check(check, context);
-    fmt::print("{:<8}{:<14}{}\n", status_word(status), check.name, details);
+    if (arguments.json) {
+      results.push_back(
+          {{"name", check.name}, {"status", json_word(status)}, {"details", details}});
+    } else {
+      fmt::print("{:<8}{:<14}{}\n", status_word(status), check.name, details);
+    }
     if (status == CheckStatus::passed) ++num_passed;
     if (status != CheckStatus::skipped) ++num_run;
   }
-  fmt::print("{} of {} checks passed\n", num_passed, num_run);
+  if (arguments.json) {
+    const Json json = {{"model", configured.origin.place},
+                       {"passed", num_passed},
+                       {"run", num_run},
+                       {"checks", std::move(results)}};
+    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{} of {} checks passed\n", num_passed, num_run);
+  }
   return static_cast<int>(num_passed == num_run ? ExitCode::done : ExitCode::check_failed);
 }
 
@@ -90,6 +115,7 @@ Action define(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   add_model(app, arguments->model);
   add_overrides(app, arguments->overrides);
+  add_json(app, arguments->json);
   app.footer(list_of_checks());
   return [arguments] { return run(*arguments); };
 }

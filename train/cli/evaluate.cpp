@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
+#include "autograd/kernels/parallel.h"
 #include "data/batch.h"
 #include "data/io/utf8.h"
 #include "train/cli/command.h"
@@ -20,32 +24,86 @@ struct Arguments {
   std::string run;                     ///< a run directory or a checkpoint
   std::vector<std::string> overrides;  ///< data.KEY=FILE
   std::size_t examples = 5;            ///< inputs to show with the model's outputs
+  std::size_t threads = 0;
+  bool json = false;
 };
 
-void print_scores(const TrainedModel& trained, const char* which,
-                  const std::vector<Example>& examples) {
-  if (examples.empty()) return;
+/// The scores of a held-out set.
+struct SetScores {
+  const char* name;  ///< "validation" or "test"
+  Scores scores;
+  double unknown;  ///< share of unknown tokens
+};
+
+std::vector<SetScores> score_sets(const TrainedModel& trained, const Corpus& corpus) {
   const Config& config = trained.config;
   const Task& task = find_task(config);
   const Vocabulary& targets = trained.codec.target_vocabulary();
-  const Scores scores =
-      task.evaluate(*trained.model, config, batch_rules(config, targets.size()), targets, examples,
-                    /*decoded=*/examples.size());
-  fmt::print("{:<10}  {} held-out {}: {}\n", which, scores.sentences, task.example_noun(config),
-             task.format_scores(scores, config));
-  const double unknown = share_of_unknown_tokens(examples, task.layout());
-  if (unknown > 0.0) {
-    fmt::print("{:<10}  {} of its tokens are unknown\n", "", format_share(unknown));
-  }
+  std::vector<SetScores> all;
+  const auto score = [&](const char* name, const std::vector<Example>& examples) {
+    if (examples.empty()) return;
+    all.push_back({.name = name,
+                   .scores = task.evaluate(*trained.model, config,
+                                           batch_rules(config, targets.size()), targets, examples,
+                                           /*decoded=*/examples.size()),
+                   .unknown = share_of_unknown_tokens(examples, task.layout())});
+  };
+  score("validation", corpus.validation);
+  score("test", corpus.test);
+  return all;
 }
 
-void print_examples(const TrainedModel& trained, std::vector<Example> examples, std::size_t count) {
+std::vector<ShownExample> shown_examples(const TrainedModel& trained, std::vector<Example> examples,
+                                         std::size_t count) {
   examples.resize(std::min(count, examples.size()));
-  if (examples.empty()) return;
-  for (const auto& [input, output, expected] : find_task(trained.config).show(trained, examples)) {
+  if (examples.empty()) return {};
+  return find_task(trained.config).show(trained, examples);
+}
+
+// ---- Output
+
+void print_text(const TrainedModel& trained, const ModelOrigin& origin,
+                const std::vector<SetScores>& sets, const std::vector<ShownExample>& examples) {
+  const Task& task = find_task(trained.config);
+  const std::string noun = task.example_noun(trained.config);
+  fmt::print("{}\n", origin.in_words());
+  for (const auto& [name, scores, unknown] : sets) {
+    fmt::print("{:<10}  {} held-out {}: {}\n", name, scores.sentences, noun,
+               task.format_scores(scores, trained.config));
+    if (unknown > 0.0) {
+      fmt::print("{:<10}  {} of its tokens are unknown\n", "", format_share(unknown));
+    }
+  }
+  if (sets.empty())
+    fmt::print("no held-out {}: name files or sizes for them in the config\n", noun);
+  for (const auto& [input, output, expected] : examples) {
     fmt::print("\ninput     {}\noutput    {}\n", escaped(input), escaped(output));
     if (output != expected) fmt::print("expected  {}\n", escaped(expected));
   }
+}
+
+using Json = nlohmann::ordered_json;  // writes values that are not finite as null
+
+Json to_json(const SetScores& set) {
+  Json json = {{"examples", set.scores.sentences},
+               {"labels", set.scores.tokens},
+               {"loss", set.scores.loss},
+               {"perplexity", set.scores.perplexity},
+               {"accuracy", set.scores.token_accuracy},
+               {"unknown_tokens", set.unknown}};
+  for (const auto& [name, value] : set.scores.others) json[name] = value;
+  return json;
+}
+
+void print_json(const TrainedModel& trained, const ModelOrigin& origin,
+                const std::vector<SetScores>& sets, const std::vector<ShownExample>& examples) {
+  Json json = {{"model", origin.place}, {"step", trained.step}, {"choice", origin.choice},
+               {"validation", nullptr}, {"test", nullptr},      {"examples", Json::array()}};
+  for (const SetScores& set : sets) json[set.name] = to_json(set);
+  for (const auto& [input, output, expected] : examples) {
+    json["examples"].push_back({{"input", input}, {"output", output}, {"expected", expected}});
+  }
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 /// Warns about held-out examples that the scores leave out.
@@ -56,20 +114,16 @@ void warn_of_skipped(const Corpus& corpus) {
 }
 
 int run(const Arguments& arguments) {
+  set_num_threads(arguments.threads);
   const auto [trained, origin] = open_trained(arguments.run, arguments.overrides);
   Corpus corpus = load_corpus_for(trained, DataUse::scores, arguments.overrides);
   corpus.train.clear();  // the training set is not used and may no longer fit the model
   require_fitting_examples(corpus, trained.config);
   warn_of_skipped(corpus);
-  fmt::print("{}\n", origin.in_words());
-  print_scores(trained, "validation", corpus.validation);
-  print_scores(trained, "test", corpus.test);
-  if (corpus.validation.empty() && corpus.test.empty()) {
-    fmt::print("no held-out {}: name files or sizes for them in the config\n",
-               find_task(trained.config).example_noun(trained.config));
-  }
-  print_examples(trained, corpus.test.empty() ? corpus.validation : corpus.test,
-                 arguments.examples);
+  const auto sets = score_sets(trained, corpus);
+  const auto examples = shown_examples(
+      trained, corpus.test.empty() ? corpus.validation : corpus.test, arguments.examples);
+  (arguments.json ? print_json : print_text)(trained, origin, sets, examples);
   return static_cast<int>(ExitCode::done);
 }
 
@@ -81,6 +135,11 @@ Action define(CLI::App& app) {
   app.add_option("--examples", arguments->examples, "Inputs to show with their outputs")
       ->check(within(between(0, 1'000'000)))
       ->capture_default_str();
+  add_threads(app, arguments->threads);
+  add_json(app, arguments->json);
+  app.footer(
+      "JSON: `model`, `step`, `choice`; `validation` and `test`, null or the scores of the set, "
+      "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`.");
   return [arguments] { return run(*arguments); };
 }
 

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "autograd/kernels/parallel.h"
+#include "data/io/text_file.h"
 #include "data/text/vocabulary.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
@@ -21,8 +24,12 @@ struct Arguments {
   std::string run;     ///< a run directory or a checkpoint
   std::string prompt;  ///< the beginning of the text
   std::size_t tokens = 500;
+  std::size_t samples = 1;  ///< continuations of each prompt
+  std::size_t threads = 0;
   SamplingOptions sampling;
 };
+
+constexpr const char* standard_input = "-";  ///< PROMPT to read prompts from standard input
 
 /// The default prompt: the newline token, or <bos> if the vocabulary has no newline.
 std::vector<std::int32_t> default_prompt(const TextCodec& codec) {
@@ -30,28 +37,51 @@ std::vector<std::int32_t> default_prompt(const TextCodec& codec) {
   return {newline == unk_id ? bos_id : newline};
 }
 
-int run(const Arguments& arguments) {
-  const TrainedModel trained = load_model(open_run(arguments.run).snapshot);
-  require_kind(trained, {"language_model"}, "generate");
+/// Prints a prompt and its continuation.
+void print_continuation(const TrainedModel& trained, const std::string& prompt_text,
+                        std::size_t tokens, const SamplingOptions& sampling) {
   std::vector<std::int32_t> prompt = default_prompt(trained.codec);
-  const auto given = trained.codec.encode_target(arguments.prompt);
+  const auto given = trained.codec.encode_target(prompt_text);
   prompt.insert(prompt.end(), given.begin(), given.end());
-  SamplingOptions sampling = arguments.sampling;
-  sampling.window = find_task(trained.config).token_limit(trained.config).tokens;
-  fmt::print("{}", arguments.prompt);
+  fmt::print("{}", prompt_text);
   std::vector<std::int32_t> line = given;
   std::string printed = trained.codec.decode_target(line);
-  generate(trained.model->as<LanguageModel>(), prompt, arguments.tokens, sampling,
-           [&](std::int32_t token) {
-             line.push_back(token);
-             const std::string text = trained.codec.decode_target(line);
-             if (text.size() > printed.size()) fmt::print("{}", text.substr(printed.size()));
-             flush_standard_output();
-             const bool ended = text.ends_with('\n');
-             if (ended) line.clear();
-             printed = ended ? "" : text;
-           });
+  generate(trained.model->as<LanguageModel>(), prompt, tokens, sampling, [&](std::int32_t token) {
+    line.push_back(token);
+    const std::string text = trained.codec.decode_target(line);
+    if (text.size() > printed.size()) fmt::print("{}", text.substr(printed.size()));
+    flush_standard_output();
+    const bool ended = text.ends_with('\n');
+    if (ended) line.clear();
+    printed = ended ? "" : text;
+  });
   fmt::print("\n");
+  flush_standard_output();
+}
+
+int run(const Arguments& arguments) {
+  set_num_threads(arguments.threads);
+  const TrainedModel trained = load_model(open_run(arguments.run).snapshot);
+  require_kind(trained, {"language_model"}, "generate");
+  const bool reads_prompts = arguments.prompt == standard_input;
+  const bool several = reads_prompts || arguments.samples > 1;
+  std::size_t prompts = 0;
+  const auto continue_prompt = [&](const std::string& prompt) {
+    ++prompts;
+    SamplingOptions sampling = arguments.sampling;
+    sampling.window = find_task(trained.config).token_limit(trained.config).tokens;
+    for (std::size_t sample = 1; sample <= arguments.samples; ++sample, ++sampling.seed) {
+      if (several) fmt::print("== prompt {}, sample {}, seed {}\n", prompts, sample, sampling.seed);
+      print_continuation(trained, prompt, arguments.tokens, sampling);
+    }
+  };
+  if (reads_prompts) {
+    LineReader lines(STDIN_FILENO, "standard input",
+                     "give it prompts, one a line, such as `< FILE`");
+    while (const auto line = lines.next()) continue_prompt(*line);
+  } else {
+    continue_prompt(arguments.prompt);
+  }
   return static_cast<int>(ExitCode::done);
 }
 
@@ -59,7 +89,8 @@ Action define(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   add_run(app, arguments->run);
   SamplingOptions& sampling = arguments->sampling;
-  app.add_option("PROMPT", arguments->prompt, "The beginning of the text");
+  app.add_option("PROMPT", arguments->prompt,
+                 "The beginning of the text; `-` reads prompts from standard input, one a line");
   app.add_option("--tokens", arguments->tokens, "Characters or words to add")
       ->check(within(between(0, 1'000'000'000)))
       ->capture_default_str();
@@ -77,6 +108,15 @@ Action define(CLI::App& app) {
   app.add_option("--seed", sampling.seed, "Of the sampling")
       ->check(within(at_least(0)))
       ->capture_default_str();
+  app.add_option("--samples", arguments->samples,
+                 "Continuations of each prompt; sample N has the seed of the first plus N - 1")
+      ->check(within(between(1, 1'000'000)))
+      ->capture_default_str();
+  add_threads(app, arguments->threads);
+  app.footer(
+      "If there are several texts, a line such as `== prompt 1, sample 2, seed 2` precedes each.\n"
+      "Examples:\n  tapestry generate runs/shakespeare_char \"ROMEO:\" --tokens 300 --samples 3\n"
+      "  tapestry generate runs/shakespeare_char - < prompts.txt");
   return [arguments] { return run(*arguments); };
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/losses.h"
@@ -22,6 +23,19 @@ std::size_t count_hits(const Ids& best, const std::vector<std::int32_t>& labels)
 
 double share(std::size_t part, std::size_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+/// The `count` most likely classes of one example.
+std::vector<LikelyClass> rank(std::span<const double> probabilities, std::size_t count) {
+  std::vector<LikelyClass> classes;
+  for (std::size_t i = 0; i < probabilities.size(); ++i) {
+    classes.push_back(
+        {.id = static_cast<std::int32_t>(i) + first_word_id, .probability = probabilities[i]});
+    if (std::isnan(probabilities[i])) return {classes.back()};  // NaN has no order
+  }
+  std::ranges::stable_sort(classes, std::ranges::greater(), &LikelyClass::probability);
+  classes.resize(std::min(count, classes.size()));
+  return classes;
 }
 
 }  // namespace
@@ -46,6 +60,25 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
   scores.perplexity = std::exp(scores.loss);
   scores.token_accuracy = share(hits, scores.tokens);
   return scores;
+}
+
+std::vector<std::vector<LikelyClass>> ranked_classes(const Model& model,
+                                                     const std::vector<Example>& examples,
+                                                     std::size_t batch_size, std::size_t count) {
+  std::vector<std::vector<LikelyClass>> classes(examples.size());
+  Batch batch;
+  for (const BatchIndices& indices : evaluation_batches(examples, batch_size)) {
+    fill_batch(examples, indices, batch, {.layout = class_rows});
+    const Tensor logits =
+        (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
+    const Tensor probabilities = softmax(logits.copied(DType::float64));
+    const auto values = probabilities.values<double>();
+    const std::size_t width = values.size() / indices.size();
+    for (std::size_t row = 0; row < indices.size(); ++row) {
+      classes[indices[row]] = rank(values.subspan(row * width, width), count);
+    }
+  }
+  return classes;
 }
 
 std::vector<LikelyClass> most_likely_classes(const Model& model,

@@ -44,6 +44,13 @@ struct LikelyClass {
   double probability = 0.0;         ///< softmax of the logits, in (0, 1]; NaN if a logit is NaN
 };
 
+/// The `count` most likely classes of each example, the most likely first; equal ones in the order
+/// of their ids. All classes if there are fewer. With dropout disabled. If a logit is NaN, one
+/// class of probability NaN.
+std::vector<std::vector<LikelyClass>> ranked_classes(const Model& model,
+                                                     const std::vector<Example>& examples,
+                                                     std::size_t batch_size, std::size_t count);
+
 /// The most likely class of each example, in their order, with dropout disabled.
 std::vector<LikelyClass> most_likely_classes(const Model& model,
                                              const std::vector<Example>& examples,

@@ -92,6 +92,10 @@ class CustomModel : public Task {
                                   const std::vector<Example>& examples) const override {
     return like_.answer(trained, examples);
   }
+  std::vector<std::string> rank(const TrainedModel& trained, const std::vector<Example>& examples,
+                                std::size_t count) const override {
+    return like_.rank(trained, examples, count);
+  }
   StackTokens stack_tokens(const Batch& batch, const Config& config,
                            const TextCodec& codec) const override {
     return like_.stack_tokens(batch, config, codec);

@@ -122,6 +122,10 @@ class ImageClassification : public Task {
                                   const std::vector<Example>& images) const override {
     return classify(trained, images);
   }
+  std::vector<std::string> rank(const TrainedModel& trained, const std::vector<Example>& examples,
+                                std::size_t count) const override {
+    return rank_classes(trained, examples, count);
+  }
 
   /// "class" and the row and column of each patch, "0,1".
   StackTokens stack_tokens(const Batch&, const Config& config, const TextCodec&) const override {

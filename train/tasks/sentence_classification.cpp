@@ -28,6 +28,17 @@ void refuse_label(const std::string& line, const std::string& place, const Vocab
                   "leave the label out, with: cut -f2-");
 }
 
+/// "cat", a tab and "0.9731".
+///
+/// throws  NumericError if the probability is not finite.
+std::string in_words(const LikelyClass& likely, const TextCodec& codec) {
+  if (!std::isfinite(likely.probability)) {
+    throw NumericError("standard input: the scores of a line are not finite numbers",
+                       "are its pixels on the scale of the training images?");
+  }
+  return fmt::format("{}\t{:.4f}", codec.decode_target(std::array{likely.id}), likely.probability);
+}
+
 class SentenceClassification : public Task {
  public:
   const ConfigKind& kind() const override {
@@ -109,6 +120,10 @@ class SentenceClassification : public Task {
                                   const std::vector<Example>& examples) const override {
     return classify(trained, examples);
   }
+  std::vector<std::string> rank(const TrainedModel& trained, const std::vector<Example>& examples,
+                                std::size_t count) const override {
+    return rank_classes(trained, examples, count);
+  }
 };
 
 }  // namespace
@@ -140,8 +155,10 @@ const LineCommand& classify_command() {
           "blank one.\nAn image is a line of its pixels, separated by commas: row by row from the "
           "top left, the channels\nof a pixel side by side, on the scale of the training images, "
           "without a label; a heading gets an empty line.\n"
+          "With --top K, the K most likely classes and their probabilities, separated by tabs.\n"
           "Examples:\n  tapestry classify runs/toy_agreement < sentences.txt\n"
           "  cut -d, -f1-64 digits.csv | tapestry classify runs/digits_vit",
+      .ranks = true,
       .memory_hint = "end other programs or give it more memory (see `ulimit -v`)"};
   return classify;
 }
@@ -151,12 +168,22 @@ std::vector<std::string> classify(const TrainedModel& trained,
   std::vector<std::string> lines;
   for (const LikelyClass& likely :
        most_likely_classes(*trained.model, examples, trained.config.train.batch_size)) {
-    if (!std::isfinite(likely.probability)) {
-      throw NumericError("standard input: the scores of a line are not finite numbers",
-                         "are its pixels on the scale of the training images?");
+    lines.push_back(in_words(likely, trained.codec));
+  }
+  return lines;
+}
+
+std::vector<std::string> rank_classes(const TrainedModel& trained,
+                                      const std::vector<Example>& examples, std::size_t count) {
+  std::vector<std::string> lines;
+  for (const std::vector<LikelyClass>& ranked :
+       ranked_classes(*trained.model, examples, trained.config.train.batch_size, count)) {
+    std::string line;
+    for (const LikelyClass& likely : ranked) {
+      if (!line.empty()) line += '\t';
+      line += in_words(likely, trained.codec);
     }
-    lines.push_back(fmt::format("{}\t{:.4f}", trained.codec.decode_target(std::array{likely.id}),
-                                likely.probability));
+    lines.push_back(std::move(line));
   }
   return lines;
 }

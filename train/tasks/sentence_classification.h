@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -22,6 +23,13 @@ const LineCommand& classify_command();
 /// throws  NumericError if the scores of an example are not finite.
 std::vector<std::string> classify(const TrainedModel& trained,
                                   const std::vector<Example>& examples);
+
+/// One line per example: its `count` most likely classes, each with a tab and its probability,
+/// separated by tabs.
+///
+/// throws  NumericError if the scores of an example are not finite.
+std::vector<std::string> rank_classes(const TrainedModel& trained,
+                                      const std::vector<Example>& examples, std::size_t count);
 
 /// The examples with their predicted classes, as `tapestry evaluate` shows them.
 ///

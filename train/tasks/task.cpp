@@ -139,6 +139,11 @@ std::vector<std::string> Task::answer(const TrainedModel&, const std::vector<Exa
   throw std::logic_error(fmt::format("{}: the task answers no lines", kind().name));
 }
 
+std::vector<std::string> Task::rank(const TrainedModel&, const std::vector<Example>&,
+                                    std::size_t) const {
+  throw std::logic_error(fmt::format("{}: the task ranks no answers", kind().name));
+}
+
 StackTokens Task::stack_tokens(const Batch& batch, const Config&, const TextCodec& codec) const {
   const Tokens target = token_names(batch.input, codec.target_vocabulary());
   if (!reads_source()) return {.encoder = target, .decoder = target};

@@ -48,6 +48,7 @@ struct LineCommand {
   const char* name;     ///< `tapestry NAME RUN`
   const char* purpose;  ///< one line of help
   const char* footer;   ///< more help; may be empty
+  bool ranks = false;   ///< whether its tasks have Task::rank(), for the option --top
   const char* memory_hint =
       "give it shorter lines, or more memory (see `ulimit -v`)";  ///< hint for std::bad_alloc
 };
@@ -55,10 +56,11 @@ struct LineCommand {
 /// A line has more tokens than the model can read.
 class LongLine : public DataError {
  public:
-  /// cut  the example of the first tokens of the line, as many as the model can read
+  /// The error for a line of which `cut` is the part that the model can read.
   LongLine(const std::string& message, std::string hint, Example cut)
       : DataError(message, std::move(hint)), cut_(std::move(cut)) {}
 
+  /// The example of the first tokens of the line, as many as the model can read.
   const Example& cut() const { return cut_; }
 
  private:
@@ -177,6 +179,12 @@ class Task {
   /// The answers to examples, one line each. Each answer is independent of the other examples.
   virtual std::vector<std::string> answer(const TrainedModel& trained,
                                           const std::vector<Example>& examples) const;
+
+  /// The answers of a command that ranks: one line for each example with its `count` most likely
+  /// answers and their probabilities, separated by tabs.
+  virtual std::vector<std::string> rank(const TrainedModel& trained,
+                                        const std::vector<Example>& examples,
+                                        std::size_t count) const;
 
   /// Sets the target of the example to the model's own output, for tasks whose networks read
   /// targets.

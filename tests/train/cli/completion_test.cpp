@@ -43,7 +43,8 @@ TEST_CASE("options are those of the command, with their descriptions") {
         Words{"--help", "--resume", "--allow-change", "--fresh", "--profile"});
   CHECK(complete({"train", "-"}).candidates[1] ==
         Candidate{"--resume", "Resume the run from its newest checkpoint"});
-  CHECK(candidates({"inspect", "--"}) == Words{"--help"});
+  CHECK(candidates({"inspect", "--"}) == Words{"--help", "--json"});
+  CHECK(offers({"help", ""}, "evaluate"));
   CHECK(complete({"train", "--"}).paths == PathPlace::nowhere);
 }
 

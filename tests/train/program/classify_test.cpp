@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
@@ -73,6 +74,39 @@ TEST_CASE("classify says the same of a sentence whatever others there are") {
     expected += i % 3 == 0 ? rain : day;
   }
   CHECK(work.classes(input) == expected);
+}
+
+/// The fields of a line, which tabs separate.
+std::vector<std::string> fields_of(const std::string& line) {
+  std::vector<std::string> fields;
+  std::istringstream text(line);
+  for (std::string field; std::getline(text, field, '\t');) fields.push_back(field);
+  return fields;
+}
+
+TEST_CASE("classify ranks as many classes as asked, the most likely first") {
+  const SentenceWorkplace work;
+  const std::string best = work.classes("a fine day\n");
+  const auto ranked = [&](const char* count) {
+    const Outcome done =
+        work.run({"classify", "runs/classes", "--top", count}, "a fine day\n\nit rains again\n");
+    CHECK(done.code == 0);
+    return done.out;
+  };
+  const std::string two = ranked("2");
+  CHECK(two.starts_with(best.substr(0, best.size() - 1) + "\tno\t0."));
+  const std::string first = two.substr(0, two.find('\n'));
+  const auto fields = fields_of(first);
+  REQUIRE(fields.size() == 4);
+  CHECK(std::stod(fields[1]) >= std::stod(fields[3]));
+  CHECK(std::stod(fields[1]) + std::stod(fields[3]) == doctest::Approx(1.0).epsilon(2e-4));
+  CHECK(two.find("\n\nno\t0.") != std::string::npos);
+  CHECK(ranked("5") == two);
+  CHECK(ranked("1").starts_with(best));
+  const ImageWorkplace images;
+  CHECK(fields_of(images.run({"classify", "runs/images", "--top", "2"}, bottom).out)[2] == "top");
+  check_refusal(work, {"translate", "runs/classes", "--top", "2"}, 2,
+                "command line: there is no option --top\nhint: see `tapestry translate --help`");
 }
 
 TEST_CASE("classify tells images, in the precision of the model") {

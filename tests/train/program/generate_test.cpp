@@ -45,6 +45,31 @@ TEST_CASE("generate goes on with the prompt by as many characters as asked") {
   CHECK(work.generate({"runs/language", "dab", "--tokens", "0"}) == "dab\n");
 }
 
+TEST_CASE("samples differ by their seeds, and a line names each") {
+  const TalkingWorkplace work;
+  const auto one = [&](const char* prompt, const char* seed) {
+    return work.generate({"runs/language", prompt, "--tokens", "20", "--seed", seed});
+  };
+  const std::string two =
+      work.generate({"runs/language", "a", "--tokens", "20", "--seed", "7", "--samples", "2"});
+  CHECK(two == "== prompt 1, sample 1, seed 7\n" + one("a", "7") +
+                   "== prompt 1, sample 2, seed 8\n" + one("a", "8"));
+  CHECK(work.generate({"runs/language", "a", "--tokens", "20", "--seed", "7", "--samples", "1"}) ==
+        one("a", "7"));
+
+  const Outcome prompts = work.run(
+      {"generate", "runs/language", "-", "--tokens", "20", "--seed", "7", "--samples", "2"},
+      "a\ndab\n");
+  CHECK(prompts.code == 0);
+  CHECK(prompts.out == two + "== prompt 2, sample 1, seed 7\n" + one("dab", "7") +
+                           "== prompt 2, sample 2, seed 8\n" + one("dab", "8"));
+  CHECK(work.run({"generate", "runs/language", "-"}, "").out.empty());
+  check_refusal(work, {"generate", "runs/language", "-"}, 3,
+                "standard input:1: byte 1 (0xFF) is not UTF-8\n"
+                "hint: convert the text to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8",
+                "\xFF\n");
+}
+
 TEST_CASE("generate prints the prompt as it is, unknown characters too") {
   const TalkingWorkplace work;
   const std::string text = work.generate({"runs/language", "Ä\tcab", "--tokens", "5"});

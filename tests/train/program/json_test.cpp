@@ -1,0 +1,144 @@
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/train/kind_configs.h"
+#include "tests/train/refusal.h"
+
+/// `--json` of evaluate, inspect and check, and `--threads` of all commands that apply models.
+namespace tapestry {
+namespace {
+
+using nlohmann::json;
+using test::Arguments;
+using test::check_refusal;
+using test::contains;
+using test::KindWorkplace;
+using test::Outcome;
+
+struct ScoredWorkplace : KindWorkplace {
+  ScoredWorkplace() {
+    write("tiny.yaml", test::tiny_yaml);
+    REQUIRE(run({"train", "tiny.yaml"}).code == 0);
+  }
+
+  json parsed(Arguments arguments, int code = 0) const {
+    arguments.push_back("--json");
+    const Outcome done = run(arguments);
+    CHECK(done.code == code);
+    CHECK(done.err.empty());
+    return json::parse(done.out);
+  }
+};
+
+TEST_CASE("evaluate --json has the scores and examples that evaluate prints") {
+  const ScoredWorkplace work;
+  const json scores = work.parsed({"evaluate", "runs/tiny", "--examples", "2"});
+  const std::string text = work.run({"evaluate", "runs/tiny", "--examples", "2"}).out;
+  const std::string model = scores.at("model");
+  CHECK(text.starts_with(model));
+  CHECK(model.ends_with(", step " + std::to_string(scores.at("step").get<int>())));
+  for (const char* set : {"validation", "test"}) {
+    CAPTURE(set);
+    const json& of = scores.at(set);
+    char line[200];
+    std::snprintf(line, sizeof(line),
+                  "%-10s  %d held-out pairs: loss %.4f  perplexity %.3f  tokens %.2f %%"
+                  "  exact match %.2f %%\n",
+                  set, of.at("examples").get<int>(), of.at("loss").get<double>(),
+                  of.at("perplexity").get<double>(), 100 * of.at("accuracy").get<double>(),
+                  100 * of.at("exact_match").get<double>());
+    CHECK(contains(text, line));
+    CHECK(of.at("labels").get<int>() > of.at("examples").get<int>());
+    CHECK(of.at("unknown_tokens") == 0.0);
+  }
+  REQUIRE(scores.at("examples").size() == 2);
+  CHECK(contains(text, "input     " + scores.at("examples")[1].at("input").get<std::string>() +
+                           "\noutput    "));
+  for (const char* key : {"output", "expected"}) CHECK(scores.at("examples")[0].contains(key));
+}
+
+TEST_CASE("a set that does not exist is null, and so are scores that are no numbers") {
+  const ScoredWorkplace work;
+  REQUIRE(work.run({"train", "classes.yaml"}).code == 0);
+  const json scores = work.parsed({"evaluate", "runs/classes"});
+  CHECK(scores.at("test").is_null());
+  CHECK(scores.at("validation").at("accuracy").is_number());
+}
+
+TEST_CASE("inspect --json has every array, and the texts") {
+  const ScoredWorkplace work;
+  const json listed = work.parsed({"inspect", "runs/tiny"});
+  const std::string text = work.run({"inspect", "runs/tiny"}).out;
+  CHECK(contains(text, listed.at("checkpoint").get<std::string>() + ": step " +
+                           std::to_string(listed.at("step").get<int>()) + ", " +
+                           std::to_string(listed.at("arrays").size()) + " arrays, "));
+  CHECK(contains(text, "digest of all numbers: " + listed.at("digest").get<std::string>() + "\n"));
+  CHECK(text.ends_with("\nconfig:\n" + listed.at("config").get<std::string>()));
+  bool has_value = false, has_mean = false;
+  for (const json& array : listed.at("arrays")) {
+    CHECK(contains(text, "\n" + array.at("name").get<std::string>() + " "));
+    CHECK(array.at("shape").is_array());
+    if (array.at("name") == "train/step") {
+      has_value = array.at("value") == listed.at("step") && array.at("type") == "uint64";
+    }
+    has_mean = has_mean || (array.contains("mean") && array.at("deviation").get<double>() > 0.0);
+  }
+  CHECK(has_value);
+  CHECK(has_mean);
+}
+
+TEST_CASE("check --json has the status of each check") {
+  const ScoredWorkplace work;
+  const json result = work.parsed({"check", "tiny.yaml"});
+  CHECK(result.at("model") == "tiny.yaml, initial values");
+  const std::string text = work.run({"check", "tiny.yaml"}).out;
+  CHECK(contains(text, std::to_string(result.at("passed").get<int>()) + " of " +
+                           std::to_string(result.at("run").get<int>()) + " checks passed"));
+  int passed = 0;
+  for (const json& check : result.at("checks")) {
+    passed += check.at("status") == "passed" ? 1 : 0;
+    CHECK(contains(text, check.at("name").get<std::string>()));
+    CHECK(check.at("details").is_string());
+  }
+  CHECK(passed == result.at("passed"));
+}
+
+TEST_CASE("the number of threads changes no answer, and is limited") {
+  const ScoredWorkplace work;
+  REQUIRE(work.run({"train", "classes.yaml"}).code == 0);
+  REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
+  REQUIRE(work.run({"train", "masked.yaml"}).code == 0);
+  REQUIRE(work.run({"train", "language.yaml"}).code == 0);
+  for (const Arguments& arguments : std::vector<Arguments>{
+           {"evaluate", "runs/tiny"},
+           {"translate", "runs/tiny"},
+           {"classify", "runs/classes"},
+           {"tag", "runs/tags"},
+           {"fill", "runs/masked"},
+           {"generate", "runs/language", "a", "--tokens", "9"},
+       }) {
+    CAPTURE(arguments[0]);
+    Arguments one = arguments, many = arguments;
+    one.insert(one.end(), {"--threads", "1"});
+    many.insert(many.end(), {"--threads", "1025"});
+    const std::string input =
+        arguments[0] == "evaluate" || arguments[0] == "generate" ? "" : "a b\n";
+    const Outcome done = work.run(one, input);
+    CHECK(done.code == 0);
+    CHECK(done.out == work.run(arguments, input).out);
+    check_refusal(
+        work, many, 2,
+        "command line: --threads: expected a whole number from 0 to 1024, found \"1025\"\n"
+        "hint: see `tapestry " +
+            arguments[0] + " --help`",
+        input);
+  }
+}
+
+}  // namespace
+}  // namespace tapestry
