@@ -21,7 +21,7 @@ namespace {
 BadLines bad_lines(int count) {
   BadLines bad;
   for (int i = 1; i <= count; ++i)
-    bad.add(DataError("f:" + std::to_string(i) + ": bad", "mend it"));
+    bad.add(DataError("f:" + std::to_string(i) + ": bad", i == 1 ? "mend it" : "mend that"));
   return bad;
 }
 

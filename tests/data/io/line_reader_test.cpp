@@ -59,6 +59,19 @@ TEST_CASE("lines come one by one with their numbers, then nothing") {
   CHECK_FALSE(text.reader.next());
 }
 
+TEST_CASE("the rest of a line that is too long can be skipped, and the next one is read") {
+  const std::string huge(2 * longest_line + 9, 'x');
+  for (const std::string& lines : {"a\n" + huge + "\nb\n", "a\n" + huge + "\r\nb"}) {
+    OpenText text(lines);
+    CHECK(text.reader.next() == "a");
+    CHECK_THROWS_AS((void)text.reader.next(), OverlongLine);
+    text.reader.skip_line();
+    CHECK(text.reader.next() == "b");
+    CHECK(text.reader.line_number() == 3);
+    CHECK_FALSE(text.reader.next());
+  }
+}
+
 TEST_CASE("a line is given before what follows it is looked at") {
   OpenText text("fine\nbad \xFF\n");
   CHECK(text.reader.next() == "fine");

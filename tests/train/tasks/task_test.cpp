@@ -13,6 +13,7 @@
 #include "data/io/error.h"
 #include "layers/encoder_models.h"
 #include "layers/transformer.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/train/error_text.h"
 #include "tests/train/make_model.h"
 #include "train/config/fields.h"
@@ -278,6 +279,20 @@ std::string refusal(const char* kind, const Example& first, const Example& secon
   Config config = make_config(kind);
   config.model.max_length = 4;
   return test::error_text<DataError>([&] { require_fitting_examples(corpus, config); });
+}
+
+TEST_CASE("examples that are too long are left out with their lines, if so wanted") {
+  const test::TemporaryFolder folder;
+  Config config = make_config("classifier", "labelled_text");
+  config.model.max_length = 4;
+  config.data.train_text = folder.write("train", "no\ta\nyes\ta b c\n\nyes\tb\nno\ta b c d\n");
+  CHECK(load_fitting_corpus(config).train.size() == 4);
+  config.data.on_bad_line = OnBadLine::skip;
+  const Corpus corpus = load_fitting_corpus(config);
+  CHECK(corpus.train_lines.lines == std::vector<std::size_t>{1, 4});
+  REQUIRE(corpus.train.size() == 2);
+  CHECK(corpus.train[1].source.back() == corpus.source_vocabulary.id("b"));
+  CHECK_NOTHROW(require_fitting_examples(corpus, config));
 }
 
 TEST_CASE("a sentence to label has a position for <eos>, and the label needs none") {
