@@ -177,7 +177,7 @@ std::vector<std::string> keys_meant_by(std::string_view name) {
     if (same_name(name, key.key)) paths.push_back(key.path());
   }
   if (paths.empty()) return likely;
-  std::ranges::stable_partition(paths, [&](const std::string& path) {
+  std::stable_partition(paths.begin(), paths.end(), [&](const std::string& path) {
     return std::ranges::find(likely, path) != likely.end();
   });
   return paths;
