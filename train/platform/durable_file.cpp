@@ -168,8 +168,8 @@ class TemporaryFile {
     const auto folder = parent_folder(target_);
     if (code == ENOSPC && files_.has_no_inode_left(folder.c_str())) {
       throw OutputError(
-          fmt::format("{}: could not {}: the file system has no inode left for another file",
-                      target_.string(), action),
+          fmt::format("{}: could not {}: {} (no inode is left for another file)", target_.string(),
+                      action, error_text(code)),
           fmt::format("delete files on the disk of {} or write to another one", folder.string()));
     }
     std::uint64_t free = 0;

@@ -222,7 +222,7 @@ TEST_CASE("a file system without inodes is said to have none, whatever space is 
   } files;
   const TemporaryFolder folder;
   const std::string error = output_error([&] { write(folder / "x", "text", files); });
-  CHECK(error.find(": the file system has no inode left for another file") != error.npos);
+  CHECK(error.find(": No space left on device (no inode is left for another file)") != error.npos);
   CHECK(error.find("bytes needed") == error.npos);
 }
 
