@@ -173,6 +173,14 @@ double GradcheckReport::worst_relative_error() const {
   return worst;
 }
 
+bool GradcheckReport::passed() const {
+  if (count(GradcheckVerdict::wrong) > 0) return false;
+  return rows.empty() || std::ranges::any_of(rows, [](const GradcheckRow& row) {
+           return row.verdict == GradcheckVerdict::agrees ||
+                  row.coordinates.conclusive() + row.directions.conclusive() > 0;
+         });
+}
+
 GradcheckReport gradcheck_outputs(const std::function<std::vector<NamedTensor>()>& function,
                                   std::span<const NamedTensor> tensors,
                                   const GradcheckOptions& options) {

@@ -36,6 +36,8 @@ const char* name(GradcheckVerdict verdict);
 struct GradcheckCount {
   std::size_t checked = 0;       ///< comparisons made
   std::size_t inconclusive = 0;  ///< of those, comparisons without a verdict
+  /// Comparisons with a verdict.
+  std::size_t conclusive() const { return checked - inconclusive; }
 };
 
 /// The result for one tensor and one output.
@@ -50,7 +52,7 @@ struct GradcheckRow {
   /// max over all conclusive comparisons of |analytic - numeric| / max(|analytic|, |numeric|,
   /// scale), where scale is the root mean square of the tensor's gradient (for a direction its
   /// norm), so that the error of a coordinate with a tiny gradient is relative to the other
-  /// coordinates. Infinite if any value is NaN or infinite.
+  /// coordinates. Infinite if any value is NaN or infinite, and if no comparison is conclusive.
   double worst_relative_error = 0.0;
   /// Row-major index; nullopt if the worst error is that of a direction, or if nothing was
   /// compared.
@@ -96,8 +98,11 @@ struct GradcheckReport {
 
   /// Number of rows with this verdict.
   std::size_t count(GradcheckVerdict verdict) const;
-  /// The maximum over all rows; infinite if any value was NaN or infinite.
+  /// The maximum over all rows; infinite if any value was NaN or infinite, or if there is a tensor
+  /// without a conclusive comparison.
   double worst_relative_error() const;
+  /// Whether no gradient is wrong and at least one comparison is conclusive.
+  bool passed() const;
 };
 
 /// Compares the gradients of `function` with central differences.
@@ -121,8 +126,9 @@ struct GradcheckReport {
 ///           throws, and their gradients are cleared. Other leaves that the function depends on get
 ///           gradients, as in any backward pass.
 /// throws    DTypeError for float32; ValueError for a tensor that requires no gradient, for options
-///           that are not > 0, and for a function that returns no tensor or different values for
-///           equal inputs; ShapeError for an output whose shape changes.
+///           that are not > 0, for a function that returns no tensor or different values for equal
+///           inputs, and for an operation whose backward writes to its dL/dy; ShapeError for an
+///           output whose shape changes.
 GradcheckReport gradcheck(const std::function<Tensor()>& function,
                           std::span<const NamedTensor> tensors,
                           const GradcheckOptions& options = {});

@@ -21,7 +21,8 @@
 ///
 ///     Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x); }
 ///
-/// An input may be absent (`Tensor()`): its Gradient is then not needed. An operation with a second
+/// dy is read only: its memory may be shared with other operations and with the caller. An input
+/// may be absent (`Tensor()`): its Gradient is then not needed. An operation with a second
 /// result defines its type, `using Result = ...`, and a member `Result result`, which forward sets
 /// and apply() returns with the output. `autograd/README.md` shows a complete operation.
 namespace tapestry {

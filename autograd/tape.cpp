@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 
 #include "autograd/error.h"
 #include "autograd/operation.h"
@@ -30,6 +32,21 @@ void run_backward(const Record& record, const Tensor& dy) {
   ProfileScope scope(record.operation(), Phase::backward);
   record.backward(dy);
   if (scope) scope.add_bytes(count_backward_bytes(record, dy));
+}
+
+std::span<const std::byte> bytes_of(const Tensor& x) {
+  return dispatch(x.dtype(), [&]<class T>() { return std::as_bytes(x.values<T>()); });
+}
+
+/// run_backward for a record that may be faulty. Throws ValueError if it changes a bit of dy.
+void run_guarded_backward(const Record& record, const Tensor& dy) {
+  const Tensor before = dy.copied(dy.dtype());
+  run_backward(record, dy);
+  if (std::ranges::equal(bytes_of(dy), bytes_of(before))) return;
+  throw ValueError(
+      fmt::format("{}: backward has changed the values of dL/dy, expected it to be only read: "
+                  "other operations share its memory",
+                  record.operation()));
 }
 
 }  // namespace
@@ -114,9 +131,9 @@ void Tape::backward(const Tensor& y, const Tensor& dy) {
     GradientSlot& output = *record->output();
     if (!output.filled()) continue;
     const LayerPath here(record->layer_path());
-    const Tensor gradient = output.value();
+    const Tensor gradient = output.value().make_read_only(record->operation());
     output.clear();
-    run_backward(*record, gradient);
+    (detects_writes_ ? run_guarded_backward : run_backward)(*record, gradient);
     if (observer_ != nullptr) observer_->backward_ran(output, gradient);
   }
 }

@@ -98,6 +98,11 @@ class Tape {
   /// The same for an output of any shape, given dL/dy.
   void backward(const Tensor& y, const Tensor& dy);
 
+  /// Makes backward throw ValueError, naming the operation, if an operation changes a value of the
+  /// dL/dy that it is given, by whatever means (mutable_values() refuses in any case). Takes a copy
+  /// of each dL/dy. Builds without NDEBUG always do this.
+  void detect_writes_to_dy() { detects_writes_ = true; }
+
   /// Number of operations that are recorded and not yet consumed.
   std::size_t size() const { return records_.size(); }
   /// For `apply`: appends a record.
@@ -114,6 +119,11 @@ class Tape {
   std::vector<std::unique_ptr<Record>, kernels::PoolAllocator<std::unique_ptr<Record>>> records_;
   Tape* outer_;
   TapeObserver* observer_;
+#ifdef NDEBUG
+  bool detects_writes_ = false;
+#else
+  bool detects_writes_ = true;
+#endif
 };
 
 /// Disables gradients on its thread during its lifetime: operations are not recorded and their

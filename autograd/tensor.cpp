@@ -17,6 +17,7 @@ struct Tensor::State {
   kernels::Memory memory;
   std::size_t offset = 0;  // of the first value, in bytes
   std::shared_ptr<GradientSlot> slot;
+  const char* read_by = nullptr;  // the operation that may only read the values, if any
 };
 
 namespace {
@@ -38,7 +39,8 @@ void require_addressable(const Shape& shape) {
 
 Tensor Tensor::over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset) {
   return Tensor(std::allocate_shared<State>(
-      kernels::PoolAllocator<State>{}, State{shape, dtype, false, std::move(memory), offset, {}}));
+      kernels::PoolAllocator<State>{},
+      State{shape, dtype, false, std::move(memory), offset, {}, nullptr}));
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
@@ -119,16 +121,28 @@ DType Tensor::dtype() const { return state().dtype; }
 
 template <class T>
 std::span<const T> Tensor::values() const {
-  return const_cast<Tensor*>(this)->mutable_values<T>();
-}
-
-template <class T>
-std::span<T> Tensor::mutable_values() {
   if (state().dtype != dtype_of<T>) {
     throw DTypeError(fmt::format("tensor: values are {}, asked for as {}", name(state().dtype),
                                  name(dtype_of<T>)));
   }
-  return {reinterpret_cast<T*>(state().memory.data() + state().offset), state().shape.size()};
+  return {reinterpret_cast<const T*>(state().memory.data() + state().offset), state().shape.size()};
+}
+
+template <class T>
+std::span<T> Tensor::mutable_values() {
+  const std::span<const T> all = values<T>();
+  if (state().read_by != nullptr) {
+    throw ValueError(
+        fmt::format("{}: backward writes to dL/dy, expected it to be only read: other operations "
+                    "share its memory, so write to dy.copied(dy.dtype())",
+                    state().read_by));
+  }
+  return {const_cast<T*>(all.data()), all.size()};
+}
+
+Tensor& Tensor::make_read_only(const char* operation) {
+  state().read_by = operation;
+  return *this;
 }
 
 template std::span<const float> Tensor::values<float>() const;
@@ -156,7 +170,8 @@ Tensor Tensor::viewed_as(const Shape& shape) const {
     throw ShapeError(fmt::format("viewed_as: shape {} cannot become {}: {} elements, expected {}",
                                  to_string(this->shape()), to_string(shape), size(), shape.size()));
   }
-  return over(shape, dtype(), state().memory, state().offset);
+  Tensor view = over(shape, dtype(), state().memory, state().offset);
+  return view.make_read_only(state().read_by);
 }
 
 Tensor Tensor::copied(DType dtype) const {

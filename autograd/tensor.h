@@ -99,7 +99,7 @@ class Tensor {
   template <class T>
   std::span<const T> values() const;
   /// The same for writing, under the conditions above. Throws DTypeError if T is not the element
-  /// type.
+  /// type, ValueError if the tensor is read only, as the dL/dy that a backward is given.
   template <class T>
   std::span<T> mutable_values();
   /// The value of a tensor with one element; throws ShapeError for other tensors.
@@ -154,6 +154,10 @@ class Tensor {
   const std::shared_ptr<GradientSlot>& slot() const;
   /// Makes this the output of an operation: its gradient is accumulated in `slot`.
   void attach(std::shared_ptr<GradientSlot> slot);
+  /// Makes the tensor read only, for all of its handles and for viewed_as() of it: mutable_values()
+  /// throws a ValueError that names `operation`, a literal, whose backward is given it as dL/dy.
+  /// Returns *this.
+  Tensor& make_read_only(const char* operation);
   /// Equal for two handles if and only if they are handles of one tensor.
   const void* identity() const { return state_.get(); }
 

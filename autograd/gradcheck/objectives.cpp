@@ -116,8 +116,10 @@ std::vector<Tensor> Objectives::gradients(std::size_t k, std::span<const NamedTe
   };
   clear();
   Tape tape(observer);
+  tape.detect_writes_to_dy();
   const Tensor y = function_().at(k).tensor;
-  if (y.requires_gradient()) tape.backward(y, outputs_[k].weights);
+  // A copy, since a faulty operation may write to it: the differences need the weights afterwards.
+  if (y.requires_gradient()) tape.backward(y, outputs_[k].weights.copied(DType::float64));
   std::vector<Tensor> gradients;
   for (const NamedTensor& leaf : leaves) {
     const Tensor gradient = leaf.tensor.gradient();

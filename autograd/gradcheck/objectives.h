@@ -39,6 +39,7 @@ class Objectives {
   std::vector<double> values() const;
 
   /// Gradients of number k with respect to leaves; no tensor for a leaf that it does not depend on.
+  /// Throws ValueError, naming the operation, if a backward changes the dL/dy that it is given.
   std::vector<Tensor> gradients(std::size_t k, std::span<const NamedTensor> leaves,
                                 TapeObserver* observer = nullptr) const;
 

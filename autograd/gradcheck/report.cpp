@@ -173,7 +173,11 @@ std::string to_string(const GradcheckReport& report) {
     return row.has_gradient && row.zero;
   });
   text += inconclusive(report) + wrong(report);
-  if (report.count(GradcheckVerdict::wrong) > 0) text += located(report);
+  if (report.count(GradcheckVerdict::wrong) > 0) {
+    text += located(report);
+  } else if (!report.passed()) {
+    text += "no gradient could be checked: all comparisons are inconclusive\n";
+  }
   return text + fmt::format(
                     "{} gradients: {} agree, {} wrong, {} inconclusive; worst relative "
                     "error {:.1e}\n",

@@ -147,10 +147,6 @@ void count(GradcheckCount& of_kind, const Comparison& c) {
   if (c.verdict == GradcheckVerdict::inconclusive) ++of_kind.inconclusive;
 }
 
-std::size_t conclusive(const GradcheckCount& of_kind) {
-  return of_kind.checked - of_kind.inconclusive;
-}
-
 /// Keeps the comparison with the largest error. Without a coordinate it is that of a direction; a
 /// wrong coordinate takes precedence over a wrong direction.
 void take_worst(Examined& of, std::optional<std::size_t> coordinate, const Comparison& c) {
@@ -199,7 +195,7 @@ void TensorCheck::check_directions() {
   }
   for (Examined& of : examined_) {
     GradcheckRow& row = of.row;
-    if (conclusive(row.directions) < options_.directions &&
+    if (row.directions.conclusive() < options_.directions &&
         row.verdict == GradcheckVerdict::agrees) {
       row.verdict = GradcheckVerdict::inconclusive;
     }
@@ -208,7 +204,7 @@ void TensorCheck::check_directions() {
 
 bool TensorCheck::enough_directions() const {
   return std::ranges::all_of(examined_, [&](const Examined& of) {
-    return conclusive(of.row.directions) >= options_.directions;
+    return of.row.directions.conclusive() >= options_.directions;
   });
 }
 
@@ -248,9 +244,10 @@ GradcheckRow finished(const Examined& of, double unit) {
     row.verdict = GradcheckVerdict::wrong;
     row.worst_relative_error = std::numeric_limits<double>::infinity();
   }
-  const bool nothing_compared = row.coordinates.checked + row.directions.checked == 0;
-  if (nothing_compared && row.shape.size() > 0 && row.verdict == GradcheckVerdict::agrees) {
-    row.verdict = GradcheckVerdict::inconclusive;
+  const bool nothing_told = row.coordinates.conclusive() + row.directions.conclusive() == 0;
+  if (nothing_told && row.shape.size() > 0) {
+    if (row.verdict == GradcheckVerdict::agrees) row.verdict = GradcheckVerdict::inconclusive;
+    row.worst_relative_error = std::numeric_limits<double>::infinity();
   }
   if (!row.zero) {
     row.cosine = of.products / std::sqrt(of.analytic_squares * of.numeric_squares);

@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "autograd/error.h"
@@ -103,6 +105,24 @@ struct RightForPositive {
   }
 };
 
+/// Passes x on, with a gradient of 3 dy, which it computes in the memory of dy: in the checker's
+/// own output weights, if they were given to the tape.
+struct InPlace {
+  static constexpr const char* name = "in_place";
+  bool past_the_handle;  ///< writes to the memory of dy, without mutable_values()
+
+  Tensor forward(const Tensor& x) { return x.copied(DType::float64); }
+  void backward(const Tensor& dy, Gradient dx) const {
+    Tensor handle = dy;
+    const std::span<double> g =
+        past_the_handle
+            ? std::span(reinterpret_cast<double*>(dy.memory().data() + dy.byte_offset()), dy.size())
+            : handle.mutable_values<double>();
+    for (double& value : g) value *= 3.0;
+    dx.add(dy);
+  }
+};
+
 /// What gradcheck finds for a softmax of n values with this fault.
 GradcheckRow row_with(const FaultySoftmax& softmax, std::size_t n = 6,
                       const GradcheckOptions& options = {}) {
@@ -150,6 +170,55 @@ TEST_CASE("gradcheck catches a gradient that is wrong for negative upstream grad
 TEST_CASE("gradcheck catches NaN in one element, also one that is not sampled") {
   check_is_caught(row_with({Fault::not_a_number}));
   check_is_caught(row_with({Fault::not_a_number}, 5000, {.max_coordinates = 1}));
+}
+
+TEST_CASE("gradcheck names an operation that writes to dL/dy, by a handle or past it") {
+  const Tensor x = random_leaf({6}, 1);
+  CHECK_THROWS_WITH_AS(gradient_error([&] { return apply(InPlace{false}, x); }, {x}),
+                       "in_place: backward writes to dL/dy, expected it to be only read: other "
+                       "operations share its memory, so write to dy.copied(dy.dtype())",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(gradient_error([&] { return square(apply(InPlace{true}, x)); }, {x}),
+                       "in_place: backward has changed the values of dL/dy, expected it to be only "
+                       "read: other operations share its memory",
+                       ValueError);
+}
+
+TEST_CASE("where nothing can be told, gradcheck fails with an infinite error") {
+  const Tensor at_kinks = Tensor::zeros({3}, DType::float64).require_gradient();
+  const Tensor x = random_leaf({3}, 1);
+  const GradcheckReport nothing = gradcheck([&] { return relu(at_kinks); }, {{"x", at_kinks}});
+  CHECK(nothing.rows[0].verdict == GradcheckVerdict::inconclusive);
+  CHECK(nothing.worst_relative_error() == std::numeric_limits<double>::infinity());
+  CHECK_FALSE(nothing.passed());
+  CHECK(
+      to_string(nothing).find("no gradient could be checked: all comparisons are inconclusive\n") !=
+      std::string::npos);
+  const GradcheckReport half =
+      gradcheck([&] { return relu(at_kinks) + x; }, {{"kinks", at_kinks}, {"x", x}});
+  CHECK(half.passed());
+  CHECK(half.worst_relative_error() == std::numeric_limits<double>::infinity());
+  CHECK(to_string(half).find("no gradient could be checked") == std::string::npos);
+}
+
+TEST_CASE("a report passes if no row is wrong and at least one comparison is conclusive") {
+  using enum GradcheckVerdict;
+  const auto passed = [](std::initializer_list<GradcheckVerdict> verdicts) {
+    GradcheckReport report;
+    for (const GradcheckVerdict verdict : verdicts) report.rows.push_back({.verdict = verdict});
+    return report.passed();
+  };
+  CHECK(passed({}));
+  CHECK(passed({agrees, agrees}));
+  CHECK(passed({agrees, inconclusive}));
+  CHECK_FALSE(passed({inconclusive, inconclusive}));
+  CHECK_FALSE(passed({agrees, wrong}));
+  CHECK_FALSE(passed({wrong}));
+  GradcheckReport partly;
+  partly.rows.push_back({.directions = {.checked = 2, .inconclusive = 2}, .verdict = inconclusive});
+  CHECK_FALSE(partly.passed());
+  partly.rows[0].coordinates = {.checked = 3, .inconclusive = 2};
+  CHECK(partly.passed());
 }
 
 TEST_CASE("gradcheck counts its verdicts and names them") {

@@ -26,6 +26,18 @@ Tensor leaf(const Shape& shape, double value) {
   return x.require_gradient();
 }
 
+/// Passes x on, with a gradient of 3 dy, which it computes in the memory of dy.
+struct Tripled {
+  static constexpr const char* name = "tripled";
+  bool by_view;
+  Tensor forward(const Tensor& x) { return x.copied(DType::float64); }
+  void backward(const Tensor& dy, Gradient dx) const {
+    Tensor handle = by_view ? dy.viewed_as(dy.shape()) : dy;
+    for (double& g : handle.mutable_values<double>()) g *= 3.0;
+    dx.add(dy);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("nothing is recorded without a tape") {
@@ -45,6 +57,35 @@ TEST_CASE("a tape records operations on what requires a gradient, and nothing el
   CHECK(tape.size() == 1);
   CHECK_FALSE(square(constant).requires_gradient());
   CHECK(tape.size() == 1);
+}
+
+TEST_CASE("backward cannot write to its dL/dy, which the caller shares, by a handle or a view") {
+  for (const bool by_view : {false, true}) {
+    const Tensor x = leaf({2}, 1.0);
+    const Tensor weights = Tensor::from({0.5, 2.0}, DType::float64);
+    Tape tape;
+    const Tensor y = apply(Tripled{by_view}, x);
+    CHECK_THROWS_WITH_AS(tape.backward(y, weights),
+                         doctest::Contains("tripled: backward writes to dL/dy"), ValueError);
+    CHECK(values_of(weights) == std::vector<double>{0.5, 2.0});
+  }
+}
+
+TEST_CASE("a gradient that shares its memory with dL/dy can be written by its owner") {
+  Tensor x = leaf({2}, 1.0);
+  Tape tape;
+  tape.backward(scale(x, 2.0), Tensor::from({0.5, 2.0}, DType::float64));
+  Tensor gradient = x.gradient();
+  gradient.mutable_values<double>()[0] = 7.0;
+  CHECK(values_of(x.gradient()) == std::vector<double>{7.0, 4.0});
+}
+
+TEST_CASE("a tape that detects writes to dL/dy leaves right operations alone") {
+  const Tensor x = leaf({2}, 3.0);
+  Tape tape;
+  tape.detect_writes_to_dy();
+  tape.backward(square(x) + x, Tensor::from({0.5, 2.0}, DType::float64));
+  CHECK(values_of(x.gradient()) == std::vector<double>{3.5, 14.0});
 }
 
 TEST_CASE("a tensor used more than once gets the sum of its contributions") {
