@@ -18,11 +18,18 @@ class UsageError : public ErrorWith<ExitCode::usage> {
 /// required value.
 using CheckpointError = ErrorWith<ExitCode::checkpoint>;
 
-/// The bytes of a checkpoint are not what was written: truncated, altered, or not a checkpoint at
-/// all. An older checkpoint of the same run may still be intact.
-class DamagedCheckpoint : public CheckpointError {
+/// This checkpoint file cannot be used: it is damaged, cannot be opened or is no regular file. An
+/// older checkpoint of the same run may still be usable.
+class UnusableCheckpoint : public CheckpointError {
  public:
   using CheckpointError::CheckpointError;
+};
+
+/// The bytes of a checkpoint are not what was written: truncated, altered, or not a checkpoint at
+/// all.
+class DamagedCheckpoint : public UnusableCheckpoint {
+ public:
+  using UnusableCheckpoint::UnusableCheckpoint;
 };
 
 /// A file or folder could not be written. Existing content is unchanged unless the message says

@@ -369,6 +369,7 @@ bool Trainer::save(bool last) {
 
 /// Writes the metrics first, so that the run is complete once the last checkpoint is written.
 void Trainer::write_files() {
+  directory_.require_lock();
   state_.metrics.write(directory_.path() / "metrics.csv", directory_.files());
   directory_.save(state_.step, make_snapshot(parts()),
                   {.keep_last = config_.train.keep_last,

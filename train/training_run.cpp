@@ -157,7 +157,7 @@ int run_training(const TrainingRun& run) {
   const std::vector<std::string> messages = run.load_state(trainer);
 
   RunSignals signals;
-  run.claim_directory();
+  run.claim_directory(directory);
   directory.remove_stray_temporaries();
   write_config(directory, run.config);
   directory.probe(trainer.checkpoint_bytes());

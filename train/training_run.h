@@ -25,7 +25,7 @@ struct TrainingRun {
 
   /// Creates and locks the run directory, unless that has been done. Called after all other checks
   /// and before anything is written.
-  std::function<void()> claim_directory = [] {};
+  std::function<void(RunDirectory& directory)> claim_directory = [](RunDirectory&) {};
 
   TimeLimit::Clock::time_point started;  ///< start of the process, from which train.max_time counts
   bool profile = false;                  ///< print the time of each operation at the end

@@ -105,9 +105,13 @@ void OpenFile::require_unchanged(std::uint64_t bytes_read) const {
 template <class Error>
 void OpenFile::refuse_unreadable() const {
   const int code = errno;
-  const bool limit = code == EMFILE || code == ENFILE;
-  throw Error(name_, fmt::format("cannot be read: {}", std::generic_category().message(code)),
-              limit ? "raise the limit on open files (ulimit -n)" : kind_.unreadable_hint);
+  const std::string reason =
+      fmt::format("cannot be read: {}", std::generic_category().message(code));
+  if (code == EMFILE || code == ENFILE) {
+    throw FileError(name_, reason, "raise the limit on open files (ulimit -n)");
+  }
+  if (code == ENOMEM) throw FileError(name_, reason, kind_.unreadable_hint);
+  throw Error(name_, reason, kind_.unreadable_hint);
 }
 
 void OpenFile::refuse_special_file() const {

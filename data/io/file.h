@@ -43,7 +43,8 @@ class FileError : public DataError {
   std::string reason_;
 };
 
-/// The path cannot be opened or does not name a regular file.
+/// The path cannot be opened or does not name a regular file. A process that has too many open
+/// files or no memory to open another throws FileError, since that says nothing about the path.
 class UnopenedFile : public FileError {
  public:
   using FileError::FileError;
@@ -55,7 +56,7 @@ class UnopenedFile : public FileError {
 class OpenFile {
  public:
   /// throws  UnopenedFile if the file is missing, unreadable, a folder, pipe, socket or device;
-  ///         FileError if it is larger than `kind` allows.
+  ///         FileError if it is larger than `kind` allows or the process can open no more files.
   OpenFile(const std::filesystem::path& path, const FileKind& kind,
            FileSystem& files = posix_file_system());
 

@@ -79,6 +79,12 @@ FileSystem& posix_file_system() {
 FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
     : files_(other.files_), fd_(std::exchange(other.fd_, -1)) {}
 
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(files_, other.files_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
 FileDescriptor::~FileDescriptor() {
   if (is_open()) close();
 }

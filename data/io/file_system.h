@@ -46,7 +46,7 @@ class FileDescriptor {
  public:
   FileDescriptor(FileSystem& files, int fd) : files_(&files), fd_(fd) {}
   FileDescriptor(FileDescriptor&& other) noexcept;
-  FileDescriptor& operator=(FileDescriptor&&) = delete;
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
   ~FileDescriptor();
 
   bool is_open() const { return fd_ >= 0; }

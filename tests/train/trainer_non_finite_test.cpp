@@ -407,7 +407,7 @@ TEST_CASE(
   const std::string text = go_on_without_checkpoints(run, {1, 2}, run.progress());
   CAPTURE(text);
   CHECK(text.starts_with("the loss is nan at step "));
-  CHECK(contains(text, "found 2 checkpoints, all damaged, expected a whole one"));
+  CHECK(contains(text, "found 2 checkpoints, all unusable, expected a whole one"));
 }
 
 TEST_CASE("a run that has no checkpoint to go back to ends as one whose loss is not finite") {

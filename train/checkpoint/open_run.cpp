@@ -51,7 +51,7 @@ std::string ModelOrigin::in_words() const {
 
 OpenedCheckpoint open_run(const std::string& run) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(run, ignored)) return best_checkpoint(RunDirectory(run));
+  if (std::filesystem::is_directory(run, ignored)) return best_checkpoint(find_run(run));
   return {run, read_checkpoint(run), ""};
 }
 

@@ -23,9 +23,9 @@ struct OpenedCheckpoint {
   std::string choice;  ///< as in ModelOrigin
 };
 
-/// Opens a checkpoint. `run` is a checkpoint file, or a run directory, from which the best
-/// checkpoint is read, or the newest if no best one is recorded. Damaged checkpoints of a run are
-/// skipped with a warning on standard error.
+/// Opens a checkpoint. `run` is a checkpoint file, or a run directory or its folder of checkpoints,
+/// from which the best checkpoint is read, or the newest if no best one is recorded. Unusable
+/// checkpoints of a run are skipped with a warning on standard error.
 ///
 /// throws  CheckpointError if there is none or it cannot be used.
 OpenedCheckpoint open_run(const std::string& run);

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -94,12 +93,11 @@ void require_validation_for_patience(const Config& config, const Corpus& corpus)
 int start_run(const Arguments& arguments, Clock::time_point started) {
   const Config config = load_config(arguments.config, arguments.overrides);
   apply_process_settings(config.train);
-  RunDirectory directory(config.train.run_dir);
+  const RunDirectory directory(config.train.run_dir);
   refuse_to_replace_files(directory);
   if (!arguments.fresh) refuse_to_replace_run(directory);
   const InitialState initial = load_initial_state(config);
   require_validation_for_patience(config, initial.corpus);
-  std::optional<RunLock> lock;
   return run_training({.config = config,
                        .corpus = initial.corpus,
                        .directory = directory,
@@ -109,13 +107,13 @@ int start_run(const Arguments& arguments, Clock::time_point started) {
                                                   : std::vector<std::string>();
                            },
                        .claim_directory =
-                           [&] {
-                             if (arguments.fresh) move_aside(directory);
-                             directory.create();
-                             lock.emplace(directory.path());
+                           [&](RunDirectory& claimed) {
+                             if (arguments.fresh) move_aside(claimed);
+                             claimed.create();
+                             claimed.lock();
                              // Checked again: another process may have created a run before the
                              // lock was taken.
-                             refuse_to_replace_run(directory);
+                             refuse_to_replace_run(claimed);
                            },
                        .started = started,
                        .profile = arguments.profile});
@@ -146,7 +144,7 @@ Config wanted_config(const Arguments& arguments, const Config& before) {
     return parse_config(dump_config(before), "config of the checkpoint", arguments.overrides);
   }
   Config config = load_config(arguments.config, arguments.overrides);
-  if (!arguments.run.empty()) config.train.run_dir = arguments.run;
+  if (!arguments.run.empty()) config.train.run_dir = before.train.run_dir;
   // The default decay_steps follows train.steps; it was fixed when the run began.
   if (config.schedule.decay_steps == 0) config.schedule.decay_steps = before.schedule.decay_steps;
   return config;
@@ -225,7 +223,7 @@ std::string find_run_directory(const Arguments& arguments) {
 }
 
 int resume_run(const Arguments& arguments, Clock::time_point started) {
-  const RunDirectory directory(find_run_directory(arguments));
+  RunDirectory directory = find_run(find_run_directory(arguments));
   require_run(directory);
   ResumePlan plan = make_plan(directory, arguments);
   if (const std::string reason = reason_of_end(plan); !reason.empty()) {
@@ -233,7 +231,7 @@ int resume_run(const Arguments& arguments, Clock::time_point started) {
     return static_cast<int>(ExitCode::done);
   }
   const auto before = directory.steps();
-  const RunLock lock(directory.path());
+  directory.lock();
   if (directory.steps() != before) plan = make_plan(directory, arguments);
   apply_process_settings(plan.config.train, saved_arithmetic(plan.checkpoint.snapshot));
   const ResumedCorpus data =

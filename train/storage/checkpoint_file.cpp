@@ -144,6 +144,8 @@ OpenFile open_checkpoint(const std::filesystem::path& path, std::uint64_t max_si
                    .unreadable_hint = "check the path and its permissions",
                    .max_bytes = max_size},
                   files);
+} catch (const UnopenedFile& error) {
+  throw UnusableCheckpoint(error.what(), error.hint());
 } catch (const FileError& error) {
   throw CheckpointError(error.what(), error.hint());
 }

@@ -4,6 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,9 +40,9 @@ std::optional<std::uint64_t> parse_step(std::string_view name) {
   return step;
 }
 
-[[noreturn]] void none_is_whole(const std::filesystem::path& folder,
-                                const std::vector<NewestCheckpoint::Rejected>& rejected) {
-  std::string message = fmt::format("{}: found {} checkpoints, all damaged, expected a whole one",
+[[noreturn]] void none_is_usable(const std::filesystem::path& folder,
+                                 const std::vector<NewestCheckpoint::Rejected>& rejected) {
+  std::string message = fmt::format("{}: found {} checkpoints, all unusable, expected a whole one",
                                     folder.string(), rejected.size());
   for (const auto& [path, reason] : rejected) message += "\n  " + reason;
   throw CheckpointError(message, "restore a checkpoint from a copy, or start a new run directory");
@@ -85,6 +86,12 @@ std::filesystem::path RunDirectory::checkpoint_path(std::uint64_t step) const {
 
 void RunDirectory::create() { create_folder_durably(checkpoints_, files_); }
 
+void RunDirectory::lock() { lock_ = std::make_shared<RunLock>(path_, files_); }
+
+void RunDirectory::require_lock() const {
+  if (lock_) lock_->require_held();
+}
+
 std::vector<std::uint64_t> RunDirectory::steps() const {
   std::vector<std::uint64_t> steps;
   for (const std::string& name : file_names(checkpoints_)) {
@@ -103,11 +110,11 @@ std::optional<NewestCheckpoint> RunDirectory::read_newest() const {
     try {
       Snapshot snapshot = read_checkpoint(path, default_max_checkpoint_size(), files_);
       return NewestCheckpoint{step, path, std::move(snapshot), std::move(rejected)};
-    } catch (const DamagedCheckpoint& error) {
+    } catch (const UnusableCheckpoint& error) {
       rejected.push_back({path, error.what()});
     }
   }
-  if (!rejected.empty()) none_is_whole(checkpoints_, rejected);
+  if (!rejected.empty()) none_is_usable(checkpoints_, rejected);
   return std::nullopt;
 }
 
@@ -163,32 +170,85 @@ void RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
   old.resize(old.size() - std::min(old.size(), retention.keep_last));
   for (const std::uint64_t step : old) {
     if (step == retention.best_step || step == retention.scheduled_step) continue;
-    remove_file(checkpoint_path(step), files_);
+    const auto path = checkpoint_path(step);
+    std::error_code ignored;
+    const bool folder = std::filesystem::symlink_status(path, ignored).type() ==
+                        std::filesystem::file_type::directory;
+    if (!folder) remove_file(path, files_);  // a folder is not a checkpoint of this run
   }
 }
 
-RunLock::RunLock(const std::filesystem::path& run_directory, FileSystem& files)
-    : descriptor_(files, retry_interrupted([&] {
-                    return files.open((run_directory / ".lock").c_str(),
-                                      O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-                  })) {
-  const auto path = run_directory / ".lock";
-  if (!descriptor_.is_open()) lock_failure(path, "open the lock file");
+RunDirectory find_run(const std::filesystem::path& folder) {
+  const RunDirectory named(folder);
+  const auto given = folder.has_filename() ? folder : folder.parent_path();  // "checkpoints/"
+  std::error_code ignored;
+  if (std::filesystem::canonical(given, ignored).filename() != "checkpoints") return named;
+  const auto above = given.filename() == "checkpoints" ? given.parent_path() : given / "..";
+  RunDirectory run(above.empty() ? "." : above);
+  return named.steps().empty() && !run.steps().empty() ? run : named;
+}
+
+RunLock::RunLock(std::filesystem::path run_directory, FileSystem& files)
+    : run_directory_(std::move(run_directory)), files_(files), descriptor_(open_file()) {
+  take();
+}
+
+/// A symbolic link is not followed, since its target would be overwritten.
+FileDescriptor RunLock::open_file() const {
+  const auto path = run_directory_ / ".lock";
+  FileDescriptor file(files_, retry_interrupted([&] {
+                        return files_.open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+                                           0666);
+                      }));
+  if (!file.is_open() && errno == ELOOP) {
+    throw OutputError(fmt::format("{}: found a symbolic link, expected a file", path.string()),
+                      "delete the link");
+  }
+  if (!file.is_open()) lock_failure(path, "open the lock file");
+  return file;
+}
+
+/// Locks the open file and writes the holder into it.
+void RunLock::take() {
+  const auto path = run_directory_ / ".lock";
   const int result =
-      retry_interrupted([&] { return files.flock(descriptor_.get(), LOCK_EX | LOCK_NB); });
+      retry_interrupted([&] { return files_.flock(descriptor_.get(), LOCK_EX | LOCK_NB); });
   if (result != 0 && errno == EWOULDBLOCK) {
     throw RunDirectoryInUse(
-        fmt::format("{}: the run directory is in use by {}", run_directory.string(),
-                    read_holder(files, descriptor_.get())),
+        fmt::format("{}: the run directory is in use by {}", run_directory_.string(),
+                    read_holder(files_, descriptor_.get())),
         "wait for that process to end, or use another run directory");
   }
   if (result != 0) lock_failure(path, "lock the run directory");
   const std::string text = holder_text();
-  if (files.ftruncate(descriptor_.get(), 0) != 0 ||
-      files.write(descriptor_.get(), text.data(), text.size()) !=
+  if (files_.ftruncate(descriptor_.get(), 0) != 0 ||
+      files_.write(descriptor_.get(), text.data(), text.size()) !=
           static_cast<ssize_t>(text.size())) {
     lock_failure(path, "write the lock file");
   }
+}
+
+void RunLock::require_held() {
+  const auto path = run_directory_ / ".lock";
+  const FileDescriptor now(files_, retry_interrupted([&] {
+                             return files_.open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                           }));
+  if (!now.is_open() && errno == ENOENT) {
+    descriptor_ = open_file();
+    return take();
+  }
+  struct stat held {};
+  struct stat found {};
+  if (!now.is_open() || files_.fstat(descriptor_.get(), held) != 0 ||
+      files_.fstat(now.get(), found) != 0) {
+    lock_failure(path, "check the lock file");
+  }
+  if (held.st_dev == found.st_dev && held.st_ino == found.st_ino) return;
+  throw RunDirectoryInUse(
+      fmt::format("{}: found another lock file than the one of this process, which another process "
+                  "has put there: this process stops without saving",
+                  run_directory_.string()),
+      "do not delete .lock while a run is training; resume the run when no other process uses it");
 }
 
 }  // namespace tapestry

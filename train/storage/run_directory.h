@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@ struct Retention {
   std::optional<std::uint64_t> scheduled_step{};  ///< also kept
 };
 
-/// The newest intact checkpoint, and the newer ones that were skipped.
+/// The newest usable checkpoint, and the newer ones that were skipped.
 struct NewestCheckpoint {
   struct Rejected {
     std::filesystem::path path;
@@ -30,6 +31,8 @@ struct NewestCheckpoint {
   Snapshot snapshot;
   std::vector<Rejected> rejected;  ///< newest first
 };
+
+class RunLock;
 
 /// The checkpoints of one run: RUN/checkpoints/step-00001234.h5, with at least 8 digits. The newest
 /// checkpoint is determined by name. A process must hold a RunLock to write.
@@ -45,14 +48,23 @@ class RunDirectory {
   /// Creates the run directory and its folder of checkpoints. throws OutputError.
   void create();
 
+  /// Takes the lock of the run for this object and those that are copied from it from now on.
+  /// throws as RunLock.
+  void lock();
+
+  /// Checks that the run is still locked, if lock() was called: to be called before every save.
+  /// throws as RunLock::require_held().
+  void require_lock() const;
+
   /// Steps that have a checkpoint file, intact or not, in ascending order. Empty if the folder does
   /// not exist. throws CheckpointError if the folder cannot be listed.
   std::vector<std::uint64_t> steps() const;
 
-  /// Reads the newest intact checkpoint; nullopt if the run has no checkpoints.
+  /// Reads the newest usable checkpoint; nullopt if the run has no checkpoints. Skips those that
+  /// are damaged, cannot be opened or are no regular files.
   ///
-  /// throws  CheckpointError if all checkpoints are damaged, or if the newest undamaged one cannot
-  ///         be used for another reason (such as a newer format version).
+  /// throws  CheckpointError if all checkpoints are skipped, or if the newest of the others needs
+  ///         another program or machine (such as a newer format version).
   std::optional<NewestCheckpoint> read_newest() const;
 
   /// Writes a checkpoint and, once it is durable, deletes those that `retention` does not keep.
@@ -77,7 +89,11 @@ class RunDirectory {
   std::filesystem::path path_;
   std::filesystem::path checkpoints_;
   FileSystem& files_;
+  std::shared_ptr<RunLock> lock_;
 };
+
+/// The run that a folder is the directory of, or whose `checkpoints` it is.
+RunDirectory find_run(const std::filesystem::path& folder);
 
 /// Locks a run directory for this process during the lifetime of the object, with flock(2) on its
 /// file `.lock`. The kernel releases the lock whenever the process ends. The file is not deleted;
@@ -87,11 +103,22 @@ class RunLock {
  public:
   /// run_directory  must exist.
   /// throws         RunDirectoryInUse, naming the holder, if another process has the lock;
-  ///                OutputError if the file cannot be created or locked.
-  explicit RunLock(const std::filesystem::path& run_directory,
-                   FileSystem& files = posix_file_system());
+  ///                OutputError if the file cannot be created or locked, or is a symbolic link.
+  explicit RunLock(std::filesystem::path run_directory, FileSystem& files = posix_file_system());
+
+  /// Checks that `.lock` is still the file that this object locked. If it was deleted, it is
+  /// created and locked again.
+  ///
+  /// throws  RunDirectoryInUse if `.lock` is another file, which another process has created, or
+  ///         is locked by another process; OutputError if this cannot be determined.
+  void require_held();
 
  private:
+  FileDescriptor open_file() const;
+  void take();
+
+  std::filesystem::path run_directory_;
+  FileSystem& files_;
   FileDescriptor descriptor_;
 };
 

@@ -171,7 +171,7 @@ class Simulation {
 
   Plan make_plan() const {
     if (disk_.checkpoints.empty()) {
-      throw Ended{4, has_checkpoints() ? "all damaged, expected a whole one"
+      throw Ended{4, has_checkpoints() ? "all unusable, expected a whole one"
                                        : "expected the directory of a run"};
     }
     Plan plan{.state = disk_.checkpoints.rbegin()->second, .settings = {}};

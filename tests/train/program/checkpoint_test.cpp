@@ -125,6 +125,35 @@ TEST_CASE("where the best checkpoint is damaged the newest is used, with a warni
   CHECK(newest.err.starts_with("tapestry: warning: " + work.checkpoint(12) + ": "));
 }
 
+TEST_CASE("a run whose newest checkpoint is a dangling link goes on with an older one") {
+  const TrainedWorkplace work;
+  const std::string whole = test::read_text(work / work.checkpoint(12));
+  std::filesystem::remove(work / work.checkpoint(12));
+  std::filesystem::create_symlink("none", work / work.checkpoint(12));
+  const std::string reason = work.checkpoint(12) + ": cannot be read: No such file or directory";
+  const Outcome inspected = work.run({"inspect", "runs/tiny"});
+  CHECK(inspected.code == 0);
+  CHECK(inspected.err ==
+        "tapestry: warning: " + reason + "; another checkpoint of the run is used\n");
+  const Outcome resumed = work.run({"train", "--resume", "runs/tiny"});
+  CHECK(resumed.code == 0);
+  CHECK(resumed.out.starts_with("warning: " + reason + "; an older checkpoint is used\n"));
+  CHECK(std::filesystem::is_regular_file(
+      std::filesystem::symlink_status(work / work.checkpoint(12))));
+  CHECK(test::read_text(work / work.checkpoint(12)) == whole);
+}
+
+TEST_CASE("the folder of checkpoints names its run as well") {
+  const TrainedWorkplace work;
+  const Outcome inspected = work.run({"inspect", "runs/tiny/checkpoints"});
+  CHECK(inspected.code == 0);
+  CHECK(inspected.out == work.run({"inspect", "runs/tiny"}).out);
+  const Outcome resumed =
+      work.run({"train", "--resume", "runs/tiny/checkpoints/", "train.steps=13"});
+  CHECK(resumed.code == 0);
+  CHECK(resumed.out.starts_with("resuming runs/tiny at step 12 of 13\n"));
+}
+
 TEST_CASE("a run whose checkpoints are all damaged is not begun anew") {
   const TrainedWorkplace work;
   for (const auto& entry : std::filesystem::directory_iterator(work / "runs/tiny/checkpoints")) {

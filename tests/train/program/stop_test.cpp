@@ -192,6 +192,29 @@ TEST_CASE("a run directory that another process works in is refused and not touc
   }
 }
 
+TEST_CASE("a run whose lock file was replaced by another process ends without a save") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  LiveOutput output(work.stream("live"));
+  Process training(work.path(),
+                   {"train", "tiny.yaml", "train.steps=1000000000", "train.save_every=1000000",
+                    "train.validate_every=1000000"},
+                   {.out = work.stream("live"), .err = work.stream("err")});
+  std::ifstream progress = output.lines();
+  std::string line;
+  while (std::getline(progress, line) && !line.starts_with("step ")) continue;
+  std::filesystem::remove(work / "runs/tiny/.lock");
+  const RunLock second(work / "runs/tiny");
+  training.send(SIGTERM);
+  CHECK(training.wait() == 7);
+  CHECK(test::read_text(work.stream("err"))
+            .starts_with("tapestry: error: runs/tiny: found another lock file than the one of this "
+                         "process, which another process has put there: this process stops "
+                         "without saving\nhint: "));
+  CHECK(RunDirectory(work / "runs/tiny").steps().empty());
+  CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/metrics.csv"));
+}
+
 TEST_CASE("a new run in a directory that another process has just begun in is refused") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);

@@ -1,12 +1,16 @@
 #include "train/storage/run_directory.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/temporary_folder.h"
@@ -70,6 +74,19 @@ TEST_CASE("steps are listed in ascending order and other names are passed over")
   CHECK(run.directory.steps() == Steps{5, 300, 100'000'000});
 }
 
+TEST_CASE("a run is found by its directory and by its folder of checkpoints") {
+  const Run run({10});
+  const std::string path = run.directory.path().string();
+  CHECK(find_run(path).path() == path);
+  CHECK(find_run(path + "/checkpoints").path() == path);
+  CHECK(find_run(path + "/checkpoints/").path() == path);
+  CHECK(find_run(path + "/checkpoints/.").steps() == Steps{10});
+  CHECK(find_run("checkpoints").path() == "checkpoints");
+  std::filesystem::rename(path, run.folder / "checkpoints");  // a run that has this name
+  CHECK(find_run(run.folder / "checkpoints").path() == run.folder / "checkpoints");
+  CHECK(find_run(run.folder / "checkpoints/checkpoints").path() == run.folder / "checkpoints");
+}
+
 TEST_CASE("the newest checkpoint is the one of the highest step") {
   const Run run({20, 10});
   const auto newest = run.directory.read_newest();
@@ -99,13 +116,49 @@ TEST_CASE("a run whose checkpoints are all damaged is an error and not a new beg
   CHECK_THROWS_AS(run.directory.read_newest(), CheckpointError);
 }
 
-TEST_CASE("a newest checkpoint that may not be opened is not replaced by an older one") {
+TEST_CASE("a newest checkpoint that cannot be opened is skipped and reported") {
   const Run run({10, 20});
-  FaultyFileSystem files;
-  files.failing_call = 0;
-  files.error = EACCES;
-  const RunDirectory directory(run.directory.path(), files);
-  CHECK_THROWS_AS(directory.read_newest(), CheckpointError);
+  const auto newest_of = [&](FileSystem& files) {
+    return RunDirectory(run.directory.path(), files).read_newest();
+  };
+  for (const int error : {EACCES, EIO}) {
+    FaultyFileSystem files;
+    files.failing_call = 0;
+    files.error = error;
+    const auto newest = newest_of(files);
+    REQUIRE(newest.has_value());
+    CHECK(newest->step == 10);
+    REQUIRE(newest->rejected.size() == 1);
+    CHECK(newest->rejected[0].reason.find("cannot be read") != std::string::npos);
+  }
+  for (const int error : {EMFILE, ENFILE, ENOMEM}) {  // these say nothing about the file
+    FaultyFileSystem files;
+    files.failing_call = 0;
+    files.error = error;
+    CHECK_THROWS_AS(newest_of(files), CheckpointError);
+  }
+}
+
+/// Puts something in the place of a checkpoint that is no regular file.
+using Replacement = std::function<void(const std::filesystem::path& checkpoint)>;
+
+const std::vector<std::pair<const char*, Replacement>> replacements = {
+    {"dangling link", [](const auto& path) { std::filesystem::create_symlink("none", path); }},
+    {"folder", [](const auto& path) { std::filesystem::create_directory(path); }},
+    {"pipe", [](const auto& path) { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); }}};
+
+TEST_CASE("what is no regular file is skipped, and the run goes on with an older checkpoint") {
+  for (const auto& [name, put] : replacements) {
+    CAPTURE(name);
+    Run run({10, 20});
+    put(run.directory.checkpoint_path(30));
+    const auto newest = run.directory.read_newest();
+    REQUIRE(newest.has_value());
+    CHECK(newest->step == 20);
+    CHECK(newest->rejected.size() == 1);
+    CHECK_NOTHROW(run.directory.save(40, snapshot_of(40), {.keep_last = 1}));
+    CHECK(run.directory.read_newest()->step == 40);
+  }
 }
 
 TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {

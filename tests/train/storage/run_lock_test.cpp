@@ -6,6 +6,7 @@
 
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -112,6 +113,53 @@ TEST_CASE("a new holder overwrites all of what an old one wrote") {
   const std::string text(std::istreambuf_iterator<char>(file), {});
   CHECK(text.starts_with("pid "));
   CHECK(text.find('x') == text.npos);
+}
+
+TEST_CASE("a lock that is a symbolic link is refused and its target is not written") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "mine.txt") << "mine";
+  std::filesystem::create_symlink("mine.txt", folder / ".lock");
+  CHECK_THROWS_WITH_AS(
+      RunLock(folder.path()),
+      (folder.path().string() + "/.lock: found a symbolic link, expected a file").c_str(),
+      OutputError);
+  std::ifstream file(folder / "mine.txt");
+  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == "mine");
+}
+
+TEST_CASE("a lock is held until its file is replaced") {
+  const TemporaryFolder folder;
+  RunLock lock(folder.path());
+  CHECK_NOTHROW(lock.require_held());
+  std::filesystem::remove(folder / ".lock");
+  { const RunLock second(folder.path()); }
+  CHECK_THROWS_AS(lock.require_held(), RunDirectoryInUse);
+  FaultyFileSystem files;
+  RunLock watched(folder.path(), files);
+  files.failing_name = "fstat";
+  CHECK_THROWS_AS(watched.require_held(), OutputError);
+}
+
+TEST_CASE("a lock whose file was deleted is taken again, unless another process has it by then") {
+  const TemporaryFolder folder;
+  RunLock lock(folder.path());
+  std::filesystem::remove(folder / ".lock");
+  lock.require_held();
+  CHECK_THROWS_AS(RunLock(folder.path()), RunDirectoryInUse);
+  std::filesystem::remove(folder / ".lock");
+  const Holder holder(folder.path());
+  CHECK_THROWS_AS(lock.require_held(), RunDirectoryInUse);
+}
+
+TEST_CASE("a run directory is locked by all of its copies, and checked only once it is locked") {
+  const TemporaryFolder folder;
+  RunDirectory directory(folder.path());
+  CHECK_NOTHROW(directory.require_lock());
+  directory.lock();
+  const RunDirectory copy = directory;
+  std::filesystem::remove(folder / ".lock");
+  { const RunLock second(folder.path()); }
+  CHECK_THROWS_AS(copy.require_lock(), RunDirectoryInUse);
 }
 
 TEST_CASE("a lock that cannot be made is an output error") {
