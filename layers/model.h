@@ -65,6 +65,9 @@ class Network {
   Tensor operator()(const NetworkInput& input, const Mode& mode) const {
     return logits(features(embed(input, mode), input, mode));
   }
+
+  /// The network itself; of a wrapper that checks another network, that network.
+  virtual const Network& unwrapped() const { return *this; }
 };
 
 /// Creates a network whose parameters belong to a scope, which must outlive it.
@@ -79,7 +82,7 @@ struct Model {
   /// The network as its class `Kind`. throws std::bad_cast if it has another class.
   template <class Kind>
   const Kind& as() const {
-    return dynamic_cast<const Kind&>(*network);
+    return dynamic_cast<const Kind&>(network->unwrapped());
   }
 
   Parameters parameters;             ///< all parameters of the network

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "autograd/ops/reductions.h"
 #include "autograd/ops/shape_ops.h"
@@ -48,6 +49,29 @@ bool extend(Sentence& output, std::int32_t next, std::size_t longest) {
   return output.size() >= longest;
 }
 
+/// next_tokens  (prefixes) -> the most likely next token of each row
+template <class NextTokens>
+std::vector<Sentence> decode(const std::vector<Sentence>& sources, std::size_t max_length,
+                             std::size_t positions, const NextTokens& next_tokens) {
+  std::vector<Sentence> outputs(sources.size());
+  std::vector<bool> ended(sources.size(), false);
+  for (std::size_t t = 0; std::ranges::find(ended, false) != ended.end(); ++t) {
+    const Ids next = next_tokens(prefixes(outputs, t));
+    for (std::size_t row = 0; row < outputs.size(); ++row) {
+      if (ended[row]) continue;
+      ended[row] =
+          extend(outputs[row], next[row], longest_output(sources[row], max_length, positions));
+    }
+  }
+  return outputs;
+}
+
+/// The features of the last position.
+Tensor last_of(const Tensor& features) {
+  const std::size_t length = features.shape()[1];
+  return slice(features, 1, length - 1, length);
+}
+
 }  // namespace
 
 std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<Sentence>& sources,
@@ -55,27 +79,34 @@ std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<
   if (sources.empty()) return {};
   const TokenBatch source = source_batch(sources);
   const Tensor memory = model.encode(source, Mode::inference());
-  std::vector<Sentence> outputs(sources.size());
-  std::vector<bool> ended(sources.size(), false);
-  for (std::size_t t = 0; std::ranges::find(ended, false) != ended.end(); ++t) {
-    const Tensor decoded = model.decode(prefixes(outputs, t), memory, source, Mode::inference());
-    const Ids next = argmax(model.logits(slice(decoded, 1, t, t + 1)));
-    for (std::size_t row = 0; row < outputs.size(); ++row) {
-      if (ended[row]) continue;
-      ended[row] = extend(outputs[row], next[row],
-                          longest_output(sources[row], max_length, model.options().max_length));
-    }
-  }
-  return outputs;
+  return decode(sources, max_length, model.options().max_length, [&](const TokenBatch& prefix) {
+    return argmax(model.logits(last_of(model.decode(prefix, memory, source, Mode::inference()))));
+  });
 }
 
-double score_exact_matches(const Transformer& model, const std::vector<Example>& pairs,
-                           std::size_t batch_size, std::size_t max_decode_length) {
+std::vector<Sentence> greedy_decode(const Network& network, std::size_t positions,
+                                    const std::vector<Sentence>& sources, std::size_t max_length) {
+  if (sources.empty()) return {};
+  if (const auto* model = dynamic_cast<const Transformer*>(&network.unwrapped())) {
+    return greedy_decode(*model, sources, max_length);
+  }
+  NetworkInput input{.source = source_batch(sources)};
+  return decode(sources, max_length, positions, [&](TokenBatch prefix) {
+    input.target = std::move(prefix);
+    const Mode mode = Mode::inference();
+    return argmax(
+        network.logits(last_of(network.features(network.embed(input, mode), input, mode))));
+  });
+}
+
+double score_exact_matches(const Network& network, std::size_t positions,
+                           const std::vector<Example>& pairs, std::size_t batch_size,
+                           std::size_t max_decode_length) {
   std::size_t matches = 0;
   for (const BatchIndices& indices : evaluation_batches(pairs, batch_size)) {
     std::vector<Sentence> sources;
     for (const std::size_t i : indices) sources.push_back(pairs[i].source);
-    const auto outputs = greedy_decode(model, sources, max_decode_length);
+    const auto outputs = greedy_decode(network, positions, sources, max_decode_length);
     for (std::size_t row = 0; row < indices.size(); ++row) {
       matches += outputs[row] == pairs[indices[row]].target ? 1 : 0;
     }

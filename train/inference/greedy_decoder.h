@@ -21,9 +21,17 @@ using Sentence = std::vector<std::int32_t>;
 std::vector<Sentence> greedy_decode(const Transformer& model, const std::vector<Sentence>& sources,
                                     std::size_t max_length);
 
+/// The same for any network that reads source and target tokens. One that is no Transformer reads
+/// the source again for each token.
+///
+/// positions  the maximum number of tokens that the network reads
+std::vector<Sentence> greedy_decode(const Network& network, std::size_t positions,
+                                    const std::vector<Sentence>& sources, std::size_t max_length);
+
 /// The share of sources whose greedy translation equals the target, see greedy_decode(); 0 if there
 /// are no pairs.
-double score_exact_matches(const Transformer& model, const std::vector<Example>& pairs,
-                           std::size_t batch_size, std::size_t max_decode_length);
+double score_exact_matches(const Network& network, std::size_t positions,
+                           const std::vector<Example>& pairs, std::size_t batch_size,
+                           std::size_t max_decode_length);
 
 }  // namespace tapestry

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "autograd/kernels/portable_math.h"
 #include "autograd/ops/shape_ops.h"
@@ -47,13 +48,15 @@ std::size_t count_candidates(const Ranking& ranking, const SamplingOptions& opti
 }
 
 /// The scores of the token that follows `tokens`; -inf for special symbols.
-std::vector<double> next_scores(const LanguageModel& model, const std::vector<std::int32_t>& tokens,
+std::vector<double> next_scores(const Network& network, const std::vector<std::int32_t>& tokens,
                                 std::size_t window) {
   const std::size_t read = std::min(tokens.size(), window);
   TokenBatch batch{.ids = Ids(Shape{1, read}), .lengths = {static_cast<std::int32_t>(read)}};
   std::copy(tokens.end() - static_cast<std::ptrdiff_t>(read), tokens.end(), batch.ids.begin());
-  const Tensor last = slice(model.decode(batch, Mode::inference()), 1, read - 1, read);
-  const Tensor logits = model.logits(last);
+  const NetworkInput input{.target = std::move(batch)};
+  const Mode mode = Mode::inference();
+  const Tensor features = network.features(network.embed(input, mode), input, mode);
+  const Tensor logits = network.logits(slice(features, 1, read - 1, read));
   std::vector<double> scores = dispatch(logits.dtype(), [&]<class T>() {
     const auto values = logits.values<T>();
     return std::vector<double>(values.begin(), values.end());
@@ -81,12 +84,17 @@ std::int32_t draw_token(std::vector<double> scores, const SamplingOptions& optio
 
 void generate(const LanguageModel& model, std::vector<std::int32_t> prompt, std::size_t count,
               const SamplingOptions& options, const std::function<void(std::int32_t)>& take) {
+  generate(model, model.options().max_length, std::move(prompt), count, options, take);
+}
+
+void generate(const Network& network, std::size_t positions, std::vector<std::int32_t> prompt,
+              std::size_t count, const SamplingOptions& options,
+              const std::function<void(std::int32_t)>& take) {
   const RandomStream random = RandomStream(options.seed).named("sampling");
-  const std::size_t positions = model.options().max_length;
   const std::size_t window = options.window == 0 ? positions : std::min(options.window, positions);
   for (std::size_t i = 0; i < count; ++i) {
     const std::int32_t next =
-        draw_token(next_scores(model, prompt, window), options, random.uniform(i));
+        draw_token(next_scores(network, prompt, window), options, random.uniform(i));
     prompt.push_back(next);
     take(next);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layers/encoder_models.h"
+#include "layers/model.h"
 
 namespace tapestry {
 
@@ -37,5 +38,12 @@ std::int32_t draw_token(std::vector<double> scores, const SamplingOptions& optio
 /// sampled.
 void generate(const LanguageModel& model, std::vector<std::int32_t> prompt, std::size_t count,
               const SamplingOptions& options, const std::function<void(std::int32_t)>& take);
+
+/// The same for any network whose logits at a position predict the next target token.
+///
+/// positions  the maximum number of tokens that the network reads
+void generate(const Network& network, std::size_t positions, std::vector<std::int32_t> prompt,
+              std::size_t count, const SamplingOptions& options,
+              const std::function<void(std::int32_t)>& take);
 
 }  // namespace tapestry

@@ -110,7 +110,8 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
                                 const std::vector<Example>& examples) {
   std::vector<Sentence> sources;
   for (const Example& example : examples) sources.push_back(example.source);
-  return greedy_decode(model.as<Transformer>(), sources, config.train.max_decode_length);
+  return greedy_decode(*model.network, config.model.max_length, sources,
+                       config.train.max_decode_length);
 }
 
 class Translation : public Task {
@@ -174,8 +175,9 @@ class Translation : public Task {
                   std::size_t decoded) const override {
     Scores scores = Task::evaluate(model, config, rules, targets, examples, decoded);
     if (const auto pairs = spread(examples, decoded); !pairs.empty()) {
-      scores.others["exact_match"] = score_exact_matches(
-          model.as<Transformer>(), pairs, config.train.batch_size, config.train.max_decode_length);
+      scores.others["exact_match"] =
+          score_exact_matches(*model.network, config.model.max_length, pairs,
+                              config.train.batch_size, config.train.max_decode_length);
     }
     return scores;
   }
