@@ -8,6 +8,7 @@
 
 #include "data/io/utf8.h"
 #include "train/error.h"
+#include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/run_directory.h"
@@ -25,7 +26,7 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
     throw CheckpointError(fmt::format("{}: holds no checkpoint, expected a run directory or a "
                                       "checkpoint file",
                                       directory.path().string()),
-                          "train first: tapestry train CONFIG");
+                          fmt::format("train first: {} train CONFIG", program_name()));
   }
   for (const auto& rejected : newest->rejected) warn_about(rejected.reason);
   const auto best_loss = newest->snapshot.get_scalar<double>("train/best_loss");

@@ -17,6 +17,7 @@
 #include "train/config/text.h"
 #include "train/error.h"
 #include "train/inference/attention_view.h"
+#include "train/platform/program_name.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -219,8 +220,9 @@ int run(const Arguments& arguments) {
   auto all_layers = attention_weights(*subject.model, batch,
                                       task.stack_tokens(batch, subject.config, subject.codec));
   if (all_layers.empty()) {
-    refuse_option("attention", "the model has no layer of attention",
-                  "`tapestry inspect RUN` lists the parameters of its layers");
+    refuse_option(
+        "attention", "the model has no layer of attention",
+        fmt::format("`{} inspect RUN` lists the parameters of its layers", program_name()));
   }
   const auto layers = chosen_layers(std::move(all_layers), arguments.layer);
   const HeadRange heads = chosen_heads(layers.front(), arguments.head);

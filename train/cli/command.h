@@ -81,6 +81,12 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& val
 
 // ---- Descriptions of the commands, for manual pages and shell completion.
 
+/// The text with program_name() in place of `tapestry` in commands such as `tapestry train`.
+std::string with_program_name(const std::string& text);
+
+/// Calls command.define(), and gives its help the name of the program.
+Action define_command(const Command& command, CLI::App& app);
+
 /// The arguments and options of a command, as its `define` adds them.
 std::unique_ptr<CLI::App> describe(const Command& command);
 

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "train/cli/command.h"
+#include "train/platform/program_name.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -80,9 +82,24 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& val
       ->check(within(OneOf{choices}).description(fmt::format("{{{}}}", fmt::join(choices, ","))));
 }
 
+std::string with_program_name(const std::string& text) {
+  static const std::regex command("\\btapestry(?= (?!or )[a-z]|-config\\b)");
+  if (program_name() == "tapestry") return text;
+  // As a plain text: `$` in a name is no reference.
+  std::string name;
+  for (const char c : program_name()) name += c == '$' ? std::string("$$") : std::string(1, c);
+  return std::regex_replace(text, command, name);
+}
+
+Action define_command(const Command& command, CLI::App& app) {
+  Action action = command.define(app);
+  app.footer(with_program_name(app.get_footer()));
+  return action;
+}
+
 std::unique_ptr<CLI::App> describe(const Command& command) {
   auto app = std::make_unique<CLI::App>(command.purpose, command.name);
-  command.define(*app);
+  define_command(command, *app);
   return app;
 }
 

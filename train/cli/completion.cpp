@@ -187,7 +187,7 @@ struct Arguments {
 };
 
 int run(const Arguments& arguments) {
-  fmt::print("{}", arguments.words.empty() ? std::string(completion_script(arguments.shell))
+  fmt::print("{}", arguments.words.empty() ? completion_script(arguments.shell)
                                            : to_lines(complete(arguments.words)));
   return static_cast<int>(ExitCode::done);
 }

@@ -41,6 +41,6 @@ std::string to_lines(const Completions& completions);
 inline const std::vector<std::string> completion_shells{"bash", "zsh", "fish"};
 
 /// The script that makes a shell complete command lines of the program.
-std::string_view completion_script(std::string_view shell);
+std::string completion_script(std::string_view shell);
 
 }  // namespace tapestry

@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <cctype>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "train/cli/completion.h"
+#include "train/platform/program_name.h"
 
 /// The scripts hold no command, option or key: they hand the words of the command line to
 /// `tapestry completion SHELL -- WORDS`, the program that is being completed, and offer what it
@@ -139,12 +142,30 @@ end
 complete -c tapestry -f -a '(__tapestry_complete)'
 )fish";
 
+/// The script with the name of the program in place of `tapestry`; in names of functions, other
+/// characters than letters and digits become `_`.
+std::string for_this_program(std::string_view script) {
+  constexpr std::string_view placeholder = "tapestry";
+  const std::string& name = program_name();
+  std::string identifier = name;
+  std::ranges::replace_if(
+      identifier, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::string text;
+  while (true) {
+    const std::size_t at = script.find(placeholder);
+    text += script.substr(0, at);
+    if (at == script.npos) return text;
+    text += text.ends_with('_') ? identifier : name;
+    script.remove_prefix(at + placeholder.size());
+  }
+}
+
 }  // namespace
 
-std::string_view completion_script(std::string_view shell) {
-  if (shell == "bash") return bash_script;
-  if (shell == "zsh") return zsh_script;
-  if (shell == "fish") return fish_script;
+std::string completion_script(std::string_view shell) {
+  if (shell == "bash") return for_this_program(bash_script);
+  if (shell == "zsh") return for_this_program(zsh_script);
+  if (shell == "fish") return for_this_program(fish_script);
   throw std::logic_error("no completion script for " + std::string(shell));
 }
 

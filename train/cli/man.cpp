@@ -26,6 +26,7 @@
 #include "train/config/rules.h"
 #include "train/error.h"
 #include "train/platform/machine.h"
+#include "train/platform/program_name.h"
 
 namespace tapestry {
 namespace {
@@ -83,7 +84,9 @@ constexpr std::array signals{
 };
 
 void add_entries(Page& page, std::span<const ManualEntry> entries) {
-  for (const auto& [name, meaning] : entries) page.item(name, meaning);
+  for (const auto& [name, meaning] : entries) {
+    page.item(name, with_program_name(std::string(meaning)));
+  }
 }
 
 Page begin_page(std::string_view name, int section, std::string_view date,
@@ -102,7 +105,7 @@ std::string in_synopsis(const CLI::Option& positional) {
 }
 
 std::string synopsis(const CLI::App& command) {
-  std::string line = fmt::format("tapestry {} [OPTIONS]", command.get_name());
+  std::string line = fmt::format("{} {} [OPTIONS]", program_name(), command.get_name());
   for (const CLI::Option* option : command.get_options()) {
     if (!option->nonpositional()) line += " " + in_synopsis(*option);
   }
@@ -182,15 +185,16 @@ void add_command(Page& page, const Command& command) {
 }
 
 Page program_page(std::string_view date) {
-  Page page = begin_page("tapestry", 1, date, "train Transformers on CPUs");
+  Page page = begin_page(program_name(), 1, date, "train Transformers on CPUs");
   page.section("SYNOPSIS");
-  page.line("`tapestry` COMMAND [OPTIONS] [ARGUMENTS]");
-  page.line("`tapestry` [`--help` | `--version`]");
+  page.line(fmt::format("`{}` COMMAND [OPTIONS] [ARGUMENTS]", program_name()));
+  page.line(fmt::format("`{}` [`--help` | `--version`]", program_name()));
   page.section("DESCRIPTION");
-  page.paragraph(
+  page.paragraph(fmt::format(
       "Trains, evaluates and applies Transformers. A config file describes the data, the model and "
-      "the training; see tapestry-config(5). A run that was stopped or killed resumes "
-      "bit-identically, and results are bit-identical on any number of threads.");
+      "the training; see {}-config(5). A run that was stopped or killed resumes "
+      "bit-identically, and results are bit-identical on any number of threads.",
+      program_name()));
   page.paragraph(
       "RUN is a run directory or a checkpoint file; MODEL is one of these or a config file. For a "
       "run directory, `train --resume` uses the newest checkpoint, and all other commands use the "
@@ -201,7 +205,7 @@ Page program_page(std::string_view date) {
   page.section("COMMANDS");
   for (const Command& command : all_commands()) add_command(page, command);
   page.section("SIGNALS");
-  page.paragraph("While `tapestry train` runs:");
+  page.paragraph(fmt::format("While `{} train` runs:", program_name()));
   add_entries(page, signals);
   page.section("EXIT STATUS");
   add_entries(page, exit_codes);
@@ -211,12 +215,13 @@ Page program_page(std::string_view date) {
   add_entries(page, files);
   page.section("EXAMPLES");
   page.lines(
-      "tapestry train configs/copy.yaml model.d_model=128\n"
-      "tapestry train --resume runs/copy\n"
-      "tapestry evaluate runs/copy\n"
-      "echo \"b a d c\" | tapestry translate runs/copy");
+      fmt::format("{0} train configs/copy.yaml model.d_model=128\n"
+                  "{0} train --resume runs/copy\n"
+                  "{0} evaluate runs/copy\n"
+                  "echo \"b a d c\" | {0} translate runs/copy",
+                  program_name()));
   page.section("SEE ALSO");
-  page.line("`tapestry-config`(5)");
+  page.line(fmt::format("`{}-config`(5)", program_name()));
   return page;
 }
 
@@ -242,7 +247,7 @@ void add_key(Page& page, const ConfigKey& key) {
 }
 
 Page config_page(std::string_view date) {
-  Page page = begin_page("tapestry-config", 5, date, "config files of tapestry");
+  Page page = begin_page(program_name() + "-config", 5, date, "config files of " + program_name());
   page.section("DESCRIPTION");
   page.paragraph(
       "A config is a YAML file of sections, each with keys that have one value. A key that is left "
@@ -277,7 +282,7 @@ Page config_page(std::string_view date) {
       "train:\n"
       "  steps: 2500");
   page.section("SEE ALSO");
-  page.line("`tapestry`(1)");
+  page.line(fmt::format("`{}`(1)", program_name()));
   return page;
 }
 
@@ -297,8 +302,8 @@ std::string page_date() {
 }
 
 Action define(CLI::App& app) {
-  const auto page = std::make_shared<std::string>(manual_pages.front());
-  add_choice(app, "PAGE", *page, manual_pages, "The page")->capture_default_str();
+  const auto page = std::make_shared<std::string>(manual_pages().front());
+  add_choice(app, "PAGE", *page, manual_pages(), "The page")->capture_default_str();
   app.footer(
       "Prints roff, which man(1) shows:\n"
       "  tapestry man | man -l -\n"
@@ -311,9 +316,11 @@ Action define(CLI::App& app) {
 
 }  // namespace
 
+std::vector<std::string> manual_pages() { return {program_name(), program_name() + "-config"}; }
+
 std::string manual_page(std::string_view name, std::string_view date) {
-  if (name == "tapestry") return program_page(date).text();
-  if (name == "tapestry-config") return config_page(date).text();
+  if (name == program_name()) return program_page(date).text();
+  if (name == program_name() + "-config") return config_page(date).text();
   throw std::logic_error("no manual page " + std::string(name));
 }
 

@@ -8,10 +8,11 @@
 /// The manual pages, in roff: commands, options and config keys are those of the program.
 namespace tapestry {
 
-/// tapestry(1), the program, and tapestry-config(5), the config files.
-inline const std::vector<std::string> manual_pages{"tapestry", "tapestry-config"};
+/// The names of the pages: of tapestry(1), the program, and tapestry-config(5), the config files;
+/// of a program with another name NAME(1) and NAME-config(5).
+std::vector<std::string> manual_pages();
 
-/// One of manual_pages. date  of the page, such as 2026-11-23
+/// One of manual_pages(). date  of the page, such as 2026-11-23
 std::string manual_page(std::string_view name, std::string_view date);
 
 /// A fixed entry of a page, such as an exit code and what it means.

@@ -17,6 +17,7 @@
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/platform/machine.h"
+#include "train/platform/program_name.h"
 #include "train/process_settings.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
@@ -46,10 +47,9 @@ void refuse_to_replace_run(const RunDirectory& directory) {
   throw ConfigError(
       {{.place = {.file = path},
         .message = fmt::format("already contains a run, at step {}", format_count(steps.back())),
-        .hint =
-            fmt::format("resume it with `tapestry train --resume {}`, start over with --fresh (the "
-                        "old run is moved aside) or choose another train.run_dir",
-                        path)}});
+        .hint = fmt::format("resume it with `{} train --resume {}`, start over with --fresh (the "
+                            "old run is moved aside) or choose another train.run_dir",
+                            program_name(), path)}});
 }
 
 void refuse_to_replace_files(const RunDirectory& directory) {
@@ -135,7 +135,8 @@ void require_run(const RunDirectory& directory) {
   throw CheckpointError(
       fmt::format("{}: {}, expected the directory of a run", directory.path().string(),
                   is_folder ? "holds no checkpoint to resume from" : "is no directory"),
-      "name a run directory such as runs/copy, or start a run: tapestry train CONFIG");
+      fmt::format("name a run directory such as runs/copy, or start a run: {} train CONFIG",
+                  program_name()));
 }
 
 /// The config to resume with: a config file, or the saved config with overrides.
@@ -289,7 +290,7 @@ int run(Arguments arguments) {
   if (arguments.config.empty() && arguments.run.empty()) {
     throw UsageError(arguments.resume ? "a run directory or CONFIG is required"
                                       : "CONFIG or --resume RUN is required",
-                     "see `tapestry train --help`");
+                     fmt::format("see `{} train --help`", program_name()));
   }
   return arguments.resume ? resume_run(arguments, started) : start_run(arguments, started);
 }

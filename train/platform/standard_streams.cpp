@@ -11,6 +11,7 @@
 
 #include "data/io/utf8.h"
 #include "train/error.h"
+#include "train/platform/program_name.h"
 
 namespace tapestry {
 
@@ -39,7 +40,7 @@ void flush_standard_output(int error_before) {
 }
 
 void warn(const std::string& warning) {
-  const std::string line = "tapestry: warning: " + escaped_lines(warning) + '\n';
+  const std::string line = program_name() + ": warning: " + escaped_lines(warning) + '\n';
   std::fputs(line.c_str(), stderr);  // fmt::print would throw if standard error is closed
 }
 

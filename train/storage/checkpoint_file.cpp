@@ -18,6 +18,7 @@
 #include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/platform/durable_file.h"
+#include "train/platform/program_name.h"
 #include "train/storage/checkpoint_table.h"
 #include "train/storage/hdf5_checkpoint.h"
 #include "train/storage/hdf5_handle.h"
@@ -73,9 +74,10 @@ std::string describe_start(std::span<const std::byte> head) {
 
 void require_magic(std::span<const std::byte> head, const std::filesystem::path& path) {
   if (starts_with(head, magic)) return;
-  throw DamagedCheckpoint(fmt::format("{}: not a Tapestry checkpoint: found {}, expected '{}'",
-                                      path.string(), describe_start(head), magic),
-                          "give a file that `tapestry train` wrote, such as step-00001000.h5");
+  throw DamagedCheckpoint(
+      fmt::format("{}: not a Tapestry checkpoint: found {}, expected '{}'", path.string(),
+                  describe_start(head), magic),
+      fmt::format("give a file that `{} train` wrote, such as step-00001000.h5", program_name()));
 }
 
 void require_size(std::uint64_t found, std::uint64_t expected, const std::filesystem::path& path) {
