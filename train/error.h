@@ -10,6 +10,7 @@ namespace tapestry {
 /// The command line is invalid.
 class UsageError : public ErrorWith<ExitCode::usage> {
  public:
+  /// The error "command line: MESSAGE" with a hint.
   UsageError(const std::string& message, std::string hint)
       : ErrorWith("command line: " + message, std::move(hint)) {}
 };
@@ -44,5 +45,12 @@ using MemoryError = ErrorWith<ExitCode::memory>;
 
 /// A loss or a gradient is NaN or infinite. The parameters are those before the step.
 using NumericError = ErrorWith<ExitCode::numeric>;
+
+/// A custom model or task is wrong: its registration, an exception that its code has thrown, or a
+/// result of another shape than expected. The message names the kind and the function.
+class CustomModelError : public ErrorWith<ExitCode::bug> {
+ public:
+  using ErrorWith::ErrorWith;
+};
 
 }  // namespace tapestry

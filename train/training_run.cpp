@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -18,6 +19,7 @@
 #include "train/platform/durable_file.h"
 #include "train/platform/machine.h"
 #include "train/platform/memory.h"
+#include "train/platform/program_name.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -42,9 +44,9 @@ Trainer::End train(Trainer& trainer, const TrainingRun& run, RunSignals& signals
 int stopped(const Trainer& trainer, const std::string& by, const std::string& run_dir, int code,
             Progress& progress) {
   progress.message(
-      fmt::format("stopped by {} and saved at step {}; resume with: tapestry train "
+      fmt::format("stopped by {} and saved at step {}; resume with: {} train "
                   "--resume {}",
-                  by, format_count(trainer.step()), run_dir));
+                  by, format_count(trainer.step()), program_name(), run_dir));
   return code;
 }
 
@@ -138,10 +140,17 @@ int report_end(Trainer::End end, const Trainer& trainer, const std::string& run_
       break;
   }
   const bool early = trainer.step() < options.steps;
-  progress.message(fmt::format(
-      "done: {} steps{}; next: tapestry evaluate {}", format_count(trainer.step()),
-      early ? fmt::format(", no new best in {} validations", options.patience) : "", run_dir));
+  progress.message(
+      fmt::format("done: {} steps{}; next: {} evaluate {}", format_count(trainer.step()),
+                  early ? fmt::format(", no new best in {} validations", options.patience) : "",
+                  program_name(), run_dir));
   return static_cast<int>(ExitCode::done);
+}
+
+/// A batch of the first training example.
+Batch first_example(const TrainingRun& run) {
+  return make_batch(run.corpus.train, std::array<std::size_t, 1>{0},
+                    batch_rules(run.config, run.corpus.target_vocabulary.size()));
 }
 
 }  // namespace
@@ -155,6 +164,7 @@ int run_training(const TrainingRun& run) {
                     find_task(run.config).target_noun(run.config));
   Trainer trainer(run.config, run.corpus, directory, progress);
   const std::vector<std::string> messages = run.load_state(trainer);
+  find_task(run.config).try_network(trainer.model(), first_example(run));
 
   RunSignals signals;
   run.claim_directory(directory);

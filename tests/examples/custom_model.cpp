@@ -11,7 +11,7 @@ namespace {
 class WindowMlp : public Network {
  public:
   WindowMlp(const Scope& scope, const Config& config, std::size_t vocabulary)
-      : read_tokens_(config.custom_value<std::uint64_t>("model.read_tokens")),
+      : read_tokens_(config.custom_value<std::size_t>("model.read_tokens")),
         embedding_(scope / "embedding", vocabulary, config.model.d_model),
         hidden_(scope / "hidden", read_tokens_ * config.model.d_model, config.model.d_ff),
         output_(scope / "output", config.model.d_ff, vocabulary),
@@ -59,17 +59,15 @@ class WindowMlp : public Network {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const CustomModel model(
-      {.kind = "window_mlp",
-       .like = "language_model",
-       .custom_keys = {{.section = "model",
-                        .key = "read_tokens",
-                        .domain = between(1, 64),
-                        .initial = std::uint64_t{4},
-                        .meaning = "tokens that the perceptron reads"}},
-       .make_network = [](const Scope& scope, const Config& config, const NetworkSizes& sizes) {
-         return std::make_unique<WindowMlp>(scope, config, sizes.target);
-       }});
-  register_task(model);
-  return run_program(argc, argv);
+  const CustomModelOptions model{
+      .kind = "window_mlp",
+      .like = "language_model",
+      .custom_keys = {CustomKey::integer("model.read_tokens",
+                                         {.initial = 4, .minimum = 1, .maximum = 64},
+                                         "tokens that the perceptron reads")},
+      .model_keys = {{"model.d_model", "model.d_ff", "model.dropout"}},
+      .make_network = [](const Scope& scope, const Config& config, const NetworkSizes& sizes) {
+        return std::make_unique<WindowMlp>(scope, config, sizes.target);
+      }};
+  return run_program(argc, argv, {.models = {model}});
 }

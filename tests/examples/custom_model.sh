@@ -27,7 +27,6 @@ model:
   kind: window_mlp
   read_tokens: 3
   d_model: 16
-  num_heads: 1
   d_ff: 32
   max_length: 32
 train:
@@ -82,7 +81,10 @@ refused 'did you mean `read_tokens`?' train unkncustom.yaml
 refused '`read_tokens` is used with `model.kind: window_mlp` only' \
   train custom.yaml model.kind=language_model
 refused 'model.read_tokens' train --resume whole model.read_tokens=4 train.steps=$((steps + 1))
-refused 'is of kind window_mlp, expected language_model' generate whole
+refused '`num_heads` is used with `model.kind: seq2seq' train custom.yaml model.num_heads=2
+"$program" generate whole "le chat" --tokens 5 >generate.log || fail "generate fails"
+grep -q '^le chat ' generate.log || fail "generate: $(cat generate.log)"
+grep -q "next: $(basename "$program") evaluate whole" whole.log || fail "another program is named"
 refused 'the model has no layer of attention' attention whole
 refused 'the model has no layer of attention' attention custom.yaml --json
 echo "custom_model: all checks passed; the run was killed $killed times"

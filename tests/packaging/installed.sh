@@ -69,7 +69,7 @@ build_outside() {
 
 build_outside all
 "$work/all/with_xtensor" || fail "values change on their way through xtensor"
-[ "$("$work/all/command" --version)" = "$("$tapestry" --version)" ] || fail "command line"
+[ "$("$work/all/command" --version)" = "command, with $("$tapestry" --version)" ] || fail "command line"
 python3 - "$work/all/libshared.so" <<'PYTHON' || fail "Python cannot use the shared library"
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1])

@@ -37,6 +37,14 @@ std::vector<std::int32_t> default_prompt(const TextCodec& codec) {
   return {newline == unk_id ? bos_id : newline};
 }
 
+std::vector<std::string> kinds_that_generate() {
+  std::vector<std::string> kinds;
+  for (const Task* task : all_tasks()) {
+    if (task->generates_text()) kinds.emplace_back(task->kind().name);
+  }
+  return kinds;
+}
+
 /// Prints a prompt and its continuation.
 void print_continuation(const TrainedModel& trained, const std::string& prompt_text,
                         std::size_t tokens, const SamplingOptions& sampling) {
@@ -46,15 +54,16 @@ void print_continuation(const TrainedModel& trained, const std::string& prompt_t
   fmt::print("{}", prompt_text);
   std::vector<std::int32_t> line = given;
   std::string printed = trained.codec.decode_target(line);
-  generate(trained.model->as<LanguageModel>(), prompt, tokens, sampling, [&](std::int32_t token) {
-    line.push_back(token);
-    const std::string text = trained.codec.decode_target(line);
-    if (text.size() > printed.size()) fmt::print("{}", text.substr(printed.size()));
-    flush_standard_output();
-    const bool ended = text.ends_with('\n');
-    if (ended) line.clear();
-    printed = ended ? "" : text;
-  });
+  generate(*trained.model->network, trained.config.model.max_length, prompt, tokens, sampling,
+           [&](std::int32_t token) {
+             line.push_back(token);
+             const std::string text = trained.codec.decode_target(line);
+             if (text.size() > printed.size()) fmt::print("{}", text.substr(printed.size()));
+             flush_standard_output();
+             const bool ended = text.ends_with('\n');
+             if (ended) line.clear();
+             printed = ended ? "" : text;
+           });
   fmt::print("\n");
   flush_standard_output();
 }
@@ -62,7 +71,7 @@ void print_continuation(const TrainedModel& trained, const std::string& prompt_t
 int run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   const TrainedModel trained = load_model(open_run(arguments.run).snapshot);
-  require_kind(trained, {"language_model"}, "generate");
+  require_kind(trained, kinds_that_generate(), "generate");
   const bool reads_prompts = arguments.prompt == standard_input;
   const bool several = reads_prompts || arguments.samples > 1;
   std::size_t prompts = 0;

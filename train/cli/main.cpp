@@ -11,4 +11,4 @@ namespace {
 
 }  // namespace
 
-int main(int argc, char** argv) { return tapestry::run_program(argc, argv); }
+int main(int argc, char** argv) { return tapestry::run_program(argc, argv, {.name = "tapestry"}); }

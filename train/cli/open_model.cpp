@@ -15,6 +15,7 @@
 #include "train/config/error.h"
 #include "train/initial_state.h"
 #include "train/memory_need.h"
+#include "train/platform/program_name.h"
 #include "train/process_settings.h"
 #include "train/tasks/task.h"
 
@@ -111,6 +112,7 @@ ConfiguredModel open_model(const std::string& path, const std::vector<std::strin
   ConfiguredModel opened =
       is_run_or_checkpoint(path) ? trained(path, overrides) : untrained(path, overrides);
   require_fitting_examples(opened.corpus, opened.config);
+  find_task(opened.config).try_network(*opened.model, opened.first_batch(1));
   apply_process_settings(opened.config.train);
   return opened;
 }
@@ -121,7 +123,7 @@ void require_kind(const TrainedModel& trained, const std::vector<std::string>& k
   if (std::ranges::find(kinds, kind) != kinds.end()) return;
   refuse_option(command,
                 fmt::format("the model is of kind {}, expected {}", kind, list_in_words(kinds)),
-                "`tapestry evaluate RUN` shows what any model does");
+                fmt::format("`{} evaluate RUN` shows what any model does", program_name()));
 }
 
 Config with_other_data(const std::string& path, const Config& trained,

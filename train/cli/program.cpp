@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 #include <exception>
 #include <filesystem>
 #include <memory>
@@ -27,7 +28,9 @@
 #include "train/config/text.h"
 #include "train/error.h"
 #include "train/platform/machine.h"
+#include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
+#include "train/tasks/custom_model.h"
 
 namespace tapestry {
 namespace {
@@ -46,11 +49,19 @@ int run_and_flush(const Action& action) {
 }
 
 std::string program_footer() {
-  std::string text = "`tapestry help COMMAND` says more about each.\n\nExit codes:";
+  std::string text =
+      fmt::format("`{} help COMMAND` says more about each.\n\nExit codes:", program_name());
   for (const auto& [code, meaning] : manual_exit_codes()) {
     text += fmt::format("\n  {:<10}{}", code, meaning);
   }
   return text;
+}
+
+/// "tapestry 1.0"; of another program "NAME, with tapestry 1.0".
+std::string version_line() {
+  const std::string library = fmt::format("tapestry {}", program_version);
+  return program_name() == "tapestry" ? library
+                                      : fmt::format("{}, with {}", program_name(), library);
 }
 
 /// The command line: all commands, of which the user gave one.
@@ -72,14 +83,14 @@ class CommandLine {
   [[noreturn]] void refuse(const std::string& mistake,
                            const std::optional<std::string>& meant = std::nullopt) const;
 
-  CLI::App app_{"Trains Transformers on the CPU, from config files.", "tapestry"};
+  CLI::App app_{"Trains Transformers on the CPU, from config files.", program_name()};
   std::vector<std::string> names_;
   std::string memory_hint_;
   Action action_;
 };
 
 CommandLine::CommandLine() {
-  app_.set_version_flag("--version", fmt::format("tapestry {}", program_version));
+  app_.set_version_flag("--version", version_line());
   app_.require_subcommand(1);
   for (const Command& command : all_commands()) add(command);
   app_.footer(program_footer());  // commands inherit an earlier one
@@ -88,7 +99,7 @@ CommandLine::CommandLine() {
 void CommandLine::add(const Command& command) {
   names_.emplace_back(command.name);
   CLI::App& app = *app_.add_subcommand(command.name, command.purpose);
-  Action action = command.define(app);
+  Action action = define_command(command, app);
   for (CLI::Option* option : app.get_options()) {
     if (is_flag(*option)) option->disable_flag_override();
   }
@@ -145,7 +156,7 @@ void CommandLine::refuse(const std::string& mistake,
   const auto given = app_.get_subcommands();
   const std::string command = given.empty() ? "" : given.front()->get_name() + " ";
   throw UsageError(mistake, meant ? fmt::format("did you mean {}?", *meant)
-                                  : fmt::format("see `tapestry {}--help`", command));
+                                  : fmt::format("see `{} {}--help`", program_name(), command));
 }
 
 /// What is wrong with the number of values of an option. CLI11 only has it as a text, such as
@@ -189,10 +200,24 @@ bool CommandLine::parse(int argc, char** argv) {
 
 /// Reports an error. The exit code indicates the failure even if the message cannot be printed.
 int fail(ExitCode code, const std::string& message, const std::string& hint = "") {
-  std::string text = fmt::format("tapestry: error: {}\n", escaped_lines(message));
+  std::string text = fmt::format("{}: error: {}\n", program_name(), escaped_lines(message));
   if (!hint.empty()) text += fmt::format("hint: {}\n", escaped_lines(hint));
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(code);
+}
+
+/// Reports an error that neither the user nor the machine has caused.
+int fail_by_bug(const std::string& error) {
+  const std::vector<std::string> custom = custom_kinds();
+  if (custom.empty()) {
+    return fail(ExitCode::bug, fmt::format("{} (this is a bug of tapestry)", error),
+                "please report it with the command line and the config");
+  }
+  // For instance the gradient of an operation of the model, which no function of it calls.
+  return fail(ExitCode::bug,
+              fmt::format("{} (this is a bug of the code of the custom model {}, or of tapestry)",
+                          error, list_in_words(custom)),
+              "look for an operation of the model that throws, also in its gradient");
 }
 
 /// Runs the program and maps an exception to its exit code.
@@ -213,9 +238,27 @@ int guarded(const auto& program, const std::string& memory_hint) {
   } catch (const std::length_error&) {  // from a container: a size above max_size()
     return out_of_memory("");
   } catch (const std::exception& error) {
-    return fail(ExitCode::bug, fmt::format("{} (this is a bug of tapestry)", error.what()),
-                "please report it with the command line and the config");
+    return fail_by_bug(error.what());
+  } catch (...) {
+    return fail_by_bug("an object was thrown that is not a std::exception");
   }
+}
+
+/// Makes the custom models of a program, which exist until it ends, and registers them and its
+/// tasks.
+///
+/// throws  CustomModelError.
+void add_to_program(const ProgramOptions& options) {
+  static std::deque<CustomModel> models;
+  for (const CustomModelOptions& model : options.models) register_task(models.emplace_back(model));
+  for (const Task* task : options.tasks) register_task(*task);
+}
+
+/// The name of the options, or the last part of the path of the program.
+std::string chosen_name(const ProgramOptions& options, int argc, char** argv) {
+  if (!options.name.empty()) return options.name;
+  const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
+  return name.empty() ? "tapestry" : name;
 }
 
 /// The command that the user gave, with its arguments.
@@ -238,10 +281,14 @@ std::optional<GivenCommand> parse_command_line(int argc, char** argv) {
 
 std::string help_text(const std::string& command) { return CommandLine().help(command); }
 
-int run_program(int argc, char** argv) {
+int run_program(int argc, char** argv) { return run_program(argc, argv, {}); }
+
+int run_program(int argc, char** argv, const ProgramOptions& options) {
   prepare_standard_streams();
+  set_program_name(chosen_name(options, argc, argv));
   std::string memory_hint = general_memory_hint;
   const auto program = [&] {
+    add_to_program(options);
     const auto given = parse_command_line(argc, argv);
     if (!given) return static_cast<int>(ExitCode::done);
     memory_hint = given->memory_hint;

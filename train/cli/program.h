@@ -1,12 +1,35 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "train/tasks/custom_model.h"
+
 namespace tapestry {
 
+/// What a program of one's own adds to the command-line program.
+struct ProgramOptions {
+  /// The name of the program in help, messages, manual pages and shell completion; empty: the last
+  /// part of the path argv[0].
+  std::string name{};
+  std::vector<CustomModelOptions> models{};  ///< models of one's own, see CustomModel
+  std::vector<const Task*>
+      tasks{};  ///< tasks of one's own, which must exist until the program ends
+};
+
 /// The command-line program: parses the arguments, runs a command, and maps exceptions to an exit
-/// code and a message on standard error, `tapestry: error: ...` and `hint: ...`.
+/// code and a message on standard error, `NAME: error: ...` and `hint: ...`.
+///
+///     int main(int argc, char** argv) {
+///       return tapestry::run_program(argc, argv, {.models = {{.kind = "mlp", ...}}});
+///     }
 ///
 /// argc, argv  as of main()
+/// options     a mistake in them is an error with exit code 1
 /// returns     the exit code, see ExitCode; the whole list is in train/cli/README.md.
+int run_program(int argc, char** argv, const ProgramOptions& options);
+
+/// The same with the name of the program and nothing more.
 int run_program(int argc, char** argv);
 
 }  // namespace tapestry

@@ -80,7 +80,7 @@ const CustomValue& Config::custom_value_or_default(std::string_view path) const 
   for (const std::vector<ConfigKind>* kinds : {&data_tasks(), &model_kinds()}) {
     for (const ConfigKind& kind : *kinds) {
       for (const CustomKey& key : kind.custom_keys) {
-        if (key.path() == path) return key.initial;
+        if (key.path() == path) return key.initial();
       }
     }
   }

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -97,13 +99,28 @@ struct Config {
   /// By path, such as "model.num_experts"; keys that are not in it have their defaults.
   std::map<std::string, CustomValue, std::less<>> custom{};
 
-  /// The value of a custom key. T is std::uint64_t, double, bool or std::string.
+  /// The value of a custom key, such as "model.num_experts". T is an integer type for
+  /// CustomKey::integer, a floating-point type for CustomKey::real, bool for CustomKey::flag and
+  /// std::string for the others.
   ///
-  /// throws  std::logic_error if no registered kind has a key of this path and type.
+  /// throws  std::logic_error if no registered kind has a key of this path and type, or if T is too
+  ///         small for the value.
   template <class T>
-  const T& custom_value(std::string_view path) const {
-    if (const T* value = std::get_if<T>(&custom_value_or_default(path))) return *value;
-    throw std::logic_error(std::string(path) + ": the key has another type");
+  T custom_value(std::string_view path) const {
+    using Stored =
+        std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::uint64_t,
+                           std::conditional_t<std::is_floating_point_v<T>, double, T>>;
+    const Stored* value = std::get_if<Stored>(&custom_value_or_default(path));
+    if (value == nullptr) {
+      throw std::logic_error(std::string(path) + ": the key has another type");
+    }
+    if constexpr (std::is_same_v<Stored, std::uint64_t>) {
+      if (!std::in_range<T>(*value)) {
+        throw std::logic_error(std::string(path) + ": the type is too small for the value " +
+                               std::to_string(*value));
+      }
+    }
+    return static_cast<T>(*value);
   }
 
  private:
@@ -138,7 +155,13 @@ inline constexpr std::size_t kLargestConfig = 1u << 20;
 /// throws  ConfigError if the file is missing, unreadable, not a regular file or too large.
 std::string read_config_file(const std::string& path);
 
-enum class ChangeRule;  // train/config/rules.h
+/// Whether the value of a key may change when a run is resumed.
+enum class ChangeRule {
+  free,  ///< affects output, duration or machine, not the results of a step. Data paths are free,
+         ///< since files are identified by content
+  with_permission,  ///< the state stays valid, but results change: needs --allow-change KEY
+  never             ///< the state would be invalid: shapes, vocabulary, task, seed, data order
+};
 
 /// A key as shown in help, tables, manual pages and shell completion.
 struct ConfigKey {

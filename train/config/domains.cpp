@@ -126,6 +126,8 @@ Parsed<std::uint64_t> WholeNumber::parse(std::string_view text) const {
 std::string WholeNumber::print(std::uint64_t value) { return fmt::format("{}", value); }
 
 std::string RealNumber::expected() const {
+  if (std::isinf(low) && std::isinf(high)) return "a number";
+  if (std::isinf(low)) return fmt::format("a number {} {}", has_high ? "<=" : "<", high);
   if (std::isinf(high)) return fmt::format("a number {} {}", has_low ? ">=" : ">", low);
   return fmt::format("a number in {}{}, {}{}", has_low ? '[' : '(', low, high,
                      has_high ? ']' : ')');

@@ -261,6 +261,11 @@ struct OneOf {
   static std::string print(const std::string& value) { return value; }
 };
 
+/// The valid values of a CustomKey.
+struct CustomDomain {
+  std::variant<WholeNumber, RealNumber, Flag, Text, OneOf, FilePath> values;  ///< one domain
+};
+
 /// One of the names of an enumeration.
 template <class E>
 struct Choice {

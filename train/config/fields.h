@@ -76,11 +76,18 @@ Use only_for(std::string selector, E current, std::initializer_list<E> choices) 
 /// The kinds that use a key, if not all of them do.
 inline Use kinds_with(const std::string& path, std::string_view selector,
                       const std::string& current, const std::vector<ConfigKind>& kinds) {
+  const auto lists = [&](const ConfigKind& kind) {
+    return std::ranges::find(kind.keys, path) != kind.keys.end();
+  };
+  const bool for_some = std::ranges::any_of(kinds, lists);
   Use use;
   for (const ConfigKind& kind : kinds) {
-    if (std::ranges::find(kind.keys, path) != kind.keys.end()) use.choices.emplace_back(kind.name);
+    const bool by_model_keys = kind.model_keys && path.starts_with("model.");
+    if (by_model_keys ? kind.uses(path) : !for_some || lists(kind)) {
+      use.choices.emplace_back(kind.name);
+    }
   }
-  if (use.choices.empty()) return {};
+  if (!for_some && use.choices.size() == kinds.size()) return {};
   use.selector = selector;
   use.current = current;
   return use;
@@ -336,13 +343,13 @@ void with_custom_value(C& config, const CustomKey& key, auto&& visit) {
         using T = std::remove_cvref_t<decltype(std::get<0>(domain.parse("")))>;
         if constexpr (std::is_const_v<C>) {
           const auto found = config.custom.find(key.path());
-          visit(domain, std::get<T>(found == config.custom.end() ? key.initial : found->second));
+          visit(domain, std::get<T>(found == config.custom.end() ? key.initial() : found->second));
         } else {
           visit(domain,
-                std::get<T>(config.custom.try_emplace(key.path(), key.initial).first->second));
+                std::get<T>(config.custom.try_emplace(key.path(), key.initial()).first->second));
         }
       },
-      key.domain);
+      key.domain().values);
 }
 
 /// The custom keys of the kinds in a section.
@@ -351,10 +358,10 @@ void visit_custom_keys(V field, C& config, std::string_view selector, const std:
                        const std::vector<ConfigKind>& kinds) {
   for (const ConfigKind& kind : kinds) {
     for (const CustomKey& key : kind.custom_keys) {
-      if (key.section != field.section) continue;
+      if (key.section() != field.section) continue;
       const Use use{std::string(selector), {std::string(kind.name)}, current};
       with_custom_value(config, key, [&](const auto& domain, auto& value) {
-        field(key.key, value, domain, key.rule, key.meaning, use);
+        field(key.key(), value, domain, key.rule(), key.meaning(), use);
       });
     }
   }

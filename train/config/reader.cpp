@@ -36,8 +36,14 @@ Names collect_names() {
   return names;
 }
 
+/// The names of all keys; those of kinds that have been registered since the last call are added.
 const Names& names() {
-  static const Names all = collect_names();
+  static Names all;
+  static std::size_t kinds = 0;
+  if (const std::size_t now = model_kinds().size() + data_tasks().size(); kinds != now) {
+    all = collect_names();
+    kinds = now;
+  }
   return all;
 }
 

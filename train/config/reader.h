@@ -20,7 +20,7 @@ struct Origin {
 };
 
 /// The keys that were given, by `section.key`.
-using Origins = std::map<std::string, Origin, std::less<>>;
+using Origins = std::map<std::string, Origin, std::less<>>;  // ConfigCheck::Origins
 
 /// Fills a Config from documents and overrides; later values replace earlier ones. Reports unknown
 /// names and values outside their domain. A key with an invalid value keeps its previous value.

@@ -18,7 +18,10 @@ namespace {
 
 class Rules {
  public:
-  Rules(const Config& config, const ConfigCheck& check) : config_(config), check_(check) {}
+  /// check  of all keys
+  /// used   of the keys that the kind of model uses
+  Rules(const Config& config, const ConfigCheck& check, const ConfigCheck& used)
+      : config_(config), check_(check), used_(used) {}
 
   void check() const {
     check_unused_keys();
@@ -51,11 +54,12 @@ class Rules {
   void check_kernels() const;
 
   void refuse(ConfigCheck::Keys keys, std::string message, std::string hint) const {
-    check_.refuse(keys, std::move(message), std::move(hint));
+    used_.refuse(keys, std::move(message), std::move(hint));
   }
 
   const Config& config_;
   const ConfigCheck& check_;
+  const ConfigCheck& used_;
 };
 
 /// Reports keys that the config does not use. A key with its default value is always accepted, so
@@ -71,10 +75,11 @@ void Rules::check_unused_keys() const {
     const bool changed = domain.print(value) != defaults[index++];
     if (!changed || field.use.in_use()) return;
     const std::string choices = list_in_words(field.use.choices);
-    refuse({field.path(), field.use.selector},
-           fmt::format("`{}` is used with `{}: {}` only, found `{}`", field.key, field.use.selector,
-                       choices, field.use.current),
-           fmt::format("remove `{}`, or set `{}` to {}", field.key, field.use.selector, choices));
+    check_.refuse(
+        {field.path(), field.use.selector},
+        fmt::format("`{}` is used with `{}: {}` only, found `{}`", field.key, field.use.selector,
+                    choices, field.use.current),
+        fmt::format("remove `{}`, or set `{}` to {}", field.key, field.use.selector, choices));
   });
 }
 
@@ -90,7 +95,7 @@ void Rules::check_data_task() const {
 /// Checks the rules of the data task or of the kind of model.
 void Rules::check_chosen_kind(const std::vector<ConfigKind>& kinds, const std::string& name) const {
   const auto kind = std::ranges::find(kinds, name, &ConfigKind::name);
-  if (kind != kinds.end()) kind->check(config_, check_);
+  if (kind != kinds.end()) kind->check(config_, used_);
 }
 
 void Rules::check_heads() const {
@@ -232,7 +237,15 @@ void Rules::check_kernels() const {
 
 }  // namespace
 
+bool ConfigKind::uses(std::string_view path) const {
+  if (!model_keys || !path.starts_with("model.")) return true;
+  return std::ranges::find(*model_keys, path) != model_keys->end() ||
+         std::ranges::find(custom_keys, path, &CustomKey::path) != custom_keys.end();
+}
+
 void ConfigCheck::refuse(Keys keys, std::string message, std::string hint) const {
+  const auto unused = [&](std::string_view key) { return kind_ != nullptr && !kind_->uses(key); };
+  if (std::ranges::any_of(keys, unused)) return;
   const Place* place = nullptr;
   for (const std::string_view key : keys) {
     const auto origin = origins_.find(key);
@@ -245,7 +258,10 @@ void ConfigCheck::refuse(Keys keys, std::string message, std::string hint) const
 }
 
 void check_rules(const Config& config, const Origins& origins, ProblemList& problems) {
-  Rules(config, ConfigCheck(origins, problems)).check();
+  const auto kind = std::ranges::find(model_kinds(), config.model_kind, &ConfigKind::name);
+  Rules(config, ConfigCheck(origins, problems),
+        ConfigCheck(origins, problems, kind == model_kinds().end() ? nullptr : &*kind))
+      .check();
 }
 
 }  // namespace tapestry

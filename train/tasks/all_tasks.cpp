@@ -1,12 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
-#include <stdexcept>
 
 #include "train/config/config.h"
 #include "train/config/rules.h"
+#include "train/error.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -25,6 +24,7 @@ namespace {
 struct Registry {
   std::vector<const Task*> tasks;
   std::vector<ConfigKind> model_kinds, data_tasks;
+  std::size_t built_in = 0;  ///< number of tasks of this library, which come first
 
   void add(const Task& task) {
     tasks.push_back(&task);
@@ -45,6 +45,7 @@ Registry& registry() {
           &sentence_classification(), &image_classification(), &sequence_tagging()}) {
       built_in.add(*task);
     }
+    built_in.built_in = built_in.tasks.size();
     return built_in;
   }();
   return all;
@@ -56,16 +57,19 @@ std::set<std::string> known_paths() {
   return paths;
 }
 
-/// throws  std::invalid_argument if a key of the kind exists already or is in no section.
+/// throws  CustomModelError if a key of the kind exists already or is wrong.
 void require_new_keys(const ConfigKind& kind, std::set<std::string>& paths) {
-  constexpr std::array sections{"data", "model", "optimizer", "schedule", "train"};
   for (const CustomKey& key : kind.custom_keys) {
-    const bool in_section = std::ranges::find(sections, key.section) != sections.end();
-    if (!in_section || !paths.insert(key.path()).second) {
-      throw std::invalid_argument(
-          fmt::format("register_task: {} has the key {}, {}", kind.name, key.path(),
-                      in_section ? "which exists already"
-                                 : "expected a section data, model, optimizer, schedule or train"));
+    const std::string mistake = key.mistake();
+    if (!mistake.empty()) {
+      throw CustomModelError(
+          fmt::format("custom model {}: key {}: {}", kind.name, key.path(), mistake),
+          "correct the definition of the key");
+    }
+    if (!paths.insert(key.path()).second) {
+      throw CustomModelError(
+          fmt::format("custom model {}: key {}: exists already", kind.name, key.path()),
+          "choose another name");
     }
   }
 }
@@ -79,8 +83,10 @@ const std::vector<ConfigKind>& data_tasks() { return registry().data_tasks; }
 void register_task(const Task& task) {
   const auto has_name = [&](const ConfigKind& kind) { return kind.name == task.kind().name; };
   if (std::ranges::any_of(model_kinds(), has_name)) {
-    throw std::invalid_argument(
-        fmt::format("register_task: there is a kind {} already", task.kind().name));
+    throw CustomModelError(
+        fmt::format("custom model {}: there is a model.kind of this name already",
+                    task.kind().name),
+        "choose another kind");
   }
   std::set<std::string> paths = known_paths();
   require_new_keys(task.kind(), paths);
@@ -89,6 +95,15 @@ void register_task(const Task& task) {
     if (std::ranges::none_of(data_tasks(), is_same)) require_new_keys(source->kind, paths);
   }
   registry().add(task);
+}
+
+std::vector<std::string> custom_kinds() {
+  std::vector<std::string> kinds;
+  const std::vector<const Task*>& tasks = registry().tasks;
+  for (std::size_t i = registry().built_in; i < tasks.size(); ++i) {
+    kinds.emplace_back(tasks[i]->kind().name);
+  }
+  return kinds;
 }
 
 std::vector<std::string> data_tasks_for(std::string_view model_kind) {

@@ -2,24 +2,55 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
+#include <algorithm>
 #include <utility>
+
+#include "train/error.h"
+#include "train/inference/batch_tensors.h"
+#include "train/tasks/checked_network.h"
 
 namespace tapestry {
 namespace {
 
+[[noreturn]] void refuse(const CustomModelOptions& options, const std::string& mistake,
+                         const std::string& hint) {
+  throw CustomModelError(
+      fmt::format("custom model {}: {}", options.kind.empty() ? "without a name" : options.kind,
+                  mistake),
+      hint);
+}
+
 const Task& require_task(const CustomModelOptions& options) {
-  // Translation decodes with cached states of a Transformer.
-  if (options.like == "seq2seq") {
-    throw std::invalid_argument(fmt::format(
-        "CustomModel: {} is like seq2seq, whose answers need a Transformer; expected another kind",
-        options.kind));
-  }
+  if (options.kind.empty())
+    refuse(options, "kind is empty, expected a value of model.kind",
+           "set CustomModelOptions::kind");
   if (!options.make_network) {
-    throw std::invalid_argument(
-        fmt::format("CustomModel: {} has no make_network, expected a function", options.kind));
+    refuse(options, "make_network is empty, expected a function",
+           "set CustomModelOptions::make_network");
   }
-  return find_task(options.like);
+  std::vector<std::string> kinds;
+  for (const Task* task : all_tasks()) {
+    kinds.emplace_back(task->kind().name);
+    if (kinds.back() == options.like) return *task;
+  }
+  refuse(options, fmt::format("like is \"{}\", expected an existing kind", options.like),
+         fmt::format("set CustomModelOptions::like to one of {}", fmt::join(kinds, ", ")));
+}
+
+/// Checks that each key is one of the model section, and adds those that every model has.
+std::vector<std::string> all_model_keys(const CustomModelOptions& options) {
+  const std::vector<ConfigKey> known = config_keys();
+  for (const std::string& path : *options.model_keys) {
+    if (path.starts_with("model.") &&
+        std::ranges::find(known, path, &ConfigKey::path) != known.end()) {
+      continue;
+    }
+    refuse(options, fmt::format("model_keys has {}, expected keys such as model.d_model", path),
+           "list keys of the model section that exist in every config");
+  }
+  std::vector<std::string> keys = *options.model_keys;
+  for (const char* path : {"model.kind", "model.max_length"}) keys.emplace_back(path);
+  return keys;
 }
 
 }  // namespace
@@ -28,7 +59,31 @@ CustomModel::CustomModel(CustomModelOptions options)
     : options_(std::move(options)), like_(require_task(options_)), kind_(like_.kind()) {
   kind_.name = options_.kind;
   kind_.custom_keys = options_.custom_keys;
-  if (options_.check != nullptr) kind_.check = options_.check;
+  if (options_.model_keys) kind_.model_keys = all_model_keys(options_);
+  if (options_.check) {
+    kind_.check = [this](const Config& config, const ConfigCheck& check) {
+      call_custom_code(options_.kind, "check", [&] { options_.check(config, check); });
+    };
+  }
+}
+
+std::unique_ptr<Network> CustomModel::make_network(const Scope& scope, const Config& config,
+                                                   const NetworkSizes& sizes) const {
+  auto network = call_custom_code(options_.kind, "make_network",
+                                  [&] { return options_.make_network(scope, config, sizes); });
+  if (!network) {
+    refuse(options_, "make_network() returned null, expected a network",
+           "return std::make_unique<...>(...)");
+  }
+  return checked_network(std::move(network), {.kind = options_.kind,
+                                              .logits = sizes.target,
+                                              .reads_source = reads_source(),
+                                              .reads_images = reads_images(),
+                                              .one_label_per_row = one_label_per_example()});
+}
+
+void CustomModel::try_network(const Model& model, const Batch& batch) const {
+  (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
 }
 
 }  // namespace tapestry

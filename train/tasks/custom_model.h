@@ -2,9 +2,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "train/config/kind.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -12,21 +15,31 @@ namespace tapestry {
 /// Options of CustomModel.
 struct CustomModelOptions {
   std::string kind;  ///< the new value of model.kind
-  std::string like;  ///< a kind whose answers need no particular network: not seq2seq
+  std::string like;  ///< the existing kind that has the same data, batches, scores and answers
   std::vector<CustomKey> custom_keys{};  ///< keys of the network, for Config::custom_value()
-  /// Creates the network with its parameters in the scope; must not be empty.
+  /// The keys of all models that the network reads from Config::model, such as "model.d_model".
+  /// Other keys of the model section are then refused in a config, and rules about them, such as
+  /// that d_model is a multiple of num_heads, do not apply. nullopt: the keys of `like`. model.kind
+  /// and model.max_length are always used.
+  std::optional<std::vector<std::string>> model_keys{};
+  /// Creates the network with its parameters in the scope; must not be empty. Its logits have
+  /// NetworkSizes::target values for each label.
   std::function<std::unique_ptr<Network>(const Scope&, const Config&, const NetworkSizes&)>
       make_network;
-  /// Reports values that contradict each other, as ConfigKind::check; may be null.
-  void (*check)(const Config&, const ConfigCheck&) = nullptr;
+  /// Reports values that contradict each other, in place of ConfigKind::check of `like`; may be
+  /// empty.
+  std::function<void(const Config&, const ConfigCheck&)> check{};
 };
 
 /// A value of model.kind with a custom network, which is otherwise trained, scored and
 /// applied like an existing kind: it has its data, batches, scores and answers.
 ///
+/// The results of the network are checked: a CustomModelError says which function has thrown, or
+/// returned a tensor of another shape or element type than expected. run_program() makes and
+/// registers the models of ProgramOptions; other programs do it themselves:
+///
 ///     static const CustomModel model({.kind = "mlp",
 ///                                     .like = "vision_transformer",
-///                                     .custom_keys = {{.section = "model", ...}},
 ///                                     .make_network = [](const Scope& scope, const Config& config,
 ///                                                        const NetworkSizes& sizes) {
 ///                                       return std::make_unique<Mlp>(scope, config, sizes);
@@ -36,14 +49,16 @@ class CustomModel : public Task {
  public:
   /// The kind with these options; register_task() makes it known to the program.
   ///
-  /// throws  std::invalid_argument if `like` is no kind, or seq2seq, or make_network is empty.
+  /// throws  CustomModelError if the name or make_network is empty, `like` is no kind or a key of
+  ///         model_keys does not exist.
   explicit CustomModel(CustomModelOptions options);
+  CustomModel(const CustomModel&) = delete;
+  CustomModel& operator=(const CustomModel&) = delete;
 
   const ConfigKind& kind() const override { return kind_; }
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
-                                        const NetworkSizes& sizes) const override {
-    return options_.make_network(scope, config, sizes);
-  }
+                                        const NetworkSizes& sizes) const override;
+  void try_network(const Model& model, const Batch& batch) const override;
 
   // As the kind that it is like.
   std::vector<const DataSource*> sources() const override { return like_.sources(); }
@@ -81,6 +96,7 @@ class CustomModel : public Task {
   }
   TokenLimit token_limit(const Config& config) const override { return like_.token_limit(config); }
   LengthWords length_words() const override { return like_.length_words(); }
+  bool generates_text() const override { return like_.generates_text(); }
   const LineCommand* command() const override { return like_.command(); }
   const char* input_hint() const override { return like_.input_hint(); }
   std::optional<Example> read_line(const std::string& line, std::size_t number,
@@ -95,6 +111,10 @@ class CustomModel : public Task {
   std::vector<std::string> rank(const TrainedModel& trained, const std::vector<Example>& examples,
                                 std::size_t count) const override {
     return like_.rank(trained, examples, count);
+  }
+  Example with_own_target(Example example, const Model& model,
+                          const Config& config) const override {
+    return like_.with_own_target(std::move(example), model, config);
   }
   StackTokens stack_tokens(const Batch& batch, const Config& config,
                            const TextCodec& codec) const override {

@@ -4,7 +4,7 @@
 #include "data/io/error.h"
 #include "data/text/codec.h"
 #include "train/config/config.h"
-#include "train/config/rules.h"
+#include "train/config/kind.h"
 
 namespace tapestry {
 

@@ -40,6 +40,7 @@ class LanguageModelling : public Task {
 
   const RowLayout& layout() const override { return window_rows; }
   bool has_encoder() const override { return false; }
+  bool generates_text() const override { return true; }
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override {
     return std::make_unique<LanguageModel>(scope, config.model, sizes.target, pad_id);

@@ -114,6 +114,11 @@ class Task {
   /// Creates the network. Short sequences are padded with pad_id.
   virtual std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                                 const NetworkSizes& sizes) const = 0;
+  /// Applies a network of another program to a batch, so that mistakes in its code are found before
+  /// a run begins; does nothing for the networks of this library.
+  ///
+  /// throws  CustomModelError.
+  virtual void try_network(const Model&, const Batch&) const {}
   /// Whether batches have pixels.
   virtual bool reads_images() const { return false; }
   /// Whether batches have source tokens.
@@ -165,6 +170,8 @@ class Task {
     return {.example = "sentence", .tokens = "to read", .more_hint = ""};
   }
 
+  /// Whether `tapestry generate` can continue a text: logits at a position predict the next token.
+  virtual bool generates_text() const { return false; }
   /// The command that answers lines; null by default.
   virtual const LineCommand* command() const { return nullptr; }
   /// The expected content of standard input, for messages.
@@ -199,11 +206,16 @@ class Task {
 /// All tasks, in the order in which messages list their kinds.
 const std::vector<const Task*>& all_tasks();
 
-/// Adds a task of another program, to be called before run_program(). The task must exist until the
-/// program ends.
+/// Adds a task of another program, which must exist until the program ends. run_program() does it
+/// for the models and tasks of ProgramOptions, and reports errors.
 ///
-/// throws  std::invalid_argument if its kind or one of its own keys exists already.
+/// throws  CustomModelError if its kind or one of its own keys exists already, or if a key is
+/// wrong,
+///         see CustomKey::mistake().
 void register_task(const Task& task);
+
+/// The kinds that register_task() has added.
+std::vector<std::string> custom_kinds();
 
 /// The task with this value of model.kind.
 ///

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# The commands of a user's program with custom models: check.sh PROGRAM
+# Trains, evaluates and applies a model like each kind that answers lines; checks the messages about
+# models and registrations that are wrong, and the name of the program in help and scripts.
+set -euo pipefail
+program=$1
+name=$(basename "$program")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+  echo "custom_models: $*" >&2
+  exit 1
+}
+
+# config NAME TASK-LINES...: NAME.yaml with a tiny model of kind NAME
+config() {
+  local kind=$1
+  shift
+  printf '%s\n' 'data:' "${@/#/  }" "model: {kind: $kind, d_model: 8, max_length: 32}" \
+    'train: {steps: 3, batch_size: 4, threads: 1, validate_every: 3, save_every: 3}' >"$kind.yaml"
+}
+
+# expect CODE TEXT ARGUMENTS...: the program ends with CODE and prints TEXT
+expect() {
+  local code=$1 text=$2 found=0
+  shift 2
+  "$program" "$@" >printed 2>&1 || found=$?
+  [ "$found" = "$code" ] || fail "$*: exit code $found, expected $code: $(cat printed)"
+  grep -qF -- "$text" printed || fail "$*: expected: $text; found: $(cat printed)"
+}
+
+sizes='train_size: 40
+validation_size: 8
+test_size: 8'
+mapfile -t sizes <<<"$sizes"
+printf 'le\tD\nchat\tN\n\nil\tP\ndort\tV\n\n' >tags.txt
+for ((i = 0; i < 4; ++i)); do cat tags.txt; done >train.txt
+config my_language_model 'task: toy_sentences' "${sizes[@]}"
+config my_masked_language_model 'task: toy_sentences' "${sizes[@]}"
+config my_seq2seq 'task: toy_translation' "${sizes[@]}"
+config my_classifier 'task: toy_agreement' "${sizes[@]}"
+config my_tagger 'task: tagged_text' 'train_text: train.txt' 'validation_text: train.txt'
+
+# Each model is checked, trained, scored and applied like the kind that it is like.
+answer() {
+  local kind=$1 command=$2 line=$3
+  # Models this small do not learn every example by heart, which is one of the checks.
+  "$program" check "$kind.yaml" >printed 2>&1 || true
+  grep -q 'checks passed$' printed || fail "check $kind.yaml: $(cat printed)"
+  expect 0 "next: $name evaluate run-$kind" train "$kind.yaml" "train.run_dir=run-$kind"
+  expect 0 loss evaluate "run-$kind"
+  if [ "$command" = generate ]; then
+    expect 0 "$line" generate "run-$kind" "$line" --tokens 3
+  else
+    "$program" "$command" "run-$kind" <<<"$line" >printed 2>&1 || fail "$command: $(cat printed)"
+    [ "$(wc -l <printed)" = 1 ] || fail "$command: $(cat printed)"
+  fi
+  expect 2 'the model has no layer of attention' attention "run-$kind"
+}
+answer my_language_model generate 'le chat'
+answer my_masked_language_model fill 'le chat _'
+answer my_seq2seq translate 'le chat dort'
+answer my_classifier classify 'le chat dort'
+answer my_tagger tag 'le chat'
+expect 2 "of kind my_classifier, expected language_model, my_language_model" generate run-my_classifier
+expect 2 "of kind my_tagger, expected seq2seq or my_seq2seq" translate run-my_tagger
+
+# Keys that a model does not list are refused.
+expect 2 '`num_heads` is used with' train my_tagger.yaml model.num_heads=2
+
+# Mistakes in the code of a model name it, also before the first step of a run.
+config wrong 'task: toy_sentences' "${sizes[@]}"
+wrong() {
+  local command
+  for command in check train gradcheck; do
+    expect 1 "$name: error: custom model wrong: $2" "$command" wrong.yaml "model.mistake=$1"
+    grep -q 'bug of tapestry' printed && fail "$1: a mistake of the model is called a bug of tapestry"
+    [ "$(grep -c '^hint: ' printed)" = 1 ] || fail "$1: no hint: $(cat printed)"
+  done
+}
+wrong wide_logits 'logits() returned (1,'
+wrong reads_source 'embed() returned (1, 0, 8) of '
+wrong shape 'features() threw: hidden: linear: x has shape'
+wrong constructor 'make_network() threw: no such file'
+wrong number 'features() threw an object that is not a std::exception'
+
+# So do mistakes in the options.
+registration() {
+  WRONG_REGISTRATION=$1 expect 1 "$name: error: custom model $2" check my_tagger.yaml
+}
+registration kind 'classifier: there is a model.kind of this name already'
+registration key 'wrong: key model.mistake: exists already'
+registration default \
+  'wrong: key model.window: the default is 0, expected a whole number from 1 to 64'
+
+# The program calls itself by its own name.
+expect 0 "$name, with tapestry" --version
+expect 0 "\`$name help COMMAND\`" --help
+expect 0 "$name attention runs/copy --layer" help attention
+expect 0 ".TH ${name^^} 1" man
+expect 0 "config files of $name" man "$name-config"
+expect 4 "$name: error:" evaluate nowhere
+for shell in bash zsh fish; do
+  expect 0 "$name" completion "$shell"
+  grep -q tapestry printed && fail "the completion of $shell names tapestry: $(cat printed)"
+done
+for command in $("$program" completion bash -- '' | cut -f 1); do
+  "$program" "$command" --help >printed
+  ! grep -n 'tapestry [a-z]' printed || fail "the help of $command names tapestry"
+done
+echo "custom_models: all checks passed"

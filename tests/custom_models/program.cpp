@@ -1,0 +1,110 @@
+// Models of every built-in kind and some that are wrong, for check.sh: program.cpp of a user.
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapestry.h"
+#include "tapestry/program.h"
+
+namespace {
+
+using namespace tapestry;
+
+/// Predicts each label from the target token at its position, and from the sum of the source
+/// tokens or of the image if there are any.
+class Counts : public Network {
+ public:
+  Counts(const Scope& scope, const Config& config, const NetworkSizes& sizes)
+      : kind_(config.model_kind),
+        source_(scope / "source", sizes.source, config.model.d_model),
+        target_(scope / "target", sizes.target, config.model.d_model),
+        output_(scope / "output", config.model.d_model, sizes.target) {}
+
+  TokenVectors embed(const NetworkInput& input, const Mode&) const override {
+    if (kind_ == "my_classifier") return {.source = source_(input.source.ids)};
+    if (kind_ == "my_seq2seq") {
+      return {.source = source_(input.source.ids), .target = target_(input.target.ids)};
+    }
+    return {.target = kind_ == "my_tagger" ? source_(input.target.ids) : target_(input.target.ids)};
+  }
+  Tensor features(const TokenVectors& vectors, const NetworkInput&, const Mode&) const override {
+    if (!vectors.source) return vectors.target;
+    const Tensor summed = sum(vectors.source, {1}, true);
+    return vectors.target ? vectors.target + summed : summed;
+  }
+  Tensor logits(const Tensor& features) const override { return output_(features); }
+  bool causal() const override { return true; }
+
+ private:
+  std::string kind_;
+  Embedding source_, target_;
+  Linear output_;
+};
+
+/// A language model with one of several mistakes.
+class Wrong : public Network {
+ public:
+  Wrong(const Scope& scope, const Config& config, const NetworkSizes& sizes)
+      : mistake_(config.custom_value<std::string>("model.mistake")),
+        embedding_(scope / "embedding", sizes.target, config.model.d_model),
+        hidden_(scope / "hidden", config.model.d_model, 7),
+        output_(scope / "output", config.model.d_model,
+                sizes.target + (mistake_ == "wide_logits" ? 1 : 0)) {
+    if (mistake_ == "constructor") throw std::runtime_error("no such file");
+  }
+
+  TokenVectors embed(const NetworkInput& input, const Mode&) const override {
+    return {.target = embedding_(mistake_ == "reads_source" ? input.source.ids : input.target.ids)};
+  }
+  Tensor features(const TokenVectors& vectors, const NetworkInput&, const Mode&) const override {
+    if (mistake_ == "shape") return hidden_(hidden_(vectors.target));
+    if (mistake_ == "number") throw 42;
+    return vectors.target;
+  }
+  Tensor logits(const Tensor& features) const override { return output_(features); }
+  bool causal() const override { return true; }
+
+ private:
+  std::string mistake_;
+  Embedding embedding_;
+  Linear hidden_, output_;
+};
+
+template <class Model>
+CustomModelOptions options(std::string kind, std::string like) {
+  return {.kind = std::move(kind),
+          .like = std::move(like),
+          .model_keys = {{"model.d_model"}},
+          .make_network = [](const Scope& scope, const Config& config, const NetworkSizes& sizes) {
+            return std::make_unique<Model>(scope, config, sizes);
+          }};
+}
+
+}  // namespace
+
+/// The variable WRONG_REGISTRATION chooses a mistake in the options.
+int main(int argc, char** argv) {
+  std::vector<CustomModelOptions> models;
+  for (const char* like : {"language_model", "masked_language_model", "seq2seq", "classifier",
+                           "tagger"}) {
+    models.push_back(options<Counts>("my_" + std::string(like), like));
+  }
+  models.push_back(options<Wrong>("wrong", "language_model"));
+  models.back().custom_keys = {CustomKey::choice(
+      "model.mistake",
+      {.initial = "none",
+       .choices = {"none", "wide_logits", "constructor", "reads_source", "shape", "number"}},
+      "what is wrong")};
+  const char* chosen = std::getenv("WRONG_REGISTRATION");
+  const std::string_view mistake = chosen == nullptr ? "" : chosen;
+  if (mistake == "kind") models.back().kind = "classifier";
+  if (mistake == "key") models.back().custom_keys.push_back(models.back().custom_keys.front());
+  if (mistake == "default") {
+    models.back().custom_keys = {
+        CustomKey::integer("model.window", {.initial = 0, .minimum = 1, .maximum = 64}, "tokens")};
+  }
+  return run_program(argc, argv, {.models = models});
+}

@@ -1,0 +1,156 @@
+#include "train/config/custom_key.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "train/config/domains.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::array<std::string_view, 5> sections{"data", "model", "optimizer", "schedule",
+                                                   "train"};
+
+bool is_word_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, is_word_character);
+}
+
+/// Whether YAML reads the text, without quotes, as this text.
+bool is_plain_word(std::string_view text) {
+  const auto allowed = [](char c) { return is_word_character(c) || c == '-' || c == '.'; };
+  return !text.empty() && text.front() != '-' && std::ranges::all_of(text, allowed);
+}
+
+std::string mistake_in(const CustomInteger& values) {
+  if (values.minimum < 0) {
+    return fmt::format("the minimum is {}, expected 0 or more", values.minimum);
+  }
+  if (values.minimum > values.maximum) {
+    return fmt::format("the minimum is {}, more than the maximum ({})", values.minimum,
+                       values.maximum);
+  }
+  return values.initial < 0 ? fmt::format("the default is {}, expected {}", values.initial,
+                                          between(static_cast<std::uint64_t>(values.minimum),
+                                                  static_cast<std::uint64_t>(values.maximum))
+                                              .expected())
+                            : "";
+}
+
+std::string mistake_in(const CustomChoice& values) {
+  if (values.choices.empty()) return "there are no choices, expected at least one";
+  std::set<std::string_view> seen;
+  for (const std::string& choice : values.choices) {
+    if (!is_plain_word(choice)) {
+      return fmt::format(
+          "there is a choice \"{}\", expected words of letters, digits, `_`, `-` and `.`", choice);
+    }
+    if (!seen.insert(choice).second) return fmt::format("the choice {} is there twice", choice);
+  }
+  return "";
+}
+
+/// The value as YAML has it, without quotes.
+template <class Domain, class T>
+std::string plain_text(const Domain& domain, const T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return value;
+  } else {
+    return domain.print(value);
+  }
+}
+
+}  // namespace
+
+CustomKey::CustomKey(std::string path, CustomDomain domain, CustomValue initial,
+                     std::string meaning, ChangeRule rule)
+    : path_(std::move(path)),
+      domain_(std::make_shared<const CustomDomain>(std::move(domain))),
+      initial_(std::move(initial)),
+      meaning_(std::move(meaning)),
+      rule_(rule) {}
+
+CustomKey CustomKey::integer(std::string path, const CustomInteger& values, std::string meaning,
+                             ChangeRule rule) {
+  constexpr auto no_limit = std::numeric_limits<std::int64_t>::max();
+  const auto low = static_cast<std::uint64_t>(values.minimum);
+  const WholeNumber domain = values.maximum == no_limit
+                                 ? at_least(low)
+                                 : between(low, static_cast<std::uint64_t>(values.maximum));
+  CustomKey key(std::move(path), {domain}, static_cast<std::uint64_t>(values.initial),
+                std::move(meaning), rule);
+  key.mistake_ = mistake_in(values);
+  return key;
+}
+
+CustomKey CustomKey::real(std::string path, const CustomReal& values, std::string meaning,
+                          ChangeRule rule) {
+  return {std::move(path),
+          {RealNumber{.low = values.minimum,
+                      .high = values.maximum,
+                      .has_low = values.minimum_is_valid,
+                      .has_high = values.maximum_is_valid}},
+          values.initial,
+          std::move(meaning),
+          rule};
+}
+
+CustomKey CustomKey::flag(std::string path, const CustomFlag& values, std::string meaning,
+                          ChangeRule rule) {
+  return {std::move(path), {Flag()}, values.initial, std::move(meaning), rule};
+}
+
+CustomKey CustomKey::text(std::string path, const CustomText& values, std::string meaning,
+                          ChangeRule rule) {
+  return {std::move(path), {Text()}, values.initial, std::move(meaning), rule};
+}
+
+CustomKey CustomKey::choice(std::string path, const CustomChoice& values, std::string meaning,
+                            ChangeRule rule) {
+  CustomKey key(std::move(path), {OneOf{values.choices}}, values.initial, std::move(meaning), rule);
+  key.mistake_ = mistake_in(values);
+  return key;
+}
+
+CustomKey CustomKey::file(std::string path, const CustomPath& values, std::string meaning,
+                          ChangeRule rule) {
+  return {std::move(path), {FilePath()}, values.initial, std::move(meaning), rule};
+}
+
+std::string_view CustomKey::section() const {
+  return std::string_view(path_).substr(0, path_.find('.'));
+}
+
+std::string_view CustomKey::key() const {
+  const std::size_t dot = path_.find('.');
+  return dot == path_.npos ? std::string_view() : std::string_view(path_).substr(dot + 1);
+}
+
+std::string CustomKey::mistake() const {
+  if (std::ranges::find(sections, section()) == sections.end()) {
+    return "expected a section data, model, optimizer, schedule or train";
+  }
+  if (!is_name(key())) {
+    return fmt::format("expected {}.KEY, with a key of letters, digits and `_`", section());
+  }
+  if (!mistake_.empty()) return mistake_;
+  return std::visit(
+      [&](const auto& domain) -> std::string {
+        using T = std::variant_alternative_t<0, decltype(domain.parse(""))>;
+        const std::string text = plain_text(domain, std::get<T>(initial_));
+        if (std::holds_alternative<T>(domain.parse(text))) return "";
+        return fmt::format("the default is {}, expected {}", text.empty() ? "\"\"" : text,
+                           domain.expected());
+      },
+      domain_->values);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "autograd/anomaly.h"
+#include "layers/model.h"
+#include "train/error.h"
+
+namespace tapestry {
+
+/// Calls a function of a custom model or task. Exceptions that are not errors of its code pass:
+/// UserError, std::bad_alloc and AnomalyError.
+///
+/// kind      the value of model.kind
+/// function  its name in messages, such as "make_network"
+/// facts     what may help to correct it, for the hint; may be empty
+/// throws    CustomModelError in place of any other exception.
+template <class F>
+auto call_custom_code(std::string_view kind, std::string_view function, F&& f,
+                      std::string_view facts = "") try {
+  return std::forward<F>(f)();
+} catch (const UserError&) {
+  throw;
+} catch (const std::bad_alloc&) {
+  throw;
+} catch (const AnomalyError&) {
+  throw;
+} catch (const std::exception& error) {
+  throw CustomModelError(
+      fmt::format("custom model {}: {}() threw: {}", kind, function, error.what()),
+      fmt::format("correct {}() of the model, or what it calls{}{}", function,
+                  facts.empty() ? "" : "; ", facts));
+} catch (...) {
+  throw CustomModelError(
+      fmt::format("custom model {}: {}() threw an object that is not a std::exception", kind,
+                  function),
+      "throw an exception derived from std::exception");
+}
+
+/// What the results of a custom network have to match.
+struct NetworkContract {
+  std::string kind;                ///< the value of model.kind
+  std::size_t logits = 0;          ///< entries of the output vocabulary, or classes
+  bool reads_source = false;       ///< whether batches have source tokens
+  bool reads_images = false;       ///< whether batches have images
+  bool one_label_per_row = false;  ///< whether a row has one label instead of one per target token
+};
+
+/// The network, with each result checked against the contract and each exception of its code
+/// converted, see call_custom_code(). Its unwrapped() is `network`.
+///
+/// The call operators throw  CustomModelError if a result has another shape or element type than
+/// expected; the message has the expected shape.
+std::unique_ptr<Network> checked_network(std::unique_ptr<Network> network,
+                                         NetworkContract contract);
+
+}  // namespace tapestry
