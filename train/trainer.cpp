@@ -11,13 +11,13 @@
 #include "autograd/profiler.h"
 #include "data/text/codec.h"
 #include "optim/optimizer.h"
+#include "train/checkpoint/run_identity.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/non_finite.h"
 #include "train/platform/durable_file.h"
 #include "train/step.h"
-#include "train/storage/checkpoint_file.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -58,6 +58,7 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       saves_(progress) {
   require_fitting_examples(corpus, config_);
   state_.metrics = MetricsTable(find_task(config_).score_names());
+  state_.run_id = make_run_id(config_, corpus_);
 }
 
 RunParts Trainer::parts() {
@@ -78,6 +79,7 @@ void Trainer::resume(const Snapshot& snapshot) {
 }
 
 std::vector<std::string> Trainer::initialize(const TrainedModel& from) {
+  state_.run_id = make_run_id(config_, corpus_, from.model.get());
   return load_pretrained(from, config_.train.initialize_from, corpus_.target_vocabulary, model_);
 }
 
@@ -264,14 +266,14 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
 /// missing if a run that stopped before its first scheduled save is resumed with rollback.
 Snapshot Trainer::rollback_target(const std::string& found) const {
   try {
-    return read_checkpoint(directory_.checkpoint_path(state_.scheduled_save));
+    return read_checkpoint_of_run(directory_, state_.scheduled_save);
   } catch (const DamagedCheckpoint& damage) {
     progress_.message(fmt::format("warning: {}; another checkpoint is used", damage.what()));
   } catch (const CheckpointError&) {
   }
   std::string reason = "there is no checkpoint to go back to";
   try {
-    if (auto newest = directory_.read_newest()) return std::move(newest->snapshot);
+    if (auto newest = read_newest_of_run(directory_)) return std::move(newest->snapshot);
   } catch (const CheckpointError& error) {
     reason = error.what();
   }

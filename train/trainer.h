@@ -63,6 +63,7 @@ class Trainer {
 
   bool finished() const;
   std::uint64_t step() const { return state_.step; }
+  const std::string& run_id() const { return state_.run_id; }
   const Config& config() const { return config_; }
   const Model& model() const { return model_; }
   /// Scores the validation set; decodes as many sequences as the config specifies.

@@ -11,6 +11,7 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
 #include "data/batch.h"
+#include "train/checkpoint/run_identity.h"
 #include "train/config/config.h"
 #include "train/config/domains.h"
 #include "train/error.h"
@@ -79,9 +80,9 @@ std::optional<std::string> warning_about_rate(const Config& config) {
       format_count(schedule.decay_steps), format_count(config.train.steps));
 }
 
-/// Writes the complete config of the run. throws OutputError.
-void write_config(const RunDirectory& directory, const Config& config) {
-  const std::string text = dump_config(config);
+/// Writes the complete config of the run, after its id. throws OutputError.
+void write_config(const RunDirectory& directory, const Config& config, const std::string& run_id) {
+  const std::string text = run_id_line(run_id) + dump_config(config);
   write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
 }
 
@@ -169,7 +170,7 @@ int run_training(const TrainingRun& run) {
   RunSignals signals;
   run.claim_directory(directory);
   directory.remove_stray_temporaries();
-  write_config(directory, run.config);
+  write_config(directory, run.config, trainer.run_id());
   directory.probe(trainer.checkpoint_bytes());
   progress.log_to((directory.path() / "train.log").string());
   for (const std::string& message : messages) progress.message(message);

@@ -185,6 +185,7 @@ TrainingState saved_state(const Snapshot& snapshot) {
 Snapshot make_snapshot(const RunParts& run) {
   Snapshot snapshot;
   snapshot.put_text("program_version", program_version);
+  snapshot.put_text("run_id", run.state.run_id);
   snapshot.put_text("config", dump_config(with_process_settings(run.config, Config{})));
   snapshot.put_text("arithmetic", arithmetic());
   snapshot.put_text("data/source_vocabulary", run.corpus.source_vocabulary.to_text());
@@ -205,6 +206,8 @@ void restore(const Snapshot& snapshot, const RunParts& run) {
   add_model(assignments, run.model);
   assignments.add_group(optimizer_group, run.optimizer.state(), "steps");
   TrainingState state = saved_state(snapshot);
+  state.run_id = saved_run_id(snapshot);
+  if (state.run_id.empty()) state.run_id = run.state.run_id;
   const auto optimizer_steps = snapshot.get_scalar<std::uint64_t>("optimizer/steps");
 
   assignments.carry_out();
@@ -240,6 +243,10 @@ std::uint64_t validations_since_best(const Snapshot& snapshot) {
 
 std::string saved_history(const Snapshot& snapshot) {
   return has_version_1(snapshot) ? "" : snapshot.get_text("train/history");
+}
+
+std::string saved_run_id(const Snapshot& snapshot) {
+  return snapshot.contains("run_id") ? snapshot.get_text("run_id") : "";
 }
 
 std::string saved_arithmetic(const Snapshot& snapshot) {

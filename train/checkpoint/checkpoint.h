@@ -26,7 +26,8 @@ struct RunParts {
 Snapshot make_snapshot(const RunParts& run);
 
 /// Copies parameters, optimizer state and training state from a snapshot into a model and an
-/// optimizer made from its config. Checks all arrays before it changes any of the destinations.
+/// optimizer made from its config. Checks all arrays before it changes any of the destinations. A
+/// checkpoint without an id of its run leaves the id as it is.
 ///
 /// throws  CheckpointError if an array is missing, has another shape or element type, or is not
 ///         expected; if a parameter or the optimizer's state is not finite.
@@ -48,6 +49,9 @@ FixedVocabularies saved_vocabularies(const Snapshot& snapshot);
 
 /// The number of validations since the best one.
 std::uint64_t validations_since_best(const Snapshot& snapshot);
+
+/// The id of the run, see run_identity.h; empty if the checkpoint does not record it.
+std::string saved_run_id(const Snapshot& snapshot);
 
 /// The changes made to the run since it was started, see TrainingState::history.
 std::string saved_history(const Snapshot& snapshot);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/io/utf8.h"
+#include "train/checkpoint/run_identity.h"
 #include "train/error.h"
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
@@ -21,7 +22,7 @@ void warn_about(const std::string& damage) {
 }
 
 OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
-  auto newest = directory.read_newest();
+  auto newest = read_newest_of_run(directory);
   if (!newest) {
     throw CheckpointError(fmt::format("{}: holds no checkpoint, expected a run directory or a "
                                       "checkpoint file",
@@ -36,7 +37,7 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
   }
   const auto path = directory.checkpoint_path(best_step);
   try {
-    return {path, read_checkpoint(path),
+    return {path, read_checkpoint_of_run(directory, best_step),
             fmt::format("the best of the run, whose newest is step {}", newest->step)};
   } catch (const CheckpointError& error) {
     warn_about(error.what());

@@ -105,6 +105,9 @@ void print_text(const OpenedCheckpoint& opened) {
              step, snapshot.size(), static_cast<double>(snapshot.byte_size()) / 1e6, version);
   if (!choice.empty()) fmt::print("({})\n", choice);
   fmt::print("digest of all numbers: {:016x}\n", digest_of_numbers(snapshot));
+  if (const std::string id = saved_run_id(snapshot); !id.empty()) {
+    fmt::print("run id: {}\n", escaped(id));
+  }
   if (const std::string saved = saved_arithmetic(snapshot); !saved.empty()) {
     fmt::print("computed with {}\n", saved);
   }
@@ -135,6 +138,7 @@ void print_json(const OpenedCheckpoint& opened) {
                      {"program_version", snapshot.get_text("program_version")},
                      {"bytes", snapshot.byte_size()},
                      {"digest", fmt::format("{:016x}", digest_of_numbers(snapshot))},
+                     {"run_id", saved_run_id(snapshot)},
                      {"arithmetic", saved_arithmetic(snapshot)},
                      {"history", saved_history(snapshot)},
                      {"config", snapshot.get_text("config")},

@@ -10,6 +10,7 @@
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/resume_policy.h"
+#include "train/checkpoint/run_identity.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
@@ -152,7 +153,7 @@ Config wanted_config(const Arguments& arguments, const Config& before) {
 }
 
 ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) {
-  ResumePlan plan{.checkpoint = *directory.read_newest(), .config = {}, .changes = {}};
+  ResumePlan plan{.checkpoint = *read_newest_of_run(directory), .config = {}, .changes = {}};
   const std::string run = directory.path().string();
   Config before = saved_config(plan.checkpoint.snapshot);
   before.train.run_dir = run;

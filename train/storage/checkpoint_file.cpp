@@ -114,7 +114,7 @@ void require_known_version(std::uint32_t found, const std::filesystem::path& pat
 std::vector<std::byte> build(const Snapshot& snapshot) {
   const std::size_t hdf5_offset = std::bit_ceil(envelope_size + table_size(snapshot));
   std::vector<std::byte> file = hdf5::write_image(snapshot, hdf5_offset);
-  const auto entries = hdf5::list_arrays(file);
+  const auto entries = hdf5::list_arrays(file, hdf5::RootAttributes::required);
   // HDF5 has reported success after running out of memory, so the file is compared with the
   // snapshot.
   const bool same = holds(file, entries, snapshot);
@@ -177,6 +177,14 @@ std::string locate_damage(std::vector<std::byte> bytes, const Envelope& envelope
   return fmt::format("{} and {} more", first, damaged.size() - 1);
 } catch (const DamagedCheckpoint&) {
   return "its table of contents";
+}
+
+/// The attributes that a file of this version has.
+hdf5::RootAttributes attributes_of(std::span<const std::byte> file) {
+  constexpr std::uint32_t first_version_with_attributes = 3;
+  return load<std::uint32_t>(file, version_at) >= first_version_with_attributes
+             ? hdf5::RootAttributes::required
+             : hdf5::RootAttributes::none;
 }
 
 /// Checks the digests in the table of contents: a program that altered arrays may have sealed the
@@ -291,7 +299,7 @@ Snapshot read_checkpoint(const std::filesystem::path& path, std::uint64_t max_si
 void verify_checkpoint(const std::filesystem::path& path, std::uint64_t max_size,
                        FileSystem& files) try {
   const WholeFile file = read_whole(open_checkpoint(path, max_size, files), path);
-  if (hdf5::list_arrays(file.bytes) != file.entries) {
+  if (hdf5::list_arrays(file.bytes, attributes_of(file.bytes)) != file.entries) {
     throw hdf5::Error("HDF5 finds other arrays than the table of contents");
   }
 } catch (const hdf5::Error& error) {

@@ -11,8 +11,9 @@
 namespace tapestry {
 
 /// The format version that this program writes, and the newest that it reads; it also reads all
-/// earlier versions. Version 2 has the layout of version 1 and stores more training state.
-inline constexpr std::uint32_t checkpoint_format_version = 2;
+/// earlier versions. Version 2 has the layout of version 1 and stores more training state; version
+/// 3 adds the id of the run, and attributes for other HDF5 programs.
+inline constexpr std::uint32_t checkpoint_format_version = 3;
 
 /// Bytes of the envelope, which is at the start of a checkpoint.
 inline constexpr std::size_t envelope_size = 512;

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "train/storage/hdf5_attributes.h"
 #include "train/storage/hdf5_handle.h"
 
 namespace tapestry::hdf5 {
@@ -213,7 +214,7 @@ class Inventory {
 
   void visit_group(const Object& group, const H5O_info_t& info, const std::string& path,
                    std::size_t depth) {
-    if (info.num_attrs != 0) refuse(path, "attributes of a group", "none");
+    if (info.num_attrs != 0 && !path.empty()) refuse(path, "attributes of a group", "none");
     Links links{.found = {}, .limit = max_objects_ - seen_.size()};
     require(H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect_link, &links),
             fmt::format("list the group '{}'", path));
@@ -240,19 +241,28 @@ class Inventory {
 
 std::vector<std::byte> write_image(const Snapshot& snapshot, std::size_t user_block_size) {
   const std::uint64_t data_size = snapshot.byte_size();
-  const Session session(2 * data_size + growth(data_size));  // the file in memory and its copy
+  // The file in memory and its copy.
+  const Session session(2 * (data_size + attribute_bytes(snapshot)) + growth(data_size));
   File file = create_file(data_size, user_block_size);
   for (const auto& [path, array] : snapshot) write_array(file, path, array);
+  write_attributes(file, snapshot);
   require(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), "flush the file in memory");
   std::vector<std::byte> image = file_image(file, user_block_size);
   file.close("close the file in memory");
   return image;
 }
 
-std::vector<ArrayEntry> list_arrays(std::span<const std::byte> file, std::size_t max_objects) {
+std::vector<ArrayEntry> list_arrays(std::span<const std::byte> file, RootAttributes attributes,
+                                    std::size_t max_objects) {
   const Session session;
-  std::vector<ArrayEntry> entries = Inventory(open_image(file), max_objects).take();
+  const File opened = open_image(file);
+  std::vector<ArrayEntry> entries = Inventory(opened, max_objects).take();
   std::ranges::sort(entries, {}, &ArrayEntry::path);
+  if (attributes == RootAttributes::required) {
+    require_attributes(opened, entries, file);
+  } else if (count_attributes(opened) != 0) {
+    refuse("/", "attributes of the root group", "none");
+  }
   return entries;
 }
 

@@ -68,6 +68,14 @@ std::string read_holder(FileSystem& files, int fd) {
   return line.empty() ? "another process" : line;
 }
 
+/// Gives a folder in the place of a checkpoint another name, since a file cannot replace it. A
+/// failure shows when the checkpoint is written.
+void rename_folder(const std::filesystem::path& path, FileSystem& files) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(std::filesystem::symlink_status(path, ignored))) return;
+  files.rename(path.c_str(), (path.string() + ".folder").c_str());
+}
+
 [[noreturn]] void lock_failure(const std::filesystem::path& path, std::string_view action) {
   const int code = errno;
   throw OutputError(fmt::format("{}: could not {}: {}", path.string(), action,
@@ -101,7 +109,7 @@ std::vector<std::uint64_t> RunDirectory::steps() const {
   return steps;
 }
 
-std::optional<NewestCheckpoint> RunDirectory::read_newest() const {
+std::optional<NewestCheckpoint> RunDirectory::read_newest(const Requirement& require) const {
   std::vector<NewestCheckpoint::Rejected> rejected;
   auto newest_first = steps();
   std::ranges::reverse(newest_first);
@@ -109,6 +117,7 @@ std::optional<NewestCheckpoint> RunDirectory::read_newest() const {
     const auto path = checkpoint_path(step);
     try {
       Snapshot snapshot = read_checkpoint(path, default_max_checkpoint_size(), files_);
+      require(step, snapshot);
       return NewestCheckpoint{step, path, std::move(snapshot), std::move(rejected)};
     } catch (const UnusableCheckpoint& error) {
       rejected.push_back({path, error.what()});
@@ -122,6 +131,7 @@ void RunDirectory::save(std::uint64_t step, const Snapshot& snapshot, const Rete
   if (retention.keep_last == 0) {
     throw std::invalid_argument("RunDirectory::save: keep_last is 0, expected at least 1");
   }
+  rename_folder(checkpoint_path(step), files_);
   write_checkpoint(checkpoint_path(step), snapshot, files_);
   try {
     prune(step, retention);

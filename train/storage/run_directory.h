@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,16 +61,21 @@ class RunDirectory {
   /// not exist. throws CheckpointError if the folder cannot be listed.
   std::vector<std::uint64_t> steps() const;
 
+  /// Throws UnusableCheckpoint for a checkpoint of the step that is to be skipped.
+  using Requirement = std::function<void(std::uint64_t step, const Snapshot& snapshot)>;
+
   /// Reads the newest usable checkpoint; nullopt if the run has no checkpoints. Skips those that
-  /// are damaged, cannot be opened or are no regular files.
+  /// are damaged, cannot be opened, are no regular files or do not meet the requirement.
   ///
   /// throws  CheckpointError if all checkpoints are skipped, or if the newest of the others needs
   ///         another program or machine (such as a newer format version).
-  std::optional<NewestCheckpoint> read_newest() const;
+  std::optional<NewestCheckpoint> read_newest(const Requirement& require =
+                                                  [](std::uint64_t, const Snapshot&) {}) const;
 
   /// Writes a checkpoint and, once it is durable, deletes those that `retention` does not keep.
   /// Checkpoints of later steps are neither counted nor deleted, since they belong to an abandoned
-  /// continuation of the run or are damaged.
+  /// continuation of the run or are damaged. A folder in the place of the checkpoint is renamed to
+  /// NAME.folder.
   ///
   /// throws  OutputError; std::invalid_argument if keep_last is 0.
   void save(std::uint64_t step, const Snapshot& snapshot, const Retention& retention);

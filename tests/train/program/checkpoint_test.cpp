@@ -143,6 +143,33 @@ TEST_CASE("a run whose newest checkpoint is a dangling link goes on with an olde
   CHECK(test::read_text(work / work.checkpoint(12)) == whole);
 }
 
+TEST_CASE("a checkpoint of another run, or of another step, is refused and an own one is used") {
+  const TrainedWorkplace work;
+  const std::string config = test::read_text(work / "runs/tiny/config.yaml");
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=other", "model.d_model=32"}).code == 0);
+  std::filesystem::copy_file(work / "other/checkpoints/step-00000012.h5",
+                             work / work.checkpoint(12),
+                             std::filesystem::copy_options::overwrite_existing);
+  const Outcome resumed = work.run({"train", "--resume", "runs/tiny"});
+  CHECK(resumed.code == 0);
+  CHECK(contains(resumed.out,
+                 "warning: " + work.checkpoint(12) + ": found a checkpoint of the run "));
+  CHECK(contains(resumed.out, "\nresuming runs/tiny at step 10 of 12\n"));
+  const std::string id_line = config.substr(0, config.find('\n') + 1);
+  CHECK(id_line.starts_with("# run id: "));
+  const std::string config_now = test::read_text(work / "runs/tiny/config.yaml");
+  CHECK(config_now.starts_with(id_line));
+  CHECK(contains(config_now, "\n  d_model: 16\n"));
+
+  std::filesystem::rename(work / work.checkpoint(12),
+                          work / "runs/tiny/checkpoints/step-00009999.h5");
+  const Outcome evaluated = work.run({"evaluate", "runs/tiny"});
+  CHECK(evaluated.code == 0);
+  CHECK(contains(evaluated.err,
+                 "found the checkpoint of step 12, expected step 9999, after which "
+                 "the file is named; another checkpoint of the run is used\n"));
+}
+
 TEST_CASE("the folder of checkpoints names its run as well") {
   const TrainedWorkplace work;
   const Outcome inspected = work.run({"inspect", "runs/tiny/checkpoints"});

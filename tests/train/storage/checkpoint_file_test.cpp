@@ -121,7 +121,7 @@ TEST_CASE("equal snapshots give equal bytes, in whatever order they were filled"
 TEST_CASE("the envelope is laid out as documented and HDF5 begins where it says") {
   const CheckpointInFolder checkpoint;
   const Bytes& bytes = checkpoint.original;
-  CHECK(std::memcmp(bytes.data(), "TAPESTRY\x02\0\0\0\0\x02\0\0", 16) == 0);
+  CHECK(std::memcmp(bytes.data(), "TAPESTRY\x03\0\0\0\0\x02\0\0", 16) == 0);
   const Envelope envelope = open_envelope(bytes, bytes.size(), "");
   CHECK(envelope.file_size == bytes.size());
   CHECK(envelope.table_size == 8 + 2 * (32 + 8 + 8));
@@ -211,12 +211,12 @@ TEST_CASE("what is no checkpoint is refused with what it begins with") {
 TEST_CASE("a checkpoint of a newer format is no damage but asks for a newer program") {
   const CheckpointInFolder checkpoint;
   Bytes newer = checkpoint.original;
-  newer[8] = std::byte{3};
+  newer[8] = std::byte{4};
   renew_envelope_checksum(newer);
   checkpoint.replace(newer);
   CHECK_THROWS_WITH_AS(read_checkpoint(checkpoint.path),
                        (checkpoint.path.string() +
-                        ": written by a newer version of Tapestry: found format 3, expected 1 to 2")
+                        ": written by a newer version of Tapestry: found format 4, expected 1 to 3")
                            .c_str(),
                        CheckpointError);
   try {
@@ -235,7 +235,7 @@ TEST_CASE("a checkpoint of a format that never was is refused") {
   CHECK_THROWS_WITH_AS(
       read_checkpoint(checkpoint.path),
       (checkpoint.path.string() +
-       ": written by an unknown version of Tapestry: found format 0, expected 1 to 2")
+       ": written by an unknown version of Tapestry: found format 0, expected 1 to 3")
           .c_str(),
       CheckpointError);
 }

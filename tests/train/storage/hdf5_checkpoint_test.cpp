@@ -17,7 +17,7 @@ constexpr std::size_t user_block = 512;
 /// What list_arrays says about such a file.
 std::string refusal(const std::function<void(hid_t file)>& fill) {
   try {
-    list_arrays(file_with(fill));
+    list_arrays(file_with(fill), RootAttributes::none);
   } catch (const Error& error) {
     return error.what();
   }
@@ -30,7 +30,7 @@ TEST_CASE("an image lists what was put in, in byte order of the paths") {
   snapshot.put_scalar<std::int64_t>("a.b", 3);
   snapshot.put<double>("z", {}, {0});
   const auto image = write_image(snapshot, user_block);
-  const auto entries = list_arrays(image);
+  const auto entries = list_arrays(image, RootAttributes::required);
   REQUIRE(entries.size() == 3);
   CHECK(entries[0].path == "a.b");
   CHECK(entries[1].path == "a/x");
@@ -132,8 +132,8 @@ TEST_CASE("a file with more objects than are allowed is refused, in one group or
   const auto flat = file_with([](hid_t file) {
     for (const char* name : {"x", "y", "z"}) add_good_array(file, name);
   });
-  CHECK(list_arrays(flat, 4).size() == 3);  // the root group is one
-  CHECK_THROWS_WITH_AS(list_arrays(flat, 3),
+  CHECK(list_arrays(flat, RootAttributes::none, 4).size() == 3);  // the root group is one
+  CHECK_THROWS_WITH_AS(list_arrays(flat, RootAttributes::none, 3),
                        "HDF5 could not list the group '': iteration operator failed", Error);
   const auto nested = file_with([](hid_t file) {
     for (const char* name : {"g", "h"}) {
@@ -141,17 +141,24 @@ TEST_CASE("a file with more objects than are allowed is refused, in one group or
       add_good_array(group.get(), "x");
     }
   });
-  CHECK(list_arrays(nested, 5).size() == 2);
-  CHECK_THROWS_WITH_AS(list_arrays(nested, 3), "h: found more objects, expected 3", Error);
+  CHECK(list_arrays(nested, RootAttributes::none, 5).size() == 2);
+  CHECK_THROWS_WITH_AS(list_arrays(nested, RootAttributes::none, 3),
+                       "h: found more objects, expected 3", Error);
 }
 
-TEST_CASE("attributes of a group are refused") {
+void add_note(hid_t object) {
+  const Dataspace scalar(H5Screate(H5S_SCALAR), "create");
+  const Attribute attribute(
+      H5Acreate2(object, "note", H5T_STD_U8LE, scalar.get(), H5P_DEFAULT, H5P_DEFAULT), "create");
+}
+
+TEST_CASE("attributes of a group, and of a root group without arrays, are refused") {
+  CHECK(refusal(add_note) == "/: found attributes of the root group, expected none");
   CHECK(refusal([](hid_t file) {
-          const Dataspace scalar(H5Screate(H5S_SCALAR), "create");
-          const Attribute attribute(
-              H5Acreate2(file, "note", H5T_STD_U8LE, scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
-              "create");
-        }) == ": found attributes of a group, expected none");
+          const Object group(H5Gcreate2(file, "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                             "create");
+          add_note(group.get());
+        }) == "g: found attributes of a group, expected none");
 }
 
 TEST_CASE("element types that are not stored are refused") {
@@ -210,8 +217,8 @@ TEST_CASE("a number that stands for no element type has no type in a file") {
 
 TEST_CASE("bytes that are no HDF5 file are an error with HDF5's reason") {
   const std::vector<std::byte> zeros(2048);
-  CHECK_THROWS_WITH_AS(list_arrays(zeros), "HDF5 could not open the file: file signature not found",
-                       Error);
+  CHECK_THROWS_WITH_AS(list_arrays(zeros, RootAttributes::none),
+                       "HDF5 could not open the file: file signature not found", Error);
 }
 
 }  // namespace

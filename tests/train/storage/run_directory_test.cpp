@@ -156,6 +156,9 @@ TEST_CASE("what is no regular file is skipped, and the run goes on with an older
     REQUIRE(newest.has_value());
     CHECK(newest->step == 20);
     CHECK(newest->rejected.size() == 1);
+    run.directory.save(30, snapshot_of(30), {.keep_last = 3});
+    CHECK(run.directory.read_newest()->snapshot == snapshot_of(30));
+    put(run.directory.checkpoint_path(35));
     CHECK_NOTHROW(run.directory.save(40, snapshot_of(40), {.keep_last = 1}));
     CHECK(run.directory.read_newest()->step == 40);
   }
