@@ -45,12 +45,54 @@ if((NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR) AND NOT TAPESTRY_
   add_custom_target(tapestry_printed_files ALL DEPENDS ${printed})
 endif()
 
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+# tapestry_installed_text(FILE NAME DESTINATION COMPONENT TEXT): installs TEXT, made from the source
+# FILE, as NAME.
+function(tapestry_installed_text file name destination component text)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  set(path ${CMAKE_CURRENT_BINARY_DIR}/share/doc/${component}/${name})
+  file(WRITE ${path} "${text}")
+  install(FILES ${path} DESTINATION ${destination} COMPONENT ${component})
+endfunction()
+
+# tapestry_installed_page(PAGE NAME DESTINATION COMPONENT FROM TO ...): installs a Markdown page as
+# NAME. Links that start with a path FROM of the sources then start with TO; those to other files,
+# which are not installed, become their text.
+function(tapestry_installed_page page name destination component)
+  file(READ ${page} text)
+  set(kept "](@")
+  foreach(start http "#")
+    string(REPLACE "](${start}" "${kept}${start}" text "${text}")
+  endforeach()
+  while(ARGN)
+    list(POP_FRONT ARGN from to)
+    string(REPLACE "](${from}" "${kept}${to}" text "${text}")
+  endwhile()
+  string(REGEX REPLACE "\\[([^]\n]+)\\]\\([^@) \n][^) \n]*\\)" "\\1" text "${text}")
+  string(REPLACE "${kept}" "](" text "${text}")
+  tapestry_installed_text(${page} ${name} ${destination} ${component} "${text}")
+endfunction()
+
 set(dev_doc ${CMAKE_INSTALL_DATAROOTDIR}/doc/libtapestry-dev)
-install(FILES layers/from_pytorch.md DESTINATION ${dev_doc} COMPONENT dev)
+file(RELATIVE_PATH to_dev_doc /prefix/${CMAKE_INSTALL_DOCDIR} /prefix/${dev_doc})
+tapestry_installed_page(README.md README.md ${CMAKE_INSTALL_DOCDIR} program
+  train/cli/README.md commands.md
+  layers/from_pytorch.md ${to_dev_doc}/from_pytorch.md
+  tests/examples ${to_dev_doc}/examples
+  configs/ examples/)
+tapestry_installed_page(train/cli/README.md commands.md ${CMAKE_INSTALL_DOCDIR} program
+  ../../configs/ examples/)
+tapestry_installed_page(layers/from_pytorch.md from_pytorch.md ${dev_doc} dev ../tests/examples examples)
 install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
   FILES_MATCHING PATTERN "*.cpp" PATTERN "*.py")
-install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+# Example configs, with data files beside them instead of in a folder beside the sources.
+install(FILES configs/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+file(GLOB configs CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} configs/*.yaml)
+foreach(config ${configs})
+  file(READ ${config} text)
+  string(REGEX REPLACE "\\.\\./[^ \n]*/" "" text "${text}")
+  cmake_path(GET config FILENAME name)
+  tapestry_installed_text(${config} ${name} ${CMAKE_INSTALL_DOCDIR}/examples program "${text}")
+endforeach()
 
 if(PROJECT_IS_TOP_LEVEL)
   include(TapestryPackages)

@@ -32,6 +32,17 @@ same "$prefix/share/zsh/vendor-completions/_tapestry" completion zsh
 same "$prefix/share/fish/vendor_completions.d/tapestry.fish" completion fish
 [ -f "$prefix/share/doc/tapestry/examples/copy.yaml" ] || fail "no example configs"
 
+# Every relative link of an installed page leads to an installed file, and example configs name no
+# file in another folder.
+doc=$prefix/share/doc
+found=0
+while IFS=: read -r page link; do
+  found=$((found + 1))
+  [ -e "$(dirname "$page")/$link" ] || fail "$page: dead link $link"
+done < <(grep -roP --include='*.md' '(?<=[^\[]\]\()(?!https?:|#)[^) #]+(?=[)#])' "$doc")
+[ "$found" -gt 5 ] || fail "found only $found links in $doc"
+! grep -n '\.\./' "$doc"/tapestry/examples/*.yaml || fail "an example config names another folder"
+
 # The headers in the lists PUBLIC_HEADERS, and those that include others.
 public_headers() {
   local folder
@@ -53,6 +64,12 @@ public_headers | sort | diff - <(tr -d '<>' <"$work/headers.txt" | cut -d ' ' -f
   fail "found includes that start at the source folder"
 sort -R --random-source="$here/installed.sh" "$work/headers.txt" >"$work/headers.cpp"
 g++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I "$prefix/include" "$work/headers.cpp"
+
+# The exceptions that public headers speak of can be caught.
+for name in $(grep -rhoE '\b[A-Z][A-Za-z]*(Error|Checkpoint|InUse)\b' "$prefix/include/tapestry" | sort -u); do
+  grep -rqE "(class|struct|using) $name\b" "$prefix/include/tapestry" ||
+    fail "$name is in no public header"
+done
 
 # No xtensor in what tapestry.h includes.
 ! g++ -std=c++20 -M -I "$prefix/include" -include tapestry.h -x c++ /dev/null | grep -q xtensor/ ||
