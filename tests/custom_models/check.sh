@@ -41,6 +41,9 @@ config my_language_model 'task: toy_sentences' "${sizes[@]}"
 config my_masked_language_model 'task: toy_sentences' "${sizes[@]}"
 config my_seq2seq 'task: toy_translation' "${sizes[@]}"
 config my_classifier 'task: toy_agreement' "${sizes[@]}"
+for ((i = 0; i < 20; ++i)); do echo "1,0,0,0,0"; echo "0,0,0,1,1"; done >images.csv
+config my_vision_transformer 'task: images' 'train_images: images.csv' 'image_height: 2' \
+  'image_width: 2' 'pixel_maximum: 1' 'validation_size: 4' 'test_size: 4'
 config my_tagger 'task: tagged_text' 'train_text: train.txt' 'validation_text: train.txt'
 
 # Each model is checked, trained, scored and applied like the kind that it is like.
@@ -63,6 +66,7 @@ answer my_language_model generate 'le chat'
 answer my_masked_language_model fill 'le chat _'
 answer my_seq2seq translate 'le chat dort'
 answer my_classifier classify 'le chat dort'
+answer my_vision_transformer classify '1,0,0,0'
 answer my_tagger tag 'le chat'
 expect 2 "of kind my_classifier, expected language_model, my_language_model" generate run-my_classifier
 expect 2 "of kind my_tagger, expected seq2seq or my_seq2seq" translate run-my_tagger

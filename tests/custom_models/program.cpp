@@ -1,6 +1,7 @@
 // Models of every built-in kind and some that are wrong, for check.sh: program.cpp of a user.
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -13,17 +14,24 @@ namespace {
 
 using namespace tapestry;
 
-/// Predicts each label from the target token at its position, and from the sum of the source
-/// tokens or of the image if there are any.
+/// Predicts each label from the target token at its position, and from the sum of the source tokens
+/// or from the pixels if there are any.
 class Counts : public Network {
  public:
   Counts(const Scope& scope, const Config& config, const NetworkSizes& sizes)
       : kind_(config.model_kind),
         source_(scope / "source", sizes.source, config.model.d_model),
         target_(scope / "target", sizes.target, config.model.d_model),
-        output_(scope / "output", config.model.d_model, sizes.target) {}
+        output_(scope / "output", config.model.d_model, sizes.target) {
+    if (kind_ == "my_vision_transformer") {
+      image_.emplace(scope / "image", sizes.image.values(), config.model.d_model);
+    }
+  }
 
   TokenVectors embed(const NetworkInput& input, const Mode&) const override {
+    if (image_) {
+      return {.source = reshape((*image_)(input.images), {input.images.shape()[0], 1, inferred})};
+    }
     if (kind_ == "my_classifier") return {.source = source_(input.source.ids)};
     if (kind_ == "my_seq2seq") {
       return {.source = source_(input.source.ids), .target = target_(input.target.ids)};
@@ -40,6 +48,7 @@ class Counts : public Network {
 
  private:
   std::string kind_;
+  std::optional<Linear> image_{};
   Embedding source_, target_;
   Linear output_;
 };
@@ -89,7 +98,7 @@ CustomModelOptions options(std::string kind, std::string like) {
 int main(int argc, char** argv) {
   std::vector<CustomModelOptions> models;
   for (const char* like : {"language_model", "masked_language_model", "seq2seq", "classifier",
-                           "tagger"}) {
+                           "vision_transformer", "tagger"}) {
     models.push_back(options<Counts>("my_" + std::string(like), like));
   }
   models.push_back(options<Wrong>("wrong", "language_model"));
