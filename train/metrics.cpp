@@ -207,6 +207,8 @@ void MetricsTable::add_validation(std::uint64_t step, std::uint64_t epoch, const
   csv_ += '\n';
 }
 
+void MetricsTable::erase(std::size_t begin, std::size_t end) { csv_.erase(begin, end - begin); }
+
 void MetricsTable::write(const std::filesystem::path& path, FileSystem& files) const {
   write_file_durably(path, std::as_bytes(std::span(csv_)), files);
 }

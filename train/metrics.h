@@ -44,6 +44,8 @@ class MetricsTable {
   void add_validation(std::uint64_t step, std::uint64_t epoch, const Scores& scores);
 
   const std::string& csv() const { return csv_; }
+  /// Removes the rows in the bytes [begin, end) of csv().
+  void erase(std::size_t begin, std::size_t end);
   /// Writes the whole table; throws OutputError.
   void write(const std::filesystem::path& path, FileSystem& files = posix_file_system()) const;
 

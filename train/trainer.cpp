@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "autograd/anomaly.h"
+#include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
 #include "data/text/codec.h"
 #include "optim/optimizer.h"
@@ -72,6 +73,7 @@ RunParts Trainer::parts() {
 void Trainer::resume(const Snapshot& snapshot) {
   restore(snapshot, parts());
   saved_step_ = state_.step;
+  if (!finished()) revert_end_rows();
   // Changed data, permitted by the user, may have shorter epochs.
   if (state_.position.batch >= batches_.batches_per_epoch()) {
     state_.position = {.epoch = state_.position.epoch + 1, .batch = 0};
@@ -105,37 +107,82 @@ std::uint64_t Trainer::checkpoint_bytes() const {
 Trainer::End Trainer::run(Interruptions interruptions) {
   RunSignals* signals = interruptions.signals;
   TimeLimit& time = interruptions.time;
+  end_requested_ = signals != nullptr ? &signals->end_requested() : nullptr;
   if (config_.train.on_nan == OnNan::rollback && !saved_step_ && !finished()) save_as_scheduled();
-  End end = End::finished;
-  while (!finished()) {
+  std::optional<End> stop;
+  while (state_.validation_pending || !finished()) {
+    if (signals != nullptr && time.last_call()) signals->end_at(*time.last_call());
+    stop = reason_to_stop(interruptions);
+    if (stop) break;
     const Clock::time_point started = Clock::now();
-    if (signals != nullptr && signals->stop() != 0) end = End::signal;
-    if (time.is_up(started)) end = End::time;
-    if (end != End::finished) break;
-    turn();
+    try {
+      state_.validation_pending ? finish_interrupted_turn() : turn();
+    } catch (const kernels::Cancelled&) {
+      continue;
+    }
     if (signals != nullptr && signals->take_save_request()) save_on_request();
     time.note_turn(Clock::now() - started);
     time.note_save(longest_save_);
   }
   if (saved_step_ != state_.step) save(true);
-  return end;
+  return stop.value_or(End::finished);
+}
+
+std::optional<Trainer::End> Trainer::reason_to_stop(const Interruptions& interruptions) const {
+  const RunSignals* signals = interruptions.signals;
+  const bool time_is_up = signals != nullptr && signals->time_is_up();
+  if (time_is_up || interruptions.time.is_up(Clock::now())) return End::time;
+  if (signals != nullptr && signals->stop() != 0) return End::signal;
+  return std::nullopt;
 }
 
 /// One step and the logging, validation and saving due after it.
 void Trainer::turn() {
   const StepEnd end = train_step();
   if (end == StepEnd::rolled_back) return;
-  if (end == StepEnd::done && due(config_.train.log_every)) log();
-  const bool best = due(config_.train.validate_every) && validate_and_compare();
+  if (end == StepEnd::done) {
+    if (due(config_.train.log_every)) {
+      log();
+    } else if (is_last_step()) {
+      log_at_end();
+    }
+  }
+  finish_turn();
+}
+
+/// The validation and saving due after a step; the last step is always validated.
+void Trainer::finish_turn() {
+  state_.validation_pending = true;  // in case it is cancelled
+  bool best = false;
+  if (due(config_.train.validate_every)) {
+    best = validate_and_compare();
+  } else if (is_last_step()) {
+    validate_at_end();
+  }
+  state_.validation_pending = false;
   if (best || due(config_.train.save_every)) save_as_scheduled();
+}
+
+/// Finishes the turn in which an earlier process was stopped.
+void Trainer::finish_interrupted_turn() {
+  epoch_ = epoch_of_last_step();
+  saved_step_.reset();
+  finish_turn();
+  if (saved_step_ != state_.step) save(is_last_step());
 }
 
 Trainer::StepEnd Trainer::train_step() {
   epoch_ = state_.position.epoch + 1;
-  const std::vector<Batch> batches = next_batches();
+  const BatchPosition first_batch = state_.position;
+  std::vector<Batch> batches;
   StepLoss loss;
   try {
+    const kernels::CancellationScope cancellable(end_requested_);
+    batches = next_batches();
     loss = compute_gradients(batches, state_.step + 1, config_.train, model_);
+  } catch (const kernels::Cancelled&) {
+    state_.position = first_batch;
+    throw;
   } catch (const AnomalyError&) {  // with train.detect_anomaly; examine() finds the operation again
     return meet_non_finite("a value is not finite", batches);
   }
@@ -156,6 +203,7 @@ std::vector<Batch> Trainer::next_batches() {
   const ProfileScope scope("batch preparation", Phase::other);
   std::vector<Batch> batches;
   for (std::size_t i = 0; i < config_.train.accumulate; ++i) {
+    kernels::throw_if_cancelled();
     batches.push_back(
         make_batch(corpus_.train, batches_.at(state_.position), rules(state_.position.epoch)));
     state_.position = batches_.after(state_.position);
@@ -285,6 +333,7 @@ void Trainer::roll_back(const std::string& found) {
   const BatchPosition behind = state_.position;
   const std::uint64_t in_a_row = state_.nan_steps;
   restore(rollback_target(found), parts());
+  revert_end_rows();
   saved_step_ = state_.step;
   state_.position = behind;
   state_.nan_steps = in_a_row;
@@ -294,6 +343,13 @@ void Trainer::roll_back(const std::string& found) {
 }
 
 // ---- Logging and validation.
+
+/// Counted from 1; computed from the position of the next batch.
+std::uint64_t Trainer::epoch_of_last_step() const {
+  const std::uint64_t per_epoch = batches_.batches_per_epoch();
+  const std::uint64_t next = state_.position.epoch * per_epoch + state_.position.batch;
+  return (next - std::min<std::uint64_t>(next, config_.train.accumulate)) / per_epoch + 1;
+}
 
 void Trainer::log() {
   const auto tokens = static_cast<double>(state_.running.tokens);
@@ -315,9 +371,14 @@ Scores Trainer::validate() const {
                                      corpus_.validation, config_.train.exact_match_sequences);
 }
 
+/// throws  kernels::Cancelled, nothing is changed then.
 bool Trainer::validate_and_compare() {
   if (corpus_.validation.empty()) return false;
-  const Scores scores = validate();
+  const Scores scores = [this] {
+    const kernels::CancellationScope cancellable(end_requested_);
+    kernels::throw_if_cancelled();
+    return validate();
+  }();
   const bool best = scores.loss < state_.best_loss;
   ++state_.validations_since_best;
   if (best) {
@@ -325,9 +386,53 @@ bool Trainer::validate_and_compare() {
     state_.best_step = state_.step;
     state_.validations_since_best = 0;
   }
+  // A validation that is due stays when a run continues.
+  if (state_.before_end && due(config_.train.validate_every)) {
+    state_.before_end->best_loss = state_.best_loss;
+    state_.before_end->best_step = state_.best_step;
+  }
   state_.metrics.add_validation(state_.step, epoch_, scores);
   progress_.validation(state_.step, find_task(config_).format_scores(scores, config_), best);
   return best;
+}
+
+// ---- The rows that only the end of a run adds.
+
+/// Keeps what the rows change; called before the first of them.
+void Trainer::begin_end_rows() {
+  const std::uint64_t bytes = state_.metrics.csv().size();
+  if (state_.before_end) return;
+  state_.before_end = BeforeEnd{.running = state_.running,
+                                .best_loss = state_.best_loss,
+                                .best_step = state_.best_step,
+                                .metrics_begin = bytes,
+                                .metrics_end = bytes};
+}
+
+/// Logs the steps since the last log line.
+void Trainer::log_at_end() {
+  begin_end_rows();
+  log();
+  state_.before_end->metrics_end = state_.metrics.csv().size();
+}
+
+/// Validates the last step if that is not due; train.patience does not count it.
+void Trainer::validate_at_end() {
+  begin_end_rows();
+  const std::uint64_t counted = state_.validations_since_best;
+  validate_and_compare();
+  state_.validations_since_best = counted;
+  state_.before_end->metrics_end = state_.metrics.csv().size();
+}
+
+/// Removes the rows and their effects, for a run that continues.
+void Trainer::revert_end_rows() {
+  if (!state_.before_end) return;
+  const BeforeEnd before = *std::exchange(state_.before_end, std::nullopt);
+  state_.running = before.running;
+  state_.best_loss = before.best_loss;
+  state_.best_step = before.best_step;
+  state_.metrics.erase(before.metrics_begin, before.metrics_end);
 }
 
 // ---- Saving.
@@ -373,10 +478,12 @@ bool Trainer::save(bool last) {
 void Trainer::write_files() {
   directory_.require_lock();
   state_.metrics.write(directory_.path() / "metrics.csv", directory_.files());
-  directory_.save(state_.step, make_snapshot(parts()),
-                  {.keep_last = config_.train.keep_last,
-                   .best_step = state_.best_step,
-                   .scheduled_step = state_.scheduled_save});
+  directory_.save(
+      state_.step, make_snapshot(parts()),
+      {.keep_last = config_.train.keep_last,
+       .best_step = state_.best_step,
+       .previous_best_step = state_.before_end ? state_.before_end->best_step : std::nullopt,
+       .scheduled_step = state_.scheduled_save});
 }
 
 void Trainer::refuse_state(const std::string& found) const {

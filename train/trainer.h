@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -47,7 +48,10 @@ class Trainer {
   void note(const std::string& event);
 
   /// Trains until all steps are done, the validation loss has stopped improving (`train.patience`)
-  /// or an interruption requests an end; saves during the run and at its end.
+  /// or an interruption requests an end; saves during the run and at its end. The last step is
+  /// always logged, unless it was skipped, and validated.
+  ///
+  /// An interruption cancels a step or a validation at once: a resumed run repeats it.
   ///
   /// A failed save causes a warning and the run continues; the third consecutive failure and a
   /// failure of the last save are errors. Loss and gradient are checked before each update,
@@ -82,7 +86,11 @@ class Trainer {
   RunParts parts();
   bool out_of_patience() const;
   bool due(std::size_t every) const { return state_.step % every == 0; }
+  std::optional<End> reason_to_stop(const Interruptions& interruptions) const;
+  bool is_last_step() const { return state_.step >= config_.train.steps; }
   void turn();
+  void finish_turn();
+  void finish_interrupted_turn();
 
   StepEnd train_step();
   std::vector<Batch> next_batches();
@@ -100,8 +108,13 @@ class Trainer {
   void roll_back(const std::string& found);
   [[noreturn]] void refuse_state(const std::string& found) const;
 
+  std::uint64_t epoch_of_last_step() const;
   void log();
   bool validate_and_compare();
+  void begin_end_rows();
+  void log_at_end();
+  void validate_at_end();
+  void revert_end_rows();
   void save_as_scheduled();
   void save_on_request();
   bool save(bool last);
@@ -121,6 +134,7 @@ class Trainer {
   std::optional<std::uint64_t> saved_step_;
   SaveAttempts saves_;
   TimeLimit::Clock::duration longest_save_{0};
+  const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
 };
 
 }  // namespace tapestry

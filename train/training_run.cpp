@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -26,15 +28,15 @@
 namespace tapestry {
 namespace {
 
+using Clock = TimeLimit::Clock;
+
 void report(const Profile& profile, Progress& progress) {
   std::istringstream table(to_string(profile));
   for (std::string line; std::getline(table, line);) progress.message(line);
 }
 
-Trainer::End train(Trainer& trainer, const TrainingRun& run, RunSignals& signals,
+Trainer::End train(Trainer& trainer, const TrainingRun& run, const Interruptions& interruptions,
                    Progress& progress) {
-  const Interruptions interruptions{
-      .signals = &signals, .time = TimeLimit(run.started, trainer.config().train.max_time)};
   if (!run.profile) return trainer.run(interruptions);
   const Profiler profiler;
   const Trainer::End end = trainer.run(interruptions);
@@ -107,18 +109,45 @@ void describe(const Trainer& trainer, const Corpus& corpus, const std::string& r
   }
 }
 
+/// "45 seconds", "12 minutes"
+std::string in_words(double seconds) {
+  constexpr double minute = 60.0, hour = 3600.0, day = 86400.0;
+  if (seconds < 2 * minute) return fmt::format("{:.0f} seconds", seconds);
+  if (seconds < 2 * hour) return fmt::format("{:.0f} minutes", seconds / minute);
+  if (seconds < 2 * day) return fmt::format("{:.0f} hours", seconds / hour);
+  return fmt::format("{:.0f} days", seconds / day);
+}
+
+/// Announces a step that takes long, from the time of its largest batch.
+void announce_long_step(Clock::duration largest_batch, const Config& config, Progress& progress) {
+  constexpr double long_step = 30.0;  // seconds
+  const double seconds = std::chrono::duration<double>(largest_batch).count() *
+                         static_cast<double>(config.train.accumulate);
+  if (seconds < long_step) return;
+  progress.message(fmt::format("a step takes up to {}, all {} steps up to {}", in_words(seconds),
+                               format_count(config.train.steps),
+                               in_words(seconds * static_cast<double>(config.train.steps))));
+}
+
 /// Prints how much memory the run needs, and allocates the memory of its largest step, so that a
-/// lack of memory is detected before training. throws kernels::OutOfMemory.
+/// lack of memory is detected before training. throws kernels::OutOfMemory, kernels::Cancelled.
 void prepare_memory(const Trainer& trainer, const Corpus& corpus, const AvailableMemory& available,
                     Progress& progress) {
   const Config& config = trainer.config();
-  MemoryNeed need = need_of_model(config, corpus);
-  need.step = estimate_step(trainer.model(), corpus, config);
   const Batch largest = largest_batch(corpus.train, config.train.batch_size,
                                       batch_rules(config, corpus.target_vocabulary.size()));
-  progress.message(to_line(need, find_task(config).describe_size(largest), available));
+  const std::string size = find_task(config).describe_size(largest);
+  constexpr std::size_t long_sequence = 2048;  // a few rows of it may take seconds
+  if (std::max(largest.source_length, largest.target_length) >= long_sequence) {
+    progress.message(fmt::format("measuring memory and time of the largest step: {}", size));
+  }
+  MemoryNeed need = need_of_model(config, corpus);
+  need.step = estimate_step(trainer.model(), corpus, config);
+  progress.message(to_line(need, size, available));
   if (const auto warning = warning_about_memory(need, available)) progress.message(*warning);
+  const Clock::time_point started = Clock::now();
   warm_up(trainer.model(), largest, config);
+  announce_long_step(Clock::now() - started, config, progress);
   if (const std::size_t threads = kernels::threads_at_work(); threads < kernels::num_threads()) {
     progress.message(fmt::format(
         "warning: threads: {} instead of {}, the system gives no more (ulimit -u, ulimit -v)",
@@ -175,8 +204,15 @@ int run_training(const TrainingRun& run) {
   progress.log_to((directory.path() / "train.log").string());
   for (const std::string& message : messages) progress.message(message);
   describe(trainer, run.corpus, run_dir, progress);
-  prepare_memory(trainer, run.corpus, available, progress);
-  const Trainer::End end = train(trainer, run, signals, progress);
+  const Interruptions interruptions{.signals = &signals,
+                                    .time = TimeLimit(run.started, run.config.train.max_time)};
+  if (const auto time = interruptions.time.last_call()) signals.end_at(*time);
+  try {
+    const kernels::CancellationScope cancellable(&signals.end_requested());
+    prepare_memory(trainer, run.corpus, available, progress);
+  } catch (const kernels::Cancelled&) {  // the trainer finds the reason and ends
+  }
+  const Trainer::End end = train(trainer, run, interruptions, progress);
   return report_end(end, trainer, run_dir, signals, progress);
 }
 

@@ -33,6 +33,9 @@ std::size_t available_cores() {
   return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
 }
 
+/// The flag of the current CancellationScope.
+std::atomic<const std::atomic<bool>*> cancellation{nullptr};
+
 /// A parallel_for inside a piece runs serially.
 thread_local bool inside_a_piece = false;
 
@@ -126,6 +129,7 @@ class Workers {
 
   void run_piece(std::size_t piece) {
     try {
+      throw_if_cancelled();
       body_(context_, piece);
     } catch (...) {
       const std::lock_guard lock(error_mutex_);
@@ -229,6 +233,14 @@ std::size_t num_threads() { return threads_setting(); }
 
 std::size_t threads_at_work() { return std::min(num_threads(), workers().most()); }
 
+CancellationScope::CancellationScope(const std::atomic<bool>* flag) { cancellation = flag; }
+CancellationScope::~CancellationScope() { cancellation = nullptr; }
+
+void throw_if_cancelled() {
+  const std::atomic<bool>* const flag = cancellation.load(std::memory_order_relaxed);
+  if (flag != nullptr && flag->load(std::memory_order_relaxed)) throw Cancelled();
+}
+
 namespace detail {
 
 void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* context) {
@@ -241,7 +253,10 @@ void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* cont
     } const inside;
     if (workers().run(pieces, threads, body, context)) return;
   }
-  for (std::size_t i = 0; i < pieces; ++i) body(context, i);
+  for (std::size_t i = 0; i < pieces; ++i) {
+    throw_if_cancelled();
+    body(context, i);
+  }
 }
 
 }  // namespace detail

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <exception>
 #include <type_traits>
 
 namespace tapestry::kernels {
@@ -13,6 +15,26 @@ void set_num_threads(std::size_t threads);
 std::size_t num_threads();
 /// num_threads(), or fewer if the system refused to start some; the others then do all the work.
 std::size_t threads_at_work();
+
+/// Thrown by parallel_for() inside a CancellationScope whose flag is set.
+class Cancelled : public std::exception {
+ public:
+  const char* what() const noexcept override { return "the computation was cancelled"; }
+};
+
+/// While it is alive, parallel_for() skips its remaining pieces and throws Cancelled as soon as
+/// `*flag` is true, so that a signal handler or another thread can end a long computation at any
+/// point. Applies to the whole process; scopes do not nest. A null `flag` has no effect.
+class CancellationScope {
+ public:
+  explicit CancellationScope(const std::atomic<bool>* flag);
+  ~CancellationScope();
+  CancellationScope(const CancellationScope&) = delete;
+  CancellationScope& operator=(const CancellationScope&) = delete;
+};
+
+/// throws  Cancelled inside a CancellationScope whose flag is set. For long serial work.
+void throw_if_cancelled();
 
 namespace detail {
 void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* context);

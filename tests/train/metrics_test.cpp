@@ -80,6 +80,21 @@ TEST_CASE("a table continues the text of another") {
   CHECK(second.csv() == first.csv());
 }
 
+TEST_CASE("rows can be removed") {
+  MetricsTable table, without;
+  table.add(training);
+  without.add(training);
+  const std::size_t begin = table.csv().size();
+  table.add(training);
+  const std::size_t end = table.csv().size();
+  TrainMetrics last = training;
+  ++last.step;
+  table.add(last);
+  without.add(last);
+  table.erase(begin, end);
+  CHECK(table.csv() == without.csv());
+}
+
 TEST_CASE("the whole table is written in place of the old file") {
   const test::TemporaryFolder folder;
   MetricsTable table;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -145,6 +147,48 @@ void add_later_state(const Snapshot& snapshot, TrainingState& state) {
   state.history = snapshot.get_text("train/history");
 }
 
+const std::string pending_path = "train/validation_pending";
+const std::string before_end_sums = "train/before_end_sums";
+const std::string before_end_counts = "train/before_end_counts";
+
+/// The arrays are there only at the end of a run.
+void put_before_end(Snapshot& snapshot, const BeforeEnd& before) {
+  snapshot.put<double>(
+      before_end_sums,
+      std::array{before.running.loss_sum, before.running.nll_sum, before.best_loss}, {3});
+  snapshot.put<std::uint64_t>(before_end_counts,
+                              std::array{before.running.tokens, before.best_step.value_or(0),
+                                         before.metrics_begin, before.metrics_end},
+                              {4});
+}
+
+std::optional<BeforeEnd> saved_before_end(const Snapshot& snapshot) {
+  if (!snapshot.contains(before_end_sums)) return std::nullopt;
+  const auto& sums = snapshot.get<double>(before_end_sums, {3});
+  const auto& counts = snapshot.get<std::uint64_t>(before_end_counts, {4});
+  BeforeEnd before{.running = {.loss_sum = sums[0], .nll_sum = sums[1], .tokens = counts[0]},
+                   .best_loss = sums[2],
+                   .metrics_begin = counts[2],
+                   .metrics_end = counts[3]};
+  if (std::isfinite(before.best_loss)) before.best_step = counts[1];
+  return before;
+}
+
+/// throws  CheckpointError if the added rows are not rows of the table.
+void require_rows(const BeforeEnd& before, std::string_view csv, const Snapshot& snapshot) {
+  const auto begins_row = [&](std::uint64_t at) {
+    return at > 0 && at <= csv.size() && csv[at - 1] == '\n';
+  };
+  if (before.metrics_begin <= before.metrics_end && begins_row(before.metrics_begin) &&
+      begins_row(before.metrics_end)) {
+    return;
+  }
+  throw CheckpointError(
+      fmt::format("{}: {}: found bytes {} to {} of train/metrics, expected whole rows",
+                  snapshot.origin(), before_end_counts, before.metrics_begin, before.metrics_end),
+      "use an earlier checkpoint of the run");
+}
+
 void put_state(Snapshot& snapshot, const TrainingState& state) {
   snapshot.put_scalar("train/step", state.step);
   snapshot.put_scalar("train/epoch", state.position.epoch);
@@ -161,6 +205,8 @@ void put_state(Snapshot& snapshot, const TrainingState& state) {
   snapshot.put<double>("train/divergence", watch, {watch.size()});
   snapshot.put_text("train/history", state.history);
   snapshot.put_text("train/metrics", state.metrics.csv());
+  if (state.validation_pending) snapshot.put_scalar(pending_path, std::uint64_t{1});
+  if (state.before_end) put_before_end(snapshot, *state.before_end);
 }
 
 TrainingState saved_state(const Snapshot& snapshot) {
@@ -177,6 +223,9 @@ TrainingState saved_state(const Snapshot& snapshot) {
   state.metrics =
       MetricsTable(snapshot.get_text("train/metrics"), snapshot.origin() + ": train/metrics");
   add_later_state(snapshot, state);
+  state.validation_pending = has_pending_validation(snapshot);
+  state.before_end = saved_before_end(snapshot);
+  if (state.before_end) require_rows(*state.before_end, state.metrics.csv(), snapshot);
   return state;
 }
 
@@ -240,6 +289,8 @@ std::uint64_t validations_since_best(const Snapshot& snapshot) {
   if (has_version_1(snapshot)) return 0;
   return snapshot.get_scalar<std::uint64_t>("train/validations_since_best");
 }
+
+bool has_pending_validation(const Snapshot& snapshot) { return snapshot.contains(pending_path); }
 
 std::string saved_history(const Snapshot& snapshot) {
   return has_version_1(snapshot) ? "" : snapshot.get_text("train/history");

@@ -53,6 +53,9 @@ std::uint64_t validations_since_best(const Snapshot& snapshot);
 /// The id of the run, see run_identity.h; empty if the checkpoint does not record it.
 std::string saved_run_id(const Snapshot& snapshot);
 
+/// Whether the run was stopped during the validation due after its last step.
+bool has_pending_validation(const Snapshot& snapshot);
+
 /// The changes made to the run since it was started, see TrainingState::history.
 std::string saved_history(const Snapshot& snapshot);
 

@@ -18,6 +18,17 @@ struct RunningLoss {
   std::uint64_t tokens = 0;
 };
 
+/// The state that logging and validating the last step changed although neither was due. A run
+/// that continues with more steps starts from it, and so ends with the same bytes as a run that had
+/// these steps from the start.
+struct BeforeEnd {
+  RunningLoss running{};
+  double best_loss = std::numeric_limits<double>::infinity();
+  std::optional<std::uint64_t> best_step{};
+  std::uint64_t metrics_begin = 0;  ///< bytes of the metrics table that hold the added rows
+  std::uint64_t metrics_end = 0;
+};
+
 /// The state of a run besides parameters and optimizer. Positions are integers, and random numbers
 /// are computed from counters derived from the step, so there is no generator state to store.
 struct TrainingState {
@@ -35,6 +46,10 @@ struct TrainingState {
   /// non-finite steps.
   std::string history{};
   MetricsTable metrics{};
+  /// The validation due after `step` was interrupted; a resumed run begins with it.
+  bool validation_pending = false;
+  /// Set by the rows that only the end of a run adds.
+  std::optional<BeforeEnd> before_end{};
 };
 
 }  // namespace tapestry

@@ -168,6 +168,7 @@ ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) 
 /// Why no steps are left to train, such as "12 of 12 steps"; empty if some are left.
 std::string reason_of_end(const ResumePlan& plan) {
   const TrainOptions& options = plan.config.train;
+  if (has_pending_validation(plan.checkpoint.snapshot)) return "";
   if (plan.checkpoint.step >= options.steps) {
     const std::string done = format_count(plan.checkpoint.step);
     const std::string steps = format_count(options.steps);

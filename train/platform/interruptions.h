@@ -3,16 +3,21 @@
 #include <signal.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <ctime>
+#include <optional>
 
 namespace tapestry {
 
-/// Handles signals during its lifetime: SIGINT, SIGTERM and SIGHUP are recorded instead of ending
-/// the process, so that a run can finish its step and save; a second one ends the process at once.
-/// SIGUSR1 requests a save. SIGPIPE and SIGXFSZ are ignored, since writes report these errors
-/// themselves. A signal that is already ignored, such as SIGHUP under nohup, stays ignored. The
-/// destructor restores all handlers. Only one object may exist at a time.
+/// Handles signals during its lifetime: SIGINT, SIGTERM, SIGHUP, SIGUSR2 and SIGXCPU are recorded
+/// instead of ending the process, so that a run can save; a second one ends the process at once,
+/// except SIGXCPU, which the system repeats every second. If standard error is a terminal, the
+/// first one prints a line there. SIGUSR1 requests a save. SIGPIPE and SIGXFSZ are ignored, since
+/// writes report these errors themselves. A signal that is already ignored, such as SIGHUP under
+/// nohup, stays ignored. SIGQUIT keeps its default: it ends the process without a save and dumps
+/// core. The destructor restores all handlers. Only one object may exist at a time.
 class RunSignals {
  public:
   RunSignals();
@@ -26,10 +31,19 @@ class RunSignals {
   /// Whether a save has been requested since the last call.
   bool take_save_request();
 
+  /// Becomes true when an end is requested, by a signal or by end_at().
+  const std::atomic<bool>& end_requested() const;
+
+  /// From this time on time_is_up() is true. Replaces the time of an earlier call.
+  void end_at(std::chrono::steady_clock::time_point time);
+  bool time_is_up() const;
+
  private:
-  static constexpr std::size_t handled_signals = 6;
+  static constexpr std::size_t handled_signals = 8;
 
   std::array<struct sigaction, handled_signals> before_{};
+  std::optional<timer_t> timer_;      ///< of end_at(); sends SIGALRM
+  struct sigaction before_alarm_ {};  ///< set if timer_ is
 };
 
 /// The time limit of a process (`train.max_time`). It is reached early enough to save: as soon as
@@ -49,6 +63,8 @@ class TimeLimit {
   void note_save(Clock::duration taken);
 
   bool is_up(Clock::time_point now) const;
+  /// The latest time at which a save still fits; nullopt without a limit.
+  std::optional<Clock::time_point> last_call() const;
   std::chrono::seconds limit() const { return limit_; }
 
  private:

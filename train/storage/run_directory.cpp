@@ -179,7 +179,8 @@ void RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
   old.erase(std::ranges::upper_bound(old, newest), old.end());
   old.resize(old.size() - std::min(old.size(), retention.keep_last));
   for (const std::uint64_t step : old) {
-    if (step == retention.best_step || step == retention.scheduled_step) continue;
+    if (step == retention.best_step || step == retention.previous_best_step) continue;
+    if (step == retention.scheduled_step) continue;
     const auto path = checkpoint_path(step);
     std::error_code ignored;
     const bool folder = std::filesystem::symlink_status(path, ignored).type() ==

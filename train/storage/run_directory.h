@@ -15,9 +15,10 @@ namespace tapestry {
 
 /// Which checkpoints of a run are kept.
 struct Retention {
-  std::size_t keep_last = 2;                      ///< number of newest checkpoints to keep, >= 1
-  std::optional<std::uint64_t> best_step{};       ///< also kept, regardless of age
-  std::optional<std::uint64_t> scheduled_step{};  ///< also kept
+  std::size_t keep_last = 2;                 ///< number of newest checkpoints to keep, >= 1
+  std::optional<std::uint64_t> best_step{};  ///< also kept, regardless of age
+  std::optional<std::uint64_t> previous_best_step{};  ///< likewise
+  std::optional<std::uint64_t> scheduled_step{};      ///< also kept
 };
 
 /// The newest usable checkpoint, and the newer ones that were skipped.

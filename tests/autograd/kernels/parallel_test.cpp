@@ -43,6 +43,34 @@ TEST_CASE("all pieces have ended when parallel_for returns") {
   CHECK(ended == 64);
 }
 
+TEST_CASE("a flag that is set ends a loop in its scope, on 1 and 8 threads") {
+  for (const std::size_t threads : {1, 8}) {
+    const Threads count(threads);
+    CAPTURE(threads);
+    std::atomic<bool> flag = false;
+    std::atomic<int> runs = 0;
+    const auto set_flag_in_first = [&](std::size_t) {
+      ++runs;
+      flag = true;
+    };
+    {
+      const CancellationScope scope(&flag);
+      CHECK_THROWS_AS(parallel_for(10'000, set_flag_in_first), Cancelled);
+      CHECK(runs < 10'000);
+      CHECK_THROWS_AS(parallel_for(1, set_flag_in_first), Cancelled);
+      CHECK_THROWS_AS(throw_if_cancelled(), Cancelled);
+      flag = false;
+      CHECK_NOTHROW(parallel_for(1, [](std::size_t) {}));
+    }
+    flag = true;
+    runs = 0;
+    parallel_for(100, set_flag_in_first);
+    CHECK(runs == 100);
+    const CancellationScope without_flag(nullptr);
+    CHECK_NOTHROW(throw_if_cancelled());
+  }
+}
+
 TEST_CASE("a call from inside a piece runs its pieces once, in order, on the thread of the piece") {
   for (const std::size_t threads : {1, 2, 8}) {
     const Threads count(threads);

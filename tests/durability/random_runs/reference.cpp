@@ -193,7 +193,7 @@ class Simulation {
 
   int resume() {
     Plan plan = make_plan();
-    if (is_finished(plan.state, plan.settings)) {
+    if (!plan.state.validation_pending && is_finished(plan.state, plan.settings)) {
       say("finished");
       return 0;
     }
@@ -203,6 +203,7 @@ class Simulation {
     state_ = plan.state;
     settings_ = plan.settings;
     saved_step_ = state_.step;
+    if (!finished()) revert_end_rows();
     const bool other_data = state_.data != process_.data;
     if (other_data && !process_.allow_data) {
       throw Ended{3, "--allow-change data.train_images"};
@@ -257,9 +258,14 @@ class Simulation {
 
   int train() {
     if (settings_.on_nan == OnNan::rollback && !saved_step_ && !finished()) save_as_scheduled();
-    while (!finished()) {
+    while (state_.validation_pending || !finished()) {
       if (time_is_up_ || stop_signal_ != 0) return stop();
-      turn();
+      if (state_.validation_pending) {
+        finish_interrupted_turn();
+      } else {
+        turn();
+      }
+      if (state_.validation_pending) continue;  // it was cancelled
       if (std::exchange(save_requested_, false)) save_on_request();
     }
     save_at_the_end();
@@ -285,9 +291,72 @@ class Simulation {
   void turn() {
     const StepEnd end = step();
     if (end == StepEnd::rolled_back) return;
-    if (end == StepEnd::done && due(settings_.log_every)) log();
-    const bool best = due(settings_.validate_every) && validate();
+    if (end == StepEnd::done) {
+      if (due(settings_.log_every)) {
+        log();
+      } else if (is_last_step()) {
+        log_at_end();
+      }
+    }
+    finish_turn();
+  }
+
+  void finish_turn() {
+    state_.validation_pending = true;
+    bool best = false;
+    if (due(settings_.validate_every)) {
+      if (stop_signal_ != 0) return;
+      best = validate();
+    } else if (is_last_step()) {
+      begin_end_rows();
+      if (stop_signal_ != 0) return;
+      const std::uint64_t counted = state_.since_best;
+      validate();
+      state_.since_best = counted;
+      state_.before_end->rows_end = state_.rows.size();
+    }
+    state_.validation_pending = false;
     if (best || due(settings_.save_every)) save_as_scheduled();
+  }
+
+  bool is_last_step() const { return state_.step >= settings_.steps; }
+
+  void finish_interrupted_turn() {
+    // The step before the next batch; a run has one batch for each step.
+    const Position next = state_.position;
+    epoch_ = next.batch == 0 ? next.epoch : next.epoch + 1;
+    saved_step_.reset();
+    finish_turn();
+    if (!state_.validation_pending && saved_step_ != state_.step) save(finished());
+  }
+
+  void begin_end_rows() {
+    if (state_.before_end) return;
+    state_.before_end = StateBeforeEnd{.targets = state_.targets,
+                                       .steps_since_log = state_.steps_since_log,
+                                       .best_loss = state_.best_loss,
+                                       .best_weights = state_.best_weights,
+                                       .best_step = state_.best_step,
+                                       .rows_begin = state_.rows.size(),
+                                       .rows_end = state_.rows.size()};
+  }
+
+  void log_at_end() {
+    begin_end_rows();
+    log();
+    state_.before_end->rows_end = state_.rows.size();
+  }
+
+  void revert_end_rows() {
+    if (!state_.before_end) return;
+    const StateBeforeEnd before = *std::exchange(state_.before_end, std::nullopt);
+    state_.targets = before.targets;
+    state_.steps_since_log = before.steps_since_log;
+    state_.best_loss = before.best_loss;
+    state_.best_weights = before.best_weights;
+    state_.best_step = before.best_step;
+    state_.rows.erase(state_.rows.begin() + static_cast<std::ptrdiff_t>(before.rows_begin),
+                      state_.rows.begin() + static_cast<std::ptrdiff_t>(before.rows_end));
   }
 
   StepEnd step() {
@@ -341,6 +410,7 @@ class Simulation {
     const std::uint64_t in_a_row = state_.nan_steps;
     const std::size_t data = state_.data;
     state_ = target->second;
+    revert_end_rows();
     state_.position = behind;
     state_.nan_steps = in_a_row;
     state_.data = data;
@@ -374,6 +444,11 @@ class Simulation {
       state_.best_weights = state_.weights;
       state_.best_step = state_.step;
       state_.since_best = 0;
+    }
+    if (state_.before_end && due(settings_.validate_every)) {
+      state_.before_end->best_loss = state_.best_loss;
+      state_.before_end->best_weights = state_.best_weights;
+      state_.before_end->best_step = state_.best_step;
     }
     state_.rows.push_back({.step = state_.step,
                            .epoch = epoch_,
@@ -447,7 +522,9 @@ class Simulation {
     old.resize(old.size() - std::min<std::size_t>(old.size(), settings_.keep_last));
     for (const std::uint64_t step : old) {
       const bool best = std::isfinite(state_.best_loss) && step == state_.best_step;
-      if (best || step == state_.scheduled_save) continue;
+      const bool best_before = state_.before_end && std::isfinite(state_.before_end->best_loss) &&
+                               step == state_.before_end->best_step;
+      if (best || best_before || step == state_.scheduled_save) continue;
       disk_.checkpoints.erase(step);
       disk_.damaged.erase(step);
     }

@@ -37,6 +37,15 @@ struct ExpectedRow {
   std::string weights;  ///< a validation's; training: of the only step it covers, else empty
 };
 
+/// What the rows change that only the end of a run adds.
+struct StateBeforeEnd {
+  std::uint64_t targets = 0, steps_since_log = 0;
+  double best_loss = 0.0;
+  std::string best_weights;
+  std::uint64_t best_step = 0;
+  std::size_t rows_begin = 0, rows_end = 0;
+};
+
 /// The state of a run between two steps.
 struct State {
   std::uint64_t step = 0, updates = 0, targets = 0;
@@ -50,6 +59,8 @@ struct State {
   std::vector<ExpectedRow> rows;
   Settings settings;
   std::size_t data = 0;
+  bool validation_pending = false;
+  std::optional<StateBeforeEnd> before_end;
 };
 
 /// The run directory.

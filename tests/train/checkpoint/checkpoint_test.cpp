@@ -140,6 +140,42 @@ TEST_CASE("a run that is restored from the snapshot of another is that run, bit 
   CHECK(copy.state.metrics.csv() == original.state.metrics.csv());
 }
 
+TEST_CASE("what the end of a run adds is stored only then") {
+  Run run(3), copy(2);
+  CHECK_FALSE(run.snapshot().contains("train/before_end_sums"));
+  CHECK_FALSE(has_pending_validation(run.snapshot()));
+  run.state.validation_pending = true;
+  run.state.before_end = BeforeEnd{.running = {.loss_sum = 0.5, .nll_sum = 0.25, .tokens = 7},
+                                   .best_loss = 1.5,
+                                   .best_step = 9,
+                                   .metrics_begin = run.state.metrics.csv().size(),
+                                   .metrics_end = run.state.metrics.csv().size()};
+  const Snapshot snapshot = run.snapshot();
+  CHECK(has_pending_validation(snapshot));
+  restore(snapshot, copy.parts());
+  CHECK(copy.state.validation_pending);
+  REQUIRE(copy.state.before_end);
+  CHECK(copy.state.before_end->running.loss_sum == 0.5);
+  CHECK(copy.state.before_end->running.nll_sum == 0.25);
+  CHECK(copy.state.before_end->running.tokens == 7);
+  CHECK(copy.state.before_end->best_loss == 1.5);
+  CHECK(copy.state.before_end->best_step == 9);
+  CHECK(copy.snapshot() == snapshot);
+}
+
+TEST_CASE("rows added at the end of a run that are no rows of the metrics are an error") {
+  Run run(3);
+  const std::uint64_t size = run.state.metrics.csv().size();
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>> wrong = {
+      {size, size + 1}, {size - 1, size}, {0, size}, {size, size - 1}};
+  for (const auto& range : wrong) {
+    CAPTURE(range.first);
+    CAPTURE(range.second);
+    run.state.before_end = BeforeEnd{.metrics_begin = range.first, .metrics_end = range.second};
+    CHECK(refusal(run.snapshot()).find("train/before_end_counts: found ") != std::string::npos);
+  }
+}
+
 TEST_CASE("each number of the state stands under its own path") {
   Run run(3);
   run.state.running.tokens = 41;

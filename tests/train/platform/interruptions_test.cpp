@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <functional>
 
@@ -16,12 +17,38 @@ void catch_in_test(int signal) { caught_by_test = signal; }
 TEST_CASE("nothing has been received at first") { CHECK(RunSignals().stop() == 0); }
 
 TEST_CASE("each signal that asks for an end is remembered") {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGXCPU}) {
     CAPTURE(signal);
     const RunSignals signals;
+    CHECK_FALSE(signals.end_requested());
     std::raise(signal);
     CHECK(signals.stop() == signal);
+    CHECK(signals.end_requested());
   }
+}
+
+TEST_CASE("SIGXCPU, which the system repeats every second, does not end the process") {
+  const RunSignals signals;
+  std::raise(SIGXCPU);
+  std::raise(SIGXCPU);
+  CHECK(signals.stop() == SIGXCPU);
+}
+
+TEST_CASE("time is up after the time of end_at, which a later call replaces") {
+  using Clock = std::chrono::steady_clock;
+  const auto before = std::signal(SIGALRM, catch_in_test);
+  {
+    RunSignals signals;
+    signals.end_at(Clock::now() + std::chrono::hours(1));
+    CHECK_FALSE(signals.time_is_up());
+    signals.end_at(Clock::now() - std::chrono::hours(1));
+    while (!signals.time_is_up()) ::usleep(100);
+    CHECK(signals.end_requested());
+    CHECK(signals.stop() == 0);
+  }
+  CHECK_FALSE(RunSignals().time_is_up());
+  const bool restored = std::signal(SIGALRM, before) == catch_in_test;
+  CHECK(restored);
 }
 
 TEST_CASE("a new watch does not know the signals of an old one") {
@@ -77,7 +104,7 @@ TEST_CASE("signals of failed writes are ignored and not received") {
 }
 
 TEST_CASE("afterwards every signal is handled as it was before") {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE, SIGXFSZ}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGPIPE, SIGXFSZ}) {
     CAPTURE(signal);
     const auto before = std::signal(signal, catch_in_test);
     { const RunSignals signals; }

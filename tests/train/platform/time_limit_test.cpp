@@ -33,5 +33,14 @@ TEST_CASE("time is up when the longest turn and the longest save would not fit i
   CHECK(limit.is_up(start + 5s));
 }
 
+TEST_CASE("the last call leaves time for the longest save") {
+  CHECK_FALSE(TimeLimit(start, 0s).last_call());
+  TimeLimit limit(start, 10s);
+  CHECK(limit.last_call() == start + 10s);
+  limit.note_turn(3s);
+  limit.note_save(2s);
+  CHECK(limit.last_call() == start + 8s);
+}
+
 }  // namespace
 }  // namespace tapestry

@@ -113,7 +113,10 @@ TEST_CASE("where the newest checkpoint is damaged the one before is used, with a
 
 TEST_CASE("where the best checkpoint is damaged the newest is used, with a warning") {
   const TrainedWorkplace work;
-  REQUIRE(work.run({"train", "--resume", "runs/tiny", "train.steps=13"}).code == 0);
+  const Outcome worse =
+      work.run({"train", "--resume", "runs/tiny", "train.steps=13", "schedule.learning_rate=5",
+                "--allow-change", "schedule.learning_rate"});
+  REQUIRE(worse.code == 0);
   const Outcome best = work.run({"evaluate", "runs/tiny"});
   const std::string choice = "(the best of the run, whose newest is step 13)\n";
   REQUIRE(best.out.starts_with(work.checkpoint(12) + ", step 12 " + choice));

@@ -82,10 +82,13 @@ class HandFiles {
       kept.insert(*newest);
     }
     for (const std::uint64_t one : saved_) {
-      if (one == best || one == scheduled_) kept.insert(one);
+      if (one == best || one == kept_ || one == scheduled_) kept.insert(one);
     }
     saved_ = kept;
   }
+
+  /// From now on, this step stays as well.
+  void keep(std::uint64_t step) { kept_ = step; }
 
   bool has(std::uint64_t step) const { return saved_.contains(step); }
   std::vector<std::uint64_t> steps() const { return {saved_.begin(), saved_.end()}; }
@@ -94,6 +97,7 @@ class HandFiles {
   std::size_t keep_last_;
   std::set<std::uint64_t> saved_;
   std::uint64_t scheduled_ = 0;
+  std::optional<std::uint64_t> kept_;
 };
 
 }  // namespace tapestry::test

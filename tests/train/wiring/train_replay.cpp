@@ -84,7 +84,8 @@ Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
     run.weights[run.steps] = values;
     since_log.add(step.sums);
     run.losses.push_back(step.sums.objective / static_cast<double>(step.sums.labels));
-    if (due(config.train.log_every)) {
+    const bool last = run.steps == config.train.steps;
+    if (last || due(config.train.log_every)) {
       const auto labels = static_cast<double>(since_log.labels);
       run.rows.push_back({.step = run.steps,
                           .epoch = step.epoch,
@@ -97,16 +98,22 @@ Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
       since_log = {};
     }
     bool best = false;
-    if (due(config.train.validate_every) && !corpus.validation.empty()) {
+    const bool validation_due = due(config.train.validate_every);
+    if ((last || validation_due) && !corpus.validation.empty()) {
       MetricsRow row =
           scores_with(config, corpus, model, corpus.validation, config.train.exact_match_sequences);
       row.step = run.steps;
       row.epoch = step.epoch;
       run.rows.push_back(row);
       best = row.loss < best_loss;
-      run.validations_since_best = best ? 0 : run.validations_since_best + 1;
+      if (validation_due) {
+        run.validations_since_best = best ? 0 : run.validations_since_best + 1;
+      } else if (run.best_step) {
+        files.keep(*run.best_step);
+      }
       if (best) best_loss = row.loss;
       if (best) run.best_step = run.steps;
+      best = best && validation_due;
     }
     if (best || due(config.train.save_every)) files.save(run.steps, run.best_step, true);
   }
