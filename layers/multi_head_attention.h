@@ -24,7 +24,7 @@ enum class AttentionScore {
   scaled_dot_product,  ///< <k, q> / sqrt(d_head)
   dot_product,         ///< <k, q>
   additive,            ///< <w, tanh(q + k)>
-  bilinear             ///< <k, W q>
+  bilinear             ///< <k, W q>; W comes before the rotation of rotary positions
 };
 
 /// Whether attention has heads and their projections [1], or no parameters: softmax(X X^T) X, where
@@ -39,6 +39,10 @@ enum class AttentionKind {
 /// Options of MultiHeadAttention. `window`, `rotary` and `alibi` compare positions of queries and
 /// keys, so they are for self-attention. If there are fewer queries than keys, the queries have the
 /// last positions.
+///
+/// Rotary positions rotate q_i and k_j by R_i and R_j, see rotary(). The score matrix W of bilinear
+/// scores is applied to the query before its rotation, so that scores depend on positions only
+/// through i - j: s_ij = <R_j k_j, R_i W q_i> = k_j^T R_(i-j) W q_i.
 ///
 /// [1] Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
 /// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -179,6 +180,30 @@ TEST_CASE("scores of rotary positions and of ALiBi depend on the distance alone"
       CHECK(w[0] != doctest::Approx(w[1]).epsilon(1e-6));
     }
   }
+}
+
+TEST_CASE("bilinear scores with rotary positions apply W to the query before its rotation") {
+  using Pair = std::array<double, 2>;
+  const auto rotated = [](const Pair& x, double angle) {  // at position m the angle is m
+    return Pair{std::cos(angle) * x[0] - std::sin(angle) * x[1],
+                std::sin(angle) * x[0] + std::cos(angle) * x[1]};
+  };
+  const Attention attention(2, {.num_heads = 1, .score = AttentionScore::bilinear, .rotary = true});
+  make_projections_identities(attention.parameters);
+  set_values(attention.parameters, "attn.score.weight", {1.0, 2.0, 0.5, -1.0});
+  const Pair x[] = {{1.0, 0.5}, {-0.5, 0.75}, {0.25, -1.0}};
+  const Tensor all = Tensor::from({1, 3, 2}, {1.0, 0.5, -0.5, 0.75, 0.25, -1.0}, DType::float64);
+  std::vector<double> expected;
+  for (int i = 0; i < 3; ++i) {
+    const Pair wq = {x[i][0] + 2.0 * x[i][1], 0.5 * x[i][0] - x[i][1]};
+    double e[3], total = 0.0;
+    for (int j = 0; j < 3; ++j) {
+      const Pair r = rotated(wq, i - j);
+      total += e[j] = std::exp(x[j][0] * r[0] + x[j][1] * r[1]);
+    }
+    for (const double weight : e) expected.push_back(weight / total);
+  }
+  check_values(weights_of(attention.layer, all, all, {}), expected, 1e-12);
 }
 
 TEST_CASE("without positions equal vectors get equal weights wherever they are") {
