@@ -29,7 +29,11 @@ double pow(double x, double y) {
   if (y == std::trunc(y) && std::abs(y) <= largest_multiplied) {
     return xsimd::pow(Pair(x), static_cast<int>(y)).get(0);
   }
-  return xsimd::pow(Pair(x), Pair(y)).get(0);
+  const double power = xsimd::pow(Pair(x), Pair(y)).get(0);
+  if (std::isnormal(power) || std::isnan(power)) return power;
+  // xsimd overflows from e^708.4 on, and makes 0 of subnormal results.
+  const double root = xsimd::pow(Pair(std::abs(x)), Pair(0.5 * y)).get(0);
+  return std::copysign(root * root, power);
 }
 
 }  // namespace tapestry::portable
