@@ -81,8 +81,8 @@ std::string run_id_line(std::string_view run_id) {
   return fmt::format("{}{}\n", line_start, run_id);
 }
 
-std::optional<std::string> recorded_run_id(const RunDirectory& directory) try {
-  const OpenFile file(directory.path() / "config.yaml",
+std::optional<std::string> read_run_id(const std::filesystem::path& config_file) try {
+  const OpenFile file(config_file,
                       {.expected = "a config file", .special_hint = "", .too_large_hint = ""});
   std::string line(line_start.size() + id_digits + 1, '\0');
   line.resize(file.read_at(0, std::as_writable_bytes(std::span(line))));
@@ -91,6 +91,10 @@ std::optional<std::string> recorded_run_id(const RunDirectory& directory) try {
   return is_run_id(id) ? std::optional(std::move(id)) : std::nullopt;
 } catch (const FileError&) {
   return std::nullopt;
+}
+
+std::optional<std::string> recorded_run_id(const RunDirectory& directory) {
+  return read_run_id(directory.path() / "config.yaml");
 }
 
 std::optional<NewestCheckpoint> read_newest_of_run(const RunDirectory& directory) {

@@ -27,6 +27,9 @@ std::string make_run_id(const Config& config, const Corpus& corpus,
 /// The first line of the `config.yaml` of a run, a comment with its id.
 std::string run_id_line(std::string_view run_id);
 
+/// The id in the first line of a config file; nullopt if the file is missing or has none.
+std::optional<std::string> read_run_id(const std::filesystem::path& config_file);
+
 /// The id in the `config.yaml` of a run directory; nullopt if the file is missing or has none.
 std::optional<std::string> recorded_run_id(const RunDirectory& directory);
 

@@ -63,6 +63,46 @@ void refuse_to_replace_files(const RunDirectory& directory) {
                         .message = "exists and is not part of a run; a run here would overwrite it",
                         .hint = "choose another train.run_dir"}});
   }
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.')) continue;  // such as .gitkeep
+    throw ConfigError({{.place = {.file = directory.path().string()},
+                        .message = fmt::format("holds other files, such as {}, and is not the "
+                                               "directory of a run, expected a new or an empty one",
+                                               name),
+                        .hint = "choose another train.run_dir"}});
+  }
+}
+
+/// Refuses the copy of the config of a run, which names the directory of that run.
+void refuse_copied_config(const Arguments& arguments, const Config& config) {
+  const std::string& run = config.train.run_dir;
+  if (names_run_dir(arguments.overrides) || run == default_run_dir(arguments.config)) return;
+  std::error_code ignored;
+  const auto own = std::filesystem::path(run) / "config.yaml";
+  if (std::filesystem::equivalent(own, arguments.config, ignored)) return;
+  if (!read_run_id(arguments.config)) return;
+  throw ConfigError({{.place = {.file = arguments.config},
+                      .message = fmt::format("is a copy of the config of a run and names the "
+                                             "directory of that run, {}, expected another one",
+                                             run),
+                      .hint = "name a directory with train.run_dir=DIR, or delete run_dir from "
+                              "the copy"}});
+}
+
+/// Refuses a config that could not be read back from a checkpoint, from which the run could then
+/// not be resumed.
+void require_storable(const Arguments& arguments, const Config& config) {
+  try {
+    parse_config(dump_config(config), "the stored config");
+  } catch (const ConfigError& error) {
+    const std::string problem = error.what();
+    throw ConfigError({{.place = {.file = arguments.config},
+                        .message = "the config could not be read back from a checkpoint: " +
+                                   problem.substr(0, problem.find('\n')),
+                        .hint = "rename files and folders whose names have control characters or "
+                                "are not UTF-8"}});
+  }
 }
 
 void move_aside(const RunDirectory& directory) {
@@ -93,11 +133,13 @@ void require_validation_for_patience(const Config& config, const Corpus& corpus)
 
 int start_run(const Arguments& arguments, Clock::time_point started) {
   const Config config = load_config(arguments.config, arguments.overrides);
+  refuse_copied_config(arguments, config);
   apply_process_settings(config.train);
   const RunDirectory directory(config.train.run_dir);
   refuse_to_replace_files(directory);
   if (!arguments.fresh) refuse_to_replace_run(directory);
   const InitialState initial = load_initial_state(config);
+  require_storable(arguments, config);
   require_validation_for_patience(config, initial.corpus);
   return run_training({.config = config,
                        .corpus = initial.corpus,
@@ -143,7 +185,13 @@ void require_run(const RunDirectory& directory) {
 /// The config to resume with: a config file, or the saved config with overrides.
 Config wanted_config(const Arguments& arguments, const Config& before) {
   if (arguments.config.empty()) {
-    return parse_config(dump_config(before), "config of the checkpoint", arguments.overrides);
+    // A run directory that was renamed may have any name, also one that a config cannot hold.
+    Config stored = before;
+    stored.train.run_dir.clear();
+    Config config =
+        parse_config(dump_config(stored), "config of the checkpoint", arguments.overrides);
+    if (config.train.run_dir.empty()) config.train.run_dir = before.train.run_dir;
+    return config;
   }
   Config config = load_config(arguments.config, arguments.overrides);
   if (!arguments.run.empty()) config.train.run_dir = before.train.run_dir;

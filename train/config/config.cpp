@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <any>
 #include <cstddef>
 #include <filesystem>
@@ -59,6 +60,13 @@ constexpr FileKind config_kind{
     .unreadable_hint = "check the path and its permissions",
     .max_bytes = kLargestConfig};
 
+/// Whether the file is the config.yaml in the directory of a run.
+bool is_config_of_run(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return path.filename() == "config.yaml" &&
+         std::filesystem::is_directory(path.parent_path() / "checkpoints", ignored);
+}
+
 std::string used_with(const Use& use) {
   if (use.selector.empty()) return {};
   return fmt::format("{}: {}", use.selector, list_in_words(use.choices));
@@ -111,10 +119,31 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   const fs::path here = working_folder();
   const fs::path folder = (here / path).parent_path();
   Config config = read_config(text, path, folder, overrides, here);
+  if (!names_run_dir(overrides) && is_config_of_run(path)) {
+    const fs::path run = fs::path(path).parent_path();
+    config.train.run_dir = run.empty() ? "." : run.string();
+  }
   if (config.train.run_dir.empty()) {
-    config.train.run_dir = (fs::path("runs") / fs::path(path).stem()).string();
+    config.train.run_dir = default_run_dir(path);
+    const auto parsed = RunPath::parse(config.train.run_dir);
+    if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
+      throw ConfigError(
+          {{.place = {.file = path},
+            .message = "the run directory is named after the config file: " + mistake->message,
+            .hint = "rename the file, or name a directory with train.run_dir=DIR"}});
+    }
   }
   return config;
+}
+
+std::string default_run_dir(const std::string& path) {
+  return (std::filesystem::path("runs") / std::filesystem::path(path).stem()).string();
+}
+
+bool names_run_dir(const std::vector<std::string>& overrides) {
+  return std::ranges::any_of(overrides, [](const std::string& override) {
+    return override.starts_with("train.run_dir=");
+  });
 }
 
 std::string read_config_file(const std::string& path) try {

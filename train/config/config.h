@@ -142,10 +142,18 @@ Config parse_config(std::string_view text, const std::string& name,
 
 /// Reads a config file as parse_config() does. Relative paths to data become absolute: paths in the
 /// file start at the folder of the config file, paths in overrides at the working directory. An
-/// empty `train.run_dir` becomes runs/<file name without extension>.
+/// empty `train.run_dir` becomes default_run_dir(). The `config.yaml` in a run directory means the
+/// run in that directory, wherever it was moved to, unless an override names another.
 ///
-/// throws  ConfigError as read_config_file() and parse_config().
+/// throws  ConfigError as read_config_file() and parse_config(); if the file has a name after which
+///         no run directory can be named.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
+
+/// The run directory of a config file that names none: runs/<file name without extension>.
+std::string default_run_dir(const std::string& path);
+
+/// Whether an override sets train.run_dir.
+bool names_run_dir(const std::vector<std::string>& overrides);
 
 /// The size of the largest config in bytes; a larger one is refused before it is read.
 inline constexpr std::size_t kLargestConfig = 1u << 20;

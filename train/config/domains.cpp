@@ -6,9 +6,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <span>
 
+#include "data/io/utf8.h"
 #include "train/config/text.h"
 
 namespace tapestry {
@@ -213,6 +215,39 @@ std::string Text::print(std::string_view value) {
     escaped += c;
   }
   return fmt::format("\"{}\"", escaped);
+}
+
+Parsed<std::string> RunPath::parse(std::string_view text) {
+  constexpr std::size_t longest_path = 4000;  // PATH_MAX less the names of the files of a run
+  constexpr std::size_t longest_name = 255;   // NAME_MAX
+  if (text.starts_with('~')) {
+    return Mistake{
+        fmt::format("expected a path, found {}, whose ~ only a shell expands", excerpt(text)),
+        "write the whole path of the home directory; on a command line, $HOME/... "
+        "instead of ~/..."};
+  }
+  if (find_invalid_utf8(text)) {
+    return Mistake{fmt::format("expected a path in UTF-8, found {}", excerpt(text)),
+                   "choose a name in UTF-8"};
+  }
+  for (std::size_t i = 0; i < text.size(); i += character_at(text, i).bytes.size()) {
+    if (is_control(character_at(text, i).code_point)) {
+      return Mistake{
+          fmt::format("expected a path without control characters, found {}", excerpt(text)),
+          "choose a name without line feeds, tabs and escape sequences"};
+    }
+  }
+  std::size_t longest = 0;
+  for (const auto& name : std::filesystem::path(text)) {
+    longest = std::max(longest, name.native().size());
+  }
+  if (longest > longest_name || text.size() > longest_path) {
+    return Mistake{fmt::format("expected a path of at most {} bytes with names of at most {}, "
+                               "found {} bytes with a name of {}",
+                               longest_path, longest_name, text.size(), longest),
+                   "choose a shorter name"};
+  }
+  return std::string(text);
 }
 
 std::string list_in_words(const std::vector<std::string>& words) {

@@ -239,6 +239,16 @@ struct FilePath : Text {
   static std::string expected() { return "a path"; }
 };
 
+/// The path of a run directory; empty for the default. A path that could not be created, or could
+/// not be written into a config, is refused: a name of more than 255 bytes, a path of more than
+/// 4000, control characters, bytes that are not UTF-8. So is `~`, which only a shell expands.
+struct RunPath : Text {
+  /// Describes the set in messages.
+  static std::string expected() { return "a path"; }
+  /// The value of a text, or why it is not in the set.
+  static Parsed<std::string> parse(std::string_view text);
+};
+
 /// `a`, `a or b`, `a, b or c`.
 std::string list_in_words(const std::vector<std::string>& words);
 

@@ -328,7 +328,7 @@ void visit(V field, O& o) {
   field("initialize_from", o.initialize_from, FilePath(), never,
         "pretrained run or checkpoint: parameters of the same name and shape are loaded (not the "
         "head, if the classes differ), and its vocabulary is used; empty: none");
-  field("run_dir", o.run_dir, Text(), of_process(never),
+  field("run_dir", o.run_dir, RunPath(), of_process(never),
         "run directory, relative to the working directory; empty: `runs/` and the name of the "
         "config");
   field("dtype", o.dtype, Choice<DType>(), never, "element type of all tensors");

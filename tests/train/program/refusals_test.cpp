@@ -319,6 +319,81 @@ TEST_CASE("a file in the place of the run directory is refused") {
   check_refusal(work, {"train", "tiny.yaml", "train.run_dir=taken", "--fresh"}, 5, message);
 }
 
+TEST_CASE("a run directory that cannot be meant is refused before training") {
+  const ConfiguredWorkplace work;
+  check_refusal(
+      work, {"train", "tiny.yaml", "train.run_dir=~/x"}, 2,
+      "command line: train.run_dir=~/x: expected a path, found ~/x, whose ~ only a shell expands\n"
+      "hint: write the whole path of the home directory; on a command line, $HOME/... "
+      "instead of ~/...");
+  const std::string name(300, 'x');
+  const Outcome refused = work.run({"train", "tiny.yaml", "train.run_dir=" + name});
+  CHECK(refused.code == 2);
+  CHECK(refused.err.ends_with(
+      ": expected a path of at most 4000 bytes with names of at most 255, found 300 bytes with a "
+      "name of 300\nhint: choose a shorter name\n"));
+  std::filesystem::create_directory(work / "photos");
+  work.write("photos/a.jpg", "mine");
+  check_refusal(work, {"train", "tiny.yaml", "train.run_dir=photos"}, 2,
+                "photos: holds other files, such as a.jpg, and is not the directory of a run, "
+                "expected a new or an empty one\nhint: choose another train.run_dir");
+  std::filesystem::create_directory(work / "empty");
+  work.write("empty/.gitkeep", "");
+  CHECK(work.run({"train", "tiny.yaml", "train.run_dir=empty", "train.steps=1"}).code == 0);
+}
+
+TEST_CASE("a config file whose name cannot be stored is refused before training") {
+  const ConfiguredWorkplace work;
+  const std::string yaml = test::read_text(work / "tiny.yaml");
+  for (const std::string name : {"a\nb.yaml", "a\x1B[31m.yaml", "a\xFF.yaml"}) {
+    CAPTURE(name);
+    work.write(name, yaml);
+    const auto before = work.contents();
+    const Outcome refused = work.run({"train", name});
+    CHECK(refused.code == 2);
+    CHECK(contains(refused.err, "the run directory is named after the config file: expected a "));
+    CHECK(contains(refused.err,
+                   "\nhint: rename the file, or name a directory with "
+                   "train.run_dir=DIR\n"));
+    CHECK(work.contents() == before);
+    CHECK(work.run({"train", name, "train.run_dir=runs/named", "train.steps=1", "--fresh"}).code ==
+          0);
+    CHECK(work.run({"train", "--resume", "runs/named", "train.steps=2"}).code == 0);
+  }
+}
+
+TEST_CASE("a config in a folder whose name cannot be stored is refused before training") {
+  const test::TextWorkplace work;
+  std::filesystem::create_directory(work / "a\x1B");
+  for (const auto& entry : std::filesystem::directory_iterator(work.path())) {
+    if (entry.is_regular_file()) {
+      std::filesystem::copy_file(entry.path(), work / "a\x1B" / entry.path().filename());
+    }
+  }
+  const Outcome refused = work.run({"train", "a\x1B/text.yaml"});
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err,
+                 "a\\x1B/text.yaml: the config could not be read back from a "
+                 "checkpoint: the stored config:"));
+  CHECK_FALSE(std::filesystem::exists(work / "runs"));
+}
+
+TEST_CASE("the config of a run means the run where it lies, and a copy needs another directory") {
+  const test::TrainedWorkplace work;
+  std::filesystem::create_directory(work / "copies");
+  std::filesystem::copy_file(work / "runs/tiny/config.yaml", work / "copies/mine.yaml");
+  check_refusal(work, {"train", "copies/mine.yaml"}, 2,
+                "copies/mine.yaml: is a copy of the config of a run and names the directory of "
+                "that run, runs/tiny, expected another one\n"
+                "hint: name a directory with train.run_dir=DIR, or delete run_dir from the copy");
+  CHECK(work.run({"train", "copies/mine.yaml", "train.run_dir=runs/mine"}).code == 0);
+  std::filesystem::rename(work / "runs/tiny", work / "moved");
+  const Outcome resumed = work.run({"train", "--resume", "moved/config.yaml", "train.steps=13"});
+  CHECK(resumed.code == 0);
+  CHECK(resumed.out.starts_with("resuming moved at step 12 of 13\n"));
+  CHECK_FALSE(std::filesystem::exists(work / "runs/tiny"));
+}
+
 TEST_CASE("files of the user's own are not replaced by those of a run") {
   const ConfiguredWorkplace work;
   work.write("config.yaml", "mine");
