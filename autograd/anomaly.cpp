@@ -41,7 +41,7 @@ Survey survey(const Tensor& tensor) {
 
 /// `(2, 3) in [-1.5, 4]`, and how many values are not finite if any are.
 std::string range(const Tensor& tensor) {
-  if (!tensor) return "absent";
+  if (!tensor.defined()) return "absent";
   const Survey s = survey(tensor);
   std::string text = to_string(tensor.shape());
   if (s.not_finite < tensor.size())
@@ -83,7 +83,7 @@ void AnomalyDetector::backward_ran(const GradientSlot& output, const Tensor& dy)
   if (call == calls_.end()) return;
   for (std::size_t i = 0; i < call->inputs.size(); ++i) {
     const Tensor& input = call->inputs[i];
-    if (!input || !input.requires_gradient() || !input.slot()->filled()) continue;
+    if (!input.defined() || !input.requires_gradient() || !input.slot()->filled()) continue;
     const auto found = anomaly_in(input.slot()->value());
     if (!found) continue;
     throw AnomalyError(

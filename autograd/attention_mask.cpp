@@ -54,7 +54,7 @@ AttentionMask AttentionMask::operator&(const AttentionMask& other) const {
   if (lengths_ == nullptr) {
     both.lengths_ = other.lengths_;
   } else if (other.lengths_ != nullptr) {
-    other.require_fitting("attention mask", lengths_->size(), 0, 0);
+    other.require_batch("attention mask", lengths_->size());
     Lengths shorter = *lengths_;
     for (std::size_t b = 0; b < shorter.size(); ++b) {
       shorter[b] = std::min(shorter[b], (*other.lengths_)[b]);
@@ -64,7 +64,7 @@ AttentionMask AttentionMask::operator&(const AttentionMask& other) const {
   if (keep_ == nullptr) {
     both.keep_ = other.keep_;
   } else if (other.keep_ != nullptr) {
-    other.require_fitting("attention mask", keep_->batch, keep_->n_q, keep_->n_k);
+    other.require_keep("attention mask", keep_->batch, keep_->n_q, keep_->n_k);
     Keep common = *keep_;
     for (std::size_t i = 0; i < common.values.size(); ++i) {
       if (other.keep_->values[i] == 0) common.values[i] = 0;
@@ -79,16 +79,35 @@ std::span<const std::int32_t> AttentionMask::lengths() const {
   return *lengths_;
 }
 
-void AttentionMask::require_fitting(const char* operation, std::size_t batch, std::size_t n_q,
-                                    std::size_t n_k) const {
+void AttentionMask::require_batch(const char* operation, std::size_t batch) const {
   if (lengths_ != nullptr && lengths_->size() != batch) {
     throw ShapeError(
         fmt::format("{}: the padding mask has {} lengths, expected {} (the batch size)", operation,
                     lengths_->size(), batch));
   }
+}
+
+void AttentionMask::require_keep(const char* operation, std::size_t batch, std::size_t n_q,
+                                 std::size_t n_k) const {
   if (keep_ != nullptr && (keep_->batch != batch || keep_->n_q != n_q || keep_->n_k != n_k)) {
     throw ShapeError(fmt::format("{}: the keep-mask is ({}, {}, {}), expected ({}, {}, {})",
                                  operation, keep_->batch, keep_->n_q, keep_->n_k, batch, n_q, n_k));
+  }
+}
+
+void AttentionMask::require_fitting(const char* operation, std::size_t batch, std::size_t n_q,
+                                    std::size_t n_k) const {
+  require_batch(operation, batch);
+  require_keep(operation, batch, n_q, n_k);
+  for (std::size_t b = 0; b < lengths().size(); ++b) {
+    const auto length = static_cast<std::size_t>(lengths()[b]);
+    if (length > n_k) {
+      throw ValueError(
+          fmt::format("{}: the length of sentence {} in the padding mask is {}, expected at most "
+                      "{} (the number "
+                      "of keys)",
+                      operation, b, length, n_k));
+    }
   }
 }
 

@@ -23,7 +23,7 @@ class AttentionMask {
   AttentionMask() = default;
 
   /// Keys from position lengths[b] on are padding in sentence b. Throws ValueError for a
-  /// negative length.
+  /// negative length; attention throws it for a length greater than the number of keys.
   static AttentionMask padding(std::span<const std::int32_t> lengths);
   static AttentionMask padding(std::initializer_list<std::int32_t> lengths) {
     return padding(std::span(lengths.begin(), lengths.size()));
@@ -44,7 +44,8 @@ class AttentionMask {
   /// The lengths of padding(), the minimum if several were combined; empty without padding.
   std::span<const std::int32_t> lengths() const;
 
-  /// Throws ShapeError, naming `operation`, if this mask does not match the sizes of the batch.
+  /// Throws ShapeError, naming `operation`, if this mask does not match the sizes of the batch, and
+  /// ValueError if a length is greater than n_k.
   void require_fitting(const char* operation, std::size_t batch, std::size_t n_q,
                        std::size_t n_k) const;
 
@@ -67,6 +68,9 @@ class AttentionMask {
   static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
   static std::shared_ptr<const Lengths> shared(Lengths lengths);
+  void require_batch(const char* operation, std::size_t batch) const;
+  void require_keep(const char* operation, std::size_t batch, std::size_t n_q,
+                    std::size_t n_k) const;
 
   std::shared_ptr<const Lengths> lengths_;
   bool causal_ = false;

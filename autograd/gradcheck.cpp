@@ -20,7 +20,7 @@ namespace {
 using gradcheck_detail::Objectives;
 
 Tensor copy_input(const Tensor& input) {
-  if (!input) return {};
+  if (!input.defined()) return {};
   Tensor copy = input.copied(input.dtype());
   return input.requires_gradient() ? copy.require_gradient() : copy;
 }
@@ -29,7 +29,7 @@ Tensor copy_input(const Tensor& input) {
 std::vector<NamedTensor> gradient_leaves(const std::vector<Tensor>& inputs) {
   std::vector<NamedTensor> leaves;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] && inputs[i].requires_gradient())
+    if (inputs[i].defined() && inputs[i].requires_gradient())
       leaves.push_back({std::to_string(i), inputs[i]});
   }
   return leaves;
@@ -37,7 +37,7 @@ std::vector<NamedTensor> gradient_leaves(const std::vector<Tensor>& inputs) {
 
 std::vector<Shape> input_shapes(const std::vector<Tensor>& inputs) {
   std::vector<Shape> shapes;
-  for (const Tensor& input : inputs) shapes.push_back(input ? input.shape() : Shape{});
+  for (const Tensor& input : inputs) shapes.push_back(input.defined() ? input.shape() : Shape{});
   return shapes;
 }
 
@@ -84,7 +84,7 @@ void OperationCheck::backward_ran(const GradientSlot& output, const Tensor& dy) 
 
 std::optional<GradcheckRow> OperationCheck::wrong_row(const Call& call,
                                                       const GradcheckOptions& options) const {
-  if (!call.again || !call.dy) return std::nullopt;
+  if (!call.again || !call.dy.defined()) return std::nullopt;
   try {
     const auto function = [&] { return std::vector<NamedTensor>{{"", call.again(call.inputs)}}; };
     Objectives objectives(function, options.seed);

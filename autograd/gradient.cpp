@@ -61,6 +61,18 @@ void GradientSlot::add(const Tensor& g) {
   });
 }
 
+void Gradient::require_fitting(const Tensor& g) const {
+  if (g.shape() != slot_->shape()) {
+    throw ShapeError(fmt::format("{}: backward: the gradient of input {} has shape {}, expected {}",
+                                 operation_, input_, to_string(g.shape()),
+                                 to_string(slot_->shape())));
+  }
+  if (g.dtype() != slot_->dtype()) {
+    throw DTypeError(fmt::format("{}: backward: the gradient of input {} is {}, expected {}",
+                                 operation_, input_, name(g.dtype()), name(slot_->dtype())));
+  }
+}
+
 void GradientSlot::clear() {
   filled_ = false;
   if (!fixed_) memory_ = {};

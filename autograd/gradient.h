@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,6 +32,10 @@ class GradientSlot {
   Origin origin() const { return origin_; }
   /// Whether there has been a contribution since the last clear().
   bool filled() const { return filled_; }
+  /// Called when the values of the tensor may change; threads may call it at the same time.
+  void note_change() { changes_.fetch_add(1, std::memory_order_relaxed); }
+  /// Number of calls of note_change().
+  std::uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
   /// For the output of an operation whose record has been destroyed: later contributions throw,
   /// because they could not be propagated.
   void mark_spent() { spent_ = true; }
@@ -64,6 +69,7 @@ class GradientSlot {
   bool fixed_ = false;  // the memory was set by move_into
   kernels::Memory memory_;
   std::size_t offset_ = 0;
+  std::atomic<std::uint64_t> changes_ = 0;
 };
 
 /// The gradient of an input, as passed to the backward of an operation. Converts to false if it is
@@ -74,6 +80,10 @@ class Gradient {
   Gradient() = default;
   /// The gradient that `slot` accumulates; not needed if it is null. The slot must outlive this.
   explicit Gradient(GradientSlot* slot) : slot_(slot) {}
+  /// The same for input number `input`, from 0, of an operation, which errors name. The name must
+  /// outlive this.
+  Gradient(GradientSlot* slot, const char* operation, std::size_t input)
+      : slot_(slot), operation_(operation), input_(input) {}
 
   /// Whether the gradient is needed.
   explicit operator bool() const { return slot_ != nullptr; }
@@ -89,13 +99,20 @@ class Gradient {
   }
   /// Adds a contribution that has already been computed, such as dL/dy itself; does nothing if the
   /// gradient is not needed. Throws ShapeError or DTypeError unless g has the shape and element
-  /// type of the input.
+  /// type of the input; `sum_to_shape` (ops/reductions.h) gives it the shape of an input that was
+  /// broadcast.
   void add(const Tensor& g) const {
-    if (slot_ != nullptr) slot_->add(g);
+    if (slot_ == nullptr) return;
+    require_fitting(g);
+    slot_->add(g);
   }
 
  private:
+  void require_fitting(const Tensor& g) const;
+
   GradientSlot* slot_ = nullptr;
+  const char* operation_ = "gradient";
+  std::size_t input_ = 0;
 };
 
 }  // namespace tapestry

@@ -12,19 +12,37 @@
 #include "autograd/tape.h"
 
 /// How to define an operation, inside or outside of this library. An operation is a value type with
+/// a name, forward and backward, and a function that applies it:
 ///
-///     static constexpr const char* name = "scale";
-///     Tensor forward(const Tensor& x);                        // may save what backward needs
-///     void backward(const Tensor& dy, Gradient dx) const;     // one Gradient for each input
+///     /// y = w x^2 with broadcasting; dL/dw = dL/dy x^2 and dL/dx = dL/dy 2 w x.
+///     struct WeightedSquare {
+///       static constexpr const char* name = "weighted_square";  // for errors and records
+///       Tensor w{}, x{};                                        // saved for backward
 ///
-/// and a function
+///       Tensor forward(const Tensor& weight, const Tensor& input) {
+///         w = weight;
+///         x = input;
+///         return w * x * x;  // forward is not recorded: any operations may be used
+///       }
+///       void backward(const Tensor& dy, Gradient dw, Gradient dx) const {  // one for each input
+///         if (dw) dw.add(sum_to_shape(dy * x * x, w.shape()));
+///         if (dx) dx.add(sum_to_shape(2.0 * dy * w * x, x.shape()));
+///       }
+///     };
 ///
-///     Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x); }
+///     Tensor weighted_square(const Tensor& w, const Tensor& x) {
+///       return apply(WeightedSquare{}, w, x);
+///     }
+///
+/// `gradcheck` (gradcheck.h) checks it. Operations that write their own loops take
+/// `dx.target<T>()`, as in the example custom_operation.cpp.
 ///
 /// dy is read only: its memory may be shared with other operations and with the caller. An input
 /// may be absent (`Tensor()`): its Gradient is then not needed. An operation with a second
 /// result defines its type, `using Result = ...`, and a member `Result result`, which forward sets
-/// and apply() returns with the output. `autograd/README.md` shows a complete operation.
+/// and apply() returns with the output. What forward computes must depend on its arguments and
+/// members alone; members that differ between recorded and other calls are set before apply(), from
+/// is_recorded().
 namespace tapestry {
 
 namespace detail {
@@ -38,7 +56,7 @@ class OperationRecord final : public Record {
 
   void backward(const Tensor& dy) const override {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      op_.backward(dy, Gradient(inputs_[I].get())...);
+      op_.backward(dy, Gradient(inputs_[I].get(), Op::name, I)...);
     }
     (std::make_index_sequence<N>{});
   }
@@ -59,7 +77,7 @@ class ListOperationRecord final : public Record {
 
   void backward(const Tensor& dy) const override {
     std::vector<Gradient, kernels::PoolAllocator<Gradient>> gradients;
-    for (const auto& slot : inputs_) gradients.emplace_back(slot.get());
+    for (const auto& slot : inputs_) gradients.emplace_back(slot.get(), Op::name, gradients.size());
     op_.backward(dy, std::span<const Gradient>(gradients));
   }
   Slots inputs() const override { return inputs_; }
@@ -73,10 +91,11 @@ class ListOperationRecord final : public Record {
 double count_bytes(const Tensor& x);
 double count_bytes(std::span<const Tensor> list);
 
-/// Runs the forward of an operation; a Profiler measures its time.
+/// Runs the forward of an operation, without recording what it calls; a Profiler measures its time.
 template <class Op, class... Inputs>
 Tensor run_forward(Op& op, const Inputs&... inputs) {
   ProfileScope scope(Op::name);
+  const NoGrad nothing_is_recorded;
   Tensor y = op.forward(inputs...);
   if (scope) scope.add_bytes(count_bytes(y) + (count_bytes(inputs) + ...));
   return y;
@@ -150,7 +169,8 @@ Again again_with_list(const Op& op) {
 }  // namespace detail
 
 /// Runs op on its inputs and records it if there is an active tape and an input requires a
-/// gradient. Returns the output; an OutputWithResult if op has a `Result`.
+/// gradient. The tape is paused during forward. Returns the output; an OutputWithResult if op has a
+/// `Result`.
 template <class Op, class... Inputs>
 auto apply(Op op, const Inputs&... inputs) {
   if (!is_recorded(inputs...)) {

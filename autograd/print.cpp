@@ -79,7 +79,7 @@ class Printer {
 }  // namespace
 
 std::string to_string(const Tensor& tensor) {
-  if (!tensor) return "(no tensor)";
+  if (!tensor.defined()) return "(no tensor)";
   return fmt::format("{}  {} {}", Printer(tensor).text(), to_string(tensor.shape()),
                      name(tensor.dtype()));
 }

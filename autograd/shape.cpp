@@ -18,6 +18,11 @@ Shape::Shape(std::span<const std::size_t> extents) : rank_(extents.size()) {
 
 std::size_t Shape::size() const { return product(0, rank_); }
 
+void Shape::refuse(const std::string& axis) const {
+  throw ShapeError(fmt::format("shape: axis {} of {} does not exist, expected {} <= axis < {}",
+                               axis, to_string(*this), -static_cast<std::ptrdiff_t>(rank_), rank_));
+}
+
 std::size_t Shape::product(std::size_t first, std::size_t last) const {
   std::size_t result = 1;
   for (std::size_t axis = first; axis < last; ++axis) result *= extents_[axis];
@@ -26,7 +31,7 @@ std::size_t Shape::product(std::size_t first, std::size_t last) const {
 
 Shape Shape::with_last(std::size_t extent) const {
   Shape result = *this;
-  result[rank_ - 1] = extent;
+  result[-1] = extent;
   return result;
 }
 

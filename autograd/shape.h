@@ -1,12 +1,19 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <type_traits>
 
 namespace tapestry {
+
+/// A type of the index of an axis: any integer, and neither bool nor a floating-point number, so
+/// that mean(x, true) and max(x, 0.0) do not compile.
+template <class T>
+concept AxisIndex = std::integral<T> && !std::same_as<T, bool>;
 
 /// Extents of the axes of a row-major tensor; a scalar has no axes. Up to `max_rank` axes are
 /// stored inline, without allocation.
@@ -27,11 +34,12 @@ class Shape {
   std::size_t rank() const { return rank_; }
   /// Number of elements: the product of the extents, 1 for a scalar.
   std::size_t size() const;
-  /// The extent of an axis, which must be less than rank(): not checked.
-  std::size_t operator[](std::size_t axis) const { return extents_[axis]; }
-  std::size_t& operator[](std::size_t axis) { return extents_[axis]; }
-  /// The extent of the last axis; the rank must not be 0.
-  std::size_t back() const { return extents_[rank_ - 1]; }
+  /// The extent of an axis, counted from the front, or from the back if negative: shape[-1] is that
+  /// of the last axis. Throws ShapeError if the axis does not exist.
+  std::size_t operator[](AxisIndex auto axis) const { return extents_[checked(axis)]; }
+  std::size_t& operator[](AxisIndex auto axis) { return extents_[checked(axis)]; }
+  /// The extent of the last axis. Throws ShapeError for a scalar.
+  std::size_t back() const { return (*this)[-1]; }
   /// The extents in order.
   const std::size_t* begin() const { return extents_.data(); }
   /// Behind the last extent.
@@ -39,7 +47,7 @@ class Shape {
 
   /// Product of the extents of the axes [first, last).
   std::size_t product(std::size_t first, std::size_t last) const;
-  /// The shape with its last extent replaced; the rank must not be 0.
+  /// The shape with its last extent replaced. Throws ShapeError for a scalar.
   Shape with_last(std::size_t extent) const;
   /// The shape with another axis in front of the axis `axis` <= rank(). Throws ShapeError if it has
   /// `max_rank` axes already.
@@ -51,6 +59,17 @@ class Shape {
   bool operator==(const Shape& other) const;
 
  private:
+  template <class Axis>
+  std::size_t checked(Axis axis) const {
+    auto result = static_cast<std::size_t>(axis);
+    if constexpr (std::is_signed_v<Axis>) {
+      if (axis < 0) result += rank_;
+    }
+    if (result >= rank_) refuse(std::to_string(axis));
+    return result;
+  }
+  [[noreturn]] void refuse(const std::string& axis) const;
+
   std::array<std::size_t, max_rank> extents_{};
   std::size_t rank_ = 0;
 };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "autograd/error.h"
 #include "autograd/operation.h"
@@ -28,9 +30,34 @@ double count_backward_bytes(const Record& record, const Tensor& dy) {
   return bytes;
 }
 
+/// The same error with the name of the operation in front, unless the message has it.
+template <class E>
+E with_operation(const E& error, const Record& record) {
+  std::string_view message = error.what();
+  const std::string layer = with_layer_path("");
+  if (message.starts_with(layer)) message.remove_prefix(layer.size());
+  const bool has_name = message.starts_with(fmt::format("{}: ", record.operation())) ||
+                        message.starts_with("backward: ");
+  return has_name ? E(std::string(message))
+                  : E(fmt::format("{}: backward: {}", record.operation(), message));
+}
+
+void run_named_backward(const Record& record, const Tensor& dy) {
+  try {
+    record.backward(dy);
+  } catch (const ShapeError& error) {
+    throw with_operation(error, record);
+  } catch (const DTypeError& error) {
+    throw with_operation(error, record);
+  } catch (const ValueError& error) {
+    throw with_operation(error, record);
+  }
+}
+
 void run_backward(const Record& record, const Tensor& dy) {
   ProfileScope scope(record.operation(), Phase::backward);
-  record.backward(dy);
+  record.require_unchanged_inputs();
+  run_named_backward(record, dy);
   if (scope) scope.add_bytes(count_backward_bytes(record, dy));
 }
 
@@ -52,7 +79,7 @@ void run_guarded_backward(const Record& record, const Tensor& dy) {
 }  // namespace
 
 double detail::count_bytes(const Tensor& x) {
-  return x ? tapestry::count_bytes(x.shape(), x.dtype()) : 0.0;
+  return x.defined() ? tapestry::count_bytes(x.shape(), x.dtype()) : 0.0;
 }
 
 double detail::count_bytes(std::span<const Tensor> list) {
@@ -63,6 +90,20 @@ double detail::count_bytes(std::span<const Tensor> list) {
 
 Record::Record(const char* operation, std::shared_ptr<GradientSlot> output)
     : operation_(operation), layer_path_(&current_layer_path()), output_(std::move(output)) {}
+
+std::uint64_t Record::count_changes() const {
+  std::uint64_t total = 0;
+  for (const auto& slot : inputs()) total += slot == nullptr ? 0 : slot->changes();
+  return total;
+}
+
+void Record::require_unchanged_inputs() const {
+  if (count_changes() == changes_) return;
+  throw ValueError(fmt::format(
+      "{}: backward: the values of an input changed after the operation ran (mutable_values), so "
+      "gradients would be wrong; change values before the forward pass or after backward",
+      operation()));
+}
 
 std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y) {
   if (y.slot() != nullptr || y.is_frozen()) {
@@ -88,6 +129,11 @@ Tape::Tape(TapeObserver* observer) : outer_(active_tape), observer_(observer) {
   active_tape = this;
 }
 Tape::~Tape() { active_tape = outer_; }
+
+void Tape::record(std::unique_ptr<Record> record) {
+  record->note_inputs();
+  records_.push_back(std::move(record));
+}
 
 Tape* Tape::active() { return active_tape; }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -37,15 +38,24 @@ class Record {
   /// The gradient slots of the inputs; null for an input that needs no gradient.
   virtual Slots inputs() const = 0;
 
+  /// Remembers that the values of the inputs are those which the operation has seen.
+  void note_inputs() { changes_ = count_changes(); }
+  /// Throws ValueError if the values of an input that requires a gradient may have changed since
+  /// note_inputs().
+  void require_unchanged_inputs() const;
+
   /// Allocates from the pool of tensors.
   static void* operator new(std::size_t bytes) { return kernels::detail::pool_allocate(bytes); }
   /// Returns the record to the pool.
   static void operator delete(void* record) { kernels::detail::pool_release(record); }
 
  private:
+  std::uint64_t count_changes() const;
+
   const char* operation_;
   const std::string* layer_path_;
   std::shared_ptr<GradientSlot> output_;
+  std::uint64_t changes_ = 0;  // of all inputs, when the operation ran
 };
 
 /// Description of a recorded operation, for observers.
@@ -93,7 +103,9 @@ class Tape {
 
   /// Adds d(loss)/d(leaf) to the gradient of every leaf that `loss` depends on. `loss` must have
   /// one element and must have been computed under this tape from a tensor that requires a
-  /// gradient, or be a leaf itself; otherwise throws ShapeError or ValueError.
+  /// gradient, or be a leaf itself; otherwise throws ShapeError or ValueError. Also throws
+  /// ValueError if the values of an input changed after an operation used them
+  /// (Tensor::mutable_values). Errors in the backward of an operation name the operation.
   void backward(const Tensor& loss);
   /// The same for an output of any shape, given dL/dy.
   void backward(const Tensor& y, const Tensor& dy);
@@ -106,7 +118,7 @@ class Tape {
   /// Number of operations that are recorded and not yet consumed.
   std::size_t size() const { return records_.size(); }
   /// For `apply`: appends a record.
-  void record(std::unique_ptr<Record> record) { records_.push_back(std::move(record)); }
+  void record(std::unique_ptr<Record> record);
   /// The observer of this tape, or null.
   TapeObserver* observer() const { return observer_; }
 

@@ -137,6 +137,7 @@ std::span<T> Tensor::mutable_values() {
                     "share its memory, so write to dy.copied(dy.dtype())",
                     state().read_by));
   }
+  if (slot() != nullptr) slot()->note_change();
   return {const_cast<T*>(all.data()), all.size()};
 }
 

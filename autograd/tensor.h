@@ -21,8 +21,8 @@ class Ids;
 ///
 /// A Tensor is a cheap handle: copies share values and gradient. Values change only through
 /// `mutable_values`, which is for leaves (parameters, inputs) while there is no tape that has
-/// recorded operations on them. `autograd/xtensor.h` converts between tensors and xtensor
-/// expressions.
+/// recorded operations on them. `x += y` makes x a handle of the sum and changes no values.
+/// `autograd/xtensor.h` converts between tensors and xtensor expressions.
 class Tensor {
  public:
   /// An empty handle, for an optional operand that is absent. Using it as a tensor throws
@@ -55,6 +55,8 @@ class Tensor {
   /// The n numbers first, first + step, first + 2 step, ..., of shape (n).
   static Tensor arange(std::size_t n, double first = 0.0, double step = 1.0,
                        DType dtype = DType::float32);
+  /// The n numbers 0, 1, 2, ..., of shape (n).
+  static Tensor arange(std::size_t n, DType dtype) { return arange(n, 0.0, 1.0, dtype); }
   /// A tensor with the given values in row-major order, converted to `dtype`; throws ShapeError if
   /// their number does not match the shape.
   static Tensor from(const Shape& shape, std::span<const double> values,
@@ -84,8 +86,11 @@ class Tensor {
   static Tensor from(std::initializer_list<std::initializer_list<double>> rows,
                      DType dtype = DType::float32);
 
-  /// False for an empty handle.
-  explicit operator bool() const { return state_ != nullptr; }
+  /// Whether this is a tensor; false for an empty handle, such as a gradient() that does not exist.
+  bool defined() const { return state_ != nullptr; }
+  /// A tensor is not a truth value: write `loss.item() > 0.1` to compare a number, and defined() to
+  /// ask whether there is a tensor.
+  explicit operator bool() const = delete;
   /// The extents of the axes; () for a scalar.
   const Shape& shape() const;
   /// Number of axes.
@@ -98,8 +103,14 @@ class Tensor {
   /// All values in row-major order; throws DTypeError if T is not the element type.
   template <class T>
   std::span<const T> values() const;
-  /// The same for writing, under the conditions above. Throws DTypeError if T is not the element
-  /// type, ValueError if the tensor is read only, as the dL/dy that a backward is given.
+  /// The same for writing. Throws DTypeError if T is not the element type, ValueError if the tensor
+  /// is read only, as the dL/dy that a backward is given.
+  ///
+  /// A tape saves tensors, not copies of their values, so values must not change between an
+  /// operation on them and `Tape::backward`. Calling this in between makes backward throw
+  /// ValueError for a tensor that requires a gradient. It is not noticed for other tensors (data,
+  /// frozen parameters), nor if an older span is written to: change those before the forward pass
+  /// or after backward.
   template <class T>
   std::span<T> mutable_values();
   /// The value of a tensor with one element; throws ShapeError for other tensors.
@@ -168,6 +179,15 @@ class Tensor {
 
   std::shared_ptr<State> state_;
 };
+
+/// A tensor of the shape and element type of x in which every element is `value`.
+inline Tensor full_like(const Tensor& x, double value) {
+  return Tensor::full(x.shape(), value, x.dtype());
+}
+/// The same with the value 0.
+inline Tensor zeros_like(const Tensor& x) { return full_like(x, 0.0); }
+/// The same with the value 1.
+inline Tensor ones_like(const Tensor& x) { return full_like(x, 1.0); }
 
 /// The common element type of a and b; throws DTypeError, naming `operation`, if they differ.
 DType common_dtype(const char* operation, const Tensor& a, const Tensor& b);

@@ -82,7 +82,7 @@ Tensor Positions::operator()(const Tensor& x) const {
                     "(max_length)",
                     length, max_length_));
   }
-  return table_ ? add(x, slice(table_, 0, 0, length)) : x;
+  return table_.defined() ? add(x, slice(table_, 0, 0, length)) : x;
 }
 
 PatchEmbedding::PatchEmbedding(const Scope& scope, const ImageShape& image, std::size_t patch_size,

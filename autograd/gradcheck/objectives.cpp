@@ -123,7 +123,7 @@ std::vector<Tensor> Objectives::gradients(std::size_t k, std::span<const NamedTe
   std::vector<Tensor> gradients;
   for (const NamedTensor& leaf : leaves) {
     const Tensor gradient = leaf.tensor.gradient();
-    gradients.push_back(gradient ? gradient.copied(DType::float64) : Tensor());
+    gradients.push_back(gradient.defined() ? gradient.copied(DType::float64) : Tensor());
   }
   clear();
   return gradients;

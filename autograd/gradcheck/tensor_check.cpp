@@ -94,7 +94,7 @@ TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradi
     Examined of{.row = {.output = objectives.name(k),
                         .name = named.name,
                         .shape = tensor_.shape(),
-                        .has_gradient = static_cast<bool>(gradients[k])}};
+                        .has_gradient = gradients[k].defined()}};
     if (of.row.has_gradient) of.gradient = gradients[k].values<double>();
     of.row.gradient_norm = std::sqrt(inner_product(of.gradient, of.gradient));
     examined_.push_back(std::move(of));

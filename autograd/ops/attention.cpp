@@ -25,9 +25,9 @@ struct ScaledDotProduct {
   }
 };
 
-AttentionCall make_call(const Tensor& q, const AttentionOptions& options) {
+AttentionCall make_call(const Tensor& q, const AttentionOptions& options, bool recorded) {
   const std::size_t d_k = q.shape()[2] / options.num_heads;
-  return AttentionCall(options, 1.0 / std::sqrt(static_cast<double>(d_k)));
+  return AttentionCall(options, 1.0 / std::sqrt(static_cast<double>(d_k)), recorded);
 }
 
 struct AdditiveAttention {
@@ -94,12 +94,12 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   if (AttentionRecorder* const recorder = AttentionRecorder::active()) [[unlikely]] {
     recorder->add(attention_weights(q, k, options));
   }
-  return apply(ScaledDotProduct{make_call(q, options)}, q, k, v);
+  return apply(ScaledDotProduct{make_call(q, options, is_recorded(q, k, v))}, q, k, v);
 }
 
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   require_queries_and_keys(ScaledDotProduct::name, q, k, options);
-  return make_call(q, options).weights({.q = q, .k = k, .v = {}});
+  return make_call(q, options, false).weights({.q = q, .k = k, .v = {}});
 }
 
 Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w,
@@ -110,14 +110,15 @@ Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, con
   if (AttentionRecorder* const recorder = AttentionRecorder::active()) [[unlikely]] {
     recorder->add(additive_attention_weights(q, k, w, options));
   }
-  return apply(AdditiveAttention{AttentionCall(options, unscaled)}, q, k, v, w);
+  return apply(AdditiveAttention{AttentionCall(options, unscaled, is_recorded(q, k, v, w))}, q, k,
+               v, w);
 }
 
 Tensor additive_attention_weights(const Tensor& q, const Tensor& k, const Tensor& w,
                                   const AttentionOptions& options) {
   require_queries_and_keys(AdditiveAttention::name, q, k, options);
   require_score_vector(q, w, options.num_heads);
-  return AttentionCall(options, unscaled).weights({.q = q, .k = k, .v = {}, .w = w});
+  return AttentionCall(options, unscaled, false).weights({.q = q, .k = k, .v = {}, .w = w});
 }
 
 Tensor rotary(const Tensor& x, const RotaryOptions& options) {

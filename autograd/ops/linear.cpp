@@ -26,7 +26,7 @@ void require_operands(const Tensor& x, const Tensor& weight, const Tensor& bias)
                                  to_string(weight.shape())));
   }
   common_dtype("linear", x, weight);
-  if (!bias) return;
+  if (!bias.defined()) return;
   if (bias.shape() != Shape{weight.shape()[0]}) {
     throw ShapeError(fmt::format("linear: bias has shape {}, expected ({}) (weight is {})",
                                  to_string(bias.shape()), weight.shape()[0],
@@ -47,7 +47,7 @@ struct Linear {
     dispatch(y.dtype(), [&]<class T>() {
       kernels::gemm<T>(rows, out, in, T(1), {input.values<T>().data(), in},
                        {w.values<T>().data(), in, true}, {y.mutable_values<T>().data()}, out,
-                       b ? b.values<T>().data() : nullptr);
+                       b.defined() ? b.values<T>().data() : nullptr);
     });
     return y;
   }

@@ -168,7 +168,7 @@ void require_linear_operands(const Tensor& x, const Tensor& weight, const Tensor
                     followed_by(targets.shape(), std::to_string(d)), to_string(weight.shape())));
   }
   common_dtype(name, x, weight);
-  if (!bias) return;
+  if (!bias.defined()) return;
   if (bias.shape() != Shape{weight.shape()[0]}) {
     throw ShapeError(fmt::format("{}: bias has shape {}, expected ({}) (weight is {})", name,
                                  to_string(bias.shape()), weight.shape()[0],
@@ -180,6 +180,7 @@ void require_linear_operands(const Tensor& x, const Tensor& weight, const Tensor
 struct LinearCrossEntropy {
   static constexpr const char* name = "linear_cross_entropy";
   Targets targets;
+  bool recorded;  // only then are gradients computed
   using Result = double;
   Result result = 0.0;              // sum of -log p(target)
   Tensor dx{}, dweight{}, dbias{};  // for dL/dy = 1
@@ -189,13 +190,15 @@ struct LinearCrossEntropy {
     dweight = room_for_gradient(weight);
     dbias = room_for_gradient(bias);
     const auto sums = dispatch(x.dtype(), [&]<class T>() {
-      const auto place = [](Tensor& t) { return t ? t.mutable_values<T>().data() : nullptr; };
+      const auto place = [](Tensor& t) {
+        return t.defined() ? t.mutable_values<T>().data() : nullptr;
+      };
       const kernels::LinearCrossEntropyProblem<T> problem{
           .loss = targets.problem(),
           .d = weight.shape()[1],
           .x = x.values<T>().data(),
           .weight = weight.values<T>().data(),
-          .bias = bias ? bias.values<T>().data() : nullptr};
+          .bias = bias.defined() ? bias.values<T>().data() : nullptr};
       return kernels::linear_cross_entropy<T>(problem, 1.0 / targets.normalizer(),
                                               {place(dx), place(dweight), place(dbias)});
     });
@@ -210,8 +213,8 @@ struct LinearCrossEntropy {
   }
 
  private:
-  static Tensor room_for_gradient(const Tensor& x) {
-    return x && is_recorded(x) ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
+  Tensor room_for_gradient(const Tensor& x) const {
+    return recorded && x.requires_gradient() ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
   }
 
   static void contribute(const Gradient& to, const Tensor& gradient, double factor) {
@@ -231,8 +234,9 @@ Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& b
   require_linear_operands(x, weight, bias, targets);
   Targets checked(LinearCrossEntropy::name, targets, weight.shape()[0], options);
   const std::size_t num_targets = checked.num_kept();
-  const auto [mean, nll_sum] =
-      apply(LinearCrossEntropy{.targets = std::move(checked)}, x, weight, bias);
+  const auto [mean, nll_sum] = apply(
+      LinearCrossEntropy{.targets = std::move(checked), .recorded = is_recorded(x, weight, bias)},
+      x, weight, bias);
   return {.mean = mean, .nll_sum = nll_sum, .num_targets = num_targets};
 }
 

@@ -60,8 +60,13 @@ TEST_CASE("a keep-mask has a row for each query of each sentence") {
   }
 }
 
-TEST_CASE("a padding beyond the keys there are hides nothing") {
-  check_keys(AttentionMask::padding({7}), 0, 0, 2, 3, {0, 3});
+TEST_CASE("a length greater than the number of keys is refused where the number is known") {
+  const AttentionMask mask = AttentionMask::padding({3, 4});
+  CHECK_NOTHROW(mask.require_fitting("op", 2, 5, 4));
+  CHECK_THROWS_WITH_AS(mask.require_fitting("op", 2, 5, 3),
+                       "op: the length of sentence 1 in the padding mask is 4, expected at most 3 "
+                       "(the number of keys)",
+                       ValueError);
 }
 
 TEST_CASE(

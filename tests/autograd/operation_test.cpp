@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
 #include "tests/support/values.h"
 
@@ -19,7 +20,7 @@ struct AddTwice {
   std::vector<bool>* wanted;
 
   Tensor forward(const Tensor& a, const Tensor& b) {
-    return Tensor::scalar(a.item() + (b ? 2.0 * b.item() : 0.0), DType::float64);
+    return Tensor::scalar(a.item() + (b.defined() ? 2.0 * b.item() : 0.0), DType::float64);
   }
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
     *wanted = {static_cast<bool>(da), static_cast<bool>(db)};
@@ -111,7 +112,7 @@ TEST_CASE("an operation on a list gives each input that wants one its gradient")
   CHECK(y.item() == 6.0);
   tape.backward(square(y));
   check_values(inputs[0].gradient(), {12.0});
-  CHECK_FALSE(inputs[1].gradient());
+  CHECK_FALSE(inputs[1].gradient().defined());
   check_values(inputs[2].gradient(), {36.0});
 }
 
@@ -128,4 +129,79 @@ TEST_CASE("an operation on a list that needs no gradient is not recorded") {
   CHECK_FALSE(apply_to_list(WeightedSum{}, inputs).requires_gradient());
   CHECK_FALSE(apply_to_list(WeightedSum{}, std::span<const Tensor>()).requires_gradient());
   CHECK(tape.size() == 0);
+}
+
+/// x^3 of operations, whose records would end in an error of their own; backward forgets that the
+/// operand may have been broadcast.
+struct Cubed {
+  static constexpr const char* name = "cubed";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return x * x * x;
+  }
+  void backward(const Tensor& dy, Gradient dx) const { dx.add(3.0 * x * x * dy); }
+};
+
+TEST_CASE("forward may use operations, which are not recorded themselves") {
+  const Tensor x = leaf(2.0);
+  Tape tape;
+  const Tensor y = apply(Cubed{}, x);
+  CHECK(tape.size() == 1);
+  tape.backward(y);
+  check_values(x.gradient(), {12.0});
+  CHECK(Tape::active() == &tape);
+}
+
+/// a + b, where backward does what it is told.
+struct SumWith {
+  static constexpr const char* name = "sum_with";
+  void (*backward_of)(const Tensor& dy, Gradient da, Gradient db);
+
+  Tensor forward(const Tensor& a, const Tensor& b) { return a + b; }
+  void backward(const Tensor& dy, Gradient da, Gradient db) const { backward_of(dy, da, db); }
+};
+
+TEST_CASE("an error in backward names the operation, and a gradient that does not fit its input") {
+  const Tensor a = Tensor::zeros({2, 3}, DType::float64).require_gradient();
+  const Tensor b = Tensor::zeros({3}, DType::float64).require_gradient();
+  const auto run = [&](auto backward_of) {
+    Tape tape;
+    const Tensor y = apply(SumWith{backward_of}, a, b);
+    tape.backward(y, Tensor::ones({2, 3}, DType::float64));
+  };
+  CHECK_THROWS_WITH_AS(run([](const Tensor& dy, Gradient, Gradient db) { db.add(dy); }),
+                       "sum_with: backward: the gradient of input 1 has shape (2, 3), expected (3)",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(
+      run([](const Tensor& dy, Gradient da, Gradient) { da.add(dy.copied(DType::float32)); }),
+      "sum_with: backward: the gradient of input 0 is float32, expected float64", DTypeError);
+  CHECK_THROWS_WITH_AS(run([](const Tensor& dy, Gradient, Gradient) {
+                         (void)(dy + Tensor::zeros({2}, DType::float64));
+                       }),
+                       doctest::Contains("sum_with: backward: add: shapes (2, 3) and (2) do not"),
+                       ShapeError);
+  const std::string path = "encoder.ff";
+  const LayerPath here(path);
+  CHECK_THROWS_WITH_AS(run([](const Tensor&, Gradient, Gradient) { throw ValueError("no luck"); }),
+                       "encoder.ff: sum_with: backward: no luck", ValueError);
+}
+
+/// Gives input 1 a gradient of a wrong shape.
+struct Broken {
+  static constexpr const char* name = "broken";
+  Tensor forward(std::span<const Tensor> inputs) { return inputs[0].copied(DType::float64); }
+  void backward(const Tensor&, std::span<const Gradient> gradients) const {
+    gradients[1].add(Tensor::zeros({2}, DType::float64));
+  }
+};
+
+TEST_CASE("an error in the backward of a list names the input") {
+  const std::vector<Tensor> inputs{leaf(1.0), leaf(2.0)};
+  Tape tape;
+  const Tensor y = apply_to_list(Broken{}, inputs);
+  CHECK_THROWS_WITH_AS(tape.backward(y),
+                       "broken: backward: the gradient of input 1 has shape (2), expected ()",
+                       ShapeError);
 }

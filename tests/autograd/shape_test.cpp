@@ -114,3 +114,21 @@ TEST_CASE("an axis counts from the front, or from the back if it is negative") {
   CHECK_THROWS_AS(resolve_axis("sum", -4, 3), ValueError);
   CHECK_THROWS_AS(resolve_axis("sum", 0, 0), ValueError);
 }
+
+TEST_CASE("axes are counted from the front, or from the back if negative, and others are refused") {
+  Shape shape{2, 3, 4};
+  CHECK(shape[0] == 2);
+  CHECK(shape[std::size_t{2}] == 4);
+  CHECK(shape[-1] == 4);
+  CHECK(shape[-3] == 2);
+  shape[-2] = 7;
+  CHECK(shape == Shape{2, 7, 4});
+  CHECK_THROWS_WITH_AS((void)shape[3],
+                       "shape: axis 3 of (2, 7, 4) does not exist, expected -3 <= axis < 3",
+                       ShapeError);
+  CHECK_THROWS_AS((void)shape[-4], ShapeError);
+  CHECK_THROWS_AS((void)shape[shape.rank()], ShapeError);
+  CHECK_THROWS_AS((void)shape[std::size_t{0} - 1], ShapeError);  // no -1
+  CHECK_THROWS_AS((void)Shape{}.back(), ShapeError);
+  CHECK_THROWS_AS((void)Shape{}.with_last(2), ShapeError);
+}

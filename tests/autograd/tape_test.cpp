@@ -111,8 +111,8 @@ TEST_CASE("a leaf that only an unreached branch uses gets no gradient") {
   const Tensor unused = square(other) * x;
   tape.backward(square(x));
   check_values(x.gradient(), {6.0});
-  CHECK_FALSE(other.gradient());
-  CHECK_FALSE(unused.gradient());
+  CHECK_FALSE(other.gradient().defined());
+  CHECK_FALSE(unused.gradient().defined());
 }
 
 TEST_CASE("an input that needs no gradient gets none") {
@@ -121,7 +121,7 @@ TEST_CASE("an input that needs no gradient gets none") {
   Tape tape;
   tape.backward(x * constant);
   check_values(x.gradient(), {2.0});
-  CHECK_FALSE(constant.gradient());
+  CHECK_FALSE(constant.gradient().defined());
 }
 
 TEST_CASE("backward may start at a part of what was recorded") {
@@ -131,7 +131,7 @@ TEST_CASE("backward may start at a part of what was recorded") {
   const Tensor z = square(y);
   tape.backward(y);
   check_values(x.gradient(), {6.0});
-  CHECK_FALSE(z.gradient());
+  CHECK_FALSE(z.gradient().defined());
 }
 
 TEST_CASE("backward of an output of any shape takes its dL/dy") {
@@ -165,7 +165,7 @@ TEST_CASE("gradients accumulate over tapes until they are cleared") {
   step();
   check_values(x.gradient(), {12.0});
   x.clear_gradient();
-  CHECK_FALSE(x.gradient());
+  CHECK_FALSE(x.gradient().defined());
   step();
   check_values(x.gradient(), {6.0});
 }
@@ -176,7 +176,7 @@ TEST_CASE("gradients of intermediate results do not survive backward") {
   const Tensor y = square(x);
   tape.backward(square(y));
   CHECK(y.requires_gradient());
-  CHECK_FALSE(y.gradient());
+  CHECK_FALSE(y.gradient().defined());
 }
 
 TEST_CASE("backward refuses a loss with more than one element") {
@@ -366,4 +366,27 @@ TEST_CASE("a record knows its operation and the layer in which it ran") {
   const Named record("named", nullptr);
   CHECK(std::string(record.operation()) == "named");
   CHECK(record.layer_path().empty());
+}
+
+TEST_CASE("values that change between an operation and backward are noticed") {
+  Tensor x = leaf(3.0);
+  {
+    Tape tape;
+    const Tensor y = square(x);
+    x.mutable_values<double>()[0] = 5.0;
+    CHECK_THROWS_WITH_AS(
+        tape.backward(y),
+        "square: backward: the values of an input changed after the operation ran "
+        "(mutable_values), so gradients would be wrong; change values before the forward pass or "
+        "after backward",
+        ValueError);
+  }
+  x.clear_gradient();
+  Tape tape;
+  x.mutable_values<double>()[0] = 2.0;  // before the operation
+  const Tensor y = square(x);
+  CHECK(x.values<double>()[0] == 2.0);  // reading changes nothing
+  tape.backward(y);
+  x.mutable_values<double>()[0] = 1.0;  // after backward
+  check_values(x.gradient(), {4.0});
 }

@@ -73,9 +73,9 @@ TEST_CASE("neither a view nor a copy of a leaf is a leaf") {
 
 TEST_CASE("a default-constructed tensor is absent, and says so when it is used") {
   const Tensor none;
-  CHECK_FALSE(none);
+  CHECK_FALSE(none.defined());
   CHECK_FALSE(none.requires_gradient());
-  CHECK(Tensor::scalar(0.0, DType::float32));
+  CHECK(Tensor::scalar(0.0, DType::float32).defined());
   const char* message =
       "tensor: there is none here, expected one: an operand that is absent, or a gradient that "
       "nothing has contributed to";
@@ -151,7 +151,7 @@ TEST_CASE("move_into keeps values and gradient, and handles made before stay val
     accumulate();
     check_values(handle.gradient(), {4.0, 8.0});
     x.clear_gradient();
-    CHECK_FALSE(x.gradient());
+    CHECK_FALSE(x.gradient().defined());
     accumulate();
     check_values(handle.gradient(), {2.0, 4.0});
     CHECK(handle.gradient().memory().data() == gradients.data());
@@ -207,7 +207,7 @@ TEST_CASE("a frozen leaf is a constant without a gradient until it requires one 
     x.freeze();
     CHECK(handle.is_frozen());
     CHECK_FALSE(handle.requires_gradient());
-    CHECK_FALSE(handle.gradient());
+    CHECK_FALSE(handle.gradient().defined());
     Tape tape;
     CHECK_FALSE(square(x).requires_gradient());
     CHECK(tape.size() == 0);
@@ -216,7 +216,7 @@ TEST_CASE("a frozen leaf is a constant without a gradient until it requires one 
     x.freeze();  // again changes nothing
     x.require_gradient();
     CHECK_FALSE(handle.is_frozen());
-    CHECK_FALSE(handle.gradient());
+    CHECK_FALSE(handle.gradient().defined());
     tape.backward(square(x));
     check_values(handle.gradient(), {6.0});
   }
@@ -229,10 +229,10 @@ TEST_CASE("what a tape from before the freeze contributes is discarded") {
   const Tensor y = x * w;
   x.freeze();
   tape.backward(y);
-  CHECK_FALSE(x.gradient());
+  CHECK_FALSE(x.gradient().defined());
   check_values(w.gradient(), {3.0});
   x.require_gradient();
-  CHECK_FALSE(x.gradient());
+  CHECK_FALSE(x.gradient().defined());
 }
 
 TEST_CASE("a tensor that required no gradient may be frozen; an output of an operation may not") {
@@ -321,4 +321,30 @@ TEST_CASE("indices can be chained and count from the back if negative") {
                        "select: index -3 of axis 0 of x, whose shape is (2, 2, 2), expected -2 <= "
                        "index < 2",
                        ValueError);
+}
+
+template <class T>
+concept TruthValue = requires(const T& x) {
+  x ? 1 : 0;
+};
+
+TEST_CASE("a tensor is defined or not, and is no truth value") {
+  CHECK(Tensor::scalar(0.0).defined());
+  CHECK_FALSE(Tensor().defined());
+  static_assert(!TruthValue<Tensor>);  // if (loss > 0.1) would always be true
+  static_assert(TruthValue<Gradient>);
+}
+
+TEST_CASE("tensors like another have its shape and element type") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::full({2, 3}, 5.0, dtype);
+    for (const auto& [like, value] :
+         {std::pair{zeros_like(x), 0.0}, {ones_like(x), 1.0}, {full_like(x, -2.5), -2.5}}) {
+      CHECK(like.dtype() == dtype);
+      CHECK(like.shape() == x.shape());
+      check_values(like, std::vector<double>(6, value));
+    }
+    check_values(Tensor::arange(3, dtype), {0.0, 1.0, 2.0});
+    CHECK(Tensor::arange(3, dtype).dtype() == dtype);
+  }
 }

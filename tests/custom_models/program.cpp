@@ -39,9 +39,9 @@ class Counts : public Network {
     return {.target = kind_ == "my_tagger" ? source_(input.target.ids) : target_(input.target.ids)};
   }
   Tensor features(const TokenVectors& vectors, const NetworkInput&, const Mode&) const override {
-    if (!vectors.source) return vectors.target;
+    if (!vectors.source.defined()) return vectors.target;
     const Tensor summed = sum(vectors.source, {1}, true);
-    return vectors.target ? vectors.target + summed : summed;
+    return vectors.target.defined() ? vectors.target + summed : summed;
   }
   Tensor logits(const Tensor& features) const override { return output_(features); }
   bool causal() const override { return true; }

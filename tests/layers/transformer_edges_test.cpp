@@ -29,7 +29,8 @@ std::vector<double> gradients_of(const Parameters& parameters) {
   std::vector<double> all;
   for (const NamedTensor& p : parameters) {
     const Tensor gradient = p.tensor.gradient();
-    const auto values = gradient ? values_of(gradient) : std::vector<double>(p.tensor.size());
+    const auto values =
+        gradient.defined() ? values_of(gradient) : std::vector<double>(p.tensor.size());
     all.insert(all.end(), values.begin(), values.end());
   }
   return all;
@@ -167,7 +168,7 @@ TEST_CASE(
   for (const NamedTensor& p : model.parameters) {
     CAPTURE(p.name);
     const bool of_encoder = p.name.starts_with("encoder.") || p.name.starts_with("source_");
-    CHECK(static_cast<bool>(p.tensor.gradient()) == of_encoder);
+    CHECK(p.tensor.gradient().defined() == of_encoder);
   }
 }
 

@@ -120,7 +120,7 @@ class Golden {
   void check_equal(const std::string& name, const Tensor& found, double relative) {
     CAPTURE(name);
     const std::vector<double> expected = values_of(at(name));
-    REQUIRE(found);
+    REQUIRE(found.defined());
     REQUIRE(found.dtype() == dtype_);
     REQUIRE(found.shape() == at(name).shape());
     const std::vector<double> values = values_of(found);

@@ -171,7 +171,7 @@ TEST_CASE("warming up does not change a bit of the run") {
       estimate_step(trainer.model(), corpus, config);
       warm_up(trainer.model(), largest_batch(corpus.train, config.train.batch_size), config);
       for (const NamedTensor& parameter : trainer.model().parameters) {
-        CHECK_FALSE(parameter.tensor.gradient());
+        CHECK_FALSE(parameter.tensor.gradient().defined());
       }
     }
     trainer.run();

@@ -55,16 +55,17 @@ Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& ba
   const NetworkInput input = network_input(batch, model.dtype());
   const TokenVectors vectors = model.embed(input, Mode::inference());
   const auto leaf = [&](const Tensor& x) {
-    return x ? x.copied(model.dtype()).require_gradient() : Tensor();
+    return x.defined() ? x.copied(model.dtype()).require_gradient() : Tensor();
   };
   const TokenVectors leaves{.source = leaf(vectors.source), .target = leaf(vectors.target)};
   Tape tape;
   const Tensor logits = model.logits(leaves, input, Mode::inference());
   tape.backward(logits, weights_at(t, logits.shape(), model.dtype()));
   const auto influence = [](const Tensor& x) -> std::vector<double> {
-    if (!x) return {};
+    if (!x.defined()) return {};
     const Tensor gradient = x.gradient();
-    return largest_of_each_token(gradient ? gradient : Tensor::zeros(x.shape(), x.dtype()));
+    return largest_of_each_token(gradient.defined() ? gradient
+                                                    : Tensor::zeros(x.shape(), x.dtype()));
   };
   return {.source = influence(leaves.source), .target = influence(leaves.target)};
 }
@@ -127,7 +128,7 @@ Batch with_more_padding(const Batch& batch, std::size_t columns, const CheckCont
 /// The vectors with other values at padding; unchanged if there is no padding or if the vectors are
 /// of images.
 Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>& lengths) {
-  if (!vectors || lengths.front() == 0) return vectors;
+  if (!vectors.defined() || lengths.front() == 0) return vectors;
   Tensor other = vectors.copied(DType::float64);
   const std::size_t columns = vectors.shape()[1], width = vectors.shape()[2];
   const auto values = other.mutable_values<double>();

@@ -76,7 +76,7 @@ StepValues run_step(CheckedModel& model, const Batch& batch, const StepOptions& 
   tape.backward(loss);
   for (const NamedTensor& parameter : model.parameters) {
     const Tensor gradient = parameter.tensor.gradient();
-    step.gradients.push_back(gradient ? to_doubles(gradient) : std::vector<double>());
+    step.gradients.push_back(gradient.defined() ? to_doubles(gradient) : std::vector<double>());
   }
   return step;
 }

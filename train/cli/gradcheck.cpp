@@ -70,15 +70,15 @@ class TrainingStep {
   /// the gradient of the token vectors.
   std::vector<NamedTensor> tensors() const {
     std::vector<NamedTensor> tensors = parameters_;
-    if (offsets_.source) tensors.push_back({"source (token vectors)", offsets_.source});
-    if (offsets_.target) tensors.push_back({"target (token vectors)", offsets_.target});
+    if (offsets_.source.defined()) tensors.push_back({"source (token vectors)", offsets_.source});
+    if (offsets_.target.defined()) tensors.push_back({"target (token vectors)", offsets_.target});
     return tensors;
   }
 
   std::vector<NamedTensor> outputs() const {
     TokenVectors vectors = network_.embed(input_, mode_);
-    if (offsets_.source) vectors.source = vectors.source + offsets_.source;
-    if (offsets_.target) vectors.target = vectors.target + offsets_.target;
+    if (offsets_.source.defined()) vectors.source = vectors.source + offsets_.source;
+    if (offsets_.target.defined()) vectors.target = vectors.target + offsets_.target;
     const Tensor features = network_.features(vectors, input_, mode_);
     const Tensor logits = network_.logits(features);
     return {{"loss", network_.loss(features, labels_, loss_).mean},
@@ -88,7 +88,7 @@ class TrainingStep {
  private:
   static TokenVectors zeros_like(const TokenVectors& vectors) {
     const auto zeros = [](const Tensor& x) {
-      return x ? Tensor::zeros(x.shape(), DType::float64).require_gradient() : Tensor();
+      return x.defined() ? Tensor::zeros(x.shape(), DType::float64).require_gradient() : Tensor();
     };
     return {.source = zeros(vectors.source), .target = zeros(vectors.target)};
   }

@@ -33,15 +33,17 @@ class CheckedNetwork : public Network {
   TokenVectors embed(const NetworkInput& input, const Mode& mode) const override {
     TokenVectors vectors = call("embed", [&] { return network_->embed(input, mode); });
     if (contract_.reads_images) {
-      if (!vectors.source && !vectors.target) refuse_absent("source or .target");
+      if (!vectors.source.defined() && !vectors.target.defined()) {
+        refuse_absent("source or .target");
+      }
       return vectors;
     }
     if (contract_.reads_source && contract_.one_label_per_row) {
-      if (!vectors.source) refuse_absent("source");
-    } else if (!vectors.target) {
+      if (!vectors.source.defined()) refuse_absent("source");
+    } else if (!vectors.target.defined()) {
       refuse_absent("target");
     }
-    if (!contract_.reads_source && vectors.source) {
+    if (!contract_.reads_source && vectors.source.defined()) {
       refuse("embed", "source vectors", "target vectors only");
     }
     require_tokens(vectors.source, input.source, "source");
@@ -54,7 +56,7 @@ class CheckedNetwork : public Network {
     const Tensor features =
         call("features", [&] { return network_->features(vectors, input, mode); });
     const Shape& labels = input.target.ids.shape();
-    const bool fits = features && features.rank() == 3 &&
+    const bool fits = features.defined() && features.rank() == 3 &&
                       (labels.rank() != 2 ||
                        (features.shape()[0] == labels[0] && features.shape()[1] == labels[1]));
     if (!fits) {
@@ -69,7 +71,7 @@ class CheckedNetwork : public Network {
   Tensor logits(const Tensor& features) const override {
     const Tensor logits = call("logits", [&] { return network_->logits(features); });
     const Shape expected = features.shape().with_last(contract_.logits);
-    if (!logits || logits.shape() != expected || logits.dtype() != features.dtype()) {
+    if (!logits.defined() || logits.shape() != expected || logits.dtype() != features.dtype()) {
       refuse("logits", described(logits),
              fmt::format("{} of {}: rows, labels per row, {}", to_string(expected),
                          name(features.dtype()),
@@ -86,7 +88,7 @@ class CheckedNetwork : public Network {
       logits(slice(slice(features, 0, 0, 1), 1, 0, 1));
     }
     Loss loss = call("loss", [&] { return network_->loss(features, labels, options); });
-    if (!loss.mean || loss.mean.size() != 1) {
+    if (!loss.mean.defined() || loss.mean.size() != 1) {
       refuse("loss", "a mean that is " + described(loss.mean), "a scalar");
     }
     return loss;
@@ -105,7 +107,7 @@ class CheckedNetwork : public Network {
   }
 
   static std::string described(const Tensor& x) {
-    if (!x) return "an absent tensor";
+    if (!x.defined()) return "an absent tensor";
     return fmt::format("{} of {}", to_string(x.shape()), name(x.dtype()));
   }
 
@@ -123,7 +125,7 @@ class CheckedNetwork : public Network {
 
   /// vectors  (rows, tokens, width) of the tokens, or absent
   void require_tokens(const Tensor& vectors, const TokenBatch& tokens, const char* member) const {
-    if (!vectors || tokens.ids.shape().rank() != 2) return;
+    if (!vectors.defined() || tokens.ids.shape().rank() != 2) return;
     const std::size_t rows = tokens.ids.shape()[0], length = tokens.ids.shape()[1];
     const Shape& found = vectors.shape();
     if (found.rank() == 3 && found[0] == rows && found[1] == length) return;

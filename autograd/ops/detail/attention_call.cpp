@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "autograd/error.h"
-#include "autograd/tape.h"
 
 namespace tapestry {
 namespace {
@@ -29,12 +28,12 @@ Tensor like(const Tensor& x, const Gradient& wanted) {
 
 template <class T>
 kernels::Target<T> target(Tensor& x) {
-  return {x ? x.mutable_values<T>().data() : nullptr};
+  return {x.defined() ? x.mutable_values<T>().data() : nullptr};
 }
 
 template <class T>
 const T* data(const Tensor& x) {
-  return x ? x.values<T>().data() : nullptr;
+  return x.defined() ? x.values<T>().data() : nullptr;
 }
 
 }  // namespace
@@ -86,7 +85,7 @@ kernels::AttentionProblem AttentionCall::problem() const {
           .n_k = k[1],
           .heads = options_.num_heads,
           .d_k = q[2] / options_.num_heads,
-          .d_v = inputs_.v ? inputs_.v.shape()[2] / options_.num_heads : 0,
+          .d_v = inputs_.v.defined() ? inputs_.v.shape()[2] / options_.num_heads : 0,
           .scale = options_.scale.value_or(scale_),
           .keys = ranges_.data(),
           .keep = options_.mask.keep_row(0, 0),
@@ -107,13 +106,13 @@ Tensor AttentionCall::forward(const AttentionInputs& inputs) {
   keep(inputs);
   const auto& [q, k, v, w] = inputs;
   const auto problem = this->problem();
-  if (is_recorded(q, k, v, w) && are_few(problem)) {
+  if (saves_weights_ && are_few(problem)) {
     saved_ = Tensor::empty({kernels::saved_weights(problem)}, q.dtype());
   }
   Tensor y = Tensor::empty(q.shape().with_last(v.shape()[2]), q.dtype());
   dispatch(y.dtype(), [&]<class T>() {
     kernels::attention(problem, operands<T>(), y.mutable_values<T>().data(),
-                       saved_ ? saved_.mutable_values<T>().data() : nullptr);
+                       saved_.defined() ? saved_.mutable_values<T>().data() : nullptr);
   });
   return y;
 }

@@ -28,8 +28,10 @@ struct AttentionGradients {
 /// One attention call, with everything that its backward pass needs.
 class AttentionCall {
  public:
-  /// `scale` multiplies the scores unless `options.scale` is set.
-  AttentionCall(AttentionOptions options, double scale) : options_(options), scale_(scale) {}
+  /// `scale` multiplies the scores unless `options.scale` is set. The weights are saved for
+  /// backward only if the call is recorded.
+  AttentionCall(AttentionOptions options, double scale, bool recorded)
+      : options_(options), scale_(scale), saves_weights_(recorded) {}
 
   Tensor forward(const AttentionInputs& inputs);
   void backward(const Tensor& dy, const AttentionGradients& gradients) const;
@@ -48,6 +50,7 @@ class AttentionCall {
 
   AttentionOptions options_;
   double scale_;
+  bool saves_weights_;
   AttentionInputs inputs_{};
   KeyRanges ranges_{};  // range of keys of each query, (batch, n_q)
   Tensor saved_{};      // weights for backward if they are few; else recomputed

@@ -306,7 +306,7 @@ Tensor upstream_of(const Tensor& y) { return random_leaf(y.shape(), 77).copied(y
 std::vector<std::vector<double>> gradients_of(const Operands& operands) {
   std::vector<std::vector<double>> gradients;
   for (const Tensor& x : operands) {
-    gradients.push_back(x.gradient() ? values_of(x.gradient()) : std::vector<double>());
+    gradients.push_back(x.gradient().defined() ? values_of(x.gradient()) : std::vector<double>());
   }
   return gradients;
 }

@@ -43,7 +43,7 @@ TEST_CASE("the pixels of a batch become a row for each image, in the precision o
   CHECK(std::vector<double>(values.begin(), values.end()) ==
         std::vector<double>{static_cast<double>(0.1F), 0.0, -2.0, 0.5, 0.25, 1.0});
   CHECK(label_ids(batch) == Ids{{1}, {0}});
-  CHECK_FALSE(network_input(two_rows(), DType::float32).images);
+  CHECK_FALSE(network_input(two_rows(), DType::float32).images.defined());
 }
 
 }  // namespace

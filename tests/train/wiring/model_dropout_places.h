@@ -111,8 +111,8 @@ class IsolatedSublayerModel {
   std::vector<std::vector<double>> token_vectors() const {
     const TokenVectors vectors = model_.network->embed(input(), mode_);
     std::vector<std::vector<double>> sides;
-    if (vectors.source) sides.push_back(values_of(vectors.source));
-    if (vectors.target) sides.push_back(values_of(vectors.target));
+    if (vectors.source.defined()) sides.push_back(values_of(vectors.source));
+    if (vectors.target.defined()) sides.push_back(values_of(vectors.target));
     return sides;
   }
 

@@ -234,7 +234,7 @@ Tensor Reference::stack(const std::string& path, std::size_t layers, Tensor x, c
     x = residual(layer + ".self_attn_residual", x, mask.keys, [&](const Tensor& v) {
       return attention(layer + ".self_attn", v, v, mask, true);
     });
-    if (memory) {
+    if (memory.defined()) {
       x = residual(layer + ".cross_attn_residual", x, mask.keys, [&](const Tensor& v) {
         return attention(layer + ".cross_attn", v, memory, {.keys = memory_lengths}, false);
       });

@@ -68,7 +68,8 @@ inline std::map<std::string, std::vector<double>> taken_gradients(Parameters& pa
   std::map<std::string, std::vector<double>> gradients;
   for (NamedTensor p : parameters) {
     const Tensor gradient = p.tensor.gradient();
-    gradients[p.name] = gradient ? values_of(gradient) : std::vector<double>(p.tensor.size(), 0.0);
+    gradients[p.name] =
+        gradient.defined() ? values_of(gradient) : std::vector<double>(p.tensor.size(), 0.0);
     p.tensor.clear_gradient();
   }
   return gradients;

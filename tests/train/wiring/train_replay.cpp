@@ -48,7 +48,7 @@ HandStep gradients_of_step(const Config& config, const Corpus& corpus, BatchSche
   }
   double squares = 0.0;
   for (const auto& [name, tensor] : model.parameters) {
-    if (!tensor.gradient()) continue;
+    if (!tensor.gradient().defined()) continue;
     done.gradients[name] = values_of(tensor.gradient());
     for (const double g : done.gradients[name]) squares += g * g;
   }
