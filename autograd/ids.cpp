@@ -37,6 +37,16 @@ Ids Ids::from(std::vector<std::int32_t> ids) {
   return Ids(shape, std::move(ids));
 }
 
+Ids Ids::padded(const std::vector<std::vector<std::int32_t>>& rows, std::int32_t padding_id) {
+  std::size_t longest = 0;
+  for (const auto& row : rows) longest = std::max(longest, row.size());
+  Ids result({rows.size(), longest}, padding_id);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::ranges::copy(rows[r], result.data() + r * longest);
+  }
+  return result;
+}
+
 Ids Ids::operator[](const Ids& index) const {
   if (shape_.rank() == 0) {
     throw ShapeError("ids: the shape is (), expected an axis to index");
@@ -64,6 +74,43 @@ std::string Ids::place(std::size_t position) const {
     position /= shape_[axis];
   }
   return to_string(indices);
+}
+
+Ids slice(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdiff_t end) {
+  const Shape& shape = ids.shape();
+  const std::size_t along = resolve_axis("slice", axis, shape.rank());
+  const auto extent = static_cast<std::ptrdiff_t>(shape[along]);
+  const std::ptrdiff_t first = begin < 0 ? begin + extent : begin;
+  const std::ptrdiff_t last = end < 0 ? end + extent : end;
+  if (first < 0 || first > last || last > extent) {
+    throw ValueError(fmt::format(
+        "slice: [{}, {}) of axis {} of ids, whose shape is {}, expected 0 <= begin <= end <= {}, "
+        "counted from the back if negative",
+        begin, end, along, to_string(shape), extent));
+  }
+  const auto inner = static_cast<std::ptrdiff_t>(shape.product(along + 1, shape.rank()));
+  Shape result_shape = shape;
+  result_shape[along] = static_cast<std::size_t>(last - first);
+  Ids result(result_shape);
+  auto out = result.begin();
+  for (std::size_t o = 0; o < shape.product(0, along); ++o) {
+    const auto row = ids.begin() + static_cast<std::ptrdiff_t>(o) * extent * inner;
+    out = std::copy(row + first * inner, row + last * inner, out);
+  }
+  return result;
+}
+
+Ids select(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t index) {
+  const std::size_t along = resolve_axis("select", axis, ids.shape().rank());
+  const auto extent = static_cast<std::ptrdiff_t>(ids.shape()[along]);
+  if (index < -extent || index >= extent) {
+    throw ValueError(fmt::format(
+        "select: index {} of axis {} of ids, whose shape is {}, expected {} <= index < {}", index,
+        along, to_string(ids.shape()), -extent, extent));
+  }
+  const std::ptrdiff_t begin = index < 0 ? index + extent : index;
+  const Ids part = slice(ids, axis, begin, begin + 1);
+  return Ids(ids.shape().erased(along), {part.begin(), part.end()});
 }
 
 }  // namespace tapestry

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,10 @@ class Ids {
   Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows);
   /// One axis: Ids::from({4, 1, 1}) has shape (3).
   static Ids from(std::vector<std::int32_t> ids);
+  /// Rows of any lengths, such as sentences: shorter ones are followed by `padding_id`, and
+  /// Ids::padded({{1, 2, 3}, {4}}, 0) is Ids{{1, 2, 3}, {4, 0, 0}}. The shape is (number of rows,
+  /// longest length).
+  static Ids padded(const std::vector<std::vector<std::int32_t>>& rows, std::int32_t padding_id);
 
   /// The extents of the axes; (0) without ids.
   const Shape& shape() const { return shape_; }
@@ -68,5 +73,20 @@ class Ids {
   Shape shape_ = Shape{0};
   std::vector<std::int32_t> values_;
 };
+
+/// The part [begin, end) of ids along one axis: slice(ids, 1, 0, -1) has all columns but the last.
+/// Arguments, shapes and errors as of `slice` of a Tensor (ops/shape_ops.h).
+Ids slice(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdiff_t end);
+/// The part of ids at one index of an axis, without that axis: select(ids, 0, 2) is row 2.
+/// Arguments, shapes and errors as of `select` of a Tensor (ops/shape_ops.h).
+Ids select(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t index);
+
+/// The ids row by row as in NumPy, then their shape, as to_string(Tensor) (tensor.h):
+///
+///     [[4, 7],
+///      [1, 0]]  (2, 2) ids
+std::string to_string(const Ids& ids);
+/// Writes to_string(ids).
+std::ostream& operator<<(std::ostream& out, const Ids& ids);
 
 }  // namespace tapestry

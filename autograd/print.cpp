@@ -6,18 +6,23 @@
 #include <ostream>
 #include <vector>
 
+#include "autograd/ids.h"
+
 namespace tapestry {
 namespace {
 
 constexpr std::size_t most_shown_whole = 1000;
 constexpr std::size_t edge = 3;  ///< indices shown at each end of an axis
 
+/// Numbers of an array, row by row in brackets.
 class Printer {
  public:
-  explicit Printer(const Tensor& tensor)
-      : shape_(tensor.shape()), shortened_(tensor.size() > most_shown_whole) {
-    collect(tensor, 0, 0);
-    for (const std::string& number : numbers_) width_ = std::max(width_, number.size());
+  /// `number` gives the text of the number at a position in row-major order.
+  template <class Number>
+  Printer(const Shape& shape, const Number& number)
+      : shape_(shape), shortened_(shape.size() > most_shown_whole) {
+    collect(number, 0, 0);
+    for (const std::string& text : numbers_) width_ = std::max(width_, text.size());
   }
 
   std::string text() {
@@ -38,15 +43,14 @@ class Printer {
   }
 
   /// The numbers that are shown, in their order.
-  void collect(const Tensor& tensor, std::size_t axis, std::size_t position) {
+  template <class Number>
+  void collect(const Number& number, std::size_t axis, std::size_t position) {
     if (axis == shape_.rank()) {
-      numbers_.push_back(dispatch(tensor.dtype(), [&]<class T>() {
-        return fmt::format("{:.6g}", tensor.values<T>()[position]);
-      }));
+      numbers_.push_back(number(position));
       return;
     }
     for (const std::size_t i : shown_indices(axis)) {
-      collect(tensor, axis + 1, position * shape_[axis] + i);
+      collect(number, axis + 1, position * shape_[axis] + i);
     }
   }
 
@@ -80,9 +84,20 @@ class Printer {
 
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "(no tensor)";
-  return fmt::format("{}  {} {}", Printer(tensor).text(), to_string(tensor.shape()),
+  const auto number = [&](std::size_t position) {
+    return dispatch(tensor.dtype(),
+                    [&]<class T>() { return fmt::format("{:.6g}", tensor.values<T>()[position]); });
+  };
+  return fmt::format("{}  {} {}", Printer(tensor.shape(), number).text(), to_string(tensor.shape()),
                      name(tensor.dtype()));
 }
+
+std::string to_string(const Ids& ids) {
+  const auto number = [&](std::size_t position) { return std::to_string(ids[position]); };
+  return fmt::format("{}  {} ids", Printer(ids.shape(), number).text(), to_string(ids.shape()));
+}
+
+std::ostream& operator<<(std::ostream& out, const Ids& ids) { return out << to_string(ids); }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   return out << to_string(tensor);

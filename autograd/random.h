@@ -55,6 +55,10 @@ class RandomStream {
 /// throws     ValueError if the stream is off or the limits are out of range.
 Tensor random_uniform(const Shape& shape, const RandomStream& random, double low = 0.0,
                       double high = 1.0, DType dtype = DType::float32);
+/// The same in [0, 1) in the given element type.
+inline Tensor random_uniform(const Shape& shape, const RandomStream& random, DType dtype) {
+  return random_uniform(shape, random, 0.0, 1.0, dtype);
+}
 
 /// Independent normal random numbers: value i is mean + standard_deviation * random.normal(i).
 /// Otherwise as `random_uniform`.
@@ -63,6 +67,10 @@ Tensor random_uniform(const Shape& shape, const RandomStream& random, double low
 /// throws                    ValueError if the stream is off or a number is out of range.
 Tensor random_normal(const Shape& shape, const RandomStream& random, double mean = 0.0,
                      double standard_deviation = 1.0, DType dtype = DType::float32);
+/// The same with mean 0 and standard deviation 1 in the given element type.
+inline Tensor random_normal(const Shape& shape, const RandomStream& random, DType dtype) {
+  return random_normal(shape, random, 0.0, 1.0, dtype);
+}
 
 /// Independent random whole numbers, as torch.randint: value i is
 /// low + floor((high - low) * random.uniform(i)).

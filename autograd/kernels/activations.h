@@ -37,6 +37,12 @@ Vec<T> sigmoid(const Vec<T>& x) {
   return xsimd::select(x >= Vec<T>(T(0)), one, e) / (one + e);
 }
 
+/// log(1 + e^x) as max(x, 0) + log(1 + e^-|x|), so that nothing overflows; NaN stays NaN.
+template <class T>
+Vec<T> softplus(const Vec<T>& x) {
+  return relu<T>(x) + xsimd::log1p(xsimd::exp(-xsimd::abs(x)));
+}
+
 namespace detail {
 
 /// For |x| beyond this, gelu and gelu_tanh are x or 0 to the last bit and their derivatives 1 or 0.

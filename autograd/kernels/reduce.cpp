@@ -100,6 +100,27 @@ template void sum_middle_axis(std::size_t, std::size_t, std::size_t, const float
 template void sum_middle_axis(std::size_t, std::size_t, std::size_t, const double*, Target<double>);
 
 template <class T>
+void cumulative_sum(Direction direction, std::size_t outer, std::size_t extent, std::size_t inner,
+                    const T* in, Target<T> out) {
+  parallel_rows(outer * inner, extent, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t column = begin; column < end; ++column) {
+      const std::size_t first = column / inner * extent * inner + column % inner;
+      double sum = 0.0;
+      for (std::size_t step = 0; step < extent; ++step) {
+        const std::size_t k = direction == Direction::forward ? step : extent - 1 - step;
+        sum += static_cast<double>(in[first + k * inner]);
+        out.put(first + k * inner, static_cast<T>(sum));
+      }
+    }
+  });
+}
+
+template void cumulative_sum(Direction, std::size_t, std::size_t, std::size_t, const float*,
+                             Target<float>);
+template void cumulative_sum(Direction, std::size_t, std::size_t, std::size_t, const double*,
+                             Target<double>);
+
+template <class T>
 double sum_of_squares(std::size_t n, const T* in) {
   const std::size_t pieces = (n + elements_per_piece - 1) / elements_per_piece;
   std::vector<double, PoolAllocator<double>> partial(pieces, 0.0);

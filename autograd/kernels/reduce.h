@@ -13,6 +13,15 @@ template <class T>
 void sum_middle_axis(std::size_t outer, std::size_t extent, std::size_t inner, const T* in,
                      Target<T> out);
 
+/// Whether sums along an axis start at its first or at its last element.
+enum class Direction { forward, backward };
+
+/// Cumulative sum along the middle axis, in float64: out[o, k, i] = the sum of in[o, j, i] over
+/// j <= k, or over j >= k if backward. in and out are (outer, extent, inner).
+template <class T>
+void cumulative_sum(Direction direction, std::size_t outer, std::size_t extent, std::size_t inner,
+                    const T* in, Target<T> out);
+
 /// Sum of squares of n values, accumulated in float64 in a fixed order.
 template <class T>
 double sum_of_squares(std::size_t n, const T* in);

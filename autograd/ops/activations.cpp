@@ -75,6 +75,21 @@ struct Sigmoid {
   }
 };
 
+struct Softplus {
+  static constexpr const char* name = "softplus";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return map_values([](const auto& v) { return kernels::softplus(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& v) { return g * kernels::sigmoid(v); }, dy, x);
+  }
+};
+
 struct Silu {
   static constexpr const char* name = "silu";
   Tensor x{};
@@ -223,6 +238,7 @@ Tensor relu(const Tensor& x) { return apply(Relu{}, x); }
 Tensor gelu(const Tensor& x) { return apply(Gelu{}, x); }
 Tensor gelu_tanh(const Tensor& x) { return apply(GeluTanh{}, x); }
 Tensor sigmoid(const Tensor& x) { return apply(Sigmoid{}, x); }
+Tensor softplus(const Tensor& x) { return apply(Softplus{}, x); }
 Tensor silu(const Tensor& x) { return apply(Silu{}, x); }
 Tensor tanh(const Tensor& x) { return apply(Tanh{}, x); }
 

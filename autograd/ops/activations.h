@@ -32,6 +32,15 @@ Tensor gelu_tanh(const Tensor& x);
 /// dL/dx = dL/dy * y (1 - y).
 Tensor sigmoid(const Tensor& x);
 
+/// Smooth approximation of relu [1], element-wise: y = log(1 + exp(x)), any shape, computed as
+/// max(x, 0) + log(1 + exp(-|x|)); never overflows.
+///
+/// dL/dx = dL/dy / (1 + exp(-x)).
+///
+/// [1] Dugas et al. 2001, "Incorporating Second-Order Functional Knowledge for Better Option
+///     Pricing".
+Tensor softplus(const Tensor& x);
+
 /// Sigmoid linear unit [1], also called swish [2]: y = x s(x), any shape, with
 /// s(x) = 1 / (1 + exp(-x)).
 ///

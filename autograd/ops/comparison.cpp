@@ -259,4 +259,6 @@ Tensor clamp(const Tensor& x, double low, double high) {
 
 Tensor abs(const Tensor& x) { return apply(Abs{}, x); }
 
+Tensor sign(const Tensor& x) { return (x > 0.0) - (x < 0.0); }
+
 }  // namespace tapestry

@@ -6,7 +6,7 @@ namespace tapestry {
 
 /// Element-wise comparison with broadcasting: 1 where a < b and 0 elsewhere, also where a or b is
 /// NaN. The operators <, <=, > and >= also compare with a number, which is converted to the element
-/// type of the tensor.
+/// type of the tensor, and so do equal and not_equal.
 ///
 /// a, b     broadcastable shapes: aligned at the last axis, an extent of 1 is repeated.
 /// returns  the broadcast shape, in the element type of the operands; it needs no gradient.
@@ -16,8 +16,12 @@ Tensor less(const Tensor& a, const Tensor& b);
 Tensor less_equal(const Tensor& a, const Tensor& b);
 /// As `less`, for a = b.
 Tensor equal(const Tensor& a, const Tensor& b);
+inline Tensor equal(const Tensor& a, double b) { return equal(a, Tensor::scalar(b, a.dtype())); }
 /// As `less`, for a != b: 1 where a or b is NaN.
 Tensor not_equal(const Tensor& a, const Tensor& b);
+inline Tensor not_equal(const Tensor& a, double b) {
+  return not_equal(a, Tensor::scalar(b, a.dtype()));
+}
 inline Tensor operator<(const Tensor& a, const Tensor& b) { return less(a, b); }
 inline Tensor operator<=(const Tensor& a, const Tensor& b) { return less_equal(a, b); }
 inline Tensor operator>(const Tensor& a, const Tensor& b) { return less(b, a); }
@@ -30,22 +34,38 @@ inline Tensor operator>=(const Tensor& a, double b) { return a >= Tensor::scalar
 /// Element-wise choice with broadcasting: y = a where the condition is not 0, and b elsewhere. NaN
 /// and infinity of the operand that is not chosen have no effect.
 ///
-/// condition, a, b  broadcastable shapes and one element type.
+/// condition, a, b  broadcastable shapes and one element type; a and b may be numbers, which are
+///                  converted to the element type of the condition.
 /// returns          the broadcast shape.
 /// throws           ShapeError if the shapes do not broadcast, DTypeError if the types differ.
 ///
 /// dL/da = dL/dy where a is chosen and 0 elsewhere, dL/db = dL/dy where b is chosen and 0
 /// elsewhere, each summed over the broadcast axes of the operand. The condition gets no gradient.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+inline Tensor where(const Tensor& condition, const Tensor& a, double b) {
+  return where(condition, a, Tensor::scalar(b, condition.dtype()));
+}
+inline Tensor where(const Tensor& condition, double a, const Tensor& b) {
+  return where(condition, Tensor::scalar(a, condition.dtype()), b);
+}
+inline Tensor where(const Tensor& condition, double a, double b) {
+  return where(condition, a, Tensor::scalar(b, condition.dtype()));
+}
 
 /// Element-wise maximum with broadcasting; NaN if one of the operands is NaN. Shapes and errors as
 /// for `where`.
 ///
 /// dL/dy belongs to the larger operand, and is divided equally where both are equal.
 Tensor maximum(const Tensor& a, const Tensor& b);
+inline Tensor maximum(const Tensor& a, double b) {
+  return maximum(a, Tensor::scalar(b, a.dtype()));
+}
 
 /// Element-wise minimum with broadcasting; as `maximum`, with the gradient of the smaller operand.
 Tensor minimum(const Tensor& a, const Tensor& b);
+inline Tensor minimum(const Tensor& a, double b) {
+  return minimum(a, Tensor::scalar(b, a.dtype()));
+}
 
 /// Element-wise limits: y = min(max(x, low), high), any shape; NaN stays NaN.
 ///
@@ -59,5 +79,10 @@ Tensor clamp(const Tensor& x, double low, double high);
 ///
 /// dL/dx = dL/dy * sign(x), and 0 at x = 0.
 Tensor abs(const Tensor& x);
+
+/// Element-wise sign, any shape: 1 for x > 0, -1 for x < 0, and 0 for 0 and NaN.
+///
+/// returns  the shape of x; it needs no gradient, since the derivative is 0 wherever it exists.
+Tensor sign(const Tensor& x);
 
 }  // namespace tapestry

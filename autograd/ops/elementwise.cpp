@@ -154,6 +154,36 @@ struct Log {
   }
 };
 
+struct Sin {
+  static constexpr const char* name = "sin";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return map_values([](const auto& v) { return xsimd::sin(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& v) { return g * xsimd::cos(v); }, dy, x);
+  }
+};
+
+struct Cos {
+  static constexpr const char* name = "cos";
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return map_values([](const auto& v) { return xsimd::cos(v); }, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx, [](const auto& g, const auto& v) { return -g * xsimd::sin(v); }, dy, x);
+  }
+};
+
 struct Sqrt {
   static constexpr const char* name = "sqrt";
   Tensor y{};
@@ -241,6 +271,8 @@ Tensor neg(const Tensor& x) { return apply(Neg{}, x); }
 Tensor scale(const Tensor& x, double factor) { return apply(Scale{factor}, x); }
 Tensor exp(const Tensor& x) { return apply(Exp{}, x); }
 Tensor log(const Tensor& x) { return apply(Log{}, x); }
+Tensor sin(const Tensor& x) { return apply(Sin{}, x); }
+Tensor cos(const Tensor& x) { return apply(Cos{}, x); }
 Tensor sqrt(const Tensor& x) { return apply(Sqrt{}, x); }
 Tensor square(const Tensor& x) { return apply(Square{}, x); }
 

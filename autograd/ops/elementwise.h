@@ -52,6 +52,32 @@ Tensor scale(const Tensor& x, double factor);
 inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
 inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
 
+/// x += y is x = x + y, and so for -=, *= and /=: x becomes a handle of the result, which a tape
+/// records like any other. Other handles of the tensor, such as the one in a Parameters list, keep
+/// the old values. y is a tensor or a number; shapes and errors as for the operators above.
+///
+///     Tensor total = Tensor::scalar(0.0);
+///     for (const Tensor& loss : losses) total += loss;
+template <class Operand>
+Tensor& operator+=(Tensor& x, const Operand& y) {
+  return x = x + y;
+}
+/// x = x - y, as above.
+template <class Operand>
+Tensor& operator-=(Tensor& x, const Operand& y) {
+  return x = x - y;
+}
+/// x = x * y, as above.
+template <class Operand>
+Tensor& operator*=(Tensor& x, const Operand& y) {
+  return x = x * y;
+}
+/// x = x / y, as above.
+template <class Operand>
+Tensor& operator/=(Tensor& x, const Operand& y) {
+  return x = x / y;
+}
+
 /// Element-wise exponential: y = exp(x), any shape.
 ///
 /// dL/dx = dL/dy * y.
@@ -62,6 +88,16 @@ Tensor exp(const Tensor& x);
 ///
 /// dL/dx = dL/dy / x.
 Tensor log(const Tensor& x);
+
+/// Element-wise sine: y = sin(x), any shape, x in radians; NaN for infinite x.
+///
+/// dL/dx = dL/dy * cos(x).
+Tensor sin(const Tensor& x);
+
+/// Element-wise cosine: y = cos(x), any shape, x in radians; NaN for infinite x.
+///
+/// dL/dx = -dL/dy * sin(x).
+Tensor cos(const Tensor& x);
 
 /// Element-wise square root: y = sqrt(x), any shape; NaN for negative x.
 ///

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "autograd/error.h"
+#include "autograd/frozen_branches.h"
 #include "autograd/kernels/indexing.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/operation.h"
@@ -182,6 +186,85 @@ Tensor gather(const Tensor& x, std::ptrdiff_t axis, const Ids& index) {
                       .shape = index.shape(),
                       .axis = along},
                x);
+}
+
+namespace {
+
+/// Whether a comes before b in descending order, with NaN in front.
+template <class T>
+bool is_larger(T a, T b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
+  return a > b;
+}
+
+/// Sets the indices of the k largest of n elements that are `stride` apart, in descending order,
+/// and one more if there is one.
+template <class T>
+void sort_largest(const T* x, std::size_t n, std::size_t stride, std::size_t k,
+                  std::vector<std::int32_t>& order) {
+  order.resize(n);
+  std::iota(order.begin(), order.end(), 0);
+  const auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(k + 1, n));
+  std::partial_sort(order.begin(), last, order.end(), [&](std::int32_t a, std::int32_t b) {
+    const T u = x[static_cast<std::size_t>(a) * stride],
+            v = x[static_cast<std::size_t>(b) * stride];
+    return is_larger(u, v) || (!is_larger(v, u) && a < b);
+  });
+}
+
+}  // namespace
+
+TopK topk(const Tensor& x, std::size_t k, std::ptrdiff_t axis) {
+  const std::size_t along = resolve_axis("topk", axis, x.rank());
+  const std::size_t n = x.shape()[along], inner = x.shape().product(along + 1, x.rank());
+  if (k == 0 || k > n) {
+    throw ValueError(
+        fmt::format("topk: k is {}, expected 1 to {} (axis {} of x, whose shape is {})", k, n,
+                    along, to_string(x.shape())));
+  }
+  Shape shape = x.shape();
+  shape[along] = k;
+  Ids indices(shape);
+  std::vector<std::uint8_t> tied(indices.size());  // an element as large as its neighbour
+  dispatch(x.dtype(), [&]<class T>() {
+    std::vector<std::int32_t> order;
+    for (std::size_t row = 0; row < x.shape().product(0, along) * inner; ++row) {
+      const std::size_t outer = row / inner, i = row % inner;
+      const T* const in = x.values<T>().data() + outer * n * inner + i;
+      sort_largest(in, n, inner, k, order);
+      const auto equal = [&](std::size_t a, std::size_t b) {
+        return b < n && in[static_cast<std::size_t>(order[a]) * inner] ==
+                            in[static_cast<std::size_t>(order[b]) * inner];
+      };
+      for (std::size_t j = 0; j < k; ++j) {
+        const std::size_t at = (outer * k + j) * inner + i;
+        indices[at] = order[j];
+        tied[at] = equal(j, j + 1) || (j > 0 && equal(j - 1, j));
+      }
+    }
+  });
+  if (FrozenBranches* const branches = FrozenBranches::active()) {
+    const auto frozen = branches->next("topk", indices.size(), [&](std::size_t p) {
+      return tied[p] != 0 ? FrozenBranches::at_kink : indices[p];
+    });
+    for (std::size_t p = 0; p < indices.size(); ++p) {
+      if (frozen[p] != FrozenBranches::at_kink) indices[p] = frozen[p];
+    }
+  }
+  Tensor values = gather(x, static_cast<std::ptrdiff_t>(along), indices);
+  return {.values = std::move(values), .indices = std::move(indices)};
+}
+
+Tensor one_hot(const Ids& ids, std::size_t classes, DType dtype) {
+  require_indices("one_hot", "id", ids, classes);
+  Tensor y = Tensor::zeros(ids.shape().inserted(ids.shape().rank(), classes), dtype);
+  dispatch(dtype, [&]<class T>() {
+    const auto out = y.mutable_values<T>();
+    for (std::size_t p = 0; p < ids.size(); ++p) {
+      out[p * classes + static_cast<std::size_t>(ids[p])] = T(1);
+    }
+  });
+  return y;
 }
 
 }  // namespace tapestry

@@ -37,6 +37,29 @@ Tensor index_select(const Tensor& x, std::ptrdiff_t axis, const Ids& index);
 /// none does.
 Tensor gather(const Tensor& x, std::ptrdiff_t axis, const Ids& index);
 
+/// The k largest values along an axis, in descending order, and where they are.
+struct TopK {
+  Tensor values;  ///< x's shape with an extent of k at the axis
+  Ids indices;    ///< along the axis, the same shape
+};
+
+/// The k largest elements along an axis, in descending order; of equal elements the first comes
+/// first. NaN counts as larger than any number. topk(-x, k) are the smallest.
+///
+/// k        in [1, extent of the axis].
+/// axis     counted from the front, or from the back if negative.
+/// throws   ValueError if the axis does not exist or k is out of range.
+///
+/// dL/dx = dL/dvalues at the elements that were chosen and 0 elsewhere.
+TopK topk(const Tensor& x, std::size_t k, std::ptrdiff_t axis = -1);
+
+/// A vector for each id that is 1 at the id and 0 elsewhere, as torch.nn.functional.one_hot.
+///
+/// ids      (...), each in [0, classes).
+/// returns  (..., classes); it needs no gradient.
+/// throws   ValueError if an id is out of range.
+Tensor one_hot(const Ids& ids, std::size_t classes, DType dtype = DType::float32);
+
 /// Looks up a vector for each id: y[i] = scale * weight[ids[i]], for each index i of ids.
 ///
 /// weight      (vocabulary, d).

@@ -225,4 +225,88 @@ Tensor var(const Tensor& x, const VarianceOptions& options) {
   return variance(x, all_axes(x.rank()), options);
 }
 
+namespace {
+
+/// The square root with a gradient of 0 at 0.
+struct RootOfVariance {
+  static constexpr const char* name = "standard_deviation";
+  Tensor y{};
+
+  Tensor forward(const Tensor& variances) {
+    return y = map_values([](const auto& v) { return xsimd::sqrt(v); }, variances);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(
+        dx,
+        []<class V>(const V& g, const V& r) {
+          const V zero(typename V::value_type(0));
+          return xsimd::select(r == zero, zero, g / (r + r));
+        },
+        dy, y);
+  }
+};
+
+}  // namespace
+
+Tensor standard_deviation(const Tensor& x, std::span<const std::ptrdiff_t> axes,
+                          const VarianceOptions& options) {
+  return apply(RootOfVariance{}, var(x, axes, options));
+}
+
+Tensor standard_deviation(const Tensor& x, const VarianceOptions& options) {
+  return apply(RootOfVariance{}, var(x, options));
+}
+
+namespace {
+
+struct Cumsum {
+  static constexpr const char* name = "cumsum";
+  std::size_t axis;
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = Tensor::empty(x.shape(), x.dtype());
+    dispatch(x.dtype(), [&]<class T>() {
+      run(x, kernels::Target<T>{y.mutable_values<T>().data()}, kernels::Direction::forward);
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const {
+    dispatch(dy.dtype(), [&]<class T>() { run(dy, dx.target<T>(), kernels::Direction::backward); });
+  }
+
+ private:
+  template <class T>
+  void run(const Tensor& x, kernels::Target<T> out, kernels::Direction direction) const {
+    const Shape& shape = x.shape();
+    kernels::cumulative_sum(direction, shape.product(0, axis), shape[axis],
+                            shape.product(axis + 1, shape.rank()), x.values<T>().data(), out);
+  }
+};
+
+}  // namespace
+
+Tensor cumsum(const Tensor& x, std::ptrdiff_t axis) {
+  return apply(Cumsum{resolve_axis(Cumsum::name, axis, x.rank())}, x);
+}
+
+Tensor sum_to_shape(const Tensor& x, const Shape& shape) {
+  bool fits = shape.rank() <= x.rank();
+  AxisSet repeated;
+  const std::size_t added = fits ? x.rank() - shape.rank() : 0;
+  for (std::size_t axis = 0; fits && axis < x.rank(); ++axis) {
+    const bool differs = axis < added || shape[axis - added] != x.shape()[axis];
+    fits = !differs || axis < added || shape[axis - added] == 1;
+    repeated[axis] = differs;
+  }
+  if (!fits) {
+    throw ShapeError(fmt::format(
+        "sum_to_shape: x has shape {}, asked for as {}, expected a shape that broadcasts "
+        "to that of x",
+        to_string(x.shape()), to_string(shape)));
+  }
+  return reshape(apply(Sum{repeated, true}, x), shape);
+}
+
 }  // namespace tapestry

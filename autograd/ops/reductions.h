@@ -10,7 +10,7 @@ namespace tapestry {
 
 /// Sum over some axes. The sum over an empty axis is 0; over no axes, the result is x itself.
 ///
-/// axes     counted from the front, or from the back if negative.
+/// axes     one or several, counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
 /// throws   ValueError if an axis does not exist or is given twice.
 ///
@@ -20,13 +20,16 @@ inline Tensor sum(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                   bool keep_dims = false) {
   return sum(x, std::span(axes.begin(), axes.size()), keep_dims);
 }
+Tensor sum(const Tensor& x, AxisIndex auto axis, bool keep_dims = false) {
+  return sum(x, {static_cast<std::ptrdiff_t>(axis)}, keep_dims);
+}
 
 /// Sum of all elements, a scalar.
 Tensor sum(const Tensor& x);
 
 /// Mean over some axes. Over no axes, the result is x itself.
 ///
-/// axes     counted from the front, or from the back if negative.
+/// axes     one or several, counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
 /// throws   ValueError if an axis does not exist or is given twice, ShapeError if one is empty.
 ///
@@ -36,6 +39,9 @@ inline Tensor mean(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                    bool keep_dims = false) {
   return mean(x, std::span(axes.begin(), axes.size()), keep_dims);
 }
+Tensor mean(const Tensor& x, AxisIndex auto axis, bool keep_dims = false) {
+  return mean(x, {static_cast<std::ptrdiff_t>(axis)}, keep_dims);
+}
 
 /// Mean of all elements, a scalar.
 Tensor mean(const Tensor& x);
@@ -43,7 +49,7 @@ Tensor mean(const Tensor& x);
 /// Maximum over some axes. Over no axes, the result is x itself. NaN counts as larger than any
 /// number.
 ///
-/// axes     counted from the front, or from the back if negative.
+/// axes     one or several, counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
 /// throws   ValueError if an axis does not exist or is given twice, ShapeError if one is empty.
 ///
@@ -53,6 +59,9 @@ Tensor max(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims
 inline Tensor max(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                   bool keep_dims = false) {
   return max(x, std::span(axes.begin(), axes.size()), keep_dims);
+}
+Tensor max(const Tensor& x, AxisIndex auto axis, bool keep_dims = false) {
+  return max(x, {static_cast<std::ptrdiff_t>(axis)}, keep_dims);
 }
 
 /// Maximum of all elements, a scalar.
@@ -74,6 +83,9 @@ Tensor min(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims
 inline Tensor min(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                   bool keep_dims = false) {
   return min(x, std::span(axes.begin(), axes.size()), keep_dims);
+}
+Tensor min(const Tensor& x, AxisIndex auto axis, bool keep_dims = false) {
+  return min(x, {static_cast<std::ptrdiff_t>(axis)}, keep_dims);
 }
 
 /// Minimum of all elements, a scalar.
@@ -101,8 +113,48 @@ inline Tensor var(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                   const VarianceOptions& options = {}) {
   return var(x, std::span(axes.begin(), axes.size()), options);
 }
+Tensor var(const Tensor& x, AxisIndex auto axis, const VarianceOptions& options = {}) {
+  return var(x, {static_cast<std::ptrdiff_t>(axis)}, options);
+}
 
 /// Variance of all elements, a scalar.
 Tensor var(const Tensor& x, const VarianceOptions& options = {});
+
+/// Standard deviation over some axes: the square root of `var`. Arguments, shapes and errors as for
+/// `var`.
+///
+/// dL/dx = dL/dy * (x - mean(x)) / ((n - correction) y), and 0 where y is 0, as in PyTorch.
+Tensor standard_deviation(const Tensor& x, std::span<const std::ptrdiff_t> axes,
+                          const VarianceOptions& options = {});
+inline Tensor standard_deviation(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
+                                 const VarianceOptions& options = {}) {
+  return standard_deviation(x, std::span(axes.begin(), axes.size()), options);
+}
+Tensor standard_deviation(const Tensor& x, AxisIndex auto axis,
+                          const VarianceOptions& options = {}) {
+  return standard_deviation(x, {static_cast<std::ptrdiff_t>(axis)}, options);
+}
+
+/// Standard deviation of all elements, a scalar.
+Tensor standard_deviation(const Tensor& x, const VarianceOptions& options = {});
+
+/// Cumulative sum along one axis: y_k = x_0 + ... + x_k, added in this order in float64.
+///
+/// axis     counted from the front, or from the back if negative.
+/// returns  the shape of x.
+/// throws   ValueError if the axis does not exist.
+///
+/// dL/dx_k = the sum of dL/dy_j over j >= k.
+Tensor cumsum(const Tensor& x, std::ptrdiff_t axis);
+
+/// The sum of x over the axes along which a tensor of this shape repeats when it is broadcast to x:
+/// the gradient of a broadcast operand, for custom operations.
+///
+/// shape    broadcastable to that of x: aligned at the last axis, each extent 1 or that of x.
+/// returns  the given shape.
+/// throws   ShapeError if the shape is not broadcastable to that of x.
+///
+/// dL/dx = dL/dy, repeated along these axes.
+Tensor sum_to_shape(const Tensor& x, const Shape& shape);
 
 }  // namespace tapestry

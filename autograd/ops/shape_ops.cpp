@@ -66,6 +66,39 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   return apply(Reshape{with_inferred_extent(x, shape)}, x);
 }
 
+Tensor flatten(const Tensor& x, std::ptrdiff_t first, std::ptrdiff_t last) {
+  if (x.rank() == 0) {
+    resolve_axis("flatten", first, 1);
+    resolve_axis("flatten", last, 1);
+    return reshape(x, {1});
+  }
+  const std::size_t begin = resolve_axis("flatten", first, x.rank());
+  const std::size_t end = resolve_axis("flatten", last, x.rank());
+  if (end < begin) {
+    throw ValueError(
+        fmt::format("flatten: axes {} to {} of x, whose shape is {}, expected first <= last", begin,
+                    end, to_string(x.shape())));
+  }
+  Shape shape = x.shape();
+  shape[begin] = x.shape().product(begin, end + 1);
+  for (std::size_t axis = end; axis > begin; --axis) shape = shape.erased(axis);
+  return reshape(x, shape);
+}
+
+Tensor squeeze(const Tensor& x, std::ptrdiff_t axis) {
+  const std::size_t along = resolve_axis("squeeze", axis, x.rank());
+  if (x.shape()[along] != 1) {
+    throw ShapeError(
+        fmt::format("squeeze: axis {} of x, whose shape is {}, has extent {}, expected 1", along,
+                    to_string(x.shape()), x.shape()[along]));
+  }
+  return reshape(x, x.shape().erased(along));
+}
+
+Tensor unsqueeze(const Tensor& x, std::ptrdiff_t axis) {
+  return reshape(x, x.shape().inserted(resolve_axis("unsqueeze", axis, x.rank() + 1), 1));
+}
+
 namespace {
 
 using Order = std::array<std::size_t, Shape::max_rank>;
@@ -187,6 +220,36 @@ Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index) {
   }
   const std::ptrdiff_t begin = index < 0 ? index + extent : index;
   return reshape(slice(x, axis, begin, begin + 1), x.shape().erased(along));
+}
+
+std::vector<Tensor> split(const Tensor& x, std::span<const std::size_t> extents,
+                          std::ptrdiff_t axis) {
+  const std::size_t along = resolve_axis("split", axis, x.rank());
+  if (std::accumulate(extents.begin(), extents.end(), std::size_t{0}) != x.shape()[along]) {
+    throw ShapeError(
+        fmt::format("split: extents ({}) along axis {} of x, whose shape is {}, "
+                    "expected a sum of {}",
+                    fmt::join(extents, ", "), along, to_string(x.shape()), x.shape()[along]));
+  }
+  std::vector<Tensor> parts;
+  std::size_t begin = 0;
+  for (const std::size_t extent : extents) {
+    parts.push_back(apply(Slice{along, begin, begin + extent}, x));
+    begin += extent;
+  }
+  return parts;
+}
+
+std::vector<Tensor> chunk(const Tensor& x, std::size_t count, std::ptrdiff_t axis) {
+  const std::size_t along = resolve_axis("chunk", axis, x.rank());
+  if (count == 0) throw ValueError("chunk: count is 0, expected 1 or more");
+  if (x.shape()[along] % count != 0) {
+    throw ShapeError(
+        fmt::format("chunk: {} parts of axis {} of x, whose shape is {}, expected an "
+                    "extent that is a multiple of {}",
+                    count, along, to_string(x.shape()), count));
+  }
+  return split(x, std::vector<std::size_t>(count, x.shape()[along] / count), axis);
 }
 
 Tensor Tensor::operator[](std::ptrdiff_t index) const { return select(*this, 0, index); }

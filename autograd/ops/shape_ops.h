@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "autograd/tensor.h"
 
@@ -20,6 +21,34 @@ inline constexpr std::size_t inferred = std::numeric_limits<std::size_t>::max();
 ///
 /// dL/dx = dL/dy with the shape of x; also shares memory.
 Tensor reshape(const Tensor& x, const Shape& shape);
+
+/// Joins the axes from `first` to `last`, both included: flatten(x, 1) of shape (b, h, w) is
+/// (b, h * w), flatten(x) is (b * h * w). Shares x's memory.
+///
+/// first, last  counted from the front, or from the back if negative.
+/// returns      x's shape with one axis in the place of those; (1) for a scalar.
+/// throws       ValueError if an axis does not exist or last comes before first.
+///
+/// dL/dx = dL/dy with the shape of x.
+Tensor flatten(const Tensor& x, std::ptrdiff_t first = 0, std::ptrdiff_t last = -1);
+
+/// Removes an axis of extent 1. Shares x's memory.
+///
+/// axis     counted from the front, or from the back if negative.
+/// throws   ValueError if the axis does not exist, ShapeError if its extent is not 1: torch.squeeze
+///          would return x.
+///
+/// dL/dx = dL/dy with the shape of x.
+Tensor squeeze(const Tensor& x, std::ptrdiff_t axis);
+
+/// Inserts an axis of extent 1. Shares x's memory.
+///
+/// axis     position of the new axis in the result, counted from the front, or from the back if
+///          negative: unsqueeze(x, -1) appends one.
+/// throws   ValueError if the axis does not exist, ShapeError if x has the maximum rank.
+///
+/// dL/dx = dL/dy with the shape of x.
+Tensor unsqueeze(const Tensor& x, std::ptrdiff_t axis);
 
 /// Reorders axes: axis k of y is axis axes[k] of x. Copies.
 ///
@@ -61,6 +90,32 @@ Tensor slice(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t begin, std::pt
 ///
 /// dL/dx = dL/dy at the index and 0 elsewhere.
 Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index);
+
+/// Divides x along an axis into parts of the given extents, as torch.split. Copies.
+///
+/// extents  those of the parts, whose sum is the extent of the axis.
+/// axis     counted from the front, or from the back if negative.
+/// returns  the parts in order; concat(parts, axis) is x.
+/// throws   ValueError if the axis does not exist, ShapeError if the sum differs.
+///
+/// dL/dx = the dL/dy of all parts, end to end.
+std::vector<Tensor> split(const Tensor& x, std::span<const std::size_t> extents,
+                          std::ptrdiff_t axis = 0);
+inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::size_t> extents,
+                                 std::ptrdiff_t axis = 0) {
+  return split(x, std::span(extents.begin(), extents.size()), axis);
+}
+
+/// Divides x along an axis into `count` parts of one extent, such as queries, keys and values:
+/// chunk(x, 3, -1). Copies.
+///
+/// returns  `count` parts in order.
+/// throws   ValueError if the axis does not exist or count is 0.
+///          ShapeError if its extent is not a multiple of count: torch.chunk would make the last
+///          part smaller.
+///
+/// dL/dx = the dL/dy of all parts, end to end.
+std::vector<Tensor> chunk(const Tensor& x, std::size_t count, std::ptrdiff_t axis = 0);
 
 /// Joins tensors end to end along an axis.
 ///

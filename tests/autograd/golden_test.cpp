@@ -74,6 +74,12 @@ CrossEntropyOptions cross_entropy_options(In in) {
           .normalizer = extent(in, "normalizer")};
 }
 
+/// The parts in the opposite order, as one tensor.
+Tensor reversed(std::vector<Tensor> parts, std::ptrdiff_t axis) {
+  std::ranges::reverse(parts);
+  return concat(parts, axis);
+}
+
 const std::map<std::string, Tensor (*)(In)> operations{
     {"add", [](In in) { return add(in["a"], in["b"]); }},
     {"sub", [](In in) { return sub(in["a"], in["b"]); }},
@@ -167,6 +173,40 @@ const std::map<std::string, Tensor (*)(In)> operations{
     {"concat",
      [](In in) {
        return concat({in["a"], in["b"], in["c"]}, index(in, "axis"));
+     }},
+    {"sin", [](In in) { return sin(in["x"]); }},
+    {"cos", [](In in) { return cos(in["x"]); }},
+    {"softplus", [](In in) { return softplus(in["x"]); }},
+    {"sign", [](In in) { return in["x"] * sign(in["x"]); }},
+    {"where_number",
+     [](In in) {
+       const Tensor x = in["x"];
+       return where(x < 0.25, where(x < -0.5, x, 0.5), where(x < 0.75, -1.5, x));
+     }},
+    {"standard_deviation",
+     [](In in) {
+       return standard_deviation(in["x"], axes(in), {.correction = in.number("correction")});
+     }},
+    {"cumsum", [](In in) { return cumsum(in["x"], index(in, "axis")); }},
+    {"topk", [](In in) { return topk(in["x"], extent(in, "k"), index(in, "axis")).values; }},
+    {"sum_to_shape", [](In in) { return sum_to_shape(in["x"], shape(in)); }},
+    {"split",
+     [](In in) {
+       const std::ptrdiff_t axis = index(in, "axis");
+       return reversed(split(in["x"], in.integers<std::size_t>("extents"), axis), axis);
+     }},
+    {"chunk",
+     [](In in) {
+       const std::ptrdiff_t axis = index(in, "axis");
+       return reversed(chunk(in["x"], extent(in, "count"), axis), axis);
+     }},
+    {"flatten", [](In in) { return flatten(in["x"], index(in, "first"), index(in, "last")); }},
+    {"squeeze", [](In in) { return squeeze(in["x"], index(in, "axis")); }},
+    {"unsqueeze", [](In in) { return unsqueeze(in["x"], index(in, "axis")); }},
+    {"one_hot",
+     [](In in) {
+       const Tensor x = in["x"];
+       return x * one_hot(in.ids("ids"), extent(in, "classes"), x.dtype());
      }},
     {"stack",
      [](In in) {

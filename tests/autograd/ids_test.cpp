@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sstream>
+
 #include "autograd/error.h"
 
 using namespace tapestry;
@@ -65,4 +67,44 @@ TEST_CASE("an index that ids do not have is refused") {
   CHECK_THROWS_WITH_AS(Ids(Shape{})[Ids::from({0})],
                        "ids: the shape is (), expected an axis to index", ShapeError);
   CHECK_THROWS_AS(rows[Ids(Shape{1, 1, 1, 1, 1, 1, 1, 1})], ShapeError);
+}
+
+TEST_CASE("ids are sliced and selected along any axis, as tensors are") {
+  const Ids rows{{1, 2, 3}, {4, 5, 6}};
+  CHECK(slice(rows, 1, 0, -1) == Ids{{1, 2}, {4, 5}});
+  CHECK(slice(rows, -1, 1, 3) == Ids{{2, 3}, {5, 6}});
+  CHECK(slice(rows, 0, 1, 2) == Ids{{4, 5, 6}});
+  CHECK(slice(rows, 1, 2, 2).shape() == Shape{2, 0});
+  CHECK(slice(Ids(Shape{2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), 1, 1, 2) ==
+        Ids(Shape{2, 1, 2}, {3, 4, 7, 8}));
+  CHECK(select(rows, 0, 1) == Ids::from({4, 5, 6}));
+  CHECK(select(rows, 1, -1) == Ids::from({3, 6}));
+  CHECK_THROWS_WITH_AS(slice(rows, 1, 1, 4),
+                       "slice: [1, 4) of axis 1 of ids, whose shape is (2, 3), expected 0 <= begin "
+                       "<= end <= 3, counted from the back if negative",
+                       ValueError);
+  CHECK_THROWS_AS(slice(rows, 1, 2, 1), ValueError);
+  CHECK_THROWS_AS(slice(rows, 1, -4, 1), ValueError);
+  CHECK_THROWS_AS(slice(rows, 2, 0, 1), ValueError);
+  CHECK_THROWS_WITH_AS(select(rows, 0, 2),
+                       "select: index 2 of axis 0 of ids, whose shape is (2, 3), expected -2 <= "
+                       "index < 2",
+                       ValueError);
+  CHECK_THROWS_AS(select(rows, 0, -3), ValueError);
+}
+
+TEST_CASE("rows of different lengths are padded to the longest") {
+  CHECK(Ids::padded({{1, 2, 3}, {4}, {}}, 9) == Ids{{1, 2, 3}, {4, 9, 9}, {9, 9, 9}});
+  CHECK(Ids::padded({{7}, {8}}, 0) == Ids{{7}, {8}});
+  CHECK(Ids::padded({{}, {}}, 0).shape() == Shape{2, 0});
+  CHECK(Ids::padded({}, 0).shape() == Shape{0, 0});
+}
+
+TEST_CASE("ids are printed row by row, with their shape") {
+  CHECK(to_string(Ids{{4, 17}, {-1, 0}}) == "[[ 4, 17],\n [-1,  0]]  (2, 2) ids");
+  CHECK(to_string(Ids()) == "[]  (0) ids");
+  CHECK(to_string(Ids(Shape{}, 5)) == "5  () ids");
+  std::ostringstream out;
+  out << Ids::from({1, 2});
+  CHECK(out.str() == "[1, 2]  (2) ids");
 }

@@ -262,3 +262,15 @@ TEST_CASE("sampling refuses a stream that is off and logits without a finite max
   CHECK_THROWS_AS(random_categorical(Tensor::from({-inf, -inf}), stream), ValueError);
   CHECK_THROWS_AS(random_categorical(Tensor::from({1.0, std::nan("")}), stream), ValueError);
 }
+
+TEST_CASE("the element type of random tensors may follow the stream") {
+  const RandomStream stream = RandomStream(3);
+  for (const DType dtype : dtypes) {
+    CHECK(random_normal({4}, stream, dtype).dtype() == dtype);
+    CHECK(random_uniform({4}, stream, dtype).dtype() == dtype);
+    check_values(random_normal({4}, stream, dtype),
+                 values_of(random_normal({4}, stream, 0.0, 1.0, dtype)));
+    check_values(random_uniform({4}, stream, dtype),
+                 values_of(random_uniform({4}, stream, 0.0, 1.0, dtype)));
+  }
+}

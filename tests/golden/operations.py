@@ -424,12 +424,63 @@ def binary_losses(file):
                   target=torch.randint(2, (2, 3, 2)).double())
 
 
+def more_elementwise(file):
+    for name, function in {"sin": torch.sin, "cos": torch.cos, "softplus": F.softplus}.items():
+        for form, factor in {"near": 1, "far": 8}.items():
+            operation(file, f"{name}/{form}", lambda x: function(x), x=factor * random(*VECTORS))
+    operation(file, "sign", lambda x: x * torch.sign(x), x=away_from_zero(*VECTORS))
+    operation(file, "where_number", lambda x: torch.where(x < 0.25, torch.where(x < -0.5, x, 0.5),
+                                                          torch.where(x < 0.75, -1.5, x)),
+              x=random(*VECTORS))
+
+
+def more_reductions(file):
+    for form, axes in {"last": [-1], "outer": [0, 2], "all": [0, 1, 2]}.items():
+        for correction in 0.0, 1.0:
+            operation(file, f"standard_deviation/{form}/correction_{correction:.0f}",
+                      lambda x, axes, correction: torch.std(x, axes, correction=int(correction)),
+                      x=random(2, 3, 2), axes=axes, correction=correction)
+    for form, axis in {"first": 0, "middle": 1, "last": -1}.items():
+        operation(file, f"cumsum/{form}", lambda x, axis: torch.cumsum(x, axis),
+                  x=random(3, 4, 5), axis=axis)
+        operation(file, f"topk/{form}", lambda x, k, axis: torch.topk(x, k, axis).values,
+                  x=random(3, 4, 5), k=3, axis=axis)
+    for form, shape in {"same": [2, 3, 4], "repeated": [3, 1], "first": [1, 3, 4],
+                        "number": []}.items():
+        operation(file, f"sum_to_shape/{form}",
+                  lambda x, shape: x.sum_to_size(shape) if shape else x.sum(), x=random(2, 3, 4),
+                  shape=shape)
+
+
+def more_rearrangements(file):
+    def split(x, extents, axis):
+        return torch.cat(x.split(extents, axis)[::-1], axis)
+
+    def chunk(x, count, axis):
+        return torch.cat(x.chunk(count, axis)[::-1], axis)
+
+    for form, axis in {"first": 0, "last": -1}.items():
+        operation(file, f"split/{form}", split, x=random(6, 2, 6), extents=[1, 3, 2], axis=axis)
+        operation(file, f"chunk/{form}", chunk, x=random(6, 2, 6), count=3, axis=axis)
+    for form, (first, last) in {"all": (0, -1), "last": (1, 2), "one": (1, 1)}.items():
+        operation(file, f"flatten/{form}", lambda x, first, last: x.flatten(first, last),
+                  x=random(2, 3, 4), first=first, last=last)
+    for form, axis in {"middle": 1, "from_back": -2}.items():
+        operation(file, f"squeeze/{form}", lambda x, axis: x.squeeze(axis), x=random(2, 1, 3),
+                  axis=axis)
+        operation(file, f"unsqueeze/{form}", lambda x, axis: x.unsqueeze(axis), x=random(2, 3),
+                  axis=axis)
+    operation(file, "one_hot", lambda x, ids, classes: x * F.one_hot(ids, classes),
+              x=random(2, 3, 4), ids=torch.tensor([[3, 0, 0], [1, 2, 3]]), classes=4)
+
+
 def main():
     file = GoldenFile(__file__)
     for group in (arithmetic, elementwise, activations, reductions, products, layer_norms,
                   attentions, lookups, losses, rearrangements, dropouts, projected_losses,
                   gated_activations, other_norms, residual_sums, additive_attentions, head_linears,
-                  alibi_attentions, rotaries, choices, spreads, indexing, binary_losses):
+                  alibi_attentions, rotaries, choices, spreads, indexing, binary_losses,
+                  more_elementwise, more_reductions, more_rearrangements):
         group(file)
     file.write()
 

@@ -246,3 +246,19 @@ TEST_CASE("tanh saturates without NaN, its gradient with it, and passes NaN on")
 TEST_CASE("the gradient of tanh agrees with differences") {
   CHECK(worst_gradient_error(hyperbolic_tangent) < 1e-6);
 }
+
+TEST_CASE("softplus gives hand-worked values, stays finite, and passes NaN on") {
+  for (const DType dtype : dtypes) {
+    const std::vector<double> points{0.0, std::log(3.0), -std::log(3.0)};
+    check_values(softplus(Tensor::from({3}, points, dtype)),
+                 {std::log(2.0), std::log(4.0), std::log(4.0) - std::log(3.0)}, tolerance(dtype));
+    check_values(derivative_of(softplus, points, dtype), {0.5, 0.75, 0.25}, tolerance(dtype));
+    check_exactly(softplus(Tensor::from({4}, {1e4, -1e4, inf, -inf}, dtype)), {1e4, 0.0, inf, 0.0});
+    check_exactly(derivative_of(softplus, {1e4, -1e4}, dtype), {1.0, 0.0});
+    CHECK(std::isnan(softplus(Tensor::scalar(not_a_number, dtype)).item()));
+    const auto exact = [](double x) { return std::log1p(std::exp(x)); };
+    CHECK(worst_error(softplus, exact, -12.0, 30.0, dtype) < 8 * epsilon(dtype));
+  }
+  check_elementwise(softplus, 0.7);
+  CHECK(worst_gradient_error(softplus) < 1e-6);
+}

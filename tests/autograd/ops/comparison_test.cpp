@@ -21,6 +21,9 @@ Tensor values(std::initializer_list<double> all, DType dtype = DType::float64) {
   return Tensor::from({all.size()}, all, dtype);
 }
 
+/// An operation on two tensors, of one that also takes numbers.
+using Binary = Tensor (*)(const Tensor&, const Tensor&);
+
 Tensor less_than(const Tensor& a, const Tensor& b) { return a < b; }
 
 /// The relative error of the only row of a gradient check that freezes branches.
@@ -69,12 +72,12 @@ TEST_CASE("a comparison with NaN holds for not_equal alone, at any place in a ve
 TEST_CASE("comparisons broadcast, refuse what does not, and need no gradient") {
   check_broadcast_values(less, [](double a, double b) { return a < b ? 1.0 : 0.0; });
   check_broadcast_values(less_equal, [](double a, double b) { return a <= b ? 1.0 : 0.0; });
-  check_broadcast_values(equal, [](double a, double b) { return a == b ? 1.0 : 0.0; });
-  check_broadcast_values(not_equal, [](double a, double b) { return a != b ? 1.0 : 0.0; });
+  check_broadcast_values(Binary{equal}, [](double a, double b) { return a == b ? 1.0 : 0.0; });
+  check_broadcast_values(Binary{not_equal}, [](double a, double b) { return a != b ? 1.0 : 0.0; });
   check_broadcast_refusals("less", less_than);
   check_broadcast_refusals("less_equal", less_equal);
-  check_broadcast_refusals("equal", equal);
-  check_broadcast_refusals("not_equal", not_equal);
+  check_broadcast_refusals("equal", Binary{equal});
+  check_broadcast_refusals("not_equal", Binary{not_equal});
   const Tape tape;
   CHECK_FALSE((random_leaf({3}, 1) < random_leaf({3}, 2)).requires_gradient());
   CHECK(tape.size() == 0);
@@ -162,12 +165,12 @@ TEST_CASE("maximum and minimum take the larger and the smaller operand, value an
 }
 
 TEST_CASE("maximum and minimum broadcast, and their gradients agree with differences") {
-  check_broadcast_values(maximum, [](double a, double b) { return std::max(a, b); });
-  check_broadcast_values(minimum, [](double a, double b) { return std::min(a, b); });
-  check_broadcast_gradients(maximum);
-  check_broadcast_gradients(minimum);
-  check_gradient_of_one_operand(maximum);
-  check_broadcast_refusals("maximum", maximum);
+  check_broadcast_values(Binary{maximum}, [](double a, double b) { return std::max(a, b); });
+  check_broadcast_values(Binary{minimum}, [](double a, double b) { return std::min(a, b); });
+  check_broadcast_gradients(Binary{maximum});
+  check_broadcast_gradients(Binary{minimum});
+  check_gradient_of_one_operand(Binary{maximum});
+  check_broadcast_refusals("maximum", Binary{maximum});
 }
 
 TEST_CASE("maximum and minimum are NaN if one operand is, and pass on infinities") {
@@ -246,4 +249,37 @@ TEST_CASE("a gradient check is not disturbed by kinks beside its point") {
   CHECK(frozen_gradient_error([&] { return maximum(x, zero) + x; }, x) < 1e-6);
   CHECK(frozen_gradient_error([&] { return minimum(x, zero) + x; }, x) < 1e-6);
   CHECK(frozen_gradient_error([&] { return where(x > 0.0, 2.0 * x, 3.0 * x); }, x) < 1e-6);
+}
+
+TEST_CASE(
+    "numbers are operands of where, maximum, minimum and equality, in the type of the tensor") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = values({-1.0, 0.0, 2.0}, dtype).require_gradient();
+    check_exactly(where(x > 0.0, x, 0.5), {0.5, 0.5, 2.0});
+    check_exactly(where(x > 0.0, 0.5, x), {-1.0, 0.0, 0.5});
+    check_exactly(where(x > 0.0, 1.5, -1.5), {-1.5, -1.5, 1.5});
+    check_exactly(maximum(x, 0.5), {0.5, 0.5, 2.0});
+    check_exactly(minimum(x, 0.5), {-1.0, 0.0, 0.5});
+    check_exactly(equal(x, 2.0), {0.0, 0.0, 1.0});
+    check_exactly(not_equal(x, 2.0), {1.0, 1.0, 0.0});
+    CHECK(where(x > 0.0, 1.0, 0.0).dtype() == dtype);
+    Tape tape;
+    tape.backward(where(x > 0.0, x, 0.5) + where(x > 0.0, 0.5, 3.0 * x), ones_like(x));
+    check_exactly(x.gradient(), {3.0, 3.0, 1.0});
+  }
+  const Tensor x = random_leaf({7}, 1);
+  CHECK(gradient_error([&] { return where(x > 0.0, x, 0.5); }, {x}) < 1e-9);
+  CHECK(gradient_error([&] { return where(x > 0.0, 0.5, x); }, {x}) < 1e-9);
+}
+
+TEST_CASE("sign is 1, 0 or -1, and is not differentiated") {
+  for (const DType dtype : dtypes) {
+    check_exactly(sign(values({-inf, -0.5, -0.0, 0.0, 3.0, not_a_number}, dtype)),
+                  {-1.0, -1.0, 0.0, 0.0, 1.0, 0.0});
+  }
+  check_elementwise([](const Tensor& x) { return sign(x); }, -0.75);
+  const Tensor x = random_leaf({9}, 1);
+  CHECK(gradient_error([&] { return x * sign(x); }, {x}) < 1e-9);
+  const Tape tape;
+  CHECK_FALSE(sign(x).requires_gradient());
 }

@@ -215,3 +215,22 @@ TEST_CASE("a number may stand on either side of an arithmetic operator") {
     check_values(x.gradient(), {-8.5, -2.5, -1.0}, tolerance(dtype));
   }
 }
+
+TEST_CASE("compound assignments make a handle of the result, on which a tape records") {
+  for (const DType dtype : dtypes) {
+    const Tensor a = Tensor::from({2}, {6.0, -3.0}, dtype).require_gradient();
+    Tape tape;
+    Tensor x = a;
+    x += 2.0;  // 8, -1
+    x -= Tensor::from({2}, {4.0, 1.0}, dtype);
+    x *= Tensor::from({2}, {3.0, 5.0}, dtype);
+    x /= 2.0;
+    check_values(x, {6.0, -5.0});
+    check_values(a, {6.0, -3.0});
+    tape.backward(x, Tensor::ones({2}, dtype));
+    check_values(a.gradient(), {1.5, 2.5});
+  }
+  Tensor x = Tensor::zeros({2});
+  CHECK_THROWS_AS(x += Tensor::zeros({3}), ShapeError);
+  CHECK_THROWS_AS(x *= Tensor::zeros({2}, DType::float64), DTypeError);
+}

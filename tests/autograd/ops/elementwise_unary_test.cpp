@@ -287,3 +287,30 @@ TEST_CASE("pow refuses an exponent that is no finite number") {
   CHECK_THROWS_WITH_AS(pow(x, not_a_number), "pow: exponent is nan, expected a finite number",
                        ValueError);
 }
+
+TEST_CASE("sin and cos give hand-worked values in both precisions") {
+  const auto sine = [](const Tensor& x) { return sin(x); };
+  const auto cosine = [](const Tensor& x) { return cos(x); };
+  constexpr double pi = std::numbers::pi;
+  for (const DType dtype : dtypes) {
+    const std::vector<double> points{0.0, pi / 6, pi / 2, -pi / 2, pi, 13 * pi / 6};
+    const Tensor x = Tensor::from({6}, points, dtype);
+    const double root = std::sqrt(3.0) / 2;
+    const std::vector<double> sines{0.0, 0.5, 1.0, -1.0, 0.0, 0.5};
+    const std::vector<double> cosines{1.0, root, 0.0, 0.0, -1.0, root};
+    check_values(sin(x), sines, tolerance(dtype));
+    check_values(cos(x), cosines, tolerance(dtype));
+    check_values(derivative_of(sine, points, dtype), cosines, tolerance(dtype));
+    check_values(derivative_of(cosine, points, dtype), values_of(-sin(x)), tolerance(dtype));
+    CHECK(worst_error(sine, std::sin, -30.0, 30.0, dtype, 0.1) < 40 * epsilon(dtype));
+    CHECK(worst_error(cosine, std::cos, -30.0, 30.0, dtype, 0.1) < 40 * epsilon(dtype));
+    for (const double odd : {inf, -inf, not_a_number}) {
+      CHECK(std::isnan(sin(Tensor::scalar(odd, dtype)).item()));
+      CHECK(std::isnan(cos(Tensor::scalar(odd, dtype)).item()));
+    }
+  }
+  check_elementwise(sine, 0.7);
+  check_elementwise(cosine, 0.7);
+  CHECK(worst_gradient_error(sine) < 1e-6);
+  CHECK(worst_gradient_error(cosine) < 1e-6);
+}

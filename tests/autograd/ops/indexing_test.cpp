@@ -224,3 +224,48 @@ TEST_CASE("gather refuses indices out of range and shapes that do not fit") {
   CHECK_THROWS_WITH_AS(gather(x, -3, Ids{{0}}),
                        "gather: axis -3 does not exist, expected -2 <= axis < 2", ValueError);
 }
+
+TEST_CASE("topk gives the largest elements in descending order, and where they are") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({{3, 7, 5, 7}, {-1, -4, -2, -3}}, dtype).require_gradient();
+    Tape tape;
+    const auto [values, indices] = topk(x, 3);
+    CHECK(values.shape() == Shape{2, 3});
+    check_values(values, {7, 7, 5, -1, -2, -3});
+    CHECK(indices == Ids{{1, 3, 2}, {0, 2, 3}});
+    tape.backward(values, Tensor::from({{1, 2, 3}, {4, 5, 6}}, dtype));
+    check_values(x.gradient(), {0, 1, 3, 2, 4, 0, 5, 6});
+    const TopK columns = topk(x, 1, 0);
+    check_values(columns.values, {3, 7, 5, 7});
+    CHECK(columns.indices == Ids{{0, 0, 0, 0}});
+  }
+  const Tensor odd = Tensor::from({1.0, not_a_number, 2.0});
+  CHECK(topk(odd, 2).indices == Ids::from({1, 2}));
+  const Tensor x = random_leaf({3, 5, 4}, 1);
+  CHECK(gradient_error([&] { return topk(x, 2, 1).values; }, {x}) < 1e-9);
+  CHECK(gradient_error([&] { return topk(x, 4, -1).values; }, {x}) < 1e-9);
+}
+
+TEST_CASE("a gradient check of topk is not disturbed by a change of order beside its point") {
+  const Tensor x = Tensor::from({1.0, 1.0 + 1e-9, 3.0}, DType::float64).require_gradient();
+  CHECK(gradient_error([&] { return topk(x, 2).values; }, {x}) < 1e-6);
+}
+
+TEST_CASE("topk refuses a number of elements that there are not") {
+  const Tensor x = Tensor::zeros({2, 3});
+  CHECK_THROWS_WITH_AS(
+      topk(x, 4), "topk: k is 4, expected 1 to 3 (axis 1 of x, whose shape is (2, 3))", ValueError);
+  CHECK_THROWS_AS(topk(x, 0), ValueError);
+  CHECK_THROWS_AS(topk(x, 1, 2), ValueError);
+}
+
+TEST_CASE("one_hot is 1 at the id and 0 elsewhere") {
+  const Tensor y = one_hot(Ids{{2, 0}}, 3);
+  CHECK(y.shape() == Shape{1, 2, 3});
+  CHECK(y.dtype() == DType::float32);
+  check_values(y, {0, 0, 1, 1, 0, 0});
+  CHECK(one_hot(Ids::from({0}), 1, DType::float64).dtype() == DType::float64);
+  CHECK_THROWS_WITH_AS(one_hot(Ids::from({1, 3}), 3), "one_hot: id (1) is 3, expected 0 <= id < 3",
+                       ValueError);
+  CHECK_THROWS_AS(one_hot(Ids::from({-1}), 3), ValueError);
+}

@@ -367,3 +367,82 @@ TEST_CASE("what argmax finds is recorded by no tape") {
   tape.backward(y);
   check_values(x.gradient(), {0, 1, 1, 0});
 }
+
+TEST_CASE("one axis is given as a number") {
+  const Tensor x = Tensor::from({{1.0, 2.0, 6.0}, {10.0, 20.0, 60.0}}, DType::float64);
+  check_values(sum(x, 0), {11.0, 22.0, 66.0});
+  check_values(sum(x, -1), {9.0, 90.0});
+  check_values(mean(x, 1), {3.0, 30.0});
+  check_values(max(x, 1), {6.0, 60.0});
+  check_values(min(x, 1), {1.0, 10.0});
+  check_values(var(x, 1, {.correction = 0.0}), {14.0 / 3, 1400.0 / 3});
+  CHECK(mean(x, 1, true).shape() == Shape{2, 1});
+  CHECK(sum(x, std::size_t{1}).shape() == Shape{2});
+  CHECK_THROWS_AS(sum(x, 2), ValueError);
+  static_assert(!AxisIndex<bool> && !AxisIndex<double>);  // max(x, 0.0) is not maximum(x, 0.0)
+}
+
+TEST_CASE("the standard deviation is the root of the variance") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({{1, 3, 5, 7}, {2, 2, 2, 2}}, dtype).require_gradient();
+    check_values(standard_deviation(x, 1), {std::sqrt(20.0 / 3), 0.0}, tolerance(dtype));
+    check_values(standard_deviation(x, {1}, {.correction = 0.0}), {std::sqrt(5.0), 0.0},
+                 tolerance(dtype));
+    CHECK(standard_deviation(x).shape() == Shape{});
+    Tape tape;
+    tape.backward(standard_deviation(x, {1}, {.correction = 0.0}), Tensor::ones({2}, dtype));
+    const double root = std::sqrt(5.0);  // (x - mean) / (n y), and 0 where y is
+    check_values(x.gradient(),
+                 {-3 / (4 * root), -1 / (4 * root), 1 / (4 * root), 3 / (4 * root), 0, 0, 0, 0},
+                 tolerance(dtype));
+  }
+  const Tensor x = random_leaf({3, 4}, 1);
+  CHECK(gradient_error([&] { return standard_deviation(x); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return standard_deviation(x, {0}); }, {x}) < 1e-6);
+  CHECK_THROWS_AS(standard_deviation(Tensor::zeros({1}), 0), ShapeError);
+  CHECK_THROWS_AS(standard_deviation(x, 2), ValueError);
+}
+
+TEST_CASE("cumsum adds along an axis, and its gradient adds from the other end") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({{1, 2, 3}, {10, 20, 30}}, dtype).require_gradient();
+    check_values(cumsum(x, 0), {1, 2, 3, 11, 22, 33});
+    Tape tape;
+    const Tensor y = cumsum(x, -1);
+    check_values(y, {1, 3, 6, 10, 30, 60});
+    CHECK(y.dtype() == dtype);
+    tape.backward(y + x, Tensor::from({{1, 2, 4}, {8, 16, 32}}, dtype));
+    check_values(x.gradient(), {8, 8, 8, 64, 64, 64});
+  }
+  for (const std::ptrdiff_t axis : {0, 1, 2}) {
+    const Tensor x = random_leaf({2, 5, 3}, 1);
+    CHECK(gradient_error([&] { return cumsum(x, axis); }, {x}) < 1e-9);
+  }
+  CHECK(cumsum(Tensor::zeros({2, 0}), 1).shape() == Shape{2, 0});
+  CHECK_THROWS_AS(cumsum(Tensor::zeros({2}), 1), ValueError);
+  CHECK_THROWS_AS(cumsum(Tensor::scalar(1.0), 0), ValueError);
+}
+
+TEST_CASE("a long cumsum in float32 does not lose small terms, on any number of threads") {
+  const Tensor x = Tensor::full({3, 100'000}, 0.1);
+  CHECK(same_on_any_number_of_threads([&] { return values_of(cumsum(x, 1)); }));
+  CHECK(values_of(cumsum(x, 1)).back() == doctest::Approx(10'000.0).epsilon(1e-6));
+}
+
+TEST_CASE("sum_to_shape sums what a broadcast operand repeated") {
+  const Tensor x = Tensor::from({{1, 2, 3}, {10, 20, 30}}, DType::float64).require_gradient();
+  check_values(sum_to_shape(x, {3}), {11, 22, 33});
+  check_values(sum_to_shape(x, {2, 1}), {6, 60});
+  check_values(sum_to_shape(x, {}), {66});
+  check_values(sum_to_shape(x, {2, 3}), values_of(x));
+  CHECK(sum_to_shape(x, {1, 1}).shape() == Shape{1, 1});
+  for (const Shape& shape : {Shape{3}, Shape{2, 1}, Shape{}, Shape{1, 3}, Shape{2, 3}}) {
+    CHECK(gradient_error([&] { return sum_to_shape(x, shape); }, {x}) < 1e-9);
+  }
+  CHECK_THROWS_WITH_AS(sum_to_shape(x, {2}),
+                       "sum_to_shape: x has shape (2, 3), asked for as (2), expected a shape that "
+                       "broadcasts to that of x",
+                       ShapeError);
+  CHECK_THROWS_AS(sum_to_shape(x, {1, 2, 3}), ShapeError);
+  CHECK_THROWS_AS(sum_to_shape(x, {4, 3}), ShapeError);
+}

@@ -182,3 +182,36 @@ TEST_CASE("transpose refuses axes that do not exist") {
   CHECK_THROWS_WITH_AS(transpose(x, 0, 2),
                        "transpose: axis 2 does not exist, expected -2 <= axis < 2", ValueError);
 }
+
+TEST_CASE("flatten joins axes, squeeze removes and unsqueeze inserts an axis of extent 1") {
+  const Tensor x = random_leaf({2, 3, 4}, 1);
+  CHECK(flatten(x).shape() == Shape{24});
+  CHECK(flatten(x, 1).shape() == Shape{2, 12});
+  CHECK(flatten(x, 0, 1).shape() == Shape{6, 4});
+  CHECK(flatten(x, -2, -2).shape() == Shape{2, 3, 4});
+  CHECK(flatten(Tensor::scalar(1.0)).shape() == Shape{1});
+  CHECK(unsqueeze(x, 0).shape() == Shape{1, 2, 3, 4});
+  CHECK(unsqueeze(x, -1).shape() == Shape{2, 3, 4, 1});
+  CHECK(unsqueeze(x, 1).shape() == Shape{2, 1, 3, 4});
+  CHECK(squeeze(unsqueeze(x, 1), 1).shape() == x.shape());
+  CHECK(squeeze(Tensor::zeros({2, 1}), -1).shape() == Shape{2});
+  check_values(flatten(x, 1), values_of(x));
+  CHECK(flatten(x, 1).values<double>().data() == x.values<double>().data());
+  CHECK(gradient_error([&] { return square(flatten(x, 1)); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return square(squeeze(unsqueeze(x, 1), 1)); }, {x}) < 1e-6);
+}
+
+TEST_CASE("flatten, squeeze and unsqueeze refuse axes that are not there or not of extent 1") {
+  const Tensor x = Tensor::zeros({2, 3, 4});
+  CHECK_THROWS_WITH_AS(
+      flatten(x, 2, 1),
+      "flatten: axes 2 to 1 of x, whose shape is (2, 3, 4), expected first <= last", ValueError);
+  CHECK_THROWS_AS(flatten(x, 3), ValueError);
+  CHECK_THROWS_AS(flatten(Tensor::scalar(1.0), 1), ValueError);
+  CHECK_THROWS_WITH_AS(squeeze(x, 1),
+                       "squeeze: axis 1 of x, whose shape is (2, 3, 4), has extent 3, expected 1",
+                       ShapeError);
+  CHECK_THROWS_AS(squeeze(x, 3), ValueError);
+  CHECK_THROWS_AS(unsqueeze(x, 4), ValueError);
+  CHECK_THROWS_AS(unsqueeze(Tensor::zeros({1, 1, 1, 1, 1, 1, 1, 1}), 0), ShapeError);
+}

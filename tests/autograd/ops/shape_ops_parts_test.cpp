@@ -230,3 +230,39 @@ TEST_CASE("stack refuses tensors that differ") {
   CHECK_THROWS_WITH_AS(stack({a}, 3), "stack: axis 3 does not exist, expected -3 <= axis < 3",
                        ValueError);
 }
+
+TEST_CASE("split divides an axis into parts of given extents, chunk into equal ones") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = Tensor::from({{1, 2, 3, 4}, {5, 6, 7, 8}}, dtype).require_gradient();
+    Tape tape;
+    const std::vector<Tensor> parts = split(x, {1, 3}, -1);
+    REQUIRE(parts.size() == 2);
+    check_values(parts[0], {1, 5});
+    check_values(parts[1], {2, 3, 4, 6, 7, 8});
+    tape.backward(parts[1], Tensor::from({{1, 2, 3}, {4, 5, 6}}, dtype));
+    check_values(x.gradient(), {0, 1, 2, 3, 0, 4, 5, 6});
+    const std::vector<Tensor> halves = chunk(x, 2, 1);
+    REQUIRE(halves.size() == 2);
+    check_values(halves[0], {1, 2, 5, 6});
+    check_values(halves[1], {3, 4, 7, 8});
+    check_values(chunk(x, 2)[1], {5, 6, 7, 8});
+  }
+  const Tensor x = random_leaf({2, 6, 3}, 1);
+  CHECK(gradient_error([&] { return square(split(x, {2, 4}, 1)[1]); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return chunk(x, 3, 1)[0] * chunk(x, 3, 1)[2]; }, {x}) < 1e-6);
+}
+
+TEST_CASE("split and chunk refuse extents that do not fill the axis") {
+  const Tensor x = Tensor::zeros({2, 4});
+  CHECK_THROWS_WITH_AS(split(x, {1, 2}, 1),
+                       "split: extents (1, 2) along axis 1 of x, whose shape is (2, 4), expected a "
+                       "sum of 4",
+                       ShapeError);
+  CHECK_THROWS_AS(split(x, {2, 2}, 2), ValueError);
+  CHECK_THROWS_WITH_AS(chunk(x, 3, 1),
+                       "chunk: 3 parts of axis 1 of x, whose shape is (2, 4), expected an extent "
+                       "that is a multiple of 3",
+                       ShapeError);
+  CHECK_THROWS_AS(chunk(x, 0), ValueError);
+  CHECK_THROWS_AS(chunk(x, 2, -3), ValueError);
+}
