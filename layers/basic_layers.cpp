@@ -20,12 +20,12 @@ Dropout::Dropout(const Scope& scope, double rate) : path_(&scope.path()), rate_(
 
 Tensor Dropout::operator()(const Tensor& x, const Mode& mode) const {
   const LayerPath here(*path_);
-  return dropout(x, rate_, mode.random().named(*path_));
+  return dropout(x, rate_, mode.dropout_stream(*path_, rate_));
 }
 
 Tensor Dropout::after_relu(const Tensor& x, const Mode& mode) const {
   const LayerPath here(*path_);
-  return relu_dropout(x, rate_, mode.random().named(*path_));
+  return relu_dropout(x, rate_, mode.dropout_stream(*path_, rate_));
 }
 
 }  // namespace tapestry

@@ -39,10 +39,12 @@ class Linear {
 ///
 ///   parameters  none
 ///   call        x (any shape) -> the same shape
-///   throws      ValueError if the rate is outside [0, 1]
+///   throws      ValueError if the rate is outside [0, 1], or in training without a random stream
+///               unless the rate is 0
 ///
 /// The dropped elements depend on the mode's random stream and on the path of the layer, so two
-/// layers called with the same stream drop different elements.
+/// layers called with the same stream drop different elements, and two calls of one layer the same
+/// elements: give each of them a mode of its own, mode.at(0) and mode.at(1).
 ///
 /// [1] Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from Overfitting".
 class Dropout {

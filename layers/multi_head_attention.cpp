@@ -70,7 +70,7 @@ AttentionOptions MultiHeadAttention::operation_options(const AttentionMask& mask
                              .mask = mask,
                              .alibi = options_.alibi,
                              .dropout = options_.dropout,
-                             .random = mode.random().named(*path_)};
+                             .random = mode.dropout_stream(*path_, options_.dropout)};
   if (options_.window != 0) operation.mask = mask & AttentionMask::window(options_.window);
   if (!is_scaled(options_.score)) operation.scale = 1.0;
   return operation;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "autograd/error.h"
+#include "autograd/flat_buffer.h"
 #include "autograd/kernels/parallel.h"
 
 namespace tapestry {
@@ -156,6 +158,63 @@ void Parameters::unfreeze(std::string_view path) {
 void Parameters::clear_gradients() {
   for (NamedTensor& parameter : list_) parameter.tensor.clear_gradient();
   discard_pending();
+}
+
+std::vector<NamedTensor> Parameters::all() const {
+  std::vector<NamedTensor> both = list_;
+  both.insert(both.end(), buffers_.begin(), buffers_.end());
+  return both;
+}
+
+std::vector<NamedTensor> Parameters::snapshot() const {
+  std::vector<NamedTensor> copies = all();
+  for (NamedTensor& each : copies) each.tensor = each.tensor.copied(dtype_);
+  return copies;
+}
+
+namespace {
+
+/// The tensor of `snapshot` for a parameter or buffer.
+const Tensor& value_in(std::span<const NamedTensor> snapshot, const NamedTensor& wanted) {
+  const auto found = std::ranges::find(snapshot, wanted.name, &NamedTensor::name);
+  if (found == snapshot.end()) {
+    throw ValueError(fmt::format("parameters: load: the snapshot has no `{}`", wanted.name));
+  }
+  if (found->tensor.shape() != wanted.tensor.shape()) {
+    throw ShapeError(fmt::format("parameters: load: `{}` has shape {} in the snapshot, expected {}",
+                                 wanted.name, to_string(found->tensor.shape()),
+                                 to_string(wanted.tensor.shape())));
+  }
+  return found->tensor;
+}
+
+/// Throws for the first tensor of `snapshot` that is none of `wanted`, or is a second one.
+[[noreturn]] void refuse_unexpected(std::span<const NamedTensor> snapshot,
+                                    std::span<const NamedTensor> wanted) {
+  std::set<std::string_view> expected;
+  for (const NamedTensor& each : wanted) expected.insert(each.name);
+  const auto odd = std::ranges::find_if(
+      snapshot, [&](const NamedTensor& each) { return expected.erase(each.name) == 0; });
+  throw ValueError(fmt::format(
+      "parameters: load: the snapshot has `{}`, expected each parameter and buffer once",
+      odd->name));
+}
+
+}  // namespace
+
+void Parameters::load(std::span<const NamedTensor> snapshot) {
+  const std::vector<NamedTensor> wanted = all();
+  std::vector<Tensor> values;
+  for (const NamedTensor& each : wanted) {
+    values.push_back(value_in(snapshot, each).copied(dtype_));
+  }
+  if (snapshot.size() != wanted.size()) refuse_unexpected(snapshot, wanted);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    Tensor to = wanted[i].tensor;
+    dispatch(dtype_, [&]<class T>() {
+      std::ranges::copy(values[i].values<T>(), to.mutable_values<T>().begin());
+    });
+  }
 }
 
 void Parameters::commit_buffers() {

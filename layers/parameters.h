@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,8 +85,19 @@ class RunningAverage {
 ///     ...                  // forward and backward, of one batch or several
 ///     optimizer.step(...);
 ///     commit_buffers();    // unless the step is skipped
+///
+/// Parameters are not copied: the layers of a model have handles of the tensors in this list.
+/// Copies of the values, such as those of the best step so far, are taken by `snapshot`:
+///
+///     const std::vector<NamedTensor> best = parameters.snapshot();
+///     ...                     // more steps, which make the model worse
+///     parameters.load(best);
 class Parameters {
  public:
+  /// The parameters of another list, which must not be used any more.
+  Parameters(Parameters&&) = default;
+  /// The same.
+  Parameters& operator=(Parameters&&) = default;
   /// All parameters have this element type. Initial values are keyed by `seed` and the parameter's
   /// name, so adding a layer does not change the initial values of other layers.
   Parameters(DType dtype, std::uint64_t seed);
@@ -161,7 +173,21 @@ class Parameters {
   /// Clears all gradients and drops all pending updates of the buffers.
   void clear_gradients();
 
+  /// Copies of the values of all parameters and buffers, with their names. Later steps do not
+  /// change them.
+  std::vector<NamedTensor> snapshot() const;
+  /// Sets all parameters and buffers to values from `snapshot`, of these parameters or of another
+  /// list with the same names and shapes, converted to the element type of this list. Gradients
+  /// stay.
+  ///
+  /// throws  ValueError if a name is missing, unknown or given twice.
+  ///         ShapeError if a shape differs.
+  ///         Then nothing changes.
+  void load(std::span<const NamedTensor> snapshot);
+
  private:
+  /// Parameters, then buffers.
+  std::vector<NamedTensor> all() const;
   /// The initial values of a parameter or buffer; throws ValueError if the name is in use, or after
   /// `gather`.
   Tensor initial(const std::string& name, const Shape& shape, const Initializer& initializer) const;

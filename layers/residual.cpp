@@ -18,13 +18,14 @@ Residual::Residual(const Scope& scope, std::size_t d_model, const ResidualOption
 
 Tensor Residual::sum(const Tensor& x, const Tensor& y, const Mode& mode) const {
   const LayerPath here(*dropout_path_);
-  return residual_add(x, y,
-                      {.skip_scale = options_.skip_scale,
-                       .sublayer_scale = options_.sublayer_scale,
-                       .dropout = options_.dropout,
-                       .random = mode.random().named(*dropout_path_),
-                       .stochastic_depth = options_.stochastic_depth,
-                       .depth_random = mode.random().named(*depth_path_)});
+  return residual_add(
+      x, y,
+      {.skip_scale = options_.skip_scale,
+       .sublayer_scale = options_.sublayer_scale,
+       .dropout = options_.dropout,
+       .random = mode.dropout_stream(*dropout_path_, options_.dropout),
+       .stochastic_depth = options_.stochastic_depth,
+       .depth_random = mode.dropout_stream(*depth_path_, options_.stochastic_depth)});
 }
 
 }  // namespace tapestry

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "autograd/error.h"
+#include "autograd/flat_buffer.h"
 #include "autograd/gradient.h"
 #include "autograd/kernels/reduce.h"
 #include "optim/adam.h"

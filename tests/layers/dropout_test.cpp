@@ -4,6 +4,8 @@
 
 #include "autograd/error.h"
 #include "autograd/ops/dropout.h"
+#include "layers/multi_head_attention.h"
+#include "layers/residual.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
@@ -52,6 +54,43 @@ TEST_CASE("what is dropped depends on the stream and on the path of the layer") 
   CHECK(values_of(make(parameters, 0.5, "b")(x, training)) != y);
   CHECK(values_of(make(parameters, 0.5, "a")(x, Mode::training(stream.at(1)))) != y);
   CHECK(values_of(dropout(x, 0.5, stream.named("a"))) == y);
+}
+
+TEST_CASE("calls of one layer drop the same elements unless their modes differ in number") {
+  Parameters parameters(DType::float64, 1);
+  const Dropout layer = make(parameters, 0.5);
+  const Tensor x = random_leaf({8, 8}, 1);
+  const auto y = values_of(layer(x, training));
+  CHECK(values_of(layer(x, training)) == y);
+  CHECK(values_of(layer(x, training.at(0))) != y);
+  CHECK(values_of(layer(x, training.at(0))) != values_of(layer(x, training.at(1))));
+  CHECK(values_of(layer(x, training.at(1))) == values_of(layer(x, training.at(1))));
+  CHECK(values_of(layer(x, Mode::inference().at(1))) == values_of(x));
+  CHECK(training.with_deferred_averages().at(1).defers_averages());
+  CHECK(training.at(1).is_training());
+}
+
+TEST_CASE("training without a random stream is refused by layers that would drop something") {
+  Parameters parameters(DType::float32, 1);
+  const Tensor x = Tensor::ones({1, 2, 4});
+  const Mode mode = Mode::training();
+  const char* const message =
+      "a: dropout: rate is 0.5 in a training pass without random numbers, expected "
+      "Mode::training(RandomStream(seed).named(\"dropout\").at(step))";
+  CHECK_THROWS_WITH_AS(make(parameters, 0.5, "a")(x, mode), message, ValueError);
+  CHECK_THROWS_WITH_AS(make(parameters, 0.5, "a").after_relu(x, mode), message, ValueError);
+  CHECK(values_of(make(parameters, 0.0, "a")(x, mode)) == values_of(x));
+  const Scope scope(parameters);
+  const MultiHeadAttention attention(scope / "attention", 4, {.num_heads = 1, .dropout = 0.1});
+  CHECK_THROWS_WITH_AS(attention(x, x, {}, mode),
+                       doctest::Contains("attention: dropout: rate is 0.1"), ValueError);
+  const auto same = [](const Tensor& y) { return y; };
+  const Residual dropping(scope / "residual", 4, {.dropout = 0.3});
+  CHECK_THROWS_WITH_AS(dropping(x, {}, mode, same), doctest::Contains("dropout: rate is 0.3"),
+                       ValueError);
+  const Residual skipping(scope / "depth", 4, {.stochastic_depth = 0.2});
+  CHECK_THROWS_WITH_AS(skipping(x, {}, mode, same), doctest::Contains("dropout: rate is 0.2"),
+                       ValueError);
 }
 
 TEST_CASE("dropout behind a ReLU draws by the path of the layer too") {

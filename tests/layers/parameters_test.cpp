@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <optional>
+#include <type_traits>
 
 #include "autograd/error.h"
 #include "autograd/ops/linear.h"
@@ -199,4 +200,68 @@ TEST_CASE("a name that is taken and a parameter after gathering are refused") {
   CHECK_THROWS_WITH_AS(parameters.create("ff.bias", {1}, ones_initializer()),
                        "parameters: `ff.bias` comes after `gather`", ValueError);
   CHECK(listing(parameters) == std::vector<std::string>{"ff.weight (1)"});
+}
+
+TEST_CASE("a snapshot keeps values that later changes do not reach, and load restores them") {
+  for (const bool gathered : {false, true}) {
+    TwoLayers layers;
+    layers.parameters.create_buffer("moments", {2}, ones_initializer());
+    Tensor moments = layers.parameters.buffers()[0].tensor;
+    if (gathered) layers.parameters.gather();
+    const Tensor x = random_leaf({4, 3}, 1);
+    const auto before = step(layers, x);
+    const std::vector<NamedTensor> best = layers.parameters.snapshot();
+    REQUIRE(best.size() == 5);
+    CHECK(best[4].name == "moments");
+    for (const NamedTensor& p : layers.parameters) {
+      Tensor tensor = p.tensor;
+      for (double& value : tensor.mutable_values<double>()) value += 1.0;
+    }
+    moments.mutable_values<double>()[0] = 7.0;
+    CHECK(step(layers, x) != before);
+    layers.parameters.load(best);
+    CHECK(step(layers, x) == before);
+    check_values(moments, {1.0, 1.0});
+    check_values(best[4].tensor, {1.0, 1.0});
+  }
+}
+
+TEST_CASE("load converts a snapshot of other parameters of the same names and shapes") {
+  Parameters from(DType::float64, 1), to(DType::float32, 2);
+  from.create("a", {2}, normal_initializer(1.0));
+  const Tensor a = to.create("a", {2}, normal_initializer(1.0));
+  to.load(from.snapshot());
+  CHECK(values_of(a) == values_of(from.snapshot()[0].tensor.copied(DType::float32)));
+}
+
+TEST_CASE("load refuses a snapshot that does not fit, and changes nothing") {
+  TwoLayers layers;
+  const std::vector<NamedTensor> snapshot = layers.parameters.snapshot();
+  const Tensor weight = layers.parameters.list()[0].tensor;
+  const auto before = values_of(weight);
+  auto changed = snapshot;
+  changed[0].tensor = Tensor::zeros({5, 3}, DType::float64);
+  auto without = changed;
+  without.pop_back();
+  CHECK_THROWS_WITH_AS(layers.parameters.load(without),
+                       "parameters: load: the snapshot has no `second.bias`", ValueError);
+  auto reshaped = changed;
+  reshaped[3].tensor = Tensor::zeros({3}, DType::float64);
+  CHECK_THROWS_WITH_AS(
+      layers.parameters.load(reshaped),
+      "parameters: load: `second.bias` has shape (3) in the snapshot, expected (2)", ShapeError);
+  auto more = changed;
+  more.push_back({"third", Tensor::zeros({1}, DType::float64)});
+  CHECK_THROWS_WITH_AS(
+      layers.parameters.load(more),
+      "parameters: load: the snapshot has `third`, expected each parameter and buffer once",
+      ValueError);
+  auto twice = changed;
+  twice.push_back(changed[1]);
+  CHECK_THROWS_WITH_AS(
+      layers.parameters.load(twice),
+      "parameters: load: the snapshot has `first.bias`, expected each parameter and buffer once",
+      ValueError);
+  CHECK(values_of(weight) == before);
+  static_assert(!std::is_copy_constructible_v<Parameters>);  // would share the values
 }
