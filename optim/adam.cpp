@@ -7,6 +7,7 @@
 #include "autograd/error.h"
 #include "autograd/kernels/optimizer_update.h"
 #include "autograd/kernels/portable_math.h"
+#include "optim/gradient_pieces.h"
 
 namespace tapestry {
 
@@ -42,24 +43,21 @@ std::vector<NamedTensor> Adam::state() const {
   return all;
 }
 
-kernels::AdamCoefficients Adam::coefficients(double learning_rate, double weight_decay,
-                                             double gradient_scale) const {
+void Adam::update(const GradientPieces& gradients, double learning_rate, double gradient_scale) {
   const auto t = static_cast<double>(steps());
   const bool coupled = weight_decay_ == WeightDecay::coupled;
-  return {.gradient_scale = gradient_scale,
-          .coupled_decay = coupled ? weight_decay : 0.0,
-          .beta1 = options_.beta1,
-          .beta2 = options_.beta2,
-          .step_size = learning_rate / (1.0 - portable::pow(options_.beta1, t)),
-          .root_scale = 1.0 / std::sqrt(1.0 - portable::pow(options_.beta2, t)),
-          .epsilon = options_.epsilon,
-          .decoupled_decay = coupled ? 0.0 : learning_rate * weight_decay};
-}
-
-void Adam::update(const GradientPieces& gradients, double learning_rate, double gradient_scale) {
+  const auto coefficients = [&](double rate, double weight_decay) -> kernels::AdamCoefficients {
+    return {.gradient_scale = gradient_scale,
+            .coupled_decay = coupled ? weight_decay : 0.0,
+            .beta1 = options_.beta1,
+            .beta2 = options_.beta2,
+            .step_size = rate / (1.0 - portable::pow(options_.beta1, t)),
+            .root_scale = 1.0 / std::sqrt(1.0 - portable::pow(options_.beta2, t)),
+            .epsilon = options_.epsilon,
+            .decoupled_decay = coupled ? 0.0 : rate * weight_decay};
+  };
   const auto of_matrices = groups().map([&](const GroupedParameters::Group& group) {
-    return coefficients(group.learning_rate_factor * learning_rate, group.weight_decay,
-                        gradient_scale);
+    return coefficients(group.learning_rate_factor * learning_rate, group.weight_decay);
   });
   auto of_vectors = of_matrices;
   for (kernels::AdamCoefficients& c : of_vectors) c.decoupled_decay = 0.0;

@@ -9,10 +9,6 @@
 
 namespace tapestry {
 
-namespace kernels {
-struct AdamCoefficients;
-}
-
 /// Adam [1]. In step t = 1, 2, ...
 ///
 ///     h = g + weight_decay p
@@ -30,8 +26,8 @@ class Adam : public Optimizer {
   ///
   /// throws  ValueError; see validate() and GroupedParameters. Also if epsilon rounds to 0 in the
   ///         element type of a parameter, since a gradient of 0 would then give NaN.
-  Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-       const std::vector<ParameterGroup>& groups = {})
+  explicit Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
+                const std::vector<ParameterGroup>& groups = {})
       : Adam(parameters, options, groups, WeightDecay::coupled) {}
 
   std::vector<NamedTensor> state() const override;
@@ -49,8 +45,6 @@ class Adam : public Optimizer {
  private:
   void update(const GradientPieces& gradients, double learning_rate,
               double gradient_scale) override;
-  kernels::AdamCoefficients coefficients(double learning_rate, double weight_decay,
-                                         double gradient_scale) const;
 
   OptimizerOptions options_;
   WeightDecay weight_decay_;
@@ -66,8 +60,8 @@ class Adam : public Optimizer {
 class AdamW : public Adam {
  public:
   /// The weight decay of a group, too, is for parameters with at least two axes alone.
-  AdamW(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-        const std::vector<ParameterGroup>& groups = {})
+  explicit AdamW(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
+                 const std::vector<ParameterGroup>& groups = {})
       : Adam(parameters, options, groups, WeightDecay::decoupled) {}
 };
 

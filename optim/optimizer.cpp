@@ -12,6 +12,7 @@
 #include "autograd/gradient.h"
 #include "autograd/kernels/reduce.h"
 #include "optim/adam.h"
+#include "optim/gradient_pieces.h"
 #include "optim/sgd.h"
 
 namespace tapestry {

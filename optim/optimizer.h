@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "autograd/named_tensor.h"
-#include "optim/gradient_pieces.h"
 #include "optim/options.h"
 #include "optim/parameter_groups.h"
 
 namespace tapestry {
+
+class GradientPieces;  // optim/gradient_pieces.h, which is not installed
 
 /// Updates parameters from their gradients.
 ///

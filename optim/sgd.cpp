@@ -1,6 +1,7 @@
 #include "optim/sgd.h"
 
 #include "autograd/kernels/optimizer_update.h"
+#include "optim/gradient_pieces.h"
 
 namespace tapestry {
 

@@ -18,8 +18,8 @@ class Sgd : public Optimizer {
   /// Uses `momentum` and `weight_decay` of the options.
   ///
   /// throws  ValueError; see validate() and GroupedParameters.
-  Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-      const std::vector<ParameterGroup>& groups = {});
+  explicit Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
+               const std::vector<ParameterGroup>& groups = {});
 
   std::vector<NamedTensor> state() const override { return velocities_; }
 

@@ -11,6 +11,7 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/portable_math.h"
 #include "autograd/kernels/reduce.h"
+#include "autograd/kernels/scratch.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {

@@ -6,6 +6,7 @@
 
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/portable_math.h"
+#include "autograd/kernels/scratch.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {

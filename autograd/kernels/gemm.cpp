@@ -9,6 +9,7 @@
 #include "autograd/kernels/matmul.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/kernels/scratch.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {

@@ -130,6 +130,11 @@ TEST_CASE("the guide: tensors") {
   const std::uint64_t seed = 1;
   use(Tensor::zeros({2, 3}), Tensor::ones({2, 3}), Tensor::full({2, 3}, 7.0));
   use(Tensor::zeros({2, 3}, DType::float64));
+  {
+    const Tensor x = Tensor::zeros({2}, DType::float64);
+    use(zeros_like(x), ones_like(x));
+    CHECK(full_like(x, 7.0).dtype() == DType::float64);
+  }
   CHECK(values(Tensor::arange(5)) == std::vector<double>{0, 1, 2, 3, 4});
   CHECK(Tensor::scalar(3.0).item() == 3.0);
   const std::vector<double> values{1, 2, 3, 4};
@@ -149,13 +154,19 @@ TEST_CASE("the guide: tensors") {
   use(x.to_vector(), x.values<float>());
   CHECK(random_uniform({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
   CHECK(random_normal({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
+  CHECK(random_normal({2, 3}, RandomStream(seed), DType::float64).dtype() == DType::float64);
   CHECK(Ids{{4, 7}}.shape() == Shape{1, 2});
-  use(x.shape(), x.shape()[0], x.rank(), x.size());
+  const Ids ids = Ids::padded({{4, 7, 5}, {6}}, 0);
+  CHECK(select(ids, 0, 1) == Ids::from({6, 0, 0}));
+  CHECK(slice(ids, 1, 0, -1) == Ids{{4, 7}, {6, 0}});
+  use(x.shape(), x.shape()[0], x.shape()[-1], x.rank(), x.size());
   x = Tensor::scalar(1.0);
   use(x.dtype(), x.item());
   const Printed printed;
   std::cout << x;
   CHECK(printed.text() == to_string(x));
+  std::cout << ids;
+  CHECK(printed.text() == to_string(x) + to_string(ids));
   CHECK(x.copied(DType::float64).dtype() == DType::float64);
   use(x.copied(x.dtype()), x.viewed_as(x.shape()));
   const std::size_t threads = num_threads();
@@ -167,6 +178,17 @@ TEST_CASE("the guide: operations") {
   const std::uint64_t seed = 1, step = 0;
   const Tensor x = Tensor::from({{1, 2, 3}, {4, 5, 6}}), y = Tensor::from({{1, 1, 1}});
   use(x + y, x - 1.0, 2.0 * x, x / y, -x, x * y);
+  {
+    Tensor x = y, total = y;
+    const Tensor loss = Tensor::scalar(2.0);
+    x = x + y;
+    CHECK(values(total += loss) == std::vector<double>{3, 3, 3});
+    total -= loss;
+    total *= loss;
+    total /= loss;
+    CHECK(values(total) == values(y));
+  }
+  use(sin(x), cos(x), sign(x));
   CHECK(matmul(x, y, {.transpose_b = true}).shape() == Shape{2, 1});
   {
     const Tensor y = Tensor::ones({3, 2}), w = Tensor::ones({4, 3}), b = Tensor::zeros({4});
@@ -175,14 +197,23 @@ TEST_CASE("the guide: operations") {
   use(exp(x), log(x), sqrt(x), square(x), pow(x, 2), abs(x));
   use(clamp(x, 0, 1), maximum(x, y), minimum(x, y));
   const Tensor c = x < y;
-  use(equal(x, y), where(c, x, y), where(c, Tensor::scalar(0.0), x));
+  use(equal(x, y), where(c, x, y), where(c, 0.0, x), where(c, x, 0.0));
   CHECK(sum(x).item() == 21.0);
-  CHECK(values(mean(x, {-1})) == std::vector<double>{2, 5});
-  CHECK(mean(x, {-1}, true).shape() == Shape{2, 1});
-  CHECK(values(var(x, {0})) == std::vector<double>{4.5, 4.5, 4.5});
-  CHECK(values(max(x, {1})) == std::vector<double>{3, 6});
+  CHECK(values(mean(x, -1)) == std::vector<double>{2, 5});
+  CHECK(mean(x, -1, true).shape() == Shape{2, 1});
+  CHECK(sum(x, {0, 1}).item() == 21.0);
+  CHECK(values(sum_to_shape(x, {1, 3})) == std::vector<double>{5, 7, 9});
+  CHECK(values(cumsum(x, 1)) == std::vector<double>{1, 3, 6, 4, 9, 15});
+  CHECK(values(var(x, 0)) == std::vector<double>{4.5, 4.5, 4.5});
+  CHECK(values(standard_deviation(x, 0)) == values(sqrt(var(x, 0))));
+  CHECK(values(max(x, 1)) == std::vector<double>{3, 6});
   CHECK(min(x).item() == 1.0);
   CHECK(argmax(x) == Ids::from({2, 2}));
+  {
+    const auto [values, indices] = topk(x, 2);
+    CHECK(values.to_vector() == std::vector<double>{3, 2, 6, 5});
+    CHECK(indices == Ids{{2, 1}, {2, 1}});
+  }
   CHECK(values(x[0]) == std::vector<double>{1, 2, 3});
   CHECK(values(x[-1]) == std::vector<double>{4, 5, 6});
   CHECK(values(select(x, 1, 2)) == std::vector<double>{3, 6});
@@ -191,19 +222,25 @@ TEST_CASE("the guide: operations") {
   CHECK(values(x[rows]) == std::vector<double>{4, 5, 6, 1, 2, 3});
   CHECK(values(index_select(x, 1, columns)) == std::vector<double>{3, 6});
   CHECK(values(gather(x, 1, i)) == std::vector<double>{3, 4});
-  use(reshape(x, {6}), reshape(x, {inferred, 2}), reshape(x, {1, 2, 3}));
+  use(reshape(x, {6}), reshape(x, {inferred, 2}));
+  CHECK(unsqueeze(x, 0).shape() == Shape{1, 2, 3});
+  CHECK(squeeze(y, 0).shape() == Shape{3});
+  CHECK(flatten(x, 1).shape() == Shape{2, 3});
+  CHECK(values(split(x, {1, 2}, 1)[0]) == values(chunk(x, 3, 1)[0]));
   CHECK(values(transpose(x, 0, 1)) == values(permute(x, {1, 0})));
   {
     const Tensor y = x;
     CHECK(concat({x, y}, 1).shape() == Shape{2, 6});
     CHECK(stack({x, y}, 0).shape() == Shape{2, 2, 3});
   }
-  use(relu(x), gelu(x), gelu_tanh(x), silu(x), sigmoid(x), tanh(x), softmax(x), log_softmax(x));
+  use(relu(x), gelu(x), gelu_tanh(x), silu(x), sigmoid(x), tanh(x), softplus(x), softmax(x),
+      log_softmax(x));
   const Tensor weight = Tensor::ones({3}), bias = Tensor::zeros({3});
   use(layer_norm(x, weight, bias), rms_norm(x, weight));
   use(dropout(x, 0.1, RandomStream(seed).named("dropout").at(step)));
   const Tensor table = Tensor::ones({5, 4});
   const Ids ids{{4, 0}};
+  CHECK(one_hot(ids, 5).shape() == Shape{1, 2, 5});
   CHECK(embedding(table, ids, 0).shape() == Shape{1, 2, 4});
   const Tensor q = Tensor::ones({1, 2, 4}), k = q, v = q;
   use(scaled_dot_product_attention(q, k, v, {.mask = AttentionMask::causal()}));
@@ -225,6 +262,7 @@ TEST_CASE("the guide: gradients") {
     tape.backward(loss);
     CHECK(values(x.gradient()) == std::vector<double>{2, 4});
     x.clear_gradient();
+    CHECK(!x.gradient().defined());
   }
   {
     Tape tape;
@@ -302,6 +340,7 @@ TEST_CASE("the guide: layers") {
     Tensor x = random_normal({2, 5, 64}, RandomStream(1));
     const Tensor y = x;
     use(norm(x), dropout(x, mode), feed_forward(x, mode));
+    use(dropout(x, mode.at(0)), dropout(x, mode.at(1)));
     const AttentionMask mask = AttentionMask::padding({5, 3});
     use(AttentionMask::causal());
     CHECK(attention(x, y, mask, mode).shape() == x.shape());
@@ -334,7 +373,7 @@ TEST_CASE("the guide: training") {
   const Tensor z = Tensor::from({{0.5, -1.0}}), y = Tensor::from({{1, 0}}), x = z;
   const Ids target = Ids::from({1});
   Sgd sgd(parameters.list(), {.momentum = 0.9});
-  Adam adam(parameters.list(), {});
+  Adam adam(parameters.list());
   AdamW adamw(parameters.list(), {}, {{.path = "head", .learning_rate_factor = 10}});
   {
     Tape tape;
@@ -356,6 +395,8 @@ TEST_CASE("the guide: training") {
   CHECK(loader.epoch(e).size() == 2);
   save_parameters(parameters, p);
   CHECK(load_parameters(parameters, p).complete());
+  const auto best = parameters.snapshot();
+  parameters.load(best);
   CHECK(load_parameters(parameters, p, {.strict = false}).loaded.size() == 2);
   CHECK(adam.state().size() == 4);
   adam.set_steps(n);

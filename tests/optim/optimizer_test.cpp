@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "autograd/kernels/parallel.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
+#include "optim/adam.h"
+#include "optim/sgd.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/values.h"
 
@@ -304,4 +307,20 @@ TEST_CASE("an optimizer is not made from bad options") {
   }
   CHECK_THROWS_WITH_AS(make_optimizer({.kind = static_cast<OptimizerKind>(9)}, {&p, 1}),
                        "optimizer: kind is 9, expected sgd, adam or adamw", ValueError);
+}
+
+TEST_CASE("optimizers need no options: theirs are the defaults") {
+  const NamedTensor p = leaf("p", {1, 1}, {1}), q = leaf("p", {1, 1}, {1});
+  const auto check_same = [&](Optimizer&& a, Optimizer&& b) {
+    for (Optimizer* optimizer : {&a, &b}) {
+      set_gradient(optimizer == &a ? p : q, {2});
+      optimizer->step(0.25);
+    }
+    CHECK(p.tensor.item() != 1.0);
+    CHECK(p.tensor.item() == q.tensor.item());
+  };
+  const std::span<const NamedTensor> one(&p, 1), other(&q, 1);
+  check_same(Sgd(one), Sgd(other, {}));
+  check_same(Adam(one), Adam(other, {}));
+  check_same(AdamW(one), AdamW(other, {}));
 }

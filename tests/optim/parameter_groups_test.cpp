@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "autograd/error.h"
+#include "autograd/kernels/parallel.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
 #include "tests/optim/leaves.h"
