@@ -82,6 +82,7 @@ tapestry_installed_page(README.md README.md ${CMAKE_INSTALL_DOCDIR} program
 tapestry_installed_page(train/cli/README.md commands.md ${CMAKE_INSTALL_DOCDIR} program
   ../../configs/ examples/)
 tapestry_installed_page(layers/from_pytorch.md from_pytorch.md ${dev_doc} dev ../tests/examples examples)
+install(FILES autograd/README.md DESTINATION ${dev_doc}/autograd COMPONENT dev)
 install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
   FILES_MATCHING PATTERN "*.cpp" PATTERN "*.py")
 # Example configs, with data files beside them instead of in a folder beside the sources.

@@ -35,7 +35,8 @@
 ///     }
 ///
 /// `gradcheck` (gradcheck.h) checks it. Operations that write their own loops take
-/// `dx.target<T>()`, as in the example custom_operation.cpp.
+/// `dx.target<T>()`, as in the example custom_operation.cpp. `autograd/README.md` explains tapes
+/// and gradients; both are installed in the documentation folder of libtapestry-dev.
 ///
 /// dy is read only: its memory may be shared with other operations and with the caller. An input
 /// may be absent (`Tensor()`): its Gradient is then not needed. An operation with a second
