@@ -19,6 +19,7 @@ std::size_t threads_at_work();
 /// Thrown by parallel_for() inside a CancellationScope whose flag is set.
 class Cancelled : public std::exception {
  public:
+  /// A text for logs.
   const char* what() const noexcept override { return "the computation was cancelled"; }
 };
 
@@ -27,6 +28,7 @@ class Cancelled : public std::exception {
 /// point. Applies to the whole process; scopes do not nest. A null `flag` has no effect.
 class CancellationScope {
  public:
+  /// `flag` must outlive the scope.
   explicit CancellationScope(const std::atomic<bool>* flag);
   ~CancellationScope();
   CancellationScope(const CancellationScope&) = delete;

@@ -9,6 +9,7 @@ lines() { grep -cvE '^[[:space:]]*($|#([^i]|$)|//)' "$1"; }
 status=0
 for python in *.py; do
   name=${python%.py}
+  [[ -e $name.cpp ]] || continue  # load_checkpoint.py has no counterpart
   cpp_lines=$(lines "$name.cpp") python_lines=$(lines "$python")
   ratio=$(awk "BEGIN { printf \"%.2f\", $cpp_lines / $python_lines }")
   echo "$name: $cpp_lines lines of C++, $python_lines of Python, ratio $ratio"
