@@ -1,4 +1,5 @@
 // Models of every built-in kind and some that are wrong, for check.sh: program.cpp of a user.
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -19,12 +20,17 @@ using namespace tapestry;
 class Counts : public Network {
  public:
   Counts(const Scope& scope, const Config& config, const NetworkSizes& sizes)
-      : kind_(config.model_kind),
-        source_(scope / "source", sizes.source, config.model.d_model),
-        target_(scope / "target", sizes.target, config.model.d_model),
-        output_(scope / "output", config.model.d_model, sizes.target) {
-    if (kind_ == "my_vision_transformer") {
-      image_.emplace(scope / "image", sizes.image.values(), config.model.d_model);
+      : output_(scope / "output", config.model.d_model, sizes.target) {
+    const std::string& kind = config.model_kind;
+    const std::size_t width = config.model.d_model;
+    if (kind == "my_vision_transformer") {
+      image_.emplace(scope / "image", sizes.image.values(), width);
+    } else if (kind == "my_tagger") {  // its target tokens are words of the source vocabulary
+      target_.emplace(scope / "target", sizes.source, width);
+    } else {
+      const bool reads_source = kind == "my_classifier" || kind == "my_seq2seq";
+      if (reads_source) source_.emplace(scope / "source", sizes.source, width);
+      if (kind != "my_classifier") target_.emplace(scope / "target", sizes.target, width);
     }
   }
 
@@ -32,24 +38,33 @@ class Counts : public Network {
     if (image_) {
       return {.source = reshape((*image_)(input.images), {input.images.shape()[0], 1, inferred})};
     }
-    if (kind_ == "my_classifier") return {.source = source_(input.source.ids)};
-    if (kind_ == "my_seq2seq") {
-      return {.source = source_(input.source.ids), .target = target_(input.target.ids)};
-    }
-    return {.target = kind_ == "my_tagger" ? source_(input.target.ids) : target_(input.target.ids)};
+    return {.source = source_ ? (*source_)(input.source.ids) : Tensor(),
+            .target = target_ ? (*target_)(input.target.ids) : Tensor()};
   }
-  Tensor features(const TokenVectors& vectors, const NetworkInput&, const Mode&) const override {
+  Tensor features(const TokenVectors& vectors, const NetworkInput& input,
+                  const Mode&) const override {
+    if (image_) return vectors.source;
     if (!vectors.source.defined()) return vectors.target;
-    const Tensor summed = sum(vectors.source, {1}, true);
+    const Tensor summed = sum(vectors.source * tokens(input.source, vectors.source), {1}, true);
     return vectors.target.defined() ? vectors.target + summed : summed;
   }
   Tensor logits(const Tensor& features) const override { return output_(features); }
   bool causal() const override { return true; }
 
  private:
-  std::string kind_;
+  /// (rows, length, 1): 1 for tokens, 0 for padding.
+  static Tensor tokens(const TokenBatch& batch, const Tensor& vectors) {
+    const std::size_t rows = vectors.shape()[0], length = vectors.shape()[1];
+    std::vector<double> mask(rows * length, 0.0);
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::fill_n(mask.begin() + static_cast<std::ptrdiff_t>(row * length), batch.lengths[row],
+                  1.0);
+    }
+    return Tensor::from(Shape{rows, length, 1}, mask, vectors.dtype());
+  }
+
   std::optional<Linear> image_{};
-  Embedding source_, target_;
+  std::optional<Embedding> source_{}, target_{};
   Linear output_;
 };
 
