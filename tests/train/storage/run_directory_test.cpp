@@ -148,17 +148,17 @@ const std::vector<std::pair<const char*, Replacement>> replacements = {
     {"pipe", [](const auto& path) { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); }}};
 
 TEST_CASE("what is no regular file is skipped, and the run goes on with an older checkpoint") {
-  for (const auto& [name, put] : replacements) {
-    CAPTURE(name);
+  for (const auto& replacement : replacements) {
+    CAPTURE(replacement.first);
     Run run({10, 20});
-    put(run.directory.checkpoint_path(30));
+    replacement.second(run.directory.checkpoint_path(30));
     const auto newest = run.directory.read_newest();
     REQUIRE(newest.has_value());
     CHECK(newest->step == 20);
     CHECK(newest->rejected.size() == 1);
     run.directory.save(30, snapshot_of(30), {.keep_last = 3});
     CHECK(run.directory.read_newest()->snapshot == snapshot_of(30));
-    put(run.directory.checkpoint_path(35));
+    replacement.second(run.directory.checkpoint_path(35));
     CHECK_NOTHROW(run.directory.save(40, snapshot_of(40), {.keep_last = 1}));
     CHECK(run.directory.read_newest()->step == 40);
   }
