@@ -7,7 +7,11 @@ namespace tapestry {
 
 void BadLines::add(const DataError& error) {
   if (count_++ == 0) hint_ = error.hint();
-  if (named_.size() < most_named) named_.emplace_back(error.what());
+  if (named_.size() == most_named) return;
+  const std::string message = error.what();
+  if (!named_.empty() && named_bytes_ + message.size() > most_bytes) return;
+  named_.push_back(message);
+  named_bytes_ += message.size();
 }
 
 void BadLines::finish(OnBadLine action, const std::string& part, std::size_t all,

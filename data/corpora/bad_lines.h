@@ -19,8 +19,10 @@ enum class OnBadLine {
 /// Collects the lines of one part of a corpus that cannot be used.
 class BadLines {
  public:
-  /// The number of lines that a message names; the others are counted.
+  /// A message names up to `most_named` lines, the first of them whatever its length and further
+  /// ones while all of them together stay within `most_bytes`; the others are counted.
   static constexpr std::size_t most_named = 5;
+  static constexpr std::size_t most_bytes = 800;
 
   /// Adds a line; the message of the error begins with its place.
   void add(const DataError& error);
@@ -48,6 +50,7 @@ class BadLines {
  private:
   std::size_t count_ = 0;
   std::vector<std::string> named_;  ///< messages
+  std::size_t named_bytes_ = 0;     ///< the length of all of them
   std::string hint_;                ///< of the first
 };
 

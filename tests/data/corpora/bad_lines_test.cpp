@@ -41,6 +41,20 @@ TEST_CASE("one bad line is refused as it is, several with their number and how t
   CHECK(corpus.notes.empty());
 }
 
+TEST_CASE("the message about bad lines stays short however long each of them is") {
+  Corpus corpus;
+  BadLines bad;
+  for (const char letter : {'a', 'b', 'c'}) bad.add(DataError(std::string(400, letter), "mend it"));
+  const std::string two = std::string(400, 'a') + "\n" + std::string(400, 'b');
+  CHECK(refusal([&] { bad.finish(OnBadLine::stop, "train", 9, corpus); }) ==
+        two + "\nand 1 more\n3 of 9 cannot be used");
+  BadLines longer;
+  longer.add(DataError(std::string(900, 'a'), "mend it"));
+  longer.add(DataError("b", "mend it"));
+  CHECK(refusal([&] { longer.finish(OnBadLine::stop, "train", 9, corpus); }) ==
+        std::string(900, 'a') + "\nand 1 more\n2 of 9 cannot be used");
+}
+
 TEST_CASE("bad lines that are skipped are counted in the notes") {
   Corpus corpus;
   bad_lines(0).finish(OnBadLine::skip, "train", 9, corpus);
