@@ -25,6 +25,17 @@ namespace tapestry::test {
 struct Outcome {
   int code;  ///< exit code; -n if signal n killed it
   std::string out, err;
+  /// The first line of standard error if it says that the best checkpoint is used and not the
+  /// newest; `err` is what follows it. Which step of a short run is its best is no matter of most
+  /// tests.
+  std::string choice = "";
+
+  void split_choice() {
+    const std::size_t end = err.find('\n');
+    if (!err.starts_with("tapestry: using ") || end == err.npos) return;
+    choice = err.substr(0, end + 1);
+    err.erase(0, end + 1);
+  }
 };
 
 inline std::string read_text(const std::filesystem::path& path) {
@@ -43,6 +54,7 @@ struct Streams {
   std::string out = "/dev/null";
   std::string err = "/dev/null";
   int out_descriptor = -1;  ///< in place of `out`, unless negative
+  int in_descriptor = -1;   ///< in place of `in`, unless negative
 };
 
 /// A process of the program in a working folder.
@@ -63,6 +75,9 @@ class Process {
     add_stream(actions, STDERR_FILENO, streams.err, O_WRONLY | O_CREAT | O_TRUNC);
     if (streams.out_descriptor >= 0) {
       ::posix_spawn_file_actions_adddup2(&actions, streams.out_descriptor, STDOUT_FILENO);
+    }
+    if (streams.in_descriptor >= 0) {
+      ::posix_spawn_file_actions_adddup2(&actions, streams.in_descriptor, STDIN_FILENO);
     }
     const int error = ::posix_spawn(&pid_, program_path(), &actions, nullptr, argv.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
@@ -121,7 +136,9 @@ class Workplace {
     if (kept) streams.out = streams_ / "out";
     if (streams.err == Streams{}.err) streams.err = streams_ / "err";
     const int code = Process(work_.path(), arguments, streams).wait();
-    return {code, kept ? read_text(streams.out) : "", read_text(streams_ / "err")};
+    Outcome outcome{code, kept ? read_text(streams.out) : "", read_text(streams_ / "err")};
+    outcome.split_choice();
+    return outcome;
   }
 
   /// A file for the output of a process, apart from the user's files.

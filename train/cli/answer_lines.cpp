@@ -10,10 +10,8 @@
 #include "autograd/kernels/parallel.h"
 #include "data/io/error.h"
 #include "data/io/text_file.h"
-#include "train/checkpoint/open_run.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/initial_state.h"
 #include "train/platform/standard_streams.h"
 
 namespace tapestry {
@@ -145,7 +143,7 @@ std::vector<std::string> kinds_with_command(const LineCommand& command) {
 
 int run(const LineCommand& command, const Arguments& arguments) {
   set_num_threads(arguments.threads);
-  const TrainedModel trained = load_model(open_run(arguments.run).snapshot);
+  const TrainedModel trained = open_trained(arguments.run).trained;
   require_kind(trained, kinds_with_command(command), command.name);
   answer_lines(find_task(trained.config), trained, arguments);
   return static_cast<int>(ExitCode::done);

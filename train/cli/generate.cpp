@@ -13,7 +13,6 @@
 #include "train/cli/open_model.h"
 #include "train/error.h"
 #include "train/inference/sampler.h"
-#include "train/initial_state.h"
 #include "train/platform/standard_streams.h"
 #include "train/tasks/task.h"
 
@@ -70,7 +69,7 @@ void print_continuation(const TrainedModel& trained, const std::string& prompt_t
 
 int run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
-  const TrainedModel trained = load_model(open_run(arguments.run).snapshot);
+  const TrainedModel trained = open_trained(arguments.run).trained;
   require_kind(trained, kinds_that_generate(), "generate");
   const bool reads_prompts = arguments.prompt == standard_input;
   const bool several = reads_prompts || arguments.samples > 1;

@@ -16,6 +16,7 @@
 #include "train/initial_state.h"
 #include "train/memory_need.h"
 #include "train/platform/program_name.h"
+#include "train/platform/standard_streams.h"
 #include "train/process_settings.h"
 #include "train/tasks/task.h"
 
@@ -101,6 +102,7 @@ bool is_run_or_checkpoint(const std::filesystem::path& path) {
 
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides) {
   auto [file, snapshot, choice] = open_run(path);
+  if (!choice.empty()) inform(fmt::format("using {}, {}", file.string(), choice));
   TrainedModel found = load_model(snapshot);
   found.config = with_other_data(path, found.config, overrides);
   std::string place = fmt::format("{}, step {}", file.string(), found.step);

@@ -46,10 +46,11 @@ struct OpenedModel {
   ModelOrigin origin;
 };
 
-/// Opens the model of a run directory or checkpoint. `overrides` may replace data files.
+/// Opens the model of a run directory or checkpoint. `overrides` may replace data files. If the run
+/// has a newer checkpoint than the one that is used, a line on standard error says so.
 ///
 /// throws  ConfigError for overrides of other keys; CheckpointError.
-OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides);
+OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides = {});
 
 /// throws  UsageError naming `command` if the model is of none of these kinds.
 void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,

@@ -14,6 +14,14 @@
 #include "train/platform/program_name.h"
 
 namespace tapestry {
+namespace {
+
+/// fmt::print would throw if standard error is closed.
+void print_error_line(const std::string& text) {
+  std::fputs((program_name() + ": " + escaped_lines(text) + '\n').c_str(), stderr);
+}
+
+}  // namespace
 
 void prepare_standard_streams() {
   std::signal(SIGPIPE, SIG_IGN);
@@ -39,9 +47,8 @@ void flush_standard_output(int error_before) {
                      : "send it to a disk with free space, or to a program that reads all of it");
 }
 
-void warn(const std::string& warning) {
-  const std::string line = program_name() + ": warning: " + escaped_lines(warning) + '\n';
-  std::fputs(line.c_str(), stderr);  // fmt::print would throw if standard error is closed
-}
+void warn(const std::string& warning) { print_error_line("warning: " + warning); }
+
+void inform(const std::string& message) { print_error_line(message); }
 
 }  // namespace tapestry

@@ -22,4 +22,7 @@ void flush_standard_output(int error_before = 0);
 /// Prints a warning on standard error, for commands whose standard output is their result.
 void warn(const std::string& warning);
 
+/// Prints a line on standard error that is no warning, for the same commands.
+void inform(const std::string& message);
+
 }  // namespace tapestry
