@@ -1,6 +1,7 @@
 #include "data/io/text_file.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <array>
 #include <span>
@@ -27,6 +28,12 @@ std::vector<std::string> read_lines(LineReader& reader, std::uint64_t bytes) {
     lines.push_back(*std::move(line));
   }
   return lines;
+}
+
+/// Whether read() would return at once, with bytes, the end of the text or an error.
+bool is_readable_now(int descriptor) {
+  pollfd polled{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return ::poll(&polled, 1, 0) > 0;
 }
 
 }  // namespace
@@ -70,6 +77,16 @@ std::optional<std::string> LineReader::next() {
   return std::string(last);
 }
 
+bool LineReader::has_complete_line() const { return buffer_.find('\n', begin_) != buffer_.npos; }
+
+bool LineReader::line_is_ready() {
+  while (!has_complete_line() && !ended_) {
+    if (buffer_.size() - begin_ > longest_ || !is_readable_now(descriptor_)) return false;
+    read_more();
+  }
+  return true;
+}
+
 void LineReader::skip_line() {
   while (true) {
     const std::size_t end = buffer_.find('\n', begin_);
@@ -83,6 +100,7 @@ void LineReader::skip_line() {
 }
 
 bool LineReader::read_more() {
+  if (ended_) return false;
   buffer_.erase(0, std::exchange(begin_, 0));
   std::array<char, 65536> block;
   const std::size_t size =
@@ -90,7 +108,8 @@ bool LineReader::read_more() {
   buffer_.append(block.data(), size);
   hash_.add(block.data(), size);
   bytes_read_ += size;
-  return size > 0;
+  ended_ = size == 0;
+  return !ended_;
 }
 
 std::string_view LineReader::checked(std::string_view line, Ended ended) const {

@@ -57,6 +57,12 @@ class LineReader {
   ///         OverlongLine if it is too long.
   std::optional<std::string> next();
 
+  /// Whether next() would return without waiting for the program that writes the text: a complete
+  /// line, or the end of the text, has been read or can be read now.
+  ///
+  /// throws  DataError if the text cannot be read.
+  bool line_is_ready();
+
   /// After OverlongLine: skips the rest of the line, so that next() returns the line after it.
   void skip_line();
 
@@ -71,6 +77,7 @@ class LineReader {
   /// Whether the buffered bytes of a line are followed by a line feed.
   enum class Ended { yes, no, unknown };
 
+  bool has_complete_line() const;
   bool read_more();
   std::string_view checked(std::string_view line, Ended ended) const;
   void refuse_other_encoding(std::string_view text) const;
@@ -82,6 +89,7 @@ class LineReader {
   std::size_t longest_;    ///< bytes in a line
   std::string buffer_;     ///< bytes that have been read and not yet returned
   std::size_t begin_ = 0;  ///< start of the next line in the buffer
+  bool ended_ = false;     ///< whether the end of the text has been read
   std::size_t line_number_ = 0;
   std::uint64_t bytes_read_ = 0;
   Xxh3 hash_;

@@ -17,7 +17,7 @@
 namespace tapestry {
 namespace {
 
-/// Lines per batch if standard input is not a terminal.
+/// The most lines in a batch.
 constexpr std::size_t lines_at_once = 64;
 
 constexpr const char* input_name = "standard input";
@@ -120,11 +120,11 @@ std::optional<std::string> next_line(LineReader& lines, WaitingLines& waiting) {
 void answer_lines(const Task& task, const TrainedModel& trained, const Arguments& arguments) {
   WaitingLines waiting(task, trained, arguments);
   LineReader lines(STDIN_FILENO, input_name, task.input_hint());
-  const std::size_t at_once = isatty(STDIN_FILENO) != 0 ? 1 : lines_at_once;
   try {
     while (const auto line = next_line(lines, waiting)) {
       waiting.add(*line, lines.line_number());
-      if (waiting.size() >= at_once) waiting.answer();
+      // The program that writes the lines may wait for their answers before it writes more.
+      if (waiting.size() >= lines_at_once || !lines.line_is_ready()) waiting.answer();
     }
   } catch (const DataError&) {
     waiting.answer();  // the lines before the one that cannot be used

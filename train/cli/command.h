@@ -41,8 +41,8 @@ extern const Command train_command, evaluate_command, generate_command, gradchec
     help_command;
 
 /// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in
-/// order, with a model whose task has `line_command`. Lines from a file or pipe are answered in
-/// batches; lines typed at a terminal are answered one by one.
+/// order, with a model whose task has `line_command`. Lines are answered in batches; whenever no
+/// further complete line is waiting, those that have been read are answered.
 ///
 /// The command throws  UsageError if the task of the model has another LineCommand or none;
 /// DataError if a line is not valid text or is refused, after the answers to the preceding lines. A

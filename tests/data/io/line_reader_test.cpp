@@ -108,6 +108,59 @@ TEST_CASE("a long line that is none of a text is refused for what it is") {
         "the text:1: byte 5 (0x0D) is a carriage return without a line feed after it");
 }
 
+/// A text that a program is still writing.
+class GrowingText {
+ public:
+  GrowingText() { REQUIRE(::pipe2(ends_.data(), O_CLOEXEC) == 0); }
+  ~GrowingText() {
+    ::close(ends_[0]);
+    end();
+  }
+  GrowingText(const GrowingText&) = delete;
+  GrowingText& operator=(const GrowingText&) = delete;
+
+  int descriptor() const { return ends_[0]; }
+  void add(std::string_view text) const {
+    REQUIRE(::write(ends_[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  }
+  void end() {
+    if (ends_[1] >= 0) ::close(ends_[1]);
+    ends_[1] = -1;
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+TEST_CASE("a line is ready once it is complete, and the end of the text once it is reached") {
+  GrowingText text;
+  LineReader reader(text.descriptor(), "the text", "try again");
+  CHECK_FALSE(reader.line_is_ready());
+  text.add("on");
+  CHECK_FALSE(reader.line_is_ready());
+  text.add("e\ntwo\nth");
+  CHECK(reader.line_is_ready());
+  CHECK(reader.next() == "one");
+  CHECK(reader.line_is_ready());
+  CHECK(reader.next() == "two");
+  CHECK_FALSE(reader.line_is_ready());
+  text.end();
+  CHECK(reader.line_is_ready());
+  CHECK(reader.next() == "th");
+  CHECK(reader.line_is_ready());
+  CHECK_FALSE(reader.next());
+}
+
+TEST_CASE("a line that is too long is not ready, and is not read on") {
+  GrowingText text;
+  LineReader reader(text.descriptor(), "the text", "try again", 10);
+  text.add("more than ten bytes");
+  CHECK_FALSE(reader.line_is_ready());
+  text.add("and more");
+  CHECK_FALSE(reader.line_is_ready());
+  CHECK(reader.bytes_read() == 19);
+}
+
 TEST_CASE("a descriptor that cannot be read is refused with the reason") {
   LineReader reader(-1, "the text", "try again");
   CHECK(refusal([&] { reader.next(); }) == "the text: cannot be read: Bad file descriptor");

@@ -1,0 +1,135 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tests/train/kind_configs.h"
+#include "tests/train/refusal.h"
+
+/// Programs that write lines to the program and wait for the answers, both through pipes.
+namespace tapestry {
+namespace {
+
+using test::Arguments;
+using test::KindWorkplace;
+using test::Process;
+using test::Streams;
+
+/// A pipe whose ends are not inherited by other processes.
+class Pipe {
+ public:
+  Pipe() { REQUIRE(::pipe2(ends_.data(), O_CLOEXEC) == 0); }
+  ~Pipe() {
+    close(0);
+    close(1);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  int reading_end() const { return ends_[0]; }
+  int writing_end() const { return ends_[1]; }
+  void close_reading_end() { close(0); }
+  void close_writing_end() { close(1); }
+
+ private:
+  void close(std::size_t end) {
+    if (ends_[end] >= 0) ::close(ends_[end]);
+    ends_[end] = -1;
+  }
+
+  std::array<int, 2> ends_{};
+};
+
+/// A command with both its standard streams in pipes.
+class Dialogue {
+ public:
+  Dialogue(const KindWorkplace& work, const Arguments& arguments)
+      : process_(
+            work.path(), arguments,
+            Streams{.out_descriptor = out_.writing_end(), .in_descriptor = in_.reading_end()}) {
+    in_.close_reading_end();
+    out_.close_writing_end();
+  }
+
+  void write(const std::string& text) const {
+    REQUIRE(::write(in_.writing_end(), text.data(), text.size()) ==
+            static_cast<ssize_t>(text.size()));
+  }
+
+  /// The next line that the command prints, without its end; "no answer" if there is none for long.
+  std::string read_line() {
+    constexpr int long_time = 60'000;  // milliseconds
+    while (read_.find('\n') == read_.npos) {
+      pollfd polled{.fd = out_.reading_end(), .events = POLLIN, .revents = 0};
+      if (::poll(&polled, 1, long_time) != 1) return "no answer";
+      std::array<char, 4096> piece{};
+      const ssize_t count = ::read(out_.reading_end(), piece.data(), piece.size());
+      if (count <= 0) return "no answer";
+      read_.append(piece.data(), static_cast<std::size_t>(count));
+    }
+    const std::size_t end = read_.find('\n');
+    const std::string line = read_.substr(0, end);
+    read_.erase(0, end + 1);
+    return line;
+  }
+
+  int end() {
+    in_.close_writing_end();
+    return process_.wait();
+  }
+
+ private:
+  Pipe in_, out_;
+  std::string read_;
+  Process process_;
+};
+
+struct AnsweringCommand {
+  std::string config;
+  Arguments arguments;
+  std::vector<std::string> lines;
+};
+
+const std::vector<AnsweringCommand> commands = {
+    {"tiny", {"translate", "runs/tiny"}, {"a b", "c", "b a d"}},
+    {"classes", {"classify", "runs/classes"}, {"a fine day", "a", "day"}},
+    {"tags", {"tag", "runs/tags"}, {"Ada spoke", "in New York"}},
+    {"masked", {"fill", "runs/masked"}, {"le chat _ dort", "le _"}},
+};
+
+TEST_CASE("a line is answered before the next one is written") {
+  KindWorkplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  for (const AnsweringCommand& command : commands) {
+    CAPTURE(command.arguments[0]);
+    REQUIRE(work.run({"train", command.config + ".yaml"}).code == 0);
+    Dialogue dialogue(work, command.arguments);
+    for (const std::string& line : command.lines) {
+      const std::string expected = work.run(command.arguments, line + "\n").out;
+      dialogue.write(line + "\n" + line.substr(0, 1));  // the next line is not complete
+      CHECK(dialogue.read_line() + "\n" == expected);
+      dialogue.write(line.substr(1) + "\n");
+      CHECK(dialogue.read_line() + "\n" == expected);
+    }
+    CHECK(dialogue.end() == 0);
+  }
+}
+
+TEST_CASE("a prompt is continued before the next one is written") {
+  KindWorkplace work;
+  REQUIRE(work.run({"train", "language.yaml"}).code == 0);
+  Dialogue dialogue(work, {"generate", "runs/language", "-", "--tokens", "0"});
+  for (const char* number : {"1", "2"}) {
+    dialogue.write("abc\n");
+    CHECK(dialogue.read_line() == std::string("== prompt ") + number + ", sample 1, seed 1");
+    CHECK(dialogue.read_line() == "abc");
+  }
+  CHECK(dialogue.end() == 0);
+}
+
+}  // namespace
+}  // namespace tapestry
