@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/kernels/memory.h"
+#include "autograd/kernels/pairwise.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/kernels/simd.h"
@@ -23,12 +24,14 @@ class Arrays {
   Memory memory_;
 };
 
-/// sums = the sum over `rows` rows of f(x of the row, column...), four rows at a time, which writes
-/// the sums a quarter as often.
+/// Rows that are added in one chain, see sum_pairwise.
+inline constexpr std::size_t rows_per_chain = 256;
+
+/// sums += the sum over `rows` rows of f(x of the row, column...), four rows at a time, which
+/// writes the sums a quarter as often.
 template <class T, class F, class... Column>
-void sum_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
+void add_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
               const Column*... column) {
-  std::fill_n(sums, n, T(0));
   const Target<T> to{sums, true};
   std::size_t row = 0;
   for (; row + 4 <= rows; row += 4) {
@@ -43,6 +46,15 @@ void sum_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
         in, in + n, in + 2 * n, in + 3 * n, column...);
   }
   for (; row < rows; ++row) map(n, to, f, x + row * n, column...);
+}
+
+/// sums = the same sum, of the chains pairwise.
+template <class T, class F, class... Column>
+void sum_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
+              const Column*... column) {
+  sum_pairwise(0, rows, rows_per_chain, n, sums, [&](std::size_t begin, std::size_t end, T* chain) {
+    add_rows(end - begin, n, x + begin * n, chain, f, column...);
+  });
 }
 
 /// Mean of each column of a block, and the sum of squared distances from it.
@@ -108,13 +120,16 @@ void sum_gradients(std::size_t rows, std::size_t n, const T* x, const T* means, 
   parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
     const std::size_t block = begin / per_block;
     sum_rows(end - begin, n, g + begin * n, parts[block], [](const Vec<T>& a) { return a; });
-    std::fill_n(parts[blocks + block], n, T(0));
-    for (std::size_t row = begin; row < end; ++row) {
-      map(
-          n, Target<T>{parts[blocks + block], true},
-          [](const Vec<T>& a, const Vec<T>& v, const Vec<T>& mean) { return a * (v - mean); },
-          g + row * n, x + row * n, means);
-    }
+    sum_pairwise(
+        begin, end, rows_per_chain, n, parts[blocks + block],
+        [&](std::size_t first, std::size_t last, T* chain) {
+          for (std::size_t row = first; row < last; ++row) {
+            map(
+                n, Target<T>{chain, true},
+                [](const Vec<T>& a, const Vec<T>& v, const Vec<T>& mean) { return a * (v - mean); },
+                g + row * n, x + row * n, means);
+          }
+        });
   });
   sum_middle_axis<T>(1, blocks, n, parts[0], {sum_g});
   sum_middle_axis<T>(1, blocks, n, parts[blocks], {sum_g_distance});

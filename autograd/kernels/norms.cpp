@@ -4,12 +4,16 @@
 #include <cmath>
 
 #include "autograd/kernels/memory.h"
+#include "autograd/kernels/pairwise.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
 namespace {
+
+/// Rows whose gradients of weight and bias are added in one chain, see sum_pairwise.
+inline constexpr std::size_t rows_per_chain = 64;
 
 /// dx = rstd * (h - mean(h) - xh * mean(h * xh)) for one row, h = g * weight.
 template <class T>
@@ -66,34 +70,37 @@ void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* w
                          Target<T> dweight, Target<T> dbias) {
   const std::size_t per_block = rows_per_block(rows);
   const std::size_t blocks = count_blocks(rows);
-  // For each block, its sum of g * xh and its sum of g.
-  const Memory workspace(2 * blocks * n * sizeof(T));
-  T* const weight_parts = reinterpret_cast<T*>(workspace.data());
-  T* const bias_parts = weight_parts + blocks * n;
-  std::fill_n(weight_parts, 2 * blocks * n, T(0));
-  parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
-    const std::size_t block = begin / per_block;
+  // For each block, its sums of g * xh and of g; then those of all rows.
+  const Memory workspace((blocks + 1) * 2 * n * sizeof(T));
+  T* const parts = reinterpret_cast<T*>(workspace.data());
+  const auto add_rows = [&](std::size_t begin, std::size_t end, T* sums) {
     for (std::size_t row = begin; row < end; ++row) {
       const T* in = x + row * n;
       const T* gradient = g + row * n;
       const Vec<T> m(means[row]), r(rstds[row]);
       if (dweight) {
         map(
-            n, Target<T>{weight_parts + block * n, true},
+            n, Target<T>{sums, true},
             [&](const Vec<T>& a, const Vec<T>& v) { return a * ((v - m) * r); }, gradient, in);
       }
       if (dbias) {
         map(
-            n, Target<T>{bias_parts + block * n, true}, [](const Vec<T>& a) { return a; },
-            gradient);
+            n, Target<T>{sums + n, true}, [](const Vec<T>& a) { return a; }, gradient);
       }
       if (dx) {
         layer_norm_row_backward(n, in, weight, means[row], rstds[row], gradient, dx + row * n);
       }
     }
+  };
+  parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
+    sum_pairwise(begin, end, rows_per_chain, 2 * n, parts + begin / per_block * 2 * n, add_rows);
   });
-  if (dweight) sum_middle_axis(1, blocks, n, weight_parts, dweight);
-  if (dbias) sum_middle_axis(1, blocks, n, bias_parts, dbias);
+  if (!dweight && !dbias) return;
+  T* const sums = parts + blocks * 2 * n;
+  sum_middle_axis<T>(1, blocks, 2 * n, parts, {sums});
+  const auto same = [](const Vec<T>& v) { return v; };
+  if (dweight) map(n, dweight, same, static_cast<const T*>(sums));
+  if (dbias) map(n, dbias, same, static_cast<const T*>(sums + n));
 }
 
 namespace {
@@ -142,20 +149,21 @@ void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* wei
   const std::size_t blocks = count_blocks(rows);
   const Memory workspace(blocks * n * sizeof(T));
   T* const parts = reinterpret_cast<T*>(workspace.data());  // each block's sum of g * xh
-  parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
-    T* const part = parts + begin / per_block * n;
-    std::fill_n(part, n, T(0));
+  const auto add_rows = [&](std::size_t begin, std::size_t end, T* sum) {
     for (std::size_t row = begin; row < end; ++row) {
       const T* in = x + row * n;
       const T* gradient = g + row * n;
       const Vec<T> r(rrms[row]);
       if (dweight) {
         map(
-            n, Target<T>{part, true}, [&](const Vec<T>& a, const Vec<T>& v) { return a * (v * r); },
+            n, Target<T>{sum, true}, [&](const Vec<T>& a, const Vec<T>& v) { return a * (v * r); },
             gradient, in);
       }
       if (dx) rms_norm_row_backward(n, in, weight, rrms[row], gradient, dx + row * n);
     }
+  };
+  parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
+    sum_pairwise(begin, end, rows_per_chain, n, parts + begin / per_block * n, add_rows);
   });
   if (dweight) sum_middle_axis(1, blocks, n, parts, dweight);
 }

@@ -38,9 +38,9 @@ template <class T>
 void max_middle_axis_backward(std::size_t outer, std::size_t extent, std::size_t inner,
                               const std::size_t* where, const T* dy, Target<T> dx);
 
-/// Rows per block of a sum over all rows, column by column: the rows of a block are added in order,
-/// then the sums of the blocks. Depends on `rows` alone, so the bits do not depend on the number of
-/// threads.
+/// Rows per block of a sum over all rows, column by column: the rows of a block are added
+/// (pairwise.h), then the sums of the blocks. Depends on `rows` alone, so the bits do not depend on
+/// the number of threads.
 inline std::size_t rows_per_block(std::size_t rows) {
   constexpr std::size_t most_blocks = 32;
   return std::max<std::size_t>(16, (rows + most_blocks - 1) / most_blocks);

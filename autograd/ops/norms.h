@@ -20,7 +20,7 @@ namespace tapestry {
 ///
 /// With xh = (x - mean) / sqrt(variance + epsilon), g = dL/dy and h = g * weight, row by row:
 /// dL/dx = (h - mean(h) - xh * mean(h * xh)) / sqrt(variance + epsilon);
-/// dL/dweight = sum of g * xh and dL/dbias = sum of g over all rows.
+/// dL/dweight = sum of g * xh and dL/dbias = sum of g over all rows, added pairwise.
 ///
 /// [1] Ba, Kiros & Hinton 2016, "Layer Normalization", eq. 4.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon = 1e-5);
