@@ -2,25 +2,31 @@
 
 #include <cstddef>
 #include <numbers>
+#include <type_traits>
 
+#include "autograd/kernels/exp.h"
 #include "autograd/kernels/simd.h"
 #include "autograd/kernels/target.h"
 
 /// Activation functions and their derivatives on vectors, for element-wise loops and for kernels
 /// that fuse an activation with something else.
 ///
-/// Limits and errors over the whole range of arguments are in tests/autograd/ops/accuracy_test.cpp:
-/// results of sigmoid and silu below the smallest normal number become 0. Measured against long
-/// double with xsimd 8.1, where abs and rel are the largest absolute and relative errors in units of
-/// the machine epsilon (1.2e-7 and 2.2e-16):
+/// Largest errors found against long double over all arguments, in units in the last place of the
+/// exact result, with xsimd 8.1 (tests/autograd/ops/accuracy_test.cpp):
 ///
-///     xsimd::exp   float32 1.1 rel;   float64 0.6 rel
-///     xsimd::tanh  float32 1.2 rel;   float64 1.2 rel
-///     xsimd::erf   float32 1.5 rel;   float64 34 rel (7.6e-15)
-///     xsimd::erfc  float32 2.1 abs and 38 rel in its tail; float64 34 abs and 5e4 rel (1.2e-11)
+///                                     float32   float64
+///     kernels::exp                    1.53      0.91
+///     xsimd::tanh                     1.4       1.3
+///     sigmoid                         2.5       2.3
+///     silu                            3.5       3.1
+///     gelu_tanh, x >= -1              3.8       3.7
+///     gelu_tanh, -5 <= x <= -1        48        53
+///     gelu, x >= -1                   5.7       30
+///     gelu, -5 <= x <= -1             37        3.3e4
 ///
-/// That makes gelu accurate to 4e-7 and 1.2e-14 absolutely for |x| <= 8, and to 1.5e-5 and 6e-12
-/// relatively in its negative tail, where 1 + erf would cancel to 0.
+/// That of silu is |x| / 2 where sigmoid is subnormal. Below -5 the relative error of gelu grows to
+/// 1.5e-5 and 6e-12, with xsimd's erfc, and that of gelu_tanh to 1.1e-5 and 1.6e-13; 1 + erf or
+/// 1 + tanh would cancel to 0 there.
 namespace tapestry::kernels {
 
 /// max(x, 0); NaN stays NaN.
@@ -33,20 +39,21 @@ Vec<T> relu(const Vec<T>& x) {
 template <class T>
 Vec<T> sigmoid(const Vec<T>& x) {
   const Vec<T> one(T(1));
-  const Vec<T> e = xsimd::exp(-xsimd::abs(x));
+  const Vec<T> e = kernels::exp<T>(-xsimd::abs(x));
   return xsimd::select(x >= Vec<T>(T(0)), one, e) / (one + e);
 }
 
 /// log(1 + e^x) as max(x, 0) + log(1 + e^-|x|), so that nothing overflows; NaN stays NaN.
 template <class T>
 Vec<T> softplus(const Vec<T>& x) {
-  return relu<T>(x) + xsimd::log1p(xsimd::exp(-xsimd::abs(x)));
+  return relu<T>(x) + xsimd::log1p(kernels::exp<T>(-xsimd::abs(x)));
 }
 
 namespace detail {
 
 /// For |x| beyond this, gelu and gelu_tanh are x or 0 to the last bit and their derivatives 1 or 0.
-/// Clamping there avoids infinity * 0. NaN stays NaN.
+/// Clamping there avoids infinity * 0, and arguments for which xsimd's erfc of float64 is NaN,
+/// which it can be beside smaller ones. NaN stays NaN.
 inline constexpr double gelu_limit = 40.0;
 
 template <class T>
@@ -71,7 +78,7 @@ Vec<T> normal_distribution(const Vec<T>& x) {
 template <class T>
 Vec<T> normal_density(const Vec<T>& x) {
   const Vec<T> factor(T(std::numbers::inv_sqrtpi / std::numbers::sqrt2));
-  return factor * xsimd::exp(Vec<T>(T(-0.5)) * x * x);
+  return factor * kernels::exp<T>(Vec<T>(T(-0.5)) * x * x);
 }
 
 inline constexpr double gelu_tanh_cubic = 0.044715;
@@ -107,7 +114,8 @@ struct ValueAndSlope {
 template <class T>
 Vec<T> gelu(const Vec<T>& x) {
   const Vec<T> above = detail::gelu_clamped_below<T>(x);
-  return above * detail::normal_distribution<T>(above);
+  if constexpr (std::is_same_v<T, float>) return above * detail::normal_distribution<T>(above);
+  return above * detail::normal_distribution<T>(detail::gelu_clamped<T>(x));
 }
 
 /// x Phi(x) and Phi(x) + x phi(x).

@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 
+#include "autograd/kernels/exp.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/portable_math.h"
 #include "autograd/kernels/scratch.h"
@@ -17,7 +18,7 @@ namespace {
 template <class T>
 Vec<T> fast_tanh(const Vec<T>& x) {
   const Vec<T> one(T(1));
-  return one - Vec<T>(T(2)) / (xsimd::exp(x + x) + one);
+  return one - Vec<T>(T(2)) / (kernels::exp<T>(x + x) + one);
 }
 
 /// The tile's keys transposed, (d_k, stride), with zeros behind the last key: vectors then run

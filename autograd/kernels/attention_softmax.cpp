@@ -6,6 +6,7 @@
 
 #include "autograd/kernels/attention_scores.h"
 #include "autograd/kernels/dropout.h"
+#include "autograd/kernels/exp.h"
 #include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/kernels/simd.h"
@@ -55,7 +56,7 @@ void softmax_padded_row(std::size_t n, T* row) {
   const Vec<T> shift = xsimd::select(largest == none, Vec<T>(T(0)), largest);
   Vec<T> total(T(0));
   for (std::size_t j = 0; j < n; j += lanes<T>) {
-    const Vec<T> e = xsimd::exp(load(row + j) - shift);
+    const Vec<T> e = exp_nonpositive<T>(load(row + j) - shift);
     e.store_unaligned(row + j);
     total += rounded(e);
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "autograd/kernels/exp.h"
 #include "autograd/kernels/gemm.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
@@ -104,7 +105,7 @@ void cross_entropy_backward(const CrossEntropyProblem& p, const T* logits,
       map(
           p.vocabulary, out,
           [&](const Vec<T>& v) {
-            return (xsimd::exp((v - largest) - log_total) - spread) * Vec<T>(g);
+            return (exp_nonpositive<T>((v - largest) - log_total) - spread) * Vec<T>(g);
           },
           logits + row * p.vocabulary);
       out.data[p.targets[row]] -= hit;

@@ -8,7 +8,7 @@
 /// and cos 2 for |x| <= 7 and 3 for |x| <= 1e5, pow 4 + |y log x|.
 namespace tapestry::portable {
 
-/// 0 where the result would be below the smallest normal number.
+/// 0 where the result would be below the smallest normal number, infinity from 709.43 on.
 double exp(double x);
 double log(double x);
 double sin(double x);

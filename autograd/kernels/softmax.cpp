@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "autograd/kernels/exp.h"
 #include "autograd/kernels/portable_math.h"
 #include "autograd/kernels/simd.h"
 
@@ -23,13 +24,14 @@ T softmax_shift(std::size_t n, const T* x) {
 template <class T>
 T exp_row(std::size_t n, T shift, T* x) {
   const Vec<T> s(shift);
-  return map_and_sum(n, x, x, [&](const Vec<T>& v) { return xsimd::exp(v - s); });
+  return map_and_sum(n, x, x, [&](const Vec<T>& v) { return exp_nonpositive<T>(v - s); });
 }
 
 template <class T>
 void softmax_row(std::size_t n, const T* x, T* y) {
   const Vec<T> shift(softmax_shift(n, x));
-  const T total = map_and_sum(n, x, y, [&](const Vec<T>& v) { return xsimd::exp(v - shift); });
+  const T total =
+      map_and_sum(n, x, y, [&](const Vec<T>& v) { return exp_nonpositive<T>(v - shift); });
   if (total == T(0)) return;  // y is all zeros
   const Vec<T> inverse(T(1) / total);
   map(
@@ -50,7 +52,7 @@ LogSumExp<T> log_sum_exp(std::size_t n, const T* x) {
   const Vec<T> shift(largest);
   return {.largest = largest,
           .log_total = static_cast<T>(portable::log(sum_map<T>(
-              n, [&](const Vec<T>& v) { return xsimd::exp(v - shift); }, x)))};
+              n, [&](const Vec<T>& v) { return exp_nonpositive<T>(v - shift); }, x)))};
 }
 
 template <class T>
@@ -71,7 +73,8 @@ void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> 
   const Vec<T> total(sum_map<T>(
       n, [](const Vec<T>& g) { return g; }, dy));
   map(
-      n, dx, [&](const Vec<T>& l, const Vec<T>& g) { return g - xsimd::exp(l) * total; }, y, dy);
+      n, dx, [&](const Vec<T>& l, const Vec<T>& g) { return g - exp_nonpositive<T>(l) * total; }, y,
+      dy);
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                   \

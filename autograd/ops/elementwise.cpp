@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "autograd/error.h"
+#include "autograd/kernels/exp.h"
 #include "autograd/kernels/portable_math.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/elementwise.h"
@@ -105,22 +106,13 @@ struct Scale {
   void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, *this, dy); }
 };
 
-/// xsimd 8.1 overflows from 88.38 on in float32, and makes 0 of subnormal results. Close to these
-/// limits, e^x is the square of e^(x/2).
-constexpr auto exponential = []<class T>(const kernels::Vec<T>& x) {
-  using V = kernels::Vec<T>;
-  const V y = xsimd::exp(x);
-  const auto close = xsimd::abs(x) > V(T(sizeof(T) == sizeof(float) ? 87.0 : 708.0));
-  if (!xsimd::any(close)) return y;
-  const V root = xsimd::exp(x * V(T(0.5)));
-  return V(xsimd::select(close, root * root, y));
-};
-
 struct Exp {
   static constexpr const char* name = "exp";
   Tensor y{};
 
-  Tensor forward(const Tensor& x) { return y = map_values(exponential, x); }
+  Tensor forward(const Tensor& x) {
+    return y = map_values([](const auto& v) { return kernels::exp(v); }, x);
+  }
 
   void backward(const Tensor& dy, Gradient dx) const {
     map_gradient(

