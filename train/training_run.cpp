@@ -16,6 +16,7 @@
 #include "train/checkpoint/run_identity.h"
 #include "train/config/config.h"
 #include "train/config/domains.h"
+#include "train/config/percentages.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/memory_need.h"
@@ -102,6 +103,7 @@ void describe(const Trainer& trainer, const Corpus& corpus, const std::string& r
       "model: {} parameters in {} tensors; threads: {}; {}; run directory {}",
       format_count(trainer.model().parameters.num_values()),
       trainer.model().parameters.list().size(), kernels::num_threads(), arithmetic(), run_dir));
+  if (const auto note = describe_percentages(trainer.config())) progress.message(*note);
   for (const auto& warning :
        {warning_about_cores(read_cores(), kernels::num_threads()), warning_about_blas(read_blas()),
         warning_about_rate(trainer.config())}) {

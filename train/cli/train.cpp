@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
+#include "train/config/percentages.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/initial_state.h"
@@ -182,6 +184,10 @@ void require_run(const RunDirectory& directory) {
                   program_name()));
 }
 
+bool is_allowed(const Arguments& arguments, const std::string& key) {
+  return std::ranges::find(arguments.allowed, key) != arguments.allowed.end();
+}
+
 /// The config to resume with: a config file, or the saved config with overrides.
 Config wanted_config(const Arguments& arguments, const Config& before) {
   if (arguments.config.empty()) {
@@ -195,9 +201,36 @@ Config wanted_config(const Arguments& arguments, const Config& before) {
   }
   Config config = load_config(arguments.config, arguments.overrides);
   if (!arguments.run.empty()) config.train.run_dir = before.train.run_dir;
+  keep_resolved_percentages(config, before, arguments.allowed);
   // The default decay_steps follows train.steps; it was fixed when the run began.
-  if (config.schedule.decay_steps == 0) config.schedule.decay_steps = before.schedule.decay_steps;
+  if (config.schedule.decay_steps == 0) {
+    const bool new_decay = config.schedule.kind == ScheduleKind::cosine &&
+                           is_allowed(arguments, "schedule.decay_steps");
+    config.schedule.decay_steps = new_decay ? config.train.steps : before.schedule.decay_steps;
+  }
   return config;
+}
+
+/// throws  ConfigError if a run is given more steps than its decay has, which would have a learning
+///         rate of 0.
+void require_longer_decay(const std::string& run, const Config& before, const Config& config) {
+  const ScheduleOptions& schedule = config.schedule;
+  const std::size_t steps = config.train.steps;
+  const std::size_t end = schedule.decay_steps;  // 0: train.steps
+  const bool ends_at_0 = schedule.kind == ScheduleKind::cosine && schedule.min_learning_rate == 0.0;
+  const bool new_decay =
+      schedule.kind != before.schedule.kind || end != before.schedule.decay_steps;
+  if (!ends_at_0 || new_decay || end == 0 || end >= steps || steps <= before.train.steps) return;
+  throw ConfigError(
+      {{.place = {.file = run},
+        .message = fmt::format("train.steps is raised from {} to {}, but the learning rate decays "
+                               "to 0 until step {} (schedule.decay_steps) and would stay 0",
+                               before.train.steps, steps, end),
+        .hint = fmt::format("give the decay a new end, with schedule.decay_steps={} --allow-change "
+                            "schedule.decay_steps, or a minimum above 0, with "
+                            "schedule.min_learning_rate=RATE --allow-change "
+                            "schedule.min_learning_rate",
+                            steps)}});
 }
 
 ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) {
@@ -210,6 +243,7 @@ ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) 
   process.train.run_dir = run;
   plan.changes = sort_changes(
       run, compare_configs(with_process_settings(before, process), plan.config), arguments.allowed);
+  require_longer_decay(run, before, plan.config);
   return plan;
 }
 

@@ -18,6 +18,7 @@
 #include "data/io/file.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
+#include "train/config/percentages.h"
 #include "train/config/reader.h"
 #include "train/config/rules.h"
 #include "train/config/yaml_document.h"
@@ -48,6 +49,7 @@ Config read_config(std::string_view text, const std::string& name, const Folder&
   ConfigReader reader(config, problems);
   reader.read(document, of_text);
   for (const std::string& override : overrides) reader.read(override, of_overrides);
+  resolve_percentages(config);
   if (complete) check_rules(config, reader.origins(), problems);
   problems.throw_if_any();
   return config;

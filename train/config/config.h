@@ -88,6 +88,12 @@ struct DataOptions : SymbolOptions,
 /// The value of a key that is not of this library, see CustomKey.
 using CustomValue = std::variant<std::uint64_t, double, bool, std::string>;
 
+/// A number of steps given as a percentage of train.steps, such as 5%.
+struct StepPercentage {
+  double percent;    ///< in (0, 100]
+  bool in_override;  ///< given on the command line, not in a config file
+};
+
 /// All values of a config file, one member per section.
 struct Config {
   DataOptions data;                    ///< section data
@@ -98,6 +104,9 @@ struct Config {
   TrainOptions train;                  ///< section train
   /// By path, such as "model.num_experts"; keys that are not in it have their defaults.
   std::map<std::string, CustomValue, std::less<>> custom{};
+  /// By path, such as "schedule.warmup_steps": how the number of steps was given. dump_config()
+  /// writes the numbers.
+  std::map<std::string, StepPercentage, std::less<>> step_percentages{};
 
   /// The value of a custom key, such as "model.num_experts". T is an integer type for
   /// CustomKey::integer, a floating-point type for CustomKey::real, bool for CustomKey::flag and

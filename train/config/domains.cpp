@@ -127,6 +127,29 @@ Parsed<std::uint64_t> WholeNumber::parse(std::string_view text) const {
 
 std::string WholeNumber::print(std::uint64_t value) { return fmt::format("{}", value); }
 
+std::optional<double> StepCount::parse_percentage(std::string_view text) {
+  if (!text.ends_with('%')) return std::nullopt;
+  text.remove_suffix(1);
+  const Parsed<double> parsed =
+      RealNumber{.low = 0.0, .high = 100.0, .has_low = false, .has_high = true}.parse(text);
+  const double* percent = std::get_if<double>(&parsed);
+  return percent != nullptr ? std::optional(*percent) : std::nullopt;
+}
+
+std::string StepCount::expected() const {
+  return WholeNumber::expected() + " or a percentage of `train.steps`";
+}
+
+Parsed<std::uint64_t> StepCount::parse(std::string_view text) const {
+  const Parsed<std::uint64_t> number = WholeNumber::parse(text);
+  const auto* bad = std::get_if<Mistake>(&number);
+  if (bad == nullptr) return number;
+  const bool looks_like_percentage = text.find('%') != text.npos;
+  return mistake(
+      expected(), text,
+      looks_like_percentage ? "write a percentage above 0% and up to 100%, such as 5%" : bad->hint);
+}
+
 std::string RealNumber::expected() const {
   if (std::isinf(low) && std::isinf(high)) return "a number";
   if (std::isinf(low)) return fmt::format("a number {} {}", has_high ? "<=" : "<", high);

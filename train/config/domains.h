@@ -169,6 +169,22 @@ constexpr WholeNumber at_least(std::uint64_t low) { return {.low = low}; }
 /// Whole numbers in [low, high].
 constexpr WholeNumber between(std::uint64_t low, std::uint64_t high) { return {low, high}; }
 
+/// A number of steps: a whole number, or a percentage of train.steps in (0%, 100%], such as 5%.
+struct StepCount : WholeNumber {
+  /// The percentage of a text such as "5%" or "2.5%"; nullopt if the text is none.
+  static std::optional<double> parse_percentage(std::string_view text);
+
+  /// Describes the set in messages.
+  std::string expected() const;
+  /// The number of a text, or why it is none; a percentage is none, see parse_percentage().
+  Parsed<std::uint64_t> parse(std::string_view text) const;
+};
+
+/// Numbers of steps >= low.
+constexpr StepCount steps_from(std::uint64_t low) { return {{.low = low}}; }
+/// Numbers of steps in [low, high].
+constexpr StepCount steps_between(std::uint64_t low, std::uint64_t high) { return {{low, high}}; }
+
 /// A finite number such as 0.1 or 1e-3, in an interval whose ends are each open or closed.
 struct RealNumber {
   double low = 0.0;                                       ///< the lower end

@@ -273,9 +273,9 @@ void visit(V field, O& o) {
 
   field("kind", o.kind, Choice<ScheduleKind>(), with_permission, "learning rate schedule");
   field("learning_rate", o.learning_rate, positive(), with_permission, "peak learning rate");
-  field("warmup_steps", o.warmup_steps, between(0, kMostSteps), with_permission,
+  field("warmup_steps", o.warmup_steps, steps_between(0, kMostSteps), with_permission,
         "steps of linear growth from 0 to the peak", warming);
-  field("decay_steps", o.decay_steps, between(0, kMostSteps), with_permission,
+  field("decay_steps", o.decay_steps, steps_between(0, kMostSteps), with_permission,
         "step at which the minimum is reached; 0 means `train.steps`", decaying);
   field("min_learning_rate", o.min_learning_rate, not_negative(), with_permission,
         "minimum learning rate, at most `learning_rate`", decaying);
@@ -302,9 +302,9 @@ void visit(V field, O& o) {
       "matrix products: Tapestry's own kernels, or OpenBLAS, whose bits depend on the processor. "
       "auto: the environment variable TAPESTRY_MATMUL, or that of the checkpoint that is resumed, "
       "or tapestry");
-  field("log_every", o.log_every, at_least(1), free, "steps between log lines");
-  field("validate_every", o.validate_every, at_least(1), free, "steps between validations");
-  field("save_every", o.save_every, at_least(1), free, "steps between checkpoints");
+  field("log_every", o.log_every, steps_from(1), free, "steps between log lines");
+  field("validate_every", o.validate_every, steps_from(1), free, "steps between validations");
+  field("save_every", o.save_every, steps_from(1), free, "steps between checkpoints");
   field("keep_last", o.keep_last, at_least(2), free, "number of latest checkpoints to keep");
   field("patience", o.patience, at_least(0), free,
         "validations without improvement after which the run stops early; 0: never");

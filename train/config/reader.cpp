@@ -136,12 +136,20 @@ std::optional<Assignment> split(const std::string& override) {
                     override.substr(equals + 1)};
 }
 
+/// Whether a number of steps is given as a percentage.
+template <class Domain>
+std::optional<double> percentage(const Domain&, std::string_view text) {
+  if constexpr (std::same_as<Domain, StepCount>) return StepCount::parse_percentage(text);
+  return std::nullopt;
+}
+
 /// Whether a text is a valid value of a key.
 bool accepts(const std::string& path, const std::string& value) {
   const Config defaults;
   bool valid = false;
   for_each_field(defaults, [&](const Field& field, const auto&, const auto& domain) {
-    if (field.path() == path) valid = !std::holds_alternative<Mistake>(domain.parse(value));
+    if (field.path() != path) return;
+    valid = percentage(domain, value) || !std::holds_alternative<Mistake>(domain.parse(value));
   });
   return valid;
 }
@@ -194,7 +202,8 @@ void ConfigReader::read(const std::string& override, const Folder& folder) {
     problems_.add(place, fmt::format("unknown section `{}`", parts->section),
                   hint_for_section(parts->section));
   } else if (check_key(place, parts->section, parts->key)) {
-    give(parts->section + "." + parts->key, place, {YamlKind::value, parts->value, place}, folder);
+    give(parts->section + "." + parts->key, place, {YamlKind::value, parts->value, place, true},
+         folder);
   }
 }
 
@@ -227,24 +236,29 @@ bool ConfigReader::check_key(const Place& place, const std::string& section,
 void ConfigReader::give(const std::string& path, const Place& place, const Given& given,
                         const Folder& folder) {
   bool valid = false;
-  for_each_field(config_,
-                 [&]<class T, class Domain>(const Field& field, T& value, const Domain& domain) {
-                   if (field.path() != path) return;
-                   const Parsed<T> parsed = given.kind == YamlKind::value
-                                                ? domain.parse(given.text)
-                                                : Parsed<T>(wrong_kind(domain, given.kind));
-                   if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
-                     problems_.add(given.place, mistake->message,
-                                   mistake->hint.empty() ? hint_for_value(path) : mistake->hint);
-                     return;
-                   }
-                   valid = true;
-                   value = std::get<T>(parsed);
-                   if constexpr (std::same_as<Domain, FilePath>) {
-                     if (folder && !value.empty())
-                       value = (*folder / value).lexically_normal().string();
-                   }
-                 });
+  for_each_field(
+      config_, [&]<class T, class Domain>(const Field& field, T& value, const Domain& domain) {
+        if (field.path() != path) return;
+        if (const auto percent = percentage(domain, given.text)) {  // resolved after the last key
+          valid = true;
+          config_.step_percentages[path] = {.percent = *percent, .in_override = given.in_override};
+          return;
+        }
+        const Parsed<T> parsed = given.kind == YamlKind::value
+                                     ? domain.parse(given.text)
+                                     : Parsed<T>(wrong_kind(domain, given.kind));
+        if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
+          problems_.add(given.place, mistake->message,
+                        mistake->hint.empty() ? hint_for_value(path) : mistake->hint);
+          return;
+        }
+        valid = true;
+        config_.step_percentages.erase(path);
+        value = std::get<T>(parsed);
+        if constexpr (std::same_as<Domain, FilePath>) {
+          if (folder && !value.empty()) value = (*folder / value).lexically_normal().string();
+        }
+      });
   origins_.insert_or_assign(path, Origin{place, valid});
 }
 

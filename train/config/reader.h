@@ -47,6 +47,7 @@ class ConfigReader {
     YamlKind kind;
     std::string_view text;
     Place place;
+    bool in_override = false;
   };
 
   bool check_section(const YamlDocument& document, const YamlSection& section);

@@ -215,7 +215,7 @@ void Rules::check_decay() const {
     refuse({"schedule.warmup_steps", "train.steps", "schedule.kind"},
            fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
                        schedule.warmup_steps),
-           "lower `warmup_steps`, set `decay_steps`, or train for longer");
+           "give it as a percentage such as 5%, set `decay_steps`, or train for longer");
   }
 }
 

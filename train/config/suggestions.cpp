@@ -83,6 +83,7 @@ const std::vector<Synonym>& synonyms() {
       {"min_lr", {"schedule.min_learning_rate"}},
       {"warmup", {"schedule.warmup_steps"}},
       {"num_warmup_steps", {"schedule.warmup_steps"}},
+      {"warmup_ratio", {"schedule.warmup_steps"}},
       {"decay", {"schedule.decay_steps"}},
       {"lr_decay_iters", {"schedule.decay_steps"}},
       {"scheduler", {"schedule.kind"}},

@@ -140,11 +140,12 @@ TEST_CASE("a section without keys is refused") {
 }
 
 TEST_CASE("a wrong value is underlined, with what was expected") {
-  CHECK(problems_of("train:\n  log_every: abc\n") ==
-        "c.yaml:2:14: expected a whole number >= 1, found \"abc\"\n"
-        "    log_every: abc\n"
-        "               ^~~\n"
-        "hint: write for example 50, the default");
+  CHECK(
+      problems_of("train:\n  log_every: abc\n") ==
+      "c.yaml:2:14: expected a whole number >= 1 or a percentage of `train.steps`, found \"abc\"\n"
+      "    log_every: abc\n"
+      "               ^~~\n"
+      "hint: write for example 50, the default");
   CHECK(problems_of("train:\n  steps: 0\n") ==
         "c.yaml:2:10: expected a whole number from 1 to 1000000000000, found \"0\"\n"
         "    steps: 0\n"
@@ -189,7 +190,8 @@ TEST_CASE("a missing value, a list or a map in place of a value is refused") {
 
 TEST_CASE("problems of an override are placed on the command line") {
   CHECK(problems_of_override("train.log_every=abc") ==
-        "command line: train.log_every=abc: expected a whole number >= 1, found \"abc\"\n"
+        "command line: train.log_every=abc: expected a whole number >= 1 or a percentage of "
+        "`train.steps`, found \"abc\"\n"
         "hint: write for example 50, the default");
   CHECK(problems_of_override("model.d_modl=64") ==
         "command line: model.d_modl=64: unknown key `d_modl` in `model`\n"

@@ -56,6 +56,22 @@ TEST_CASE("other notations of a whole number are refused with the decimal one") 
         "expected a whole number >= 1, found \"+5\" | write `5`, in decimal digits alone");
 }
 
+TEST_CASE("a number of steps is a whole number, or a percentage above 0 and up to 100") {
+  CHECK(std::get<std::uint64_t>(steps_between(0, 9).parse("9")) == 9);
+  CHECK(StepCount::parse_percentage("5%") == 5.0);
+  CHECK(StepCount::parse_percentage("0.625%") == 0.625);
+  CHECK(StepCount::parse_percentage("100%") == 100.0);
+  for (const char* text : {"5", "5 %", "%", "0%", "100.1%", "-1%", "nan%", "5%%", "05%"}) {
+    CAPTURE(text);
+    CHECK_FALSE(StepCount::parse_percentage(text).has_value());
+  }
+  CHECK(refusal(steps_between(1, 9), "110%") ==
+        "expected a whole number from 1 to 9 or a percentage of `train.steps`, found \"110%\" | "
+        "write a percentage above 0% and up to 100%, such as 5%");
+  CHECK(refusal(steps_between(1, 9), "0.05") ==
+        "expected a whole number from 1 to 9 or a percentage of `train.steps`, found \"0.05\"");
+}
+
 TEST_CASE("where a word may stand for no number, the word is read and written as it is") {
   const NumberOrWord domain{from_0_below_1(), "dropout"};
   using Value = std::optional<double>;

@@ -1,10 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "tests/support/source_folder.h"
 #include "train/config/config.h"
@@ -130,6 +132,62 @@ TEST_CASE("a model that is fine-tuned has the sizes of the one that it begins wi
   CHECK(fine.d_ff == masked.d_ff);
   CHECK(fine.max_length == masked.max_length);
   CHECK(fine.positions == masked.positions);
+}
+
+TEST_CASE("every config can be shortened and lengthened by train.steps alone") {
+  for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
+    if (file.path().extension() != ".yaml") continue;
+    CAPTURE(file.path().string());
+    const bool pairs = file.path().stem() == "parallel";
+    std::vector<std::string> data;
+    if (pairs) {
+      data = {"data.train_source=/a", "data.train_target=/b", "data.validation_source=/c",
+              "data.validation_target=/d"};
+    }
+    if (file.path().stem() == "tagging") data = {"data.train_text=/a"};
+    const auto loaded = [&](std::size_t steps) {
+      std::vector<std::string> overrides = data;
+      if (steps > 0) overrides.push_back("train.steps=" + std::to_string(steps));
+      return load_config(file.path(), overrides);
+    };
+    const Config plain = loaded(0);
+    const auto same_share = [&](std::size_t steps) {
+      const Config config = loaded(steps);
+      const double factor = static_cast<double>(steps) / static_cast<double>(plain.train.steps);
+      const auto expected = [&](std::size_t number) {
+        return doctest::Approx(static_cast<double>(number) * factor).epsilon(0.001);
+      };
+      CHECK(std::abs(static_cast<double>(config.schedule.warmup_steps) -
+                     static_cast<double>(plain.schedule.warmup_steps) * factor) <= 1.0);
+      if (plain.schedule.decay_steps != 0) {
+        CHECK(static_cast<double>(config.schedule.decay_steps) ==
+              expected(plain.schedule.decay_steps));
+      }
+    };
+    CHECK(plain.schedule.warmup_steps > 0);
+    same_share(1);
+    same_share(100);
+    same_share(10 * plain.train.steps);
+  }
+}
+
+TEST_CASE(
+    "the percentages in the configs have the numbers of steps that their results were measured "
+    "with") {
+  const auto warmup = [](const char* name, const std::vector<std::string>& overrides = {}) {
+    return load_config(kFolder + name, overrides).schedule.warmup_steps;
+  };
+  CHECK(warmup("copy.yaml") == 200);
+  CHECK(warmup("reverse.yaml") == 200);
+  CHECK(warmup("sort.yaml") == 200);
+  CHECK(warmup("toy_translation.yaml") == 200);
+  CHECK(warmup("digits_vit.yaml") == 100);
+  CHECK(warmup("shakespeare_char.yaml") == 100);
+  CHECK(warmup("tagging.yaml", {"data.train_text=/a"}) == 200);
+  CHECK(warmup("toy_agreement.yaml") == 20);
+  CHECK(warmup("toy_masked.yaml") == 100);
+  CHECK(load_config(kFolder + "copy.yaml").schedule.decay_steps == 2500);
+  CHECK(load_config(kFolder + "toy_masked.yaml").train.validate_every == 4000);
 }
 
 TEST_CASE("every key in the configs has a comment that names its true default") {

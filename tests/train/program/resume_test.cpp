@@ -126,15 +126,90 @@ TEST_CASE("--allow-change belongs to --resume") {
   CHECK(work.run({"train", "tiny.yaml", "--allow-change", "model.dropout"}).code == 2);
 }
 
-TEST_CASE("a run whose learning rate decays keeps its decay when it is given more steps") {
+/// A workplace with a finished run of 12 steps whose learning rate decays to 0.
+struct DecayedWorkplace : Workplace {
+  explicit DecayedWorkplace(const std::string& warmup = "4") {
+    std::string text = test::tiny_yaml;
+    text.replace(text.find("inverse_sqrt"), 12, "cosine");
+    text.replace(text.find("warmup_steps: 4"), 15, "warmup_steps: " + warmup);
+    write("tiny.yaml", text);
+    REQUIRE(run({"train", "tiny.yaml"}).code == 0);
+  }
+};
+
+TEST_CASE(
+    "a run that has decayed to 0 asks for a new end of the decay when it is given more steps") {
+  const DecayedWorkplace work;
+  const std::string refusal =
+      "runs/tiny: train.steps is raised from 12 to 16, but the learning rate decays to 0 until "
+      "step "
+      "12 (schedule.decay_steps) and would stay 0\n"
+      "hint: give the decay a new end, with schedule.decay_steps=16 --allow-change "
+      "schedule.decay_steps, or a minimum above 0, with schedule.min_learning_rate=RATE "
+      "--allow-change schedule.min_learning_rate";
+  check_refusal(work, {"train", "tiny.yaml", "--resume", "train.steps=16"}, 2, refusal);
+  check_refusal(work, {"train", "--resume", "runs/tiny", "train.steps=16"}, 2, refusal);
+}
+
+TEST_CASE("a run that has decayed continues on a cosine to the new end that it is given") {
+  std::string expected;
+  for (const Arguments& way :
+       {Arguments{"--resume", "runs/tiny", "train.steps=16", "schedule.decay_steps=16"},
+        Arguments{"--resume", "runs/tiny", "train.steps=16", "schedule.decay_steps=100%"},
+        Arguments{"--resume", "tiny.yaml", "train.steps=16"}}) {
+    const DecayedWorkplace work;
+    Arguments words{"train", "train.log_every=2", "--allow-change", "schedule.decay_steps"};
+    words.insert(words.end(), way.begin(), way.end());
+    const Outcome resumed = work.run(words);
+    CHECK(resumed.code == 0);
+    CHECK(history(work, "runs/tiny/checkpoints/step-00000016.h5") ==
+          "step 12: changed schedule.decay_steps: 12 -> 16\n");
+    const std::string metrics = test::read_text(work / "runs/tiny/metrics.csv");
+    if (expected.empty()) expected = metrics;
+    CHECK(metrics == expected);
+    // Steps 14 and 16 of a warm-up of 4 and a decay until 16: half a cosine over 12 steps.
+    CHECK(contains(metrics, fmt::format("\n14,")));
+  }
+}
+
+TEST_CASE("a run that decays to a minimum above 0 stays there when it is given more steps") {
+  const DecayedWorkplace work;
+  CHECK(
+      work.run({"train", "--resume", "runs/tiny", "train.steps=14",
+                "schedule.min_learning_rate=0.001", "--allow-change", "schedule.min_learning_rate"})
+          .code == 0);
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 0);
+}
+
+TEST_CASE("a run that stops within its decay may be given the rest of it") {
   const Workplace work;
   std::string text = test::tiny_yaml;
-  text.replace(text.find("inverse_sqrt"), 12, "cosine");
+  text.replace(text.find("inverse_sqrt"), 12, "cosine\n  decay_steps: 14");
   work.write("tiny.yaml", text);
   REQUIRE(work.run({"train", "tiny.yaml"}).code == 0);
-  const Outcome resumed = work.run({"train", "tiny.yaml", "--resume", "train.steps=13"});
-  CHECK(resumed.code == 0);
-  CHECK(contains(test::read_text(work / "runs/tiny/config.yaml"), "\n  decay_steps: 12\n"));
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=14"}).code == 0);
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 2);
+}
+
+TEST_CASE("a resumed run keeps the numbers of steps that its config gives as percentages") {
+  const DecayedWorkplace work("25%");
+  CHECK(contains(test::read_text(work / "runs/tiny/config.yaml"), "\n  warmup_steps: 3\n"));
+  const Arguments more{"train",
+                       "--resume",
+                       "tiny.yaml",
+                       "train.steps=16",
+                       "schedule.min_learning_rate=0.001",
+                       "--allow-change",
+                       "schedule.min_learning_rate"};
+  CHECK(work.run(more).code == 0);
+  CHECK(contains(test::read_text(work / "runs/tiny/config.yaml"), "\n  warmup_steps: 3\n"));
+  // On the command line a percentage is a new number, which needs permission.
+  Arguments longer{"train", "--resume", "runs/tiny", "train.steps=20", "schedule.warmup_steps=25%"};
+  const Outcome refused = work.run(longer);
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err, "schedule.warmup_steps  3           5  "));
+  longer.insert(longer.end(), {"--allow-change", "schedule.warmup_steps"});
+  CHECK(work.run(longer).code == 0);
 }
 
 TEST_CASE("a run on other arithmetic says so and remembers it") {
