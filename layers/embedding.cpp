@@ -69,20 +69,22 @@ Positions::Positions(const Scope& scope, std::size_t d_model, const PositionOpti
       d_model_(d_model),
       table_(position_table(scope, d_model, options)) {}
 
-Tensor Positions::operator()(const Tensor& x) const {
+Tensor Positions::operator()(const Tensor& x, std::size_t first) const {
   const LayerPath here(*path_);
   if (x.rank() != 3 || x.shape()[2] != d_model_) {
     throw ShapeError(fmt::format("positions: x has shape {}, expected (batch, length, {})",
                                  to_string(x.shape()), d_model_));
   }
-  const std::size_t length = x.shape()[1];
-  if (length > max_length_) {
+  const std::size_t end = first + x.shape()[1];
+  if (end > max_length_) {
     throw ShapeError(
         fmt::format("positions: the sequence has {} tokens, expected at most {} "
                     "(max_length)",
-                    length, max_length_));
+                    end, max_length_));
   }
-  return table_.defined() ? add(x, slice(table_, 0, 0, length)) : x;
+  if (!table_.defined()) return x;
+  return add(
+      x, slice(table_, 0, static_cast<std::ptrdiff_t>(first), static_cast<std::ptrdiff_t>(end)));
 }
 
 PatchEmbedding::PatchEmbedding(const Scope& scope, const ImageShape& image, std::size_t patch_size,

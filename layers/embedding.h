@@ -71,12 +71,12 @@ struct PositionOptions {
 /// unchanged for the other kinds. For all kinds, it refuses sequences longer than max_length.
 ///
 ///   parameters  learned: weight (max_length, d_model), normal with variance 1 / d_model; else none
-///   call        x (batch, length, d_model) -> the same shape
-///   throws      ShapeError if x has another shape or length is greater than max_length
+///   call        x (batch, length, d_model), the position of its first token -> the same shape
+///   throws      ShapeError if x has another shape or its last position is not below max_length
 class Positions {
  public:
   Positions(const Scope& scope, std::size_t d_model, const PositionOptions& options = {});
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, std::size_t first = 0) const;
 
  private:
   const std::string* path_;
@@ -139,9 +139,10 @@ class InputEmbedding {
         positions_(scope / (prefix + "positions"), d_model, options.positions),
         dropout_(scope / (prefix + "dropout"), options.dropout) {}
 
+  /// The vectors of tokens at the positions first, first + 1, ...
   template <class Input>
-  Tensor operator()(const Input& input, const Mode& mode) const {
-    return dropout_(positions_(source_(input)), mode);
+  Tensor operator()(const Input& input, const Mode& mode, std::size_t first = 0) const {
+    return dropout_(positions_(source_(input), first), mode);
   }
   /// The embedding that was passed in.
   const Source& source() const { return source_; }

@@ -17,6 +17,13 @@ Tensor EncoderLayer::operator()(const Tensor& x, const AttentionMask& mask,
                       [&](const Tensor& v) { return ff_(v, mode); });
 }
 
+Tensor EncoderLayer::extend(const Tensor& x, KeyValueCache& cache) const {
+  const Mode mode = Mode::inference();
+  const Tensor attended = self_attn_residual_(
+      x, {}, mode, [&](const Tensor& v) { return self_attn_.extend(v, cache); });
+  return ff_residual_(attended, {}, mode, [&](const Tensor& v) { return ff_(v, mode); });
+}
+
 Encoder::Encoder(const Scope& scope, std::size_t d_model, const EncoderOptions& options) {
   EncoderLayerOptions layer = options.layer;
   for (std::size_t i = 0; i < options.num_layers; ++i) {
@@ -32,6 +39,13 @@ Tensor Encoder::operator()(const Tensor& x, const AttentionMask& mask, const Mod
   Tensor y = x;
   for (const EncoderLayer& layer : layers_) y = layer(y, mask, mode);
   return norm_ ? (*norm_)(y, mask.lengths(), mode) : y;
+}
+
+Tensor Encoder::extend(const Tensor& x, std::vector<KeyValueCache>& caches) const {
+  caches.resize(layers_.size());
+  Tensor y = x;
+  for (std::size_t i = 0; i < layers_.size(); ++i) y = layers_[i].extend(y, caches[i]);
+  return norm_ ? (*norm_)(y, {}, Mode::inference()) : y;
 }
 
 DecoderLayer::DecoderLayer(const Scope& scope, std::size_t d_model,
@@ -55,6 +69,16 @@ Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const Dec
                       [&](const Tensor& v) { return ff_(v, mode); });
 }
 
+Tensor DecoderLayer::extend(const Tensor& x, DecoderLayerCache& cache,
+                            const AttentionMask& cross) const {
+  const Mode mode = Mode::inference();
+  const Tensor own = self_attn_residual_(
+      x, {}, mode, [&](const Tensor& v) { return self_attn_.extend(v, cache.self); });
+  const Tensor crossed = cross_attn_residual_(
+      own, {}, mode, [&](const Tensor& v) { return cross_attn_.attend(v, cache.cross, cross); });
+  return ff_residual_(crossed, {}, mode, [&](const Tensor& v) { return ff_(v, mode); });
+}
+
 Decoder::Decoder(const Scope& scope, std::size_t d_model, const DecoderOptions& options) {
   DecoderLayerOptions layer = options.layer;
   for (std::size_t i = 0; i < options.num_layers; ++i) {
@@ -71,6 +95,19 @@ Tensor Decoder::operator()(const Tensor& x, const Tensor& memory, const DecoderM
   Tensor y = x;
   for (const DecoderLayer& layer : layers_) y = layer(y, memory, masks, mode);
   return norm_ ? (*norm_)(y, masks.self.lengths(), mode) : y;
+}
+
+std::vector<DecoderLayerCache> Decoder::read(const Tensor& memory) const {
+  std::vector<DecoderLayerCache> caches;
+  for (const DecoderLayer& layer : layers_) caches.push_back(layer.read(memory));
+  return caches;
+}
+
+Tensor Decoder::extend(const Tensor& x, std::vector<DecoderLayerCache>& caches,
+                       const AttentionMask& cross) const {
+  Tensor y = x;
+  for (std::size_t i = 0; i < layers_.size(); ++i) y = layers_[i].extend(y, caches.at(i), cross);
+  return norm_ ? (*norm_)(y, {}, Mode::inference()) : y;
 }
 
 }  // namespace tapestry

@@ -7,6 +7,7 @@
 #include "autograd/attention_mask.h"
 #include "autograd/tensor.h"
 #include "layers/feed_forward.h"
+#include "layers/key_value_cache.h"
 #include "layers/mode.h"
 #include "layers/multi_head_attention.h"
 #include "layers/norm.h"
@@ -34,6 +35,8 @@ class EncoderLayer {
  public:
   EncoderLayer(const Scope& scope, std::size_t d_model, const EncoderLayerOptions& options = {});
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
+  /// Inference with a causal mask, some tokens at a time, see MultiHeadAttention::extend().
+  Tensor extend(const Tensor& x, KeyValueCache& cache) const;
 
  private:
   MultiHeadAttention self_attn_;
@@ -59,6 +62,13 @@ class Encoder {
   Encoder(const Scope& scope, std::size_t d_model, const EncoderOptions& options = {});
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
 
+  /// Inference with a causal mask, some tokens at a time: appends the tokens of x (rows, n,
+  /// d_model) to the cache and returns their output. The same values as from one call with all
+  /// tokens and AttentionMask::causal().
+  ///
+  /// caches  one of each layer; empty before the first call
+  Tensor extend(const Tensor& x, std::vector<KeyValueCache>& caches) const;
+
  private:
   std::vector<EncoderLayer> layers_;
   std::optional<Norm> norm_;
@@ -68,6 +78,12 @@ class Encoder {
 struct DecoderMasks {
   AttentionMask self;   ///< which target positions a target position may attend to
   AttentionMask cross;  ///< which source positions it may attend to
+};
+
+/// What a decoder layer has read: the target tokens so far, and the memory.
+struct DecoderLayerCache {
+  KeyValueCache self;   ///< of self-attention, (rows, tokens so far, width)
+  KeyValueCache cross;  ///< of attention to the memory, (memory rows, m, width)
 };
 
 /// Options of DecoderLayer. The member initializers are the defaults.
@@ -93,6 +109,11 @@ class DecoderLayer {
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                     const Mode& mode) const;
 
+  /// The cache before the first target token.
+  DecoderLayerCache read(const Tensor& memory) const { return {{}, cross_attn_.read(memory)}; }
+  /// Inference, some tokens at a time; see Decoder::extend().
+  Tensor extend(const Tensor& x, DecoderLayerCache& cache, const AttentionMask& cross) const;
+
  private:
   MultiHeadAttention self_attn_, cross_attn_;
   FeedForward ff_;
@@ -117,6 +138,17 @@ class Decoder {
   Decoder(const Scope& scope, std::size_t d_model, const DecoderOptions& options = {});
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                     const Mode& mode) const;
+
+  /// The caches of all layers before the first target token.
+  std::vector<DecoderLayerCache> read(const Tensor& memory) const;
+  /// Inference with a causal mask, some tokens at a time: appends the tokens of x (rows, n,
+  /// d_model) to the caches and returns their output. The same values as from one call with all
+  /// tokens and AttentionMask::causal().
+  ///
+  /// cross  the mask of the memory. Rows r * i, r * i + 1, ... of x, where r is the number of rows
+  ///        divided by the number of memory rows, attend to row i of the memory
+  Tensor extend(const Tensor& x, std::vector<DecoderLayerCache>& caches,
+                const AttentionMask& cross) const;
 
  private:
   std::vector<DecoderLayer> layers_;

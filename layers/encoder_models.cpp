@@ -1,5 +1,7 @@
 #include "layers/encoder_models.h"
 
+#include "autograd/ops/shape_ops.h"
+
 namespace tapestry {
 namespace {
 
@@ -48,6 +50,32 @@ Tensor LanguageModel::features(const TokenVectors& vectors, const NetworkInput& 
 Tensor LanguageModel::decode(const TokenBatch& tokens, const Mode& mode) const {
   const NetworkInput input{.target = tokens};
   return features(embed(input, mode), input, mode);
+}
+
+/// The caches of all layers.
+class LanguageModel::Decoding : public IncrementalDecoder {
+ public:
+  explicit Decoding(const LanguageModel& model) : model_(model) {}
+
+  Tensor extend(const Ids& tokens) override {
+    const auto& [embedding, decoder, head] = model_.parts();
+    const Tensor x = embedding(tokens, Mode::inference(), length_);
+    length_ += tokens.shape()[1];
+    return head.logits(tapestry::select(decoder.extend(x, caches_), 1, -1));
+  }
+
+  void select(std::span<const std::size_t> rows, std::span<const std::size_t>) override {
+    for (KeyValueCache& cache : caches_) cache.select(rows);
+  }
+
+ private:
+  const LanguageModel& model_;
+  std::size_t length_ = 0;  // of the sequences
+  std::vector<KeyValueCache> caches_;
+};
+
+std::unique_ptr<IncrementalDecoder> LanguageModel::start_decoding(const TokenBatch&) const {
+  return std::make_unique<Decoding>(*this);
 }
 
 Tensor LanguageModel::operator()(const TokenBatch& tokens, const Mode& mode) const {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "autograd/attention_mask.h"
 #include "layers/embedding.h"
@@ -97,11 +98,15 @@ class LanguageModel : public TokenEncoderModel<OutputProjection> {
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
                   const Mode& mode) const override;
   bool causal() const override { return true; }
+  std::unique_ptr<IncrementalDecoder> start_decoding(const TokenBatch& sources) const override;
 
   /// The features of tokens, (rows, length, d_model).
   Tensor decode(const TokenBatch& tokens, const Mode& mode) const;
   /// Logits of each next token, (rows, length, vocabulary).
   Tensor operator()(const TokenBatch& tokens, const Mode& mode) const;
+
+ private:
+  class Decoding;
 };
 
 /// An encoder that predicts masked tokens from the tokens on both sides [1].

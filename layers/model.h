@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "autograd/ids.h"
@@ -31,6 +32,29 @@ struct NetworkInput {
 struct TokenVectors {
   Tensor source{};  ///< the input of the encoder
   Tensor target{};  ///< the input of the decoder, or of the only stack of a model of target tokens
+};
+
+/// Sequences of target tokens that grow in inference, with what a causal network has computed of
+/// them, so that each token is computed once. Made by Network::start_decoding().
+class IncrementalDecoder {
+ public:
+  virtual ~IncrementalDecoder() = default;
+
+  /// Appends tokens (rows, n), n >= 1, to the sequences and returns the logits of the token that
+  /// follows each of them, (rows, vocabulary): the same values as from a forward pass of the whole
+  /// sequences. The first call determines the number of sequences, a multiple r of the number of
+  /// sources, of which sequences r * i, r * i + 1, ... belong to source i.
+  ///
+  /// throws  ShapeError for another number of rows than before, or for more tokens than the
+  ///         network has positions
+  virtual Tensor extend(const Ids& tokens) = 0;
+
+  /// Replaces sequences and sources: the new source i is the old sources[i], the new sequence i a
+  /// copy of the old rows[i], and there is an equal number of sequences for each source as in
+  /// extend().
+  ///
+  /// throws  ValueError if a row or source does not exist.
+  virtual void select(std::span<const std::size_t> rows, std::span<const std::size_t> sources) = 0;
 };
 
 /// The interface of a complete model. A forward pass has three steps: embed, features, and logits
@@ -64,6 +88,13 @@ class Network {
   /// The whole forward pass: logits (rows, labels per row, vocabulary or classes).
   Tensor operator()(const NetworkInput& input, const Mode& mode) const {
     return logits(features(embed(input, mode), input, mode));
+  }
+
+  /// Starts a decoding in inference of targets for each source; a network without sources ignores
+  /// them. Null if the network has no incremental decoder: then the whole sequences have to be
+  /// computed for each token.
+  virtual std::unique_ptr<IncrementalDecoder> start_decoding(const TokenBatch&) const {
+    return nullptr;
   }
 
   /// The network itself; of a wrapper that checks another network, that network.

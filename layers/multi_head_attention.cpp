@@ -5,6 +5,7 @@
 #include "autograd/error.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/linear.h"
+#include "autograd/ops/shape_ops.h"
 
 namespace tapestry {
 namespace {
@@ -46,6 +47,12 @@ Tensor score_weight(const Scope& scope, std::size_t d_model, const MultiHeadAtte
   return {};
 }
 
+Tensor rotated(const Tensor& x, const MultiHeadAttentionOptions& o, std::size_t first_position) {
+  if (!o.rotary) return x;
+  return rotary(
+      x, {.num_heads = o.num_heads, .first_position = static_cast<std::ptrdiff_t>(first_position)});
+}
+
 }  // namespace
 
 MultiHeadAttention::Projections::Projections(const Scope& scope, std::size_t d_model,
@@ -76,27 +83,67 @@ AttentionOptions MultiHeadAttention::operation_options(const AttentionMask& mask
   return operation;
 }
 
+Tensor MultiHeadAttention::project_queries(const Tensor& x, std::size_t first_position) const {
+  Tensor q = projections_ ? projections_->q(x) : x;
+  if (options_.score == AttentionScore::bilinear) q = head_linear(q, score_weight_);
+  return rotated(q, options_, first_position);
+}
+
+Tensor MultiHeadAttention::project_keys(const Tensor& x, std::size_t first_position) const {
+  return rotated(projections_ ? projections_->k(x) : x, options_, first_position);
+}
+
+Tensor MultiHeadAttention::project_values(const Tensor& x) const {
+  return projections_ ? projections_->v(x) : x;
+}
+
+Tensor MultiHeadAttention::project_output(const Tensor& y) const {
+  return projections_ ? projections_->out(y) : y;
+}
+
 Tensor MultiHeadAttention::operator()(const Tensor& queries, const Tensor& memory,
                                       const AttentionMask& mask, const Mode& mode) const {
   const LayerPath here(*path_);
   const AttentionOptions operation = operation_options(mask, mode);
-  if (!projections_) return attend(queries, memory, memory, operation);
+  // If there are fewer queries than keys, the queries have the last positions, as in masks.
+  const std::size_t first = options_.rotary ? memory.shape()[1] - queries.shape()[1] : 0;
   // In separate statements, since C++ does not specify the evaluation order of arguments.
-  const Tensor q = projections_->q(queries);
-  const Tensor k = projections_->k(memory);
-  const Tensor v = projections_->v(memory);
-  return projections_->out(attend(q, k, v, operation));
+  const Tensor q = project_queries(queries, first);
+  const Tensor k = project_keys(memory, 0);
+  const Tensor v = project_values(memory);
+  return project_output(attention(q, k, v, operation));
 }
 
-Tensor MultiHeadAttention::attend(Tensor q, Tensor k, const Tensor& v,
-                                  const AttentionOptions& operation) const {
-  if (options_.score == AttentionScore::bilinear) q = head_linear(q, score_weight_);
-  if (options_.rotary) {
-    // If there are fewer queries than keys, the queries have the last positions, as in masks.
-    const auto first = static_cast<std::ptrdiff_t>(k.shape()[1] - q.shape()[1]);
-    q = rotary(q, {.num_heads = options_.num_heads, .first_position = first});
-    k = rotary(k, {.num_heads = options_.num_heads});
-  }
+Tensor MultiHeadAttention::extend(const Tensor& x, KeyValueCache& cache) const {
+  const LayerPath here(*path_);
+  const std::size_t first = cache.length();
+  const Tensor q = project_queries(x, first);
+  const Tensor k = project_keys(x, first);
+  cache.append(k, project_values(x));
+  AttentionOptions operation = operation_options(AttentionMask::causal(), Mode::inference());
+  operation.num_keys = cache.length();
+  return project_output(attention(q, cache.keys(), cache.values(), operation));
+}
+
+KeyValueCache MultiHeadAttention::read(const Tensor& memory) const {
+  const LayerPath here(*path_);
+  const Tensor k = project_keys(memory, 0);
+  return {k, project_values(memory)};
+}
+
+Tensor MultiHeadAttention::attend(const Tensor& queries, const KeyValueCache& memory,
+                                  const AttentionMask& mask) const {
+  const LayerPath here(*path_);
+  AttentionOptions operation = operation_options(mask, Mode::inference());
+  operation.num_keys = memory.length();
+  const Tensor q = project_queries(queries, 0);
+  const Shape grouped{memory.rows(), q.shape()[0] / memory.rows() * q.shape()[1], q.shape()[2]};
+  const Tensor y = attention(reshape(q, grouped), memory.keys(), memory.values(), operation);
+  return project_output(reshape(y, q.shape().with_last(y.shape()[2])));
+}
+
+Tensor MultiHeadAttention::attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                     const AttentionOptions& operation) const {
   if (options_.score == AttentionScore::additive) {
     return additive_attention(q, k, v, score_weight_, operation);
   }

@@ -8,6 +8,7 @@
 #include "autograd/ops/attention.h"
 #include "autograd/tensor.h"
 #include "layers/basic_layers.h"
+#include "layers/key_value_cache.h"
 #include "layers/mode.h"
 #include "layers/parameters.h"
 
@@ -91,6 +92,20 @@ class MultiHeadAttention {
   Tensor operator()(const Tensor& queries, const Tensor& memory, const AttentionMask& mask,
                     const Mode& mode) const;
 
+  /// Self-attention in inference, some tokens at a time: appends the tokens of x (rows, n, d_model)
+  /// to the cache and returns their output. They have the positions cache.length() + 0, 1, ... and
+  /// attend to themselves and to all tokens before them, with a causal mask. The same values as
+  /// from one call with all tokens and AttentionMask::causal().
+  Tensor extend(const Tensor& x, KeyValueCache& cache) const;
+
+  /// The projected keys and values of a memory, for attend().
+  KeyValueCache read(const Tensor& memory) const;
+  /// Cross-attention in inference to a memory that read() has projected. Queries of several
+  /// sequences may share one memory row: queries (r * rows, n, d_model), where queries r * i, r * i
+  /// + 1, ... belong to row i of the memory and of the mask.
+  Tensor attend(const Tensor& queries, const KeyValueCache& memory,
+                const AttentionMask& mask) const;
+
  private:
   struct Projections {
     Projections(const Scope& scope, std::size_t d_model, std::size_t width);
@@ -99,8 +114,15 @@ class MultiHeadAttention {
 
   /// The options of the attention operation for one call.
   AttentionOptions operation_options(const AttentionMask& mask, const Mode& mode) const;
+  // Projections; x itself in parameter-free attention. Rotary positions are applied to tokens
+  // from `first_position` on.
+  Tensor project_queries(const Tensor& x, std::size_t first_position) const;
+  Tensor project_keys(const Tensor& x, std::size_t first_position) const;
+  Tensor project_values(const Tensor& x) const;
+  Tensor project_output(const Tensor& y) const;
   /// Attention of projected queries, keys and values.
-  Tensor attend(Tensor q, Tensor k, const Tensor& v, const AttentionOptions& operation) const;
+  Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                   const AttentionOptions& operation) const;
 
   const std::string* path_;
   MultiHeadAttentionOptions options_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "autograd/error.h"
+#include "autograd/ops/shape_ops.h"
 
 namespace tapestry {
 namespace {
@@ -79,6 +80,42 @@ Tensor Transformer::features(const TokenVectors& vectors, const NetworkInput& in
                              const Mode& mode) const {
   const Tensor memory = encode_embedded(vectors.source, input.source, mode);
   return decode_embedded(vectors.target, input.target, memory, input.source, mode);
+}
+
+/// The memory of the sources and the caches of all decoder layers.
+class Transformer::Decoding : public IncrementalDecoder {
+ public:
+  Decoding(const Transformer& model, const TokenBatch& sources)
+      : model_(model),
+        lengths_(sources.lengths),
+        caches_(model.decoder_.read(model.encode(sources, Mode::inference()))) {}
+
+  Tensor extend(const Ids& tokens) override {
+    const Tensor x = model_.target_(tokens, Mode::inference(), length_);
+    length_ += tokens.shape()[1];
+    const Tensor y = model_.decoder_.extend(x, caches_, AttentionMask::padding(lengths_));
+    return model_.logits(tapestry::select(y, 1, -1));
+  }
+
+  void select(std::span<const std::size_t> rows, std::span<const std::size_t> sources) override {
+    for (DecoderLayerCache& cache : caches_) {
+      cache.self.select(rows);
+      cache.cross.select(sources);
+    }
+    std::vector<std::int32_t> lengths;
+    for (const std::size_t source : sources) lengths.push_back(lengths_.at(source));
+    lengths_ = std::move(lengths);
+  }
+
+ private:
+  const Transformer& model_;
+  std::vector<std::int32_t> lengths_;  // of the sources
+  std::size_t length_ = 0;             // of the target sequences
+  std::vector<DecoderLayerCache> caches_;
+};
+
+std::unique_ptr<IncrementalDecoder> Transformer::start_decoding(const TokenBatch& sources) const {
+  return std::make_unique<Decoding>(*this, sources);
 }
 
 Tensor Transformer::operator()(const TokenBatch& source, const TokenBatch& target,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "layers/embedding.h"
 #include "layers/encoder_decoder.h"
@@ -57,6 +58,8 @@ class Transformer : public Network {
     return output_.loss(decoded, labels, loss_options);
   }
   bool causal() const override { return true; }
+  /// Encodes the sources.
+  std::unique_ptr<IncrementalDecoder> start_decoding(const TokenBatch& sources) const override;
 
   /// Logits of each next token: (rows, target length, target vocabulary).
   Tensor operator()(const TokenBatch& source, const TokenBatch& target, const Mode& mode) const;
@@ -65,6 +68,8 @@ class Transformer : public Network {
   const TransformerOptions& options() const { return options_; }
 
  private:
+  class Decoding;
+
   TransformerOptions options_;
   Embedding target_embedding_;
   TokenEmbedding source_, target_;

@@ -32,6 +32,17 @@ void forward_tile(const AttentionProblem& p, const Tile& t, const Operands<T>& o
                    {out}, out_stride);
 }
 
+/// Whether all values that the call reads are finite.
+template <class T>
+bool values_are_finite(const AttentionProblem& p, const T* v) {
+  const std::size_t row = p.heads * p.d_v;
+  if (key_rows(p) == p.n_k) return all_finite(p.batch * p.n_k * row, v);
+  for (std::size_t b = 0; b < p.batch; ++b) {
+    if (!all_finite(p.n_k * row, v + b * key_rows(p) * row)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::size_t saved_weights(const AttentionProblem& p) {
@@ -40,7 +51,7 @@ std::size_t saved_weights(const AttentionProblem& p) {
 
 template <class T>
 void attention(const AttentionProblem& p, const AttentionOperands<T>& all, T* out, T* saved) {
-  const bool v_is_finite = all_finite(p.batch * p.n_k * p.heads * p.d_v, all.v);
+  const bool v_is_finite = values_are_finite(p, all.v);
   for_each_tile(p, [&](const Tile& t) {
     forward_tile(p, t, tile_operands(p, t, all), v_is_finite,
                  out + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin),

@@ -19,13 +19,16 @@ struct AttentionProblem {
   const KeyRange* keys;                ///< (batch, n_q)
   const std::uint8_t* keep = nullptr;  ///< (batch, n_q, n_k), 0 where a key is masked; or null
   bool alibi = false;                  ///< linear biases of ALiBi: attention_scores.h
+  std::size_t key_rows = 0;            ///< rows of k and v per sentence, >= n_k; 0: n_k
 
   double dropout = 0.0;           ///< of the weights, in [0, 1]
   std::uint64_t dropout_key = 0;  ///< of the random stream
 };
 
 /// What a call reads: q (batch, n_q, heads, d_k), k (batch, n_k, heads, d_k), v (batch, n_k, heads,
-/// d_v). Scores are scale <q_i, k_j>, or with a vector w (heads, d_k) scale <w, tanh(q_i + k_j)>.
+/// d_v), where forward reads only the first n_k rows of each sentence if k and v have more, see
+/// key_rows; backward needs exactly n_k. Scores are scale <q_i, k_j>, or with a vector w (heads,
+/// d_k) scale <w, tanh(q_i + k_j)>.
 template <class T>
 struct AttentionOperands {
   const T *q, *k, *v;

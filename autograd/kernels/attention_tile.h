@@ -87,6 +87,11 @@ inline std::size_t row_offset(const AttentionProblem& p, std::size_t n, std::siz
   return ((b * n + i) * p.heads + head) * d;
 }
 
+/// Rows of k and v of one sentence.
+inline std::size_t key_rows(const AttentionProblem& p) {
+  return p.key_rows != 0 ? p.key_rows : p.n_k;
+}
+
 /// One tile's view of the operands.
 template <class T>
 struct Operands {
@@ -97,9 +102,9 @@ struct Operands {
 template <class T>
 Operands<T> tile_operands(const AttentionProblem& p, const Tile& t,
                           const AttentionOperands<T>& all) {
-  const std::size_t first_value = row_offset(p, p.n_k, p.d_v, t.b, t.head, t.first_key);
+  const std::size_t first_value = row_offset(p, key_rows(p), p.d_v, t.b, t.head, t.first_key);
   return {.q = all.q + row_offset(p, p.n_q, p.d_k, t.b, t.head, t.begin),
-          .k = all.k + row_offset(p, p.n_k, p.d_k, t.b, t.head, t.first_key),
+          .k = all.k + row_offset(p, key_rows(p), p.d_k, t.b, t.head, t.first_key),
           .v = all.v == nullptr ? nullptr : all.v + first_value,
           .w = all.w == nullptr ? nullptr : all.w + t.head * p.d_k,
           .q_stride = p.heads * p.d_k,

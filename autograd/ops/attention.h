@@ -17,6 +17,9 @@ struct AttentionOptions {
   bool alibi = false;             ///< add -slope |i - j| to the scores [2], with one slope per head
   double dropout = 0.0;           ///< rate at which weights are dropped, in [0, 1]
   RandomStream random{};          ///< stream for dropout; a stream that is off disables dropout
+  /// Only the first `num_keys` keys and values of each sentence are read; all by default. For
+  /// inference with a cache that has room for more keys than it holds: not differentiable.
+  std::optional<std::size_t> num_keys{};
 };
 
 /// Scaled dot-product attention [1], head by head:
@@ -28,7 +31,8 @@ struct AttentionOptions {
 /// v        (batch, n_k, num_heads * d_v)
 /// returns  (batch, n_q, num_heads * d_v), with the heads side by side
 /// throws   ShapeError if the shapes do not match each other or the mask, DTypeError if the element
-///          types differ, ValueError if dropout is outside [0, 1].
+///          types differ, ValueError if dropout is outside [0, 1], or if num_keys is given and a
+///          tape records the call.
 ///
 /// A query without allowed keys gives 0 with zero gradient. With weights P, D = dropout(P) and
 /// G = dL/dy: dV = D^T G; dP = dropout'(G V^T); dS = P * (dP - rowsum(P * dP));

@@ -12,6 +12,7 @@
 #include "autograd/frozen_branches.h"
 #include "autograd/kernels/indexing.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/kernels/top_k.h"
 #include "autograd/operation.h"
 
 namespace tapestry {
@@ -253,6 +254,29 @@ TopK topk(const Tensor& x, std::size_t k, std::ptrdiff_t axis) {
   }
   Tensor values = gather(x, static_cast<std::ptrdiff_t>(along), indices);
   return {.values = std::move(values), .indices = std::move(indices)};
+}
+
+TopK topk_log_softmax(const Tensor& x, std::size_t k) {
+  if (x.rank() == 0) throw ShapeError("topk_log_softmax: x is a scalar, expected (..., n)");
+  const std::size_t n = x.shape().back();
+  if (k == 0 || k > n) {
+    throw ValueError(fmt::format("topk_log_softmax: k is {}, expected 1 to {} (x has shape {})", k,
+                                 n, to_string(x.shape())));
+  }
+  if (is_recorded(x)) throw ValueError("topk_log_softmax: a tape records x, expected inference");
+  const Shape shape = x.shape().with_last(k);
+  TopK best{.values = Tensor::empty(shape, x.dtype()), .indices = Ids(shape)};
+  dispatch(x.dtype(), [&]<class T>() {
+    const T* const in = x.values<T>().data();
+    T* const values = best.values.mutable_values<T>().data();
+    std::int32_t* const ids = best.indices.data();
+    kernels::parallel_rows(x.size() / n, n, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        kernels::top_log_softmax_row(n, k, in + row * n, ids + row * k, values + row * k);
+      }
+    });
+  });
+  return best;
 }
 
 Tensor one_hot(const Ids& ids, std::size_t classes, DType dtype) {

@@ -53,6 +53,14 @@ struct TopK {
 /// dL/dx = dL/dvalues at the elements that were chosen and 0 elsewhere.
 TopK topk(const Tensor& x, std::size_t k, std::ptrdiff_t axis = -1);
 
+/// topk(log_softmax(x), k) over the last axis, without storing log_softmax(x): the most likely
+/// classes of logits x and their log-probabilities. For inference: not differentiable.
+///
+/// x        (..., n) logits.
+/// k        in [1, n].
+/// throws   ShapeError if x is a scalar, ValueError if k is out of range or if a tape records x.
+TopK topk_log_softmax(const Tensor& x, std::size_t k);
+
 /// A vector for each id that is 1 at the id and 0 elsewhere, as torch.nn.functional.one_hot.
 ///
 /// ids      (...), each in [0, classes).

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "autograd/error.h"
 
@@ -50,7 +51,15 @@ void require_queries_and_keys(const char* operation, const Tensor& q, const Tens
   if (!(options.dropout >= 0 && options.dropout <= 1)) {
     throw ValueError(fmt::format("{}: dropout is {}, expected 0 to 1", operation, options.dropout));
   }
-  options.mask.require_fitting(operation, q.shape()[0], q.shape()[1], k.shape()[1]);
+  if (key_count(k, options) > k.shape()[1]) {
+    throw ShapeError(fmt::format("{}: num_keys is {}, but k has shape {}", operation,
+                                 *options.num_keys, to_string(k.shape())));
+  }
+  options.mask.require_fitting(operation, q.shape()[0], q.shape()[1], key_count(k, options));
+}
+
+std::size_t key_count(const Tensor& k, const AttentionOptions& options) {
+  return options.num_keys.value_or(k.shape()[1]);
 }
 
 void require_values(const char* operation, const Tensor& k, const Tensor& v,
@@ -63,10 +72,19 @@ void require_values(const char* operation, const Tensor& k, const Tensor& v,
   }
 }
 
+AttentionCall::AttentionCall(AttentionOptions options, double scale, bool recorded)
+    : options_(std::move(options)), scale_(scale), saves_weights_(recorded) {
+  if (recorded && options_.num_keys) {
+    throw ValueError(
+        "attention: num_keys is given, which has no gradient; expected a call that no "
+        "tape records, or slices of k and v");
+  }
+}
+
 void AttentionCall::keep(const AttentionInputs& inputs) {
   inputs_ = inputs;
   const std::size_t batch = inputs.q.shape()[0];
-  const std::size_t n_q = inputs.q.shape()[1], n_k = inputs.k.shape()[1];
+  const std::size_t n_q = inputs.q.shape()[1], n_k = key_count(inputs.k, options_);
   ranges_.resize(batch * n_q);
   for (std::size_t b = 0; b < batch; ++b) {
     for (std::size_t i = 0; i < n_q; ++i) {
@@ -82,7 +100,7 @@ kernels::AttentionProblem AttentionCall::problem() const {
   const bool drops = options_.random.on();
   return {.batch = q[0],
           .n_q = q[1],
-          .n_k = k[1],
+          .n_k = key_count(inputs_.k, options_),
           .heads = options_.num_heads,
           .d_k = q[2] / options_.num_heads,
           .d_v = inputs_.v.defined() ? inputs_.v.shape()[2] / options_.num_heads : 0,
@@ -90,6 +108,7 @@ kernels::AttentionProblem AttentionCall::problem() const {
           .keys = ranges_.data(),
           .keep = options_.mask.keep_row(0, 0),
           .alibi = options_.alibi,
+          .key_rows = k[1],
           .dropout = drops ? options_.dropout : 0.0,
           .dropout_key = drops ? options_.random.key() : 0};
 }

@@ -13,6 +13,8 @@ namespace tapestry {
 /// Throws, naming `operation`, unless q, k and the mask fit each other and the options are valid.
 void require_queries_and_keys(const char* operation, const Tensor& q, const Tensor& k,
                               const AttentionOptions& options);
+/// The number of keys that a call reads.
+std::size_t key_count(const Tensor& k, const AttentionOptions& options);
 /// Throws unless there is one value for each key.
 void require_values(const char* operation, const Tensor& k, const Tensor& v, std::size_t num_heads);
 
@@ -30,8 +32,9 @@ class AttentionCall {
  public:
   /// `scale` multiplies the scores unless `options.scale` is set. The weights are saved for
   /// backward only if the call is recorded.
-  AttentionCall(AttentionOptions options, double scale, bool recorded)
-      : options_(options), scale_(scale), saves_weights_(recorded) {}
+  ///
+  /// throws  ValueError for a recorded call with options.num_keys
+  AttentionCall(AttentionOptions options, double scale, bool recorded);
 
   Tensor forward(const AttentionInputs& inputs);
   void backward(const Tensor& dy, const AttentionGradients& gradients) const;

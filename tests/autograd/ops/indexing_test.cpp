@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
 #include "autograd/tape.h"
@@ -257,6 +258,43 @@ TEST_CASE("topk refuses a number of elements that there are not") {
       topk(x, 4), "topk: k is 4, expected 1 to 3 (axis 1 of x, whose shape is (2, 3))", ValueError);
   CHECK_THROWS_AS(topk(x, 0), ValueError);
   CHECK_THROWS_AS(topk(x, 1, 2), ValueError);
+}
+
+TEST_CASE("topk_log_softmax is topk of log_softmax, in every bit") {
+  for (const DType dtype : dtypes) {
+    for (const std::size_t n : {1, 2, 7, 16, 63, 64, 65, 200, 1000}) {
+      const Tensor x = random_leaf({5, n}, n).copied(dtype);
+      for (const std::size_t k : {std::size_t{1}, (n + 1) / 2, n}) {
+        const TopK expected = topk(log_softmax(x), k), found = topk_log_softmax(x, k);
+        CHECK(found.values.to_vector() == expected.values.to_vector());
+        CHECK(found.indices == expected.indices);
+      }
+    }
+  }
+}
+
+TEST_CASE("topk_log_softmax takes the first of equal logits and none that is -inf before another") {
+  const double inf = std::numeric_limits<double>::infinity();
+  std::vector<double> logits(200, 1.0);
+  logits[0] = logits[150] = -inf;
+  logits[190] = logits[70] = 2.0;
+  const TopK found = topk_log_softmax(Tensor::from(logits, DType::float64), 4);
+  CHECK(found.indices == Ids::from({70, 190, 1, 2}));
+  const TopK impossible = topk_log_softmax(Tensor::from({-inf, -inf}, DType::float64), 2);
+  CHECK(impossible.indices == Ids::from({0, 1}));
+  CHECK(impossible.values.to_vector() == std::vector<double>{-inf, -inf});
+}
+
+TEST_CASE("topk_log_softmax refuses a number of classes that there are not, and recorded logits") {
+  const Tensor x = random_leaf({2, 3}, 1);
+  CHECK_THROWS_WITH_AS(topk_log_softmax(x, 4),
+                       "topk_log_softmax: k is 4, expected 1 to 3 (x has shape (2, 3))",
+                       ValueError);
+  CHECK_THROWS_AS(topk_log_softmax(x, 0), ValueError);
+  CHECK_THROWS_AS(topk_log_softmax(Tensor::scalar(1), 1), ShapeError);
+  CHECK_NOTHROW(topk_log_softmax(x, 3));
+  const Tape tape;
+  CHECK_THROWS_AS(topk_log_softmax(x, 3), ValueError);
 }
 
 TEST_CASE("one_hot is 1 at the id and 0 elsewhere") {
