@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "autograd/kernels/portable_math.h"
-#include "autograd/ops/shape_ops.h"
 #include "autograd/random.h"
 #include "data/text/vocabulary.h"
+#include "train/inference/incremental_decoder.h"
 
 namespace tapestry {
 namespace {
@@ -47,23 +49,38 @@ std::size_t count_candidates(const Ranking& ranking, const SamplingOptions& opti
   return most;
 }
 
-/// The scores of the token that follows `tokens`; -inf for special symbols.
-std::vector<double> next_scores(const Network& network, const std::vector<std::int32_t>& tokens,
-                                std::size_t window) {
-  const std::size_t read = std::min(tokens.size(), window);
-  TokenBatch batch{.ids = Ids(Shape{1, read}), .lengths = {static_cast<std::int32_t>(read)}};
-  std::copy(tokens.end() - static_cast<std::ptrdiff_t>(read), tokens.end(), batch.ids.begin());
-  const NetworkInput input{.target = std::move(batch)};
-  const Mode mode = Mode::inference();
-  const Tensor features = network.features(network.embed(input, mode), input, mode);
-  const Tensor logits = network.logits(slice(features, 1, read - 1, read));
-  std::vector<double> scores = dispatch(logits.dtype(), [&]<class T>() {
-    const auto values = logits.values<T>();
-    return std::vector<double>(values.begin(), values.end());
-  });
-  std::fill_n(scores.begin(), first_word_id, -std::numeric_limits<double>::infinity());
-  return scores;
+Ids one_row(std::span<const std::int32_t> tokens) {
+  return {Shape{1, tokens.size()}, {tokens.begin(), tokens.end()}};
 }
+
+/// The scores of the token that follows a text, as the text grows.
+class NextScores {
+ public:
+  /// window  maximum number of tokens that the network reads
+  NextScores(const Network& network, std::size_t window)
+      : network_(network), window_(window), decoder_(make_decoder(network, {})) {}
+
+  /// The scores of the token that follows `tokens`, which start with those of the last call; -inf
+  /// for special symbols.
+  std::vector<double> operator()(std::span<const std::int32_t> tokens) {
+    if (tokens.size() > window_) {
+      // All tokens have moved to other positions.
+      decoder_ = make_decoder(network_, {});
+      read_ = tokens.size() - window_;
+    }
+    const Tensor logits = decoder_->extend(one_row(tokens.subspan(read_)));
+    read_ = tokens.size();
+    std::vector<double> scores = logits.to_vector();
+    std::fill_n(scores.begin(), first_word_id, -std::numeric_limits<double>::infinity());
+    return scores;
+  }
+
+ private:
+  const Network& network_;
+  std::size_t window_;
+  std::unique_ptr<IncrementalDecoder> decoder_;
+  std::size_t read_ = 0;  // tokens that the decoder has read, or that are before the window
+};
 
 }  // namespace
 
@@ -92,9 +109,9 @@ void generate(const Network& network, std::size_t positions, std::vector<std::in
               const std::function<void(std::int32_t)>& take) {
   const RandomStream random = RandomStream(options.seed).named("sampling");
   const std::size_t window = options.window == 0 ? positions : std::min(options.window, positions);
+  NextScores next_scores(network, window);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int32_t next =
-        draw_token(next_scores(network, prompt, window), options, random.uniform(i));
+    const std::int32_t next = draw_token(next_scores(prompt), options, random.uniform(i));
     prompt.push_back(next);
     take(next);
   }

@@ -6,7 +6,7 @@
 #include "data/corpora/toy_language_tasks.h"
 #include "layers/transformer.h"
 #include "train/format.h"
-#include "train/inference/greedy_decoder.h"
+#include "train/inference/beam_search.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -106,12 +106,15 @@ std::vector<Example> spread(const std::vector<Example>& examples, std::size_t co
   return some;
 }
 
+SearchOptions search_options(const Config& config) {
+  return {.max_length = config.train.max_decode_length, .batch_size = config.train.batch_size};
+}
+
 std::vector<Sentence> translate(const Model& model, const Config& config,
                                 const std::vector<Example>& examples) {
   std::vector<Sentence> sources;
   for (const Example& example : examples) sources.push_back(example.source);
-  return greedy_decode(*model.network, config.model.max_length, sources,
-                       config.train.max_decode_length);
+  return decode(*model.network, config.model.max_length, sources, search_options(config));
 }
 
 class Translation : public Task {
@@ -175,9 +178,8 @@ class Translation : public Task {
                   std::size_t decoded) const override {
     Scores scores = Task::evaluate(model, config, rules, targets, examples, decoded);
     if (const auto pairs = spread(examples, decoded); !pairs.empty()) {
-      scores.others["exact_match"] =
-          score_exact_matches(*model.network, config.model.max_length, pairs,
-                              config.train.batch_size, config.train.max_decode_length);
+      scores.others["exact_match"] = score_exact_matches(*model.network, config.model.max_length,
+                                                         pairs, search_options(config));
     }
     return scores;
   }

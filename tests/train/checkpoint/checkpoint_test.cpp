@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "autograd/random.h"
+#include "layers/transformer.h"
 #include "optim/optimizer.h"
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"
 #include "train/config/config.h"
 #include "train/error.h"
-#include "train/inference/greedy_decoder.h"
+#include "train/inference/beam_search.h"
 #include "train/initial_state.h"
 #include "train/platform/machine.h"
 #include "train/tasks/task.h"
@@ -343,8 +344,8 @@ TEST_CASE("a loaded model needs nothing but the snapshot and decodes as the one 
   CHECK(loaded.codec.source_vocabulary() == run.vocabulary);
   CHECK(loaded.codec.encode_source("c a") == Sentence{6, 4});
   const std::vector<Sentence> sources{{4, 5, 6}, {6}, {5, 5}};
-  const auto outputs = greedy_decode(run.model.as<Transformer>(), sources, 0);
-  CHECK(greedy_decode(loaded.model->as<Transformer>(), sources, 0) == outputs);
+  const auto outputs = decode(*run.model.network, 8, sources);
+  CHECK(decode(*loaded.model->network, 8, sources) == outputs);
 }
 
 TEST_CASE("loading refuses a parameter that does not fit") {

@@ -6,8 +6,9 @@
 #include <set>
 #include <vector>
 
+#include "layers/transformer.h"
 #include "tests/train/hand_made_model.h"
-#include "train/inference/greedy_decoder.h"
+#include "train/inference/beam_search.h"
 
 namespace tapestry {
 namespace {
@@ -26,7 +27,7 @@ Model model_with_known_odds() {
 double exact_match_score(const Model& model, const std::vector<Example>& pairs,
                          std::size_t batch_size, std::size_t max_decode_length) {
   return score_exact_matches(*model.network, model.as<Transformer>().options().max_length, pairs,
-                             batch_size, max_decode_length);
+                             {.max_length = max_decode_length, .batch_size = batch_size});
 }
 
 TEST_CASE("loss, perplexity and token accuracy are means over tokens with <eos>, without padding") {

@@ -1,4 +1,5 @@
-#include "train/inference/greedy_decoder.h"
+#include "layers/transformer.h"
+#include "train/inference/beam_search.h"
 
 #include <doctest/doctest.h>
 
@@ -15,6 +16,11 @@ using test::model_that_stops_at_9;
 using test::model_with_scores;
 using Sentences = std::vector<Sentence>;
 
+Sentences greedy(const Model& model, const Sentences& sources, std::size_t max_length) {
+  return decode(*model.network, model.as<Transformer>().options().max_length, sources,
+                {.max_length = max_length});
+}
+
 /// The scores of a model that prefers one token always.
 std::vector<double> preferring(std::size_t id) {
   std::vector<double> scores(test::hand_made_vocabulary, 0.0);
@@ -24,31 +30,30 @@ std::vector<double> preferring(std::size_t id) {
 
 TEST_CASE("no sources give no outputs") {
   const Model model = model_with_scores(preferring(5));
-  CHECK(greedy_decode(model.as<Transformer>(), {}, 3).empty());
+  CHECK(greedy(model, {}, 3).empty());
 }
 
 TEST_CASE("a model that says <eos> at once gives empty outputs") {
   const Model model = model_with_scores(preferring(eos_id));
-  CHECK(greedy_decode(model.as<Transformer>(), {{4}, {5, 6}}, 0) == Sentences{{}, {}});
+  CHECK(greedy(model, {{4}, {5, 6}}, 0) == Sentences{{}, {}});
 }
 
 TEST_CASE("a model that never says <eos> is cut at the length asked for") {
   const Model model = model_with_scores(preferring(7));
-  CHECK(greedy_decode(model.as<Transformer>(), {{4}}, 1) == Sentences{{7}});
-  CHECK(greedy_decode(model.as<Transformer>(), {{4}, {5, 6}}, 3) ==
-        Sentences{{7, 7, 7}, {7, 7, 7}});
+  CHECK(greedy(model, {{4}}, 1) == Sentences{{7}});
+  CHECK(greedy(model, {{4}, {5, 6}}, 3) == Sentences{{7, 7, 7}, {7, 7, 7}});
 }
 
 TEST_CASE("no output takes more positions with <bos> than the model has") {
   const Model model = model_with_scores(preferring(7), 6);
-  CHECK(greedy_decode(model.as<Transformer>(), {{4}}, 0) == Sentences{Sentence(5, 7)});
-  CHECK(greedy_decode(model.as<Transformer>(), {{4}}, 6) == Sentences{Sentence(5, 7)});
-  CHECK(greedy_decode(model.as<Transformer>(), {{4}}, 4) == Sentences{Sentence(4, 7)});
+  CHECK(greedy(model, {{4}}, 0) == Sentences{Sentence(5, 7)});
+  CHECK(greedy(model, {{4}}, 6) == Sentences{Sentence(5, 7)});
+  CHECK(greedy(model, {{4}}, 4) == Sentences{Sentence(4, 7)});
 }
 
 TEST_CASE("by default each output may have 50 tokens more than its own source") {
   const Model model = model_with_scores(preferring(7), 100);
-  const Sentences outputs = greedy_decode(model.as<Transformer>(), {{4}, {4, 5, 6}, {}}, 0);
+  const Sentences outputs = greedy(model, {{4}, {4, 5, 6}, {}}, 0);
   CHECK(outputs == Sentences{Sentence(51, 7), Sentence(53, 7), Sentence(50, 7)});
 }
 
@@ -56,19 +61,19 @@ TEST_CASE("among equal scores the lower id is taken") {
   std::vector<double> scores = preferring(8);
   scores[6] = 1.0;
   const Model model = model_with_scores(scores);
-  CHECK(greedy_decode(model.as<Transformer>(), {{4}}, 2) == Sentences{{6, 6}});
+  CHECK(greedy(model, {{4}}, 2) == Sentences{{6, 6}});
 }
 
 TEST_CASE("each token follows from the one before it and from the source") {
   const Model model = model_that_stops_at_9();
-  CHECK(greedy_decode(model.as<Transformer>(), {{6}}, 0) == Sentences{{4, 5}});
-  CHECK(greedy_decode(model.as<Transformer>(), {{9}}, 0) == Sentences{{}});
+  CHECK(greedy(model, {{6}}, 0) == Sentences{{4, 5}});
+  CHECK(greedy(model, {{9}}, 0) == Sentences{{}});
 }
 
 TEST_CASE("rows of a batch that end at different times do not disturb each other") {
   const Model model = model_that_stops_at_9();
   const Sentences sources{{6, 7}, {9}, {7, 9, 6, 4}, {5}};
-  CHECK(greedy_decode(model.as<Transformer>(), sources, 0) == Sentences{{4, 5}, {}, {}, {4, 5}});
+  CHECK(greedy(model, sources, 0) == Sentences{{4, 5}, {}, {}, {4, 5}});
 }
 
 TEST_CASE("an output does not depend on the other sentences of its batch") {
@@ -80,17 +85,17 @@ TEST_CASE("an output does not depend on the other sentences of its batch") {
                                    .max_length = 64};
   const Model model = test::make_model("seq2seq", options, {12, 12}, DType::float64, 3);
   const Sentences sources{{4, 5, 6, 7, 8}, {9}, {10, 11, 4}, {}, {6, 6}};
-  const Sentences together = greedy_decode(model.as<Transformer>(), sources, 0);
+  const Sentences together = greedy(model, sources, 0);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     CAPTURE(i);
-    CHECK(greedy_decode(model.as<Transformer>(), {sources[i]}, 0) == Sentences{together[i]});
+    CHECK(greedy(model, {sources[i]}, 0) == Sentences{together[i]});
   }
 }
 
 TEST_CASE("a source longer than the positions is refused") {
   const Model model = model_with_scores(preferring(7), 4);
-  CHECK(greedy_decode(model.as<Transformer>(), {{4, 5, 6}}, 1) == Sentences{{7}});
-  CHECK_THROWS_AS(greedy_decode(model.as<Transformer>(), {{4, 5, 6, 7}}, 1), ShapeError);
+  CHECK(greedy(model, {{4, 5, 6}}, 1) == Sentences{{7}});
+  CHECK_THROWS_AS(greedy(model, {{4, 5, 6, 7}}, 1), ShapeError);
 }
 
 }  // namespace

@@ -1,0 +1,261 @@
+#include "train/inference/beam_search.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "autograd/ops/activations.h"
+#include "autograd/ops/shape_ops.h"
+#include "data/text/vocabulary.h"
+#include "tests/train/hand_made_model.h"
+#include "train/inference/batch_tensors.h"
+
+namespace tapestry {
+namespace {
+
+using doctest::Approx;
+using test::hand_made_vocabulary;
+using test::model_with_scores;
+using Sentences = std::vector<Sentence>;
+
+constexpr std::size_t positions = 16;
+
+/// An untrained model whose logits differ enough that outputs of several lengths are likely.
+Model random_model(std::uint64_t seed, std::size_t vocabulary = hand_made_vocabulary) {
+  const TransformerOptions options{.d_model = 16,
+                                   .num_heads = 2,
+                                   .num_encoder_layers = 1,
+                                   .num_decoder_layers = 2,
+                                   .d_ff = 32,
+                                   .positions = PositionKind::learned,
+                                   .max_length = positions};
+  Model model =
+      test::make_model("seq2seq", options, {vocabulary, vocabulary}, DType::float64, seed);
+  const auto output = model.parameters.find("output.weight")->tensor;
+  for (double& value : Tensor(output).mutable_values<double>()) value *= 3;
+  return model;
+}
+
+const Sentences sources{{4, 5, 6, 7, 8}, {9}, {7, 8, 4}, {}, {6, 6}, {5, 9, 9, 4, 4, 7}};
+
+std::vector<std::vector<Hypothesis>> search(const Model& model, const Sentences& of,
+                                            const SearchOptions& options) {
+  return beam_search(*model.network, positions, of, options);
+}
+
+/// log p(tokens, <eos> | source), or without <eos>, from one forward pass of the whole sentence.
+double log_probability(const Model& model, const Sentence& source, const Sentence& tokens,
+                       bool with_eos = true) {
+  const Batch batch =
+      make_batch({{.source = source, .target = tokens}}, std::vector<std::size_t>{0});
+  const Tensor logits = (*model.network)(network_input(batch, DType::float64), Mode::inference());
+  const Tensor log_p = log_softmax(logits);
+  double sum = 0;
+  for (std::size_t t = 0; t < tokens.size() + (with_eos ? 1 : 0); ++t) {
+    const std::int32_t label = t < tokens.size() ? tokens[t] : eos_id;
+    sum += log_p[0][static_cast<std::ptrdiff_t>(t)][label].item();
+  }
+  return sum;
+}
+
+void check_same(const Hypothesis& a, const Hypothesis& b) {
+  CHECK(a.tokens == b.tokens);
+  CHECK(a.log_probability == b.log_probability);
+  CHECK(a.score == b.score);
+}
+
+}  // namespace
+
+TEST_CASE("a beam of one takes the most likely token at each step") {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const Model model = random_model(seed);
+    const auto found = search(model, sources, {.max_length = 6});
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      Sentence prefix;
+      while (prefix.size() < 6) {
+        std::vector<double> scores;
+        for (std::int32_t id = 0; id < static_cast<std::int32_t>(hand_made_vocabulary); ++id) {
+          Sentence longer = prefix;
+          longer.push_back(id);
+          scores.push_back(log_probability(model, sources[i], longer, false));
+        }
+        const auto next = std::ranges::max_element(scores) - scores.begin();
+        if (next == eos_id) break;
+        prefix.push_back(static_cast<std::int32_t>(next));
+      }
+      REQUIRE(found[i].size() == 1);
+      CHECK(found[i][0].tokens == prefix);
+    }
+  }
+}
+
+TEST_CASE("scores are the log-probabilities of a forward pass, with length normalization") {
+  const Model model = random_model(5);
+  for (const double alpha : {0.0, 0.6, 1.0}) {
+    const auto found = search(
+        model, sources, {.beam_size = 4, .num_best = 4, .length_penalty = alpha, .max_length = 7});
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      CHECK(!found[i].empty());
+      for (const Hypothesis& h : found[i]) {
+        const bool cut = h.tokens.size() == 7;
+        const double whole = log_probability(model, sources[i], h.tokens, !cut);
+        const double with_eos = log_probability(model, sources[i], h.tokens);
+        CHECK((h.log_probability == Approx(whole).epsilon(1e-12) ||
+               h.log_probability == Approx(with_eos).epsilon(1e-12)));
+        const double length = static_cast<double>(h.tokens.size()) + 1;
+        CHECK(h.score ==
+              Approx(h.log_probability / std::pow((5 + length) / 6, alpha)).epsilon(1e-12));
+      }
+      CHECK(std::ranges::is_sorted(found[i], std::ranges::greater(), &Hypothesis::score));
+    }
+  }
+}
+
+TEST_CASE("a beam as wide as all hypotheses finds the most likely outputs of all") {
+  // Outputs of up to 3 of the tokens 0 to 5 but <eos>: 1 + 5 + 25, and 125 that are cut.
+  constexpr std::int32_t vocabulary = 6;
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+    const Model model = random_model(seed, vocabulary);
+    const Sentence source{4, 5};
+    std::vector<Hypothesis> all;
+    const std::function<void(const Sentence&)> visit = [&](const Sentence& tokens) {
+      const bool cut = tokens.size() == 3;
+      all.push_back({tokens, log_probability(model, source, tokens, !cut), 0});
+      if (cut) return;
+      for (std::int32_t id = 0; id < vocabulary; ++id) {
+        if (id == eos_id) continue;
+        Sentence longer = tokens;
+        longer.push_back(id);
+        visit(longer);
+      }
+    };
+    visit({});
+    REQUIRE(all.size() == 156);
+    std::ranges::stable_sort(all, std::ranges::greater(), &Hypothesis::log_probability);
+    const auto found =
+        search(model, {source}, {.beam_size = 156, .num_best = 20, .max_length = 3}).front();
+    REQUIRE(found.size() == 20);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      CHECK(found[i].log_probability == Approx(all[i].log_probability).epsilon(1e-12));
+    }
+    double best = -1e300;
+    for (const std::size_t beam : {1, 2, 4, 8, 156}) {
+      const double score =
+          search(model, {source}, {.beam_size = beam, .max_length = 3}).front().front().score;
+      CHECK(score <= all.front().log_probability + 1e-12);
+      if (beam == 156) CHECK(score >= best);
+      best = std::max(best, score);
+    }
+  }
+}
+
+TEST_CASE("a result depends on its own source alone, in every bit") {
+  for (const std::size_t beam : {1, 3}) {
+    const Model model = random_model(7);
+    const SearchOptions options{.beam_size = beam, .num_best = beam, .length_penalty = 0.6};
+    const auto together = search(model, sources, options);
+    SearchOptions small = options;
+    small.batch_size = 2;
+    const auto in_small_batches = search(model, sources, small);
+    Sentences reversed(sources.rbegin(), sources.rend());
+    const auto in_reverse = search(model, reversed, options);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const auto alone = search(model, {sources[i]}, options).front();
+      REQUIRE(together[i].size() == alone.size());
+      for (std::size_t j = 0; j < alone.size(); ++j) {
+        check_same(together[i][j], alone[j]);
+        check_same(in_small_batches[i][j], alone[j]);
+        check_same(in_reverse[sources.size() - 1 - i][j], alone[j]);
+      }
+    }
+  }
+}
+
+TEST_CASE("a network without an incremental decoder gives the same outputs") {
+  /// Hides the incremental decoder of another network.
+  class WithoutDecoder : public Network {
+   public:
+    explicit WithoutDecoder(const Network& network) : network_(network) {}
+    TokenVectors embed(const NetworkInput& input, const Mode& mode) const override {
+      return network_.embed(input, mode);
+    }
+    Tensor features(const TokenVectors& vectors, const NetworkInput& input,
+                    const Mode& mode) const override {
+      return network_.features(vectors, input, mode);
+    }
+    Tensor logits(const Tensor& features) const override { return network_.logits(features); }
+    bool causal() const override { return true; }
+
+   private:
+    const Network& network_;
+  };
+  const Model model = random_model(9);
+  for (const std::size_t beam : {1, 3}) {
+    const SearchOptions options{.beam_size = beam, .num_best = beam};
+    const auto cached = search(model, sources, options);
+    const auto recomputed =
+        beam_search(WithoutDecoder(*model.network), positions, sources, options);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      REQUIRE(cached[i].size() == recomputed[i].size());
+      for (std::size_t j = 0; j < cached[i].size(); ++j) {
+        check_same(cached[i][j], recomputed[i][j]);
+      }
+    }
+  }
+}
+
+TEST_CASE("outputs have at least min_length tokens") {
+  std::vector<double> scores(hand_made_vocabulary, 0.0);
+  scores[eos_id] = 5.0;
+  scores[7] = 1.0;
+  const Model model = model_with_scores(scores);
+  CHECK(decode(*model.network, positions, {{4}}, {.min_length = 3}) == Sentences{{7, 7, 7}});
+  CHECK(decode(*model.network, positions, {{4}}, {.beam_size = 3, .min_length = 2}) ==
+        Sentences{{7, 7}});
+}
+
+TEST_CASE("the length penalty prefers longer outputs") {
+  // <eos> has probability 0.4 and token 7 0.6 at each step: "" has 0.4, "7" 0.24, and "7 7" 0.144.
+  std::vector<double> scores(hand_made_vocabulary, -1000.0);
+  scores[eos_id] = std::log(0.4);
+  scores[7] = std::log(0.6);
+  const Model model = model_with_scores(scores);
+  const auto outputs = [&](double alpha) {
+    return beam_search(*model.network, positions, {{4}},
+                       {.beam_size = 2, .num_best = 2, .length_penalty = alpha})
+        .front();
+  };
+  CHECK(outputs(0.0)[0].tokens == Sentence{});
+  CHECK(outputs(0.0)[1].tokens == Sentence{7});
+  CHECK(outputs(0.0)[1].log_probability == Approx(std::log(0.24)));
+  CHECK(outputs(5.0)[0].tokens == Sentence{7});
+  CHECK(outputs(5.0)[0].score == Approx(std::log(0.24) / std::pow(7.0 / 6, 5)));
+}
+
+TEST_CASE("logits that are NaN give no outputs") {
+  const Model model = model_with_scores(std::vector<double>(hand_made_vocabulary, std::nan("")));
+  CHECK(beam_search(*model.network, positions, {{4}}).front().empty());
+  CHECK(decode(*model.network, positions, {{4}}, {.beam_size = 2}) == Sentences{{}});
+}
+
+TEST_CASE("options outside their range are refused") {
+  const Model model = random_model(1);
+  const auto refused = [&](const SearchOptions& options) {
+    CHECK_THROWS_AS(search(model, sources, options), std::invalid_argument);
+  };
+  refused({.beam_size = 0});
+  refused({.batch_size = 0});
+  refused({.beam_size = 2, .num_best = 3});
+  refused({.num_best = 0});
+  refused({.length_penalty = -1});
+  refused({.length_penalty = std::nan("")});
+}
+
+}  // namespace tapestry
