@@ -64,7 +64,9 @@ void softmax_padded_row(std::size_t n, T* row) {
   const Vec<T> zero(T(0));
   const Vec<T> inverse = xsimd::select(total == zero, zero, Vec<T>(T(1)) / total);
   for (std::size_t j = 0; j < n; j += lanes<T>) {
-    Vec<T>(load(row + j) * inverse).store_unaligned(row + j);
+    const Vec<T> e = load(row + j);
+    // A masked key gets 0 even if the total is NaN.
+    xsimd::select(e == zero, zero, e * inverse).store_unaligned(row + j);
   }
 }
 
@@ -136,7 +138,9 @@ void softmax_tile_backward(const AttentionProblem& p, const Tile& t, const T* we
     }
     mean = combined_lanes(mean, plus);
     for (std::size_t j = 0; j < n; j += lanes<T>) {
-      Vec<T>(xsimd::abs(load(weights + j)) * (load(gradient + j) - mean))
+      const Vec<T> w = load(weights + j);
+      // A masked key gets 0 even if the mean is not finite.
+      xsimd::select(w == zero, zero, xsimd::abs(w) * (load(gradient + j) - mean))
           .store_unaligned(gradient + j);
     }
   }

@@ -13,8 +13,8 @@ double exp(double x);
 double log(double x);
 double sin(double x);
 double cos(double x);
-/// x^y, by multiplications if y is an integer of at most 64, otherwise e^(y log |x|), with the sign of x for odd y; NaN for x < 0 unless y is an integer. A zero x
-/// counts as positive.
+/// x^y, by multiplications if y is an integer of at most 64, otherwise e^(y log |x|), with the sign
+/// of x for odd y; NaN for x < 0 unless y is an integer. A zero x counts as positive.
 double pow(double x, double y);
 
 }  // namespace tapestry::portable

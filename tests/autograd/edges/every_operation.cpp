@@ -200,6 +200,11 @@ Cases rearranging(std::size_t rows, std::size_t n) {
        }},
       {"slice", {{rows, n + 2}}, [=](const Operands& o) { return slice(o[0], 1, 1, n + 1); }},
       {"select", {cube}, [](const Operands& o) { return select(o[0], 1, 1); }},
+      {"split",
+       {cube},
+       [](const Operands& o) {
+         return split(o[0], {1, 2}, 1)[1];
+       }},
       {"index_select",
        {cube},
        [](const Operands& o) {
@@ -254,6 +259,12 @@ Cases reducing(std::size_t rows, std::size_t n) {
       {"max of the middle", {cube}, [](const Operands& o) { return max(o[0], {1}); }},
       {"min of the middle", {cube}, [](const Operands& o) { return min(o[0], {1}); }},
       {"max of the rows", {cube}, [](const Operands& o) { return max(o[0], {-1}); }},
+      {"var of the middle", {cube}, [](const Operands& o) { return var(o[0], {1}); }},
+      {"standard_deviation of the middle",
+       {cube},
+       [](const Operands& o) { return standard_deviation(o[0], {1}); }},
+      {"cumsum of the middle", {cube}, [](const Operands& o) { return cumsum(o[0], 1); }},
+      {"cumsum of the rows", {cube}, [](const Operands& o) { return cumsum(o[0], -1); }},
   };
 }
 
@@ -277,6 +288,9 @@ std::vector<OperationCase> every_elementwise_operation(const Shape& shape) {
       {"sigmoid", {shape}, [](const Operands& o) { return sigmoid(o[0]); }},
       {"silu", {shape}, [](const Operands& o) { return silu(o[0]); }},
       {"tanh", {shape}, [](const Operands& o) { return tanh(o[0]); }},
+      {"softplus", {shape}, [](const Operands& o) { return softplus(o[0]); }},
+      {"sin", {shape}, [](const Operands& o) { return sin(o[0]); }},
+      {"cos", {shape}, [](const Operands& o) { return cos(o[0]); }},
   };
 }
 
