@@ -9,9 +9,11 @@
 namespace tapestry::kernels {
 namespace {
 
-/// Elements whose 16 random bits are below this are dropped.
-std::uint32_t dropout_threshold(double rate) {
-  return static_cast<std::uint32_t>(std::lround(std::ldexp(rate, 16)));
+constexpr int rate_bits = 48;
+
+/// The number that 48 random bits are compared with: those below it drop their element.
+std::uint64_t dropout_threshold(double rate) {
+  return static_cast<std::uint64_t>(std::llround(std::ldexp(rate, rate_bits)));
 }
 
 /// The factors of the elements of one group: 1 / (1 - rate), or 0 where they are dropped.
@@ -20,27 +22,52 @@ class DropoutFactors {
  public:
   DropoutFactors(std::uint64_t key, double rate)
       : key_(key),
-        threshold_(dropout_threshold(rate)),
+        upper_(static_cast<std::uint32_t>(dropout_threshold(rate) >> 32)),
+        lower_(static_cast<std::uint32_t>(dropout_threshold(rate))),
         scale_(static_cast<T>(dropout_scale(rate))) {
     std::fill(factors_, factors_ + dropout_group, scale_);
   }
 
   const T* group_factors(std::uint64_t group) {
     static_assert(std::endian::native == std::endian::little);  // the lower half comes first
-    if (threshold_ == 0) return factors_;
+    if (upper_ == 0 && lower_ == 0) return factors_;
     alignas(64) std::uint32_t words[philox_group];
     alignas(64) std::uint16_t halves[dropout_group];
     philox_words(key_, group, words);
     std::memcpy(halves, words, sizeof halves);
     for (std::size_t l = 0; l < dropout_group; ++l) {
-      factors_[l] = halves[l] >= threshold_ ? scale_ : T(0);
+      factors_[l] = halves[l] >= upper_ ? scale_ : T(0);
     }
+    if (lower_ > 0 && has_ties(halves)) [[unlikely]]
+      decide_ties(group, halves);
     return factors_;
   }
 
  private:
+  /// Whether the 16 bits of an element equal the upper ones of the threshold.
+  [[gnu::always_inline]] bool has_ties(const std::uint16_t (&halves)[dropout_group]) const {
+    using Halves = xsimd::batch<std::uint16_t>;
+    static_assert(dropout_group % Halves::size == 0);
+    const Halves upper(static_cast<std::uint16_t>(upper_));
+    bool ties = false;
+    for (std::size_t l = 0; l < dropout_group; l += Halves::size) {
+      ties = xsimd::any(Halves::load_aligned(halves + l) == upper) || ties;
+    }
+    return ties;
+  }
+
+  /// Draws 32 more bits for these elements, one of 65536.
+  [[gnu::noinline]] void decide_ties(std::uint64_t group,
+                                     const std::uint16_t (&halves)[dropout_group]) {
+    for (std::size_t l = 0; l < dropout_group; ++l) {
+      if (halves[l] != upper_) continue;
+      const std::uint64_t element = group * dropout_group + l;
+      if (philox(key_, element / 4, 1)[element % 4] < lower_) factors_[l] = T(0);
+    }
+  }
+
   std::uint64_t key_;
-  std::uint32_t threshold_;
+  std::uint32_t upper_, lower_;  ///< bits of the threshold; upper_ is 2^16 if everything is dropped
   T scale_;
   alignas(64) T factors_[dropout_group];
 };
@@ -100,8 +127,9 @@ void relu_dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double 
 }
 
 double dropout_scale(double rate) {
-  constexpr std::uint32_t everything = std::uint32_t{1} << 16;
-  return dropout_threshold(rate) < everything ? 1.0 / (1.0 - rate) : 0.0;
+  constexpr std::uint64_t everything = std::uint64_t{1} << rate_bits;
+  const std::uint64_t kept = everything - dropout_threshold(rate);
+  return kept > 0 ? std::ldexp(1.0 / static_cast<double>(kept), rate_bits) : 0.0;
 }
 
 namespace {

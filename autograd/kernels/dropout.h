@@ -15,9 +15,12 @@ inline constexpr std::size_t dropout_group = 2 * philox_group;
 /// Dropout of the elements [first, first + n) of a longer array: y_i = x_i / (1 - rate) where
 /// element i is kept, 0 where it is dropped, whatever x_i is. `x` and `y` point at element `first`.
 ///
-/// Element i is kept if its 16 random bits are at least rate * 2^16, rounded to the nearest
-/// integer: half i % 2, the lower first, of word i % dropout_group / 2 of group i / dropout_group
-/// of the stream `key` (see philox.h). What is drawn depends on neither `first` nor n.
+/// The rate is rounded to a multiple of 2^-48, also in the factor 1 / (1 - rate), so that the
+/// expectation of y_i is x_i at every rate. Element i is kept if its 48 random bits are at least
+/// rate * 2^48. Their upper 16 are half i % 2, the lower first, of word i % dropout_group / 2 of
+/// group i / dropout_group of the stream `key` (see philox.h); the others, which matter to one
+/// element of 65536, are word i % 4 of philox(key, i / 4, 1). What is drawn depends on neither
+/// `first` nor n.
 ///
 /// first  a multiple of dropout_group
 /// rate   probability to be dropped, in [0, 1]

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -65,6 +66,59 @@ TEST_CASE("the dropout kernel drops at its rate") {
     const double sigma = std::sqrt(static_cast<double>(n) * rate * (1.0 - rate));
     CHECK(std::abs(dropped - rate * static_cast<double>(n)) < 5.0 * sigma);
   }
+}
+
+TEST_CASE("the dropout kernel drops at rates that 16 bits cannot hold, and keeps the mean") {
+  constexpr std::size_t n = std::size_t{1} << 24, part = std::size_t{1} << 18;
+  const std::vector<float> ones(part, 1.0F);
+  std::vector<float> y(part);
+  for (const double rate : {1e-5, 4e-5, 0.1 + 0x1p-18, 0.999, 0.99999}) {
+    CAPTURE(rate);
+    double dropped = 0.0, sum = 0.0;
+    for (std::size_t first = 0; first < n; first += part) {
+      dropout(11, first, part, rate, ones.data(), Target<float>{y.data()});
+      for (const float value : y) {
+        dropped += value == 0.0F ? 1.0 : 0.0;
+        sum += static_cast<double>(value);
+      }
+    }
+    const double sigma = std::sqrt(static_cast<double>(n) * rate * (1.0 - rate));
+    CHECK(std::abs(dropped - rate * static_cast<double>(n)) < 4.0 * sigma);
+    CHECK(std::abs(sum - static_cast<double>(n)) < 4.0 * sigma / (1.0 - rate));
+  }
+}
+
+TEST_CASE("the factor of what dropout keeps makes up for the rate, to 48 bits") {
+  CHECK(dropout_scale(0.0) == 1.0);
+  CHECK(dropout_scale(0.5) == 2.0);
+  CHECK(dropout_scale(1.0) == 0.0);
+  CHECK(dropout_scale(1.0 - 0x1p-48) == 0x1p48);
+  CHECK(dropout_scale(1.0 - 0x1.8p-47) == doctest::Approx(0x1p48 / 3.0).epsilon(1e-15));
+  CHECK(dropout_scale(1.0 - 0x1p-50) == 0.0);
+  for (const double rate : {1e-20, 1e-5, 0.1, 0.999, 0.99999}) {
+    CAPTURE(rate);
+    CHECK(dropout_scale(rate) * (1.0 - rate) == doctest::Approx(1.0).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("an element whose 16 bits equal those of the rate is decided by 32 more") {
+  constexpr std::size_t n = std::size_t{1} << 20;
+  // The rates are on either side of the bits of one element, at a distance of 2^-48.
+  std::size_t tied = 0;
+  for (std::size_t i = 0; i < n && tied < 3; ++i) {
+    alignas(64) std::uint32_t words[philox_group];
+    if (i % dropout_group == 0) philox_words(7, i / dropout_group, words);
+    const std::uint32_t word = words[i % dropout_group / 2];
+    const std::uint64_t upper = i % 2 == 0 ? word & 0xffffU : word >> 16;
+    if (upper != 6553) continue;
+    ++tied;
+    CAPTURE(i);
+    const std::uint64_t bits = upper << 32 | philox(7, i / 4, 1)[i % 4];
+    const double at = std::ldexp(static_cast<double>(bits), -48);
+    CHECK(kept(7, at, n)[i] == 1.0F);
+    CHECK(kept(7, at + 0x1p-48, n)[i] == 0.0F);
+  }
+  CHECK(tied == 3);
 }
 
 TEST_CASE("what is dropped depends neither on the neighbours nor on other streams") {
