@@ -11,6 +11,7 @@
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/elementwise.h"
+#include "autograd/packed_weights.h"
 
 namespace tapestry {
 namespace {
@@ -45,9 +46,17 @@ struct Linear {
     if (input.requires_gradient()) weight = w;
     Tensor y = Tensor::empty(input.shape().with_last(out), input.dtype());
     dispatch(y.dtype(), [&]<class T>() {
-      kernels::gemm<T>(rows, out, in, T(1), {input.values<T>().data(), in},
-                       {w.values<T>().data(), in, true}, {y.mutable_values<T>().data()}, out,
-                       b.defined() ? b.values<T>().data() : nullptr);
+      const kernels::Operand<T> a{input.values<T>().data(), in};
+      const kernels::Operand<T> columns{w.values<T>().data(), in, true};
+      const kernels::Target<T> target{y.mutable_values<T>().data()};
+      const T* const bias = b.defined() ? b.values<T>().data() : nullptr;
+      PackedWeights* const packed = PackedWeights::active();
+      if (packed != nullptr && w.size() > 0) {
+        const auto pack = [&] { return kernels::PackedOperand<T>(in, out, columns); };
+        const auto& copy = packed->find<kernels::PackedOperand<T>>(w, pack);
+        return kernels::gemm_packed<T>(rows, T(1), a, copy, target, out, bias);
+      }
+      kernels::gemm<T>(rows, out, in, T(1), a, columns, target, out, bias);
     });
     return y;
   }

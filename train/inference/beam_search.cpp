@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "autograd/ops/indexing.h"
+#include "autograd/packed_weights.h"
 #include "data/text/vocabulary.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/incremental_decoder.h"
@@ -284,6 +285,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Network& network, std::si
                                                  const std::vector<Sentence>& sources,
                                                  const SearchOptions& options) {
   require_valid(options);
+  const PackedWeights packed;
   std::vector<std::size_t> order = all_of(sources.size());
   std::ranges::stable_sort(order, std::ranges::greater(),
                            [&](std::size_t i) { return sources[i].size(); });

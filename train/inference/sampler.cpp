@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "autograd/kernels/portable_math.h"
+#include "autograd/packed_weights.h"
 #include "autograd/random.h"
 #include "data/text/vocabulary.h"
 #include "train/inference/incremental_decoder.h"
@@ -109,6 +110,7 @@ void generate(const Network& network, std::size_t positions, std::vector<std::in
               const std::function<void(std::int32_t)>& take) {
   const RandomStream random = RandomStream(options.seed).named("sampling");
   const std::size_t window = options.window == 0 ? positions : std::min(options.window, positions);
+  const PackedWeights packed;
   NextScores next_scores(network, window);
   for (std::size_t i = 0; i < count; ++i) {
     const std::int32_t next = draw_token(next_scores(prompt), options, random.uniform(i));

@@ -4,6 +4,7 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/packed_weights.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/threads.h"
@@ -147,4 +148,47 @@ TEST_CASE("head_linear refuses what does not fit") {
       head_linear(of({2, 4}), of({2, 4, 4})),
       "head_linear: x has shape (2, 4), expected last axis 8 (weight is (2, 4, 4))", ShapeError);
   CHECK_THROWS_AS(head_linear(of({}), of({1, 1, 1})), ShapeError);
+}
+
+TEST_CASE("packed weights give the same bits, whatever their number and shape") {
+  for (const DType dtype : dtypes) {
+    for (const std::size_t rows : {1, 2, 5, 64}) {
+      const Tensor a = random_leaf({33, 40}, 1).copied(dtype),
+                   b = random_leaf({7, 40}, 2).copied(dtype);
+      const Tensor x = random_leaf({rows, 40}, 3).copied(dtype);
+      const Tensor same_memory = a.viewed_as({66, 20}),
+                   narrow = random_leaf({rows, 20}, 4).copied(dtype);
+      const Tensor bias = random_leaf({33}, 5).copied(dtype), empty = Tensor::zeros({0, 40}, dtype);
+      const auto results = [&] {
+        return std::vector{values_of(linear(x, a)),       values_of(linear(x, b)),
+                           values_of(linear(x, a, bias)), values_of(linear(narrow, same_memory)),
+                           values_of(linear(x, empty)),   values_of(linear(x, a))};
+      };
+      const auto expected = results();
+      const PackedWeights packed;
+      CHECK(results() == expected);
+    }
+  }
+}
+
+TEST_CASE("packed weights are kept by the outermost scope and forgotten at its end") {
+  Tensor w = random_leaf({8, 8}, 1).copied(DType::float32);
+  const Tensor x = random_leaf({3, 8}, 2).copied(DType::float32);
+  const auto before = values_of(linear(x, w));
+  {
+    const PackedWeights packed;
+    CHECK(values_of(linear(x, w)) == before);
+    PackedWeights* const outer = PackedWeights::active();
+    {
+      const PackedWeights inner;
+      CHECK(PackedWeights::active() == outer);
+    }
+    CHECK(PackedWeights::active() == outer);
+  }
+  CHECK(PackedWeights::active() == nullptr);
+  for (float& value : w.mutable_values<float>()) value *= 2;
+  std::vector<double> twice = before;
+  for (double& value : twice) value *= 2;
+  const PackedWeights packed;
+  CHECK(values_of(linear(x, w)) == twice);
 }
