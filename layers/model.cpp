@@ -9,6 +9,11 @@ Model::Model(const MakeNetwork& make_network, DType dtype, std::uint64_t seed)
   parameters.gather();
 }
 
+Model::Model(const MakeNetwork& make_network, DType dtype)
+    : parameters(Parameters::with_zeros(dtype)), network(make_network(Scope(parameters))) {
+  parameters.gather();
+}
+
 ValueCount count_values(const MakeNetwork& make_network) {
   Parameters parameters = Parameters::without_values(DType::float32);
   make_network(Scope(parameters));

@@ -109,6 +109,8 @@ using MakeNetwork = std::function<std::unique_ptr<Network>(const Scope&)>;
 struct Model {
   /// Creates the network in a new list of parameters of this element type, and gathers it.
   Model(const MakeNetwork& make_network, DType dtype, std::uint64_t seed);
+  /// The same with parameters that are 0, for values that will be loaded.
+  Model(const MakeNetwork& make_network, DType dtype);
 
   /// The network as its class `Kind`. throws std::bad_cast if it has another class.
   template <class Kind>

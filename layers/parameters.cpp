@@ -85,7 +85,13 @@ Parameters::Parameters(DType dtype, std::uint64_t seed)
 
 Parameters Parameters::without_values(DType dtype) {
   Parameters parameters(dtype, 0);
-  parameters.has_values_ = false;
+  parameters.values_ = Values::none;
+  return parameters;
+}
+
+Parameters Parameters::with_zeros(DType dtype) {
+  Parameters parameters(dtype, 0);
+  parameters.values_ = Values::zeros;
   return parameters;
 }
 
@@ -98,7 +104,8 @@ Tensor Parameters::initial(const std::string& name, const Shape& shape,
   if (gathered_) {
     throw ValueError(fmt::format("parameters: `{}` comes after `gather`", name));
   }
-  if (!has_values_) return without_value(shape, dtype_);
+  if (values_ == Values::none) return without_value(shape, dtype_);
+  if (values_ == Values::zeros) return Tensor::zeros(shape, dtype_);
   Tensor tensor = Tensor::empty(shape, dtype_);
   initialize(tensor, initializer, random_.named(name));
   return tensor;
@@ -120,7 +127,7 @@ RunningAverage Parameters::create_buffer(const std::string& name, const Shape& s
 
 Tensor Parameters::constant(const Shape& shape, const std::function<Tensor(DType)>& make) {
   num_constants_ += shape.size();
-  return has_values_ ? make(dtype_) : without_value(shape, dtype_);
+  return values_ == Values::none ? without_value(shape, dtype_) : make(dtype_);
 }
 
 void Parameters::gather() {

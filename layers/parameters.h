@@ -104,6 +104,9 @@ class Parameters {
 
   /// Parameters with names and shapes but no values, for computing the size of a model.
   static Parameters without_values(DType dtype);
+  /// Parameters whose values are 0, for a model whose values will be loaded: initializers are not
+  /// called.
+  static Parameters with_zeros(DType dtype);
 
   /// Creates a parameter, a leaf that requires a gradient.
   ///
@@ -199,7 +202,7 @@ class Parameters {
   std::vector<RunningAverage> averages_;  // of the buffers, in the same order
   std::size_t num_constants_ = 0;
   bool gathered_ = false;
-  bool has_values_ = true;
+  enum class Values { initial, zeros, none } values_ = Values::initial;
 };
 
 /// A prefix of parameter names in a Parameters list: the path of a layer in a model.

@@ -267,7 +267,7 @@ TrainedModel load_model(const Snapshot& snapshot) {
   auto model = std::make_unique<Model>(
       network_maker(config,
                     network_sizes(config, codec.source_vocabulary(), codec.target_vocabulary())),
-      config.train.dtype, config.train.seed);
+      config.train.dtype);
   restore_model(snapshot, *model);
   return {.config = std::move(config),
           .codec = std::move(codec),

@@ -265,3 +265,21 @@ TEST_CASE("load refuses a snapshot that does not fit, and changes nothing") {
   CHECK(values_of(weight) == before);
   static_assert(!std::is_copy_constructible_v<Parameters>);  // would share the values
 }
+
+TEST_CASE("parameters for loaded values are 0, and their initializers are not called") {
+  Parameters parameters = Parameters::with_zeros(DType::float32);
+  const Scope scope(parameters);
+  bool called = false;
+  const auto initializer = [&](const RandomStream&, std::size_t) {
+    called = true;
+    return 1.0;
+  };
+  const Tensor weight = scope.parameter("weight", {2, 3}, initializer);
+  scope.buffer("mean", {3}, initializer);
+  const Tensor table = scope.constant({2}, [](DType dtype) { return Tensor::full({2}, 5, dtype); });
+  CHECK_FALSE(called);
+  CHECK(weight.to_vector() == std::vector<double>(6, 0.0));
+  CHECK(parameters.buffers().front().tensor.to_vector() == std::vector<double>(3, 0.0));
+  CHECK(table.to_vector() == std::vector<double>{5, 5});
+  CHECK(weight.requires_gradient());
+}

@@ -30,8 +30,7 @@ void copy_all(const std::vector<NamedTensor>& from, const std::vector<NamedTenso
 
 std::unique_ptr<Model> copy_model(const Model& model, const Config& config, const Corpus& corpus,
                                   DType dtype) {
-  auto copy = std::make_unique<Model>(network_maker(config, network_sizes(config, corpus)), dtype,
-                                      config.train.seed);
+  auto copy = std::make_unique<Model>(network_maker(config, network_sizes(config, corpus)), dtype);
   copy_all(model.parameters.list(), copy->parameters.list());
   copy_all(model.parameters.buffers(), copy->parameters.buffers());
   return copy;
