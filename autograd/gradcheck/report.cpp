@@ -38,7 +38,7 @@ std::string likely_cause(double factor, const Shape& shape) {
 
 std::string kind_of_error(const GradcheckRow& row) {
   if (std::isinf(row.worst_relative_error)) return "not finite";
-  if (!row.has_gradient) return "there is none, but the output depends on the tensor";
+  if (!row.has_gradient) return "missing, but the output depends on the tensor";
   if (row.gradient_norm == 0.0) return "all zero, but the output depends on it";
   if (std::abs(row.factor - 1.0) < 1e-4 && row.cosine > 1.0 - 1e-4) {
     return "right but for small or single errors";
@@ -159,8 +159,18 @@ std::string located(const GradcheckReport& report) {
         found.layer_path.empty() ? "outside of layers" : "in " + found.layer_path,
         shapes(found.inputs), found.input + 1, explanation(found.row));
   }
-  return "no operation is wrong when it is checked alone on the inputs it had: look at how "
-         "contributions to one gradient come together, and for values that change between calls\n";
+  const std::string alone = "no operation is wrong when it is checked alone on the inputs it had: ";
+  const bool missing = std::ranges::any_of(report.rows, [](const GradcheckRow& row) {
+    return row.verdict == GradcheckVerdict::wrong && !row.has_gradient;
+  });
+  if (missing) {
+    return alone +
+           "look for values that leave the tape, through copied(), viewed_as(), to_vector() or a "
+           "NoGrad guard\n";
+  }
+  return alone +
+         "look at how contributions to one gradient come together, and for values that change "
+         "between calls\n";
 }
 
 }  // namespace

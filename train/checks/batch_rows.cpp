@@ -81,8 +81,10 @@ Batch add_padding(const Batch& batch, std::size_t source_columns, std::size_t ta
 }
 
 std::string LogitDifference::to_string() const {
-  return fmt::format("logits of example {} at token {} went from {:.12g} to {:.12g}", sentence + 1,
-                     token + 1, before, after);
+  std::string from = fmt::format("{:.12g}", before), to = fmt::format("{:.12g}", after);
+  if (from == to) from = fmt::format("{}", before), to = fmt::format("{}", after);
+  return fmt::format("logits of example {} at token {} went from {} to {}", sentence + 1, token + 1,
+                     from, to);
 }
 
 LogitDifference largest_difference(const Batch& batch, const Tensor& before, const Tensor& after,

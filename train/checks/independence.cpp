@@ -111,7 +111,9 @@ std::string find_mistake_at(std::size_t t, const Influence& influence, const Bat
 // ---- Padding.
 
 constexpr std::size_t max_added_columns = 3;
-constexpr double padding_offset = 7.0;  ///< added to the vectors of padding
+/// Added to the vectors of padding, once to thrice: a layer norm would remove the same offset from
+/// all values of a vector.
+constexpr double padding_offset = 7.0;
 
 /// How many columns, at most `wanted`, can be added to `length` tokens without exceeding
 /// `max_length`.
@@ -134,7 +136,9 @@ Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>&
   const auto values = other.mutable_values<double>();
   for (std::size_t row = 0; row < lengths.size(); ++row) {
     const auto row_values = values.subspan(row * columns * width, columns * width);
-    for (double& x : row_values.subspan(lengths[row] * width)) x += padding_offset;
+    for (std::size_t i = lengths[row] * width; i < row_values.size(); ++i) {
+      row_values[i] += padding_offset * static_cast<double>(1 + i % width % 3);
+    }
   }
   return other;
 }

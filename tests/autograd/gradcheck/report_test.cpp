@@ -61,7 +61,8 @@ TEST_CASE("a gradient that is zero, missing, not finite or askew is called so") 
   row.gradient_norm = 0.0;
   CHECK(contains(explanation(row), "the gradient is all zero, but the output depends on it"));
   row.has_gradient = false;
-  CHECK(contains(explanation(row), "there is none, but the output depends on the tensor"));
+  CHECK(contains(explanation(row),
+                 "the gradient is missing, but the output depends on the tensor; "));
   row = wrong_by(1.00001);
   row.cosine = 0.99999;
   CHECK(contains(explanation(row), "the gradient is right but for small or single errors; at"));
@@ -139,7 +140,10 @@ TEST_CASE("a wrong direction is explained without a place") {
 TEST_CASE("a report in which no operation is wrong by itself points elsewhere") {
   GradcheckReport report;
   report.rows = {wrong_by(0.5)};
-  CHECK(contains(to_string(report), "no operation is wrong when it is checked alone"));
+  CHECK(contains(to_string(report),
+                 "no operation is wrong when it is checked alone on the inputs it had: look at how "
+                 "contributions to one gradient come together"));
+  CHECK_FALSE(contains(to_string(report), "leave the tape"));
   report.rows[0].verdict = GradcheckVerdict::inconclusive;
   report.rows[0].coordinates = {.checked = 15, .inconclusive = 1};
   report.rows[0].inconclusive_coordinate = 4;
@@ -148,6 +152,16 @@ TEST_CASE("a report in which no operation is wrong by itself points elsewhere") 
   CHECK(contains(text,
                  "inconclusive (a kink or cancellation):\n  x: 1 of 15 comparisons, such "
                  "as at [0, 4]\n"));
+}
+
+TEST_CASE("a report with a missing gradient points to values that leave the tape") {
+  Tensor x = random_leaf({2, 3}, 1);
+  const NamedTensor named[] = {{"x", x}};
+  const std::string text = to_string(gradcheck([&] { return square(x.copied(x.dtype())); }, named));
+  CHECK(contains(text, "wrong: x: the gradient is missing, but the output depends on the tensor"));
+  CHECK(contains(text,
+                 "no operation is wrong when it is checked alone on the inputs it had: look for "
+                 "values that leave the tape, through copied(), "));
 }
 
 TEST_CASE("inconclusive comparisons are counted over coordinates and directions together") {

@@ -2,8 +2,10 @@
 
 #include <string>
 
+#include "autograd/ops/comparison.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
+#include "autograd/ops/shape_ops.h"
 #include "tests/train/checks/context.h"
 #include "train/checks/check.h"
 
@@ -65,6 +67,17 @@ TEST_CASE("padding fails for a model that reads it") {
     CHECK(result.details.starts_with("logits of example 1 at token 1 went from "));
     CHECK(result.details.ends_with(" with other values in the padding"));
   }
+}
+
+TEST_CASE("padding fails for a model that compares values in it") {
+  // The same offset for all values of a vector would change neither order nor differences.
+  const auto comparing = logits_changed([](const Tensor& logits, const TokenVectors& read) {
+    const Tensor rises = select(read.source, 2, 0) < select(read.source, 2, 1);
+    return logits + sum(rises);
+  });
+  const CheckResult result = padding(tiny_context(comparing));
+  CHECK(result.status == CheckStatus::failed);
+  CHECK(result.details.ends_with(" with other values in the padding"));
 }
 
 TEST_CASE("padding fails for a model that counts its columns") {

@@ -48,6 +48,8 @@ TEST_CASE("logits are compared token by token, but for what is behind the end") 
   CHECK(found.largest == 5.0);
   CHECK(found.to_string() == "logits of example 2 at token 2 went from 4 to 4.25");
   CHECK(largest_difference(batch, before, before).most == 0.0);
+  CHECK(LogitDifference{.before = 0.5, .after = 0.5 + 0x1p-52}.to_string() ==
+        "logits of example 1 at token 1 went from 0.5 to 0.5000000000000002");
   const Tensor broken = Tensor::from({2, 3, 1}, {1, std::nan(""), 0, 90, 4, -5}, DType::float64);
   CHECK(std::isinf(largest_difference(batch, before, broken).most));
   CHECK(largest_difference(batch, before, broken).to_string() ==
