@@ -131,6 +131,7 @@ class Pool {
     if (source_ != nullptr) return give_back_to_source(block);
     ASAN_POISON_MEMORY_REGION(block->data, class_bytes(block->size_class));
     if (block->region != nullptr) --block->region->blocks_in_use;
+    may_release_ = may_release_ || can_be_released(*block);
     block->next_free = free_[block->size_class];
     free_[block->size_class] = block;
   }
@@ -163,6 +164,11 @@ class Pool {
   MemoryStatistics statistics() {
     const std::lock_guard lock(mutex_);
     return statistics_;
+  }
+
+  std::uint64_t searches() {
+    const std::lock_guard lock(mutex_);
+    return searches_;
   }
 
  private:
@@ -199,7 +205,7 @@ class Pool {
       const bool may_be_larger = class_bytes(size_class) >= smallest_released;
       const std::uint32_t largest = size_class + (may_be_larger ? classes_per_power_of_two : 0);
       if (Block* const block = take_free(size_class, largest)) return block;
-      release_unused_locked();
+      if (may_release_) release_unused_locked();
     }
     try {
       return take_from_system(size_class);
@@ -271,6 +277,8 @@ class Pool {
 
   /// Returns the number of bytes that were released.
   std::size_t release_unused_locked() {
+    ++searches_;
+    may_release_ = false;
     const std::size_t before = statistics_.bytes_reserved;
     for (Block*& first : free_) {
       for (Block** link = &first; *link != nullptr;) {
@@ -293,6 +301,11 @@ class Pool {
   std::array<Block*, 256> free_{};
   std::vector<std::unique_ptr<Region>> regions_;
   MemoryStatistics statistics_;
+  /// Whether a block that can be released was given back since the last search for such blocks,
+  /// which visits all free blocks: a pool of many small blocks must not be searched at every
+  /// request.
+  bool may_release_ = false;
+  std::uint64_t searches_ = 0;
   const BlockSource* source_ = nullptr;
 };
 
@@ -309,6 +322,9 @@ void pool_release(void* data) noexcept { pool().give_back(pool().block_at(data))
 
 void set_block_source(const BlockSource& source) { pool().use(source); }
 bool has_block_source() { return pool().has_source(); }
+
+/// Number of searches for blocks to release; declared by the test that uses it.
+std::uint64_t searches_for_unused() { return pool().searches(); }
 
 }  // namespace detail
 

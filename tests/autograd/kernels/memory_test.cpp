@@ -15,6 +15,10 @@
 
 using namespace tapestry::kernels;
 
+namespace tapestry::kernels::detail {
+std::uint64_t searches_for_unused();  // defined in memory.cpp
+}
+
 namespace {
 
 std::size_t in_use() { return memory_statistics().bytes_in_use; }
@@ -104,6 +108,30 @@ TEST_CASE("blocks of ever new sizes do not add up") {
     const auto statistics = memory_statistics();
     CHECK(statistics.bytes_reserved < statistics.peak_bytes_in_use * 5 / 4 + others + (40 << 20));
   }
+  release_unused_memory();
+}
+
+TEST_CASE("many small blocks are not searched for one to release at every request") {
+  release_unused_memory();
+  constexpr std::size_t small = 20'000;   // bytes, too few to be released
+  constexpr std::size_t other = 24'000;   // of another size class
+  constexpr std::size_t kept = 48 << 20;  // more than the pool keeps in any case
+  {
+    std::vector<Memory> many;
+    for (std::size_t i = 0; i < kept / small; ++i) many.emplace_back(small);
+  }
+  restart_memory_peak();
+  const std::uint64_t before = detail::searches_for_unused();
+  std::vector<Memory> others;
+  for (int i = 0; i < 100; ++i) others.emplace_back(other);
+  CHECK(detail::searches_for_unused() - before <= 1);
+  // A block that can be released is found again.
+  { const Memory large(40 << 20); }
+  const std::size_t reserved = memory_statistics().bytes_reserved;
+  for (int i = 0; i < 10; ++i) others.emplace_back(other);
+  CHECK(detail::searches_for_unused() - before >= 1);
+  CHECK(memory_statistics().bytes_reserved < reserved);
+  others.clear();
   release_unused_memory();
 }
 
