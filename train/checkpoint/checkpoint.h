@@ -59,7 +59,7 @@ bool has_pending_validation(const Snapshot& snapshot);
 /// The changes made to the run since it was started, see TrainingState::history.
 std::string saved_history(const Snapshot& snapshot);
 
-/// The vector width and BLAS kernels of the process that wrote it, see arithmetic(); empty if the
+/// The kernels, BLAS and revision of the arithmetic that wrote it, see arithmetic(); empty if the
 /// checkpoint does not record them.
 std::string saved_arithmetic(const Snapshot& snapshot);
 

@@ -88,10 +88,15 @@ Blas read_blas() {
           .wider_vectors_exist = processor_has_avx2()};
 }
 
+/// Increased by each change of the program that changes the bits of results, which the digests of
+/// tests/regressions/digests.txt show. Programs before revision 2 recorded none.
+constexpr int revision = 2;
+
 std::string arithmetic() {
-  return fmt::format("kernels {}, matmul {}", kernels_in_use(),
-                     matmul_in_use() == Matmul::openblas ? "OpenBLAS " + openblas_kernels()
-                                                         : "tapestry");
+  return fmt::format(
+      "kernels {}, matmul {}, revision {}", kernels_in_use(),
+      matmul_in_use() == Matmul::openblas ? "OpenBLAS " + openblas_kernels() : "tapestry",
+      revision);
 }
 
 std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t threads) {

@@ -34,8 +34,9 @@ struct Blas {
 Cores read_cores();
 Blas read_blas();
 
-/// What determines the bits of a result besides program and config, such as "kernels avx512, matmul
-/// tapestry" or "kernels avx2, matmul OpenBLAS Haswell".
+/// What determines the bits of a result besides the config, such as "kernels avx512, matmul
+/// tapestry, revision 2" or "kernels avx2, matmul OpenBLAS Haswell, revision 2". The revision grows
+/// with changes of the program that change the bits.
 std::string arithmetic();
 
 /// A one-line warning if a run has more threads than there are free cores (rounded); else nullopt.

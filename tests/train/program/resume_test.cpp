@@ -1,10 +1,12 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "autograd/instruction_set.h"
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
 #include "train/storage/checkpoint_file.h"
@@ -224,6 +226,21 @@ TEST_CASE("a run on other arithmetic says so and remembers it") {
   CHECK(resumed.code == 0);
   CHECK(contains(resumed.out, "\nwarning: changed arithmetic: kernels mmx, matmul tapestry -> "));
   CHECK(history(work, work.checkpoint(13)).starts_with("step 12: changed arithmetic: "));
+}
+
+TEST_CASE("a run of a program with other rounding says so, though its kernels are the same") {
+  const TrainedWorkplace work;
+  Snapshot other;
+  for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
+    if (path != "arithmetic") other.put(path, array);
+  }
+  const std::string before = fmt::format("kernels {}, matmul tapestry", kernels_in_use());
+  other.put_text("arithmetic", before);  // as written before there were revisions
+  write_checkpoint(work / work.checkpoint(12), other);
+  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=13"});
+  CHECK(resumed.code == 0);
+  CHECK(contains(resumed.out, "\nwarning: changed arithmetic: " + before + " -> " + before +
+                                  ", revision 2; results will differ in rounding "));
 }
 
 /// A workplace with a finished run of text.
