@@ -159,6 +159,8 @@ const char* name(GradcheckVerdict verdict) {
       return "wrong";
     case GradcheckVerdict::inconclusive:
       return "inconclusive";
+    case GradcheckVerdict::too_small:
+      return "too small";
   }
   return "";
 }
@@ -177,7 +179,8 @@ bool GradcheckReport::passed() const {
   if (count(GradcheckVerdict::wrong) > 0) return false;
   return rows.empty() || std::ranges::any_of(rows, [](const GradcheckRow& row) {
            return row.verdict == GradcheckVerdict::agrees ||
-                  row.coordinates.conclusive() + row.directions.conclusive() > 0;
+                  (row.verdict != GradcheckVerdict::too_small &&
+                   row.coordinates.conclusive() + row.directions.conclusive() > 0);
          });
 }
 

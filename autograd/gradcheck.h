@@ -15,7 +15,7 @@ namespace tapestry {
 /// Options of `gradcheck`. The member initializers are the defaults.
 struct GradcheckOptions {
   double step = 1e-3;                ///< step of the first finite differences, > 0
-  double tolerance = 1e-6;           ///< relative error above which a gradient is wrong
+  double tolerance = 1e-6;           ///< relative error above which a gradient is always wrong
   std::size_t directions = 3;        ///< random directions per tensor
   std::size_t max_coordinates = 64;  ///< coordinates per tensor; larger tensors are sampled
   std::uint64_t seed = 1;            ///< seed of output weights, directions and sampled coordinates
@@ -25,11 +25,12 @@ struct GradcheckOptions {
 /// The result of a comparison. It is inconclusive if finite differences of different step sizes
 /// contradict each other, because of a kink or cancellation; this never counts as agreement.
 enum class GradcheckVerdict {
-  agrees,       ///< the gradients are equal up to the tolerance
-  wrong,        ///< they differ, or one of them is not finite
-  inconclusive  ///< the finite differences do not decide
+  agrees,        ///< the gradients are equal up to the error that can be detected
+  wrong,         ///< they differ, or one of them is not finite
+  inconclusive,  ///< the finite differences do not decide
+  too_small      ///< neither can be told from zero: they are below the rounding of the output
 };
-/// "agrees", "wrong" or "inconclusive".
+/// "agrees", "wrong", "inconclusive" or "too small".
 const char* name(GradcheckVerdict verdict);
 
 /// The number of comparisons of a kind, and how many of them were inconclusive.
@@ -48,6 +49,7 @@ struct GradcheckRow {
   bool has_gradient = true;    ///< false if backward gave the tensor no gradient
   bool zero = false;           ///< the gradient is zero everywhere, up to rounding
   double gradient_norm = 0.0;  ///< of dL/dx; if L is no scalar, of its random weighted sum
+  double least_norm = 0.0;     ///< a gradient of no larger norm cannot be told from zero
 
   /// max over all conclusive comparisons of |analytic - numeric| / max(|analytic|, |numeric|,
   /// scale), where scale is the root mean square of the tensor's gradient (for a direction its
@@ -73,7 +75,7 @@ struct GradcheckRow {
 
   /// `wrong` if any comparison is wrong or the gradient is not finite; else `inconclusive` if a
   /// coordinate is inconclusive, if fewer directions than requested are conclusive, or if nothing
-  /// was compared; else `agrees`.
+  /// was compared; else `too_small` if a comparison is; else `agrees`.
   GradcheckVerdict verdict = GradcheckVerdict::agrees;
 };
 
@@ -101,7 +103,8 @@ struct GradcheckReport {
   /// The maximum over all rows; infinite if any value was NaN or infinite, or if there is a tensor
   /// without a conclusive comparison.
   double worst_relative_error() const;
-  /// Whether no gradient is wrong and at least one comparison is conclusive.
+  /// Whether no gradient is wrong and at least one comparison of a gradient that is not too small
+  /// is conclusive.
   bool passed() const;
 };
 
@@ -115,9 +118,12 @@ struct GradcheckReport {
 /// the largest gradients, exact zeros, and random ones.
 ///
 /// Differences with step, step/2, step/4 and step/8 are extrapolated to step 0 (Richardson), with
-/// an error of order step^8; the last two columns give an estimate of the error. If the estimate is
-/// too large for a verdict, 1/16 and then 1/256 of these steps are tried, which are less likely to
-/// cross a kink. The kinks of relu and max are never crossed, because their branches are frozen
+/// an error of order step^8; the last two columns and the measured noise of the function give an
+/// estimate of the error. A gradient is wrong from 100 times this estimate on, and always if its
+/// relative error is more than the tolerance; smaller errors than 1e-9 may be rounding of the
+/// gradient itself and are never wrong. If the estimate is large, other steps are tried: longer
+/// ones against noise, and 1/16 and then 1/256 of the steps, which are less likely to cross a kink.
+/// The kinks of relu and max are never crossed, because their branches are frozen
 /// (frozen_branches.h). Exactly at a kink the result is inconclusive.
 ///
 /// function  computes an output of any shape from the tensors; called many times, with and without

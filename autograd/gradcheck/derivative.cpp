@@ -53,7 +53,7 @@ Limit extrapolate(Levels d, int first) {
   return {value, std::max(std::abs(value - from_shorter), std::abs(value - from_longer))};
 }
 
-/// `rounding`: bound of the rounding error in the difference with the shortest step.
+/// `rounding`: effect of the noise on the difference with the shortest step.
 Estimate estimate_from(const Differences& differences, double rounding) {
   const Limit slope = extrapolate(differences.central, 2);
   const Limit jump = extrapolate(differences.jump, 1);
@@ -82,25 +82,65 @@ Estimate best_estimate(const std::vector<Estimate>& estimates) {
   return {.value = best.value, .error = best.error + distance};
 }
 
+/// Twice the standard deviation of an extrapolated difference with steps h to h/8.
+double effect_of_noise(double noise, double h) {
+  return 2.0 * noise / std::ldexp(h, 1 - static_cast<int>(levels));
+}
+
 }  // namespace
 
-std::vector<Estimate> derivatives(Line& line, double step, const Objectives& objectives,
+std::vector<double> measured_noise(Line& line, double step, const Objectives& objectives) {
+  constexpr std::size_t points = 7;
+  std::vector<std::vector<double>> values(objectives.count(), std::vector<double>(points));
+  for (std::size_t i = 0; i < points; ++i) {
+    line.move_to(std::ldexp(step, -16) * (static_cast<double>(i) - 3.0));
+    const std::vector<double> here = objectives.values();
+    for (std::size_t k = 0; k < here.size(); ++k) values[k][i] = here[k];
+  }
+  std::vector<double> noise;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    std::vector<double>& difference = values[k];
+    double variance = 0.0;
+    double factor = 1.0;  // (order!)^2 / (2 order)!
+    for (std::size_t order = 1; order < points; ++order) {
+      double squares = 0.0;
+      for (std::size_t i = 0; i + order < points; ++i) {
+        difference[i] = difference[i + 1] - difference[i];
+        squares += difference[i] * difference[i];
+      }
+      factor *= static_cast<double>(order) / static_cast<double>(4 * order - 2);
+      const double found = factor * squares / static_cast<double>(points - order);
+      if (order >= 3) variance = std::max(variance, found);
+    }
+    const double deviation = std::isfinite(variance) ? std::sqrt(variance) : 0.0;
+    noise.push_back(std::max(deviation, objectives.rounding(k)));
+  }
+  return noise;
+}
+
+std::vector<Estimate> derivatives(Line& line, const Steps& steps, const Objectives& objectives,
+                                  const std::vector<double>& noise,
                                   const std::vector<double>& good_enough) {
   std::vector<std::vector<Estimate>> attempts(objectives.count());
   std::vector<Estimate> best(objectives.count());
-  constexpr int most_attempts = 3;
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    const double h = std::ldexp(step, -4 * attempt);
-    const double shortest = std::ldexp(h, 1 - static_cast<int>(levels));
+  bool noisy = false, coarse = false;  // why an estimate is not good enough
+  const auto attempt = [&](double h) {
     const std::vector<Differences> differences = differences_along(line, h, objectives);
-    bool satisfied = true;
+    noisy = coarse = false;
     for (std::size_t k = 0; k < best.size(); ++k) {
-      attempts[k].push_back(within_domain(
-          estimate_from(differences[k], objectives.rounding(k) / shortest), objectives, k));
+      const double rounding = effect_of_noise(noise[k], h);
+      attempts[k].push_back(within_domain(estimate_from(differences[k], rounding), objectives, k));
       best[k] = best_estimate(attempts[k]);
-      satisfied = satisfied && best[k].error <= good_enough[k];
+      if (best[k].error <= good_enough[k]) continue;
+      const bool by_noise = best[k].error <= 4.0 * rounding;
+      (by_noise ? noisy : coarse) = true;
     }
-    if (satisfied) break;
+  };
+  attempt(steps.first);
+  const bool tries_shorter = coarse;
+  for (double h = 16.0 * steps.first; noisy && h <= steps.longest; h *= 16.0) attempt(h);
+  for (const int exponent : {-4, -8}) {
+    if (tries_shorter && (noisy || coarse)) attempt(std::ldexp(steps.first, exponent));
   }
   return best;
 }

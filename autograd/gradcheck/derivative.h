@@ -43,19 +43,39 @@ struct Estimate {
   double error = 0.0;
 };
 
+/// The noise of every objective near t = 0: the standard deviation of its rounding errors, measured
+/// by the differences of order 3 to 6 of seven values at distances so short that a smooth function
+/// has none [1]. At least the rounding of the sum over the output, which is all if a value is not
+/// finite.
+///
+/// step  the step of the first differences along the line; the distances are 1 / 65536 of it
+///
+/// [1] Hamming 1971, "Introduction to Applied Numerical Analysis", section 6.2; More & Wild 2011,
+///     "Estimating computational noise", eq. 2.4.
+std::vector<double> measured_noise(Line& line, double step, const Objectives& objectives);
+
+/// The steps h of differences along a line.
+struct Steps {
+  double first;    ///< tried first
+  double longest;  ///< the longest to try
+};
+
 /// d/dt of every objective along a line, at t = 0.
 ///
 /// Central differences at h, h/2, h/4 and h/8 are extrapolated to 0 [1]. The error is the larger of
 /// the distances to the two estimates that are one order lower, from shorter and from longer steps,
-/// plus the effect of rounding on the quotient. At a kink central differences of all steps agree on
+/// plus the effect of noise on the quotient. At a kink central differences of all steps agree on
 /// the mean of both slopes, so the difference of the slopes, extrapolated as well, is added if it
-/// is more than rounding. Where an error is larger than good_enough[k], h = step / 16 and step /
-/// 256 are tried, and the estimate with the least error is returned; if another contradicts it by
-/// more than both errors, their distance is added to the error. If the function is not finite
-/// nearby, the error is infinite.
+/// is more than noise. Where an error is larger than good_enough[k], other steps are tried: 16 and
+/// 256 times as long where it is due to noise, else 1/16 and 1/256 as long. The estimate with the
+/// least error is returned; if another contradicts it by more than both errors, their distance is
+/// added to the error. If the function is not finite nearby, the error is infinite.
+///
+/// noise  of each objective, see measured_noise
 ///
 /// [1] Richardson 1911; Press et al., Numerical Recipes, section 5.7.
-std::vector<Estimate> derivatives(Line& line, double step, const Objectives& objectives,
+std::vector<Estimate> derivatives(Line& line, const Steps& steps, const Objectives& objectives,
+                                  const std::vector<double>& noise,
                                   const std::vector<double>& good_enough);
 
 }  // namespace tapestry::gradcheck_detail

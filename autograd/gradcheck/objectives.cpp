@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -18,15 +19,18 @@ namespace {
 double inner_product(const Tensor& a, const Tensor& b) {
   const auto x = a.values<double>();
   const auto y = b.values<double>();
-  return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+  const auto product = [](double u, double v) { return static_cast<long double>(u) * v; };
+  return static_cast<double>(
+      std::inner_product(x.begin(), x.end(), y.begin(), 0.0L, std::plus<>(), product));
 }
 
 double rounding_error(const Tensor& y, const Tensor& weights) {
-  double terms = 0.0;
+  double squares = 0.0;
   for (std::size_t i = 0; i < y.size(); ++i) {
-    terms += std::abs(y.values<double>()[i] * weights.values<double>()[i]);
+    const double term = y.values<double>()[i] * weights.values<double>()[i];
+    squares += term * term;
   }
-  return std::numeric_limits<double>::epsilon() * terms;
+  return std::numeric_limits<double>::epsilon() * std::sqrt(squares);
 }
 
 void require_same_shape(const Tensor& y, const Tensor& at_start) {

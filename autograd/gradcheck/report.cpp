@@ -134,6 +134,16 @@ std::string inconclusive(const GradcheckReport& report) {
   return text.empty() ? "" : "inconclusive (a kink or cancellation):" + text + "\n";
 }
 
+std::string too_small(const GradcheckReport& report) {
+  std::string text;
+  for (const GradcheckRow& row : report.rows) {
+    if (row.verdict != GradcheckVerdict::too_small) continue;
+    text += fmt::format("\n  {}: its norm is {:.1e}, and below {:.1e} it cannot be told from zero",
+                        named(row), row.gradient_norm, row.least_norm);
+  }
+  return text.empty() ? "" : "below what can be told (zero, or hidden by rounding):" + text + "\n";
+}
+
 std::string wrong(const GradcheckReport& report) {
   std::string text;
   for (const GradcheckRow& row : report.rows) {
@@ -179,19 +189,23 @@ std::string to_string(const GradcheckReport& report) {
   std::string text = table(report);
   text += listed(report,
                  "without a gradient:", [](const GradcheckRow& row) { return !row.has_gradient; });
-  text += listed(report, "zero everywhere, but for rounding:", [](const GradcheckRow& row) {
-    return row.has_gradient && row.zero;
+  text += listed(report, "zero everywhere:", [](const GradcheckRow& row) {
+    return row.has_gradient && row.zero && row.verdict != GradcheckVerdict::too_small;
   });
-  text += inconclusive(report) + wrong(report);
+  text += too_small(report) + inconclusive(report) + wrong(report);
   if (report.count(GradcheckVerdict::wrong) > 0) {
     text += located(report);
   } else if (!report.passed()) {
-    text += "no gradient could be checked: all comparisons are inconclusive\n";
+    text += report.count(GradcheckVerdict::too_small) == 0
+                ? "no gradient could be checked: all comparisons are inconclusive\n"
+                : "no gradient could be checked: all are below what can be told or inconclusive\n";
   }
+  const std::size_t small = report.count(GradcheckVerdict::too_small);
   return text + fmt::format(
-                    "{} gradients: {} agree, {} wrong, {} inconclusive; worst relative "
+                    "{} gradients: {} agree, {}{} wrong, {} inconclusive; worst relative "
                     "error {:.1e}\n",
                     report.rows.size(), report.count(GradcheckVerdict::agrees),
+                    small > 0 ? fmt::format("{} too small, ", small) : "",
                     report.count(GradcheckVerdict::wrong),
                     report.count(GradcheckVerdict::inconclusive), report.worst_relative_error());
 }

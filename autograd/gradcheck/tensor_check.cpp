@@ -11,7 +11,11 @@
 namespace tapestry::gradcheck_detail {
 
 double Thresholds::good_enough(double analytic) const {
-  return 0.1 * tolerance * std::max(std::abs(analytic), scale);
+  return 1e-3 * tolerance * std::max(std::abs(analytic), scale);
+}
+
+double detectable_error(double error_of_differences, double tolerance) {
+  return std::min(tolerance, std::max(100.0 * error_of_differences, 1e-9));
 }
 
 Comparison compare(double analytic, const Estimate& numeric, const Thresholds& by) {
@@ -25,14 +29,20 @@ Comparison compare(double analytic, const Estimate& numeric, const Thresholds& b
   // Rounding errors grow with shorter steps, of which the shortest is 1/2048 of the longest.
   const bool zero_but_for_rounding = std::max(std::abs(analytic), by.scale) <= by.zero &&
                                      numeric.error <= 1e4 * by.zero && !beyond_estimate;
-  const double error = difference == 0.0 || zero_but_for_rounding ? 0.0 : difference / magnitude;
-  const bool sharp = zero_but_for_rounding || numeric.error <= 100.0 * by.tolerance * magnitude;
-  if (error <= by.tolerance && sharp) {
+  if (zero_but_for_rounding) {
+    const bool zero = analytic == 0.0 && numeric.value == 0.0;
+    return {analytic, numeric.value, 0.0,
+            zero ? GradcheckVerdict::agrees : GradcheckVerdict::too_small};
+  }
+  const double error = difference == 0.0 ? 0.0 : difference / magnitude;
+  const double detectable = detectable_error(numeric.error / magnitude, by.tolerance);
+  const bool sharp = numeric.error <= 100.0 * by.tolerance * magnitude;
+  if (error <= detectable && sharp) {
     return {analytic, numeric.value, error, GradcheckVerdict::agrees};
   }
   return {analytic, numeric.value, error,
-          error > by.tolerance && beyond_estimate ? GradcheckVerdict::wrong
-                                                  : GradcheckVerdict::inconclusive};
+          error > detectable && beyond_estimate ? GradcheckVerdict::wrong
+                                                : GradcheckVerdict::inconclusive};
 }
 
 namespace {
@@ -81,6 +91,7 @@ class TensorCheck {
   const GradcheckOptions& options_;
   RandomStream random_;
   std::vector<Examined> examined_;
+  std::vector<double> noise_;      ///< of each objective where the tensor moves
   std::set<std::size_t> checked_;  ///< coordinates
 };
 
@@ -90,6 +101,11 @@ TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradi
       objectives_(objectives),
       options_(options),
       random_(RandomStream(options.seed).named(named.name)) {
+  {
+    const std::vector<double> direction = signed_weights(tensor_.size(), random_.at(0));
+    Line line(tensor_.mutable_values<double>(), 0, direction);
+    noise_ = measured_noise(line, options.step, objectives);
+  }
   for (std::size_t k = 0; k < objectives.count(); ++k) {
     Examined of{.row = {.output = objectives.name(k),
                         .name = named.name,
@@ -100,6 +116,8 @@ TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradi
     examined_.push_back(std::move(of));
     const Thresholds by = thresholds(k, 1.0);
     examined_.back().row.zero = by.scale <= by.zero;
+    examined_.back().row.least_norm =
+        by.zero * std::sqrt(static_cast<double>(std::max<std::size_t>(tensor_.size(), 1)));
   }
 }
 
@@ -107,7 +125,7 @@ TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradi
 Thresholds TensorCheck::thresholds(std::size_t k, double length) const {
   const auto size = static_cast<double>(std::max<std::size_t>(tensor_.size(), 1));
   return {.scale = length * examined_[k].row.gradient_norm / std::sqrt(size),
-          .zero = objectives_.rounding(k) / options_.step,
+          .zero = noise_[k] / options_.step,
           .tolerance = options_.tolerance};
 }
 
@@ -117,9 +135,9 @@ std::vector<Comparison> TensorCheck::compare_along(Line& line, const std::vector
   for (std::size_t k = 0; k < analytic.size(); ++k) {
     good_enough.push_back(thresholds(k, length).good_enough(analytic[k]));
   }
-  // A whole tensor moves by at most four times the step: longer moves cross more kinks.
-  const double step = options_.step * std::min(1.0, 4.0 / length);
-  const auto numeric = derivatives(line, step, objectives_, good_enough);
+  // A whole tensor first moves by at most four times the step: longer moves cross more kinks.
+  const Steps steps{.first = options_.step * std::min(1.0, 4.0 / length), .longest = options_.step};
+  const auto numeric = derivatives(line, steps, objectives_, noise_, good_enough);
   std::vector<Comparison> comparisons;
   for (std::size_t k = 0; k < analytic.size(); ++k) {
     comparisons.push_back(compare(analytic[k], numeric[k], thresholds(k, length)));
@@ -140,6 +158,15 @@ std::vector<Comparison> TensorCheck::compare_range(std::size_t first,
   for (const Examined& of : examined_) analytic.push_back(of.along(first, direction));
   Line line(tensor_.mutable_values<double>(), first, direction);
   return compare_along(line, analytic, std::sqrt(inner_product(direction, direction)));
+}
+
+/// The verdict on a row with comparisons of both verdicts.
+GradcheckVerdict more_serious(GradcheckVerdict a, GradcheckVerdict b) {
+  using enum GradcheckVerdict;
+  for (const GradcheckVerdict verdict : {wrong, inconclusive, too_small}) {
+    if (a == verdict || b == verdict) return verdict;
+  }
+  return agrees;
 }
 
 void count(GradcheckCount& of_kind, const Comparison& c) {
@@ -165,9 +192,7 @@ void take_worst(Examined& of, std::optional<std::size_t> coordinate, const Compa
 
 void TensorCheck::note_coordinate(Examined& of, std::size_t i, const Comparison& c) {
   count(of.row.coordinates, c);
-  if (of.row.verdict != GradcheckVerdict::wrong && c.verdict != GradcheckVerdict::agrees) {
-    of.row.verdict = c.verdict;
-  }
+  of.row.verdict = more_serious(of.row.verdict, c.verdict);
   if (c.verdict == GradcheckVerdict::inconclusive) {
     of.row.inconclusive_coordinate = i;
     return;
@@ -188,16 +213,18 @@ void TensorCheck::check_directions() {
       const bool first_wrong =
           found[k].verdict == GradcheckVerdict::wrong && row.verdict != GradcheckVerdict::wrong;
       count(row.directions, found[k]);
-      if (first_wrong) row.verdict = GradcheckVerdict::wrong;
+      // Inconclusive directions are replaced by others, see below.
+      if (found[k].verdict != GradcheckVerdict::inconclusive) {
+        row.verdict = more_serious(row.verdict, found[k].verdict);
+      }
       take_worst(examined_[k], std::nullopt, found[k]);
       if (first_wrong) find_wrong_coordinate(k, direction);
     }
   }
   for (Examined& of : examined_) {
     GradcheckRow& row = of.row;
-    if (row.directions.conclusive() < options_.directions &&
-        row.verdict == GradcheckVerdict::agrees) {
-      row.verdict = GradcheckVerdict::inconclusive;
+    if (row.directions.conclusive() < options_.directions) {
+      row.verdict = more_serious(row.verdict, GradcheckVerdict::inconclusive);
     }
   }
 }
@@ -246,14 +273,16 @@ GradcheckRow finished(const Examined& of, double unit) {
   }
   const bool nothing_told = row.coordinates.conclusive() + row.directions.conclusive() == 0;
   if (nothing_told && row.shape.size() > 0) {
-    if (row.verdict == GradcheckVerdict::agrees) row.verdict = GradcheckVerdict::inconclusive;
+    row.verdict = more_serious(row.verdict, GradcheckVerdict::inconclusive);
     row.worst_relative_error = std::numeric_limits<double>::infinity();
   }
   if (!row.zero) {
     row.cosine = of.products / std::sqrt(of.analytic_squares * of.numeric_squares);
     row.factor = of.products / of.numeric_squares;
   }
-  row.gradient_norm /= std::abs(unit);
+  const double magnitude = std::abs(unit);
+  row.gradient_norm /= magnitude;
+  row.least_norm /= magnitude;
   row.analytic /= unit;
   row.numeric /= unit;
   return row;

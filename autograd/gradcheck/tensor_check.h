@@ -13,7 +13,7 @@ namespace tapestry::gradcheck_detail {
 struct Thresholds {
   double scale;      ///< least magnitude that errors are relative to
   double zero;       ///< a gradient up to this size may be rounding of zero
-  double tolerance;  ///< largest relative error of a right gradient
+  double tolerance;  ///< largest relative error of a right gradient, however noisy differences are
 
   /// The error up to which an estimate allows a verdict on the gradient `analytic`.
   double good_enough(double analytic) const;
@@ -25,9 +25,14 @@ struct Comparison {
   GradcheckVerdict verdict;
 };
 
-/// `agrees` if the two differ by no more than the tolerance and the error of the differences is at
-/// most 100 times that; `wrong` if they differ by more than the tolerance and by more than ten
-/// times that error, or if one is not finite; else `inconclusive`.
+/// The relative error from which on a gradient is wrong: 100 times that of the differences, but no
+/// more than the tolerance and no less than 1e-9, which the rounding of a right gradient may reach.
+double detectable_error(double error_of_differences, double tolerance);
+
+/// `agrees` if the two differ by no more than the detectable error and the error of the differences
+/// is at most 100 times the tolerance; `wrong` if they differ by more than the detectable error and
+/// by more than ten times the error of the differences, or if one is not finite; `too_small` if
+/// neither can be told from zero, unless both are exactly zero; else `inconclusive`.
 Comparison compare(double analytic, const Estimate& numeric, const Thresholds& by);
 
 /// Checks every tensor against every objective: a row for each pair, objective by objective.

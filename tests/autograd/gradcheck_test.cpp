@@ -211,6 +211,11 @@ TEST_CASE("a report passes if no row is wrong and at least one comparison is con
   CHECK(passed({}));
   CHECK(passed({agrees, agrees}));
   CHECK(passed({agrees, inconclusive}));
+  CHECK(passed({agrees, too_small}));
+  CHECK_FALSE(passed({too_small, inconclusive}));
+  GradcheckReport small;
+  small.rows.push_back({.directions = {.checked = 3}, .verdict = too_small});
+  CHECK_FALSE(small.passed());
   CHECK_FALSE(passed({inconclusive, inconclusive}));
   CHECK_FALSE(passed({agrees, wrong}));
   CHECK_FALSE(passed({wrong}));
@@ -231,6 +236,7 @@ TEST_CASE("gradcheck counts its verdicts and names them") {
   CHECK(report.count(GradcheckVerdict::agrees) == 1);
   CHECK(report.count(GradcheckVerdict::inconclusive) == 0);
   CHECK(std::string(name(GradcheckVerdict::wrong)) == "wrong");
+  CHECK(std::string(name(GradcheckVerdict::too_small)) == "too small");
 }
 
 TEST_CASE("gradcheck does not cross the kinks of relu and max, however near they are") {

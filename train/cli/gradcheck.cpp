@@ -130,6 +130,7 @@ Json row_to_json(const GradcheckRow& row) {
           {"reached", row.has_gradient},  // deprecated: the former name of has_gradient
           {"zero", row.zero},
           {"gradient_norm", row.gradient_norm},
+          {"least_norm", row.least_norm},
           {"worst_relative_error", row.worst_relative_error},
           {"worst_coordinate", optional_to_json(row.worst_coordinate)},
           {"analytic", row.analytic},
@@ -155,7 +156,9 @@ GradcheckVerdict overall_verdict(const GradcheckReport& report) {
   for (const auto verdict : {GradcheckVerdict::wrong, GradcheckVerdict::inconclusive}) {
     if (report.count(verdict) > 0) return verdict;
   }
-  return GradcheckVerdict::agrees;
+  const bool all_small =
+      !report.rows.empty() && report.count(GradcheckVerdict::too_small) == report.rows.size();
+  return all_small ? GradcheckVerdict::too_small : GradcheckVerdict::agrees;
 }
 
 int run(const Arguments& arguments) {

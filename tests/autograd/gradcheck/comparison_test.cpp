@@ -8,6 +8,7 @@
 using namespace tapestry;
 using gradcheck_detail::compare;
 using gradcheck_detail::Comparison;
+using gradcheck_detail::detectable_error;
 using gradcheck_detail::Thresholds;
 
 namespace {
@@ -45,24 +46,41 @@ TEST_CASE("below the scale errors are measured against the scale") {
   CHECK(compare(1e-16, {.value = 2e-16, .error = 1e-18}, by).verdict == GradcheckVerdict::agrees);
 }
 
+TEST_CASE("a gradient is wrong from a hundred times the error of the differences on") {
+  using enum GradcheckVerdict;
+  const auto verdict = [](double error, double of_differences) {
+    return compare(1.0, {.value = 1.0 + error, .error = of_differences}, by).verdict;
+  };
+  CHECK(verdict(0.9e-7, 1e-9) == agrees);
+  CHECK(verdict(1.1e-7, 1e-9) == wrong);
+  CHECK(verdict(0.9e-9, 1e-14) == agrees);
+  CHECK(verdict(1.1e-9, 1e-14) == wrong);
+  CHECK(detectable_error(1e-10, 1e-6) == doctest::Approx(1e-8));
+  CHECK(detectable_error(1e-14, 1e-6) == 1e-9);
+  CHECK(detectable_error(1e-7, 1e-6) == 1e-6);
+  CHECK(detectable_error(1e-14, 1e-10) == 1e-10);
+}
+
 TEST_CASE("differences tell right up to a hundred times the tolerance, wrong beyond ten errors") {
   using enum GradcheckVerdict;
   CHECK(compare(1.0, {.value = 1.0, .error = 0.9e-4}, by).verdict == agrees);
   CHECK(compare(1.0, {.value = 1.0, .error = 1.1e-4}, by).verdict == inconclusive);
-  CHECK(compare(1.0, {.value = 1.0 + 0.9e-6, .error = 1e-9}, by).verdict == agrees);
-  CHECK(compare(1.0, {.value = 1.0 + 1.1e-6, .error = 1e-9}, by).verdict == wrong);
+  CHECK(compare(1.0, {.value = 1.0 + 0.9e-6, .error = 2e-8}, by).verdict == agrees);
+  CHECK(compare(1.0, {.value = 1.0 + 1.1e-6, .error = 2e-8}, by).verdict == wrong);
   CHECK(compare(1.0, {.value = 1.0 + 1e-3, .error = 0.9e-4}, by).verdict == wrong);
   CHECK(compare(1.0, {.value = 1.0 + 1e-3, .error = 1.1e-4}, by).verdict == inconclusive);
   CHECK(compare(-1.0, {.value = 1.0, .error = 1e-9}, by).relative_error == 2.0);
 }
 
-TEST_CASE("what is no more than rounding of zero agrees, unless differences contradict it") {
+TEST_CASE("what is no more than rounding of zero is too small, unless differences contradict it") {
   using enum GradcheckVerdict;
   constexpr Thresholds tiny{.scale = 0.5e-12, .zero = 1e-12, .tolerance = 1e-6};
   const Comparison zero = compare(0.9e-12, {.value = 0.0, .error = 1e-13}, tiny);
-  CHECK(zero.verdict == agrees);
+  CHECK(zero.verdict == too_small);
   CHECK(zero.relative_error == 0.0);
-  CHECK(compare(-0.9e-12, {.value = 0.0, .error = 0.9e-8}, tiny).verdict == agrees);
+  CHECK(compare(0.0, {.value = 0.0, .error = 1e-13}, tiny).verdict == agrees);
+  CHECK(compare(0.0, {.value = 1e-14, .error = 1e-13}, tiny).verdict == too_small);
+  CHECK(compare(-0.9e-12, {.value = 0.0, .error = 0.9e-8}, tiny).verdict == too_small);
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1.1e-8}, tiny).verdict == inconclusive);
   CHECK(compare(1.1e-12, {.value = 0.0, .error = 1e-12}, tiny).verdict == inconclusive);
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-14}, tiny).verdict == wrong);
@@ -70,10 +88,10 @@ TEST_CASE("what is no more than rounding of zero agrees, unless differences cont
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-12}, by).verdict == inconclusive);
 }
 
-TEST_CASE("an estimate is good enough at a tenth of the tolerance, of the gradient or its scale") {
-  CHECK(by.good_enough(2.0) == doctest::Approx(2e-7));
-  CHECK(by.good_enough(-2.0) == doctest::Approx(2e-7));
-  CHECK(by.good_enough(0.0) == doctest::Approx(1e-15).scale(0.0));
+TEST_CASE("an estimate is good enough at 1/1000 of the tolerance, of the gradient or its scale") {
+  CHECK(by.good_enough(2.0) == doctest::Approx(2e-9));
+  CHECK(by.good_enough(-2.0) == doctest::Approx(2e-9));
+  CHECK(by.good_enough(0.0) == doctest::Approx(1e-17).scale(0.0));
 }
 
 TEST_CASE("differences too coarse to tell right from wrong do not agree, however close they are") {

@@ -121,10 +121,29 @@ TEST_CASE("what is zero everywhere is told apart from what has no gradient") {
   report.rows[1].has_gradient = false;
   report.rows[1].output = "loss";
   report.rows[0].has_gradient = report.rows[2].has_gradient = true;
+  CHECK(contains(to_string(report),
+                 "\nwithout a gradient:\n  far (of loss)\nzero everywhere:\n  near\n"
+                 "3 gradients: 3 agree, "));
+}
+
+TEST_CASE("gradients below what can be told are listed with their norm and the least that can be") {
+  GradcheckReport report;
+  report.rows = {wrong_by(1.0), wrong_by(1.0)};
+  report.rows[0].verdict = GradcheckVerdict::agrees;
+  report.rows[1].verdict = GradcheckVerdict::too_small;
+  report.rows[1].name = "k_proj.bias";
+  report.rows[1].zero = true;
+  report.rows[1].gradient_norm = 2e-17;
+  report.rows[1].least_norm = 3e-13;
   CHECK(contains(
       to_string(report),
-      "\nwithout a gradient:\n  far (of loss)\nzero everywhere, but for rounding:\n  near\n"
-      "3 gradients: 3 agree, "));
+      "\nbelow what can be told (zero, or hidden by rounding):\n  k_proj.bias: its norm is "
+      "2.0e-17, and below 3.0e-13 it cannot be told from zero\n"
+      "2 gradients: 1 agree, 1 too small, 0 wrong, 0 inconclusive; "));
+  CHECK_FALSE(contains(to_string(report), "zero everywhere"));
+  report.rows.erase(report.rows.begin());
+  CHECK(
+      contains(to_string(report), "no gradient could be checked: all are below what can be told"));
 }
 
 TEST_CASE("a wrong direction is explained without a place") {

@@ -19,6 +19,7 @@ GradcheckRow uneven_row() {
           .has_gradient = false,
           .zero = true,
           .gradient_norm = 1.5,
+          .least_norm = 0.125,
           .worst_relative_error = 2.5,
           .worst_coordinate = 4,
           .analytic = 0.25,
@@ -33,7 +34,7 @@ GradcheckRow uneven_row() {
 
 const json uneven_object = json::parse(R"({
   "output": "loss", "name": "head.weight", "shape": [2, 3], "verdict": "wrong", "has_gradient": false, "reached": false,
-  "zero": true, "gradient_norm": 1.5, "worst_relative_error": 2.5, "worst_coordinate": 4,
+  "zero": true, "gradient_norm": 1.5, "least_norm": 0.125, "worst_relative_error": 2.5, "worst_coordinate": 4,
   "analytic": 0.25, "numeric": -0.5, "cosine": 0.75, "factor": 8.0,
   "coordinates": {"checked": 6, "inconclusive": 1}, "directions": {"checked": 3, "inconclusive": 2},
   "inconclusive_coordinate": 5})");
@@ -87,6 +88,8 @@ TEST_CASE("the verdict is the worst of the rows") {
     return object_of(report).at("verdict").get<std::string>();
   };
   CHECK(verdict({agrees, agrees}) == "agrees");
+  CHECK(verdict({agrees, too_small}) == "agrees");
+  CHECK(verdict({too_small, too_small}) == "too small");
   CHECK(verdict({agrees, inconclusive, agrees}) == "inconclusive");
   CHECK(verdict({agrees, inconclusive, wrong, agrees}) == "wrong");
 }

@@ -1,0 +1,162 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/derivative.h"
+#include "autograd/gradcheck/objectives.h"
+#include "autograd/ops/activations.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/linear.h"
+#include "autograd/ops/reductions.h"
+#include "tests/autograd/edges/every_operation.h"
+#include "tests/autograd/gradcheck/faulty_operation.h"
+#include "tests/support/gradients.h"
+
+using namespace tapestry;
+using namespace tapestry::test;
+using gradcheck_detail::Line;
+using gradcheck_detail::measured_noise;
+using gradcheck_detail::Objectives;
+
+/// The smallest faults that the gradient check has to find, beside right gradients of the same
+/// functions, which it must not call wrong.
+namespace {
+
+using Spoil = std::function<double(std::size_t, double)>;
+
+Spoil one_wrong(std::size_t place, double relative) {
+  return [=](std::size_t i, double g) { return i == place ? (1.0 + relative) * g : g; };
+}
+
+Spoil all_wrong(double relative) {
+  return [=](std::size_t, double g) { return (1.0 + relative) * g; };
+}
+
+/// Values of which number 17 is far smaller than the others, and so the gradient of its square.
+Tensor with_a_small_value(std::size_t size, double small) {
+  Tensor x = random_leaf({size}, 1);
+  x.mutable_values<double>()[17] = small;
+  return x;
+}
+
+GradcheckRow row_of(const std::function<Tensor()>& function, const Tensor& x) {
+  return gradcheck(function, {{"x", x}}, {.locate = false}).rows.at(0);
+}
+
+struct Fault {
+  std::string what;
+  Tensor x;
+  Spoil spoil;
+  bool scalar = false;  ///< whether the sum of the output is checked instead of its elements
+};
+
+std::vector<Fault> faults() {
+  return {
+      {"one of 40,000 values by 1e-4", random_leaf({200, 200}, 1), one_wrong(12345, 1e-4)},
+      {"one of 40,000, of a scalar", random_leaf({200, 200}, 1), one_wrong(12345, 1e-4), true},
+      {"one of 1,000,000 by 5e-4", random_leaf({1000, 1000}, 1), one_wrong(765432, 5e-4)},
+      {"one of 1,000,000, of a scalar", random_leaf({1000, 1000}, 1), one_wrong(765432, 5e-4),
+       true},
+      {"3e-7 of the RMS, doubled", with_a_small_value(40, 3e-7), one_wrong(17, 1.0)},
+      {"3e-8 of the RMS, doubled", with_a_small_value(40, 3e-8), one_wrong(17, 1.0)},
+      {"all by 1e-7", random_leaf({50}, 1), all_wrong(1e-7)},
+      {"all by 1e-8", random_leaf({50}, 1), all_wrong(1e-8)},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("gradcheck finds small faults, and none in right gradients of the same functions") {
+  for (const Fault& fault : faults()) {
+    CAPTURE(fault.what);
+    const auto function = [&](const Spoil& spoil) {
+      const Tensor y = square(faulty(fault.x, spoil));
+      return fault.scalar ? sum(y) : y;
+    };
+    const GradcheckRow found = row_of([&] { return function(fault.spoil); }, fault.x);
+    CAPTURE(found.worst_relative_error);
+    CHECK(found.verdict == GradcheckVerdict::wrong);
+    const GradcheckRow right = row_of([&] { return function(all_wrong(0.0)); }, fault.x);
+    CAPTURE(right.worst_relative_error);
+    CHECK(right.verdict == GradcheckVerdict::agrees);
+  }
+}
+
+TEST_CASE("a gradient of 1e-14 of the others is too small to tell, wrong or right") {
+  const Tensor x = random_leaf({8}, 1), y = random_leaf({8}, 2);
+  for (const double factor : {1.0, 3.0}) {
+    const GradcheckReport report =
+        gradcheck([&] { return sum(square(x)) + scale(sum(square(times(y, factor))), 1e-14); },
+                  {{"x", x}, {"y", y}});
+    CHECK(report.rows[0].verdict == GradcheckVerdict::agrees);
+    const GradcheckRow& row = report.rows[1];
+    CHECK(row.verdict == GradcheckVerdict::too_small);
+    CHECK(row.gradient_norm < row.least_norm);
+    CHECK(row.least_norm < 1e-10);
+  }
+}
+
+TEST_CASE("a gradient of 1e-12 of the others does not agree where it is wrong") {
+  const Tensor x = random_leaf({8}, 1), y = random_leaf({8}, 2);
+  const GradcheckReport report =
+      gradcheck([&] { return sum(square(x)) + scale(sum(square(times(y, 3.0))), 1e-12); },
+                {{"x", x}, {"y", y}});
+  CHECK(report.rows[1].verdict != GradcheckVerdict::agrees);
+}
+
+TEST_CASE("the noise of a function is measured, not only that of the sum over its output") {
+  Tensor x = random_leaf({6}, 1);
+  const auto noise_of = [&](const std::function<Tensor()>& function) {
+    const Objectives objectives([&] { return std::vector<NamedTensor>{{"", function()}}; }, 1);
+    Line line(x.mutable_values<double>(), 0, std::vector<double>(6, 1.0));
+    return measured_noise(line, 1e-3, objectives).at(0);
+  };
+  CHECK(noise_of([&] { return square(x); }) < 3e-15);
+  // Each element is rounded to a multiple of 2^-29 = 1.9e-9.
+  const Tensor ten_million = Tensor::full({6}, 1e7, DType::float64);
+  const double noise = noise_of([&] { return (square(x) + ten_million) - ten_million; });
+  CHECK(noise > 3e-10);
+  CHECK(noise < 1e-8);
+}
+
+TEST_CASE("a right gradient of a noisy function is not called wrong") {
+  const Tensor x = random_leaf({6}, 1);
+  for (const double large : {1e3, 1e5, 1e7}) {
+    CAPTURE(large);
+    const Tensor far = Tensor::full({6}, large, DType::float64);
+    const GradcheckRow row = row_of([&] { return (square(x) + far) - far; }, x);
+    CHECK(row.verdict != GradcheckVerdict::wrong);
+  }
+}
+
+TEST_CASE("no right gradient is called wrong, whatever the seed") {
+  const Tensor x = random_leaf({5, 7}, 1), weight = random_leaf({3, 7}, 2);
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    const GradcheckReport report =
+        gradcheck([&] { return sum(softmax(linear(exp(x), weight)) * linear(square(x), weight)); },
+                  {{"x", x}, {"weight", weight}}, {.seed = seed});
+    CHECK(report.count(GradcheckVerdict::agrees) == 2);
+  }
+}
+
+TEST_CASE("no operation has a gradient that is called wrong") {
+  for (const OperationCase& operation : every_operation(2, 7)) {
+    if (operation.name == "embedding") continue;  // the padding row has no gradient on purpose
+    CAPTURE(operation.name);
+    const OperationCase::Operands leaves = leaves_of(operands_of(operation, DType::float64));
+    std::vector<NamedTensor> named;
+    for (const Tensor& leaf : leaves) named.push_back({"leaf", leaf});
+    for (const std::uint64_t seed : {1, 2}) {
+      const GradcheckReport report =
+          gradcheck([&] { return operation.run(leaves); }, named, {.seed = seed, .locate = false});
+      CHECK(report.count(GradcheckVerdict::wrong) == 0);
+      CHECK(report.count(GradcheckVerdict::inconclusive) == 0);
+    }
+  }
+}
