@@ -29,8 +29,9 @@ struct Command {
   const char* purpose;                            ///< one line of `tapestry --help`
   std::function<Action(CLI::App& app)> define;    ///< adds arguments, options and examples
   const char* memory_hint = general_memory_hint;  ///< hint for std::bad_alloc
-  bool answers_lines = false;        ///< true if it answers each line of standard input
-  bool output_is_the_result = true;  ///< fails if standard output cannot be written
+  bool answers_lines = false;  ///< true if it answers each line of standard input
+  /// Whether it fails if standard output cannot be written, and SIGPIPE ends it.
+  bool output_is_the_result = true;
 };
 
 /// The help of a command, or of the program if the name is empty; as --help prints it.

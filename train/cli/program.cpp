@@ -35,9 +35,11 @@
 namespace tapestry {
 namespace {
 
-/// Runs a command that prints a result, and fails unless all output was written.
+/// Runs a command that prints a result, and fails unless all output was written; if the reader of a
+/// pipe is gone, SIGPIPE ends the process.
 int run_and_flush(const Action& action) {
   int code = 0, error = 0;
+  end_on_broken_pipe();
   try {
     code = action();
   } catch (const std::system_error& failed) {  // thrown by fmt::print

@@ -21,10 +21,15 @@ void print_error_line(const std::string& text) {
   std::fputs((program_name() + ": " + escaped_lines(text) + '\n').c_str(), stderr);
 }
 
+/// What the caller of the program chose for SIGPIPE.
+void (*broken_pipe_action)(int) = SIG_IGN;
+
 }  // namespace
 
+void end_on_broken_pipe() { std::signal(SIGPIPE, broken_pipe_action); }
+
 void prepare_standard_streams() {
-  std::signal(SIGPIPE, SIG_IGN);
+  broken_pipe_action = std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0) continue;

@@ -13,6 +13,11 @@ namespace tapestry {
 ///     instead of ending the process.
 void prepare_standard_streams();
 
+/// Lets SIGPIPE end the process from now on, silently, as other Unix tools end when the reader of
+/// their output is gone; unless the caller of the program had it ignore SIGPIPE. For commands whose
+/// result is what they print.
+void end_on_broken_pipe();
+
 /// Flushes standard output and checks that everything printed so far has been written.
 ///
 /// error_before  errno of an earlier failed write, or 0

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -69,21 +70,56 @@ void check_output_error(
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("every command that prints notices a full disk, a reader that left, a closed output") {
+/// Handles SIGPIPE as chosen, in this process and in those that it starts, while it is alive.
+class BrokenPipeAction {
+ public:
+  explicit BrokenPipeAction(void (*action)(int)) : before_(std::signal(SIGPIPE, action)) {}
+  ~BrokenPipeAction() { std::signal(SIGPIPE, before_); }
+  BrokenPipeAction(const BrokenPipeAction&) = delete;
+  BrokenPipeAction& operator=(const BrokenPipeAction&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
+TEST_CASE("every command that prints notices a full disk and a closed output") {
   const TrainedWorkplace work;
   work.write("input", "a\n");
   const std::string input = work / "input";
-  const BrokenPipe pipe;
   check_output_error(work, {.in = input, .out = "/dev/full"});
-  check_output_error(work, {.in = input, .out_descriptor = pipe.descriptor()},
-                     "the reader closed the pipe early; the results are not affected");
   check_output_error(work, {.in = input, .out = ""});
+}
+
+TEST_CASE("SIGPIPE ends a command whose reader is gone without a word, as other Unix tools") {
+  const TrainedWorkplace work;
+  work.write("input", "a\n");
+  const auto before = work.contents();
+  const BrokenPipe pipe;
+  const BrokenPipeAction action(SIG_DFL);
+  for (const Arguments& arguments : printing_commands) {
+    CAPTURE(arguments);
+    const Outcome ended =
+        work.run(arguments, Streams{.in = work / "input", .out_descriptor = pipe.descriptor()});
+    CHECK(ended.code == -SIGPIPE);
+    CHECK(ended.err.empty());
+  }
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("a command that was started with SIGPIPE ignored says that its reader is gone") {
+  const TrainedWorkplace work;
+  work.write("input", "a\n");
+  const BrokenPipe pipe;
+  const BrokenPipeAction action(SIG_IGN);
+  check_output_error(work, {.in = work / "input", .out_descriptor = pipe.descriptor()},
+                     "the reader closed the pipe early; the results are not affected");
 }
 
 TEST_CASE("a run goes on to the same bytes without its reader, or with all its streams closed") {
   const TrainedWorkplace work;
   const std::string expected = test::read_text(work / work.checkpoint(12));
   const BrokenPipe pipe;
+  const BrokenPipeAction action(SIG_DFL);
   for (const Streams& streams :
        {Streams{.out = "/dev/full", .err = "/dev/full"},
         Streams{.out_descriptor = pipe.descriptor()}, Streams{.in = "", .out = "", .err = ""}}) {
