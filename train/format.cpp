@@ -5,7 +5,52 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/io/utf8.h"
+
 namespace tapestry {
+namespace {
+
+bool is_ascii_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/// Whether a shell takes the character as it is. Beyond ASCII it does.
+bool is_plain(char c) {
+  constexpr std::string_view marks = "_-./,:=@%+";
+  return is_ascii_letter_or_digit(c) || marks.find(c) != marks.npos ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
+
+/// $'...', with an octal escape for each byte that is no printable ASCII character.
+std::string ansi_c_quoted(std::string_view text) {
+  std::string quoted = "$'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (c >= ' ' && c <= '~') {
+      quoted += c;
+    } else {
+      quoted += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+    }
+  }
+  return quoted + '\'';
+}
+
+std::string single_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + '\'';
+}
+
+}  // namespace
+
+std::string format_argument(std::string_view path) {
+  std::string word(path);
+  if (word.starts_with('-') || word.find('=') < word.find('/')) word.insert(0, "./");
+  if (escaped(word) != word) return ansi_c_quoted(word);
+  const bool plain = !word.empty() && std::ranges::all_of(word, is_plain);
+  return plain ? word : single_quoted(word);
+}
 
 std::string format_count(std::uint64_t number) {
   std::string digits = std::to_string(number);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace tapestry {
 
@@ -16,5 +17,10 @@ std::string format_bytes(std::uint64_t bytes);
 
 /// A fraction in (0, 1] in per cent: "20.0 %", "under 0.1 %".
 std::string format_share(double share);
+
+/// A path as an argument in a printed shell command, quoted if it has to be: `'my run'`. Control
+/// characters and bytes that are not UTF-8 are written as in $'a\nb', which bash and zsh read; "./"
+/// precedes a relative path that would be taken for an option or a config override.
+std::string format_argument(std::string_view path);
 
 }  // namespace tapestry

@@ -50,7 +50,7 @@ int stopped(const Trainer& trainer, const std::string& by, const std::string& ru
   progress.message(
       fmt::format("stopped by {} and saved at step {}; resume with: {} train "
                   "--resume {}",
-                  by, format_count(trainer.step()), program_name(), run_dir));
+                  by, format_count(trainer.step()), program_name(), format_argument(run_dir)));
   return code;
 }
 
@@ -175,7 +175,7 @@ int report_end(Trainer::End end, const Trainer& trainer, const std::string& run_
   progress.message(
       fmt::format("done: {} steps{}; next: {} evaluate {}", format_count(trainer.step()),
                   early ? fmt::format(", no new best in {} validations", options.patience) : "",
-                  program_name(), run_dir));
+                  program_name(), format_argument(run_dir)));
   return static_cast<int>(ExitCode::done);
 }
 

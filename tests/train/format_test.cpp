@@ -39,6 +39,33 @@ TEST_CASE("bytes are in GB or MB, small numbers with a digit behind the point") 
   CHECK(format_bytes(300'000) == "0.3 MB");
 }
 
+TEST_CASE("a path in a command is quoted if the shell would not take it as it is") {
+  CHECK(format_argument("runs/copy-2_b.old,1") == "runs/copy-2_b.old,1");
+  CHECK(format_argument("/läufe/größe=1") == "/läufe/größe=1");
+  CHECK(format_argument("my run") == "'my run'");
+  CHECK(format_argument("it's") == "'it'\\''s'");
+  for (const char* special : {"~", "*", "?", "[a]", "{a}", "$a", "`a`", "a;b", "a&b", "a|b", "a<b",
+                              "a>b", "(a)", "#a", "!a", "\"a\"", "a\\b", "^a"}) {
+    CHECK(format_argument(special) == "'" + std::string(special) + "'");
+  }
+  CHECK(format_argument("") == "''");
+}
+
+TEST_CASE("control characters and other bytes in a path of a command are octal escapes") {
+  CHECK(format_argument("a\nb") == "$'a\\012b'");
+  CHECK(format_argument("it's\t\\") == "$'it\\'s\\011\\\\'");
+  CHECK(format_argument("\xFF"
+                        "1") == "$'\\3771'");
+  CHECK(format_argument("\u202Ea") == "$'\\342\\200\\256a'");
+}
+
+TEST_CASE("a path that would be an option or an override begins with the folder") {
+  CHECK(format_argument("-x") == "./-x");
+  CHECK(format_argument("- x") == "'./- x'");
+  CHECK(format_argument("a.b=c") == "./a.b=c");
+  CHECK(format_argument("runs/a.b=c") == "runs/a.b=c");
+}
+
 TEST_CASE("a duration below 0 is 0") { CHECK(format_duration(-3) == "0:00"); }
 
 }  // namespace

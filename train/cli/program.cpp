@@ -27,6 +27,7 @@
 #include "train/config/domains.h"
 #include "train/config/text.h"
 #include "train/error.h"
+#include "train/format.h"
 #include "train/platform/machine.h"
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
@@ -38,8 +39,8 @@ namespace {
 /// Runs a command that prints a result, and fails unless all output was written; if the reader of a
 /// pipe is gone, SIGPIPE ends the process.
 int run_and_flush(const Action& action) {
-  int code = 0, error = 0;
   end_on_broken_pipe();
+  int code = 0, error = 0;
   try {
     code = action();
   } catch (const std::system_error& failed) {  // thrown by fmt::print
@@ -142,9 +143,10 @@ void CommandLine::refuse_extra() const {
         all_commands(), [&](const Command& each) { return given.get_name() == each.name; });
     if (!command->answers_lines) refuse(mistake);
     std::error_code ignored;
-    throw UsageError(mistake, std::filesystem::exists(first, ignored)
-                                  ? fmt::format("to read a file, write < {}", first)
-                                  : "give it the lines as standard input, such as `< FILE`");
+    throw UsageError(mistake,
+                     std::filesystem::exists(first, ignored)
+                         ? fmt::format("to read a file, write < {}", format_argument(first))
+                         : "give it the lines as standard input, such as `< FILE`");
   }
   std::vector<std::string> options;
   for (const CLI::Option* option : given.get_options()) {

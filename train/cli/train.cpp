@@ -52,7 +52,7 @@ void refuse_to_replace_run(const RunDirectory& directory) {
         .message = fmt::format("already contains a run, at step {}", format_count(steps.back())),
         .hint = fmt::format("resume it with `{} train --resume {}`, start over with --fresh (the "
                             "old run is moved aside) or choose another train.run_dir",
-                            program_name(), path)}});
+                            program_name(), format_argument(path))}});
 }
 
 void refuse_to_replace_files(const RunDirectory& directory) {

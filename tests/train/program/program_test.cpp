@@ -52,6 +52,23 @@ TEST_CASE("train tells what it does and leaves config, checkpoints, metrics and 
   CHECK(count_lines(test::read_text(work / "runs/tiny/train.log")) == count_lines(done.out));
 }
 
+TEST_CASE("paths in printed commands are quoted for the shell where they have to be") {
+  Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const std::string run_dir = "my runs/it's";
+  const std::string quoted = "'my runs/it'\\''s'";
+  const test::Arguments train = {"train", "tiny.yaml", "train.run_dir=" + run_dir};
+  CHECK(work.run(train).out.ends_with("; next: tapestry evaluate " + quoted + "\n"));
+  CHECK(contains(work.run(train).err, "`tapestry train --resume " + quoted + "`"));
+  const Outcome stopped =
+      work.run({"train", "--resume", run_dir, "train.steps=1000000", "train.max_time=1s"});
+  CHECK(stopped.code == 124);
+  CHECK(stopped.out.ends_with("; resume with: tapestry train --resume " + quoted + "\n"));
+  work.write("my lines", "");
+  CHECK(contains(work.run({"translate", run_dir, "my lines"}).err,
+                 "hint: to read a file, write < 'my lines'\n"));
+}
+
 TEST_CASE("the config in the run directory repeats the run to the same bytes") {
   const TrainedWorkplace work;
   const Outcome again =
