@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <string>
 
 #include "train/progress.h"
+#include "train/storage/run_directory.h"
 
 namespace tapestry {
 
@@ -13,18 +16,28 @@ class SaveAttempts {
  public:
   static constexpr std::size_t most_failures = 3;  ///< consecutive
 
-  /// Failures are reported to `progress`, which must outlive the object.
-  explicit SaveAttempts(Progress& progress) : progress_(progress) {}
+  /// Failures are reported to `progress`. Both arguments must outlive the object.
+  SaveAttempts(Progress& progress, const RunDirectory& directory)
+      : progress_(progress), directory_(directory) {}
 
   /// Calls `save`; returns whether it succeeded.
+  /// step    of the state that is saved
   /// last    whether this is the last save of the run
-  /// throws  OutputError or std::bad_alloc from `save`, if the failure ends the run.
-  bool attempt(const std::function<void()>& save, bool last);
+  /// throws  if the failure ends the run: OutputError with the failure, the reason why the run
+  /// ends,
+  ///         its step, its newest checkpoint and how to resume it; std::bad_alloc from `save`,
+  ///         after a message with the same.
+  bool attempt(const std::function<void()>& save, std::uint64_t step, bool last);
 
  private:
-  void warn_or_rethrow(const char* failure, bool last);
+  void warn(const std::string& failure);
+  bool ends_run(bool last) const { return last || failures_ >= most_failures; }
+  std::string describe_end(std::uint64_t step) const;
+  std::string end_hint(const std::string& remedy, std::uint64_t step) const;
+  std::string newest_checkpoint(std::uint64_t step) const;
 
   Progress& progress_;
+  const RunDirectory& directory_;
   std::size_t failures_ = 0;  ///< consecutive
 };
 

@@ -56,7 +56,7 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())),
       schedule_(make_schedule(config_.schedule)),
       batches_(corpus.train, config_.train.batch_size, config_.train.seed, batch_lengths(config_)),
-      saves_(progress) {
+      saves_(progress, directory) {
   require_fitting_examples(corpus, config_);
   state_.metrics = MetricsTable(find_task(config_).score_names());
   state_.run_id = make_run_id(config_, corpus_);
@@ -468,7 +468,7 @@ bool Trainer::save(bool last) {
     refuse_state(*found);
   }
   const Clock::time_point started = Clock::now();
-  const bool saved = saves_.attempt([this] { write_files(); }, last);
+  const bool saved = saves_.attempt([this] { write_files(); }, state_.step, last);
   if (saved) saved_step_ = state_.step;
   longest_save_ = std::max(longest_save_, Clock::now() - started);
   return saved;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <string>
 
@@ -28,17 +29,22 @@ struct Watched {
 
   test::TemporaryFolder folder;
   Progress progress{nullptr, 0, 1};
-  SaveAttempts attempts{progress};
+  RunDirectory directory{folder / "my run"};
+  SaveAttempts attempts{progress, directory};
 };
 
-void full_disk() { throw OutputError("file: could not write: No space left (9 bytes needed)"); }
+constexpr std::uint64_t step = 1200;
+
+void full_disk() {
+  throw OutputError("file: could not write: No space left (9 bytes needed)", "free space");
+}
 
 TEST_CASE("a save that fails once or twice in a row is a warning with its reason") {
   Watched watched;
   for (int round = 0; round < 3; ++round) {
-    CHECK_FALSE(watched.attempts.attempt(full_disk, false));
-    CHECK_FALSE(watched.attempts.attempt(full_disk, false));
-    CHECK(watched.attempts.attempt([] {}, false));
+    CHECK_FALSE(watched.attempts.attempt(full_disk, step, false));
+    CHECK_FALSE(watched.attempts.attempt(full_disk, step, false));
+    CHECK(watched.attempts.attempt([] {}, step, false));
   }
   CHECK(watched.warnings() == 6);
   CHECK(test::read_text(watched.folder / "log")
@@ -51,25 +57,73 @@ TEST_CASE("a save that fails once or twice in a row is a warning with its reason
 
 TEST_CASE("the third failure in a row is thrown") {
   Watched watched;
-  CHECK_FALSE(watched.attempts.attempt(full_disk, false));
-  CHECK_FALSE(watched.attempts.attempt([] { throw std::bad_alloc(); }, false));
+  CHECK_FALSE(watched.attempts.attempt(full_disk, step, false));
+  CHECK_FALSE(watched.attempts.attempt([] { throw std::bad_alloc(); }, step, false));
   CHECK(
       test::read_text(watched.folder / "log")
           .find("warning: not saved: no memory for a checkpoint; training continues (2 failed ") !=
       std::string::npos);
-  CHECK_THROWS_AS(watched.attempts.attempt(full_disk, false), OutputError);
+  CHECK_THROWS_AS(watched.attempts.attempt(full_disk, step, false), OutputError);
 }
 
-TEST_CASE("a failure of the last save is thrown at once, as it was") {
+/// The error of a save that ends the run.
+OutputError ending_error(SaveAttempts& attempts, bool last) {
+  try {
+    attempts.attempt(full_disk, step, last);
+  } catch (const OutputError& error) {
+    return error;
+  }
+  return OutputError("none");
+}
+
+TEST_CASE("the error of the third failure says why and where the run ends, and what is left") {
   Watched watched;
-  CHECK_THROWS_AS(watched.attempts.attempt(full_disk, true), OutputError);
-  CHECK_THROWS_AS(watched.attempts.attempt([] { throw std::bad_alloc(); }, true), std::bad_alloc);
+  watched.directory.create();
+  for (const std::uint64_t saved : {800, 900, 1300}) {  // the last by an abandoned continuation
+    test::write_text(watched.directory.checkpoint_path(saved), "");
+  }
+  watched.attempts.attempt(full_disk, step - 200, false);
+  watched.attempts.attempt(full_disk, step - 100, false);
+  const OutputError error = ending_error(watched.attempts, false);
+  const std::string run = (watched.folder / "my run").string();
+  CHECK(std::string(error.what()) ==
+        "file: could not write: No space left (9 bytes needed); the run ends at step 1,200, since "
+        "3 saves in a row have failed; its newest checkpoint is " +
+            run + "/checkpoints/step-00000900.h5");
+  CHECK(error.hint() == "free space, then resume with `tapestry train --resume '" + run + "'`");
+}
+
+TEST_CASE("the error of a failed last save says so, and that there is no checkpoint") {
+  Watched watched;
+  const OutputError error = ending_error(watched.attempts, true);
+  CHECK(std::string(error.what()) ==
+        "file: could not write: No space left (9 bytes needed); the run ends at step 1,200, since "
+        "its last save has failed; it has no checkpoint");
+  CHECK(error.hint() == "free space, then start the run again");
+}
+
+TEST_CASE("where the memory for the last save is missing the log has what an error would say") {
+  Watched watched;
+  CHECK_THROWS_AS(watched.attempts.attempt([] { throw std::bad_alloc(); }, step, true),
+                  std::bad_alloc);
+  CHECK(test::read_text(watched.folder / "log")
+            .find("  not saved: no memory for a checkpoint; the run ends at step 1,200, since its "
+                  "last save has failed; it has no checkpoint; start the run again\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("a failure of the last save is thrown at once") {
+  Watched watched;
+  CHECK_THROWS_AS(watched.attempts.attempt(full_disk, step, true), OutputError);
+  CHECK_THROWS_AS(watched.attempts.attempt([] { throw std::bad_alloc(); }, step, true),
+                  std::bad_alloc);
   CHECK(watched.warnings() == 0);
 }
 
 TEST_CASE("an error of another kind is no matter of saving") {
   Watched watched;
-  CHECK_THROWS_AS(watched.attempts.attempt([] { throw NumericError("x"); }, false), NumericError);
+  CHECK_THROWS_AS(watched.attempts.attempt([] { throw NumericError("x"); }, step, false),
+                  NumericError);
 }
 
 }  // namespace
