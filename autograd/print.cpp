@@ -97,6 +97,8 @@ std::string to_string(const Ids& ids) {
   return fmt::format("{}  {} ids", Printer(ids.shape(), number).text(), to_string(ids.shape()));
 }
 
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
+
 std::ostream& operator<<(std::ostream& out, const Ids& ids) { return out << to_string(ids); }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {

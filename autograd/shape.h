@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -76,6 +77,8 @@ class Shape {
 
 /// "(32, 10, 64)"; a scalar is "()".
 std::string to_string(const Shape& shape);
+/// Writes to_string(shape).
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
 /// The indices of a row-major position: "[1, 2]" for position 5 in (2, 3); "[]" for a scalar.
 std::string place_in(const Shape& shape, std::size_t position);

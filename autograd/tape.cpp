@@ -16,6 +16,8 @@
 namespace tapestry {
 namespace {
 
+using detail::Record;
+
 thread_local Tape* active_tape = nullptr;
 
 double count_bytes(const Shape& shape, DType dtype) {
@@ -94,16 +96,16 @@ double detail::count_bytes(std::span<const Tensor> list) {
   return bytes;
 }
 
-Record::Record(const char* operation, std::shared_ptr<GradientSlot> output)
+detail::Record::Record(const char* operation, std::shared_ptr<GradientSlot> output)
     : operation_(operation), layer_path_(&current_layer_path()), output_(std::move(output)) {}
 
-std::uint64_t Record::count_changes() const {
+std::uint64_t detail::Record::count_changes() const {
   std::uint64_t total = 0;
   for (const auto& slot : inputs()) total += slot == nullptr ? 0 : slot->changes();
   return total;
 }
 
-void Record::require_unchanged_inputs() const {
+void detail::Record::require_unchanged_inputs() const {
   if (count_changes() == changes_) return;
   throw ValueError(fmt::format(
       "{}: backward: the values of an input changed after the operation ran (mutable_values), so "

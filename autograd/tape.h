@@ -11,6 +11,7 @@
 #include "autograd/tensor.h"
 
 namespace tapestry {
+namespace detail {
 
 /// One recorded operation: computes the gradient contributions of its inputs from dL/dy.
 class Record {
@@ -57,6 +58,8 @@ class Record {
   std::shared_ptr<GradientSlot> output_;
   std::uint64_t changes_ = 0;  // of all inputs, when the operation ran
 };
+
+}  // namespace detail
 
 /// Description of a recorded operation, for observers.
 struct RecordedCall {
@@ -118,7 +121,7 @@ class Tape {
   /// Number of operations that are recorded and not yet consumed.
   std::size_t size() const { return records_.size(); }
   /// For `apply`: appends a record.
-  void record(std::unique_ptr<Record> record);
+  void record(std::unique_ptr<detail::Record> record);
   /// The observer of this tape, or null.
   TapeObserver* observer() const { return observer_; }
 
@@ -128,7 +131,8 @@ class Tape {
  private:
   bool has_recorded(const GradientSlot& output) const;
 
-  std::vector<std::unique_ptr<Record>, kernels::PoolAllocator<std::unique_ptr<Record>>> records_;
+  using Pointer = std::unique_ptr<detail::Record>;
+  std::vector<Pointer, kernels::PoolAllocator<Pointer>> records_;
   Tape* outer_;
   TapeObserver* observer_;
 #ifdef NDEBUG

@@ -21,6 +21,9 @@ TEST_CASE("ids are made from rows, from a shape and a value, and from values") {
   CHECK(Ids().size() == 0);
   CHECK(Ids{{5, 6}}.shape() == Shape{1, 2});
   CHECK(Ids{{5}}.shape() == Shape{1, 1});
+  CHECK(Ids{4, 1, 1} == Ids(Shape{3}, {4, 1, 1}));
+  CHECK(Ids({4, 1}) == Ids(Shape{2}, {4, 1}));
+  CHECK(Ids{7}.shape() == Shape{1});
   CHECK(Ids::from({4, 1, 1}) == Ids(Shape{3}, {4, 1, 1}));
   CHECK(Ids::from({7}).shape() == Shape{1});
   CHECK(Ids::from({}) == Ids());

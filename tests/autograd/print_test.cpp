@@ -63,8 +63,8 @@ TEST_CASE("of more than 1,000 values, the ends of each long axis are shown") {
   CHECK(to_string(counted({8, 200})).find("...,\n") != std::string::npos);
 }
 
-TEST_CASE("a stream takes a tensor") {
+TEST_CASE("a stream takes a tensor and a shape") {
   std::ostringstream out;
-  out << Tensor::scalar(3.0, DType::float64);
-  CHECK(out.str() == "3  () float64");
+  out << Tensor::scalar(3.0, DType::float64) << ", " << Shape{2, 3} << " and " << Shape{};
+  CHECK(out.str() == "3  () float64, (2, 3) and ()");
 }

@@ -358,7 +358,7 @@ TEST_CASE("an operation whose forward returns its input is refused") {
 }
 
 TEST_CASE("a record knows its operation and the layer in which it ran") {
-  struct Named final : Record {
+  struct Named final : detail::Record {
     using Record::Record;
     void backward(const Tensor&) const override {}
     Slots inputs() const override { return {}; }

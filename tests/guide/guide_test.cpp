@@ -32,6 +32,11 @@ namespace {
 #include "block_1.inc"
 #include "block_3.inc"
 
+/// A struct of a program; the library has no such name.
+struct Record {
+  int row = 1;
+};
+
 constexpr int used_blocks = 8;
 static_assert(used_blocks == GUIDE_BLOCKS, "a block of the guide is not tested here");
 
@@ -156,6 +161,7 @@ TEST_CASE("the guide: tensors") {
   CHECK(random_normal({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
   CHECK(random_normal({2, 3}, RandomStream(seed), DType::float64).dtype() == DType::float64);
   CHECK(Ids{{4, 7}}.shape() == Shape{1, 2});
+  CHECK(Ids{4, 7}.shape() == Shape{2});
   const Ids ids = Ids::padded({{4, 7, 5}, {6}}, 0);
   CHECK(select(ids, 0, 1) == Ids::from({6, 0, 0}));
   CHECK(slice(ids, 1, 0, -1) == Ids{{4, 7}, {6, 0}});
@@ -166,7 +172,9 @@ TEST_CASE("the guide: tensors") {
   std::cout << x;
   CHECK(printed.text() == to_string(x));
   std::cout << ids;
-  CHECK(printed.text() == to_string(x) + to_string(ids));
+  std::cout << x.shape();
+  CHECK(printed.text() == to_string(x) + to_string(ids) + to_string(x.shape()));
+  use(Record().row);
   CHECK(x.copied(DType::float64).dtype() == DType::float64);
   use(x.copied(x.dtype()), x.viewed_as(x.shape()));
   const std::size_t threads = num_threads();
