@@ -213,6 +213,19 @@ Cases rearranging(std::size_t rows, std::size_t n) {
       {"gather",
        {{rows, 4, n}},
        [](const Operands& o) { return gather(o[0], 1, index_of_rows(o[0])); }},
+      {"topk", {cube}, [](const Operands& o) { return topk(o[0], 2, 1).values; }},
+      {"split",
+       {cube},
+       [](const Operands& o) {
+         const std::vector<Tensor> parts = split(o[0], {1, 2}, 1);
+         return concat({parts[1], parts[0]}, 1);
+       }},
+      {"chunk",
+       {cube},
+       [](const Operands& o) {
+         const std::vector<Tensor> parts = chunk(o[0], 3, 1);
+         return concat({parts[2], parts[0], parts[1]}, 1);
+       }},
       {"pack_padded",
        {cube},
        [](const Operands& o) {
@@ -236,6 +249,9 @@ Cases rearranging(std::size_t rows, std::size_t n) {
          return permute(o[0], {1, 0, 2});
        }},
       {"transpose", {x}, [](const Operands& o) { return transpose(o[0], 0, 1); }},
+      {"flatten", {cube}, [](const Operands& o) { return flatten(o[0], 1); }},
+      {"unsqueeze", {x}, [](const Operands& o) { return unsqueeze(o[0], 1); }},
+      {"squeeze", {{rows, 1, n}}, [](const Operands& o) { return squeeze(o[0], 1); }},
       {"reshape",
        {x},
        [=](const Operands& o) {
@@ -265,6 +281,11 @@ Cases reducing(std::size_t rows, std::size_t n) {
        [](const Operands& o) { return standard_deviation(o[0], {1}); }},
       {"cumsum of the middle", {cube}, [](const Operands& o) { return cumsum(o[0], 1); }},
       {"cumsum of the rows", {cube}, [](const Operands& o) { return cumsum(o[0], -1); }},
+      {"sum_to_shape",
+       {cube},
+       [](const Operands& o) {
+         return sum_to_shape(o[0], {3, 1});
+       }},
   };
 }
 
@@ -279,6 +300,7 @@ std::vector<OperationCase> every_elementwise_operation(const Shape& shape) {
       {"clamp", {shape}, [](const Operands& o) { return clamp(o[0], -0.3, 0.4); }},
       {"exp", {shape}, [](const Operands& o) { return exp(o[0]); }},
       {"log", {shape}, [](const Operands& o) { return log(o[0]); }, true},
+      {"sign", {shape}, [](const Operands& o) { return o[0] * sign(o[0]); }},
       {"sqrt", {shape}, [](const Operands& o) { return sqrt(o[0]); }, true},
       {"pow 1.5", {shape}, [](const Operands& o) { return pow(o[0], 1.5); }, true},
       {"pow 3", {shape}, [](const Operands& o) { return pow(o[0], 3.0); }},

@@ -44,7 +44,8 @@ constexpr const char* exceptions[] = {"dropout",
                                       "transpose",
                                       "reshape",
                                       "sum of the ends",
-                                      "sum"};
+                                      "sum",
+                                      "sum_to_shape"};
 
 bool works_by_rows(const OperationCase& operation) {
   return std::ranges::find(exceptions, operation.name) == std::end(exceptions);
