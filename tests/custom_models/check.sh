@@ -71,7 +71,26 @@ answer my_classifier classify 'le chat dort'
 answer my_vision_transformer classify '1,0,0,0'
 answer my_tagger tag 'le chat'
 expect 2 "of kind my_classifier, expected language_model, my_language_model" generate run-my_classifier
-expect 2 "of kind my_tagger, expected seq2seq or my_seq2seq" translate run-my_tagger
+expect 2 "of kind my_tagger, expected seq2seq, my_seq2seq or attentive" translate run-my_tagger
+
+# A model with attention: all checks pass, also of padding, and its weights are shown.
+config attentive 'task: toy_translation' "${sizes[@]}"
+# Of a few steps of training, nothing but the gradients is certain.
+"$program" check attentive.yaml model.num_heads=2 >printed 2>&1 || true
+for check in causality padding permutation threads accumulation precision gradients; do
+  grep -q "^ok *$check " printed || fail "check attentive.yaml: $check: $(cat printed)"
+done
+"$program" check attentive.yaml model.num_heads=2 model.masks_padding=false >printed 2>&1 || true
+for check in causality padding; do
+  grep -q "^FAILED *$check " printed || fail "padding that is not masked: $(cat printed)"
+done
+expect 0 'gradients: ' gradcheck attentive.yaml model.num_heads=2
+expect 0 "next: $name evaluate run" train attentive.yaml model.num_heads=2 train.run_dir=run
+expect 0 'done: 6 steps' train --resume run train.steps=6
+expect 0 'cross, head 1' attention run
+expect 0 loss evaluate run
+expect 1 'attentive: make_network() threw: self: multi-head attention: d_model 8 is not a multiple' \
+  check attentive.yaml model.num_heads=3
 
 # Keys that a model does not list are refused.
 expect 2 '`num_heads` is used with' train my_tagger.yaml model.num_heads=2
@@ -89,6 +108,7 @@ wrong() {
 wrong wide_logits 'logits() returned (1,'
 wrong reads_source 'embed() returned (1, 0, 8) of '
 wrong shape 'features() threw: hidden: linear: x has shape'
+wrong dtype 'features() returned (1,'
 wrong constructor 'make_network() threw: no such file'
 wrong number 'features() threw an object that is not a std::exception'
 

@@ -68,6 +68,40 @@ class Counts : public Network {
   Linear output_;
 };
 
+/// Predicts each label from the target tokens up to its position and the source tokens, by two
+/// layers of attention.
+class Attentive : public Network {
+ public:
+  Attentive(const Scope& scope, const Config& config, const NetworkSizes& sizes)
+      : masks_padding_(config.custom_value<bool>("model.masks_padding")),
+        source_(scope / "source", sizes.source, config.model.d_model),
+        target_(scope / "target", sizes.target, config.model.d_model),
+        self_(scope / "self", config.model.d_model, {.num_heads = config.model.num_heads}),
+        cross_(scope / "cross", config.model.d_model, {.num_heads = config.model.num_heads}),
+        output_(scope / "output", config.model.d_model, sizes.target) {}
+
+  TokenVectors embed(const NetworkInput& input, const Mode&) const override {
+    return {.source = source_(input.source.ids), .target = target_(input.target.ids)};
+  }
+  Tensor features(const TokenVectors& vectors, const NetworkInput& input,
+                  const Mode& mode) const override {
+    const AttentionMask source =
+        masks_padding_ ? AttentionMask::padding(input.source.lengths) : AttentionMask();
+    const AttentionMask target =
+        AttentionMask::causal() & AttentionMask::padding(input.target.lengths);
+    const Tensor x = vectors.target + self_(vectors.target, vectors.target, target, mode);
+    return x + cross_(x, vectors.source, source, mode);
+  }
+  Tensor logits(const Tensor& features) const override { return output_(features); }
+  bool causal() const override { return true; }
+
+ private:
+  bool masks_padding_;
+  Embedding source_, target_;
+  MultiHeadAttention self_, cross_;
+  Linear output_;
+};
+
 /// A language model with one of several mistakes.
 class Wrong : public Network {
  public:
@@ -85,6 +119,10 @@ class Wrong : public Network {
   }
   Tensor features(const TokenVectors& vectors, const NetworkInput&, const Mode&) const override {
     if (mistake_ == "shape") return hidden_(hidden_(vectors.target));
+    if (mistake_ == "dtype") {
+      const bool narrow = vectors.target.dtype() == DType::float32;
+      return vectors.target.copied(narrow ? DType::float64 : DType::float32);
+    }
     if (mistake_ == "number") throw 42;
     return vectors.target;
   }
@@ -116,12 +154,17 @@ int main(int argc, char** argv) {
                            "vision_transformer", "tagger"}) {
     models.push_back(options<Counts>("my_" + std::string(like), like));
   }
+  models.push_back(options<Attentive>("attentive", "seq2seq"));
+  models.back().model_keys = {{"model.d_model", "model.num_heads"}};
+  models.back().custom_keys = {
+      CustomKey::flag("model.masks_padding", {.initial = true}, "whether padding is masked")};
   models.push_back(options<Wrong>("wrong", "language_model"));
-  models.back().custom_keys = {CustomKey::choice(
-      "model.mistake",
-      {.initial = "none",
-       .choices = {"none", "wide_logits", "constructor", "reads_source", "shape", "number"}},
-      "what is wrong")};
+  models.back().custom_keys = {
+      CustomKey::choice("model.mistake",
+                        {.initial = "none",
+                         .choices = {"none", "wide_logits", "constructor", "reads_source", "shape",
+                                     "dtype", "number"}},
+                        "what is wrong")};
   const char* chosen = std::getenv("WRONG_REGISTRATION");
   const std::string_view mistake = chosen == nullptr ? "" : chosen;
   if (mistake == "kind") models.back().kind = "classifier";

@@ -35,7 +35,8 @@ using roff::Page;
 
 constexpr std::array exit_codes{
     ManualEntry{"0", "done"},
-    ManualEntry{"1", "an internal error, a wrong gradient or a failed check"},
+    ManualEntry{
+        "1", "an internal error, an error in a custom model, a wrong gradient or a failed check"},
     ManualEntry{"2", "invalid command line or config"},
     ManualEntry{"3", "invalid data"},
     ManualEntry{"4", "a checkpoint cannot be used"},

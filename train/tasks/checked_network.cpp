@@ -56,14 +56,16 @@ class CheckedNetwork : public Network {
     const Tensor features =
         call("features", [&] { return network_->features(vectors, input, mode); });
     const Shape& labels = input.target.ids.shape();
-    const bool fits = features.defined() && features.rank() == 3 &&
+    const DType dtype = (vectors.target.defined() ? vectors.target : vectors.source).dtype();
+    const bool fits = features.defined() && features.dtype() == dtype && features.rank() == 3 &&
                       (labels.rank() != 2 ||
                        (features.shape()[0] == labels[0] && features.shape()[1] == labels[1]));
     if (!fits) {
+      const std::string shape =
+          labels.rank() == 2 ? fmt::format("({}, {}, width)", labels[0], labels[1]) : "three axes";
       refuse("features", described(features),
-             labels.rank() == 2 ? fmt::format("({}, {}, width): rows, labels per row, any width",
-                                              labels[0], labels[1])
-                                : "three axes: rows, labels per row, any width");
+             fmt::format("{} of {}, as embed() returned: rows, labels per row, any width", shape,
+                         name(dtype)));
     }
     return features;
   }

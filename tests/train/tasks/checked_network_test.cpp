@@ -139,9 +139,21 @@ TEST_CASE("features of other rows or labels are refused") {
   for (const Shape& shape : {Shape{2, 4}, Shape{2, 1, 3}, Shape{3, 4, 3}}) {
     wrong.network->features_with = [&](const Tensor&) { return Tensor::ones(shape); };
     CHECK(wrong.error() == "custom model mine: features() returned " + to_string(shape) +
-                               " of float32, expected (2, 4, width): rows, labels per row, any "
-                               "width");
+                               " of float32, expected (2, 4, width) of float32, as embed() "
+                               "returned: rows, labels per row, any width");
   }
+}
+
+TEST_CASE("features of another element type than that of the vectors are refused") {
+  const Checked wrong;
+  wrong.network->features_with = [](const Tensor& x) { return x.copied(DType::float64); };
+  CHECK(wrong.error() ==
+        "custom model mine: features() returned (2, 4, 3) of float64, expected (2, 4, width) of "
+        "float32, as embed() returned: rows, labels per row, any width");
+  wrong.network->embed_with = [](const NetworkInput&) {
+    return TokenVectors{.target = Tensor::ones({2, 4, 3}, DType::float64)};
+  };
+  CHECK(wrong.error() == "none");
 }
 
 TEST_CASE("a loss is a scalar, and its features have logits of the right width") {
