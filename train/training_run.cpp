@@ -196,7 +196,7 @@ int run_training(const TrainingRun& run) {
                     find_task(run.config).target_noun(run.config));
   Trainer trainer(run.config, run.corpus, directory, progress);
   const std::vector<std::string> messages = run.load_state(trainer);
-  find_task(run.config).try_network(trainer.model(), first_example(run));
+  try_network(run.config, trainer.model(), first_example(run));
 
   RunSignals signals;
   run.claim_directory(directory);

@@ -92,6 +92,24 @@ expect 0 loss evaluate run
 expect 1 'attentive: make_network() threw: self: multi-head attention: d_model 8 is not a multiple' \
   check attentive.yaml model.num_heads=3
 
+# A task with data of its own.
+config mean_of_bits 'task: majority' "${sizes[@]}"
+"$program" check mean_of_bits.yaml >printed 2>&1 || true
+for check in causality padding permutation threads gradients; do
+  grep -q "^ok *$check " printed || fail "check mean_of_bits.yaml: $check: $(cat printed)"
+done
+expect 0 '0 wrong' gradcheck mean_of_bits.yaml
+expect 0 'data: 40 training sequences, 8 validation, 8 test; two classes' \
+  train mean_of_bits.yaml train.run_dir=run-bits
+expect 0 'done: 6 steps' train --resume run-bits train.steps=6
+expect 0 '8 held-out sequences: loss' evaluate run-bits
+expect 2 'of kind mean_of_bits, expected classifier' classify run-bits
+expect 2 '`kind: mean_of_bits` does not support `task: copy`' check mean_of_bits.yaml data.task=copy
+expect 1 'custom model mean_of_bits: logits() returned (1, 1, 3) of ' \
+  check mean_of_bits.yaml model.more_logits=1
+expect 1 'no more bits (this is a bug of the code of the custom model' \
+  check mean_of_bits.yaml data.seed=666
+
 # Keys that a model does not list are refused.
 expect 2 '`num_heads` is used with' train my_tagger.yaml model.num_heads=2
 

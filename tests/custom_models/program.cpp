@@ -10,6 +10,7 @@
 
 #include "tapestry.h"
 #include "tapestry/program.h"
+#include "tapestry/train/tasks/task.h"
 
 namespace {
 
@@ -135,6 +136,80 @@ class Wrong : public Network {
   Linear hidden_, output_;
 };
 
+/// Predicts a class from the mean of the token vectors.
+class MeanOfBits : public Network {
+ public:
+  MeanOfBits(const Scope& scope, const Config& config, const NetworkSizes& sizes)
+      : embedding_(scope / "embedding", sizes.source, config.model.d_model),
+        output_(scope / "output", config.model.d_model,
+                sizes.target + config.custom_value<std::size_t>("model.more_logits")) {}
+
+  TokenVectors embed(const NetworkInput& input, const Mode&) const override {
+    return {.source = embedding_(input.source.ids)};
+  }
+  Tensor features(const TokenVectors& vectors, const NetworkInput& input,
+                  const Mode&) const override {
+    return pool(PoolingKind::mean, vectors.source, input.source.lengths);
+  }
+  Tensor logits(const Tensor& features) const override { return output_(features); }
+  bool causal() const override { return false; }
+
+ private:
+  Embedding embedding_;
+  Linear output_;
+};
+
+std::vector<Example> bits(std::size_t n, const RandomStream& random) {
+  std::vector<Example> examples(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const Ids drawn = random_ids({2 * (i % 3) + 1}, random.at(i), 0, 2);
+    std::size_t ones = 0;
+    for (const std::int32_t bit : drawn) {
+      examples[i].source.push_back(first_word_id + bit);
+      ones += bit == 1 ? 1 : 0;
+    }
+    examples[i].target = {first_word_id + (2 * ones > drawn.size() ? 1 : 0)};
+  }
+  return examples;
+}
+
+Corpus load_bits(const DataOptions& options, const FixedVocabularies*) {
+  if (options.seed == 666) throw std::runtime_error("no more bits");
+  const RandomStream random(options.seed);
+  Corpus corpus{};
+  corpus.train = bits(options.train_size, random.named("train"));
+  corpus.validation = bits(options.validation_size, random.named("validation"));
+  corpus.test = bits(options.test_size, random.named("test"));
+  corpus.source_vocabulary = Vocabulary(Tokens{"0", "1"});
+  corpus.target_vocabulary = Vocabulary(Tokens{"zeros", "ones"});
+  return corpus;
+}
+
+/// A task with data of its own: are there more ones than zeros?
+class Majority : public Task {
+ public:
+  const ConfigKind& kind() const override { return kind_; }
+  std::vector<const DataSource*> sources() const override { return {&source_}; }
+  std::string example_noun(const Config&) const override { return "sequences"; }
+  std::string describe_vocabularies(const Corpus&) const override { return "two classes"; }
+  const RowLayout& layout() const override { return class_rows; }
+  bool reads_source() const override { return true; }
+  bool one_label_per_example() const override { return true; }
+  std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
+                                        const NetworkSizes& sizes) const override {
+    return std::make_unique<MeanOfBits>(scope, config, sizes);
+  }
+
+ private:
+  ConfigKind kind_{.name = "mean_of_bits",
+                   .custom_keys = {CustomKey::integer("model.more_logits", {}, "a mistake")},
+                   .model_keys = {{"model.kind", "model.d_model", "model.max_length"}}};
+  DataSource source_{
+      .kind = {.name = "majority",
+               .keys = {"data.seed", "data.train_size", "data.validation_size", "data.test_size"}},
+      .load = load_bits};
+};
+
 template <class Model>
 CustomModelOptions options(std::string kind, std::string like) {
   return {.kind = std::move(kind),
@@ -173,5 +248,6 @@ int main(int argc, char** argv) {
     models.back().custom_keys = {
         CustomKey::integer("model.window", {.initial = 0, .minimum = 1, .maximum = 64}, "tokens")};
   }
-  return run_program(argc, argv, {.models = models});
+  const Majority majority;
+  return run_program(argc, argv, {.models = models, .tasks = {&majority}});
 }

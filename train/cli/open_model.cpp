@@ -113,7 +113,7 @@ ConfiguredModel open_model(const std::string& path, const std::vector<std::strin
   ConfiguredModel opened =
       is_run_or_checkpoint(path) ? trained(path, overrides) : untrained(path, overrides);
   require_fitting_examples(opened.corpus, opened.config);
-  find_task(opened.config).try_network(*opened.model, opened.first_batch(1));
+  try_network(opened.config, *opened.model, opened.first_batch(1));
   apply_process_settings(opened.config.train);
   return opened;
 }

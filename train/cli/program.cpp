@@ -217,11 +217,14 @@ int fail_by_bug(const std::string& error) {
     return fail(ExitCode::bug, fmt::format("{} (this is a bug of tapestry)", error),
                 "please report it with the command line and the config");
   }
-  // For instance the gradient of an operation of the model, which no function of it calls.
-  return fail(ExitCode::bug,
-              fmt::format("{} (this is a bug of the code of the custom model {}, or of tapestry)",
-                          error, list_in_words(custom)),
-              "look for an operation of the model that throws, also in its gradient");
+  // For instance the gradient of an operation of the model, which no function of it calls, or the
+  // reader of a task's data.
+  return fail(
+      ExitCode::bug,
+      fmt::format("{} (this is a bug of the code of the custom model {}, or of tapestry)", error,
+                  list_in_words(custom)),
+      "look for what throws in its code, such as the reader of its data or the gradient of an "
+      "operation");
 }
 
 /// Runs the program and maps an exception to its exit code.

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "train/error.h"
-#include "train/inference/batch_tensors.h"
 #include "train/tasks/checked_network.h"
 
 namespace tapestry {
@@ -69,21 +68,7 @@ CustomModel::CustomModel(CustomModelOptions options)
 
 std::unique_ptr<Network> CustomModel::make_network(const Scope& scope, const Config& config,
                                                    const NetworkSizes& sizes) const {
-  auto network = call_custom_code(options_.kind, "make_network",
-                                  [&] { return options_.make_network(scope, config, sizes); });
-  if (!network) {
-    refuse(options_, "make_network() returned null, expected a network",
-           "return std::make_unique<...>(...)");
-  }
-  return checked_network(std::move(network), {.kind = options_.kind,
-                                              .logits = sizes.target,
-                                              .reads_source = reads_source(),
-                                              .reads_images = reads_images(),
-                                              .one_label_per_row = one_label_per_example()});
-}
-
-void CustomModel::try_network(const Model& model, const Batch& batch) const {
-  (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
+  return options_.make_network(scope, config, sizes);
 }
 
 }  // namespace tapestry

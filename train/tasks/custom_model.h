@@ -34,9 +34,9 @@ struct CustomModelOptions {
 /// A value of model.kind with a custom network, which is otherwise trained, scored and
 /// applied like an existing kind: it has its data, batches, scores and answers.
 ///
-/// The results of the network are checked: a CustomModelError says which function has thrown, or
-/// returned a tensor of another shape or element type than expected. run_program() makes and
-/// registers the models of ProgramOptions; other programs do it themselves:
+/// The results of the network are checked, as those of any registered task: a CustomModelError says
+/// which function has thrown, or returned a tensor of another shape or element type than expected.
+/// run_program() makes and registers the models of ProgramOptions; other programs do it themselves:
 ///
 ///     static const CustomModel model({.kind = "mlp",
 ///                                     .like = "vision_transformer",
@@ -58,7 +58,6 @@ class CustomModel : public Task {
   const ConfigKind& kind() const override { return kind_; }
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override;
-  void try_network(const Model& model, const Batch& batch) const override;
 
   // As the kind that it is like.
   std::vector<const DataSource*> sources() const override { return like_.sources(); }

@@ -9,7 +9,10 @@
 
 #include "data/corpora/bad_lines.h"
 #include "data/io/error.h"
+#include "train/error.h"
+#include "train/inference/batch_tensors.h"
 #include "train/inference/evaluator.h"
+#include "train/tasks/checked_network.h"
 
 namespace tapestry {
 namespace {
@@ -87,6 +90,29 @@ void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
   examples.resize(kept);
   lines.resize(std::min(lines.size(), kept));
   bad.finish(OnBadLine::skip, part.name, all, corpus);
+}
+
+bool is_custom(const Task& task) {
+  const std::vector<std::string> kinds = custom_kinds();
+  return std::ranges::find(kinds, task.kind().name) != kinds.end();
+}
+
+/// The network of a task of another program, which is checked.
+std::unique_ptr<Network> custom_network(const Task& task, const Scope& scope, const Config& config,
+                                        const NetworkSizes& sizes) {
+  const std::string kind(task.kind().name);
+  auto network = call_custom_code(kind, "make_network",
+                                  [&] { return task.make_network(scope, config, sizes); });
+  if (!network) {
+    throw CustomModelError(
+        fmt::format("custom model {}: make_network() returned null, expected a network", kind),
+        "return std::make_unique<...>(...)");
+  }
+  return checked_network(std::move(network), {.kind = kind,
+                                              .logits = sizes.target,
+                                              .reads_source = task.reads_source(),
+                                              .reads_images = task.reads_images(),
+                                              .one_label_per_row = task.one_label_per_example()});
 }
 
 }  // namespace
@@ -176,8 +202,15 @@ NetworkSizes network_sizes(const Config& config, const Corpus& corpus) {
 
 MakeNetwork network_maker(const Config& config, const NetworkSizes& sizes) {
   return [config, sizes](const Scope& scope) {
-    return find_task(config).make_network(scope, config, sizes);
+    const Task& task = find_task(config);
+    return is_custom(task) ? custom_network(task, scope, config, sizes)
+                           : task.make_network(scope, config, sizes);
   };
+}
+
+void try_network(const Config& config, const Model& model, const Batch& batch) {
+  if (!is_custom(find_task(config))) return;
+  (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
 }
 
 BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch) {

@@ -80,8 +80,8 @@ struct ShownExample {
 /// interface.
 ///
 /// To add a task: derive from this class in train/tasks/NAME.cpp, and add it to the list in
-/// train/tasks/all_tasks.cpp; outside of this library, call register_task(). A model that differs
-/// from an existing kind in its network alone is a CustomModel.
+/// train/tasks/all_tasks.cpp; outside of this library, put it into ProgramOptions::tasks. A model
+/// that differs from an existing kind in its network alone is a CustomModel.
 class Task {
  public:
   virtual ~Task() = default;
@@ -114,11 +114,6 @@ class Task {
   /// Creates the network. Short sequences are padded with pad_id.
   virtual std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                                 const NetworkSizes& sizes) const = 0;
-  /// Applies a network of another program to a batch, so that mistakes in its code are found before
-  /// a run begins; does nothing for the networks of this library.
-  ///
-  /// throws  CustomModelError.
-  virtual void try_network(const Model&, const Batch&) const {}
   /// Whether batches have pixels.
   virtual bool reads_images() const { return false; }
   /// Whether batches have source tokens.
@@ -232,8 +227,17 @@ NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
 /// The network sizes for a corpus.
 NetworkSizes network_sizes(const Config& config, const Corpus& corpus);
 
-/// Creates the network of a config, see Model.
+/// Creates the network of a config, see Model. The results of a network of another program are
+/// checked in each call.
+///
+/// throws  CustomModelError from a network of another program.
 MakeNetwork network_maker(const Config& config, const NetworkSizes& sizes);
+
+/// Applies a network of another program to a batch, so that mistakes in its code are found before a
+/// run begins; does nothing for the networks of this library.
+///
+/// throws  CustomModelError.
+void try_network(const Config& config, const Model& model, const Batch& batch);
 
 /// The rules for making batches of the run's examples in an epoch.
 ///
