@@ -19,9 +19,9 @@ enum class OnBadLine {
 /// Collects the lines of one part of a corpus that cannot be used.
 class BadLines {
  public:
-  /// A message names up to `most_named` lines, the first of them whatever its length and further
-  /// ones while all of them together stay within `most_bytes`; the others are counted.
+  /// The number of lines that a message names; the others are counted.
   static constexpr std::size_t most_named = 5;
+  /// The bytes of all named lines together; the first one is named whatever its length.
   static constexpr std::size_t most_bytes = 800;
 
   /// Adds a line; the message of the error begins with its place.
