@@ -67,9 +67,6 @@ struct alignas(64) Share {
   static std::uint32_t left(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket); }
 };
 
-/// Threads beyond this number would not be used.
-constexpr std::size_t most_threads = 256;
-
 /// The worker threads of the process. One job runs at a time. Each thread has a share of
 /// consecutive pieces and takes pieces from the others' shares when its own is done (work
 /// stealing): a thread tends to read from its cache what it wrote in the job before, and a worker

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/kernels/parallel.h"
 #include "train/cli/command.h"
 #include "train/platform/program_name.h"
 #include "train/tasks/task.h"
@@ -64,7 +65,7 @@ void add_model(CLI::App& app, std::string& model) {
 
 void add_threads(CLI::App& app, std::size_t& threads) {
   app.add_option("--threads", threads, "Number of threads; 0: all cores")
-      ->check(within(between(0, 1024)))
+      ->check(within(between(0, kernels::most_threads)))
       ->capture_default_str();
 }
 

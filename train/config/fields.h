@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/kernels/parallel.h"
 #include "train/config/config.h"
 #include "train/config/domains.h"
 #include "train/config/rules.h"
@@ -291,7 +292,7 @@ void visit(V field, O& o) {
         "batches per optimizer step");
   field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,
         "probability spread over the whole vocabulary");
-  field("threads", o.threads, between(0, 1024), of_process(free),
+  field("threads", o.threads, between(0, kernels::most_threads), of_process(free),
         "number of threads; 0: all cores");
   field("kernels", o.kernels, Choice<KernelChoice>(), of_process(free),
         "instructions that operations use; results have the same bits on every processor with the "

@@ -108,6 +108,13 @@ TEST_CASE("check --json has the status of each check") {
   CHECK(passed == result.at("passed"));
 }
 
+TEST_CASE("a config asks for no more threads than can take part") {
+  const ScoredWorkplace work;
+  const Outcome refused = work.run({"train", "tiny.yaml", "train.threads=1025"});
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err, "expected a whole number from 0 to 1024, found \"1025\""));
+}
+
 TEST_CASE("the number of threads changes no answer, and is limited") {
   const ScoredWorkplace work;
   REQUIRE(work.run({"train", "classes.yaml"}).code == 0);
