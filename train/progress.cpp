@@ -1,15 +1,22 @@
 #include "train/progress.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "data/io/utf8.h"
+#include "train/config/text.h"
 #include "train/error.h"
 #include "train/format.h"
 
@@ -21,12 +28,34 @@ double seconds_between(std::chrono::steady_clock::time_point from,
   return std::chrono::duration<double>(to - from).count();
 }
 
+/// Whether `out` is a terminal that has the escape sequence to erase a line.
+bool is_capable_terminal(std::FILE* out) {
+  if (out == nullptr || isatty(fileno(out)) == 0) return false;
+  const char* const type = std::getenv("TERM");
+  return type != nullptr && *type != '\0' && std::string_view(type) != "dumb";
+}
+
+/// Characters in a line of the terminal, which changes with its window; 0 if it is unknown.
+std::size_t terminal_columns(std::FILE* out) {
+  winsize size{};
+  return ::ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/// As many parts as fit into `columns` characters, in their order: the last but one is left out
+/// first, then from the end. The first is always there, cut if it has to be.
+std::string fitting_line(std::vector<std::string> parts, std::size_t columns) {
+  const auto line = [&] { return fmt::format("{}", fmt::join(parts, "  ")); };
+  if (count_characters(line()) > columns) parts.erase(parts.end() - 2);
+  while (parts.size() > 1 && count_characters(line()) > columns) parts.pop_back();
+  return std::string(characters(line(), 0, columns));
+}
+
 }  // namespace
 
 Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
                    std::string targets)
     : out_(out),
-      terminal_(out != nullptr && isatty(fileno(out)) != 0),
+      terminal_(is_capable_terminal(out)),
       first_step_(first_step),
       total_steps_(total_steps),
       targets_(std::move(targets)),
@@ -65,6 +94,18 @@ void Progress::line(const std::string& text) {
 
 void Progress::message(const std::string& text) { line(escaped_lines(text)); }
 
+void Progress::message_later(std::chrono::seconds delay,
+                             std::function<std::optional<std::string>()> text) {
+  later_ = Clock::now() + delay;
+  later_text_ = std::move(text);
+}
+
+void Progress::print_later_message() {
+  if (!later_text_ || Clock::now() < later_) return;
+  const auto text = std::exchange(later_text_, nullptr)();
+  if (text) message(*text);
+}
+
 std::string Progress::speed() const {
   const double seconds = seconds_between(interval_started_, Clock::now());
   const double speed = seconds > 0 ? static_cast<double>(interval_targets_) / seconds : 0.0;
@@ -79,12 +120,22 @@ std::string Progress::time_left(std::uint64_t step) const {
 
 void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
   interval_targets_ += targets;
+  print_later_message();
   const Clock::time_point now = Clock::now();
   if (!terminal_ || seconds_between(drawn_, now) < 0.1) return;
   drawn_ = now;
+  draw_live_line(step, loss);
+}
+
+void Progress::draw_live_line(std::uint64_t step, double loss) {
+  std::vector<std::string> parts{fmt::format("step {}/{}", step, total_steps_),
+                                 fmt::format("loss {:.4f}", loss), speed(),
+                                 fmt::format("{} left", time_left(step))};
+  // The last column stays empty: some terminals begin a new line once it is written.
+  const std::size_t columns = terminal_columns(out_);
+  const std::string text =
+      "\r\033[K" + fitting_line(std::move(parts), columns > 0 ? columns - 1 : std::string::npos);
   // Unlike fmt::print, fputs does not throw if the terminal is closed: the run continues.
-  const std::string text = fmt::format("\r\033[Kstep {}/{}  loss {:.4f}  {}  {} left", step,
-                                       total_steps_, loss, speed(), time_left(step));
   std::fputs(text.c_str(), out_);
   std::fflush(out_);
 }

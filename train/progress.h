@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "train/metrics.h"
@@ -14,8 +16,9 @@ class logger;
 
 namespace tapestry {
 
-/// Reports the progress of a run: on a terminal as a live line that is redrawn, otherwise as plain
-/// lines. Everything but the live line is also written to the run's log file, with the time of day.
+/// Reports the progress of a run: on a terminal as a live line that is redrawn and fits its width,
+/// otherwise, also on a terminal without escape sequences (TERM=dumb), as plain lines. Everything
+/// but the live line is also written to the run's log file, with the time of day.
 class Progress {
  public:
   /// `out` may be null: then only the log file, if any, is written. `total_steps` is the last step,
@@ -31,6 +34,9 @@ class Progress {
 
   /// Prints a line of text.
   void message(const std::string& text);
+  /// Calls `text` once, after the first step() that ends at least `delay` from now, and prints what
+  /// it returns.
+  void message_later(std::chrono::seconds delay, std::function<std::optional<std::string>()> text);
   /// To be called after every step: counts targets and redraws the live line at most ten times a
   /// second.
   void step(std::uint64_t step, std::size_t targets, double loss);
@@ -44,18 +50,22 @@ class Progress {
 
   void line(const std::string& text);
   void erase_live_line();
+  void draw_live_line(std::uint64_t step, double loss);
+  void print_later_message();
   /// "31,672 tokens/s"
   std::string speed() const;
   std::string time_left(std::uint64_t step) const;
 
   std::FILE* out_;
-  bool terminal_;
+  bool terminal_;      ///< whether there is a live line
   bool lost_ = false;  ///< whether the log records that writing to out_ failed
   std::uint64_t first_step_, total_steps_;
   std::string targets_;
   Clock::time_point started_, drawn_{}, interval_started_;
   std::uint64_t interval_targets_ = 0;
   std::shared_ptr<spdlog::logger> log_;
+  Clock::time_point later_{};  ///< when later_text_ is due
+  std::function<std::optional<std::string>()> later_text_;
 };
 
 }  // namespace tapestry

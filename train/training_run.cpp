@@ -111,6 +111,20 @@ void describe(const Trainer& trainer, const Corpus& corpus, const std::string& r
   }
 }
 
+/// Warns during the run if other programs slow it down, unless it has too many threads anyway.
+void watch_other_programs(Progress& progress) {
+  const Cores cores = read_cores();
+  const std::size_t threads = kernels::num_threads();
+  const auto before = read_processor_time();
+  if (!before || warning_about_cores(cores, threads)) return;
+  const auto warning = [=]() -> std::optional<std::string> {
+    const auto after = read_processor_time();
+    if (!after) return std::nullopt;
+    return warning_about_other_programs(*before, *after, cores.allowed, threads);
+  };
+  progress.message_later(std::chrono::seconds(6), warning);  // more than sure_interval
+}
+
 /// "45 seconds", "12 minutes"
 std::string in_words(double seconds) {
   constexpr double minute = 60.0, hour = 3600.0, day = 86400.0;
@@ -214,6 +228,7 @@ int run_training(const TrainingRun& run) {
     prepare_memory(trainer, run.corpus, available, progress);
   } catch (const kernels::Cancelled&) {  // the trainer finds the reason and ends
   }
+  watch_other_programs(progress);
   const Trainer::End end = train(trainer, run, interruptions, progress);
   return report_end(end, trainer, run_dir, signals, progress);
 }

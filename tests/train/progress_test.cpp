@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -63,10 +65,30 @@ bool has_no_terminals() {
   return !mounted;
 }
 
+/// Sets TERM while it is alive; null: unsets it.
+class TerminalType {
+ public:
+  explicit TerminalType(const char* type) {
+    if (const char* const before = std::getenv("TERM")) before_ = before;
+    set(type);
+  }
+  ~TerminalType() { set(before_ ? before_->c_str() : nullptr); }
+  TerminalType(const TerminalType&) = delete;
+  TerminalType& operator=(const TerminalType&) = delete;
+
+ private:
+  static void set(const char* type) {
+    type != nullptr ? ::setenv("TERM", type, 1) : ::unsetenv("TERM");
+  }
+
+  std::optional<std::string> before_;
+};
+
 /// The user's side of a terminal.
 class Terminal {
  public:
-  Terminal() : screen_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+  explicit Terminal(const char* type = "xterm")
+      : type_(type), screen_(::posix_openpt(O_RDWR | O_NOCTTY)) {
     REQUIRE(screen_ >= 0);
     REQUIRE(::grantpt(screen_) == 0);
     REQUIRE(::unlockpt(screen_) == 0);
@@ -81,6 +103,11 @@ class Terminal {
   }
 
   std::FILE* file() const { return file_; }
+
+  void resize(unsigned short columns) const {
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    REQUIRE(::ioctl(screen_, TIOCSWINSZ, &size) == 0);
+  }
 
   /// What has been written since the last call. The kernel hands it over piece by piece, so a mark
   /// is written behind it and waited for.
@@ -100,6 +127,7 @@ class Terminal {
   }
 
  private:
+  TerminalType type_;
   int screen_;
   std::FILE* file_ = nullptr;
 };
@@ -230,6 +258,85 @@ TEST_CASE("on a terminal a live line is drawn, and erased for other lines and at
     CHECK(terminal.shown() == "\r\033[Khello\r\n");
   }
   CHECK(terminal.shown() == "\r\033[K");
+}
+
+/// The live line that a step draws, without the sequence that erases the one before.
+std::string live_line(const Terminal& terminal, const std::string& targets = "tokens") {
+  std::string drawn;
+  {
+    Progress progress(terminal.file(), 0, 1000, targets);
+    progress.step(1, 64, 0.5);
+    drawn = terminal.shown();
+  }
+  CHECK(terminal.shown() == "\r\033[K");
+  REQUIRE(drawn.starts_with("\r\033[K"));
+  return drawn.substr(4);
+}
+
+TEST_CASE("the live line fits the width of the terminal, also after that has changed") {
+  if (has_no_terminals()) return;
+  const Terminal terminal;
+  const auto line = [&](unsigned short columns) {
+    terminal.resize(columns);
+    return live_line(terminal);
+  };
+  for (unsigned short columns = 1; columns <= 90; ++columns) {
+    CAPTURE(columns);
+    CHECK(line(columns).size() < columns);
+  }
+  CHECK(line(90).starts_with("step 1/1000  loss 0.5000  "));
+  CHECK(contains(line(90), " tokens/s  "));
+  CHECK(line(40).starts_with("step 1/1000  loss 0.5000  "));
+  CHECK(line(40).ends_with(" left"));
+  CHECK_FALSE(contains(line(40), "tokens"));
+  CHECK(line(26) == "step 1/1000  loss 0.5000");
+  CHECK(line(25) == "step 1/1000  loss 0.5000");
+  CHECK(line(24) == "step 1/1000");
+  CHECK(line(12) == "step 1/1000");
+  CHECK(line(11) == "step 1/100");
+}
+
+TEST_CASE("characters count for the width of the live line, not bytes") {
+  if (has_no_terminals()) return;
+  const Terminal terminal;
+  terminal.resize(90);
+  CHECK(contains(live_line(terminal, "ähnlichkeitsmaße äöüßäöüßäöüßäöüß"), "äöüß/s  "));
+}
+
+TEST_CASE("a terminal without escape sequences gets plain lines") {
+  if (has_no_terminals()) return;
+  for (const char* type : {"dumb", "", static_cast<const char*>(nullptr)}) {
+    const Terminal terminal(type);
+    {
+      Progress progress(terminal.file(), 0, 1000);
+      progress.step(1, 64, 0.5);
+      progress.message("hello");
+    }
+    CHECK(terminal.shown() == "hello\r\n");
+  }
+}
+
+TEST_CASE("a message for later is printed once, after the first step that ends when it is due") {
+  const PlainOutput output;
+  Progress progress(output.file(), 0, 1000);
+  int calls = 0;
+  const auto text = [&] { return std::optional<std::string>(++calls == 1 ? "late" : "again"); };
+  progress.message_later(std::chrono::hours(1), text);
+  progress.step(1, 64, 0.5);
+  CHECK(output.text().empty());
+  progress.message_later(std::chrono::seconds(0), text);
+  CHECK(output.text().empty());
+  progress.step(2, 64, 0.5);
+  progress.step(3, 64, 0.5);
+  CHECK(output.text() == "late\n");
+}
+
+TEST_CASE("a message for later may turn out to be none") {
+  const PlainOutput output;
+  Progress progress(output.file(), 0, 1000);
+  progress.message_later(std::chrono::seconds(0), [] { return std::optional<std::string>(); });
+  progress.step(1, 64, 0.5);
+  CHECK(output.text().empty());
 }
 
 TEST_CASE("the live line is not redrawn for every step") {

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <ios>
@@ -49,10 +51,22 @@ std::string own_group() {
   return "/";
 }
 
-std::size_t allowed_cores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
+/// The numbers of the cores in the affinity mask of this process; empty if it cannot be read.
+std::vector<std::size_t> allowed_cores() {
+  cpu_set_t mask;
+  std::vector<std::size_t> cores;
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return cores;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &mask)) cores.push_back(core);
+  }
+  return cores;
+}
+
+/// Seconds on a clock.
+std::optional<double> read_clock(clockid_t clock) {
+  timespec time{};
+  if (::clock_gettime(clock, &time) != 0) return std::nullopt;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 bool processor_has_avx2() {
@@ -74,10 +88,8 @@ std::string fewer_threads(double cores, std::size_t threads) {
 const char* const program_version = TAPESTRY_VERSION;
 
 Cores read_cores() {
-  return {.all = static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))),
-          .allowed = allowed_cores(),
-          .quota = cpu_quota("/sys/fs/cgroup", own_group()),
-          .busy = busy_cores(read_all("/proc/loadavg"))};
+  return {.allowed = std::max<std::size_t>(1, allowed_cores().size()),
+          .quota = cpu_quota("/sys/fs/cgroup", own_group())};
 }
 
 Blas read_blas() {
@@ -111,13 +123,30 @@ std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t t
         "warning: threads: {}, but the control group's cpu.max limits it to {:.1f} cores{}",
         threads, cores.quota, fewer_threads(cores.quota, threads));
   }
-  if (wanted > static_cast<double>(cores.all) - cores.busy + 0.5) {
-    return fmt::format(
-        "warning: threads: {}, but other programs keep {:.1f} of {} cores busy and slow the run "
-        "down",
-        threads, cores.busy, cores.all);
-  }
   return std::nullopt;
+}
+
+std::optional<ProcessorTime> read_processor_time() {
+  const auto all =
+      busy_ticks(read_all("/proc/stat"), allowed_cores(), ::getpriority(PRIO_PROCESS, 0) > 0);
+  const auto now = read_clock(CLOCK_MONOTONIC), own = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+  if (!all || !now || !own) return std::nullopt;
+  return ProcessorTime{
+      .now = *now, .all = *all / static_cast<double>(::sysconf(_SC_CLK_TCK)), .own = *own};
+}
+
+std::optional<std::string> warning_about_other_programs(const ProcessorTime& before,
+                                                        const ProcessorTime& after,
+                                                        std::size_t allowed_cores,
+                                                        std::size_t threads) {
+  const double interval = after.now - before.now;
+  if (interval < sure_interval) return std::nullopt;
+  const double busy = ((after.all - before.all) - (after.own - before.own)) / interval;
+  const auto cores = static_cast<double>(allowed_cores);
+  if (static_cast<double>(threads) <= cores - busy + 0.5) return std::nullopt;
+  return fmt::format(
+      "warning: threads: {}, but other programs keep {:.1f} of {} cores busy and slow the run down",
+      threads, busy, allowed_cores);
 }
 
 std::optional<std::string> warning_about_blas(const Blas& blas) {
@@ -131,10 +160,25 @@ std::optional<std::string> warning_about_blas(const Blas& blas) {
                        : "install a newer one (Debian: libopenblas0-pthread)");
 }
 
-double busy_cores(const std::string& loadavg) {
-  double last_minute = 0.0, skipped = 0.0, running = 1.0;
-  std::istringstream(loadavg) >> last_minute >> skipped >> skipped >> running;
-  return std::clamp(running - 1.0, 0.0, last_minute);
+std::optional<double> busy_ticks(const std::string& stat, const std::vector<std::size_t>& cores,
+                                 bool own_nice) {
+  double sum = 0.0;
+  std::size_t found = 0;
+  std::istringstream lines(stat);
+  for (std::string line; std::getline(lines, line);) {
+    // cpu3 USER NICE SYSTEM IDLE IOWAIT ...
+    std::istringstream fields(line);
+    std::string name;
+    double user = 0.0, nice = 0.0, system = 0.0;
+    if (!(fields >> name >> user >> nice >> system) || !name.starts_with("cpu")) continue;
+    const bool allowed = std::ranges::any_of(
+        cores, [&](std::size_t core) { return name == fmt::format("cpu{}", core); });
+    if (!allowed) continue;
+    ++found;
+    sum += user + system + (own_nice ? nice : 0.0);
+  }
+  if (cores.empty() || found < cores.size()) return std::nullopt;
+  return sum;
 }
 
 double cores_of_cpu_max(const std::string& cpu_max) {

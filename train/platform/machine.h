@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tapestry {
 
@@ -14,11 +15,16 @@ extern const char* const program_version;
 
 /// The processor cores available to a run.
 struct Cores {
-  std::size_t all;      ///< cores of the machine
   std::size_t allowed;  ///< cores in the affinity mask of this process
   /// Processor time limit of the control group, in cores.
   double quota = std::numeric_limits<double>::infinity();
-  double busy = 0.0;  ///< cores in use by other programs
+};
+
+/// Processor time in seconds since the computer or the process started.
+struct ProcessorTime {
+  double now;  ///< the time of the measurement, on a clock that is never set
+  double all;  ///< of all programs, on the cores that this process may use
+  double own;  ///< of this process
 };
 
 /// The BLAS library that computes matrix products.
@@ -39,16 +45,37 @@ Blas read_blas();
 /// with changes of the program that change the bits.
 std::string arithmetic();
 
-/// A one-line warning if a run has more threads than there are free cores (rounded); else nullopt.
+/// A one-line warning if a run has more threads than it may use cores; else nullopt.
 std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t threads);
+
+/// The processor time of the programs now; nullopt if the system does not tell.
+std::optional<ProcessorTime> read_processor_time();
+
+/// The interval between measurements of which warning_about_other_programs() is sure, in seconds.
+inline constexpr double sure_interval = 5.0;
+
+/// A one-line warning if a run has more threads than other programs left cores free (rounded)
+/// between two measurements; nullopt if there are enough, or if less than sure_interval lies
+/// between them.
+std::optional<std::string> warning_about_other_programs(const ProcessorTime& before,
+                                                        const ProcessorTime& after,
+                                                        std::size_t allowed_cores,
+                                                        std::size_t threads);
 
 /// A one-line warning if matrix products use kernels for a much older processor; else nullopt.
 std::optional<std::string> warning_about_blas(const Blas& blas);
 
-/// Cores in use by other programs, from the text of /proc/loadavg; the calling process must be
-/// otherwise idle. Returns the smaller of the average of the last minute, which includes processes
-/// that have just ended, and the number of processes running now, which may end soon.
-double busy_cores(const std::string& loadavg);
+/// The processor time of all programs on some cores, in clock ticks, from the text of /proc/stat;
+/// nullopt if it does not have all these cores.
+///
+/// Counted is the time in user and kernel mode. Waiting for disks (iowait), interrupts, time that a
+/// hypervisor gives to other machines (steal), and programs of low priority (nice), which give way
+/// to this one, are not.
+///
+/// cores     numbers of cores, from 0
+/// own_nice  whether this process itself has low priority: then that time is counted
+std::optional<double> busy_ticks(const std::string& stat, const std::vector<std::size_t>& cores,
+                                 bool own_nice);
 
 /// The limit, in cores, of a cpu.max such as "150000 100000" (microseconds per period); infinity
 /// for "max 100000" and for invalid text.
