@@ -40,40 +40,54 @@ Dataspace create_dataspace(const ArrayShape& shape) {
           "describe a shape"};
 }
 
-Dataset create_dataset(const File& file, const std::string& path, const StoredArray& array) {
-  const PropertyList link(H5Pcreate(H5P_LINK_CREATE), "prepare a link");
-  require(H5Pset_create_intermediate_group(link.get(), 1), "prepare a link");
-  const PropertyList creation(H5Pcreate(H5P_DATASET_CREATE), "prepare a dataset");
-  require(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), "make a dataset contiguous");
-  require(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), "allocate a dataset early");
-  require(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), "leave a dataset unfilled");
-  require(H5Pset_obj_track_times(creation.get(), false), "leave out timestamps");
-  const Dataspace space = create_dataspace(array.shape);
-  return {H5Dcreate2(file.get(), path.c_str(), file_type(array.type), space.get(), link.get(),
-                     creation.get(), H5P_DEFAULT),
-          "create", path};
-}
-
-void write_digest(const Dataset& dataset, const StoredArray& array) {
-  const std::uint64_t digest = array_digest(array.bytes);
-  const Dataspace scalar(H5Screate(H5S_SCALAR), "describe a scalar");
-  Attribute attribute(H5Acreate2(dataset.get(), digest_attribute, H5T_STD_U64LE, scalar.get(),
-                                 H5P_DEFAULT, H5P_DEFAULT),
-                      "create a digest");
-  require(H5Awrite(attribute.get(), H5T_STD_U64LE, &digest), "write a digest");
-  attribute.close("close a digest");
-}
-
-void write_array(const File& file, const std::string& path, const StoredArray& array) {
-  Dataset dataset = create_dataset(file, path, array);
-  if (!array.bytes.empty()) {
-    require(H5Dwrite(dataset.get(), file_type(array.type), H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                     array.bytes.data()),
-            "write", path);
+/// Writes arrays into a file. Property lists and the shape of a scalar are made once: a deep model
+/// has tens of thousands of arrays, whose overhead would take longer than their bytes.
+class ArrayWriter {
+ public:
+  explicit ArrayWriter(const File& file)
+      : file_(file),
+        link_(H5Pcreate(H5P_LINK_CREATE), "prepare a link"),
+        creation_(H5Pcreate(H5P_DATASET_CREATE), "prepare a dataset"),
+        scalar_(H5Screate(H5S_SCALAR), "describe a scalar") {
+    require(H5Pset_create_intermediate_group(link_.get(), 1), "prepare a link");
+    require(H5Pset_layout(creation_.get(), H5D_CONTIGUOUS), "make a dataset contiguous");
+    require(H5Pset_alloc_time(creation_.get(), H5D_ALLOC_TIME_EARLY), "allocate a dataset early");
+    require(H5Pset_fill_time(creation_.get(), H5D_FILL_TIME_NEVER), "leave a dataset unfilled");
+    require(H5Pset_obj_track_times(creation_.get(), false), "leave out timestamps");
   }
-  write_digest(dataset, array);
-  dataset.close("close a dataset");
-}
+
+  void write(const std::string& path, const StoredArray& array) const {
+    const hid_t type = file_type(array.type);
+    Dataset dataset = create(path, array, type);
+    if (!array.bytes.empty()) {
+      require(H5Dwrite(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, array.bytes.data()),
+              "write", path);
+    }
+    write_digest(dataset, array);
+    dataset.close("close a dataset");
+  }
+
+ private:
+  Dataset create(const std::string& path, const StoredArray& array, hid_t type) const {
+    const Dataspace space = create_dataspace(array.shape);
+    return {H5Dcreate2(file_.get(), path.c_str(), type, space.get(), link_.get(), creation_.get(),
+                       H5P_DEFAULT),
+            "create", path};
+  }
+
+  void write_digest(const Dataset& dataset, const StoredArray& array) const {
+    const std::uint64_t digest = array_digest(array.bytes);
+    Attribute attribute(H5Acreate2(dataset.get(), digest_attribute, H5T_STD_U64LE, scalar_.get(),
+                                   H5P_DEFAULT, H5P_DEFAULT),
+                        "create a digest");
+    require(H5Awrite(attribute.get(), H5T_STD_U64LE, &digest), "write a digest");
+    attribute.close("close a digest");
+  }
+
+  const File& file_;
+  PropertyList link_, creation_;
+  Dataspace scalar_;
+};
 
 /// The bytes of the file. HDF5 returns the image without the user block, but with addresses that
 /// include it.
@@ -244,7 +258,10 @@ std::vector<std::byte> write_image(const Snapshot& snapshot, std::size_t user_bl
   // The file in memory and its copy.
   const Session session(2 * (data_size + attribute_bytes(snapshot)) + growth(data_size));
   File file = create_file(data_size, user_block_size);
-  for (const auto& [path, array] : snapshot) write_array(file, path, array);
+  {
+    const ArrayWriter writer(file);
+    for (const auto& [path, array] : snapshot) writer.write(path, array);
+  }
   write_attributes(file, snapshot);
   require(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), "flush the file in memory");
   std::vector<std::byte> image = file_image(file, user_block_size);
