@@ -237,6 +237,8 @@ ResumedCorpus load_same_corpus(const Config& config, const Snapshot& snapshot,
   const FixedVocabularies words = saved_vocabularies(snapshot);
   ResumedCorpus resumed{.corpus = load_fitting_corpus(config, &words), .changes = {}};
   if (resumed.corpus.fingerprint == before.fingerprint) return resumed;
+  // A permitted change: generated examples that are added or left out are the last ones.
+  if (saved_config(snapshot).data.train_size != config.data.train_size) return resumed;
 
   // Checkpoints of version 1 do not know their files.
   const auto changes =

@@ -75,6 +75,39 @@ void Progress::log_to(const std::string& path) {
   log_->flush_on(spdlog::level::info);
 }
 
+void Progress::time_to(const std::string& path) {
+  timing_.emplace(path, first_step_);
+  warn_of_timing();
+  started_ = Clock::now();
+  begin_interval();
+}
+
+void Progress::begin_interval() {
+  interval_targets_ = 0;
+  interval_steps_ = 0;
+  interval_started_ = Clock::now();
+}
+
+void Progress::add_timing(std::uint64_t step) {
+  if (!timing_ || interval_steps_ == 0 || timing_->problem()) return;
+  const Clock::time_point now = Clock::now();
+  const double seconds = std::max(seconds_between(interval_started_, now), 1e-9);
+  timing_->add({.step = step,
+                .elapsed_seconds = seconds_between(started_, now),
+                .step_seconds = seconds / static_cast<double>(interval_steps_),
+                .targets_per_second = static_cast<double>(interval_targets_) / seconds});
+  warn_of_timing();
+}
+
+void Progress::warn_of_timing() {
+  if (timing_->problem()) line("warning: " + escaped_lines(*timing_->problem()));
+}
+
+void Progress::rolled_back(std::uint64_t step) {
+  if (timing_) timing_->drop_after(step);
+  begin_interval();
+}
+
 void Progress::erase_live_line() {
   if (terminal_) std::fputs("\r\033[K", out_);
 }
@@ -120,6 +153,7 @@ std::string Progress::time_left(std::uint64_t step) const {
 
 void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
   interval_targets_ += targets;
+  ++interval_steps_;
   print_later_message();
   const Clock::time_point now = Clock::now();
   if (!terminal_ || seconds_between(drawn_, now) < 0.1) return;
@@ -146,14 +180,13 @@ void Progress::metrics(const TrainMetrics& m) {
                   "gradient {:.3f}  {}  {} left",
                   m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
                   m.perplexity, m.learning_rate, m.gradient_norm, speed(), time_left(m.step)));
-  interval_targets_ = 0;
-  interval_started_ = Clock::now();
+  add_timing(m.step);
+  begin_interval();
 }
 
 void Progress::validation(std::uint64_t step, const std::string& scores, bool best) {
   line(fmt::format("validation at step {}: {}{}", step, scores, best ? "  (best so far)" : ""));
-  interval_targets_ = 0;
-  interval_started_ = Clock::now();
+  begin_interval();
 }
 
 }  // namespace tapestry

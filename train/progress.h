@@ -9,6 +9,7 @@
 #include <string>
 
 #include "train/metrics.h"
+#include "train/timing_log.h"
 
 namespace spdlog {
 class logger;
@@ -32,6 +33,9 @@ class Progress {
   /// Also writes lines to this file from now on; throws OutputError if it cannot be opened.
   void log_to(const std::string& path);
 
+  /// Also writes the speed of each logged interval to this file from now on, see TimingLog.
+  void time_to(const std::string& path);
+
   /// Prints a line of text.
   void message(const std::string& text);
   /// Calls `text` once, after the first step() that ends at least `delay` from now, and prints what
@@ -42,6 +46,10 @@ class Progress {
   void step(std::uint64_t step, std::size_t targets, double loss);
   /// To be called after every logged interval of steps.
   void metrics(const TrainMetrics& metrics);
+  /// Excludes the time that a save took from the speed of the steps.
+  void exclude(std::chrono::steady_clock::duration time) { interval_started_ += time; }
+  /// To be called after the run has returned to an earlier step.
+  void rolled_back(std::uint64_t step);
   /// `scores` as formatted by Task::format_scores().
   void validation(std::uint64_t step, const std::string& scores, bool best);
 
@@ -49,6 +57,9 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   void line(const std::string& text);
+  void begin_interval();
+  void add_timing(std::uint64_t step);
+  void warn_of_timing();
   void erase_live_line();
   void draw_live_line(std::uint64_t step, double loss);
   void print_later_message();
@@ -62,7 +73,8 @@ class Progress {
   std::uint64_t first_step_, total_steps_;
   std::string targets_;
   Clock::time_point started_, drawn_{}, interval_started_;
-  std::uint64_t interval_targets_ = 0;
+  std::uint64_t interval_targets_ = 0, interval_steps_ = 0;
+  std::optional<TimingLog> timing_;
   std::shared_ptr<spdlog::logger> log_;
   Clock::time_point later_{};  ///< when later_text_ is due
   std::function<std::optional<std::string>()> later_text_;

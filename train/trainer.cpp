@@ -74,10 +74,31 @@ void Trainer::resume(const Snapshot& snapshot) {
   restore(snapshot, parts());
   saved_step_ = state_.step;
   if (!finished()) revert_end_rows();
-  // Changed data, permitted by the user, may have shorter epochs.
-  if (state_.position.batch >= batches_.batches_per_epoch()) {
+  // Batches of another size, or of other data, permitted by the user: an epoch that has begun
+  // cannot continue with them, or is over.
+  const Config before = saved_config(snapshot);
+  const bool other_batches = before.train.batch_size != config_.train.batch_size ||
+                             before.data.train_size != config_.data.train_size;
+  const std::size_t batch = state_.position.batch;
+  if (batch >= batches_.batches_per_epoch() || (other_batches && batch > 0)) {
     state_.position = {.epoch = state_.position.epoch + 1, .batch = 0};
   }
+}
+
+Trainer::StepTime Trainer::try_step() {
+  const Clock::time_point started = Clock::now();
+  const std::vector<Batch> batches = next_batches();
+  const StepLoss loss = compute_gradients(batches, state_.step + 1, config_.train, model_);
+  const double norm = gradient_norm();
+  if (!std::isfinite(loss.mean + norm)) {
+    throw NumericError(fmt::format("step {}: the loss is {} and the norm of the gradient {}, "
+                                   "expected finite numbers",
+                                   state_.step + 1, value_text(loss.mean), value_text(norm)),
+                       smaller_steps_hint);
+  }
+  const std::uint64_t step = state_.step + 1;
+  update_weights(schedule_->learning_rate(step), norm);
+  return {.time = Clock::now() - started, .targets = loss.target_tokens, .loss = loss.mean};
 }
 
 std::vector<std::string> Trainer::initialize(const TrainedModel& from) {
@@ -339,6 +360,7 @@ void Trainer::roll_back(const std::string& found) {
   state_.nan_steps = in_a_row;
   note(fmt::format("rolled back: {}; continues with epoch {}, batch {}", found, behind.epoch + 1,
                    behind.batch + 1));
+  progress_.rolled_back(state_.step);
   progress_.message(fmt::format("rolled back to step {}", format_count(state_.step)));
 }
 
@@ -470,7 +492,9 @@ bool Trainer::save(bool last) {
   const Clock::time_point started = Clock::now();
   const bool saved = saves_.attempt([this] { write_files(); }, state_.step, last);
   if (saved) saved_step_ = state_.step;
-  longest_save_ = std::max(longest_save_, Clock::now() - started);
+  const Clock::duration time = Clock::now() - started;
+  longest_save_ = std::max(longest_save_, time);
+  progress_.exclude(time);
   return saved;
 }
 
@@ -478,6 +502,10 @@ bool Trainer::save(bool last) {
 void Trainer::write_files() {
   directory_.require_lock();
   state_.metrics.write(directory_.path() / "metrics.csv", directory_.files());
+  if (!state_.history.empty()) {
+    write_file_durably(directory_.path() / "history.txt", std::as_bytes(std::span(state_.history)),
+                       directory_.files());
+  }
   directory_.save(
       state_.step, make_snapshot(parts()),
       {.keep_last = config_.train.keep_last,

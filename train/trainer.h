@@ -65,6 +65,16 @@ class Trainer {
   ///         for failed saves.
   End run(Interruptions interruptions = {});
 
+  /// The duration of a step, see try_step().
+  struct StepTime {
+    TimeLimit::Clock::duration time{};
+    std::size_t targets = 0;  ///< target tokens
+    double loss = 0.0;
+  };
+  /// Computes the next step in memory, for its duration; the trainer is not to be used afterwards.
+  /// throws  NumericError if loss or gradient are not finite.
+  StepTime try_step();
+
   bool finished() const;
   std::uint64_t step() const { return state_.step; }
   const std::string& run_id() const { return state_.run_id; }

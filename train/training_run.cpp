@@ -20,6 +20,7 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/memory_need.h"
+#include "train/model_summary.h"
 #include "train/platform/durable_file.h"
 #include "train/platform/machine.h"
 #include "train/platform/memory.h"
@@ -103,6 +104,7 @@ void describe(const Trainer& trainer, const Corpus& corpus, const std::string& r
       "model: {} parameters in {} tensors; threads: {}; {}; run directory {}",
       format_count(trainer.model().parameters.num_values()),
       trainer.model().parameters.list().size(), kernels::num_threads(), arithmetic(), run_dir));
+  progress.message("blocks: " + to_line(summarize(shapes_of(trainer.model().parameters))));
   if (const auto note = describe_percentages(trainer.config())) progress.message(*note);
   for (const auto& warning :
        {warning_about_cores(read_cores(), kernels::num_threads()), warning_about_blas(read_blas()),
@@ -193,6 +195,20 @@ int report_end(Trainer::End end, const Trainer& trainer, const std::string& run_
   return static_cast<int>(ExitCode::done);
 }
 
+/// Computes one step and prints how long the run takes. Returns the exit code.
+int try_one_step(Trainer& trainer, const std::string& run_dir, Progress& progress) {
+  const std::size_t steps = trainer.config().train.steps - trainer.step();
+  const Trainer::StepTime step = trainer.try_step();
+  const double seconds = std::chrono::duration<double>(step.time).count();
+  progress.message(fmt::format(
+      "dry run: step {} took {:.3g} seconds ({} {}, loss {:.4f}); {} steps take about {}, besides "
+      "validation and saving; nothing was written to {}",
+      format_count(trainer.step() + 1), seconds, format_count(step.targets),
+      find_task(trainer.config()).target_noun(trainer.config()), step.loss, format_count(steps),
+      in_words(seconds * static_cast<double>(steps)), run_dir));
+  return static_cast<int>(ExitCode::done);
+}
+
 /// A batch of the first training example.
 Batch first_example(const TrainingRun& run) {
   return make_batch(run.corpus.train, std::array<std::size_t, 1>{0},
@@ -213,11 +229,13 @@ int run_training(const TrainingRun& run) {
   try_network(run.config, trainer.model(), first_example(run));
 
   RunSignals signals;
-  run.claim_directory(directory);
-  directory.remove_stray_temporaries();
-  write_config(directory, run.config, trainer.run_id());
-  directory.probe(trainer.checkpoint_bytes());
-  progress.log_to((directory.path() / "train.log").string());
+  if (!run.dry_run) {
+    run.claim_directory(directory);
+    directory.remove_stray_temporaries();
+    write_config(directory, run.config, trainer.run_id());
+    directory.probe(trainer.checkpoint_bytes());
+    progress.log_to((directory.path() / "train.log").string());
+  }
   for (const std::string& message : messages) progress.message(message);
   describe(trainer, run.corpus, run_dir, progress);
   const Interruptions interruptions{.signals = &signals,
@@ -228,6 +246,9 @@ int run_training(const TrainingRun& run) {
     prepare_memory(trainer, run.corpus, available, progress);
   } catch (const kernels::Cancelled&) {  // the trainer finds the reason and ends
   }
+  if (run.dry_run && !signals.end_requested()) return try_one_step(trainer, run_dir, progress);
+  if (run.dry_run) return signal_exit_base + signals.stop();
+  progress.time_to((directory.path() / "timing.csv").string());
   watch_other_programs(progress);
   const Trainer::End end = train(trainer, run, interruptions, progress);
   return report_end(end, trainer, run_dir, signals, progress);

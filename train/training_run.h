@@ -29,11 +29,12 @@ struct TrainingRun {
 
   TimeLimit::Clock::time_point started;  ///< start of the process, from which train.max_time counts
   bool profile = false;                  ///< print the time of each operation at the end
+  bool dry_run = false;                  ///< compute one step, write nothing
 };
 
 /// Trains until the run is finished or interrupted: checks the memory, creates the trainer, loads
 /// its state, prepares the run directory, prints a description of the run and how it ended. Returns
-/// the exit code.
+/// the exit code. A dry run ends after one step and leaves the run directory alone.
 ///
 /// throws  ConfigError, DataError, CheckpointError, MemoryError, OutputError, NumericError.
 int run_training(const TrainingRun& run);

@@ -213,8 +213,7 @@ TrainingState saved_state(const Snapshot& snapshot) {
   const auto count = [&](const char* path) { return snapshot.get_scalar<std::uint64_t>(path); };
   TrainingState state;
   state.step = saved_step(snapshot);
-  state.position = {.epoch = count("train/epoch"),
-                    .batch = static_cast<std::size_t>(count("train/batch"))};
+  state.position = saved_position(snapshot);
   state.running = {.loss_sum = snapshot.get_scalar<double>("train/running_loss_sum"),
                    .nll_sum = snapshot.get_scalar<double>("train/running_nll_sum"),
                    .tokens = count("train/running_tokens")};
@@ -250,17 +249,27 @@ Snapshot make_snapshot(const RunParts& run) {
   return snapshot;
 }
 
+bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now) {
+  const auto has_moments = [](const OptimizerOptions& options) {
+    return options.kind != OptimizerKind::sgd;
+  };
+  if (has_moments(before) != has_moments(now)) return false;
+  return has_moments(now) || (before.momentum != 0.0) == (now.momentum != 0.0);
+}
+
 void restore(const Snapshot& snapshot, const RunParts& run) {
   Assignments assignments(snapshot);
   add_model(assignments, run.model);
-  assignments.add_group(optimizer_group, run.optimizer.state(), "steps");
+  const bool same_optimizer =
+      continues_state(saved_config(snapshot).optimizer, run.config.optimizer);
+  if (same_optimizer) assignments.add_group(optimizer_group, run.optimizer.state(), "steps");
   TrainingState state = saved_state(snapshot);
   state.run_id = saved_run_id(snapshot);
   if (state.run_id.empty()) state.run_id = run.state.run_id;
   const auto optimizer_steps = snapshot.get_scalar<std::uint64_t>("optimizer/steps");
 
   assignments.carry_out();
-  run.optimizer.set_steps(optimizer_steps);
+  if (same_optimizer) run.optimizer.set_steps(optimizer_steps);
   run.state = std::move(state);
 }
 
@@ -306,6 +315,11 @@ std::string saved_arithmetic(const Snapshot& snapshot) {
 
 std::uint64_t saved_step(const Snapshot& snapshot) {
   return snapshot.get_scalar<std::uint64_t>("train/step");
+}
+
+BatchPosition saved_position(const Snapshot& snapshot) {
+  return {.epoch = snapshot.get_scalar<std::uint64_t>("train/epoch"),
+          .batch = static_cast<std::size_t>(snapshot.get_scalar<std::uint64_t>("train/batch"))};
 }
 
 void restore_model(const Snapshot& snapshot, const Model& model) {

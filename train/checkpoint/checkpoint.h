@@ -25,9 +25,14 @@ struct RunParts {
 
 Snapshot make_snapshot(const RunParts& run);
 
+/// Whether an optimizer of `now` continues with the state of one of `before`: the moments of adam
+/// and adamw, or the velocities of sgd with momentum.
+bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now);
+
 /// Copies parameters, optimizer state and training state from a snapshot into a model and an
-/// optimizer made from its config. Checks all arrays before it changes any of the destinations. A
-/// checkpoint without an id of its run leaves the id as it is.
+/// optimizer made from its config. An optimizer that does not continue its state, see
+/// continues_state(), keeps the state of a new one. Checks all arrays before it changes any of the
+/// destinations. A checkpoint without an id of its run leaves the id as it is.
 ///
 /// throws  CheckpointError if an array is missing, has another shape or element type, or is not
 ///         expected; if a parameter or the optimizer's state is not finite.
@@ -40,6 +45,8 @@ void restore_model(const Snapshot& snapshot, const Model& model);
 /// since they belong to the process and not to the run.
 Config saved_config(const Snapshot& snapshot);
 std::uint64_t saved_step(const Snapshot& snapshot);
+/// The next batch of the run.
+BatchPosition saved_position(const Snapshot& snapshot);
 
 /// Identifies the data of the run: fingerprint and file digests.
 DataIdentity data_identity(const Snapshot& snapshot);

@@ -4,19 +4,32 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
+#include "train/checkpoint/run_identity.h"
 #include "train/cli/command.h"
 #include "train/error.h"
+#include "train/format.h"
+#include "train/metrics.h"
+#include "train/model_summary.h"
+#include "train/storage/run_directory.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -97,7 +110,148 @@ std::uint64_t digest_of_numbers(const Snapshot& snapshot) {
   return digest.value();
 }
 
-void print_text(const OpenedCheckpoint& opened) {
+// ---- Model and checkpoints.
+
+/// The parameters of the arrays of a checkpoint, in their order.
+std::vector<ParameterShape> stored_parameters(const Snapshot& snapshot) {
+  const std::string group = "parameters/";
+  std::vector<ParameterShape> parameters;
+  for (const auto& [name, array] : snapshot) {
+    if (!name.starts_with(group)) continue;
+    const std::vector<std::size_t> extents(array.shape.begin(), array.shape.end());
+    parameters.push_back({.name = name.substr(group.size()), .shape = Shape(extents)});
+  }
+  return parameters;
+}
+
+/// The parameters of the model of a checkpoint: in the order of the model and with those that are
+/// frozen, if this program can make the model.
+std::vector<ParameterShape> parameters_of(const Snapshot& snapshot) {
+  std::vector<ParameterShape> stored = stored_parameters(snapshot);
+  std::vector<ParameterShape> made;
+  try {
+    const Config config = saved_config(snapshot);
+    const FixedVocabularies words = saved_vocabularies(snapshot);
+    Parameters parameters = Parameters::without_values(config.train.dtype);
+    const auto network = network_maker(
+        config, network_sizes(config, words.source, *words.target))(Scope(parameters));
+    made = shapes_of(parameters);
+  } catch (const UserError&) {
+    return stored;
+  }
+  std::vector<ParameterShape> sorted = made;
+  std::ranges::sort(sorted, {}, &ParameterShape::name);
+  std::ranges::sort(stored, {}, &ParameterShape::name);
+  const bool same = std::ranges::equal(sorted, stored,
+                                       [](const ParameterShape& one, const ParameterShape& other) {
+                                         return one.name == other.name && one.shape == other.shape;
+                                       });
+  return same ? made : stored;
+}
+
+/// A checkpoint of a run, as a list shows it.
+struct ListedCheckpoint {
+  std::uint64_t step;
+  std::filesystem::path path;
+  std::uint64_t bytes;
+  std::optional<double> validation_loss;
+  bool best, newest;
+};
+
+/// The validation losses of a metrics table, by step.
+std::map<std::uint64_t, double> validation_losses(const std::string& csv) {
+  std::map<std::uint64_t, double> losses;
+  std::istringstream lines(csv);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string step, epoch, split, loss;
+    std::getline(
+        std::getline(std::getline(std::getline(fields, step, ','), epoch, ','), split, ','), loss,
+        ',');
+    if (split == "validation") losses[std::stoull(step)] = std::strtod(loss.c_str(), nullptr);
+  }
+  return losses;
+}
+
+/// The checkpoints of a run directory, oldest first; empty for a checkpoint file.
+std::vector<ListedCheckpoint> list_checkpoints(const std::string& run) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(run, error)) return {};
+  const RunDirectory directory = find_run(run);
+  const auto newest = read_newest_of_run(directory);
+  if (!newest) return {};
+  const std::string csv = newest->snapshot.get_text("train/metrics");
+  require_metrics(csv, newest->path.string() + ": train/metrics");
+  const auto losses = validation_losses(csv);
+  const bool has_best = std::isfinite(newest->snapshot.get_scalar<double>("train/best_loss"));
+  const auto best = newest->snapshot.get_scalar<std::uint64_t>("train/best_step");
+  std::vector<ListedCheckpoint> list;
+  for (const std::uint64_t step : directory.steps()) {
+    const auto path = directory.checkpoint_path(step);
+    const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+    const auto loss = losses.find(step);
+    list.push_back(
+        {.step = step,
+         .path = path,
+         .bytes = error ? 0 : bytes,
+         .validation_loss = loss == losses.end() ? std::nullopt : std::optional(loss->second),
+         .best = has_best && step == best,
+         .newest = step == newest->step});
+  }
+  return list;
+}
+
+void print_checkpoints(const std::vector<ListedCheckpoint>& list) {
+  if (list.empty()) return;
+  fmt::print("{:>10}  {:>9}  {:>15}\n", "checkpoint", "size", "validation loss");
+  for (const ListedCheckpoint& each : list) {
+    const std::string loss =
+        each.validation_loss ? fmt::format("{:.4f}", *each.validation_loss) : "";
+    fmt::print("{:>10}  {:>9}  {:>15}{}{}\n", each.step, format_bytes(each.bytes), loss,
+               each.best ? "  best" : "", each.newest ? "  newest" : "");
+  }
+  fmt::print("\n");
+}
+
+Json to_json(const std::vector<ListedCheckpoint>& list) {
+  Json json = Json::array();
+  for (const ListedCheckpoint& each : list) {
+    json.push_back(
+        {{"step", each.step},
+         {"checkpoint", each.path.string()},
+         {"bytes", each.bytes},
+         {"validation_loss", each.validation_loss ? Json(*each.validation_loss) : Json(nullptr)},
+         {"best", each.best},
+         {"newest", each.newest}});
+  }
+  return json;
+}
+
+Json to_json(const ModelSummary& summary) {
+  Json blocks = Json::array();
+  for (const ModelBlock& block : summary.blocks) {
+    Json tensors = Json::array();
+    for (const ParameterShape& tensor : block.tensors) {
+      tensors.push_back(
+          {{"name", tensor.name},
+           {"shape", std::vector<std::size_t>(tensor.shape.begin(), tensor.shape.end())},
+           {"trainable", !tensor.frozen}});
+    }
+    blocks.push_back({{"path", block.path},
+                      {"count", block.count},
+                      {"parameters", block.parameters},
+                      {"tensors", std::move(tensors)}});
+  }
+  return {{"parameters", summary.parameters},
+          {"trainable", summary.parameters - summary.frozen},
+          {"frozen", summary.frozen},
+          {"tensors", summary.tensors},
+          {"blocks", std::move(blocks)}};
+}
+
+// ---- The whole answer.
+
+void print_text(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoint>& checkpoints) {
   const auto& [path, snapshot, choice] = opened;
   const std::string version = snapshot.get_text("program_version");
   const auto step = snapshot.get_scalar<std::uint64_t>("train/step");
@@ -112,6 +266,8 @@ void print_text(const OpenedCheckpoint& opened) {
     fmt::print("computed with {}\n", saved);
   }
   fmt::print("\n");
+  print_checkpoints(checkpoints);
+  fmt::print("{}\n", escaped_lines(to_table(summarize(parameters_of(snapshot)))));
   std::size_t width = 0;
   for (const auto& [name, array] : snapshot) width = std::max(width, name.size());
   for (const auto& [name, array] : snapshot) {
@@ -124,7 +280,7 @@ void print_text(const OpenedCheckpoint& opened) {
   fmt::print("\nconfig:\n{}", escaped_lines(snapshot.get_text("config")));
 }
 
-void print_json(const OpenedCheckpoint& opened) {
+void print_json(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoint>& checkpoints) {
   const Snapshot& snapshot = opened.snapshot;
   Json arrays = Json::array();
   for (const auto& [name, array] : snapshot) {
@@ -142,6 +298,8 @@ void print_json(const OpenedCheckpoint& opened) {
                      {"arithmetic", saved_arithmetic(snapshot)},
                      {"history", saved_history(snapshot)},
                      {"config", snapshot.get_text("config")},
+                     {"model", to_json(summarize(parameters_of(snapshot)))},
+                     {"checkpoints", to_json(checkpoints)},
                      {"arrays", std::move(arrays)}};
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
@@ -152,7 +310,9 @@ struct Arguments {
 };
 
 int run(const Arguments& arguments) {
-  (arguments.json ? print_json : print_text)(open_run(arguments.run));
+  const OpenedCheckpoint opened = open_run(arguments.run);
+  const std::vector<ListedCheckpoint> checkpoints = list_checkpoints(arguments.run);
+  (arguments.json ? print_json : print_text)(opened, checkpoints);
   return static_cast<int>(ExitCode::done);
 }
 
@@ -165,7 +325,8 @@ Action define(CLI::App& app) {
 
 }  // namespace
 
-const Command inspect_command{
-    .name = "inspect", .purpose = "List what a checkpoint holds", .define = define};
+const Command inspect_command{.name = "inspect",
+                              .purpose = "List the checkpoints of a run, and what one holds",
+                              .define = define};
 
 }  // namespace tapestry

@@ -72,6 +72,8 @@ constexpr std::array files{
     ManualEntry{"runs/NAME/checkpoints/step-*.h5",
                 "checkpoints, each an HDF5 file that needs nothing else"},
     ManualEntry{"runs/NAME/metrics.csv", "metrics of the training and of each validation"},
+    ManualEntry{"runs/NAME/timing.csv", "time of day and speed at each log line"},
+    ManualEntry{"runs/NAME/history.txt", "changes that were made to the run, by step"},
     ManualEntry{"runs/NAME/train.log", "the log"},
     ManualEntry{"runs/NAME/non-finite-step-*.txt",
                 "where a loss or gradient became NaN or infinite, and the examples that cause it"},

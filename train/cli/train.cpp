@@ -22,6 +22,7 @@
 #include "train/platform/machine.h"
 #include "train/platform/program_name.h"
 #include "train/process_settings.h"
+#include "train/run_length.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
 #include "train/training_run.h"
@@ -39,6 +40,7 @@ struct Arguments {
   bool resume = false;                 ///< continue a run
   bool fresh = false;                  ///< move an existing run aside
   bool profile = false;                ///< print the time of each operation at the end
+  bool dry_run = false;                ///< compute one step, write nothing
 };
 
 // ---- A new run.
@@ -58,7 +60,8 @@ void refuse_to_replace_run(const RunDirectory& directory) {
 void refuse_to_replace_files(const RunDirectory& directory) {
   std::error_code ignored;
   if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
-  for (const char* name : {"config.yaml", "metrics.csv", "train.log"}) {
+  for (const char* name :
+       {"config.yaml", "metrics.csv", "timing.csv", "history.txt", "train.log"}) {
     const auto path = directory.path() / name;
     if (!std::filesystem::exists(path, ignored)) continue;
     throw ConfigError({{.place = {.file = path.string()},
@@ -134,13 +137,14 @@ void require_validation_for_patience(const Config& config, const Corpus& corpus)
 }
 
 int start_run(const Arguments& arguments, Clock::time_point started) {
-  const Config config = load_config(arguments.config, arguments.overrides);
+  Config config = load_config(arguments.config, arguments.overrides);
   refuse_copied_config(arguments, config);
   apply_process_settings(config.train);
   const RunDirectory directory(config.train.run_dir);
   refuse_to_replace_files(directory);
   if (!arguments.fresh) refuse_to_replace_run(directory);
   const InitialState initial = load_initial_state(config);
+  resolve_epochs(config, initial.corpus.train.size());
   require_storable(arguments, config);
   require_validation_for_patience(config, initial.corpus);
   return run_training({.config = config,
@@ -161,7 +165,8 @@ int start_run(const Arguments& arguments, Clock::time_point started) {
                              refuse_to_replace_run(claimed);
                            },
                        .started = started,
-                       .profile = arguments.profile});
+                       .profile = arguments.profile,
+                       .dry_run = arguments.dry_run});
 }
 
 // ---- A resumed run.
@@ -169,6 +174,7 @@ int start_run(const Arguments& arguments, Clock::time_point started) {
 /// The checkpoint to resume from and the config to resume with.
 struct ResumePlan {
   NewestCheckpoint checkpoint;
+  Config before;
   Config config;
   ConfigChanges changes;
 };
@@ -203,10 +209,10 @@ Config wanted_config(const Arguments& arguments, const Config& before) {
   if (!arguments.run.empty()) config.train.run_dir = before.train.run_dir;
   keep_resolved_percentages(config, before, arguments.allowed);
   // The default decay_steps follows train.steps; it was fixed when the run began.
-  if (config.schedule.decay_steps == 0) {
-    const bool new_decay = config.schedule.kind == ScheduleKind::cosine &&
-                           is_allowed(arguments, "schedule.decay_steps");
-    config.schedule.decay_steps = new_decay ? config.train.steps : before.schedule.decay_steps;
+  const bool new_decay =
+      config.schedule.kind == ScheduleKind::cosine && is_allowed(arguments, "schedule.decay_steps");
+  if (config.schedule.decay_steps == 0 && !new_decay) {
+    config.schedule.decay_steps = before.schedule.decay_steps;
   }
   return config;
 }
@@ -233,24 +239,46 @@ void require_longer_decay(const std::string& run, const Config& before, const Co
                             steps)}});
 }
 
+/// Compares the config to resume with. If train.epochs is not resolved yet, the number of steps is
+/// taken to be unchanged.
+void compare(ResumePlan& plan, const Arguments& arguments) {
+  const Config& before = plan.before;
+  Config config = plan.config;
+  if (config.train.epochs != 0) config.train.steps = before.train.steps;
+  config.train.epochs = 0;
+  const bool follows_steps =
+      config.schedule.kind == ScheduleKind::cosine && config.schedule.decay_steps == 0;
+  if (follows_steps) config.schedule.decay_steps = config.train.steps;
+  Config process = config;
+  process.train.run_dir = before.train.run_dir;
+  plan.changes = sort_changes(before.train.run_dir,
+                              compare_configs(with_process_settings(before, process), config),
+                              arguments.allowed);
+  require_longer_decay(before.train.run_dir, before, config);
+}
+
 ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) {
-  ResumePlan plan{.checkpoint = *read_newest_of_run(directory), .config = {}, .changes = {}};
-  const std::string run = directory.path().string();
-  Config before = saved_config(plan.checkpoint.snapshot);
-  before.train.run_dir = run;
-  plan.config = wanted_config(arguments, before);
-  Config process = plan.config;
-  process.train.run_dir = run;
-  plan.changes = sort_changes(
-      run, compare_configs(with_process_settings(before, process), plan.config), arguments.allowed);
-  require_longer_decay(run, before, plan.config);
+  ResumePlan plan{
+      .checkpoint = *read_newest_of_run(directory), .before = {}, .config = {}, .changes = {}};
+  plan.before = saved_config(plan.checkpoint.snapshot);
+  plan.before.train.run_dir = directory.path().string();
+  plan.config = wanted_config(arguments, plan.before);
+  compare(plan, arguments);
   return plan;
+}
+
+/// Resolves train.epochs, once the data are known.
+void resolve_length(ResumePlan& plan, const Arguments& arguments, const Corpus& corpus) {
+  if (plan.config.train.epochs == 0) return;
+  resolve_epochs(plan.config, corpus.train.size(), plan.checkpoint.step,
+                 saved_position(plan.checkpoint.snapshot));
+  compare(plan, arguments);
 }
 
 /// Why no steps are left to train, such as "12 of 12 steps"; empty if some are left.
 std::string reason_of_end(const ResumePlan& plan) {
   const TrainOptions& options = plan.config.train;
-  if (has_pending_validation(plan.checkpoint.snapshot)) return "";
+  if (has_pending_validation(plan.checkpoint.snapshot) || options.epochs != 0) return "";
   if (plan.checkpoint.step >= options.steps) {
     const std::string done = format_count(plan.checkpoint.step);
     const std::string steps = format_count(options.steps);
@@ -288,6 +316,13 @@ std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const 
   for (const ConfigDifference& change : plan.changes.allowed) {
     events.push_back("changed " + to_string(change));
   }
+  if (!continues_state(plan.before.optimizer, plan.config.optimizer)) {
+    events.emplace_back("the state of the optimizer starts anew");
+  }
+  if (plan.before.train.batch_size != plan.config.train.batch_size ||
+      plan.before.data.train_size != plan.config.data.train_size) {
+    events.emplace_back("continues with the first batch of an epoch");
+  }
   const std::string before = saved_arithmetic(snapshot);
   if (!before.empty() && before != arithmetic()) {
     events.push_back(
@@ -302,6 +337,14 @@ std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const 
   return lines;
 }
 
+/// Prints why no steps are left to train, and returns whether that is so.
+bool report_finished(const RunDirectory& directory, const ResumePlan& plan) {
+  const std::string reason = reason_of_end(plan);
+  if (reason.empty()) return false;
+  fmt::print("{} is finished: {}\n", escaped(directory.path().string()), reason);
+  return true;
+}
+
 std::string find_run_directory(const Arguments& arguments) {
   if (!arguments.run.empty()) return arguments.run;
   return load_config(arguments.config, arguments.overrides).train.run_dir;
@@ -311,16 +354,17 @@ int resume_run(const Arguments& arguments, Clock::time_point started) {
   RunDirectory directory = find_run(find_run_directory(arguments));
   require_run(directory);
   ResumePlan plan = make_plan(directory, arguments);
-  if (const std::string reason = reason_of_end(plan); !reason.empty()) {
-    fmt::print("{} is finished: {}\n", escaped(directory.path().string()), reason);
-    return static_cast<int>(ExitCode::done);
+  if (report_finished(directory, plan)) return static_cast<int>(ExitCode::done);
+  if (!arguments.dry_run) {
+    const auto before = directory.steps();
+    directory.lock();
+    if (directory.steps() != before) plan = make_plan(directory, arguments);
   }
-  const auto before = directory.steps();
-  directory.lock();
-  if (directory.steps() != before) plan = make_plan(directory, arguments);
   apply_process_settings(plan.config.train, saved_arithmetic(plan.checkpoint.snapshot));
   const ResumedCorpus data =
       load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
+  resolve_length(plan, arguments, data.corpus);
+  if (report_finished(directory, plan)) return static_cast<int>(ExitCode::done);
   require_validation_for_patience(plan.config, data.corpus);
   return run_training({.config = plan.config,
                        .corpus = data.corpus,
@@ -334,7 +378,8 @@ int resume_run(const Arguments& arguments, Clock::time_point started) {
                              return lines;
                            },
                        .started = started,
-                       .profile = arguments.profile});
+                       .profile = arguments.profile,
+                       .dry_run = arguments.dry_run});
 }
 
 // ---- The command line.
@@ -395,6 +440,8 @@ Action define(CLI::App& app) {
   app.add_flag("--fresh", arguments->fresh,
                "Start a new run in a directory that has one; the old run is moved aside")
       ->excludes(resume);
+  app.add_flag("--dry-run", arguments->dry_run,
+               "Check config, data and memory and compute one step, without writing anything");
   app.add_flag("--profile", arguments->profile,
                "At the end, list the time that each operation took");
   app.footer(

@@ -37,6 +37,18 @@ std::filesystem::path working_folder() {
                       .hint = "change to an existing folder with cd"}});
 }
 
+/// Chooses between train.steps and train.epochs: the command line replaces the file.
+void choose_length(Config& config, const Origins& origins, ProblemList& problems) {
+  const auto steps = origins.find("train.steps"), epochs = origins.find("train.epochs");
+  if (steps == origins.end() || epochs == origins.end() || config.train.epochs == 0) return;
+  if (steps->second.in_override != epochs->second.in_override) {
+    if (steps->second.in_override) config.train.epochs = 0;
+    return;
+  }
+  problems.add(epochs->second.place, "`epochs` and `steps` both give the length of the run",
+               "remove one of them");
+}
+
 /// Relative paths in the text start at `of_text`, relative paths in overrides at `of_overrides`.
 Config read_config(std::string_view text, const std::string& name, const Folder& of_text,
                    const std::vector<std::string>& overrides, const Folder& of_overrides) {
@@ -49,6 +61,7 @@ Config read_config(std::string_view text, const std::string& name, const Folder&
   ConfigReader reader(config, problems);
   reader.read(document, of_text);
   for (const std::string& override : overrides) reader.read(override, of_overrides);
+  choose_length(config, reader.origins(), problems);
   resolve_percentages(config);
   if (complete) check_rules(config, reader.origins(), problems);
   problems.throw_if_any();

@@ -47,10 +47,11 @@ enum class KernelChoice {
 
 /// Options of the training loop. The member initializers are the defaults.
 struct TrainOptions {
-  std::uint64_t seed = 1;        ///< of initial weights, dropout and shuffling
-  std::size_t steps = 2000;      ///< optimizer steps, >= 1
-  std::size_t batch_size = 64;   ///< sentences per batch, >= 1
-  std::size_t accumulate = 1;    ///< batches per step, >= 1
+  std::uint64_t seed = 1;       ///< of initial weights, dropout and shuffling
+  std::size_t steps = 2000;     ///< optimizer steps, >= 1
+  std::size_t epochs = 0;       ///< passes over the training data; 0: `steps`, see resolve_epochs()
+  std::size_t batch_size = 64;  ///< sentences per batch, >= 1
+  std::size_t accumulate = 1;   ///< batches per step, >= 1
   double label_smoothing = 0.1;  ///< in [0, 1)
   double clip_norm = 1.0;   ///< maximum global gradient norm, >= 0; 0: none; optimizer.clip_norm
   std::size_t threads = 0;  ///< 0 takes all cores

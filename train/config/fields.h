@@ -136,7 +136,7 @@ void visit(V field, O& o) {
         "shortest sequence, in symbols");
   field("max_length", o.max_length, between(1, kLongestSequence), never,
         "longest sequence, in symbols");
-  field("train_size", o.train_size, between(1, kMostExamples), never,
+  field("train_size", o.train_size, between(1, kMostExamples), with_permission,
         "number of training sequences");
   field("validation_size", o.validation_size, between(0, kMostExamples), never,
         "number of distinct validation sequences; images: number held out of `train_images`, "
@@ -253,8 +253,9 @@ void visit(V field, O& o) {
   const Use with_momentum = only_for("optimizer.kind", o.kind, {sgd});
   const Use adaptive = only_for("optimizer.kind", o.kind, {adam, adamw});
 
-  field("kind", o.kind, Choice<OptimizerKind>(), never, "optimizer algorithm");
-  field("momentum", o.momentum, from_0_below_1(), never, "momentum factor", with_momentum);
+  field("kind", o.kind, Choice<OptimizerKind>(), with_permission, "optimizer algorithm");
+  field("momentum", o.momentum, from_0_below_1(), with_permission, "momentum factor",
+        with_momentum);
   field("beta1", o.beta1, from_0_below_1(), with_permission, "decay of the first moment per step",
         adaptive);
   field("beta2", o.beta2, from_0_below_1(), with_permission, "decay of the second moment per step",
@@ -287,7 +288,9 @@ void visit(V field, O& o) {
   using enum ChangeRule;
   field("seed", o.seed, at_least(0), never, "seed of initial weights, dropout and shuffling");
   field("steps", o.steps, between(1, kMostSteps), free, "number of optimizer steps");
-  field("batch_size", o.batch_size, between(1, 1'000'000), never, "examples per batch");
+  field("epochs", o.epochs, between(0, 1'000'000), free,
+        "number of passes over the training data, in place of `steps`; 0: `steps` counts");
+  field("batch_size", o.batch_size, between(1, 1'000'000), with_permission, "examples per batch");
   field("accumulate", o.accumulate, between(1, 1'000'000), with_permission,
         "batches per optimizer step");
   field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,

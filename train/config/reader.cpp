@@ -259,7 +259,7 @@ void ConfigReader::give(const std::string& path, const Place& place, const Given
           if (folder && !value.empty()) value = (*folder / value).lexically_normal().string();
         }
       });
-  origins_.insert_or_assign(path, Origin{place, valid});
+  origins_.insert_or_assign(path, Origin{place, valid, given.in_override});
 }
 
 }  // namespace tapestry

@@ -15,8 +15,9 @@ namespace tapestry {
 
 /// Where a key was last given a value.
 struct Origin {
-  Place place;  ///< of the key
-  bool valid;   ///< whether the value is in the domain of the key
+  Place place;               ///< of the key
+  bool valid;                ///< whether the value is in the domain of the key
+  bool in_override = false;  ///< given on the command line
 };
 
 /// The keys that were given, by `section.key`.

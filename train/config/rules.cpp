@@ -211,7 +211,8 @@ void Rules::check_decay() const {
            fmt::format("set `decay_steps` to more than {}, or to 0 for `train.steps`",
                        schedule.warmup_steps));
   }
-  if (!own_end && schedule.warmup_steps >= config_.train.steps) {
+  const bool steps_are_known = config_.train.epochs == 0;  // else see resolve_epochs()
+  if (!own_end && steps_are_known && schedule.warmup_steps >= config_.train.steps) {
     refuse({"schedule.warmup_steps", "train.steps", "schedule.kind"},
            fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
                        schedule.warmup_steps),

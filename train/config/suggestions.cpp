@@ -81,6 +81,7 @@ const std::vector<Synonym>& synonyms() {
       {"lr", {"schedule.learning_rate"}},
       {"max_lr", {"schedule.learning_rate"}},
       {"min_lr", {"schedule.min_learning_rate"}},
+      {"num_train_epochs", {"train.epochs"}},
       {"warmup", {"schedule.warmup_steps"}},
       {"num_warmup_steps", {"schedule.warmup_steps"}},
       {"warmup_ratio", {"schedule.warmup_steps"}},

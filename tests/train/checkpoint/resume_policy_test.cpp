@@ -53,6 +53,7 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                                                 "data.validation_text",
                                                                 "train.detect_anomaly",
                                                                 "train.divergence_window",
+                                                                "train.epochs",
                                                                 "train.exact_match_sequences",
                                                                 "train.keep_last",
                                                                 "train.kernels",
@@ -68,7 +69,8 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                                                 "train.threads",
                                                                 "train.validate_every"});
   CHECK(keys_with(ChangeRule::with_permission) ==
-        std::vector<std::string>{"model.activation",
+        std::vector<std::string>{"data.train_size",
+                                 "model.activation",
                                  "model.activation_dropout",
                                  "model.attention_dropout",
                                  "model.dropout",
@@ -83,6 +85,8 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                  "optimizer.beta2",
                                  "optimizer.clip_norm",
                                  "optimizer.epsilon",
+                                 "optimizer.kind",
+                                 "optimizer.momentum",
                                  "optimizer.weight_decay",
                                  "schedule.decay_steps",
                                  "schedule.kind",
@@ -90,6 +94,7 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                  "schedule.min_learning_rate",
                                  "schedule.warmup_steps",
                                  "train.accumulate",
+                                 "train.batch_size",
                                  "train.label_smoothing"});
 }
 

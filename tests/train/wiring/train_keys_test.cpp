@@ -62,9 +62,10 @@ const std::vector<KeyRow> rows_of_decoding = {
     {"train.max_decode_length", "2", {}, {weights, training, files}},
 };
 
-/// Keys with a test of their own, below or in keys_process_test.cpp.
+/// Keys with a test of their own, below, in keys_process_test.cpp or in
+/// program/train_options_test.cpp.
 const std::vector<std::string> keys_of_places = {"train.run_dir", "train.initialize_from",
-                                                 "train.kernels", "train.matmul"};
+                                                 "train.kernels", "train.matmul", "train.epochs"};
 
 TEST_CASE("every key of training does what it says in runs of every kind of model, and no more") {
   const TaskWorkplace work;

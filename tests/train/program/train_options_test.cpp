@@ -1,0 +1,281 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/train/refusal.h"
+
+/// Dry runs, lengths in epochs, changes of batches, data and optimizer on resume, timing.csv, and
+/// what `inspect` says of models and checkpoints.
+namespace tapestry {
+namespace {
+
+using nlohmann::json;
+using test::Arguments;
+using test::check_refusal;
+using test::contains;
+using test::Outcome;
+using test::read_text;
+using test::TrainedWorkplace;
+using test::Workplace;
+
+/// A workplace with tiny.yaml: 22 examples in batches of 4, which are 6 batches.
+struct TinyWorkplace : Workplace {
+  TinyWorkplace() { write("tiny.yaml", test::tiny_yaml); }
+
+  void succeed(const Arguments& arguments) const {
+    const Outcome done = run(arguments);
+    CHECK_MESSAGE(done.code == 0, done.err);
+  }
+};
+
+// ---- Dry runs.
+
+TEST_CASE("a dry run computes one step, estimates the whole run and writes nothing") {
+  const TinyWorkplace work;
+  const auto before = work.contents();
+  const Outcome done = work.run({"train", "tiny.yaml", "--dry-run"});
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  CHECK(contains(done.out, "\nmemory: about "));
+  CHECK(contains(done.out, "\ndry run: step 1 took "));
+  CHECK(contains(done.out, "; 12 steps take about "));
+  CHECK(done.out.ends_with("; nothing was written to runs/tiny\n"));
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("a dry run of a run that is resumed computes its next step and leaves it as it is") {
+  const TrainedWorkplace work;
+  const auto before = work.contents();
+  const Outcome done = work.run({"train", "--resume", "runs/tiny", "train.steps=20", "--dry-run"});
+  CHECK(done.code == 0);
+  CHECK(contains(done.out, "\ndry run: step 13 took "));
+  CHECK(contains(done.out, "; 8 steps take about "));
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("a dry run fails as the run would") {
+  const TrainedWorkplace work;
+  CHECK(work.run({"train", "tiny.yaml", "--dry-run"}).code == 2);  // there is a run
+  CHECK(work.run({"train", "tiny.yaml", "--dry-run", "--fresh"}).code == 0);
+  CHECK(work.run({"train", "tiny.yaml", "--dry-run", "model.d_model=3"}).code == 2);
+  CHECK(work.run({"train", "tiny.yaml", "--dry-run", "train.run_dir=x", "data.num_symbols=2",
+                  "data.max_length=1", "data.validation_size=90"})
+            .code == 3);
+}
+
+// ---- Epochs.
+
+TEST_CASE("a run of epochs is the run of as many steps, and may be given more epochs") {
+  const TinyWorkplace work;
+  work.succeed({"train", "tiny.yaml", "train.run_dir=steps"});
+  work.succeed({"train", "tiny.yaml", "train.run_dir=epochs", "train.epochs=2"});
+  const std::string at_12 = "/checkpoints/step-00000012.h5";
+  CHECK(read_text(work / ("epochs" + at_12)) == read_text(work / ("steps" + at_12)));
+  CHECK(contains(read_text(work / "epochs/config.yaml"), "\n  steps: 12\n  epochs: 0\n"));
+
+  const Outcome finished = work.run({"train", "--resume", "epochs", "train.epochs=2"});
+  CHECK(finished.code == 0);
+  CHECK(finished.out.starts_with("epochs is finished: 12 of 12 steps"));
+
+  work.succeed({"train", "--resume", "epochs", "train.epochs=3"});
+  work.succeed({"train", "tiny.yaml", "train.run_dir=longer", "train.steps=18"});
+  const std::string at_18 = "/checkpoints/step-00000018.h5";
+  CHECK(read_text(work / ("epochs" + at_18)) == read_text(work / ("longer" + at_18)));
+}
+
+TEST_CASE("accumulated batches count as the batches of an epoch that they are") {
+  const TinyWorkplace work;
+  const Outcome done = work.run({"train", "tiny.yaml", "train.epochs=3", "train.accumulate=4"});
+  CHECK(done.code == 0);
+  CHECK(contains(done.out, "\ndone: 5 steps; "));  // 18 batches
+}
+
+TEST_CASE("epochs and steps together are refused") {
+  const TinyWorkplace work;
+  check_refusal(work, {"train", "tiny.yaml", "train.steps=3", "train.epochs=2"}, 2,
+                "command line: train.epochs=2: `epochs` and `steps` both give the length of the "
+                "run\nhint: remove one of them");
+}
+
+// ---- Changes on resume.
+
+const std::string end = "runs/tiny/checkpoints/step-00000020.h5";
+
+/// Begins tiny.yaml with 10 steps, which end within the second epoch.
+struct BegunWorkplace : TinyWorkplace {
+  BegunWorkplace() { succeed({"train", "tiny.yaml", "train.steps=10", "train.log_every=1"}); }
+
+  /// Resumes to `steps` with a change that is allowed.
+  Outcome change(const std::string& steps, const std::string& override) const {
+    const std::string key = override.substr(0, override.find('='));
+    return run({"train", "--resume", "runs/tiny", "train.steps=" + steps, override,
+                "--allow-change", key});
+  }
+};
+
+TEST_CASE("batch size, data size and optimizer may change with permission, and the run says so") {
+  struct Change {
+    std::string override, history;
+    bool new_epoch, new_state;
+  };
+  const std::vector<Change> changes = {
+      {"train.batch_size=8", "train.batch_size: 4 -> 8", true, false},
+      {"data.train_size=40", "data.train_size: 22 -> 40", true, false},
+      {"optimizer.kind=adamw", "optimizer.kind: adam -> adamw", false, false},
+      {"optimizer.kind=sgd", "optimizer.kind: adam -> sgd", false, true},
+      {"optimizer.weight_decay=0.1", "optimizer.weight_decay: 0 -> 0.1", false, false}};
+  for (const Change& change : changes) {
+    CAPTURE(change.override);
+    const BegunWorkplace at_once, in_parts;
+    const Outcome refused =
+        at_once.run({"train", "--resume", "runs/tiny", "train.steps=20", change.override});
+    CHECK(refused.code == 2);
+    CHECK(contains(refused.err, "  --allow-change "));
+    const Outcome done = at_once.change("20", change.override);
+    CHECK_MESSAGE(done.code == 0, done.err);
+    CHECK(contains(done.out, "\nwarning: changed " + change.history + "\n"));
+
+    std::string history = "step 10: changed " + change.history + "\n";
+    if (change.new_state) history += "step 10: the state of the optimizer starts anew\n";
+    if (change.new_epoch) history += "step 10: continues with the first batch of an epoch\n";
+    CHECK(read_text(at_once / "runs/tiny/history.txt") == history);
+    CHECK(contains(at_once.run({"inspect", end}).out, "\nhistory:\n" + history));
+
+    // Resumed once more, the run ends with the same bytes.
+    CHECK(in_parts.change("13", change.override).code == 0);
+    in_parts.succeed({"train", "--resume", "runs/tiny", "train.steps=20"});
+    CHECK(read_text(in_parts / end) == read_text(at_once / end));
+    CHECK(read_text(in_parts / "runs/tiny/metrics.csv") ==
+          read_text(at_once / "runs/tiny/metrics.csv"));
+  }
+}
+
+TEST_CASE("batches of another size begin with an epoch, of which every example is used once") {
+  const BegunWorkplace work;
+  CHECK(work.change("20", "train.batch_size=8").code == 0);
+  const std::string metrics = read_text(work / "runs/tiny/metrics.csv");
+  // 10 steps of 6 batches an epoch, then 3 batches of 8 an epoch.
+  for (const char* row : {"\n10,2,train,", "\n11,3,train,", "\n13,3,train,", "\n14,4,train,",
+                          "\n16,4,train,", "\n17,5,train,", "\n20,6,train,"}) {
+    CAPTURE(row);
+    CHECK(contains(metrics, row));
+  }
+}
+
+TEST_CASE("a run without changes has no history.txt") {
+  const TrainedWorkplace work;
+  CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/history.txt"));
+}
+
+// ---- timing.csv.
+
+/// The first fields of the rows of timing.csv, after its heading.
+std::vector<std::string> timed_steps(const Workplace& work) {
+  std::istringstream lines(read_text(work / "runs/tiny/timing.csv"));
+  std::vector<std::string> steps;
+  std::string line;
+  std::getline(lines, line);
+  CHECK(line == "step,time,elapsed_seconds,step_seconds,target_tokens_per_second");
+  while (std::getline(lines, line)) {
+    steps.push_back(line.substr(0, line.find(',')));
+    CHECK(std::ranges::count(line, ',') == 4);
+    std::istringstream fields(line);
+    std::string field;
+    for (int i = 0; std::getline(fields, field, ','); ++i) {
+      if (i >= 2) CHECK(std::stod(field) > 0.0);
+    }
+  }
+  return steps;
+}
+
+TEST_CASE("timing.csv has a row for each log line, and a resumed run repairs and continues it") {
+  const TrainedWorkplace work;
+  CHECK(timed_steps(work) == std::vector<std::string>{"4", "8", "12"});
+  const std::string before = read_text(work / "runs/tiny/timing.csv");
+  work.write("runs/tiny/timing.csv", before + "16,2026-01-02T03:04:05Z,1.0,0.1,5\n20,20");
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 0);
+  CHECK(timed_steps(work) == std::vector<std::string>{"4", "8", "12", "15"});
+  CHECK(read_text(work / "runs/tiny/timing.csv").starts_with(before));
+}
+
+TEST_CASE("a timing.csv that cannot be written is a warning") {
+  const TrainedWorkplace work;
+  std::filesystem::remove(work / "runs/tiny/timing.csv");
+  std::filesystem::create_directory(work / "runs/tiny/timing.csv");
+  const Outcome done = work.run({"train", "--resume", "runs/tiny", "train.steps=20"});
+  CHECK(done.code == 0);
+  CHECK(contains(done.out, "\nwarning: runs/tiny/timing.csv: could not be written: "));
+}
+
+// ---- inspect.
+
+TEST_CASE("a run and inspect summarize the model by blocks") {
+  const TrainedWorkplace work;
+  const std::string line = "; encoder.layers.0 ";
+  CHECK(contains(work.trained.out, "\nblocks: "));
+  CHECK(contains(work.trained.out, line));
+  const std::string text = work.run({"inspect", "runs/tiny"}).out;
+  CHECK(contains(text, "\nencoder.layers.0 "));
+  CHECK(contains(text, "  (32, 16)\n"));
+  CHECK(contains(text, " tensors, all trainable\n"));
+
+  const json listed = json::parse(work.run({"inspect", "runs/tiny", "--json"}).out);
+  const json& model = listed.at("model");
+  std::size_t values = 0, tensors = 0;
+  for (const json& array : listed.at("arrays")) {
+    if (!array.at("name").get<std::string>().starts_with("parameters/")) continue;
+    std::size_t size = 1;
+    for (const json& extent : array.at("shape")) size *= extent.get<std::size_t>();
+    values += size;
+    ++tensors;
+  }
+  CHECK(model.at("parameters") == values);
+  CHECK(model.at("trainable") == values);
+  CHECK(model.at("frozen") == 0);
+  CHECK(model.at("tensors") == tensors);
+  std::size_t in_blocks = 0;
+  for (const json& block : model.at("blocks")) {
+    in_blocks += block.at("count").get<std::size_t>() * block.at("parameters").get<std::size_t>();
+  }
+  CHECK(in_blocks == values);
+}
+
+TEST_CASE("inspect of a run lists its checkpoints with size and validation loss") {
+  const TrainedWorkplace work;
+  const json listed = json::parse(work.run({"inspect", "runs/tiny", "--json"}).out);
+  const json& checkpoints = listed.at("checkpoints");
+  std::vector<std::string> files;
+  std::size_t best = 0, newest = 0, validated = 0;
+  for (const json& each : checkpoints) {
+    const std::string path = each.at("checkpoint");
+    CHECK(each.at("bytes") == std::filesystem::file_size(work / path));
+    CHECK(std::filesystem::path(path) == work.checkpoint(each.at("step").get<std::uint64_t>()));
+    best += each.at("best").get<bool>() ? 1 : 0;
+    newest += each.at("newest").get<bool>() ? 1 : 0;
+    if (each.at("newest").get<bool>()) CHECK(each.at("step") == 12);
+    if (each.at("best").get<bool>()) CHECK(each.at("step") == listed.at("step"));
+    if (each.at("validation_loss").is_null()) continue;
+    ++validated;
+    CHECK(contains(read_text(work / "runs/tiny/metrics.csv"),
+                   std::to_string(each.at("step").get<int>()) + ",2,validation,") ==
+          (each.at("step") == 12));
+  }
+  CHECK(checkpoints.size() >= 2);
+  CHECK(best == 1);
+  CHECK(newest == 1);
+  CHECK(validated >= 1);
+  const std::string text = work.run({"inspect", "runs/tiny"}).out;
+  CHECK(contains(text, "checkpoint       size  validation loss\n"));
+  CHECK(contains(text, "newest\n"));
+  const json of_file = json::parse(work.run({"inspect", work.checkpoint(12), "--json"}).out);
+  CHECK(of_file.at("checkpoints").empty());
+}
+
+}  // namespace
+}  // namespace tapestry

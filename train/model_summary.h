@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/shape.h"
+#include "layers/parameters.h"
+
+namespace tapestry {
+
+/// A parameter as a summary needs it.
+struct ParameterShape {
+  std::string name;  ///< `encoder.layers.0.self_attn.q_proj.weight`
+  Shape shape;
+  bool frozen = false;
+};
+
+/// A part of a model, or several consecutive parts that are alike: the layers of a stack.
+struct ModelBlock {
+  std::string path;                     ///< `encoder.norm`, or `encoder.layers.0-5`
+  std::size_t count = 1;                ///< number of parts that are alike
+  std::uint64_t parameters = 0;         ///< values of one of them
+  std::vector<ParameterShape> tensors;  ///< of one of them, names relative to its path
+};
+
+/// The parameters of a model by blocks.
+struct ModelSummary {
+  std::vector<ModelBlock> blocks;  ///< in the order of the parameters
+  std::size_t tensors = 0;
+  std::uint64_t parameters = 0;  ///< values, frozen or not
+  std::uint64_t frozen = 0;      ///< values that are not trained
+};
+
+/// The shapes of all parameters of a model.
+std::vector<ParameterShape> shapes_of(const Parameters& parameters);
+
+/// Gathers parameters into blocks: a layer of a stack, such as `encoder.layers.0`, with everything
+/// below it; for others the module that has the parameter. Consecutive layers whose tensors are
+/// alike are one block.
+ModelSummary summarize(std::span<const ParameterShape> parameters);
+
+/// "source_embedding 1,536; encoder.layers 2 x 49,984; encoder.norm 128; head 1,560"
+std::string to_line(const ModelSummary& summary);
+
+/// A table of the blocks with the shapes of their tensors, and the totals.
+std::string to_table(const ModelSummary& summary);
+
+}  // namespace tapestry
