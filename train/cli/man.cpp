@@ -40,7 +40,10 @@ constexpr std::array exit_codes{
     ManualEntry{"2", "invalid command line or config"},
     ManualEntry{"3", "invalid data"},
     ManualEntry{"4", "a checkpoint cannot be used"},
-    ManualEntry{"5", "output could not be written"},
+    ManualEntry{
+        "5",
+        "output could not be written; if the reader of a pipe is gone, SIGPIPE ends a command "
+        "instead (141 in a shell), but never a training run"},
     ManualEntry{"6", "NaN, infinity or divergence"},
     ManualEntry{"7", "another process uses the run directory"},
     ManualEntry{"8", "not enough memory"},
@@ -63,6 +66,7 @@ constexpr std::array environment{
     ManualEntry{"TAPESTRY_MATMUL",
                 "the matrix products that `train.matmul: auto` and commands without a config use: "
                 "tapestry or openblas"},
+    ManualEntry{"TERM", "dumb or unset: no line on the terminal shows the progress of training"},
 };
 
 constexpr std::array files{

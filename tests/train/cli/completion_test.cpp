@@ -40,7 +40,7 @@ TEST_CASE("the first word is a command, with its purpose") {
 
 TEST_CASE("options are those of the command, with their descriptions") {
   CHECK(candidates({"train", "--"}) ==
-        Words{"--help", "--resume", "--allow-change", "--fresh", "--profile"});
+        Words{"--help", "--resume", "--allow-change", "--fresh", "--dry-run", "--profile"});
   CHECK(complete({"train", "-"}).candidates[1] ==
         Candidate{"--resume", "Resume the run from its newest checkpoint"});
   CHECK(candidates({"inspect", "--"}) == Words{"--help", "--json"});
@@ -50,8 +50,9 @@ TEST_CASE("options are those of the command, with their descriptions") {
 
 TEST_CASE("an option is offered once, unless it repeats, and not beside one that excludes it") {
   CHECK(candidates({"train", "--profile", "--"}) ==
-        Words{"--help", "--resume", "--allow-change", "--fresh"});
-  CHECK(candidates({"train", "--resume", "--"}) == Words{"--help", "--allow-change", "--profile"});
+        Words{"--help", "--resume", "--allow-change", "--fresh", "--dry-run"});
+  CHECK(candidates({"train", "--resume", "--"}) ==
+        Words{"--help", "--allow-change", "--dry-run", "--profile"});
   CHECK(offers({"train", "--allow-change", "model.dropout", "--"}, "--allow-change"));
   CHECK(!offers({"attention", "runs/a", "--text", "a b", "--"}, "--example"));
   CHECK(!offers({"attention", "runs/a", "--text=a b", "--"}, "--example"));

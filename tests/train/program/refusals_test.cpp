@@ -57,7 +57,7 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   work.write("\x1B[31mfile", "a\n");
   check({"translate", "runs/tiny", "\x1B[31mfile"},
         "found `\\x1B[31mfile`, expected nothing more\nhint: to read a file, write < "
-        "\\x1B[31mfile");
+        "$'\\033[31mfile'");
   check({"inspect", "runs/tiny", "-x"}, "there is no option -x" + inspect_help);
   check({"inspect", "runs/tiny", "--", "-x"}, "there is no option -x" + inspect_help);
   for (const char* option : {"--json", "-v", "--resume", "--"}) {
