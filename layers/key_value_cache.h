@@ -25,9 +25,10 @@ class KeyValueCache {
   std::size_t rows() const;
   /// Number of tokens of each sequence.
   std::size_t length() const { return length_; }
-  /// (rows, at least length, width); what follows the first `length` tokens has no meaning. Empty
-  /// handles before the first append().
+  /// (rows, at least length, width); what follows the first `length` tokens has no meaning. An empty
+  /// handle before the first append().
   const Tensor& keys() const { return keys_; }
+  /// The same for values.
   const Tensor& values() const { return values_; }
 
   /// Appends tokens to every sequence: (rows, any length, width) each.

@@ -71,12 +71,12 @@ RunParts Trainer::parts() {
 }
 
 void Trainer::resume(const Snapshot& snapshot) {
+  const Config before = saved_config(snapshot);  // all that can fail comes before restore()
   restore(snapshot, parts());
   saved_step_ = state_.step;
   if (!finished()) revert_end_rows();
   // Batches of another size, or of other data, permitted by the user: an epoch that has begun
   // cannot continue with them, or is over.
-  const Config before = saved_config(snapshot);
   const bool other_batches = before.train.batch_size != config_.train.batch_size ||
                              before.data.train_size != config_.data.train_size;
   const std::size_t batch = state_.position.batch;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <chrono>
 #include <clocale>
 #include <cstddef>
 #include <filesystem>
@@ -62,13 +63,21 @@ class ForeignLocale {
   std::locale previous_;
 };
 
+/// Trains to this step; to step 0 by a time limit that is up before the first step.
+void train_to(TinyRun& run, std::size_t steps) {
+  if (steps > 0) return run.train(config_of_run(steps));
+  using namespace std::chrono_literals;
+  const TimeLimit is_up(TimeLimit::Clock::now() - 2s, 1s);
+  run.train(config_of_run(all_steps), {.time = is_up});
+}
+
 void train_part(TinyRun& run, std::size_t steps, std::size_t part) {
   kernels::set_num_threads(1 + part % 2);
   if (part % 4 < 2) {
-    run.train(config_of_run(steps));
+    train_to(run, steps);
   } else {
     const ForeignLocale locale;
-    run.train(config_of_run(steps));
+    train_to(run, steps);
   }
 }
 

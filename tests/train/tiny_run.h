@@ -49,11 +49,11 @@ class TinyRun {
   TinyRun() { directory_.create(); }
 
   /// Trains from the start, or from the newest checkpoint, until `config` says to stop.
-  void train(const Config& config) {
+  void train(const Config& config, const Interruptions& interruptions = {}) {
     const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, directory_, progress_);
     if (const auto newest = directory_.read_newest()) trainer.resume(newest->snapshot);
-    trainer.run();
+    trainer.run(interruptions);
   }
 
   /// The same up to this step.

@@ -267,12 +267,13 @@ ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) 
   return plan;
 }
 
-/// Resolves train.epochs, once the data are known.
-void resolve_length(ResumePlan& plan, const Arguments& arguments, const Corpus& corpus) {
-  if (plan.config.train.epochs == 0) return;
+/// Resolves train.epochs, once the data are known. Returns whether there was something to resolve.
+bool resolve_length(ResumePlan& plan, const Arguments& arguments, const Corpus& corpus) {
+  if (plan.config.train.epochs == 0) return false;
   resolve_epochs(plan.config, corpus.train.size(), plan.checkpoint.step,
                  saved_position(plan.checkpoint.snapshot));
   compare(plan, arguments);
+  return true;
 }
 
 /// Why no steps are left to train, such as "12 of 12 steps"; empty if some are left.
@@ -363,8 +364,8 @@ int resume_run(const Arguments& arguments, Clock::time_point started) {
   apply_process_settings(plan.config.train, saved_arithmetic(plan.checkpoint.snapshot));
   const ResumedCorpus data =
       load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
-  resolve_length(plan, arguments, data.corpus);
-  if (report_finished(directory, plan)) return static_cast<int>(ExitCode::done);
+  const bool was_unknown = resolve_length(plan, arguments, data.corpus);
+  if (was_unknown && report_finished(directory, plan)) return static_cast<int>(ExitCode::done);
   require_validation_for_patience(plan.config, data.corpus);
   return run_training({.config = plan.config,
                        .corpus = data.corpus,
