@@ -6,8 +6,8 @@ set -euo pipefail
 packages=(
   cmake g++ ninja-build pkg-config
   doctest-dev libbenchmark-dev libcli11-dev libfmt-dev libhdf5-dev libopenblas-dev
-  librandom123-dev libspdlog-dev nlohmann-json3-dev libxsimd-dev libxtensor-blas-dev libxtensor-dev libxxhash-dev
-  libyaml-cpp-dev python3 strace xtl-dev
+  librandom123-dev libspdlog-dev nlohmann-json3-dev libutf8proc-dev libxsimd-dev libxtensor-blas-dev
+  libxtensor-dev libxxhash-dev libyaml-cpp-dev python3 strace xtl-dev
   "$@"
 )
 

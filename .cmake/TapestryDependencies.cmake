@@ -14,6 +14,7 @@ pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5 hdf5-serial)
 if(TAPESTRY_TESTS)
   pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)  # for a benchmark
 endif()
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 find_path(XTENSOR_BLAS_INCLUDE_DIR xtensor-blas/xblas.hpp REQUIRED)

@@ -58,8 +58,8 @@ function(tapestry_same_version variable package)
 endfunction()
 
 # What tapestry-config.cmake and tapestry.pc look for.
-set(dependencies libcli11-dev libxtensor-dev libxxhash-dev nlohmann-json3-dev pkgconf
-  xtl-dev)
+set(dependencies libcli11-dev libutf8proc-dev libxtensor-dev libxxhash-dev nlohmann-json3-dev
+  pkgconf xtl-dev)
 foreach(package libfmt-dev libhdf5-dev libspdlog-dev libyaml-cpp-dev)
   tapestry_same_version(dependencies ${package})
 endforeach()

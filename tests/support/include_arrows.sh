@@ -3,6 +3,7 @@
 #   train -> layers, optim, data, autograd;  layers, optim -> autograd;  ops -> kernels
 #   autograd/ops/detail, which is not installed, is for the sources of autograd/ops alone
 #   data -> data/corpora -> data/text -> data/io; of data/*.h, corpora use corpus.h and random.h
+#   data/metrics -> data/io and data/random.h, and no other folder of data uses it
 #   train/cli -> all of train; train/tasks -> train/inference; train/tasks, train/inference and
 #   train/checkpoint -> train/config, train/storage, train/platform, of which storage uses platform
 #   and config uses neither; of train/*.h, all may use error.h and format.h, checkpoint the state of
@@ -32,6 +33,8 @@ forbid optim '(layers|data|train|tests)/'
 forbid data '(autograd|layers|optim|train|tests)/|xtensor'
 forbid data/io 'data/([^i]|i[^o])'
 forbid data/corpora 'data/(batch|batch_schedule)[.]'
+forbid data/metrics 'data/(batch|batch_schedule|corpora|corpus|text)[./]'
+for folder in data/*.cpp data/*.h data/corpora data/text; do forbid "$folder" 'data/metrics/'; done
 forbid data/text 'data/(batch|batch_schedule|corpora|corpus|random)[./]'
 forbid train 'tests/'
 # The headers directly in train/ that folders below may not use, and those that checkpoint may not.

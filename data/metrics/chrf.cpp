@@ -1,0 +1,140 @@
+#include "data/metrics/chrf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string_view>
+
+#include "data/io/unicode.h"
+#include "data/metrics/mteval.h"
+#include "data/metrics/ngrams.h"
+
+namespace tapestry {
+
+namespace {
+
+constexpr double epsilon = 1e-16;
+
+bool is_ascii_punctuation(char32_t c) {
+  return U'!' <= c && c <= U'~' && !is_number(c) && !(U'A' <= c && c <= U'Z') &&
+         !(U'a' <= c && c <= U'z');
+}
+
+Symbols characters_of(std::u32string_view sentence, bool whitespace) {
+  Symbols symbols;
+  symbols.reserve(sentence.size());
+  for (const char32_t c : sentence) {
+    if (whitespace || !is_white_space(c)) symbols.push_back(c);
+  }
+  return symbols;
+}
+
+Symbols words_of(std::u32string_view sentence, WordNumbers& numbers) {
+  Symbols symbols;
+  for (const std::u32string_view word : mteval::split_words(sentence)) {
+    std::size_t first_part = word.size();
+    if (word.size() > 1 && is_ascii_punctuation(word.back())) {
+      first_part = word.size() - 1;
+    } else if (word.size() > 1 && is_ascii_punctuation(word.front())) {
+      first_part = 1;
+    }
+    symbols.push_back(numbers(word.substr(0, first_part)));
+    if (first_part < word.size()) symbols.push_back(numbers(word.substr(first_part)));
+  }
+  return symbols;
+}
+
+/// Writes [n-grams of the hypothesis, n-grams of the reference, matches] for each order.
+void write_orders(const NgramMatcher& matcher, std::size_t hypothesis_length,
+                  const Symbols& reference, std::span<double> statistics) {
+  const auto matches = matcher.matches(std::span(&reference, 1));
+  for (std::size_t i = 0; i < matches.size(); ++i) {
+    const std::size_t in_reference = ngram_count(reference.size(), i + 1);
+    const std::size_t in_hypothesis = in_reference == 0 ? 0 : ngram_count(hypothesis_length, i + 1);
+    statistics[3 * i] = static_cast<double>(in_hypothesis);
+    statistics[3 * i + 1] = static_cast<double>(in_reference);
+    statistics[3 * i + 2] = static_cast<double>(matches[i]);
+  }
+}
+
+}  // namespace
+
+Chrf::Chrf(const ChrfOptions& options) : options_(options) {
+  if (options.char_order < 1 || options.char_order > 255 || options.word_order > 255) {
+    throw std::invalid_argument(
+        fmt::format("Chrf: char_order is {} and word_order is {}, expected 1 to 255 and 0 to 255",
+                    options.char_order, options.word_order));
+  }
+}
+
+std::string Chrf::name() const {
+  return fmt::format("chrF{}{}", options_.beta, std::string(options_.word_order, '+'));
+}
+
+void Chrf::compute(const std::u32string& hypothesis, const std::vector<std::u32string>& references,
+                   std::span<double> statistics) const {
+  const auto prepared = [&](const std::u32string& sentence) {
+    return options_.lowercase ? lowercase(sentence) : sentence;
+  };
+  const std::u32string text = prepared(hypothesis);
+  std::vector<std::u32string> reference_texts;
+  for (const auto& reference : references) reference_texts.push_back(prepared(reference));
+
+  WordNumbers numbers;
+  const Symbols characters = characters_of(text, options_.whitespace);
+  const Symbols words = options_.word_order == 0 ? Symbols() : words_of(text, numbers);
+  const NgramMatcher of_characters(characters, options_.char_order);
+  const NgramMatcher of_words(words, options_.word_order);
+
+  std::vector<double> candidate(width());
+  double best = -1.0;
+  for (const std::u32string& reference : reference_texts) {
+    const auto parts = std::span(candidate);
+    write_orders(of_characters, characters.size(), characters_of(reference, options_.whitespace),
+                 parts.first(3 * options_.char_order));
+    if (options_.word_order > 0) {
+      write_orders(of_words, words.size(), words_of(reference, numbers),
+                   parts.subspan(3 * options_.char_order));
+    }
+    const double found = score(candidate);
+    if (found <= best) continue;
+    best = found;
+    std::ranges::copy(candidate, statistics.begin());
+  }
+}
+
+double Chrf::score(std::span<const double> sums) const {
+  const double factor = static_cast<double>(options_.beta) * options_.beta;
+  const std::size_t orders = sums.size() / 3;
+  double sum_of_scores = 0.0, precision = 0.0, recall = 0.0;
+  std::size_t effective_orders = 0;
+  for (std::size_t i = 0; i < orders; ++i) {
+    const double in_hypothesis = sums[3 * i], in_reference = sums[3 * i + 1];
+    const double matches = sums[3 * i + 2];
+    const double p = in_hypothesis > 0.0 ? matches / in_hypothesis : epsilon;
+    const double r = in_reference > 0.0 ? matches / in_reference : epsilon;
+    const double denominator = factor * p + r;
+    sum_of_scores += denominator > 0.0 ? (1.0 + factor) * p * r / denominator : epsilon;
+    if (in_hypothesis > 0.0 && in_reference > 0.0) {
+      precision += p;
+      recall += r;
+      ++effective_orders;
+    }
+  }
+  if (options_.eps_smoothing) return 100.0 * sum_of_scores / static_cast<double>(orders);
+  if (effective_orders == 0 || precision + recall == 0.0) return 0.0;
+  precision /= static_cast<double>(effective_orders);
+  recall /= static_cast<double>(effective_orders);
+  return 100.0 * ((1.0 + factor) * precision * recall / (factor * precision + recall));
+}
+
+TextMetric::Settings Chrf::settings() const {
+  return {{"case", options_.lowercase ? "lc" : "mixed"},
+          {"eff", options_.eps_smoothing ? "no" : "yes"},
+          {"nc", std::to_string(options_.char_order)},
+          {"nw", std::to_string(options_.word_order)},
+          {"space", options_.whitespace ? "yes" : "no"}};
+}
+
+}  // namespace tapestry

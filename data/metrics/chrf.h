@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/metrics/text_metric.h"
+
+namespace tapestry {
+
+/// The options of chrF; the defaults are those of sacreBLEU. chrF++ has word_order = 2.
+struct ChrfOptions {
+  std::size_t char_order = 6;  ///< maximum order of character n-grams, at least 1
+  std::size_t word_order = 0;  ///< maximum order of word n-grams
+  unsigned beta = 2;           ///< recall counts beta times as much as precision
+  bool lowercase = false;      ///< scores without case
+  bool whitespace = false;     ///< white space is part of character n-grams
+  bool eps_smoothing =
+      false;  ///< 1e-16 in place of undefined values, instead of leaving out orders
+};
+
+/// chrF [1] and chrF++ [2] as sacreBLEU computes them:
+///
+///   chrF = (1 + beta^2) P R / (beta^2 P + R),
+///
+/// with P and R the means over the orders n of
+///
+///   P_n = matches / n-grams of the hypotheses,   R_n = matches / n-grams of the references,
+///
+/// for character n-grams without white space and, for chrF++, word n-grams after separating one
+/// ASCII punctuation mark from the end or else from the front of a word. Orders that hypotheses or
+/// references have no n-grams of are left out. With eps_smoothing, chrF is the mean of the F scores
+/// of all orders instead. Of several references, the one with the highest score of its sentence
+/// counts. Matches and n-grams are summed over the corpus.
+///
+/// [1] Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation".
+/// [2] Popović 2017, "chrF++: words helping character n-grams".
+class Chrf : public TextMetric {
+ public:
+  /// throws  std::invalid_argument if an option is outside its range.
+  explicit Chrf(const ChrfOptions& options = {});
+
+  /// "chrF", beta, and "+" for each order of word n-grams.
+  std::string name() const override;
+  /// sums  for each order: [n-grams of the hypotheses, n-grams of the references, matches]
+  double score(std::span<const double> sums) const override;
+
+ private:
+  std::size_t width() const override { return 3 * (options_.char_order + options_.word_order); }
+  void compute(const std::u32string& hypothesis, const std::vector<std::u32string>& references,
+               std::span<double> statistics) const override;
+  Settings settings() const override;
+
+  ChrfOptions options_;
+};
+
+}  // namespace tapestry

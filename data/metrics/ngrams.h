@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+/// n-grams of characters or words, for metrics of translations.
+namespace tapestry {
+
+/// A character or the number of a word.
+using Symbol = std::uint32_t;
+/// The characters or words of a sentence, in order.
+using Symbols = std::vector<Symbol>;
+
+/// Numbers the words of a hypothesis and its references, from 0, so that n-grams compare numbers.
+class WordNumbers {
+ public:
+  /// The number of a word, the same for equal words. The words must outlive this object.
+  Symbol operator()(std::u32string_view word) {
+    return numbers_.try_emplace(word, static_cast<Symbol>(numbers_.size())).first->second;
+  }
+
+ private:
+  std::unordered_map<std::u32string_view, Symbol> numbers_;
+};
+
+/// The number of n-grams of `length` symbols.
+constexpr std::size_t ngram_count(std::size_t length, std::size_t n) {
+  return length < n ? 0 : length - n + 1;
+}
+
+/// The n-grams of one hypothesis up to a maximum order, which references are compared with.
+class NgramMatcher {
+ public:
+  /// The n-grams of order 1 to `max_order`.
+  NgramMatcher(std::span<const Symbol> hypothesis, std::size_t max_order);
+
+  /// For each order n, the clipped number of matches [1]: the sum over the n-grams g of the
+  /// hypothesis of min(count of g, maximum over references of the count of g in a reference).
+  ///
+  /// [1] Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation".
+  std::vector<std::size_t> matches(std::span<const Symbols> references) const;
+
+ private:
+  /// An n-gram, as its last symbol and the node of the symbols before it.
+  struct Node {
+    std::uint64_t key;  ///< (number of the parent, symbol)
+    std::uint32_t number;
+  };
+
+  std::size_t slot(std::uint32_t parent, Symbol symbol) const;
+  std::uint32_t find(std::uint32_t parent, Symbol symbol) const;
+  std::uint32_t add(std::uint32_t parent, Symbol symbol);
+
+  std::size_t max_order_;
+  std::vector<Node> table_;            ///< open addressing; number 0: free
+  std::vector<std::uint32_t> counts_;  ///< in the hypothesis, by number; 0 is the root
+  std::vector<std::uint8_t> orders_;   ///< of the n-grams, by number
+};
+
+}  // namespace tapestry

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tapestry {
+
+/// The version of sacreBLEU whose definitions the metrics follow, for signatures.
+inline constexpr const char* sacrebleu_version = "2.6.0";
+
+/// For each sentence of a corpus, the numbers whose sums over any set of sentences give the score
+/// of the set: the sufficient statistics.
+class SegmentStatistics {
+ public:
+  /// Zeros of `width` statistics for each of `segments` sentences.
+  SegmentStatistics(std::size_t segments, std::size_t width)
+      : segments_(segments), width_(width), values_(segments * width) {}
+
+  /// The number of sentences.
+  std::size_t size() const { return segments_; }
+  /// The number of statistics of a sentence.
+  std::size_t width() const { return width_; }
+
+  /// The statistics of sentence i.
+  std::span<double> operator[](std::size_t i) {
+    return std::span(values_).subspan(i * width_, width_);
+  }
+  /// The statistics of sentence i.
+  std::span<const double> operator[](std::size_t i) const {
+    return std::span(values_).subspan(i * width_, width_);
+  }
+
+  /// The sums over all sentences.
+  std::vector<double> sum() const;
+
+ private:
+  std::size_t segments_, width_;
+  std::vector<double> values_;
+};
+
+/// The parts of a signature that depend on how a metric is used.
+struct SignatureUse {
+  std::size_t references = 1;                            ///< references per sentence
+  std::optional<std::size_t> bootstrap_samples = {};     ///< of bootstrap resampling
+  std::optional<std::size_t> randomization_trials = {};  ///< of approximate randomization
+  std::optional<std::uint64_t> seed = {};                ///< of either
+};
+
+/// A score of translations against references, as sacreBLEU [1] defines it. Scores are in per cent.
+///
+/// [1] Post 2018, "A call for clarity in reporting BLEU scores".
+class TextMetric {
+ public:
+  /// The keys and values of a signature, in order.
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+
+  virtual ~TextMetric() = default;
+
+  /// The name in output: BLEU, chrF2, chrF2++, TER.
+  virtual std::string name() const = 0;
+
+  /// False for error rates.
+  virtual bool higher_is_better() const { return true; }
+
+  /// The statistics of each sentence.
+  ///
+  /// hypotheses   n sentences, n >= 1
+  /// references   at least one list of n sentences; references[r][i] belongs to hypotheses[i]
+  /// throws       std::invalid_argument if the numbers of sentences differ or are 0; DataError if a
+  ///              sentence is not valid UTF-8.
+  SegmentStatistics statistics(const std::vector<std::string>& hypotheses,
+                               const std::vector<std::vector<std::string>>& references) const;
+
+  /// The score of sentences whose statistics have the sums `sums`.
+  virtual double score(std::span<const double> sums) const = 0;
+
+  /// The numbers behind the score as sacreBLEU prints them, or empty.
+  virtual std::string details(std::span<const double> sums) const;
+
+  /// The score of a corpus: score() of the sums of its statistics().
+  double corpus_score(const std::vector<std::string>& hypotheses,
+                      const std::vector<std::vector<std::string>>& references) const;
+
+  /// What sacreBLEU prints with a score so that others can compute the same:
+  /// `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`.
+  std::string signature(const SignatureUse& use = {}) const;
+  /// The same as keys and values.
+  Settings signature_fields(const SignatureUse& use = {}) const;
+
+ protected:
+  TextMetric() = default;
+  /// Metrics are copied as their own type only.
+  TextMetric(const TextMetric&) = default;
+  /// Metrics are copied as their own type only.
+  TextMetric& operator=(const TextMetric&) = default;
+
+ private:
+  /// The number of statistics of a sentence.
+  virtual std::size_t width() const = 0;
+
+  /// Writes the statistics of one sentence with at least one reference.
+  virtual void compute(const std::u32string& hypothesis,
+                       const std::vector<std::u32string>& references,
+                       std::span<double> statistics) const = 0;
+
+  /// The part of the signature that depends on the options of the metric.
+  virtual Settings settings() const = 0;
+};
+
+}  // namespace tapestry
