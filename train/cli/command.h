@@ -38,8 +38,8 @@ struct Command {
 std::string help_text(const std::string& command);
 
 extern const Command train_command, evaluate_command, generate_command, gradcheck_command,
-    check_command, attention_command, inspect_command, completion_command, man_command,
-    help_command;
+    check_command, attention_command, inspect_command, bleu_command, compare_command,
+    completion_command, man_command, help_command;
 
 /// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in
 /// order, with a model whose task has `line_command`. Lines are answered in batches; whenever no

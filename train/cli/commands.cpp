@@ -36,7 +36,7 @@ const std::vector<Command>& all_commands() {
     add_line_commands(commands);
     for (const Command& command :
          {generate_command, gradcheck_command, check_command, attention_command, inspect_command,
-          completion_command, man_command, help_command}) {
+          bleu_command, compare_command, completion_command, man_command, help_command}) {
       commands.push_back(command);
     }
     return commands;

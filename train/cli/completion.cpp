@@ -116,6 +116,9 @@ Completions complete_value(const CLI::App& command, const CLI::Option& option,
   if (name == "MODEL") return paths({"yaml", "yml", "h5"});
   if (name == "OVERRIDES") return complete_override(word, takes_a_run(command));
   if (name == "KEY") return complete_key();
+  static const std::set<std::string> text_files{"HYPOTHESES", "REFERENCE", "BASELINE", "SYSTEMS",
+                                                "FILE"};
+  if (text_files.contains(name)) return paths({});
   Completions result;
   for (const std::string& choice : argument_choices(option)) {
     result.candidates.push_back({choice, ""});

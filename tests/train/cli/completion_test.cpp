@@ -66,6 +66,17 @@ TEST_CASE("an option that needs a value takes the next word") {
   CHECK(complete({"attention", "--json", ""}).paths == PathPlace::word);
 }
 
+TEST_CASE("files with translations and references may have any extension") {
+  for (const Words& words :
+       {Words{"bleu", ""}, Words{"bleu", "out.de", "--reference", ""}, Words{"compare", ""},
+        Words{"compare", "ref", ""}, Words{"compare", "ref", "a", ""},
+        Words{"compare", "ref", "a", "b", ""}}) {
+    CHECK(complete(words).paths == PathPlace::word);
+    CHECK(complete(words).extensions.empty());
+  }
+  CHECK(offers({"bleu", "--tokenize", ""}, "intl"));
+}
+
 TEST_CASE("configs, runs and models are paths with their extensions") {
   const auto extensions = [](const Words& words) {
     const Completions completions = complete(words);

@@ -378,7 +378,8 @@ TEST_CASE("help and version go to standard output") {
   CHECK(help.code == 0);
   CHECK(help.err.empty());
   for (const char* command :
-       {"train", "evaluate", "translate", "classify", "fill", "gradcheck", "inspect"}) {
+       {"train", "evaluate", "translate", "classify", "fill", "gradcheck", "inspect", "bleu",
+        "compare"}) {
     CAPTURE(command);
     CHECK(contains(help.out, std::string("\n  ") + command + " "));
     const Outcome of_command = work.run({command, "--help"});

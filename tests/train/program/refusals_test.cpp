@@ -28,7 +28,7 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   check({"trian", "tiny.yaml"}, "unknown command `trian`\nhint: did you mean `train`?");
   const std::string commands =
       "train, evaluate, translate, fill, classify, tag, generate, gradcheck, check, attention, "
-      "inspect, completion, man or help";
+      "inspect, bleu, compare, completion, man or help";
   check({"begin"}, "unknown command `begin`\nhint: use " + commands);
   check({"help", "begin"},
         "COMMAND: expected " + commands + ", found \"begin\"\nhint: see `tapestry help --help`");

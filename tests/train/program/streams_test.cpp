@@ -33,6 +33,8 @@ const std::vector<Arguments> printing_commands = {
     {"evaluate", "runs/tiny"},
     {"translate", "runs/tiny"},
     {"inspect", "runs/tiny"},
+    {"bleu", "tiny.yaml", "--reference", "tiny.yaml"},
+    {"compare", "tiny.yaml", "tiny.yaml", "tiny.yaml"},
     {"gradcheck", "tiny.yaml", "--coordinates", "2"},
     {"gradcheck", "tiny.yaml", "--coordinates", "2", "--json"},
     {"check", "tiny.yaml"},

@@ -1,0 +1,192 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/metrics/significance.h"
+#include "data/metrics/text_metric.h"
+#include "train/cli/command.h"
+#include "train/cli/text_metrics.h"
+#include "train/error.h"
+#include "train/platform/standard_streams.h"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Arguments {
+  std::string hypotheses;               ///< a file, or - for standard input
+  std::vector<std::string> references;  ///< files
+  MetricArguments metrics;
+  std::size_t confidence = 0;  ///< bootstrap samples; 0: none
+  bool sentence_level = false;
+  bool score_only = false;
+  bool json = false;
+};
+
+/// A score with the numbers behind it.
+struct PrintedScore {
+  std::string name, signature, details;
+  double score;
+  std::optional<ConfidenceInterval> confidence{};
+  TextMetric::Settings fields;
+};
+
+PrintedScore corpus_score(const TextMetric& metric, const SegmentStatistics& statistics,
+                          const Arguments& arguments) {
+  SignatureUse use{.references = arguments.references.size()};
+  const std::vector<double> sums = statistics.sum();
+  PrintedScore result{.name = metric.name(),
+                      .signature = {},
+                      .details = metric.details(sums),
+                      .score = metric.score(sums),
+                      .fields = {}};
+  if (arguments.confidence > 0) {
+    const std::uint64_t seed = arguments.metrics.seed;
+    result.confidence = bootstrap_confidence(metric, statistics, arguments.confidence, seed);
+    use.bootstrap_samples = arguments.confidence;
+    use.seed = seed;
+  }
+  result.signature = metric.signature(use);
+  result.fields = metric.signature_fields(use);
+  return result;
+}
+
+PrintedScore sentence_score(const TextMetric& metric, std::span<const double> statistics,
+                            const Arguments& arguments) {
+  const SignatureUse use{.references = arguments.references.size()};
+  return {.name = metric.name(),
+          .signature = metric.signature(use),
+          .details = metric.details(statistics),
+          .score = metric.score(statistics),
+          .fields = metric.signature_fields(use)};
+}
+
+/// The line that sacreBLEU prints with --format text.
+void print_line(const PrintedScore& printed, const Arguments& arguments) {
+  const std::size_t decimals = arguments.metrics.decimals;
+  std::string text = fmt::format("{:.{}f}", printed.score, decimals);
+  if (printed.confidence) {
+    text += fmt::format(" (μ = {:.{}f} ± {:.{}f})", printed.confidence->mean, decimals,
+                        printed.confidence->half_width, decimals);
+  }
+  if (arguments.score_only) {
+    fmt::print("{}\n", text);
+    return;
+  }
+  fmt::print("{}|{} = {}{}{}\n", printed.name, printed.signature, text,
+             printed.details.empty() ? "" : " ", printed.details);
+}
+
+Json to_json(const PrintedScore& printed) {
+  Json json = {{"name", printed.name}, {"score", printed.score}};
+  if (printed.confidence) {
+    json["confidence_mean"] = printed.confidence->mean;
+    json["confidence_half_width"] = printed.confidence->half_width;
+  }
+  json["signature"] = printed.signature;
+  if (!printed.details.empty()) json["details"] = printed.details;
+  for (const auto& [name, value] : printed.fields) json[name] = value;
+  return json;
+}
+
+std::vector<PrintedScore> compute_scores(const std::vector<std::unique_ptr<TextMetric>>& metrics,
+                                         const std::vector<std::string>& hypotheses,
+                                         const std::vector<std::vector<std::string>>& references,
+                                         const Arguments& arguments) {
+  std::vector<PrintedScore> scores;
+  for (const auto& metric : metrics) {
+    const SegmentStatistics statistics = metric->statistics(hypotheses, references);
+    if (arguments.sentence_level) {
+      for (std::size_t i = 0; i < statistics.size(); ++i) {
+        scores.push_back(sentence_score(*metric, std::as_const(statistics)[i], arguments));
+      }
+    } else {
+      scores.push_back(corpus_score(*metric, statistics, arguments));
+    }
+  }
+  return scores;
+}
+
+/// Warns if BLEU is about to tokenize text that seems to be tokenized, as sacreBLEU does.
+void warn_of_tokenized_text(const std::vector<std::string>& hypotheses,
+                            const MetricArguments& metrics) {
+  constexpr std::ptrdiff_t many = 100;
+  const bool tokenizes = metrics.tokenizer != "none" &&
+                         std::ranges::find(metrics.metrics, "bleu") != metrics.metrics.end();
+  const auto ends_in_point = [](const std::string& line) { return line.ends_with(" ."); };
+  const auto lines = std::ranges::count_if(hypotheses, ends_in_point);
+  if (!tokenizes || lines < many) return;
+  warn(
+      fmt::format("{} lines end in a separate point: the text seems to be tokenized, which BLEU "
+                  "does itself; score the text without tokenization, or see --tokenize none",
+                  lines));
+}
+
+int run(Arguments arguments) {
+  if (arguments.sentence_level) arguments.metrics.bleu.effective_order = true;
+  const auto metrics = make_metrics(arguments.metrics);
+  const auto hypotheses = read_sentences(arguments.hypotheses);
+  const auto references = read_references(arguments.references, hypotheses, arguments.hypotheses);
+  warn_of_tokenized_text(hypotheses, arguments.metrics);
+  const auto scores = compute_scores(metrics, hypotheses, references, arguments);
+  if (!arguments.json) {
+    for (const PrintedScore& printed : scores) print_line(printed, arguments);
+    return static_cast<int>(ExitCode::done);
+  }
+  Json json = {{"sentences", hypotheses.size()}, {"scores", Json::array()}};
+  for (const PrintedScore& printed : scores) json["scores"].push_back(to_json(printed));
+  fmt::print("{}\n", json.dump(2));
+  return static_cast<int>(ExitCode::done);
+}
+
+Action define(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  app.add_option("HYPOTHESES", arguments->hypotheses,
+                 "File with one translation a line; -: standard input")
+      ->required()
+      ->check(not_empty());
+  app.add_option("--reference", arguments->references,
+                 "File with the reference of each line; several: several references")
+      ->required()
+      ->type_name("FILE")
+      ->check(not_empty())
+      ->allow_extra_args(false);
+  add_metric_options(app, arguments->metrics);
+  auto* confidence =
+      app.add_option("--confidence", arguments->confidence,
+                     "Bootstrap samples of a 95 % confidence interval, such as 1000; 0: none")
+          ->check(within(between(0, 1'000'000)))
+          ->capture_default_str();
+  app.add_flag("--sentence-level", arguments->sentence_level,
+               "Score each sentence; BLEU with effective order")
+      ->excludes(confidence);
+  auto* score_only = app.add_flag("--score-only", arguments->score_only, "Print the numbers alone");
+  app.add_flag("--json", arguments->json, "Print one JSON object")->excludes(score_only);
+  app.footer(
+      "Scores, signatures and options are those of sacreBLEU. `multi-bleu` is BLEU of text that "
+      "is\n"
+      "tokenized already, lowercased and without smoothing, as multi-bleu.perl -lc computes it.\n\n"
+      "JSON: `sentences`, `scores`; each score has `name`, `score`, `signature`, `details`, and "
+      "the\nkeys of the signature.\n\n"
+      "Examples:\n  tapestry translate runs/multi30k < test.en | tapestry bleu - --reference "
+      "test.de\n"
+      "  tapestry bleu out.de --reference test.de --metrics bleu,chrf++,ter --confidence 1000");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command bleu_command{.name = "bleu",
+                           .purpose = "Score translations against references: BLEU, chrF, TER",
+                           .define = define};
+
+}  // namespace tapestry

@@ -1,0 +1,229 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/io/utf8.h"
+#include "data/metrics/significance.h"
+#include "data/metrics/text_metric.h"
+#include "train/cli/command.h"
+#include "train/cli/text_metrics.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Arguments {
+  std::string reference, baseline;
+  std::vector<std::string> systems;
+  std::vector<std::string> more_references;
+  MetricArguments metrics;
+  std::size_t samples = 1000;   ///< of bootstrap resampling; 0: none
+  std::size_t trials = 10'000;  ///< of approximate randomization; 0: none
+  bool json = false;
+};
+
+/// A system's score, and how likely its difference from the baseline is by chance.
+struct ComparedSystem {
+  std::string file;
+  double score;
+  std::optional<double> difference{};  ///< from the baseline; none of the baseline itself
+  std::optional<ConfidenceInterval> confidence{};
+  std::optional<double> bootstrap_p{}, randomization_p{};
+};
+
+/// All systems by one metric, the baseline first.
+struct Comparison {
+  std::string metric, signature;
+  std::vector<ComparedSystem> systems;
+};
+
+ComparedSystem compare(const TextMetric& metric, const SegmentStatistics& baseline,
+                       const SegmentStatistics& system, const std::string& file,
+                       const Arguments& arguments) {
+  const std::uint64_t seed = arguments.metrics.seed;
+  const double score = metric.score(system.sum());
+  ComparedSystem result{
+      .file = file, .score = score, .difference = score - metric.score(baseline.sum())};
+  if (arguments.samples > 0) {
+    const auto bootstrap = paired_bootstrap(metric, baseline, system, arguments.samples, seed);
+    result.confidence = bootstrap.system;
+    result.bootstrap_p = bootstrap.p_value;
+  }
+  if (arguments.trials > 0) {
+    result.randomization_p =
+        approximate_randomization(metric, baseline, system, arguments.trials, seed);
+  }
+  return result;
+}
+
+std::string signature_of(const TextMetric& metric, const Arguments& arguments) {
+  SignatureUse use{.references = 1 + arguments.more_references.size()};
+  if (arguments.samples > 0) use.bootstrap_samples = arguments.samples;
+  if (arguments.trials > 0) use.randomization_trials = arguments.trials;
+  if (arguments.samples > 0 || arguments.trials > 0) use.seed = arguments.metrics.seed;
+  return metric.signature(use);
+}
+
+/// The outputs of a system.
+struct Outputs {
+  std::string file;
+  std::vector<std::string> sentences;
+};
+
+Comparison compare_by(const TextMetric& metric, const std::vector<Outputs>& systems,
+                      const std::vector<std::vector<std::string>>& references,
+                      const Arguments& arguments) {
+  Comparison result{metric.name(), signature_of(metric, arguments), {}};
+  const SegmentStatistics baseline = metric.statistics(systems[0].sentences, references);
+  ComparedSystem first{.file = systems[0].file, .score = metric.score(baseline.sum())};
+  if (arguments.samples > 0) {
+    first.confidence =
+        bootstrap_confidence(metric, baseline, arguments.samples, arguments.metrics.seed);
+  }
+  result.systems.push_back(std::move(first));
+  for (std::size_t i = 1; i < systems.size(); ++i) {
+    const SegmentStatistics system = metric.statistics(systems[i].sentences, references);
+    result.systems.push_back(compare(metric, baseline, system, systems[i].file, arguments));
+  }
+  return result;
+}
+
+// ---- Output
+
+std::string p_text(const std::optional<double>& p) {
+  return p ? fmt::format("{:.4f}", *p) : std::string("-");
+}
+
+std::string difference_text(const ComparedSystem& system, std::size_t decimals) {
+  return system.difference ? fmt::format("{:+.{}f}", *system.difference, decimals)
+                           : std::string("baseline");
+}
+
+std::string confidence_text(const ComparedSystem& system, std::size_t decimals) {
+  if (!system.confidence) return "-";
+  return fmt::format("{:.{}f} ± {:.{}f}", system.confidence->mean, decimals,
+                     system.confidence->half_width, decimals);
+}
+
+void print_text(const std::vector<Comparison>& comparisons, std::size_t decimals) {
+  for (const Comparison& comparison : comparisons) {
+    std::size_t width = comparison.metric.size();
+    for (const auto& system : comparison.systems) {
+      width = std::max(width, escaped(system.file).size());
+    }
+    fmt::print("{:<{}}  {:>8}  {:>10}  {:>16}  {:>11}  {:>15}\n", comparison.metric, width, "score",
+               "difference", "95 % interval", "p bootstrap", "p randomization");
+    for (const auto& system : comparison.systems) {
+      fmt::print("{:<{}}  {:>8.{}f}  {:>10}  {:>16}  {:>11}  {:>15}\n", escaped(system.file), width,
+                 system.score, decimals, difference_text(system, decimals),
+                 confidence_text(system, decimals), p_text(system.bootstrap_p),
+                 p_text(system.randomization_p));
+    }
+    fmt::print("{}\n\n", comparison.signature);
+  }
+  fmt::print("A difference with p < 0.05 is significant at the usual level.\n");
+}
+
+void add_number(Json& json, const char* key, const std::optional<double>& value) {
+  json[key] = value ? Json(*value) : Json();
+}
+
+Json to_json(const ComparedSystem& system) {
+  Json json = {{"file", system.file}, {"score", system.score}};
+  add_number(json, "difference", system.difference);
+  if (system.confidence) {
+    json["confidence_mean"] = system.confidence->mean;
+    json["confidence_half_width"] = system.confidence->half_width;
+  }
+  add_number(json, "p_bootstrap", system.bootstrap_p);
+  add_number(json, "p_randomization", system.randomization_p);
+  return json;
+}
+
+void print_json(const std::vector<Comparison>& comparisons, std::size_t sentences) {
+  Json json = {{"sentences", sentences}, {"metrics", Json::array()}};
+  for (const Comparison& comparison : comparisons) {
+    Json systems = Json::array();
+    for (const auto& system : comparison.systems) systems.push_back(to_json(system));
+    json["metrics"].push_back({{"name", comparison.metric},
+                               {"signature", comparison.signature},
+                               {"systems", std::move(systems)}});
+  }
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+int run(const Arguments& arguments) {
+  const auto metrics = make_metrics(arguments.metrics);
+  std::vector<std::string> reference_files{arguments.reference};
+  reference_files.insert(reference_files.end(), arguments.more_references.begin(),
+                         arguments.more_references.end());
+  std::vector<Outputs> systems{{arguments.baseline, read_sentences(arguments.baseline)}};
+  const auto references =
+      read_references(reference_files, systems[0].sentences, arguments.baseline);
+  for (const std::string& file : arguments.systems) {
+    systems.push_back({file, read_sentences(file)});
+    require_equal_lines(file, systems.back().sentences.size(), arguments.reference,
+                        references[0].size());
+  }
+  std::vector<Comparison> comparisons;
+  for (const auto& metric : metrics) {
+    comparisons.push_back(compare_by(*metric, systems, references, arguments));
+  }
+  if (arguments.json) {
+    print_json(comparisons, references[0].size());
+  } else {
+    print_text(comparisons, arguments.metrics.decimals);
+  }
+  return static_cast<int>(ExitCode::done);
+}
+
+Action define(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  app.add_option("REFERENCE", arguments->reference, "File with one reference a line")
+      ->required()
+      ->check(not_empty());
+  app.add_option("BASELINE", arguments->baseline, "File with the translations of one system")
+      ->required()
+      ->check(not_empty());
+  app.add_option("SYSTEMS", arguments->systems,
+                 "Files with the translations of other systems, each compared with the baseline")
+      ->required()
+      ->check(not_empty());
+  app.add_option("--reference", arguments->more_references, "Further references")
+      ->type_name("FILE")
+      ->check(not_empty())
+      ->allow_extra_args(false);
+  add_metric_options(app, arguments->metrics);
+  app.add_option("--bootstrap", arguments->samples,
+                 "Samples of paired bootstrap resampling (Koehn 2004); 0: none")
+      ->check(within(between(0, 1'000'000)))
+      ->capture_default_str();
+  app.add_option("--randomization", arguments->trials,
+                 "Trials of approximate randomization (Riezler & Maxwell 2005); 0: none")
+      ->check(within(between(0, 1'000'000)))
+      ->capture_default_str();
+  add_json(app, arguments->json);
+  app.footer(
+      "p is the probability that systems which are equally good differ by more than these.\n\n"
+      "JSON: `sentences`, `metrics`; each metric has `name`, `signature` and `systems`, the "
+      "baseline\nfirst, with `file`, `score`, `difference`, `confidence_mean`, "
+      "`confidence_half_width`,\n`p_bootstrap` and `p_randomization`.\n\n"
+      "Example:\n  tapestry compare test.de greedy.de beam5.de --metrics bleu,chrf");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command compare_command{
+    .name = "compare",
+    .purpose = "Compare systems by their translations, with significance tests",
+    .define = define};
+
+}  // namespace tapestry

@@ -1,0 +1,185 @@
+#include "train/cli/text_metrics.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "data/io/error.h"
+#include "data/io/text_file.h"
+#include "data/io/unicode.h"
+#include "data/io/utf8.h"
+#include "train/cli/command.h"
+#include "train/config/domains.h"
+#include "train/error.h"
+
+namespace tapestry {
+
+namespace {
+
+constexpr const char* standard_input = "-";
+
+const std::vector<std::string> metric_names{"bleu", "multi-bleu", "chrf", "chrf++", "ter"};
+
+/// Values of an enumeration of BleuOptions and their names in options.
+template <class E>
+using Names = std::vector<std::pair<E, std::string>>;
+
+const Names<BleuTokenizer> tokenizers{{BleuTokenizer::mteval_13a, "13a"},
+                                      {BleuTokenizer::none, "none"},
+                                      {BleuTokenizer::character, "char"},
+                                      {BleuTokenizer::international, "intl"},
+                                      {BleuTokenizer::chinese, "zh"}};
+const Names<BleuSmoothing> smoothings{{BleuSmoothing::exponential, "exp"},
+                                      {BleuSmoothing::floor, "floor"},
+                                      {BleuSmoothing::add_k, "add-k"},
+                                      {BleuSmoothing::none, "none"}};
+
+template <class E>
+std::vector<std::string> names_of(const Names<E>& names) {
+  std::vector<std::string> result;
+  for (const auto& [value, name] : names) result.push_back(name);
+  return result;
+}
+
+template <class E>
+E value_of(const Names<E>& names, const std::string& name) {
+  return std::ranges::find(names, name, [](const auto& named) { return named.second; })->first;
+}
+
+BleuOptions bleu_options(const MetricArguments& arguments) {
+  BleuOptions options = arguments.bleu;
+  options.tokenizer = value_of(tokenizers, arguments.tokenizer);
+  options.smoothing = value_of(smoothings, arguments.smoothing);
+  options.lowercase = arguments.lowercase;
+  if (arguments.smooth_value_option->count() > 0) {
+    if (options.smoothing != BleuSmoothing::floor && options.smoothing != BleuSmoothing::add_k) {
+      throw UsageError(
+          fmt::format("--smooth-value: found it with --smooth {}, which takes no value",
+                      arguments.smoothing),
+          "choose --smooth floor or add-k");
+    }
+    options.smooth_value = arguments.smooth_value;
+  }
+  return options;
+}
+
+std::unique_ptr<TextMetric> make_metric(const std::string& name, const MetricArguments& arguments) {
+  if (name == "bleu") return std::make_unique<Bleu>(bleu_options(arguments));
+  if (name == "multi-bleu") {
+    BleuOptions options = multi_bleu_options();
+    options.effective_order = arguments.bleu.effective_order;
+    return std::make_unique<Bleu>(options);
+  }
+  if (name == "ter") return std::make_unique<Ter>(arguments.ter);
+  ChrfOptions options = arguments.chrf;
+  options.lowercase = arguments.lowercase;
+  if (name == "chrf++") options.word_order = 2;
+  return std::make_unique<Chrf>(options);
+}
+
+std::vector<std::string> read_standard_input() {
+  LineReader reader(STDIN_FILENO, "standard input", "send it the sentences, one a line");
+  std::vector<std::string> lines;
+  while (auto line = reader.next()) lines.push_back(*std::move(line));
+  if (lines.empty()) {
+    refuse_data("standard input", "no line, expected one sentence a line",
+                "send it the sentences, such as < FILE");
+  }
+  return lines;
+}
+
+std::string without_space_at_end(const std::string& line) {
+  std::string result;
+  const std::u32string text = decode_utf8(line);
+  for (const char32_t c : without_trailing_space(text)) append_utf8(result, c);
+  return result;
+}
+
+}  // namespace
+
+void add_metric_options(CLI::App& app, MetricArguments& arguments) {
+  app.add_option("--metrics", arguments.metrics, "Metrics, separated by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(within(OneOf{metric_names})
+                  .description(fmt::format("{{{}}}", fmt::join(metric_names, ","))))
+      ->default_str(fmt::format("{}", fmt::join(arguments.metrics, ",")));
+  app.add_flag("--lowercase", arguments.lowercase, "BLEU and chrF: ignore case");
+  add_choice(app, "--tokenize", arguments.tokenizer, names_of(tokenizers), "BLEU: tokenizer")
+      ->capture_default_str();
+  add_choice(app, "--smooth", arguments.smoothing, names_of(smoothings),
+             "BLEU: smoothing of n-gram orders without a match")
+      ->capture_default_str();
+  arguments.smooth_value_option =
+      app.add_option("--smooth-value", arguments.smooth_value,
+                     "BLEU: value of the smoothing; floor: 0.1 by default, add-k: 1")
+          ->check(within(not_negative()));
+  app.add_flag("--effective-order", arguments.bleu.effective_order,
+               "BLEU: leave out n-gram orders longer than every hypothesis");
+  app.add_option("--chrf-char-order", arguments.chrf.char_order,
+                 "chrF: maximum order of character n-grams")
+      ->check(within(between(1, 20)))
+      ->capture_default_str();
+  app.add_option("--chrf-word-order", arguments.chrf.word_order,
+                 "chrF: maximum order of word n-grams; chrf++ has 2")
+      ->check(within(between(0, 20)))
+      ->capture_default_str();
+  app.add_option("--chrf-beta", arguments.chrf.beta, "chrF: weight of recall against precision")
+      ->check(within(between(0, 100)))
+      ->capture_default_str();
+  app.add_flag("--chrf-whitespace", arguments.chrf.whitespace,
+               "chrF: white space is part of character n-grams");
+  app.add_flag("--chrf-eps-smoothing", arguments.chrf.eps_smoothing,
+               "chrF: mean of the F scores of all orders, as in chrF++.py");
+  app.add_flag("--ter-case-sensitive", arguments.ter.case_sensitive, "TER: distinguish case");
+  app.add_flag("--ter-normalized", arguments.ter.normalized, "TER: separate punctuation");
+  app.add_flag("--ter-no-punct", arguments.ter.no_punct, "TER: delete punctuation");
+  app.add_flag("--ter-asian-support", arguments.ter.asian_support,
+               "TER: the same for Chinese and Japanese characters");
+  app.add_option("--seed", arguments.seed, "Of the random samples")
+      ->check(within(at_least(0)))
+      ->capture_default_str();
+  app.add_option("--decimals", arguments.decimals, "Decimals of printed scores")
+      ->check(within(between(0, 10)))
+      ->capture_default_str();
+}
+
+std::vector<std::unique_ptr<TextMetric>> make_metrics(const MetricArguments& arguments) {
+  std::vector<std::unique_ptr<TextMetric>> metrics;
+  for (const std::string& name : arguments.metrics) {
+    metrics.push_back(make_metric(name, arguments));
+  }
+  return metrics;
+}
+
+std::vector<std::string> read_sentences(const std::string& path) {
+  std::vector<std::string> lines =
+      path == standard_input ? read_standard_input() : read_text_file(path).lines;
+  for (std::string& line : lines) line = without_space_at_end(line);
+  return lines;
+}
+
+std::vector<std::vector<std::string>> read_references(const std::vector<std::string>& paths,
+                                                      const std::vector<std::string>& hypotheses,
+                                                      const std::string& name) {
+  std::vector<std::vector<std::string>> references;
+  for (const std::string& path : paths) {
+    references.push_back(read_sentences(path));
+    require_equal_lines(name, hypotheses.size(), path, references.back().size());
+  }
+  return references;
+}
+
+void require_equal_lines(const std::string& name, std::size_t lines, const std::string& reference,
+                         std::size_t expected) {
+  if (lines == expected) return;
+  const std::string place = name == standard_input ? "standard input" : escaped(name);
+  throw DataError(fmt::format("{}: found {} lines, expected {} as in {}", place, lines, expected,
+                              escaped(reference)),
+                  "line n of each file must be the translation of the same sentence");
+}
+
+}  // namespace tapestry

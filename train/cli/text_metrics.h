@@ -1,0 +1,58 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/metrics/bleu.h"
+#include "data/metrics/chrf.h"
+#include "data/metrics/significance.h"
+#include "data/metrics/ter.h"
+#include "data/metrics/text_metric.h"
+
+/// Arguments and files of the commands that score translations: bleu, compare.
+namespace tapestry {
+
+/// Which metrics to compute, and how; options have the names of sacreBLEU.
+struct MetricArguments {
+  std::vector<std::string> metrics{"bleu", "chrf"};
+  std::string tokenizer = "13a", smoothing = "exp";
+  double smooth_value = 0.0;  ///< if --smooth-value is given
+  bool lowercase = false;
+  BleuOptions bleu;
+  ChrfOptions chrf;
+  TerOptions ter;
+  std::uint64_t seed = default_significance_seed;
+  std::size_t decimals = 2;
+  const CLI::Option* smooth_value_option = nullptr;
+};
+
+void add_metric_options(CLI::App& app, MetricArguments& arguments);
+
+/// The metrics in the order of the command line.
+///
+/// throws  UsageError if options contradict each other.
+std::vector<std::unique_ptr<TextMetric>> make_metrics(const MetricArguments& arguments);
+
+/// The sentences of a file, or of standard input if the path is `-`, one in each line; without
+/// white space at the end of lines, as sacreBLEU reads them.
+///
+/// throws  DataError with file and line as LineReader; if there is no line.
+std::vector<std::string> read_sentences(const std::string& path);
+
+/// Reads the references.
+///
+/// throws  DataError as read_sentences(), and if a file has not as many lines as `hypotheses` from
+///         the file `name`.
+std::vector<std::vector<std::string>> read_references(const std::vector<std::string>& paths,
+                                                      const std::vector<std::string>& hypotheses,
+                                                      const std::string& name);
+
+/// Throws the DataError for files that should have as many lines, unless they do.
+void require_equal_lines(const std::string& name, std::size_t lines, const std::string& reference,
+                         std::size_t expected);
+
+}  // namespace tapestry
