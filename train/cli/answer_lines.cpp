@@ -33,7 +33,9 @@ struct Arguments {
   std::string run;                               ///< a run directory or a checkpoint
   std::string on_long_line = long_lines::empty;  ///< one of long_lines
   std::size_t threads = 0;
-  std::size_t top = 1;  ///< answers per line, of a command that ranks
+  std::size_t top = 1;                     ///< answers per line, of a command that ranks
+  std::optional<std::size_t> beam_size{};  ///< of a command that decodes; nullopt: of the run
+  std::optional<double> length_penalty{};  ///< the same
 };
 
 /// Warns about lines that are too long: about each of the first, and at the end about their number.
@@ -143,7 +145,10 @@ std::vector<std::string> kinds_with_command(const LineCommand& command) {
 
 int run(const LineCommand& command, const Arguments& arguments) {
   set_num_threads(arguments.threads);
-  const TrainedModel trained = open_trained(arguments.run).trained;
+  TrainedModel trained = open_trained(arguments.run).trained;
+  DecodingOptions& decoding = trained.config.decoding;
+  decoding.beam_size = arguments.beam_size.value_or(decoding.beam_size);
+  decoding.length_penalty = arguments.length_penalty.value_or(decoding.length_penalty);
   require_kind(trained, kinds_with_command(command), command.name);
   answer_lines(find_task(trained.config), trained, arguments);
   return static_cast<int>(ExitCode::done);
@@ -168,6 +173,16 @@ Command make_line_command(const LineCommand& line_command) {
                   app.add_option("--top", arguments->top, "Number of most likely classes to print")
                       ->check(within(between(1, 1'000'000)))
                       ->capture_default_str();
+                }
+                if (line_command.decodes) {
+                  app.add_option("--beam-size", arguments->beam_size,
+                                 "Hypotheses that beam search extends at once; 1: greedy decoding "
+                                 "(default: decoding.beam_size of the run)")
+                      ->check(within(between(1, DecodingOptions::widest_beam)));
+                  app.add_option("--length-penalty", arguments->length_penalty,
+                                 "Exponent of the length normalization; 0: none (default: "
+                                 "decoding.length_penalty of the run)")
+                      ->check(within(not_negative()));
                 }
                 app.footer(line_command.footer);
                 return [arguments, &line_command] { return run(line_command, *arguments); };

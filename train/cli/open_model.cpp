@@ -61,15 +61,17 @@ ConfiguredModel trained(const std::string& path, const std::vector<std::string>&
           .model = std::move(model)};
 }
 
-/// Refuses an override that does not set a data file. Unknown keys are reported by parse_config().
+/// Refuses an override that sets neither a data file nor a key of the section decoding. Unknown
+/// keys are reported by parse_config().
 void require_data_file(const std::string& override, const std::string& path) {
   const std::size_t equals = override.find('=');
   const std::string key = override.substr(0, equals);
   const auto rule = change_rule(key);
+  if (key.starts_with("decoding.") && equals != override.npos) return;
   const bool is_data_file = key.starts_with("data.") && rule == ChangeRule::free;
   if (equals == override.npos || (rule && !is_data_file)) {
     refuse_option(override,
-                  fmt::format("expected only data files after {}, such as "
+                  fmt::format("expected only data files and keys of decoding after {}, such as "
                               "data.test_text=more.txt: a trained model keeps its config",
                               path),
                   "leave it out, or name a config file");

@@ -74,6 +74,14 @@ struct TrainOptions {
   DType dtype = DType::float32;  ///< element type of the parameters
 };
 
+/// How outputs are searched for, see beam_search(). The member initializers are the defaults.
+struct DecodingOptions {
+  static constexpr std::size_t widest_beam = 1000;  ///< maximum of beam_size
+
+  std::size_t beam_size = 1;    ///< hypotheses that are extended at once, >= 1; 1: greedy
+  double length_penalty = 0.6;  ///< exponent of the length normalization, >= 0
+};
+
 /// The data section: the options of all corpora; each task uses some of them.
 struct DataOptions : SymbolOptions,
                      GeneratedOptions,
@@ -102,6 +110,7 @@ struct Config {
   TransformerOptions model;            ///< section model
   OptimizerOptions optimizer;          ///< section optimizer
   ScheduleOptions schedule;            ///< section schedule
+  DecodingOptions decoding;            ///< section decoding
   TrainOptions train;                  ///< section train
   /// By path, such as "model.num_experts"; keys that are not in it have their defaults.
   std::map<std::string, CustomValue, std::less<>> custom{};

@@ -283,6 +283,17 @@ void visit(V field, O& o) {
         "minimum learning rate, at most `learning_rate`", decaying);
 }
 
+template <class V, MaybeConst<DecodingOptions> O>
+void visit(V field, O& o) {
+  using enum ChangeRule;
+  field("beam_size", o.beam_size, between(1, DecodingOptions::widest_beam), free,
+        "hypotheses that beam search extends at once; 1: greedy decoding");
+  field(
+      "length_penalty", o.length_penalty, not_negative(), free,
+      "beam search prefers outputs Y with the greatest `log p(Y) / ((5 + |Y|) / 6)^a`; this is a. "
+      "0: the most probable ones");
+}
+
 template <class V, MaybeConst<TrainOptions> O>
 void visit(V field, O& o) {
   using enum ChangeRule;
@@ -323,7 +334,7 @@ void visit(V field, O& o) {
         "window of the divergence check in steps: the run stops when the mean loss of three "
         "consecutive windows has lost half of the progress; 0: disabled");
   field("max_decode_length", o.max_decode_length, between(0, kLongestSequence), free,
-        "longest output of greedy decoding, in tokens; 0: source length + 50, at most "
+        "longest output of decoding, in tokens; 0: source length + 50, at most "
         "`model.max_length`");
   field("exact_match_sequences", o.exact_match_sequences, at_least(0), free,
         "held-out sequences decoded per validation for the exact-match score; 0 for none");
@@ -398,6 +409,8 @@ void for_each_field(C& config, F&& f) {
   custom_keys("optimizer");
   visit(section("schedule"), config.schedule);
   custom_keys("schedule");
+  visit(section("decoding"), config.decoding);
+  custom_keys("decoding");
   visit(section("train"), config.train);
   custom_keys("train");
 }

@@ -45,10 +45,11 @@ struct TokenLimit {
 
 /// A command that reads lines of standard input and answers each with one line.
 struct LineCommand {
-  const char* name;     ///< `tapestry NAME RUN`
-  const char* purpose;  ///< one line of help
-  const char* footer;   ///< more help; may be empty
-  bool ranks = false;   ///< whether its tasks have Task::rank(), for the option --top
+  const char* name;      ///< `tapestry NAME RUN`
+  const char* purpose;   ///< one line of help
+  const char* footer;    ///< more help; may be empty
+  bool ranks = false;    ///< whether its tasks have Task::rank(), for the option --top
+  bool decodes = false;  ///< whether its tasks use the section decoding of the config, for options
   const char* memory_hint =
       "give it shorter lines, or more memory (see `ulimit -v`)";  ///< hint for std::bad_alloc
 };

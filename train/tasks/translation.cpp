@@ -107,7 +107,10 @@ std::vector<Example> spread(const std::vector<Example>& examples, std::size_t co
 }
 
 SearchOptions search_options(const Config& config) {
-  return {.max_length = config.train.max_decode_length, .batch_size = config.train.batch_size};
+  return {.beam_size = config.decoding.beam_size,
+          .length_penalty = config.decoding.length_penalty,
+          .max_length = config.train.max_decode_length,
+          .batch_size = config.train.batch_size};
 }
 
 std::vector<Sentence> translate(const Model& model, const Config& config,
@@ -123,7 +126,8 @@ class Translation : public Task {
     static const ConfigKind kind{
         .name = "seq2seq",
         .keys = {"model.num_encoder_layers", "model.num_decoder_layers", "model.tie_embeddings",
-                 "train.max_decode_length", "train.exact_match_sequences"},
+                 "decoding.beam_size", "decoding.length_penalty", "train.max_decode_length",
+                 "train.exact_match_sequences"},
         .check = check_model};
     return kind;
   }
@@ -217,7 +221,8 @@ class Translation : public Task {
     static constexpr LineCommand translate{
         .name = "translate",
         .purpose = "Translate standard input to standard output, line by line",
-        .footer = ""};
+        .footer = "",
+        .decodes = true};
     return &translate;
   }
   std::vector<std::string> answer(const TrainedModel& trained,
@@ -239,8 +244,8 @@ class Translation : public Task {
 }  // namespace
 
 /// model.kind: seq2seq. Maps a sequence of tokens to another with an encoder-decoder Transformer:
-/// trains on pairs of sentences or generated pairs of sequences, translates greedily, and adds the
-/// share of exact matches to the usual scores.
+/// trains on pairs of sentences or generated pairs of sequences, translates by beam search, and
+/// adds the share of exact matches to the usual scores.
 const Task& translation() {
   static const Translation task;
   return task;

@@ -51,6 +51,8 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                                                 "data.validation_source",
                                                                 "data.validation_target",
                                                                 "data.validation_text",
+                                                                "decoding.beam_size",
+                                                                "decoding.length_penalty",
                                                                 "train.detect_anomaly",
                                                                 "train.divergence_window",
                                                                 "train.epochs",

@@ -50,7 +50,7 @@ TEST_CASE("what is no file of data is refused, be it of the data or free to chan
     CAPTURE(override);
     CHECK(refusal(images_config(5, 5), {override})
               .starts_with("command line: " + std::string(override) +
-                           ": expected only data files after runs/x"));
+                           ": expected only data files and keys of decoding after runs/x"));
   }
   CHECK(refusal(images_config(5, 5), {"data.test_images="})
             .starts_with("command line: data.test_images=: found no file, expected one\n"

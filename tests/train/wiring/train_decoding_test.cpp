@@ -9,6 +9,9 @@
 #include "tests/support/contains.h"
 #include "tests/train/wiring/train_finished.h"
 #include "tests/train/wiring/train_replay.h"
+#include "train/inference/beam_search.h"
+#include "train/initial_state.h"
+#include "train/storage/checkpoint_file.h"
 #include "train/tasks/data_source.h"
 
 /// The exact-match score of a model that translates some sentences rightly: the keys
@@ -100,6 +103,50 @@ TEST_CASE("exact match counts the sequences and the tokens that the keys say") {
   const Outcome brief_line = work.run({"translate", newest}, "a b c d\n");
   CHECK(brief_line.code == 0);
   CHECK(std::ranges::count(brief_line.out, ' ') == 1);
+}
+
+TEST_CASE("translate and evaluate search with the beam of their options or of the config") {
+  DecodingWorkplace work;
+  const std::string checkpoint =
+      fmt::format("runs/{}/checkpoints/step-00000160.h5", copying.name());
+  const TrainedModel trained = load_model(read_checkpoint(work / checkpoint));
+  const std::vector<Example>& pairs = work.corpus.test;
+  std::string lines;
+  for (const Example& pair : pairs) lines += trained.codec.decode_source(pair.source) + "\n";
+  const auto answers = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"translate", checkpoint});
+    const Outcome done = work.run(options, lines);
+    CHECK(done.code == 0);
+    return done.out;
+  };
+  const auto expected = [&](const SearchOptions& options) {
+    std::vector<Sentence> sources;
+    for (const Example& pair : pairs) sources.push_back(pair.source);
+    std::string text;
+    for (const Sentence& output :
+         decode(*trained.model->network, trained.config.model.max_length, sources, options)) {
+      text += trained.codec.decode_target(output) + "\n";
+    }
+    return text;
+  };
+  const SearchOptions lengthy{.beam_size = 4, .length_penalty = 50};
+  REQUIRE(expected(lengthy) != expected({}));
+  REQUIRE(expected(lengthy) != expected({.beam_size = 4}));
+  CHECK(answers({}) == expected({}));
+  CHECK(answers({"--beam-size", "4", "--length-penalty", "0"}) == expected({.beam_size = 4}));
+  CHECK(answers({"--beam-size", "4"}) == expected({.beam_size = 4, .length_penalty = 0.6}));
+  CHECK(answers({"--beam-size", "4", "--length-penalty", "50"}) == expected(lengthy));
+  CHECK(work.run({"translate", checkpoint, "--beam-size", "0"}, lines).code == 2);
+  CHECK(work.run({"translate", checkpoint, "--length-penalty", "-1"}, lines).code == 2);
+
+  const Outcome scores =
+      work.run({"evaluate", checkpoint, "decoding.beam_size=4", "decoding.length_penalty=50"});
+  const double matches =
+      score_exact_matches(*trained.model->network, trained.config.model.max_length, pairs, lengthy);
+  CHECK(contains(scores.out, fmt::format("exact match {:.2f} %", 100 * matches)));
+  const Outcome unknown = work.run({"evaluate", checkpoint, "decoding.beam_sise=4"});
+  CHECK(unknown.code == 2);
+  CHECK(contains(unknown.err, "decoding.beam_size"));
 }
 
 }  // namespace
