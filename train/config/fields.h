@@ -288,10 +288,9 @@ void visit(V field, O& o) {
   using enum ChangeRule;
   field("beam_size", o.beam_size, between(1, DecodingOptions::widest_beam), free,
         "hypotheses that beam search extends at once; 1: greedy decoding");
-  field(
-      "length_penalty", o.length_penalty, not_negative(), free,
-      "beam search prefers outputs Y with the greatest `log p(Y) / ((5 + |Y|) / 6)^a`; this is a. "
-      "0: the most probable ones");
+  field("length_penalty", o.length_penalty, not_negative(), free,
+        "a of the length normalization: beam search prefers the outputs of greatest "
+        "`log p / ((5 + length) / 6)^a`; 0: the most probable ones");
 }
 
 template <class V, MaybeConst<TrainOptions> O>

@@ -121,7 +121,7 @@ TEST_CASE("an unknown section is named with the section that was meant") {
         "c.yaml:1:1: unknown section `logging`\n"
         "    logging:\n"
         "    ^~~~~~~\n"
-        "hint: use data, model, optimizer, schedule or train");
+        "hint: use data, model, optimizer, schedule, decoding or train");
 }
 
 TEST_CASE("a section without keys is refused") {

@@ -113,7 +113,7 @@ TEST_CASE("a dumped config has every key and reads back as the same config") {
   CHECK(compare_configs(config, parse_config(text, "dump")).empty());
   CHECK(dump_config(parse_config(text, "dump")) == text);
   CHECK(std::count(text.begin(), text.end(), '\n') ==
-        static_cast<std::ptrdiff_t>(config_keys().size() + 5));
+        static_cast<std::ptrdiff_t>(config_keys().size() + 6));
 }
 
 TEST_CASE("a dumped config is plain YAML") {
@@ -125,7 +125,7 @@ TEST_CASE("a dumped config is plain YAML") {
                   "  warmup_steps: 0\n"
                   "  decay_steps: 0\n"
                   "  min_learning_rate: 0\n"
-                  "train:\n") != std::string::npos);
+                  "decoding:\n") != std::string::npos);
   CHECK(text.ends_with("  run_dir: \"\"\n  dtype: float32\n"));
 }
 

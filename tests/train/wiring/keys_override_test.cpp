@@ -117,7 +117,7 @@ TEST_CASE("of a file and several overrides the last one gives a key its value") 
     }
     sections.insert(key.section);
   }
-  CHECK(sections.size() == 5);
+  CHECK(sections.size() == 6);
   CHECK(taken > 400);
 }
 

@@ -146,7 +146,7 @@ TEST_CASE("translate and evaluate search with the beam of their options or of th
   CHECK(contains(scores.out, fmt::format("exact match {:.2f} %", 100 * matches)));
   const Outcome unknown = work.run({"evaluate", checkpoint, "decoding.beam_sise=4"});
   CHECK(unknown.code == 2);
-  CHECK(contains(unknown.err, "decoding.beam_size"));
+  CHECK(contains(unknown.err, "hint: did you mean `beam_size`?"));
 }
 
 }  // namespace
