@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
@@ -102,7 +103,7 @@ void LineReader::skip_line() {
 bool LineReader::read_more() {
   if (ended_) return false;
   buffer_.erase(0, std::exchange(begin_, 0));
-  std::array<char, 65536> block;
+  std::vector<char> block(65536);  // not on the stack, which may be small
   const std::size_t size =
       read_some(descriptor_, std::as_writable_bytes(std::span(block)), name_, hint_);
   buffer_.append(block.data(), size);
