@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace tapestry::gradcheck_detail {
@@ -87,33 +88,53 @@ double effect_of_noise(double noise, double h) {
   return 2.0 * noise / std::ldexp(h, 1 - static_cast<int>(levels));
 }
 
-}  // namespace
+using Neighbours = std::array<double, 7>;  ///< values of an objective at equal distances
 
-std::vector<double> measured_noise(Line& line, double step, const Objectives& objectives) {
-  constexpr std::size_t points = 7;
-  std::vector<std::vector<double>> values(objectives.count(), std::vector<double>(points));
-  for (std::size_t i = 0; i < points; ++i) {
-    line.move_to(std::ldexp(step, -16) * (static_cast<double>(i) - 3.0));
+std::vector<Neighbours> values_along(Line& line, double distance, const Objectives& objectives) {
+  std::vector<Neighbours> values(objectives.count());
+  for (std::size_t i = 0; i < Neighbours{}.size(); ++i) {
+    line.move_to(distance * (static_cast<double>(i) - 3.0));
     const std::vector<double> here = objectives.values();
     for (std::size_t k = 0; k < here.size(); ++k) values[k][i] = here[k];
   }
-  std::vector<double> noise;
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    std::vector<double>& difference = values[k];
-    double variance = 0.0;
-    double factor = 1.0;  // (order!)^2 / (2 order)!
-    for (std::size_t order = 1; order < points; ++order) {
-      double squares = 0.0;
-      for (std::size_t i = 0; i + order < points; ++i) {
-        difference[i] = difference[i + 1] - difference[i];
-        squares += difference[i] * difference[i];
-      }
-      factor *= static_cast<double>(order) / static_cast<double>(4 * order - 2);
-      const double found = factor * squares / static_cast<double>(points - order);
-      if (order >= 3) variance = std::max(variance, found);
+  return values;
+}
+
+bool all_equal(const Neighbours& values) {
+  return std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end();
+}
+
+/// From the differences of order 3 to 6; 0 if a value is not finite.
+double standard_deviation_of_noise(Neighbours difference) {
+  double variance = 0.0;
+  double factor = 1.0;  // (order!)^2 / (2 order)!
+  for (std::size_t order = 1; order < difference.size(); ++order) {
+    double squares = 0.0;
+    for (std::size_t i = 0; i + order < difference.size(); ++i) {
+      difference[i] = difference[i + 1] - difference[i];
+      squares += difference[i] * difference[i];
     }
-    const double deviation = std::isfinite(variance) ? std::sqrt(variance) : 0.0;
-    noise.push_back(std::max(deviation, objectives.rounding(k)));
+    factor *= static_cast<double>(order) / static_cast<double>(4 * order - 2);
+    const double found = factor * squares / static_cast<double>(difference.size() - order);
+    if (order >= 3) variance = std::max(variance, found);
+  }
+  return std::isfinite(variance) ? std::sqrt(variance) : 0.0;
+}
+
+}  // namespace
+
+std::vector<double> measured_noise(Line& line, double step, const Objectives& objectives) {
+  std::vector<double> noise(objectives.count());
+  std::vector<bool> measured(objectives.count());
+  for (const int exponent : {-16, -12, -8, -4}) {
+    const std::vector<Neighbours> values =
+        values_along(line, std::ldexp(step, exponent), objectives);
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      if (measured[k]) continue;
+      measured[k] = !all_equal(values[k]);
+      noise[k] = std::max(standard_deviation_of_noise(values[k]), objectives.rounding(k));
+    }
+    if (std::ranges::find(measured, false) == measured.end()) break;
   }
   return noise;
 }

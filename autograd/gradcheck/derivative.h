@@ -45,10 +45,11 @@ struct Estimate {
 
 /// The noise of every objective near t = 0: the standard deviation of its rounding errors, measured
 /// by the differences of order 3 to 6 of seven values at distances so short that a smooth function
-/// has none [1]. At least the rounding of the sum over the output, which is all if a value is not
-/// finite.
+/// has none [1]. Where all seven values are equal, because the function changes by less than its
+/// rounding, the distances are multiplied by 16, up to three times. At least the rounding of the
+/// sum over the output, which is all if a value is not finite.
 ///
-/// step  the step of the first differences along the line; the distances are 1 / 65536 of it
+/// step  the step of the first differences along the line; the first distances are 1 / 65536 of it
 ///
 /// [1] Hamming 1971, "Introduction to Applied Numerical Analysis", section 6.2; More & Wild 2011,
 ///     "Estimating computational noise", eq. 2.4.

@@ -40,6 +40,9 @@ std::string kind_of_error(const GradcheckRow& row) {
   if (std::isinf(row.worst_relative_error)) return "not finite";
   if (!row.has_gradient) return "missing, but the output depends on the tensor";
   if (row.gradient_norm == 0.0) return "all zero, but the output depends on it";
+  if (std::isnan(row.cosine)) {
+    return "not what finite differences give; single coordinates are inconclusive";
+  }
   if (std::abs(row.factor - 1.0) < 1e-4 && row.cosine > 1.0 - 1e-4) {
     return "right but for small or single errors";
   }
@@ -202,9 +205,10 @@ std::string to_string(const GradcheckReport& report) {
   }
   const std::size_t small = report.count(GradcheckVerdict::too_small);
   return text + fmt::format(
-                    "{} gradients: {} agree, {}{} wrong, {} inconclusive; worst relative "
+                    "{} gradient{}: {} agree, {}{} wrong, {} inconclusive; worst relative "
                     "error {:.1e}\n",
-                    report.rows.size(), report.count(GradcheckVerdict::agrees),
+                    report.rows.size(), report.rows.size() == 1 ? "" : "s",
+                    report.count(GradcheckVerdict::agrees),
                     small > 0 ? fmt::format("{} too small, ", small) : "",
                     report.count(GradcheckVerdict::wrong),
                     report.count(GradcheckVerdict::inconclusive), report.worst_relative_error());

@@ -47,6 +47,10 @@ Comparison compare(double analytic, const Estimate& numeric, const Thresholds& b
 
 namespace {
 
+RandomStream random_of(const NamedTensor& named, const GradcheckOptions& options) {
+  return RandomStream(options.seed).named(named.name);
+}
+
 using Values = std::span<const double>;
 
 double inner_product(Values a, Values b) {
@@ -69,8 +73,10 @@ struct Examined {
 
 class TensorCheck {
  public:
+  /// noise  of each objective
   TensorCheck(const NamedTensor& named, std::span<const Tensor> gradients,
-              const Objectives& objectives, const GradcheckOptions& options);
+              const Objectives& objectives, const std::vector<double>& noise,
+              const GradcheckOptions& options);
 
   std::vector<GradcheckRow> rows();
 
@@ -91,21 +97,18 @@ class TensorCheck {
   const GradcheckOptions& options_;
   RandomStream random_;
   std::vector<Examined> examined_;
-  std::vector<double> noise_;      ///< of each objective where the tensor moves
+  const std::vector<double>& noise_;
   std::set<std::size_t> checked_;  ///< coordinates
 };
 
 TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradients,
-                         const Objectives& objectives, const GradcheckOptions& options)
+                         const Objectives& objectives, const std::vector<double>& noise,
+                         const GradcheckOptions& options)
     : tensor_(named.tensor),
       objectives_(objectives),
       options_(options),
-      random_(RandomStream(options.seed).named(named.name)) {
-  {
-    const std::vector<double> direction = signed_weights(tensor_.size(), random_.at(0));
-    Line line(tensor_.mutable_values<double>(), 0, direction);
-    noise_ = measured_noise(line, options.step, objectives);
-  }
+      random_(random_of(named, options)),
+      noise_(noise) {
   for (std::size_t k = 0; k < objectives.count(); ++k) {
     Examined of{.row = {.output = objectives.name(k),
                         .name = named.name,
@@ -298,6 +301,22 @@ std::vector<GradcheckRow> TensorCheck::rows() {
   return rows;
 }
 
+/// The noise of each objective: the largest of those where one of the tensors moves. A tensor that
+/// hardly changes an objective meets too few of its rounding errors.
+std::vector<double> largest_noise(const Objectives& objectives,
+                                  std::span<const NamedTensor> tensors,
+                                  const GradcheckOptions& options) {
+  std::vector<double> largest(objectives.count());
+  for (const NamedTensor& named : tensors) {
+    Tensor tensor = named.tensor;
+    Line line(tensor.mutable_values<double>(), 0,
+              signed_weights(tensor.size(), random_of(named, options).at(0)));
+    const std::vector<double> noise = measured_noise(line, options.step, objectives);
+    for (std::size_t k = 0; k < noise.size(); ++k) largest[k] = std::max(largest[k], noise[k]);
+  }
+  return largest;
+}
+
 }  // namespace
 
 std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const NamedTensor> tensors,
@@ -306,12 +325,13 @@ std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const Na
   for (std::size_t k = 0; k < objectives.count(); ++k) {
     gradients.push_back(objectives.gradients(k, tensors));
   }
+  const std::vector<double> noise = largest_noise(objectives, tensors, options);
   std::vector<GradcheckRow> rows(objectives.count() * tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::vector<Tensor> of_tensor;
     for (const auto& of_objective : gradients) of_tensor.push_back(of_objective[i]);
     std::vector<GradcheckRow> found =
-        TensorCheck(tensors[i], of_tensor, objectives, options).rows();
+        TensorCheck(tensors[i], of_tensor, objectives, noise, options).rows();
     for (std::size_t k = 0; k < found.size(); ++k) {
       rows[k * tensors.size() + i] = std::move(found[k]);
     }

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -71,6 +72,20 @@ TEST_CASE("a gradient that is zero, missing, not finite or askew is called so") 
   CHECK(contains(explanation(row), "not a multiple of what it should be (cosine 0.8)"));
   row.worst_relative_error = std::numeric_limits<double>::infinity();
   CHECK(contains(explanation(row), "the gradient is not finite"));
+}
+
+TEST_CASE(
+    "a wrong direction without conclusive coordinates has no cosine, and a row is a gradient") {
+  GradcheckReport report;
+  report.rows = {wrong_by(1.0)};
+  report.rows[0].cosine = report.rows[0].factor = std::nan("");
+  report.rows[0].worst_coordinate = std::nullopt;
+  const std::string text = to_string(report);
+  CHECK(contains(text,
+                 "wrong: x: the gradient is not what finite differences give; single coordinates "
+                 "are inconclusive; along a random direction"));
+  CHECK(!contains(text, "nan"));
+  CHECK(contains(text, "\n1 gradient: 0 agree, 1 wrong, 0 inconclusive;"));
 }
 
 TEST_CASE("the report lists every tensor, what has no gradient, and the wrong operation") {

@@ -12,6 +12,7 @@
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
+#include "autograd/ops/losses.h"
 #include "autograd/ops/reductions.h"
 #include "tests/autograd/edges/every_operation.h"
 #include "tests/autograd/gradcheck/faulty_operation.h"
@@ -132,6 +133,52 @@ TEST_CASE("a right gradient of a noisy function is not called wrong") {
     const GradcheckRow row = row_of([&] { return (square(x) + far) - far; }, x);
     CHECK(row.verdict != GradcheckVerdict::wrong);
   }
+}
+
+TEST_CASE(
+    "the noise of a function that changes by less than its rounding is measured farther off") {
+  // Values are multiples of 2^-52, and they change by 1e-9 times the distance.
+  const Tensor one = Tensor::ones({6}, DType::float64);
+  Tensor x = random_leaf({6}, 1);
+  const Objectives objectives(
+      [&] {
+        return std::vector<NamedTensor>{{"", sum(scale(square(x), 1e-9) + one) - sum(one)}};
+      },
+      1);
+  Line line(x.mutable_values<double>(), 0, std::vector<double>(6, 1.0));
+  const double noise = measured_noise(line, 1e-3, objectives).at(0);
+  CHECK(noise > 2e-17);
+  CHECK(noise < 1e-15);
+}
+
+TEST_CASE("right gradients of a loss that is close to zero are not called wrong, and faults are") {
+  const Ids classes{0, 1, 0};
+  std::size_t found = 0;
+  for (const double margin : {10.0, 14.0, 17.0, 20.0, 25.0}) {
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+      CAPTURE(margin);
+      CAPTURE(seed);
+      const Tensor weight = random_leaf({2, 16}, seed), bias = Tensor::zeros({2}, DType::float64);
+      Tensor(bias).require_gradient();
+      // The logits of the right classes are larger by about the margin.
+      const Tensor apart = weight[0] - weight[1];
+      const Tensor x = scale(Tensor::from({{1}, {-1}, {1}}, DType::float64), margin) *
+                           (apart / sum(square(apart))) +
+                       scale(random_leaf({3, 16}, seed + 1000), 0.1);
+      const Tensor inputs = x.copied(DType::float64);
+      const auto check = [&](const Spoil& spoil) {
+        const auto loss = [&] {
+          return cross_entropy(linear(inputs, faulty(weight, spoil), bias), classes).mean;
+        };
+        return gradcheck(loss, {{"weight", weight}, {"bias", bias}}, {.locate = false});
+      };
+      CHECK(check(all_wrong(0.0)).count(GradcheckVerdict::wrong) == 0);
+      const GradcheckReport wrong = check(all_wrong(1.0));
+      found += wrong.count(GradcheckVerdict::wrong);
+      if (margin < 15.0) CHECK(wrong.rows[0].verdict == GradcheckVerdict::wrong);
+    }
+  }
+  CHECK(found >= 150);
 }
 
 TEST_CASE("no right gradient is called wrong, whatever the seed") {
