@@ -19,13 +19,13 @@ namespace {
 
 template <class T>
 void forward_tile(const AttentionProblem& p, const Tile& t, const Operands<T>& o, bool v_is_finite,
-                  T* out, T* saved) {
+                  T* out, T* saved, const AttentionSteps<T>* steps) {
   const std::size_t out_stride = p.heads * p.d_v;
   if (t.empty()) return zero_rows(t.rows(), p.d_v, out, out_stride);
   thread_local Scratch scratch;
   T* const dropped = scratch.array<T>(2 * t.size());
   T* const weights = saved != nullptr ? saved : dropped + t.size();
-  tile_weights(p, t, o, weights);
+  tile_weights(p, t, o, weights, steps);
   if (p.dropout > 0) drop_weights(p, t, weights, dropped);
   weighted_rows<T>(t.rows(), p.d_v, t.columns(), T(1),
                    {p.dropout > 0 ? dropped : weights, t.stride()}, {o.v, o.v_stride, v_is_finite},
@@ -50,12 +50,13 @@ std::size_t saved_weights(const AttentionProblem& p) {
 }
 
 template <class T>
-void attention(const AttentionProblem& p, const AttentionOperands<T>& all, T* out, T* saved) {
+void attention(const AttentionProblem& p, const AttentionOperands<T>& all, T* out, T* saved,
+               const AttentionSteps<T>* steps) {
   const bool v_is_finite = values_are_finite(p, all.v);
   for_each_tile(p, [&](const Tile& t) {
     forward_tile(p, t, tile_operands(p, t, all), v_is_finite,
                  out + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin),
-                 saved == nullptr ? nullptr : saved + first_weight(p, t));
+                 saved == nullptr ? nullptr : saved + first_weight(p, t), steps);
   });
 }
 
@@ -68,9 +69,7 @@ void attention_weights(const AttentionProblem& p, const AttentionOperands<T>& al
     thread_local Scratch scratch;
     T* const of_tile = scratch.array<T>(t.size());
     tile_weights(p, t, tile_operands(p, t, all), of_tile);
-    for (std::size_t r = 0; r < t.rows(); ++r) {
-      std::copy_n(of_tile + r * t.stride(), t.columns(), w + r * p.n_k + t.first_key);
-    }
+    store_tile(p, t, of_tile, weights);
   });
 }
 
@@ -94,6 +93,7 @@ struct Backward {
   const AttentionProblem& p;
   const AttentionOperands<T>& all;
   const T *g, *saved;
+  const AttentionGradientSteps<T>* steps;
   bool q_is_finite, k_is_finite, g_is_finite;
 
   std::size_t q_stride() const { return p.heads * p.d_k; }
@@ -145,7 +145,11 @@ void Backward<T>::run_tile(const Tile& t, const Gradients<T>& d) const {
   for (std::size_t r = 0; r < rows; ++r) {
     std::fill(ds + r * stride + columns, ds + (r + 1) * stride, T(0));
   }
+  if (steps != nullptr) [[unlikely]]
+    store_tile(p, t, ds, steps->dweights);
   softmax_tile_backward(p, t, weights, ds);
+  if (steps != nullptr) [[unlikely]]
+    store_tile(p, t, ds, steps->dscores);
   if (o.w != nullptr) return additive_scores_backward(p, t, o, ds, d.dq, d.dk, d.dw);
   run_dot_products(t, o, ds, d);
 }
@@ -214,12 +218,14 @@ Gradients<T> Backward<T>::head_gradients(std::size_t b, std::size_t head,
 
 template <class T>
 void attention_backward(const AttentionProblem& p, const AttentionOperands<T>& all, const T* g,
-                        const T* saved, const AttentionTargets<T>& targets) {
+                        const T* saved, const AttentionTargets<T>& targets,
+                        const AttentionGradientSteps<T>* steps) {
   const std::size_t queries = p.batch * p.n_q * p.heads, keys = p.batch * p.n_k * p.heads;
   const Backward<T> backward{.p = p,
                              .all = all,
                              .g = g,
                              .saved = saved,
+                             .steps = steps,
                              .q_is_finite = all_finite(queries * p.d_k, all.q),
                              .k_is_finite = all_finite(keys * p.d_k, all.k),
                              .g_is_finite = all_finite(queries * p.d_v, g)};
@@ -240,10 +246,12 @@ void attention_backward(const AttentionProblem& p, const AttentionOperands<T>& a
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                    \
-  template void attention(const AttentionProblem&, const AttentionOperands<T>&, T*, T*);           \
+  template void attention(const AttentionProblem&, const AttentionOperands<T>&, T*, T*,            \
+                          const AttentionSteps<T>*);                                               \
   template void attention_weights(const AttentionProblem&, const AttentionOperands<T>&, T*);       \
   template void attention_backward(const AttentionProblem&, const AttentionOperands<T>&, const T*, \
-                                   const T*, const AttentionTargets<T>&);
+                                   const T*, const AttentionTargets<T>&,                           \
+                                   const AttentionGradientSteps<T>*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

@@ -40,12 +40,25 @@ struct AttentionTargets {
   Target<T> dq, dk, dv, dw{};
 };
 
+/// Where a call stores its steps, each (batch, heads, n_q, n_k); see AttentionTrace
+/// (autograd/attention_trace.h). What a call does not compute is left alone.
+template <class T>
+struct AttentionSteps {
+  T *products, *scores, *biased, *masked, *weights;  ///< biased: null without ALiBi
+};
+
+/// The same for backward: dL/dweights and dL/dscores.
+template <class T>
+struct AttentionGradientSteps {
+  T *dweights, *dscores;
+};
+
 /// out = softmax(scores + mask) v, (batch, n_q, heads, d_v), for each sentence and head, without
 /// storing all weights, unless `saved` has room for them: saved_weights() values that make backward
-/// cheaper.
+/// cheaper. `steps`, if not null, gets the steps of the computation, which is the same.
 template <class T>
 void attention(const AttentionProblem& problem, const AttentionOperands<T>& operands, T* out,
-               T* saved = nullptr);
+               T* saved = nullptr, const AttentionSteps<T>* steps = nullptr);
 
 /// Number of values that `saved` holds.
 std::size_t saved_weights(const AttentionProblem& problem);
@@ -59,9 +72,11 @@ void attention_weights(const AttentionProblem& problem, const AttentionOperands<
 /// dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), and from dS the gradients of the operands of the
 /// scores: dq = scale dS k, dk = scale dS^T q, or with w as in attention_scores.h. `saved` is what
 /// forward saved, or null to recompute it. Null targets are left alone; targets must not overlap.
+/// `steps`, if not null, gets the steps of the computation, unless only dv is wanted.
 template <class T>
 void attention_backward(const AttentionProblem& problem, const AttentionOperands<T>& operands,
-                        const T* g, const T* saved, const AttentionTargets<T>& targets);
+                        const T* g, const T* saved, const AttentionTargets<T>& targets,
+                        const AttentionGradientSteps<T>* steps = nullptr);
 
 /// Sizes and angles of a rotation, by position, of queries or keys x (batch, length, heads, d), d
 /// even: the pair (2i, 2i + 1) of the vector at position m, counted from `first`, is rotated by the

@@ -23,13 +23,32 @@ void scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s
                {o.k, o.q_stride, true}, {s}, t.stride());
 }
 
+/// Stores the scores without their factor; `s` is scratch. Scores that are not computed become NaN,
+/// here and in `s`.
+template <class T>
+void store_products(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s,
+                    const AttentionSteps<T>& steps) {
+  AttentionProblem unscaled = p;
+  unscaled.scale = 1.0;
+  std::fill_n(s, t.size(), std::numeric_limits<T>::quiet_NaN());
+  scores(unscaled, t, o, s);
+  store_tile(p, t, s, steps.products);
+}
+
 /// Scores, replaced by -inf (NaN too) where masked and in the padding of rows.
 template <class T>
-void masked_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s) {
+void masked_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s,
+                   const AttentionSteps<T>* steps) {
   constexpr T masked = -std::numeric_limits<T>::infinity();
   const std::size_t stride = t.stride();
+  if (steps != nullptr) [[unlikely]]
+    store_products(p, t, o, s, *steps);
   scores(p, t, o, s);
+  if (steps != nullptr) [[unlikely]]
+    store_tile(p, t, s, steps->scores);
   if (p.alibi) subtract_distances(p, t, s);
+  if (steps != nullptr && p.alibi) [[unlikely]]
+    store_tile(p, t, s, steps->biased);
   for (std::size_t r = 0; r < t.rows(); ++r) {
     T* const row = s + r * stride;
     const std::size_t query = t.b * p.n_q + t.begin + r;
@@ -93,12 +112,16 @@ void add_rows(std::size_t n, std::size_t k, T scale, const T* weights, std::size
 }  // namespace
 
 template <class T>
-void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& operands,
-                  T* weights) {
-  masked_scores(p, t, operands, weights);
+void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& operands, T* weights,
+                  const AttentionSteps<T>* steps) {
+  masked_scores(p, t, operands, weights, steps);
+  if (steps != nullptr) [[unlikely]]
+    store_tile(p, t, weights, steps->masked);
   for (std::size_t r = 0; r < t.rows(); ++r) {
     softmax_padded_row(t.stride(), weights + r * t.stride());
   }
+  if (steps != nullptr) [[unlikely]]
+    store_tile(p, t, weights, steps->weights);
 }
 
 template <class T>
@@ -176,13 +199,14 @@ bool all_finite(std::size_t n, const T* x) {
   return finite;
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                             \
-  template void tile_weights(const AttentionProblem&, const Tile&, const Operands<T>&, T*); \
-  template void drop_weights(const AttentionProblem&, const Tile&, T*, T*);                 \
-  template void dropped_weights(const AttentionProblem&, const Tile&, const T*, T*);        \
-  template void softmax_tile_backward(const AttentionProblem&, const Tile&, const T*, T*);  \
-  template void weighted_rows(std::size_t, std::size_t, std::size_t, T, const Weights<T>&,  \
-                              const WeightedRows<T>&, Target<T>, std::size_t);              \
+#define TAPESTRY_INSTANTIATE(T)                                                            \
+  template void tile_weights(const AttentionProblem&, const Tile&, const Operands<T>&, T*, \
+                             const AttentionSteps<T>*);                                    \
+  template void drop_weights(const AttentionProblem&, const Tile&, T*, T*);                \
+  template void dropped_weights(const AttentionProblem&, const Tile&, const T*, T*);       \
+  template void softmax_tile_backward(const AttentionProblem&, const Tile&, const T*, T*); \
+  template void weighted_rows(std::size_t, std::size_t, std::size_t, T, const Weights<T>&, \
+                              const WeightedRows<T>&, Target<T>, std::size_t);             \
   template bool all_finite(std::size_t, const T*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)

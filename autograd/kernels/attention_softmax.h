@@ -10,10 +10,10 @@
 /// says that it is dropped.
 namespace tapestry::kernels {
 
-/// Softmax of the masked scores, before dropout.
+/// Softmax of the masked scores, before dropout. `steps` may be null.
 template <class T>
-void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& operands,
-                  T* weights);
+void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& operands, T* weights,
+                  const AttentionSteps<T>* steps = nullptr);
 
 /// Negates the weights that are dropped. `dropped` gets D(P): weights that are kept times
 /// 1 / (1 - rate), and zeros.

@@ -111,6 +111,16 @@ Operands<T> tile_operands(const AttentionProblem& p, const Tile& t,
           .v_stride = p.heads * p.d_v};
 }
 
+/// Copies the columns of a tile, in rows stride() apart, to their places in `all`, (batch, heads,
+/// n_q, n_k).
+template <class T>
+void store_tile(const AttentionProblem& p, const Tile& t, const T* tile, T* all) {
+  T* const first = all + ((t.b * p.heads + t.head) * p.n_q + t.begin) * p.n_k + t.first_key;
+  for (std::size_t r = 0; r < t.rows(); ++r) {
+    std::copy_n(tile + r * t.stride(), t.columns(), first + r * p.n_k);
+  }
+}
+
 template <class T>
 void zero_rows(std::size_t rows, std::size_t n, T* out, std::size_t stride) {
   for (std::size_t i = 0; i < rows; ++i) std::fill_n(out + i * stride, n, T(0));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "autograd/error.h"
@@ -35,6 +36,27 @@ kernels::Target<T> target(Tensor& x) {
 template <class T>
 const T* data(const Tensor& x) {
   return x.defined() ? x.values<T>().data() : nullptr;
+}
+
+/// A step of a trace before it is computed, and where its values go.
+template <class T>
+T* new_step(const Tensor& like, const kernels::AttentionProblem& p, double value, Tensor& step) {
+  step = Tensor::full({p.batch, p.heads, p.n_q, p.n_k}, value, like.dtype());
+  return step.mutable_values<T>().data();
+}
+
+constexpr double not_computed = std::numeric_limits<double>::quiet_NaN();
+
+template <class T>
+kernels::AttentionSteps<T> start_trace(const Tensor& q, const kernels::AttentionProblem& p,
+                                       AttentionTrace& trace) {
+  trace.num_heads = p.heads;
+  trace.scale = p.scale;
+  return {.products = new_step<T>(q, p, not_computed, trace.products),
+          .scores = new_step<T>(q, p, not_computed, trace.scores),
+          .biased = p.alibi ? new_step<T>(q, p, not_computed, trace.biased) : nullptr,
+          .masked = new_step<T>(q, p, -std::numeric_limits<double>::infinity(), trace.masked),
+          .weights = new_step<T>(q, p, 0.0, trace.weights)};
 }
 
 }  // namespace
@@ -78,6 +100,10 @@ AttentionCall::AttentionCall(AttentionOptions options, double scale, bool record
     throw ValueError(
         "attention: num_keys is given, which has no gradient; expected a call that no "
         "tape records, or slices of k and v");
+  }
+  if (AttentionTracer* const tracer = AttentionTracer::active(); tracer != nullptr && recorded)
+      [[unlikely]] {
+    trace_ = tracer->start();
   }
 }
 
@@ -129,11 +155,18 @@ Tensor AttentionCall::forward(const AttentionInputs& inputs) {
     saved_ = Tensor::empty({kernels::saved_weights(problem)}, q.dtype());
   }
   Tensor y = Tensor::empty(q.shape().with_last(v.shape()[2]), q.dtype());
-  dispatch(y.dtype(), [&]<class T>() {
-    kernels::attention(problem, operands<T>(), y.mutable_values<T>().data(),
-                       saved_.defined() ? saved_.mutable_values<T>().data() : nullptr);
-  });
+  dispatch(y.dtype(), [&]<class T>() { run_forward<T>(y); });
   return y;
+}
+
+template <class T>
+void AttentionCall::run_forward(Tensor& y) {
+  const auto problem = this->problem();
+  T* const saved = saved_.defined() ? saved_.mutable_values<T>().data() : nullptr;
+  T* const out = y.mutable_values<T>().data();
+  if (trace_ == nullptr) return kernels::attention(problem, operands<T>(), out, saved);
+  const auto steps = start_trace<T>(inputs_.q, problem, *trace_);
+  kernels::attention(problem, operands<T>(), out, saved, &steps);
 }
 
 void AttentionCall::backward(const Tensor& dy, const AttentionGradients& gradients) const {
@@ -156,7 +189,16 @@ void AttentionCall::backward(const Tensor& dy, const AttentionGradients& gradien
 template <class T>
 void AttentionCall::run_backward(const Tensor& dy,
                                  const kernels::AttentionTargets<T>& targets) const {
-  kernels::attention_backward(problem(), operands<T>(), data<T>(dy), data<T>(saved_), targets);
+  const auto problem = this->problem();
+  if (trace_ == nullptr) {
+    return kernels::attention_backward(problem, operands<T>(), data<T>(dy), data<T>(saved_),
+                                       targets);
+  }
+  const kernels::AttentionGradientSteps<T> steps{
+      .dweights = new_step<T>(dy, problem, not_computed, trace_->dweights),
+      .dscores = new_step<T>(dy, problem, 0.0, trace_->dscores)};
+  kernels::attention_backward(problem, operands<T>(), data<T>(dy), data<T>(saved_), targets,
+                              &steps);
 }
 
 Tensor AttentionCall::weights(const AttentionInputs& inputs) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "autograd/attention_trace.h"
 #include "autograd/gradient.h"
 #include "autograd/kernels/attention.h"
 #include "autograd/kernels/memory.h"
@@ -31,7 +33,7 @@ struct AttentionGradients {
 class AttentionCall {
  public:
   /// `scale` multiplies the scores unless `options.scale` is set. The weights are saved for
-  /// backward only if the call is recorded.
+  /// backward only if the call is recorded, and the active AttentionTracer traces only such a call.
   ///
   /// throws  ValueError for a recorded call with options.num_keys
   AttentionCall(AttentionOptions options, double scale, bool recorded);
@@ -45,6 +47,8 @@ class AttentionCall {
   using KeyRanges = std::vector<kernels::KeyRange, kernels::PoolAllocator<kernels::KeyRange>>;
 
   void keep(const AttentionInputs& inputs);
+  template <class T>
+  void run_forward(Tensor& y);
   kernels::AttentionProblem problem() const;
   template <class T>
   kernels::AttentionOperands<T> operands() const;
@@ -57,6 +61,7 @@ class AttentionCall {
   AttentionInputs inputs_{};
   KeyRanges ranges_{};  // range of keys of each query, (batch, n_q)
   Tensor saved_{};      // weights for backward if they are few; else recomputed
+  std::shared_ptr<AttentionTrace> trace_{};  // null without a tracer
 };
 
 }  // namespace tapestry

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/error.h"
+#include "autograd/tensor.h"
+
+namespace tapestry {
+
+/// The steps of one recorded attention call between its inputs and its output, each of shape
+/// (batch, heads, n_q, n_k). The operation is fused: without a tracer it stores at most its
+/// weights. A score that the call did not compute, because no query near it may attend to the key,
+/// is NaN.
+struct AttentionTrace {
+  std::string path;           ///< path of the layer, such as "encoder.layers.0.self_attn"
+  std::size_t num_heads = 0;  ///< heads side by side in the last axis of q, k, v and the output
+  double scale = 1.0;         ///< factor of the products
+
+  Tensor products;  ///< <k_j, q_i>, or <w, tanh(q_i + k_j)> of additive scores
+  Tensor scores;    ///< scale * products
+  Tensor biased;    ///< scores minus the distances of ALiBi; absent without ALiBi
+  Tensor masked;    ///< scores, or biased, with -infinity where the mask forbids the key
+  Tensor weights;   ///< softmax of each row of masked, before dropout
+
+  Tensor dweights;  ///< dL/dweights, after dropout, once backward has run; NaN if not computed
+  Tensor dscores;   ///< dL/dscores, and with it dL/dmasked; 0 where the key is masked
+};
+
+/// Traces every attention call on its thread that a tape records during its lifetime.
+///
+///     const AttentionTracer tracer;
+///     Tape tape;
+///     tape.backward(loss(model(x)));
+///     for (const auto& trace : tracer.traces()) show(trace->path, trace->scores, trace->dscores);
+///
+/// All numbers are those of the calls themselves, and the bits of a call are the same with and
+/// without a tracer. The products are computed a second time with the factor 1, by the same
+/// kernel. Tracers nest; the innermost one is used. Without a tracer the overhead of an attention
+/// call is one pointer test.
+class AttentionTracer {
+ public:
+  /// Becomes the active tracer of this thread.
+  AttentionTracer() : outer_(active_) { active_ = this; }
+  /// Makes the tracer around this one active again.
+  ~AttentionTracer() { active_ = outer_; }
+  AttentionTracer(const AttentionTracer&) = delete;
+  AttentionTracer& operator=(const AttentionTracer&) = delete;
+
+  /// The calls so far, in their order.
+  const std::vector<std::shared_ptr<const AttentionTrace>>& traces() const { return traces_; }
+
+  /// The active tracer of this thread, or null.
+  static AttentionTracer* active() { return active_; }
+  /// For operations: the trace of a new call in the current layer, which the call fills.
+  std::shared_ptr<AttentionTrace> start() {
+    auto trace = std::make_shared<AttentionTrace>();
+    trace->path = current_layer_path();
+    traces_.push_back(trace);
+    return trace;
+  }
+
+ private:
+  static inline constinit thread_local AttentionTracer* active_ = nullptr;
+
+  AttentionTracer* outer_;
+  std::vector<std::shared_ptr<const AttentionTrace>> traces_;
+};
+
+}  // namespace tapestry
