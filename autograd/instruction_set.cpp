@@ -52,6 +52,16 @@ std::vector<std::string_view> executable() {
   return names;
 }
 
+/// Warns about the environment variable. Called before main(), so that nothing may be allocated.
+void warn_of_choice(const char* wanted, std::string_view used) {
+  std::fprintf(stderr, "tapestry: warning: environment variable %s: found %s, expected one of",
+               variable, wanted);
+  for (const std::string_view name : compiled) {
+    if (can_execute(name)) std::fprintf(stderr, " %s", name.data());
+  }
+  std::fprintf(stderr, "; using %s\n", used.data());
+}
+
 }  // namespace
 
 #if defined(TAPESTRY_SEVERAL_KERNELS)
@@ -80,12 +90,7 @@ extern "C" void tapestry_choose_kernels() {
   const std::size_t set = index_of(wanted);
   if (set != none && can_execute(wanted)) return switch_to(set);
   switch_to(widest());
-  std::fprintf(stderr, "tapestry: warning: environment variable %s: found %s, expected one of",
-               variable, wanted);
-  for (const std::string_view name : compiled) {
-    if (can_execute(name)) std::fprintf(stderr, " %s", name.data());
-  }
-  std::fprintf(stderr, "; using %s\n", compiled[in_use].data());
+  warn_of_choice(wanted, compiled[in_use]);
 }
 
 #else
@@ -93,6 +98,14 @@ extern "C" void tapestry_choose_kernels() {
 namespace {
 
 void switch_to(std::size_t set) { in_use = set; }
+
+/// There is no choice in a build with one set of kernels.
+[[maybe_unused]] const bool warned = [] {
+  const char* const wanted = std::getenv(variable);
+  const bool other = wanted != nullptr && *wanted != '\0' && index_of(wanted) == none;
+  if (other) warn_of_choice(wanted, compiled[0]);
+  return other;
+}();
 
 }  // namespace
 

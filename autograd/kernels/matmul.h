@@ -11,14 +11,14 @@ enum class Matmul {
   /// Tapestry's kernels: a row of a result has the same bits whatever other rows are computed with
   /// it, and on every processor that runs the same kernels.
   tapestry,
-  /// OpenBLAS, called through xtensor-blas on one thread for each piece of a product. It chooses its
-  /// kernels by the processor, and the bits of a row depend on the number of rows.
+  /// OpenBLAS, called through xtensor-blas on one thread for each piece of a product. OpenBLAS
+  /// chooses its kernels by the processor, and the bits of a row depend on the number of rows.
   openblas,
 };
 
 /// From now on all operations use `choice`. The first choice of OpenBLAS loads the shared library
-/// libopenblas.so.0 and sets it to one thread for the whole process. To be called while no operation
-/// runs.
+/// libopenblas.so.0 and sets it to one thread for the whole process. No operation may run
+/// during the call.
 ///
 /// throws  std::runtime_error if OpenBLAS cannot be loaded.
 void use_matmul(Matmul choice);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
@@ -29,7 +30,20 @@ Matmul from_environment() {
                                                                      : Matmul::tapestry;
 }
 
-std::atomic<Matmul> in_use{from_environment()};
+/// The choice when the program starts, with a warning about a value that is none.
+Matmul first_choice() {
+  const char* const wanted = std::getenv(choice_variable);
+  const std::string_view name = wanted == nullptr ? "" : wanted;
+  if (!name.empty() && name != "tapestry" && name != "openblas") {
+    std::fprintf(stderr,
+                 "tapestry: warning: environment variable %s: found %s, expected one of tapestry "
+                 "openblas; using tapestry\n",
+                 choice_variable, wanted);
+  }
+  return from_environment();
+}
+
+std::atomic<Matmul> in_use{first_choice()};
 
 struct OpenBlas {
   decltype(&cblas_sgemm) sgemm;
