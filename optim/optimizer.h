@@ -28,8 +28,9 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates every parameter that has a gradient; parameters without one, because they are frozen
-  /// or the loss does not depend on them, and their state are unchanged. Every gradient is
-  /// multiplied by `gradient_scale`, so that clipping and averaging need no separate pass.
+  /// or the loss does not depend on them, and their state are unchanged. Before any backward pass,
+  /// a step therefore only counts. Every gradient is multiplied by `gradient_scale`, so that
+  /// clipping and averaging need no separate pass.
   ///
   /// Gradient accumulation: gradients of several backward passes add up until they are cleared. The
   /// step of one batch that is divided into n parts of equal size, for a loss that is a mean:

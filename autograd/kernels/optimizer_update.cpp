@@ -118,10 +118,21 @@ void sgd_momentum_update(std::size_t n, const SgdCoefficients& c, const T* g, T*
   update_vectors(n, update, g, p, v);
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                          \
-  template void adam_update(std::size_t, const AdamCoefficients&, const T*, T*, T*, T*); \
-  template void sgd_update(std::size_t, const SgdCoefficients&, const T*, T*);           \
-  template void sgd_momentum_update(std::size_t, const SgdCoefficients&, const T*, T*, T*);
+template <class T>
+void average_update(std::size_t n, double decay, const T* p, T* average) {
+  const Vec<T> kept(static_cast<T>(decay)), rest(static_cast<T>(1.0 - decay));
+  const auto update = [&](const T* value, T* mean) {
+    const Vec<T> next = rounded(kept * load(mean)) + rounded(rest * load(value));
+    without_subnormals(next).store_unaligned(mean);
+  };
+  update_vectors(n, update, p, average);
+}
+
+#define TAPESTRY_INSTANTIATE(T)                                                             \
+  template void adam_update(std::size_t, const AdamCoefficients&, const T*, T*, T*, T*);    \
+  template void sgd_update(std::size_t, const SgdCoefficients&, const T*, T*);              \
+  template void sgd_momentum_update(std::size_t, const SgdCoefficients&, const T*, T*, T*); \
+  template void average_update(std::size_t, double, const T*, T*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

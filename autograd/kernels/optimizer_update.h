@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-/// The updates of parameters by optimizers, one pass over all arrays. Elements do not depend on
-/// each other.
+/// The updates of parameters by optimizers and of their averages, one pass over all arrays.
+/// Elements do not depend on each other.
 namespace tapestry::kernels {
 
 /// Coefficients of one step of Adam, including bias correction.
@@ -45,5 +45,9 @@ void sgd_update(std::size_t n, const SgdCoefficients& c, const T* g, T* p);
 /// v <- momentum v + h, then p <- p - lr v, for n elements. Subnormal values of v become 0.
 template <class T>
 void sgd_momentum_update(std::size_t n, const SgdCoefficients& c, const T* g, T* p, T* v);
+
+/// average <- decay average + (1 - decay) p, for n elements.
+template <class T>
+void average_update(std::size_t n, double decay, const T* p, T* average);
 
 }  // namespace tapestry::kernels

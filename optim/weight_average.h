@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "autograd/named_tensor.h"
+
+namespace tapestry {
+
+/// Exponential moving average of the values of parameters [1], which often scores better than the
+/// values of any single step. With the number t of updates, from 1:
+///
+///     average <- d_t average + (1 - d_t) value,   d_t = min(decay, (1 + t) / (10 + t))
+///
+/// The smaller d_t of the first updates lets the average forget the initial values.
+///
+///     WeightAverage average(parameters.list(), 0.999);
+///     while (...) {
+///       ...
+///       optimizer.step(learning_rate);
+///       average.update(optimizer.steps());
+///     }
+///     average.swap();   // evaluate with the averages
+///     ...
+///     average.swap();   // continue to train
+///
+/// An update gives the same bits on any number of threads.
+///
+/// [1] Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging"; the warm-up
+///     of the decay is that of tf.train.ExponentialMovingAverage.
+class WeightAverage {
+ public:
+  /// The averages of these parameters, which start as copies of their values.
+  ///
+  /// throws  ValueError unless 0 < decay < 1 and there is at least one parameter.
+  WeightAverage(std::span<const NamedTensor> parameters, double decay);
+
+  /// Sets the averages to the current values.
+  void reset();
+
+  /// To be called after update number t, from 1, of the parameters.
+  ///
+  /// throws  ValueError if t is 0.
+  void update(std::uint64_t t);
+
+  /// Exchanges the values of the parameters with their averages.
+  void swap();
+
+  /// The averages, with the names of the parameters and in their order; after an odd
+  /// number of swap() calls, the values of the parameters.
+  const std::vector<NamedTensor>& state() const { return averages_; }
+
+ private:
+  std::vector<NamedTensor> parameters_;
+  std::vector<NamedTensor> averages_;
+  double decay_;
+};
+
+}  // namespace tapestry
