@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -47,6 +48,12 @@
 namespace tapestry {
 
 namespace detail {
+
+/// Whether an operation has a name.
+template <class Op>
+concept NamedOperation = requires {
+  std::string_view(Op::name);
+};
 
 template <class Op, std::size_t N>
 class OperationRecord final : public Record {
@@ -174,6 +181,8 @@ Again again_with_list(const Op& op) {
 /// `Result`.
 template <class Op, class... Inputs>
 auto apply(Op op, const Inputs&... inputs) {
+  static_assert(detail::NamedOperation<Op>,
+                "an operation needs a name: static constexpr const char* name = \"my_operation\";");
   if (!is_recorded(inputs...)) {
     Tensor y = detail::run_forward(op, inputs...);
     return detail::with_result(std::move(y), op);
@@ -196,6 +205,8 @@ auto apply(Op op, const Inputs&... inputs) {
 /// backward std::span<const Gradient>.
 template <class Op>
 Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
+  static_assert(detail::NamedOperation<Op>,
+                "an operation needs a name: static constexpr const char* name = \"my_operation\";");
   const bool wanted = std::ranges::any_of(inputs, &Tensor::requires_gradient);
   if (!wanted || Tape::active() == nullptr) return detail::run_forward(op, inputs);
   Tape& tape = *Tape::active();

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
 #include <span>
+#include <utility>
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
@@ -131,6 +133,20 @@ Ids random_ids(const Shape& shape, const RandomStream& random, std::int32_t low,
     result[i] = static_cast<std::int32_t>(low + offset);
   }
   return result;
+}
+
+Ids random_permutation(std::size_t n, const RandomStream& random) {
+  require_on("random_permutation", random);
+  if (n > std::size_t{1} << 31) {
+    throw ValueError(fmt::format("random_permutation: n is {}, expected at most 2^31", n));
+  }
+  Ids order(Shape{n});
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = n; i-- > 1;) {
+    const auto drawn = static_cast<std::size_t>(static_cast<double>(i + 1) * random.uniform(i));
+    std::swap(order[i], order[std::min(drawn, i)]);
+  }
+  return order;
 }
 
 namespace {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -79,6 +80,18 @@ inline Tensor random_normal(const Shape& shape, const RandomStream& random, DTyp
 /// returns    ids in [low, high)
 /// throws     ValueError if the stream is off or low >= high.
 Ids random_ids(const Shape& shape, const RandomStream& random, std::int32_t low, std::int32_t high);
+
+/// The numbers 0 to n - 1 in random order, as torch.randperm (Fisher-Yates): for i = n - 1, ..., 1,
+/// number i is exchanged with number floor((i + 1) * random.uniform(i)). Parts of it split a data
+/// set:
+///
+///     const Ids order = random_permutation(x.shape()[0], RandomStream(seed).named("split"));
+///     const Tensor train_x = x[slice(order, 0, 0, 800)], test_x = x[slice(order, 0, 800, 1000)];
+///
+/// n        at most 2^31, as an id is an int32
+/// returns  ids of shape (n), each of [0, n) once
+/// throws   ValueError if the stream is off or n is more than 2^31.
+Ids random_permutation(std::size_t n, const RandomStream& random);
 
 /// Samples an index from each row of logits, as mlx.random.categorical or
 /// torch.distributions.Categorical(logits=logits).sample(): index j with the probability

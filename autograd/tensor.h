@@ -72,8 +72,12 @@ class Tensor {
   static Tensor from(std::initializer_list<double> values, std::same_as<DType> auto dtype) {
     return from({values.size()}, values, dtype);
   }
-  /// One axis of float32: Tensor::from({1.5, 2.5}) has shape (2).
-  static Tensor from(std::initializer_list<double> values) { return from(values, DType::float32); }
+  /// One axis of float32: Tensor::from({1.5, 2.5}) has shape (2). A template so that {{1}, {2}} are
+  /// two rows and not the values 1 and 2.
+  template <class = void>
+  static Tensor from(std::initializer_list<double> values) {
+    return from(values, DType::float32);
+  }
   /// One axis: all values of an array or a vector, of shape (n).
   static Tensor from(std::span<const double> values, DType dtype = DType::float32) {
     return from({values.size()}, values, dtype);
@@ -81,8 +85,8 @@ class Tensor {
   static Tensor from(std::span<const float> values, DType dtype = DType::float32) {
     return from({values.size()}, values, dtype);
   }
-  /// Rows of one length: Tensor::from({{1, 2, 3}, {4, 5, 6}}) has shape (2, 3). Throws ShapeError
-  /// if lengths differ.
+  /// Rows of one length: Tensor::from({{1, 2, 3}, {4, 5, 6}}) has shape (2, 3), and the column
+  /// Tensor::from({{1}, {2}}) has shape (2, 1). Throws ShapeError if lengths differ.
   static Tensor from(std::initializer_list<std::initializer_list<double>> rows,
                      DType dtype = DType::float32);
 

@@ -35,6 +35,7 @@ std::size_t available_cores() {
 
 /// The flag of the current CancellationScope.
 std::atomic<const std::atomic<bool>*> cancellation{nullptr};
+std::atomic<int> uncancellable_scopes{0};
 
 /// A parallel_for inside a piece runs serially.
 thread_local bool inside_a_piece = false;
@@ -233,9 +234,13 @@ std::size_t threads_at_work() { return std::min(num_threads(), workers().most())
 CancellationScope::CancellationScope(const std::atomic<bool>* flag) { cancellation = flag; }
 CancellationScope::~CancellationScope() { cancellation = nullptr; }
 
+UncancellableScope::UncancellableScope() { ++uncancellable_scopes; }
+UncancellableScope::~UncancellableScope() { --uncancellable_scopes; }
+
 void throw_if_cancelled() {
   const std::atomic<bool>* const flag = cancellation.load(std::memory_order_relaxed);
-  if (flag != nullptr && flag->load(std::memory_order_relaxed)) throw Cancelled();
+  if (flag == nullptr || !flag->load(std::memory_order_relaxed)) return;
+  if (uncancellable_scopes == 0) throw Cancelled();
 }
 
 namespace detail {

@@ -38,7 +38,18 @@ class CancellationScope {
   CancellationScope& operator=(const CancellationScope&) = delete;
 };
 
-/// throws  Cancelled inside a CancellationScope whose flag is set. For long serial work.
+/// While it is alive, nothing in the process throws Cancelled: for short work that must be done
+/// whole. These scopes nest, also those of several threads.
+class UncancellableScope {
+ public:
+  UncancellableScope();
+  ~UncancellableScope();
+  UncancellableScope(const UncancellableScope&) = delete;
+  UncancellableScope& operator=(const UncancellableScope&) = delete;
+};
+
+/// throws  Cancelled inside a CancellationScope whose flag is set, unless there is also an
+/// UncancellableScope. For long serial work.
 void throw_if_cancelled();
 
 namespace detail {

@@ -51,8 +51,7 @@ Loss cross_entropy(const Tensor& logits, const Ids& targets,
 /// targets     (...), each in [0, V) or ignored
 /// ignored_id  targets with this id do not count; the default ignores no targets
 /// throws      ShapeError if the shapes do not match; ValueError if an id is out of range, or if
-/// all
-///             targets are ignored.
+///             all targets are ignored.
 double accuracy(const Tensor& logits, const Ids& targets,
                 std::int32_t ignored_id = CrossEntropyOptions{}.ignored_id);
 

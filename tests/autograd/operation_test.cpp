@@ -53,6 +53,18 @@ Tensor leaf(double value) { return Tensor::scalar(value, DType::float64).require
 
 }  // namespace
 
+TEST_CASE("an operation without a name does not compile") {
+  struct Nameless {
+    Tensor forward(const Tensor& x) { return x; }
+    void backward(const Tensor&, Gradient) const {}
+  };
+  struct NamedByFunction : Nameless {
+    static constexpr const char* name() { return "a function"; }
+  };
+  static_assert(!detail::NamedOperation<Nameless>);
+  static_assert(!detail::NamedOperation<NamedByFunction>);
+}
+
 TEST_CASE("an operation is told which gradients are wanted") {
   std::vector<bool> wanted;
   const Tensor a = leaf(3.0);

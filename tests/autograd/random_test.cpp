@@ -6,7 +6,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "autograd/error.h"
@@ -204,6 +207,43 @@ TEST_CASE("random ids are whole numbers from low to high - 1, one for each numbe
   for (const int count : counts) CHECK(std::abs(count - 10000) < 465);  // 5 standard errors
   CHECK(random_ids({3}, stream, 7, 8) == Ids::from({7, 7, 7}));
   CHECK(random_ids({0}, stream, 0, 1).size() == 0);
+}
+
+TEST_CASE("a random permutation has each number once, and every order is equally likely") {
+  const RandomStream stream = RandomStream(3).named("split");
+  const Ids order = random_permutation(1000, stream);
+  CHECK(order.shape() == Shape{1000});
+  CHECK(order == random_permutation(1000, stream));
+  CHECK(order != random_permutation(1000, stream.at(1)));
+  std::vector<std::int32_t> sorted(order.begin(), order.end()), all(1000);
+  std::ranges::sort(sorted);
+  std::iota(all.begin(), all.end(), 0);
+  CHECK(sorted == all);
+  CHECK(!std::ranges::is_sorted(order));
+  std::map<std::vector<std::int32_t>, int> counts;
+  for (std::uint64_t i = 0; i < 24000; ++i) {
+    const Ids four = random_permutation(4, stream.at(i));
+    ++counts[{four.begin(), four.end()}];
+  }
+  CHECK(counts.size() == 24);
+  for (const auto& [permutation, count] : counts) CHECK(std::abs(count - 1000) < 155);  // 5 sd
+}
+
+TEST_CASE("a random permutation exchanges numbers as documented, and may be empty") {
+  const RandomStream stream(8);
+  std::vector<std::int32_t> expected{0, 1, 2, 3, 4};
+  for (std::size_t i = 4; i >= 1; --i) {
+    const double drawn = std::floor(static_cast<double>(i + 1) * stream.uniform(i));
+    std::swap(expected[i], expected[static_cast<std::size_t>(drawn)]);
+  }
+  CHECK(random_permutation(5, stream) == Ids::from(expected));
+  CHECK(random_permutation(1, stream) == Ids::from({0}));
+  CHECK(random_permutation(0, stream).size() == 0);
+  CHECK_THROWS_WITH_AS(random_permutation(3, RandomStream()),
+                       doctest::Contains("random_permutation: the random stream is off"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(random_permutation((std::size_t{1} << 31) + 1, stream),
+                       "random_permutation: n is 2147483649, expected at most 2^31", ValueError);
 }
 
 TEST_CASE("random ids go from the lowest to the highest number of 32 bits") {

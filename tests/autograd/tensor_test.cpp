@@ -295,6 +295,27 @@ TEST_CASE("values and rows of values are tensors of one and two axes") {
                        "tensor: row 1 has 2 values, expected 3 as in the first row", ShapeError);
 }
 
+TEST_CASE("rows of one value are a column, in each way of writing it") {
+  for (const Tensor& column :
+       {Tensor::from({{1}, {2}}), Tensor::from({{1.0}, {2.0}}), Tensor::from({{1}, {2.0}}),
+        Tensor::from({{1}, {2}}, DType::float32), Tensor::from({2, 1}, {1, 2})}) {
+    CHECK(column.shape() == Shape{2, 1});
+    CHECK(column.dtype() == DType::float32);
+    check_values(column, {1, 2});
+  }
+  CHECK(Tensor::from({{1}, {2}, {3}}).shape() == Shape{3, 1});
+  CHECK(Tensor::from({{0.5}, {1}}, DType::float64).dtype() == DType::float64);
+  CHECK(Tensor::from({{7}}).shape() == Shape{1, 1});
+  CHECK(Tensor::from({{7.5}}, DType::float64).shape() == Shape{1, 1});
+  CHECK(Tensor::from({{1, 2}}).shape() == Shape{1, 2});
+  CHECK(Tensor::from({1, 2}).shape() == Shape{2});
+  CHECK(Tensor::from({-1}).shape() == Shape{1});
+  CHECK(Tensor::from({1}, {2}).shape() == Shape{1});
+  const double x = 3.0;
+  CHECK(Tensor::from({x, 2 * x}).shape() == Shape{2});
+  CHECK(Tensor::from({{x}, {2 * x}}).shape() == Shape{2, 1});
+}
+
 TEST_CASE("a shape without values is no list of values") {
   CHECK(Tensor::from({0, 3}, {}).shape() == Shape{0, 3});
   CHECK(Tensor::from({2, 3}, {1, 2, 3, 4, 5, 6}).shape() == Shape{2, 3});

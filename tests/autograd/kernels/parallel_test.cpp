@@ -59,6 +59,12 @@ TEST_CASE("a flag that is set ends a loop in its scope, on 1 and 8 threads") {
       CHECK(runs < 10'000);
       CHECK_THROWS_AS(parallel_for(1, set_flag_in_first), Cancelled);
       CHECK_THROWS_AS(throw_if_cancelled(), Cancelled);
+      {
+        const UncancellableScope outer;
+        { const UncancellableScope inner; }
+        CHECK_NOTHROW(parallel_for(100, [](std::size_t) {}));
+      }
+      CHECK_THROWS_AS(throw_if_cancelled(), Cancelled);
       flag = false;
       CHECK_NOTHROW(parallel_for(1, [](std::size_t) {}));
     }
