@@ -1,11 +1,14 @@
 #pragma once
 
-#include <concepts>
 #include <cstddef>
+#include <functional>
+#include <initializer_list>
 #include <string>
-#include <tuple>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "autograd/ids.h"
 #include "autograd/tensor.h"
 #include "layers/mode.h"
 #include "layers/parameters.h"
@@ -65,64 +68,88 @@ class Dropout {
 ///                          Linear(scope / 3, 128, 10)};
 ///     const Tensor logits = mlp(x, Mode::inference());
 ///
-///   parameters  those of the layers, in their order if the layers are constructed in braces, as
-///               above. In parentheses, the compiler chooses the order of their construction
-///   call        the input of the first layer -> the output of the last. Each is called with
-///               (x, mode) if it can be, else with (x). Layers none of which needs a mode may be
-///               called as mlp(x)
-///   throws      as the layers
-template <class... Layers>
+///   parameters  those of the layers, in their order in the braces
+///   call        the input of the first layer, a tensor or ids -> the output of the last. Each is
+///               called with (x, mode) if it can be, else with (x)
+///   throws      as the layers; ValueError if the call has no mode and a layer needs one, and if
+///               the first layer takes no such input
+///
+/// A Sequential is a value: a copy has the same parameters, and one without layers returns its
+/// input.
 class Sequential {
  public:
-  /// Takes copies of layers, of functions such as `relu`, and of lambdas.
-  explicit Sequential(Layers... layers) : layers_(std::move(layers)...) {}
+  class Layer;
+
+  /// No layers.
+  Sequential() = default;
+  /// Takes copies of layers, of functions such as `relu`, of lambdas, and of other sequences.
+  Sequential(std::initializer_list<Layer> layers);
 
   /// The output of the last layer.
-  template <class Input>
-  auto operator()(const Input& x, const Mode& mode) const {
-    return run<0>(x, mode);
-  }
+  Tensor operator()(const Tensor& x, const Mode& mode) const { return run(x, &mode); }
+  Tensor operator()(const Ids& x, const Mode& mode) const { return run(x, &mode); }
   /// The same for layers that are called without a mode.
-  template <class Input>
-  auto operator()(const Input& x) const {
-    return run_without_mode<0>(x);
+  Tensor operator()(const Tensor& x) const { return run(x, nullptr); }
+  Tensor operator()(const Ids& x) const { return run(x, nullptr); }
+
+ private:
+  Tensor run(const Tensor& x, const Mode* mode) const;
+  Tensor run(const Ids& x, const Mode* mode) const;
+  Tensor run_from(std::size_t first, Tensor x, const Mode* mode) const;
+
+  std::vector<Layer> layers_;
+};
+
+/// A layer of a Sequential, made from anything that is called with (x) or (x, mode), where x is a
+/// tensor or, in the first layer, ids, and that returns a tensor.
+class Sequential::Layer {
+ public:
+  /// A function such as `tanh`, also where <cmath> has others of its name.
+  Layer(Tensor (*function)(const Tensor&)) : of_tensor_(call_of<Tensor>(function)) {}
+  /// All layers of a sequence.
+  Layer(const Sequential& layers);
+  /// A layer or a lambda, of which a copy is kept. One that takes both tensors and ids is called
+  /// with tensors.
+  template <class F>
+  Layer(F layer) {
+    if constexpr (is_called_with<F, Tensor>) {
+      of_tensor_ = call_of<Tensor>(std::move(layer));
+    } else {
+      static_assert(is_called_with<F, Ids>,
+                    "a layer of a Sequential is called with (x, mode) or (x), where x is a Tensor "
+                    "or, in the first layer, Ids, and returns a Tensor");
+      of_ids_ = call_of<Ids>(std::move(layer));
+    }
   }
 
  private:
-  template <std::size_t I, class Input>
-  auto run_without_mode(const Input& x) const {
-    if constexpr (I == sizeof...(Layers)) {
-      return x;
-    } else {
-      using Layer = std::tuple_element_t<I, std::tuple<Layers...>>;
-      static_assert(std::invocable<const Layer&, const Input&>,
-                    "a layer of the Sequential is called with (x, mode): call the Sequential so");
-      return run_without_mode<I + 1>(std::get<I>(layers_)(x));
-    }
-  }
+  friend class Sequential;
 
-  template <std::size_t I, class Input>
-  auto run(const Input& x, const Mode& mode) const {
-    if constexpr (I == sizeof...(Layers)) {
-      return x;
-    } else {
-      return run<I + 1>(call(std::get<I>(layers_), x, mode), mode);
-    }
-  }
+  template <class Input>
+  using Call = std::function<Tensor(const Input&, const Mode*)>;
 
-  template <class Layer, class Input>
-  static auto call(const Layer& layer, const Input& x, const Mode& mode) {
-    if constexpr (std::invocable<const Layer&, const Input&, const Mode&>) {
-      return layer(x, mode);
-    } else {
-      static_assert(std::invocable<const Layer&, const Input&>,
-                    "a layer of a Sequential is called with (x, mode) or (x), x being the output "
-                    "of the layer before");
-      return layer(x);
-    }
-  }
+  template <class F, class Input>
+  static constexpr bool is_called_with =
+      std::is_invocable_r_v<Tensor, const F&, const Input&, const Mode&> ||
+      std::is_invocable_r_v<Tensor, const F&, const Input&>;
 
-  std::tuple<Layers...> layers_;
+  template <class Input, class F>
+  static Call<Input> call_of(F layer) {
+    return [layer = std::move(layer)](const Input& x, const Mode* mode) -> Tensor {
+      if constexpr (std::is_invocable_r_v<Tensor, const F&, const Input&, const Mode&>) {
+        if (mode != nullptr) return layer(x, *mode);
+      }
+      if constexpr (std::is_invocable_r_v<Tensor, const F&, const Input&>) {
+        return layer(x);
+      } else {
+        throw_no_mode();
+      }
+    };
+  }
+  [[noreturn]] static void throw_no_mode();
+
+  Call<Tensor> of_tensor_;  ///< empty if the layer takes ids alone
+  Call<Ids> of_ids_;        ///< empty if the layer takes tensors alone
 };
 
 }  // namespace tapestry

@@ -10,7 +10,8 @@ namespace tapestry {
 /// The keys and values of the tokens that one attention layer has read, so that decoding computes
 /// them once per token and not again for each later one. For inference: nothing is recorded.
 ///
-/// Rows are sequences, all of the same length. Positions that rotate keys have been applied.
+/// Rows are sequences, all of the same length. With rotary positions, the keys are stored after
+/// their rotation.
 class KeyValueCache {
  public:
   /// Without tokens.
@@ -25,8 +26,8 @@ class KeyValueCache {
   std::size_t rows() const;
   /// Number of tokens of each sequence.
   std::size_t length() const { return length_; }
-  /// (rows, at least length, width); what follows the first `length` tokens has no meaning. An empty
-  /// handle before the first append().
+  /// (rows, at least length, width); what follows the first `length` tokens has no meaning. An
+  /// empty handle before the first append().
   const Tensor& keys() const { return keys_; }
   /// The same for values.
   const Tensor& values() const { return values_; }

@@ -82,7 +82,11 @@ class Network {
     return cross_entropy(logits(features), labels, options);
   }
 
-  /// Whether the logits at a position are independent of all later target tokens.
+  /// Whether the logits at a position are independent of all later target tokens: true for a model
+  /// that generates its target from left to right, such as one that is used like language_model or
+  /// seq2seq, and false for masked_language_model, tagger, classifier and vision_transformer. The
+  /// command `check` verifies it. There is no default, since false for a language model would let
+  /// `check` pass while the model reads the tokens that it has to predict.
   virtual bool causal() const = 0;
 
   /// The whole forward pass: logits (rows, labels per row, vocabulary or classes).

@@ -61,11 +61,16 @@ class RunningAverage {
   /// Number of pending updates.
   std::size_t pending() const { return state_->notes.size(); }
 
- private:
+  /// A pending update, see note().
   struct Note {
-    Tensor seen;
-    double keep, take;
+    Tensor seen;  ///< what the value is moved towards
+    double keep;  ///< factor of the value
+    double take;  ///< factor of `seen`
   };
+  /// The pending updates, in order.
+  std::span<const Note> notes() const { return state_->notes; }
+
+ private:
   struct State {
     Tensor value;
     std::vector<Note, kernels::PoolAllocator<Note>> notes;
@@ -147,6 +152,8 @@ class Parameters {
   /// The buffers in the order of their creation. Their values may be read and written like those of
   /// parameters.
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
+  /// The handles of the buffers, in the same order, for their pending updates.
+  const std::vector<RunningAverage>& averages() const { return averages_; }
   /// Applies all pending updates of the buffers, in order.
   void commit_buffers();
   /// Drops all pending updates of the buffers.
@@ -210,9 +217,10 @@ class Parameters {
 ///     Linear(scope / "ff", d_model, d_ff)   // <scope>.ff.weight, <scope>.ff.bias
 class Scope {
  public:
-  /// The scope of a path; the empty path is that of the whole model. The parameters must outlive
-  /// it.
-  explicit Scope(Parameters& parameters, std::string path = "");
+  /// The scope of a path; the empty path is that of the whole model, so that a model which takes a
+  /// Scope can be given the parameters: `const Mlp model(parameters);`. The parameters must outlive
+  /// the scope.
+  Scope(Parameters& parameters, std::string path = "");
 
   /// The scope of a part: `<path>.<name>`.
   Scope operator/(std::string_view name) const;

@@ -27,6 +27,7 @@
 #include "autograd/tape.h"
 #include "autograd/tensor.h"
 #include "data/batch_schedule.h"
+#include "data/io/csv_table.h"
 #include "data/metrics/bleu.h"
 #include "data/metrics/chrf.h"
 #include "data/metrics/significance.h"
@@ -49,4 +50,5 @@
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
+#include "optim/weight_average.h"
 #include "train/checkpoint/parameter_file.h"

@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   const Ids ids = alphabet.encode(text);
 
   Parameters parameters(DType::float32, /*seed=*/1);
-  const CharacterModel model{Scope(parameters), alphabet.characters.size()};
+  const CharacterModel model{parameters, alphabet.characters.size()};
   Adam optimizer(parameters.list(), {});
   const auto start = std::chrono::steady_clock::now();
   for (std::size_t step = 0; step < steps; ++step) {

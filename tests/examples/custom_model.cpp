@@ -1,6 +1,10 @@
 // A custom model in the program: `model.kind: window_mlp`, a language model that reads the
 // last `model.read_tokens` tokens through a perceptron. It has its own config key and everything
-// that other kinds have: train, --resume, evaluate, gradcheck, check. custom_model.sh runs it.
+// that other kinds have: train, --resume, evaluate, gradcheck, check. A config file for it:
+//
+//     data: {task: toy_sentences}
+//     model: {kind: window_mlp, read_tokens: 3, d_model: 16, d_ff: 32}
+//     train: {steps: 2000, batch_size: 16}
 #include <tapestry.h>
 #include <tapestry/program.h>
 

@@ -1,5 +1,4 @@
-// A custom operation, made outside the library: swish with a slope that is learnt as well
-// [1],
+// A custom operation, made outside the library: swish [1] whose slope beta is learned,
 //
 //     y = x * s(beta x),   s(z) = 1 / (1 + exp(-z)),
 //

@@ -76,7 +76,7 @@ int main() {
   const Sequences train = random_sequences(20000, RandomStream(1));
   const Sequences test = random_sequences(1000, RandomStream(2));
   Parameters parameters(DType::float32, /*seed=*/1);
-  const SequenceClassifier model{Scope(parameters)};
+  const SequenceClassifier model{parameters};
   Adam optimizer(parameters.list(), {});
   const DataLoader loader(train.labels.size(), {.batch_size = 64});
   const auto start = std::chrono::steady_clock::now();

@@ -51,8 +51,8 @@ int main() {
   const std::size_t vocabulary = first_symbol + symbols;
   // README.md quotes from here
   Parameters parameters(DType::float32, /*seed=*/1);
-  const Transformer model(Scope(parameters), {.d_model = 32, .num_heads = 2, .d_ff = 64},
-                          vocabulary, vocabulary, padding);
+  const Transformer model(parameters, {.d_model = 32, .num_heads = 2, .d_ff = 64}, vocabulary,
+                          vocabulary, padding);
   parameters.gather();
   Adam adam(parameters.list(), {});
   for (std::size_t step = 0; step < 400; ++step) {

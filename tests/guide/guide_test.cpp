@@ -145,6 +145,20 @@ TEST_CASE("the guide: tensors") {
   const std::vector<double> values{1, 2, 3, 4};
   CHECK(Tensor::from({{1, 2}, {3, 4}}).to_vector() == values);
   CHECK(Tensor::from({2, 2}, values).to_vector() == values);
+  CHECK(Tensor::from({{1}, {2}}).shape() == Shape{2, 1});
+  {
+    const test::TemporaryFolder folder;
+    const std::filesystem::path p = folder.write("table.csv", "1,2\n3,4\n");
+    const CsvTable table = read_csv(p);
+    CHECK(Tensor::from({table.rows, table.columns}, table.values).to_vector() == values);
+  }
+  {
+    const std::size_t n = 100;
+    const Tensor x = Tensor::arange(n);
+    const Ids order = random_permutation(n, RandomStream(seed));
+    CHECK(concat({x[slice(order, 0, 0, 80)], x[slice(order, 0, 80, 100)]}, 0).shape() == x.shape());
+    CHECK_THROWS_AS(slice(x, 0, 0, 101), ValueError);
+  }
   const xt::xarray<double> expression{{1.0, 2.0}};
   Tensor x = to_tensor(expression);
   CHECK(as_xtensor<float>(x)(0, 1) == 2.0F);
@@ -159,6 +173,7 @@ TEST_CASE("the guide: tensors") {
   use(x.to_vector(), x.values<float>());
   CHECK(random_uniform({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
   CHECK(random_normal({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
+  CHECK(min(random_uniform({2, 3}, RandomStream(seed), -1.0, 1.0)).item() < 0.0);
   CHECK(random_normal({2, 3}, RandomStream(seed), DType::float64).dtype() == DType::float64);
   CHECK(Ids{{4, 7}}.shape() == Shape{1, 2});
   CHECK(Ids{4, 7}.shape() == Shape{2});
@@ -299,6 +314,23 @@ TEST_CASE("the guide: gradients") {
   }
   const auto f = [&] { return square(x); };
   CHECK(gradcheck(f, {{"x", x}}).count(GradcheckVerdict::agrees) == 1);
+  {
+    const std::uint64_t seed = 1;
+    Parameters parameters(DType::float64, seed);
+    const Mlp model{parameters, 4};
+    const Tensor x = Tensor::from({{0.5, -1.0}}, DType::float64);
+    const auto f = [&] { return model(x); };
+    CHECK(gradcheck(f, parameters.list()).count(GradcheckVerdict::agrees) == 4);
+  }
+}
+
+TEST_CASE("the guide: a custom layer is named in errors") {
+  Parameters parameters(DType::float32, 1);
+  const Scope scope(parameters);
+  const Gain gain{scope / "gain", 32};
+  CHECK(parameters.find("gain.gain") != nullptr);
+  CHECK(gain(Tensor::ones({2, 32})).shape() == Shape{2, 32});
+  CHECK_THROWS_WITH_AS(gain(Tensor::ones({2, 3})), doctest::Contains("gain: "), ShapeError);
 }
 
 TEST_CASE("the guide: a custom operation passes its gradient check") {
@@ -330,6 +362,7 @@ TEST_CASE("the guide: layers") {
   use(MultiHeadAttention(scope / "attention", 64, {.num_heads = 4}));
   const Sequential sequential = Sequential{Linear(scope / 0, 4, 8), relu};
   CHECK(sequential(Tensor::ones({1, 4}), Mode::inference()).shape() == Shape{1, 8});
+  CHECK(Sequential{tanh, relu}(Tensor::ones({1})).shape() == Shape{1});
   std::vector<Linear> list;
   for (std::size_t i = 1; i < 3; ++i) list.emplace_back(scope / i, 4, 4);
   use(Encoder(scope / "encoder", 64, {.num_layers = 2}));
@@ -340,20 +373,22 @@ TEST_CASE("the guide: layers") {
     const Mode mode = Mode::inference();
     const LayerNorm norm(scope / "norm", 64);
     const Dropout dropout(scope / "dropout", 0.1);
-    const FeedForward feed_forward(scope / "feed_forward", 64);
+    const FeedForward feed_forward =
+        FeedForward(scope / "feed_forward", 64, {.d_ff = 256, .activation = Activation::gelu});
+    const Positions positions =
+        Positions(scope / "positions", 64, {.kind = PositionKind::learned, .max_length = 100});
     const MultiHeadAttention attention(scope / "attention", 64, {.num_heads = 4});
     const Encoder encoder =
         Encoder(scope / "encoder", 64, {.num_layers = 2, .layer = {.self_attn = {.num_heads = 4}}});
-    const std::vector<std::int32_t> lengths{5, 3};
     Tensor x = random_normal({2, 5, 64}, RandomStream(1));
     const Tensor y = x;
-    use(norm(x), dropout(x, mode), feed_forward(x, mode));
+    use(norm(x), dropout(x, mode), feed_forward(x, mode), positions(x));
     use(dropout(x, mode.at(0)), dropout(x, mode.at(1)));
     const AttentionMask mask = AttentionMask::padding({5, 3});
     use(AttentionMask::causal());
     CHECK(attention(x, y, mask, mode).shape() == x.shape());
     x = encoder(x, mask, mode);
-    CHECK(select(pool(PoolingKind::mean, x, lengths), 1, 0).shape() == Shape{2, 64});
+    CHECK(select(pool(PoolingKind::mean, x, {5, 3}), 1, 0).shape() == Shape{2, 64});
   }
   use(Decoder(scope / "decoder", 64, {.num_layers = 2}));
   use([](const Transformer&, const LanguageModel&, const MaskedLanguageModel&, const Classifier&,
@@ -365,7 +400,7 @@ TEST_CASE("the guide: layers") {
   Parameters parameters(DType::float32, seed);
   use(Linear(Scope(parameters) / "hidden", 4, 8));
   CHECK(parameters.list().size() == 2);
-  CHECK(parameters.find("hidden.weight") != nullptr);
+  CHECK(parameters.find("hidden.weight")->tensor.shape() == Shape{8, 4});
   CHECK(parameters.num_values() == 40);
   const RandomStream random = RandomStream(1).named("dropout").at(step);
   CHECK(Mode::training(random).is_training());
@@ -401,6 +436,11 @@ TEST_CASE("the guide: training") {
   const std::size_t num_examples = 100;
   const DataLoader loader = DataLoader(num_examples, {.batch_size = 64});
   CHECK(loader.epoch(e).size() == 2);
+  {
+    const Tensor x = Tensor::arange(num_examples);
+    const std::vector<std::int32_t> batch = loader.epoch(e).front();
+    CHECK(x[Ids(batch)].shape() == Shape{64});
+  }
   save_parameters(parameters, p);
   CHECK(load_parameters(parameters, p).complete());
   const auto best = parameters.snapshot();
@@ -454,11 +494,14 @@ TEST_CASE("the guide: the program trains the custom model") {
   const test::TemporaryFolder folder;
   const Inside inside(folder.path());
   std::string text;
-  for (int i = 0; i < 50; ++i) text += "abcabcabc\n";
+  for (int i = 0; i < 500; ++i) text += "abcabcabc\n";
   folder.write("text.txt", text);
-  folder.write("my.yaml",
-               "data: {task: text, train_text: text.txt, context: 8}\n"
-               "model: {kind: bigrams, d_model: 8, max_length: 16}\n"
-               "train: {steps: 2, batch_size: 4, threads: 1}\n");
-  CHECK(run(guide_program, {"my_program", "train", "my.yaml"}) == 0);
+  const std::string page = read("layers/from_pytorch.md");
+  const std::size_t begin = page.find("```yaml\n") + 8;
+  folder.write("my.yaml", page.substr(begin, page.find("```", begin) - begin));
+  CHECK(run(guide_program,
+            {"my_program", "train", "my.yaml", "train.steps=2", "train.threads=1"}) == 0);
+  const TrainedModel trained = load_trained_model("runs/my");
+  CHECK(trained.model->parameters.find("output.weight") != nullptr);
+  CHECK(trained.model->parameters.find("output.bias") == nullptr);
 }

@@ -134,6 +134,17 @@ TEST_CASE("a scope joins names and numbers with dots") {
         std::vector<std::string>{"scale (1)", "encoder.bias (2)", "a.b.c.weight (3)"});
 }
 
+TEST_CASE("parameters are the scope of a whole model") {
+  struct Model {
+    explicit Model(const Scope& scope)
+        : weight(scope.parameter("weight", {2}, zeros_initializer())) {}
+    Tensor weight;
+  };
+  Parameters parameters(DType::float32, 1);
+  const Model model(parameters);
+  CHECK(parameters.find("weight")->tensor.identity() == model.weight.identity());
+}
+
 TEST_CASE("the path of a scope outlives it") {
   Parameters parameters(DType::float64, 1);
   std::optional<Scope> scope(Scope(parameters) / "encoder" / "layers");

@@ -44,6 +44,8 @@ TEST_CASE("the mean is over the tokens of each sequence, not over its padding") 
 
 TEST_CASE("without lengths the mean is over all tokens") {
   check_values(pool(PoolingKind::mean, two_sequences(), {}), {4, 2, 34, 112.0 / 3});
+  check_values(pool(PoolingKind::mean, two_sequences(), {3, 2}),
+               values_of(pool(PoolingKind::mean, two_sequences(), Lengths{3, 2})));
 }
 
 TEST_CASE("the mean of one token is that token") {

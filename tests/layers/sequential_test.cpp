@@ -1,8 +1,15 @@
 
 #include <doctest/doctest.h>
+#include <math.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/ops/activations.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/indexing.h"
 #include "layers/basic_layers.h"
 #include "layers/embedding.h"
 #include "layers/feed_forward.h"
@@ -66,5 +73,83 @@ TEST_CASE("errors in a sequence name the layer, and a sequence of nothing return
   CHECK_THROWS_WITH_AS(mlp(random_leaf({1, 2}, 1), Mode::inference()),
                        doctest::Contains("mlp.1: linear: x has shape (1, 3)"), ShapeError);
   const Tensor x = random_leaf({2}, 1);
-  CHECK(Sequential<>()(x, Mode::inference()).identity() == x.identity());
+  CHECK(Sequential()(x, Mode::inference()).identity() == x.identity());
+  CHECK(Sequential{}(x).identity() == x.identity());
+}
+
+namespace {
+
+/// A class whose member is a Sequential.
+class Mlp {
+ public:
+  explicit Mlp(const Scope& scope)
+      : net_{Linear(scope / 0, 2, 3), tanh, Linear(scope / 2, 3, 1), exp} {}
+  Tensor operator()(const Tensor& x) const { return net_(x); }
+
+ private:
+  Sequential net_;
+};
+
+}  // namespace
+
+TEST_CASE("a sequence is a member of a class, and takes functions that <cmath> has too") {
+  Parameters parameters(DType::float64, 1);
+  const Mlp mlp(parameters);
+  const Linear first(Scope(parameters) / "other0", 2, 3),
+      second(Scope(parameters) / "other2", 3, 1);
+  for (const char* name : {"weight", "bias"}) {
+    for (const char* layer : {"0.", "2."}) {
+      const std::string path = std::string(layer) + name;
+      set_values(parameter(parameters, "other" + path), values_of(parameter(parameters, path)));
+    }
+  }
+  const Tensor x = random_leaf({4, 2}, 1);
+  CHECK(values_of(mlp(x)) == values_of(tapestry::exp(second(tapestry::tanh(first(x))))));
+}
+
+TEST_CASE("a sequence is a value: copies and assigned ones have the same parameters") {
+  Parameters parameters(DType::float64, 1);
+  const Scope scope(parameters);
+  Sequential net;
+  const Tensor x = random_leaf({4, 2}, 1);
+  CHECK(values_of(net(x)) == values_of(x));
+  net = {Linear(scope / 0, 2, 2), relu};
+  const Sequential copy = net;
+  const std::vector<double> before = values_of(net(x));
+  CHECK(values_of(copy(x)) == before);
+  set_values(parameters, "0.bias", {1, 2});
+  CHECK(values_of(copy(x)) == values_of(net(x)));
+  CHECK(values_of(copy(x)) != before);
+  net = {sigmoid};
+  CHECK(values_of(copy(x)) != values_of(net(x)));
+}
+
+TEST_CASE("a sequence of a sequence starts with ids as well") {
+  Parameters parameters(DType::float64, 1);
+  const Scope scope(parameters);
+  const Sequential embedding{Embedding(scope / "embedding", 7, 4)};
+  const Sequential outer{embedding, Linear(scope / "out", 4, 3)};
+  const Ids ids{{1, 2, 3}};
+  CHECK(outer(ids).shape() == Shape{1, 3, 3});
+  CHECK(outer(ids, Mode::inference()).shape() == Shape{1, 3, 3});
+  CHECK(Sequential{[](const Ids& x) { return one_hot(x, 4); }}(ids).shape() == Shape{1, 3, 4});
+}
+
+TEST_CASE("a sequence refuses a call without a mode that a layer needs, and inputs of no layer") {
+  Parameters parameters(DType::float64, 1);
+  const Scope scope(parameters);
+  const Tensor x = random_leaf({2, 2}, 1);
+  const Sequential with_dropout{Linear(scope / 0, 2, 2), Dropout(scope / 1, 0.5)};
+  CHECK_THROWS_WITH_AS(with_dropout(x),
+                       "Sequential: a layer is called with (x, mode), found a call without a mode: "
+                       "call the Sequential with Mode::training(random) or Mode::inference()",
+                       ValueError);
+  const Ids ids{{1}};
+  CHECK_THROWS_WITH_AS(with_dropout(ids, Mode::inference()),
+                       "Sequential: found ids, expected a tensor: only a first layer such as "
+                       "Embedding takes ids",
+                       ValueError);
+  CHECK_THROWS_AS(Sequential()(ids), ValueError);
+  const Sequential late{relu, Embedding(scope / "embedding", 7, 4)};
+  CHECK_THROWS_WITH_AS(late(x), "Sequential: layer 1 takes ids, found a tensor", ValueError);
 }

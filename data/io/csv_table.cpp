@@ -1,0 +1,70 @@
+#include "data/io/csv_table.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "data/io/csv_line.h"
+#include "data/io/error.h"
+#include "data/io/text_file.h"
+#include "data/io/utf8.h"
+
+namespace tapestry {
+namespace {
+
+std::optional<double> finite_number(std::string_view field) {
+  if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
+  double value = 0.0;
+  const char* const end = field.data() + field.size();
+  const auto [rest, error] = std::from_chars(field.data(), end, value);
+  if (error != std::errc() || rest != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+/// Appends the values of a line; `place` is its file and number.
+void append_line(CsvTable& table, const std::string& line, const std::string& place) {
+  const auto fields = split_csv_line(line);
+  if (!fields) refuse_data(place, "a quote that is not closed, expected numbers", "close it");
+  if (table.rows == 0) table.columns = fields->size();
+  if (fields->size() != table.columns) {
+    refuse_data(
+        place,
+        fmt::format("{} fields, expected {} as in the lines before", fields->size(), table.columns),
+        "correct the line; fields are separated by commas");
+  }
+  for (std::size_t i = 0; i < fields->size(); ++i) {
+    const auto value = finite_number((*fields)[i]);
+    if (!value) {
+      refuse_data(
+          place,
+          fmt::format("\"{}\" in field {}, expected a finite number", excerpt((*fields)[i]), i + 1),
+          table.rows == 0 ? "set CsvOptions::header if this line has the names of the columns"
+                          : "correct the field");
+    }
+    table.values.push_back(*value);
+  }
+  ++table.rows;
+}
+
+}  // namespace
+
+CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) {
+  const TextFile file = read_text_file(
+      path, {.expected = "numbers separated by commas", .hint = "name the file with the numbers"});
+  CsvTable table;
+  for (std::size_t i = options.header ? 1 : 0; i < file.lines.size(); ++i) {
+    if (file.lines[i].find_first_not_of(" \t") == std::string::npos) continue;
+    append_line(table, file.lines[i], fmt::format("{}:{}", path.string(), i + 1));
+  }
+  if (table.rows == 0) {
+    refuse_data(path.string(), "no numbers, expected numbers separated by commas",
+                "name the file with the numbers");
+  }
+  return table;
+}
+
+}  // namespace tapestry
