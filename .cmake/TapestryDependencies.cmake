@@ -4,6 +4,7 @@ find_package(xtensor REQUIRED)
 find_package(xsimd REQUIRED)
 find_package(Threads REQUIRED)
 find_package(yaml-cpp REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -14,8 +15,13 @@ pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5 hdf5-serial)
 if(TAPESTRY_TESTS)
   pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)  # for a benchmark
 endif()
+pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 find_path(XTENSOR_BLAS_INCLUDE_DIR xtensor-blas/xblas.hpp REQUIRED)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
+
+# Optional: training in several processes. The deprecated C++ interface is not used.
+set(MPI_CXX_SKIP_MPICXX ON)
+find_package(MPI QUIET COMPONENTS CXX)

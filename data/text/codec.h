@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,8 +14,9 @@ namespace tapestry {
 
 /// How a corpus divides text into tokens.
 struct TextFormat {
-  Tokenizer tokenizer = SpaceTokenizer();  ///< how a line becomes tokens
-  bool multiple_lines = false;             ///< whether a sequence may span several lines
+  Tokenizer tokenizer = SpaceTokenizer();       ///< how a line becomes tokens
+  std::optional<Tokenizer> target_tokenizer{};  ///< the same for targets; nullopt: as tokenizer
+  bool multiple_lines = false;                  ///< whether a sequence may span several lines
 };
 
 /// Converts lines of text to ids and ids to text. Needs only the text format and the two
@@ -47,7 +49,8 @@ class TextCodec {
   bool multiple_lines() const { return format_.multiple_lines; }
 
  private:
-  Tokens tokenize(std::string_view text) const;
+  Tokens tokenize(const Tokenizer& tokenizer, std::string_view text) const;
+  const Tokenizer& target_tokenizer() const;
 
   TextFormat format_;
   Vocabulary source_vocabulary_;

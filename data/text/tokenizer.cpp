@@ -16,13 +16,17 @@ namespace {
 
 constexpr std::string_view space_token = "<space>";
 
+void require_utf8(std::string_view sentence) {
+  const auto position = find_invalid_utf8(sentence);
+  if (!position) return;
+  throw DataError(
+      fmt::format("text: byte {} (0x{:02X}) is not UTF-8", *position + 1,
+                  static_cast<unsigned>(static_cast<unsigned char>(sentence[*position]))),
+      "convert the text to UTF-8, for example with iconv");
+}
+
 std::vector<Utf8Character> decode_characters(std::string_view sentence) {
-  if (const auto position = find_invalid_utf8(sentence)) {
-    throw DataError(
-        fmt::format("text: byte {} (0x{:02X}) is not UTF-8", *position + 1,
-                    static_cast<unsigned>(static_cast<unsigned char>(sentence[*position]))),
-        "convert the text to UTF-8, for example with iconv");
-  }
+  require_utf8(sentence);
   std::vector<Utf8Character> characters;
   characters.reserve(sentence.size());
   for (std::size_t position = 0; position < sentence.size();) {
@@ -192,6 +196,16 @@ std::string CharacterTokenizer::join(const Tokens& tokens) const {
     }
   }
   return text;
+}
+
+Tokens SubwordTokenizer::split(std::string_view sentence) const {
+  require_utf8(sentence);
+  return model_->split(lowercase_ ? to_lowercase(sentence) : std::string(sentence));
+}
+
+Tokenizer sentence_tokenizer(const Vocabulary& vocabulary, const WordOptions& words) {
+  if (vocabulary.subwords()) return SubwordTokenizer(vocabulary.subwords(), words.lowercase);
+  return WordTokenizer(words.lowercase);
 }
 
 Tokens split(const Tokenizer& tokenizer, std::string_view line) {

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
+#include "data/text/subwords.h"
 #include "data/text/vocabulary.h"
 
 namespace tapestry {
@@ -71,8 +74,32 @@ class CharacterTokenizer {
   bool lowercase_;
 };
 
+/// The tokens are subwords of a SentencePiece model.
+class SubwordTokenizer {
+ public:
+  /// model      not null
+  /// lowercase  split() converts letters to lower case before it divides the text
+  explicit SubwordTokenizer(std::shared_ptr<const SubwordModel> model, bool lowercase = false)
+      : model_(std::move(model)), lowercase_(lowercase) {}
+
+  /// The tokens of a sentence, see SubwordModel::split().
+  ///
+  /// throws  DataError with the byte position if the sentence is not valid UTF-8.
+  Tokens split(std::string_view sentence) const;
+
+  /// The text of the tokens, see SubwordModel::join().
+  std::string join(const Tokens& tokens) const { return model_->join(tokens); }
+
+ private:
+  std::shared_ptr<const SubwordModel> model_;
+  bool lowercase_;
+};
+
 /// One of the tokenizers.
-using Tokenizer = std::variant<SpaceTokenizer, WordTokenizer, CharacterTokenizer>;
+using Tokenizer = std::variant<SpaceTokenizer, WordTokenizer, CharacterTokenizer, SubwordTokenizer>;
+
+/// The tokenizer for sentences of a vocabulary: its subwords, or else words and punctuation marks.
+Tokenizer sentence_tokenizer(const Vocabulary& vocabulary, const WordOptions& words);
 
 /// The token for a line end inside a sequence of several lines.
 inline constexpr std::string_view newline_token = "<newline>";

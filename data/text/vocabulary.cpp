@@ -12,6 +12,7 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
+#include "data/text/subwords.h"
 
 namespace tapestry {
 namespace {
@@ -94,6 +95,19 @@ Vocabulary::Vocabulary(const Tokens& words)
   for (const std::string& word : words) add_word(word);
 }
 
+Vocabulary::Vocabulary(std::shared_ptr<const SubwordModel> subwords, const Tokens& more)
+    : Vocabulary() {
+  if (!subwords) throw std::invalid_argument("vocabulary: found no subword model");
+  for (const std::string& word : subwords->tokens()) add_word(word);
+  for (const std::string& word : more) add_word(word);
+  subwords_ = std::move(subwords);
+}
+
+bool operator==(const Vocabulary& a, const Vocabulary& b) {
+  if (a.tokens_ != b.tokens_ || (a.subwords_ == nullptr) != (b.subwords_ == nullptr)) return false;
+  return a.subwords_ == b.subwords_ || a.subwords_->serialized() == b.subwords_->serialized();
+}
+
 void Vocabulary::add_word(const std::string& word) {
   const std::size_t line = tokens_.size() + 1;
   check_word(word, line);
@@ -109,6 +123,19 @@ Vocabulary Vocabulary::from_text(std::string_view text) {
   const Tokens lines = split_lines(text);
   check_special_symbols(lines);
   return Vocabulary(Tokens(lines.begin() + first_word_id, lines.end()));
+}
+
+Vocabulary Vocabulary::with_subwords(const Vocabulary& words,
+                                     std::shared_ptr<const SubwordModel> subwords) {
+  const Tokens& tokens = subwords->tokens();
+  const std::span<const std::string> of_words = std::span(words.tokens_).subspan(first_word_id);
+  if (of_words.size() < tokens.size() ||
+      !std::ranges::equal(tokens, of_words.first(tokens.size()))) {
+    throw DataError("vocabulary: found other words than those of its subword model",
+                    "use an earlier checkpoint of the run");
+  }
+  const auto more = of_words.subspan(tokens.size());
+  return Vocabulary(std::move(subwords), Tokens(more.begin(), more.end()));
 }
 
 std::string Vocabulary::to_text() const {

@@ -3,13 +3,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "data/text/subword_options.h"
+
 namespace tapestry {
+
+class SubwordModel;  // data/text/subwords.h
 
 /// The tokens of a sentence, such as words and punctuation marks, in order.
 using Tokens = std::vector<std::string>;
@@ -24,7 +29,8 @@ inline constexpr std::int32_t first_word_id = 4;  ///< first id that is not of a
 /// True for "<pad>", "<unk>", "<bos>" and "<eos>".
 bool is_special_symbol(std::string_view token);
 
-/// A bidirectional map between tokens and ids: <pad>, <unk>, <bos>, <eos>, then the words.
+/// A bidirectional map between tokens and ids: <pad>, <unk>, <bos>, <eos>, then the words. Words
+/// that are subwords come with the model that divides text into them.
 class Vocabulary {
  public:
   /// A vocabulary of special symbols only.
@@ -36,10 +42,21 @@ class Vocabulary {
   ///         UTF-8 or contains white space.
   explicit Vocabulary(const Tokens& words);
 
+  /// The special symbols, then the tokens of a subword model, then `more` words.
+  ///
+  /// throws  DataError as for words; if `subwords` is null, std::invalid_argument.
+  explicit Vocabulary(std::shared_ptr<const SubwordModel> subwords, const Tokens& more = {});
+
   /// Parses the output of to_text().
   ///
   /// throws  DataError, naming the line, for any other text.
   static Vocabulary from_text(std::string_view text);
+
+  /// `words` with the model whose tokens its first words are.
+  ///
+  /// throws  DataError if they are not.
+  static Vocabulary with_subwords(const Vocabulary& words,
+                                  std::shared_ptr<const SubwordModel> subwords);
 
   /// One token per line in id order, including special symbols; each line ends with '\n'.
   std::string to_text() const;
@@ -64,9 +81,11 @@ class Vocabulary {
   /// throws  std::out_of_range as token().
   Tokens decode(std::span<const std::int32_t> ids) const;
 
-  friend bool operator==(const Vocabulary& a, const Vocabulary& b) {
-    return a.tokens_ == b.tokens_;
-  }
+  /// The model that divides text into the words; null for other words.
+  const std::shared_ptr<const SubwordModel>& subwords() const { return subwords_; }
+
+  /// Whether both have the same tokens and, for subwords, the same model.
+  friend bool operator==(const Vocabulary& a, const Vocabulary& b);
 
  private:
   struct Hash : std::hash<std::string_view> {
@@ -76,6 +95,7 @@ class Vocabulary {
   void add_word(const std::string& word);
 
   Tokens tokens_;
+  std::shared_ptr<const SubwordModel> subwords_;  ///< may be null
   /// Only words, no special symbols: see id().
   std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> ids_;
 };
@@ -85,6 +105,7 @@ struct WordOptions {
   bool lowercase = false;          ///< whether letters become lower case
   std::size_t min_frequency = 1;   ///< rarer words of the training set become <unk>, >= 1
   std::size_t max_vocabulary = 0;  ///< number of most frequent words to keep per language; 0: all
+  SubwordOptions subwords{};       ///< subwords in place of words
 };
 
 /// Counts the words of sentences, to make a vocabulary of frequent words.

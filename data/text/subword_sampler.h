@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/random.h"
+#include "data/text/vocabulary.h"
+
+namespace tapestry {
+
+/// Draws segmentations of sentences whose tokens are known. Special symbols, bytes, line ends and
+/// user-defined pieces stay as they are; the pieces between them are joined, and their text is
+/// divided again.
+///
+/// unigram  forward filtering and backward sampling over the lattice of all segmentations [1]
+/// bpe      merges as in training, without those that are dropped [2]
+///
+/// [1] Kudo 2018, "Subword Regularization: Improving Neural Network Translation Models with
+///     Multiple Subword Candidates".
+/// [2] Provilkov et al. 2020, "BPE-Dropout: Simple and Effective Subword Regularization".
+class SubwordSampler {
+ public:
+  /// vocabulary  of subwords
+  /// throws      DataError if the sampling is not that of the kind of its model.
+  SubwordSampler(const Vocabulary& vocabulary, const SubwordSampling& sampling);
+  ~SubwordSampler();
+  SubwordSampler(SubwordSampler&&) noexcept;
+  SubwordSampler& operator=(SubwordSampler&&) noexcept;
+
+  /// The ids of a segmentation of the same text, which depends on `ids` and `random` alone. Can be
+  /// called from several threads at once.
+  std::vector<std::int32_t> operator()(std::span<const std::int32_t> ids,
+                                       RandomDraws& random) const;
+
+ private:
+  class Segmenter;
+  std::unique_ptr<const Segmenter> segmenter_;
+};
+
+}  // namespace tapestry
