@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "data/random.h"
@@ -23,8 +24,8 @@ void check_indices(std::size_t number_of_pairs, std::span<const std::size_t> ind
   }
 }
 
-std::size_t no_tokens(const Example&) { return 0; }
-std::size_t source_with_eos(const Example& example) { return example.source.size() + 1; }
+std::size_t no_tokens(const ExampleLengths&) { return 0; }
+std::size_t source_with_eos(const ExampleLengths& example) { return example.source + 1; }
 
 void write_pair(const Example& pair, std::size_t, const BatchRules&, const BatchRow& row) {
   *std::ranges::copy(pair.source, row.source).out = eos_id;
@@ -48,14 +49,40 @@ void write_class(const Example& example, std::size_t, const BatchRules&, const B
   *row.labels = example.target.front() - first_word_id;
 }
 
+/// The examples of a batch, row by row: read from a file and transformed, if they are to be.
+class RowExamples {
+ public:
+  RowExamples(const Examples& examples, std::span<const std::size_t> indices,
+              const BatchRules& rules)
+      : examples_(examples), indices_(indices) {
+    if (examples.in_memory() && !rules.transform) return;
+    for (const std::size_t index : indices) {
+      Example buffer;
+      const Example& example = examples.read(index, buffer);
+      made_.push_back(rules.transform ? (*rules.transform)(example, index, rules.epoch)
+                                      : std::move(buffer));
+    }
+  }
+
+  const Example& operator[](std::size_t row) const {
+    Example unused;
+    return made_.empty() ? examples_.read(indices_[row], unused) : made_[row];
+  }
+
+ private:
+  const Examples& examples_;
+  std::span<const std::size_t> indices_;
+  std::vector<Example> made_;
+};
+
 /// Computes the dimensions and lengths of the batch.
-void measure(const std::vector<Example>& examples, const RowLayout& layout, Batch& batch) {
+void measure(const RowExamples& examples, const RowLayout& layout, Batch& batch) {
   batch.rows = batch.examples.size();
   batch.source_lengths.clear();
   batch.target_lengths.clear();
-  for (const std::size_t example : batch.examples) {
-    batch.source_lengths.push_back(layout.source_length(examples[example]));
-    batch.target_lengths.push_back(layout.target_length(examples[example]));
+  for (std::size_t row = 0; row < batch.rows; ++row) {
+    batch.source_lengths.push_back(layout.source_length(examples[row]));
+    batch.target_lengths.push_back(layout.target_length(examples[row]));
   }
   batch.source_length = *std::max_element(batch.source_lengths.begin(), batch.source_lengths.end());
   batch.target_length = *std::max_element(batch.target_lengths.begin(), batch.target_lengths.end());
@@ -104,48 +131,49 @@ std::int32_t shown_for(std::int32_t word, const BatchRules& rules, RandomDraws& 
 // Constant-initialized, since BatchRules in other files use it in their initializers.
 constinit const RowLayout pair_rows{
     .source_length = source_with_eos,
-    .target_length = [](const Example& pair) { return pair.target.size() + 1; },
+    .target_length = [](const ExampleLengths& pair) { return pair.target + 1; },
     .write = write_pair};
 constinit const RowLayout window_rows{
     .source_length = no_tokens,
-    .target_length = [](const Example& window) { return window.target.size() - 1; },
+    .target_length = [](const ExampleLengths& window) { return window.target - 1; },
     .write = write_window};
 constinit const RowLayout masked_rows{
     .source_length = no_tokens,
-    .target_length = [](const Example& example) { return example.target.size(); },
+    .target_length = [](const ExampleLengths& example) { return example.target; },
     .write = write_masked};
 constinit const RowLayout unmasked_rows{
     .source_length = no_tokens,
-    .target_length = [](const Example& example) { return example.target.size(); },
+    .target_length = [](const ExampleLengths& example) { return example.target; },
     .write = [](const Example& example, std::size_t, const BatchRules&,
                 const BatchRow& row) { std::ranges::copy(example.target, row.input); }};
-constinit const RowLayout class_rows{.source_length =
-                                         [](const Example& example) {
-                                           return example.pixels.empty() ? source_with_eos(example)
-                                                                         : 0;
-                                         },
-                                     .target_length = [](const Example&) { return std::size_t{1}; },
-                                     .write = write_class,
-                                     .labels_are_classes = true};
+constinit const RowLayout class_rows{
+    .source_length =
+        [](const ExampleLengths& example) {
+          return example.pixels == 0 ? source_with_eos(example) : 0;
+        },
+    .target_length = [](const ExampleLengths&) { return std::size_t{1}; },
+    .write = write_class,
+    .labels_are_classes = true};
 
-Batch make_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
+Batch make_batch(const Examples& examples, std::span<const std::size_t> indices,
                  const BatchRules& rules) {
   Batch batch;
   fill_batch(examples, indices, batch, rules);
   return batch;
 }
 
-void fill_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
-                Batch& batch, const BatchRules& rules) {
+void fill_batch(const Examples& examples, std::span<const std::size_t> indices, Batch& batch,
+                const BatchRules& rules) {
   check_indices(examples.size(), indices);
   batch.examples.assign(indices.begin(), indices.end());
-  measure(examples, rules.layout, batch);
+  const RowExamples rows(examples, batch.examples, rules);
+  measure(rows, rules.layout, batch);
   batch.source.assign(batch.rows * batch.source_length, pad_id);
   batch.input.assign(batch.rows * batch.target_length, pad_id);
   batch.labels.assign(batch.rows * batch.target_length, no_label);
   batch.pixels.clear();
   for (std::size_t row = 0; row < batch.rows; ++row) {
-    const Example& example = examples[batch.examples[row]];
+    const Example& example = rows[row];
     rules.layout.write(example, batch.examples[row], rules, batch_row(batch, row));
     batch.pixels.insert(batch.pixels.end(), example.pixels.begin(), example.pixels.end());
   }
@@ -153,11 +181,11 @@ void fill_batch(const std::vector<Example>& examples, std::span<const std::size_
       batch.labels.size() - static_cast<std::size_t>(std::ranges::count(batch.labels, no_label));
 }
 
-std::size_t longest_side(const Example& example, const RowLayout& layout) {
+std::size_t longest_side(const ExampleLengths& example, const RowLayout& layout) {
   return std::max(layout.source_length(example), layout.target_length(example));
 }
 
-double share_of_unknown_tokens(const std::vector<Example>& examples, const RowLayout& layout) {
+double share_of_unknown_tokens(const Examples& examples, const RowLayout& layout) {
   std::size_t tokens = 0, unknown = 0;
   const auto count = [&](const std::vector<std::int32_t>& ids) {
     for (const std::int32_t id : ids) {
@@ -165,10 +193,10 @@ double share_of_unknown_tokens(const std::vector<Example>& examples, const RowLa
       tokens += id == unk_id || id >= first_word_id ? 1 : 0;
     }
   };
-  for (const Example& example : examples) {
+  examples.for_each([&](const Example& example) {
     count(example.source);
     if (!layout.labels_are_classes) count(example.target);
-  }
+  });
   return tokens == 0 ? 0.0 : static_cast<double>(unknown) / static_cast<double>(tokens);
 }
 

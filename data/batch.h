@@ -2,10 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "data/corpus.h"
+#include "data/examples.h"
 
 namespace tapestry {
 
@@ -23,8 +26,8 @@ struct BatchRow {
 
 /// How an example becomes a row of a batch.
 struct RowLayout {
-  std::size_t (*source_length)(const Example&);  ///< source tokens, including <eos>
-  std::size_t (*target_length)(const Example&);  ///< labels, including no_label
+  std::size_t (*source_length)(const ExampleLengths&);  ///< source tokens, including <eos>
+  std::size_t (*target_length)(const ExampleLengths&);  ///< labels, including no_label
   /// Writes the example with this index to its row.
   void (*write)(const Example&, std::size_t index, const BatchRules&, const BatchRow&);
   bool labels_are_classes = false;  ///< the target of an example has classes instead of tokens
@@ -67,12 +70,18 @@ extern const RowLayout unmasked_rows;
 ///     labels  1
 extern const RowLayout class_rows;
 
+/// Replaces an example before it becomes a row of a batch, for example by another segmentation of
+/// its text; a pure function of the example, its index and the epoch.
+using ExampleTransform =
+    std::function<Example(const Example&, std::size_t index, std::uint64_t epoch)>;
+
 /// The rules that turn examples into batches.
 struct BatchRules {
   RowLayout layout = pair_rows;  ///< how an example becomes a row
   std::size_t vocabulary = 0;    ///< size of the target vocabulary; masked_rows samples from it
   std::uint64_t seed = 0;        ///< seed of masking
-  std::uint64_t epoch = 0;       ///< epoch, for masking
+  std::uint64_t epoch = 0;       ///< epoch, for masking and the transform
+  std::shared_ptr<const ExampleTransform> transform{};  ///< null: examples stay as they are
 };
 
 /// Examples padded to the longest of them: tokens with <pad>, labels with no_label. Arrays are
@@ -103,19 +112,19 @@ struct Batch {
 ///
 /// throws  std::invalid_argument if there are no indices, std::out_of_range if an index is too
 ///         large.
-Batch make_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
+Batch make_batch(const Examples& examples, std::span<const std::size_t> indices,
                  const BatchRules& rules = {});
 
 /// Replaces the content of `batch`; allocates only if the batch is larger than all earlier ones.
-void fill_batch(const std::vector<Example>& examples, std::span<const std::size_t> indices,
-                Batch& batch, const BatchRules& rules = {});
+void fill_batch(const Examples& examples, std::span<const std::size_t> indices, Batch& batch,
+                const BatchRules& rules = {});
 
 /// The number of positions that a model needs for the longer side of an example.
-std::size_t longest_side(const Example& example, const RowLayout& layout);
+std::size_t longest_side(const ExampleLengths& example, const RowLayout& layout);
 
 /// The share of <unk> among the tokens of the examples, in [0, 1]. Other special symbols and class
 /// labels do not count as tokens.
-double share_of_unknown_tokens(const std::vector<Example>& examples, const RowLayout& layout);
+double share_of_unknown_tokens(const Examples& examples, const RowLayout& layout);
 
 /// Masks tokens as BERT does [1]: each word of `tokens` is selected with probability 15 %, and at
 /// least one word is selected; a selected word is replaced by <unk> (the mask token) with

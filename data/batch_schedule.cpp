@@ -15,6 +15,18 @@ namespace {
 
 constexpr std::size_t batches_per_chunk = 100;
 
+/// Batches of examples with the same longest side that are sorted together. More would leave less
+/// padding on the shorter side, but examples would meet fewer others. Measured on the 29,000 pairs
+/// of Multi30k in batches of 4096 tokens: 6.4 % padding without sorting, 4.2 % with 8 batches,
+/// 3.6 % with 16 or more.
+constexpr std::size_t batches_of_a_side = 8;
+
+void check_examples(const Examples& examples) {
+  if (examples.empty()) {
+    throw std::invalid_argument("batch schedule: found no sentence pairs, expected at least one");
+  }
+}
+
 void check_batch_size(std::size_t batch_size) {
   if (batch_size == 0) {
     throw std::invalid_argument("batch schedule: found batch_size 0, expected at least 1");
@@ -41,22 +53,46 @@ std::vector<BatchIndices> cut(const std::vector<std::size_t>& order, std::size_t
 
 }  // namespace
 
-BatchSchedule::BatchSchedule(const std::vector<Example>& examples, std::size_t batch_size,
-                             std::uint64_t seed, BatchLengths batch_lengths)
+BatchSchedule::BatchSchedule(const Examples& examples, std::size_t batch_size, std::uint64_t seed,
+                             BatchLengths batch_lengths)
     : batch_size_(batch_size), seed_(seed), batch_lengths_(batch_lengths) {
   check_batch_size(batch_size);
-  if (examples.empty()) {
-    throw std::invalid_argument("batch schedule: found no sentence pairs, expected at least one");
-  }
+  check_examples(examples);
   lengths_.reserve(examples.size());
-  for (const Example& example : examples) {
-    lengths_.push_back({example.source.size(), example.target.size()});
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const ExampleLengths lengths = examples.lengths(i);
+    add(lengths.source, lengths.target);
   }
+  batches_per_epoch_ = (lengths_.size() - 1) / batch_size_ + 1;
 }
 
-std::size_t BatchSchedule::batches_per_epoch() const {
-  return (lengths_.size() - 1) / batch_size_ + 1;
+BatchSchedule::BatchSchedule(const Examples& examples, const BatchTokens& tokens,
+                             std::uint64_t seed)
+    : most_tokens_(tokens.most), seed_(seed) {
+  check_examples(examples);
+  lengths_.reserve(examples.size());
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const ExampleLengths example = examples.lengths(i);
+    const std::size_t longest = tapestry::longest_side(example, tokens.layout);
+    if (longest > tokens.most) {
+      throw std::invalid_argument(
+          fmt::format("batch schedule: example {} has {} tokens, expected at most {}, the tokens "
+                      "of a batch",
+                      lengths_.size(), longest, tokens.most));
+    }
+    add(tokens.layout.source_length(example), tokens.layout.target_length(example));
+  }
+  batches_per_epoch_ = epoch(0).size();
 }
+
+void BatchSchedule::add(std::size_t source, std::size_t target) {
+  // Longer examples do not fit into any model; the order is that of the length up to this limit.
+  constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+  lengths_.push_back({static_cast<std::uint32_t>(std::min(source, most)),
+                      static_cast<std::uint32_t>(std::min(target, most))});
+}
+
+std::size_t BatchSchedule::batches_per_epoch() const { return batches_per_epoch_; }
 
 const std::vector<BatchIndices>& BatchSchedule::epoch(std::uint64_t epoch) {
   if (planned_epoch_ != epoch) {
@@ -83,8 +119,14 @@ std::vector<BatchIndices> BatchSchedule::plan(std::uint64_t epoch) const {
   RandomDraws random(seed_, DrawPurpose::batch_order, epoch);
   std::vector<std::size_t> order = all_indices(lengths_.size());
   shuffle(order, random);
-  if (batch_lengths_ == BatchLengths::alike) sort_chunks(order);
-  std::vector<BatchIndices> batches = cut(order, batch_size_);
+  std::vector<BatchIndices> batches;
+  if (most_tokens_ != 0) {
+    sort_by_longest_side(order);
+    batches = cut_by_tokens(order);
+  } else {
+    if (batch_lengths_ == BatchLengths::alike) sort_chunks(order);
+    batches = cut(order, batch_size_);
+  }
   shuffle(batches, random);
   return batches;
 }
@@ -99,13 +141,77 @@ void BatchSchedule::sort_chunks(std::vector<std::size_t>& order) const {
   }
 }
 
-std::vector<BatchIndices> evaluation_batches(const std::vector<Example>& examples,
-                                             std::size_t batch_size) {
+std::size_t BatchSchedule::longest_side(std::size_t example) const {
+  return std::max<std::size_t>(lengths_[example].source, lengths_[example].target);
+}
+
+std::size_t BatchSchedule::rows_of(std::size_t longest_side) const {
+  return most_tokens_ / std::max<std::size_t>(longest_side, 1);
+}
+
+void BatchSchedule::sort_by_longest_side(std::vector<std::size_t>& order) const {
+  const auto side = [this](std::size_t example) { return longest_side(example); };
+  const auto difference = [this](std::size_t example) {
+    return static_cast<std::ptrdiff_t>(lengths_[example].source) -
+           static_cast<std::ptrdiff_t>(lengths_[example].target);
+  };
+  std::ranges::stable_sort(order, std::ranges::greater(), side);
+  for (auto begin = order.begin(); begin != order.end();) {
+    const std::size_t longest = side(*begin);
+    const auto end_of_side =
+        std::find_if(begin, order.end(), [&](std::size_t i) { return side(i) != longest; });
+    const std::size_t chunk = std::min(batches_of_a_side * rows_of(longest), order.size());
+    while (begin != end_of_side) {
+      const auto remaining = static_cast<std::size_t>(end_of_side - begin);
+      const auto end = begin + static_cast<std::ptrdiff_t>(std::min(chunk, remaining));
+      std::ranges::stable_sort(begin, end, std::ranges::less(), difference);
+      begin = end;
+    }
+  }
+}
+
+std::vector<BatchIndices> BatchSchedule::cut_by_tokens(
+    const std::vector<std::size_t>& order) const {
+  std::vector<BatchIndices> batches;
+  for (auto begin = order.begin(); begin != order.end();) {
+    const auto remaining = static_cast<std::size_t>(order.end() - begin);
+    const std::size_t rows = std::min(rows_of(longest_side(*begin)), remaining);
+    const auto end = begin + static_cast<std::ptrdiff_t>(rows);
+    batches.emplace_back(begin, end);
+    begin = end;
+  }
+  return batches;
+}
+
+BatchStatistics measure_batches(const std::vector<BatchIndices>& batches, const Examples& examples,
+                                const RowLayout& layout) {
+  BatchStatistics sum{.batches = batches.size()};
+  for (const BatchIndices& batch : batches) {
+    std::size_t source = 0, target = 0, words = 0;
+    for (const std::size_t example : batch) {
+      const ExampleLengths lengths = examples.lengths(example);
+      const std::size_t source_length = layout.source_length(lengths);
+      const std::size_t target_length = layout.target_length(lengths);
+      source = std::max(source, source_length);
+      target = std::max(target, target_length);
+      words += source_length + target_length;
+    }
+    const std::size_t positions = batch.size() * (source + target);
+    sum.examples += batch.size();
+    sum.tokens += batch.size() * std::max(source, target);
+    sum.positions += positions;
+    sum.padding += positions - words;
+  }
+  return sum;
+}
+
+std::vector<BatchIndices> evaluation_batches(const Examples& examples, std::size_t batch_size) {
   check_batch_size(batch_size);
   std::vector<std::size_t> order = all_indices(examples.size());
   std::stable_sort(order.begin(), order.end(), [&examples](std::size_t a, std::size_t b) {
     const auto lengths = [&examples](std::size_t i) {
-      return std::pair(examples[i].source.size(), examples[i].target.size());
+      const ExampleLengths of = examples.lengths(i);
+      return std::pair(of.source, of.target);
     };
     return lengths(a) < lengths(b);
   });

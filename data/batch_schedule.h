@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "data/batch.h"
 #include "data/corpus.h"
 
 namespace tapestry {
@@ -26,13 +27,34 @@ enum class BatchLengths {
   mixed   ///< each batch is a random sample, as batch norm requires
 };
 
+/// The limit of batches that are bounded by their tokens, as with --max-tokens of fairseq: the rows
+/// of a batch times the longest side of its examples, as longest_side() counts it, are at most
+/// `most`. Padding of the longer side is therefore included.
+struct BatchTokens {
+  std::size_t most;              ///< tokens per batch, >= the longest side of every example
+  RowLayout layout = pair_rows;  ///< measures the sides of examples
+};
+
 /// Divides the training examples into batches. Every epoch has every example exactly once, in an
-/// order that is a pure function of (seed, epoch):
+/// order that is a pure function of (seed, epoch). Batches of a number of examples:
 ///
 ///   1. all examples are shuffled;
 ///   2. for BatchLengths::alike, each chunk of 100 batches is sorted by length;
 ///   3. the examples are divided into batches; the last may be smaller;
 ///   4. the batches are shuffled.
+///
+/// Batches of a number of tokens:
+///
+///   1. all examples are shuffled, then sorted by their longest side, from long to short;
+///   2. among examples with the same longest side, each chunk of 8 batches is sorted by the
+///      difference of the two sides;
+///   3. the examples are divided into batches of as many rows as BatchTokens allows; the last may
+///      be smaller;
+///   4. the batches are shuffled.
+///
+/// The longest sides have the same order in every epoch, and so have the sizes of the batches
+/// before they are shuffled: all epochs have equally many batches, of the same numbers of rows and
+/// the same longest sides, but of other examples.
 ///
 /// The batches of the last requested epoch are cached.
 class BatchSchedule {
@@ -41,8 +63,13 @@ class BatchSchedule {
   /// examples.
   ///
   /// throws  std::invalid_argument if there are no examples or batch_size is 0.
-  BatchSchedule(const std::vector<Example>& examples, std::size_t batch_size, std::uint64_t seed,
+  BatchSchedule(const Examples& examples, std::size_t batch_size, std::uint64_t seed,
                 BatchLengths batch_lengths = BatchLengths::alike);
+
+  /// A schedule of `examples` in batches of at most `tokens.most` tokens.
+  ///
+  /// throws  std::invalid_argument if there are no examples or one has more tokens than a batch.
+  BatchSchedule(const Examples& examples, const BatchTokens& tokens, std::uint64_t seed);
 
   /// Number of batches of every epoch.
   std::size_t batches_per_epoch() const;
@@ -60,29 +87,48 @@ class BatchSchedule {
 
  private:
   struct Lengths {
-    std::size_t source;
-    std::size_t target;
+    std::uint32_t source;
+    std::uint32_t target;
 
     friend auto operator<=>(const Lengths&, const Lengths&) = default;
   };
 
+  void add(std::size_t source, std::size_t target);
   std::vector<BatchIndices> plan(std::uint64_t epoch) const;
   void sort_chunks(std::vector<std::size_t>& order) const;
+  void sort_by_longest_side(std::vector<std::size_t>& order) const;
+  std::vector<BatchIndices> cut_by_tokens(const std::vector<std::size_t>& order) const;
+  std::size_t longest_side(std::size_t example) const;
+  std::size_t rows_of(std::size_t longest_side) const;
 
   std::vector<Lengths> lengths_;
-  std::size_t batch_size_;
+  std::size_t batch_size_ = 0;   ///< 0: most_tokens_
+  std::size_t most_tokens_ = 0;  ///< 0: batch_size_
   std::uint64_t seed_;
-  BatchLengths batch_lengths_;
+  BatchLengths batch_lengths_ = BatchLengths::alike;
+  std::size_t batches_per_epoch_ = 0;
   std::optional<std::uint64_t> planned_epoch_;
   std::vector<BatchIndices> plan_;
 };
+
+/// The sizes of the batches of an epoch.
+struct BatchStatistics {
+  std::size_t batches = 0;      ///< number of batches
+  std::size_t examples = 0;     ///< rows of all batches
+  std::uint64_t tokens = 0;     ///< rows times longest side of all batches, as BatchTokens has them
+  std::uint64_t positions = 0;  ///< of the source and target rows of all batches
+  std::uint64_t padding = 0;    ///< of these positions, those that are padding
+};
+
+/// Measures batches of `examples`.
+BatchStatistics measure_batches(const std::vector<BatchIndices>& batches, const Examples& examples,
+                                const RowLayout& layout);
 
 /// Batches for evaluation: every example once, in order of increasing length and then index; the
 /// last batch may be smaller. No examples give no batches.
 ///
 /// throws  std::invalid_argument if batch_size is 0.
-std::vector<BatchIndices> evaluation_batches(const std::vector<Example>& examples,
-                                             std::size_t batch_size);
+std::vector<BatchIndices> evaluation_batches(const Examples& examples, std::size_t batch_size);
 
 /// Options of DataLoader. The member initializers are the defaults.
 struct DataLoaderOptions {

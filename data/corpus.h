@@ -4,31 +4,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "data/examples.h"
 #include "data/text/vocabulary.h"
 
 namespace tapestry {
 
 struct TextContent;  // data/io/text_file.h
-
-/// One training or evaluation example. The meaning of its members depends on the task:
-///
-///   pairs        a sentence and its translation, with neither <bos> nor <eos>
-///   text         target: a window of a text, or a sentence with <bos> and <eos>
-///   labels       source: <bos> and a sentence; target: the id of its class in the target
-///                vocabulary, first_word_id for the first class
-///   tags         source: a sentence; target: the id of the class of each token
-///   images       pixels; target: the id of its class
-struct Example {
-  std::vector<std::int32_t> source{};  ///< token ids of the input
-  std::vector<std::int32_t> target{};  ///< token ids or classes to predict
-  std::vector<float> pixels{};         ///< (height, width, channels), usually in [0, 1]
-
-  friend bool operator==(const Example&, const Example&) = default;
-};
 
 /// A file that a corpus was read from, with its size and digest when it was read.
 struct DataFile {
@@ -54,9 +41,36 @@ struct DataIdentity {
   std::map<std::string, FileDigest> files{};  ///< by config key; empty for generated data
 };
 
+/// The names of files, in order. One name is a list of one, an empty name none.
+class FileList {
+ public:
+  FileList() = default;
+  /// Not explicit: most lists have one name.
+  FileList(std::string name) {
+    if (!name.empty()) names_.push_back(std::move(name));
+  }
+  /// The list of one name.
+  FileList(const char* name) : FileList(std::string(name)) {}
+  /// The list of these names, none of which is empty.
+  FileList(std::vector<std::string> names) : names_(std::move(names)) {}
+
+  /// The names.
+  const std::vector<std::string>& names() const { return names_; }
+  std::vector<std::string>& names() { return names_; }
+  /// Whether there are none.
+  bool empty() const { return names_.empty(); }
+  /// Makes the list empty.
+  void clear() { names_.clear(); }
+
+  friend bool operator==(const FileList&, const FileList&) = default;
+
+ private:
+  std::vector<std::string> names_;
+};
+
 /// The files of a corpus with one text per part; relative paths start at the folder of the config.
 struct TextFiles {
-  std::string train_text{};       ///< the training set
+  FileList train_text{};          ///< the training set
   std::string validation_text{};  ///< the validation set; may be empty
   std::string test_text{};        ///< the test set; may be empty
 };
@@ -64,20 +78,32 @@ struct TextFiles {
 /// The key for the label file that belongs to the image file of a config key.
 std::string label_file_key(const std::string& config_key);
 
+/// The key for the file with this number, from 0, of the list of a config key.
+std::string list_file_key(const std::string& config_key, std::size_t number);
+
 /// The config key of a DataFile key.
 std::string config_key(const std::string& file_key);
 
-/// Where the examples of a part of a corpus stand, for messages. Empty for examples that are not
-/// lines of a text: generated ones, windows, images.
+/// Where the examples of a part of a corpus stand, for messages, and what they were read from.
+/// Empty for examples that are not lines of a text: generated ones, windows, images.
 struct ExampleLines {
   std::string source_file{};         ///< the name of the file, escaped
   std::string target_file{};         ///< the file of the targets, which may be the same
   std::vector<std::size_t> lines{};  ///< of each example, from 1: its first or only line
+  /// The targets of held-out pairs as text, in lower case if the tokenizer converts to it, for
+  /// scores of translations; empty: the targets are decoded.
+  std::vector<std::string> target_texts{};
+};
+
+/// The files of a corpus that is one of several of a training set, escaped.
+struct LineFiles {
+  std::string source;  ///< of the sources
+  std::string target;  ///< of the targets, which may be the same
 };
 
 /// The training, validation and test data of a run.
 struct Corpus {
-  std::vector<Example> train;       ///< never empty
+  std::vector<Example> train;       ///< empty if the training set is in `train_file`
   std::vector<Example> validation;  ///< may be empty
   std::vector<Example> test;        ///< may be empty
   ExampleLines train_lines;         ///< of the examples in `train`
@@ -88,6 +114,19 @@ struct Corpus {
   std::vector<DataFile> files;      ///< in config order; empty for generated data
   std::uint64_t fingerprint = 0;    ///< fingerprint() of the data above, set by load_corpus()
   std::vector<std::string> notes;   ///< log lines: skipped examples and doubtful options
+  /// The training examples, if they are not in memory; train_lines.lines is then empty.
+  std::shared_ptr<const ExampleFile> train_file{};
+  std::vector<std::uint32_t> train_kept{};        ///< examples of `train_file`; empty: all
+  std::vector<WeightedExamples> train_weights{};  ///< of the corpora of the training set; empty: 1
+  std::vector<LineFiles> train_line_files{};      ///< of these corpora; empty: those of train_lines
+
+  /// The training set, with its weights; never empty, except for a trained model without its
+  /// training files. Valid as long as the corpus.
+  Examples training() const;
+  /// The training examples without weights, and without regard to train_kept.
+  Examples stored_training() const;
+  /// Removes the training set.
+  void clear_training();
 };
 
 /// The vocabularies of a trained model, for encoding other data.
@@ -96,9 +135,9 @@ struct FixedVocabularies {
   std::optional<Vocabulary> target;  ///< nullopt: made from the data
 };
 
-/// XXH3 (64 bits) of all examples and both vocabularies: equal for equal data, and almost certainly
-/// different for different data. File names and notes are not included: the same text under another
-/// name is the same data.
+/// XXH3 (64 bits) of all examples and both vocabularies, with their subword models: equal for equal
+/// data, and almost certainly different for different data. File names and notes are not included:
+/// the same text under another name is the same data.
 std::uint64_t fingerprint(const Corpus& corpus);
 
 /// corpus.fingerprint and the digests of corpus.files.

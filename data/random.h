@@ -10,12 +10,14 @@ namespace tapestry {
 
 /// The purpose of a random number stream. Streams of different purposes never overlap.
 enum class DrawPurpose : std::uint32_t {
-  training_example = 1,   ///< a generated training example; index: its number
-  held_out_example = 2,   ///< a generated example for validation or testing; index: the draw
-  batch_order = 3,        ///< the order of batches; index: the epoch
-  masking = 4,            ///< the masked tokens of an example; index: the example
-  bootstrap_sample = 5,   ///< the sentences of a bootstrap sample; index: the sample
-  exchanged_outputs = 6,  ///< the sentences whose outputs are exchanged; index: the trial
+  training_example = 1,      ///< a generated training example; index: its number
+  held_out_example = 2,      ///< a generated example for validation or testing; index: the draw
+  batch_order = 3,           ///< the order of batches; index: the epoch
+  masking = 4,               ///< the masked tokens of an example; index: the example
+  bootstrap_sample = 5,      ///< the sentences of a bootstrap sample; index: the sample
+  exchanged_outputs = 6,     ///< the sentences whose outputs are exchanged; index: the trial
+  subword_segmentation = 7,  ///< the segmentation of a text; index: 2 * example, + 1 for its target
+  sweep_sample = 8,          ///< the combinations that a sweep tries; index: 0
 };
 
 /// Random numbers that are a pure function of (seed, purpose, index).

@@ -2,9 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "data/corpora/corpus_subwords.h"
+#include "data/corpora/corpus_text.h"
 #include "data/corpus.h"
 #include "data/io/error.h"
 #include "data/io/text_file.h"
@@ -25,11 +32,6 @@ struct LabelledLine {
   std::string label, sentence;
 };
 
-struct LabelledFile {
-  std::string name;
-  std::vector<LabelledLine> lines;
-};
-
 LabelledLine parse(const std::string& name, std::size_t number, const std::string& line) {
   const std::size_t tab = line.find('\t');
   const auto refuse = [&](const std::string& found) {
@@ -48,36 +50,29 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
   return labelled;
 }
 
+/// Calls f(line) for the labelled lines of a file, and adds notes on lines that cannot be used.
+///
 /// part  "train", "validation" or "test"
-LabelledFile read(const std::string& part, const std::string& file,
-                  const std::filesystem::path& base, OnBadLine on_bad_line, Corpus& corpus) {
-  const std::filesystem::path path = base / file;
-  const std::vector<std::string> lines =
-      read_corpus_lines(fmt::format("data.{}_text", part), path, corpus, content);
-  LabelledFile labelled{.name = escaped(path.native()), .lines = {}};
+void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_line,
+                   std::vector<std::string>& notes, const std::function<void(LabelledLine)>& f) {
   BadLines bad;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (is_blank(lines[i])) continue;
-    bad.attempt([&] { labelled.lines.push_back(parse(labelled.name, i + 1, lines[i])); });
-  }
-  bad.finish(on_bad_line, part, lines.size(), corpus);
-  if (!labelled.lines.empty()) return labelled;
+  std::size_t lines = 0, labelled = 0;
+  text.for_each_line([&](const std::string& line, std::size_t number) {
+    ++lines;
+    if (is_blank(line)) return;
+    std::optional<LabelledLine> parsed;
+    bad.attempt([&] { parsed = parse(text.name(), number, line); });
+    if (!parsed) return;
+    ++labelled;
+    f(*std::move(parsed));
+  });
+  Corpus noted;
+  bad.finish(on_bad_line, part, lines, noted);
+  notes.insert(notes.end(), noted.notes.begin(), noted.notes.end());
+  if (labelled != 0) return;
   throw DataError(
-      fmt::format("{}: found only blank lines, expected labels and sentences", labelled.name),
+      fmt::format("{}: found only blank lines, expected labels and sentences", text.name()),
       format_hint);
-}
-
-Vocabulary make_vocabulary(const LabelledFile& file, const Tokenizer& tokenizer,
-                           const WordOptions& words) {
-  WordCounter counter;
-  for (const LabelledLine& line : file.lines) counter.add(split(tokenizer, line.sentence));
-  return frequent_words(counter, words);
-}
-
-Vocabulary collect_classes(const LabelledFile& file) {
-  std::vector<std::string> labels;
-  for (const LabelledLine& line : file.lines) labels.push_back(line.label);
-  return class_names(labels, file.name);
 }
 
 Example encode(const LabelledLine& line, const std::string& name, const Tokenizer& tokenizer,
@@ -90,41 +85,120 @@ Example encode(const LabelledLine& line, const std::string& name, const Tokenize
   return example;
 }
 
-void encode(const LabelledFile& file, const Tokenizer& tokenizer, const std::string& part,
-            OnBadLine on_bad_line, Corpus& corpus, std::vector<Example>& examples,
-            ExampleLines& lines) {
-  lines = {.source_file = file.name, .target_file = file.name, .lines = {}};
+/// Encodes the lines of a file. Notes on lines without the expected fields come before those on
+/// unknown labels.
+void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const std::string& part,
+                  OnBadLine on_bad_line, const Corpus& corpus, const AddExample& add,
+                  std::vector<std::string>& notes) {
   BadLines bad;
-  for (const LabelledLine& line : file.lines) {
-    bad.attempt([&] {
-      examples.push_back(encode(line, file.name, tokenizer, corpus));
-      lines.lines.push_back(line.number);
-    });
-  }
-  bad.finish(on_bad_line, part, file.lines.size(), corpus);
+  std::size_t lines = 0;
+  for_each_line(text, part, on_bad_line, notes, [&](const LabelledLine& line) {
+    ++lines;
+    bad.attempt([&] { add(encode(line, text.name(), tokenizer, corpus), line.number); });
+  });
+  Corpus noted;
+  bad.finish(on_bad_line, part, lines, noted);
+  notes.insert(notes.end(), noted.notes.begin(), noted.notes.end());
 }
+
+/// The training files: their vocabularies and then their examples, each in one pass.
+class TrainingFiles {
+ public:
+  TrainingFiles(const FileList& files, const std::filesystem::path& base, OnBadLine on_bad_line,
+                const TrainingSetOptions& training)
+      : on_bad_line_(on_bad_line), training_(training) {
+    std::uint64_t bytes = 0;
+    for (const std::string& file : files.names()) {
+      texts_.emplace_back(list_file_key("data.train_text", texts_.size()), base / file, content);
+      bytes += texts_.back().size_now();
+    }
+    if (texts_.empty()) texts_.emplace_back("data.train_text", base, content);
+    cached_ = is_cached(training, bytes);
+    if (!cached_) return;
+    for (CorpusText& text : texts_) text.allow_any_size();
+  }
+
+  /// Makes those vocabularies that are not given: of the words, and of the classes.
+  void make_vocabularies(bool of_words, bool of_classes, const WordOptions& words,
+                         const std::filesystem::path& base, Corpus& corpus) {
+    if (!of_words && !of_classes) return;
+    const bool subwords = words.subwords.kind != SubwordKind::none;
+    const bool learns = subwords && words.subwords.kind != SubwordKind::file;
+    const Tokenizer tokenizer = WordTokenizer(words.lowercase);
+    WordCounter counter;
+    std::vector<std::string> sentences;
+    std::set<std::string> labels;
+    std::vector<std::string> unused;
+    for (CorpusText& text : texts_) {
+      for_each_line(text, "train", on_bad_line_, unused, [&](LabelledLine line) {
+        labels.insert(std::move(line.label));
+        if (of_words && !subwords) counter.add(split(tokenizer, line.sentence));
+        if (of_words && learns) sentences.push_back(std::move(line.sentence));
+      });
+    }
+    const std::string& name = texts_.front().name();
+    if (of_words) {
+      corpus.source_vocabulary = subwords
+                                     ? Vocabulary(make_subwords(std::move(sentences), words,
+                                                                SubwordSide::source, base, name))
+                                     : frequent_words(counter, words);
+    }
+    if (of_classes) corpus.target_vocabulary = class_names({labels.begin(), labels.end()}, name);
+  }
+
+  void encode(const WordOptions& words, Corpus& corpus) {
+    TrainingSource source{.texts = {},
+                          .options = fmt::format("labelled_text lowercase={} skip={}",
+                                                 words.lowercase, on_bad_line_ == OnBadLine::skip),
+                          .corpora = {}};
+    for (CorpusText& text : texts_) {
+      source.texts.push_back(&text);
+      source.corpora.push_back({.source = text.name(), .target = text.name()});
+    }
+    const Tokenizer tokenizer = sentence_tokenizer(corpus.source_vocabulary, words);
+    fill_training_set(
+        training_, cached_, source, corpus,
+        [&](std::size_t number, const AddExample& add, std::vector<std::string>& notes) {
+          encode_lines(texts_[number], tokenizer, "train", on_bad_line_, corpus, add, notes);
+        });
+    for (const CorpusText& text : texts_) text.record(corpus);
+  }
+
+ private:
+  OnBadLine on_bad_line_;
+  const TrainingSetOptions& training_;
+  bool cached_ = false;
+  std::vector<CorpusText> texts_;
+};
 
 }  // namespace
 
 Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
                           const std::filesystem::path& base, const FixedVocabularies* fixed,
-                          OnBadLine on_bad_line) {
-  const Tokenizer tokenizer = WordTokenizer(words.lowercase);
+                          OnBadLine on_bad_line, const TrainingSetOptions& training) {
   Corpus corpus;
-  LabelledFile training;
+  if (fixed != nullptr) corpus.source_vocabulary = fixed->source;
+  const bool has_classes = fixed != nullptr && fixed->target;
+  if (has_classes) corpus.target_vocabulary = *fixed->target;
   if (fixed == nullptr || !files.train_text.empty()) {
-    training = read("train", files.train_text, base, on_bad_line, corpus);
+    TrainingFiles texts(files.train_text, base, on_bad_line, training);
+    texts.make_vocabularies(fixed == nullptr, !has_classes, words, base, corpus);
+    texts.encode(words, corpus);
   }
-  corpus.source_vocabulary =
-      fixed != nullptr ? fixed->source : make_vocabulary(training, tokenizer, words);
-  corpus.target_vocabulary =
-      fixed != nullptr && fixed->target ? *fixed->target : collect_classes(training);
-  encode(training, tokenizer, "train", on_bad_line, corpus, corpus.train, corpus.train_lines);
+  const Tokenizer tokenizer = sentence_tokenizer(corpus.source_vocabulary, words);
   const auto load = [&](const std::string& part, const std::string& file,
                         std::vector<Example>& examples, ExampleLines& lines) {
     if (file.empty()) return;
-    encode(read(part, file, base, on_bad_line, corpus), tokenizer, part, on_bad_line, corpus,
-           examples, lines);
+    CorpusText text(fmt::format("data.{}_text", part), base / file, content);
+    lines = {.source_file = text.name(), .target_file = text.name(), .lines = {}};
+    encode_lines(
+        text, tokenizer, part, on_bad_line, corpus,
+        [&](Example example, std::size_t line) {
+          examples.push_back(std::move(example));
+          lines.lines.push_back(line);
+        },
+        corpus.notes);
+    text.record(corpus);
   };
   load("validation", files.validation_text, corpus.validation, corpus.validation_lines);
   load("test", files.test_text, corpus.test, corpus.test_lines);

@@ -3,23 +3,25 @@
 #include <filesystem>
 
 #include "data/corpora/bad_lines.h"
+#include "data/corpora/training_set.h"
 #include "data/corpus.h"
 #include "data/text/vocabulary.h"
 
 namespace tapestry {
 
 /// Loads labelled_text: on each line a label, a tab and a sentence. Blank lines are skipped;
-/// relative paths start at `base`. The vocabulary and the classes are those of the training file,
-/// unless `fixed` ones of a trained model are given; the training set is then empty if it has no
-/// file name. The fingerprint is not set.
+/// relative paths start at `base`. The vocabulary, which may be of subwords, and the classes are
+/// those of the training file, unless `fixed` ones of a trained model are given; the training set
+/// is then empty if it has no file name. The fingerprint is not set.
 ///
 /// throws  DataError, naming files and lines as BadLines, if a line has no tab, no label of one
-///         word or no sentence, or if its label is not one of the classes; also as
-///         read_text_file().
+///         word or no sentence, or if its label is not one of the classes; also as CorpusText and
+///         fill_training_set().
 Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
                           const std::filesystem::path& base,
                           const FixedVocabularies* fixed = nullptr,
-                          OnBadLine on_bad_line = OnBadLine::stop);
+                          OnBadLine on_bad_line = OnBadLine::stop,
+                          const TrainingSetOptions& training = {});
 
 /// Loads tagged_text: a token, a tab and its label on each line, as in CoNLL files, with an empty
 /// line between sentences. The source of an example has the tokens, and the target has one label

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "data/corpora/bad_lines.h"
+#include "data/corpora/training_set.h"
 #include "data/corpus.h"
 #include "data/text/vocabulary.h"
 
@@ -12,8 +13,8 @@ namespace tapestry {
 
 /// The files of parallel_text, relative to the folder of the config, and options of its pairs.
 struct ParallelTextOptions {
-  std::string train_source;        ///< training sentences
-  std::string train_target;        ///< their translations
+  FileList train_source;           ///< training sentences; several files: several corpora
+  FileList train_target;           ///< their translations, file by file
   std::string validation_source;   ///< validation sentences
   std::string validation_target;   ///< their translations
   std::string test_source;         ///< test sentences; empty: no test set
@@ -24,20 +25,24 @@ struct ParallelTextOptions {
 
 /// Loads parallel_text: pairs of text files with one sentence per line, where line n of the target
 /// file is the translation of line n of the source file; relative paths start at `base`. The
-/// vocabularies are made from the training pairs, unless `fixed` ones are given; the training and
-/// the validation set are then empty if they have no file names. The fingerprint is not set.
+/// vocabularies are made from the training pairs, or from files of subwords, unless `fixed` ones
+/// are given; the training and the validation set are then empty if they have no file names. The
+/// fingerprint is not set.
 ///
 ///   both lines blank      the pair is skipped and counted in the notes
 ///   one line blank        a bad line: the files do not match
 ///   more than max_tokens  training pairs with a longer side are skipped and counted in the notes;
 ///                         validation and test pairs are not skipped
 ///
-/// throws  DataError as read_text_file(); if only one file of a pair is given; if the files of a
-///         pair have different numbers of lines; for bad lines as BadLines; if no pair or no word
-///         remains.
+/// The training files are read line by line: once for the vocabularies, once for the examples.
+///
+/// throws  DataError as CorpusText, make_subwords() and fill_training_set(); if only one file of a
+///         pair is given; if the files of a pair have different numbers of lines; for bad lines as
+///         BadLines; if no pair or no word remains.
 Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions& words,
                           const std::filesystem::path& base,
                           const FixedVocabularies* fixed = nullptr,
-                          OnBadLine on_bad_line = OnBadLine::stop);
+                          OnBadLine on_bad_line = OnBadLine::stop,
+                          const TrainingSetOptions& training = {});
 
 }  // namespace tapestry

@@ -86,6 +86,13 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
       format_hint);
 }
 
+std::string only_name(const FileList& files) {
+  const std::vector<std::string>& names = files.names();
+  if (names.size() <= 1) return names.empty() ? "" : names.front();
+  throw DataError(fmt::format("data.train_text: found {} files, expected one", names.size()),
+                  "join the files to one, with: cat");
+}
+
 Vocabulary make_vocabulary(const TaggedFile& file, const WordOptions& words) {
   WordCounter counter;
   for (const TaggedSentence& sentence : file.sentences) {
@@ -133,7 +140,7 @@ Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
   Corpus corpus;
   TaggedFile training;
   if (fixed == nullptr || !files.train_text.empty()) {
-    training = read("train", files.train_text, base, on_bad_line, corpus);
+    training = read("train", only_name(files.train_text), base, on_bad_line, corpus);
   }
   corpus.source_vocabulary = fixed != nullptr ? fixed->source : make_vocabulary(training, words);
   corpus.target_vocabulary =

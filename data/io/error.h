@@ -18,6 +18,7 @@ enum class ExitCode : int {
   numeric = 6,        ///< NaN, infinity or divergence
   in_use = 7,         ///< the run directory is used by another process
   memory = 8,         ///< not enough memory
+  peer_failed = 9,    ///< another process of a parallel run has failed
   out_of_time = 124,  ///< train.max_time is over and the run is saved; as timeout(1)
   check_failed = 1,   ///< gradcheck or check has found an error
 };

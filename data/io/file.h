@@ -50,6 +50,17 @@ class UnopenedFile : public FileError {
   using FileError::FileError;
 };
 
+/// Returns read(). If a file cannot be opened, the error has the given hint; if that is empty, the
+/// hint names the config key.
+template <class Read>
+auto with_key_in_hint(const std::string& key, const Read& read, const std::string& hint = {}) {
+  try {
+    return read();
+  } catch (const UnopenedFile& error) {
+    throw DataError(error.what(), hint.empty() ? error.hint() + " (the key is " + key + ")" : hint);
+  }
+}
+
 /// A regular file, open for reading. All files that the program reads are opened here. Type and
 /// size are read from the open file, not from its path, which may later name another file. Opening
 /// never blocks, not even for a named pipe.

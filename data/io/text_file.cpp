@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <array>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,15 +21,10 @@ constexpr FileKind text_kind{
     .special_hint = "write the text to a file first: it is read more than once",
     .too_large_hint = "train on a part of the text, such as its first lines: head -n 1000000"};
 
-/// Stops after `bytes` bytes, so that reading ends even if the file is growing.
-std::vector<std::string> read_lines(LineReader& reader, std::uint64_t bytes) {
-  std::vector<std::string> lines;
-  while (reader.bytes_read() <= bytes) {
-    auto line = reader.next();
-    if (!line) break;
-    lines.push_back(*std::move(line));
-  }
-  return lines;
+FileKind kind_of(const TextContent& content) {
+  FileKind kind = text_kind;
+  if (content.any_size) kind.max_bytes = largest_text;
+  return kind;
 }
 
 /// Whether read() would return at once, with bytes, the end of the text or an error.
@@ -153,19 +149,31 @@ void LineReader::refuse_byte(std::string_view line, std::size_t position, std::s
                   std::string(hint));
 }
 
-TextFile read_text_file(const std::filesystem::path& path, const TextContent& content) {
-  const OpenFile file(path, text_kind);
-  LineReader reader(file.descriptor(), file.name(), unreadable_hint, content.longest_line);
-  TextFile text;
-  text.lines = read_lines(reader, file.size());
-  text.bytes = reader.bytes_read();
-  text.digest = reader.digest();
-  file.require_unchanged(text.bytes);
-  if (text.lines.empty()) {
-    throw DataError(
-        fmt::format("{}: found an empty file, expected {}", file.name(), content.expected),
-        content.hint);
+TextFileReader::TextFileReader(const std::filesystem::path& path, const TextContent& content)
+    : content_(content),
+      file_(path, kind_of(content)),
+      reader_(file_.descriptor(), file_.name(), unreadable_hint, content.longest_line) {}
+
+std::optional<std::string> TextFileReader::next() {
+  // Stops after the size of the file, so that reading ends even if the file is growing.
+  auto line = reader_.bytes_read() <= file_.size() ? reader_.next() : std::nullopt;
+  if (line) {
+    has_lines_ = true;
+    return line;
   }
+  file_.require_unchanged(reader_.bytes_read());
+  if (has_lines_) return std::nullopt;
+  throw DataError(
+      fmt::format("{}: found an empty file, expected {}", file_.name(), content_.expected),
+      content_.hint);
+}
+
+TextFile read_text_file(const std::filesystem::path& path, const TextContent& content) {
+  TextFileReader reader(path, content);
+  TextFile text{};
+  while (auto line = reader.next()) text.lines.push_back(*std::move(line));
+  text.bytes = reader.bytes();
+  text.digest = reader.digest();
   return text;
 }
 

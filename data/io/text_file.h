@@ -29,6 +29,9 @@ const OtherEncoding* detect_other_encoding(std::string_view text);
 /// The maximum length of a line in bytes; longer than any model input.
 inline constexpr std::size_t longest_line = std::size_t{1} << 20;
 
+/// Size in bytes of the largest text that may be larger than the memory, see TextContent::any_size.
+inline constexpr std::uint64_t largest_text = std::uint64_t{1} << 40;
+
 /// A line is longer than longest_line.
 class OverlongLine : public DataError {
  public:
@@ -44,8 +47,7 @@ class OverlongLine : public DataError {
 class LineReader {
  public:
   /// `name` is the name of the text in messages, `hint` the hint if it cannot be read. Does not
-  /// close the descriptor.
-  /// Refuses lines of more than `longest` bytes.
+  /// close the descriptor. Refuses lines of more than `longest` bytes.
   LineReader(int descriptor, std::string name, std::string hint,
              std::size_t longest = longest_line);
 
@@ -107,12 +109,36 @@ struct TextContent {
   const char* expected = "one sentence a line";           ///< for messages
   const char* hint = "name the file with the sentences";  ///< if the file is empty
   std::size_t longest_line = tapestry::longest_line;      ///< in bytes
+  bool any_size = false;  ///< whether it may have largest_text bytes, not as many as the memory
 };
 
-/// Reads a UTF-8 text file with LineReader in one pass.
+/// Reads the lines of a UTF-8 text file one by one, in bounded memory.
+class TextFileReader {
+ public:
+  /// throws  DataError as OpenFile.
+  explicit TextFileReader(const std::filesystem::path& path, const TextContent& content = {});
+
+  /// The next line; nullopt at the end.
+  ///
+  /// throws  DataError as LineReader; at the end also if the file is empty or has changed.
+  std::optional<std::string> next();
+
+  /// Number of the last line that next() returned or refused, from 1.
+  std::size_t line_number() const { return reader_.line_number(); }
+  /// Size and digest of the file, after the last line.
+  std::uint64_t bytes() const { return reader_.bytes_read(); }
+  std::uint64_t digest() const { return reader_.digest(); }
+
+ private:
+  TextContent content_;
+  OpenFile file_;
+  LineReader reader_;
+  bool has_lines_ = false;
+};
+
+/// Reads all lines of a UTF-8 text file.
 ///
-/// throws  DataError as LineReader and OpenFile; also if the file is empty or changes while it is
-///         read.
+/// throws  DataError as TextFileReader.
 TextFile read_text_file(const std::filesystem::path& path, const TextContent& content = {});
 
 }  // namespace tapestry

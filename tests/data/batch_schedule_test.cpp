@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
+#include <utility>
 
 #include "data/io/file.h"
 #include "data/random.h"
@@ -53,6 +55,21 @@ double padding(const std::vector<Example>& pairs, const std::vector<BatchIndices
     padded += static_cast<double>(longest * batch.size());
   }
   return 1 - real / padded;
+}
+
+/// The number of rows and the longest side of a batch, in this order.
+using Shape = std::pair<std::size_t, std::size_t>;
+
+std::vector<Shape> shapes_of(const std::vector<Example>& pairs,
+                             const std::vector<BatchIndices>& batches) {
+  std::vector<Shape> shapes;
+  for (const BatchIndices& batch : batches) {
+    std::size_t longest = 0;
+    for (const std::size_t i : batch)
+      longest = std::max(longest, longest_side(pairs[i], pair_rows));
+    shapes.emplace_back(batch.size(), longest);
+  }
+  return shapes;
 }
 
 }  // namespace
@@ -168,6 +185,110 @@ TEST_CASE("a schedule of nothing, or of empty batches, is refused") {
   CHECK_THROWS_AS(evaluation_batches(random_pairs(3), 0), std::invalid_argument);
 }
 
+TEST_CASE("batches of tokens hold every pair once, and as many rows as their longest side allows") {
+  const std::vector<Example> pairs = random_pairs(1003);
+  for (const std::size_t most : {17, 18, 40, 333, 20'000}) {
+    CAPTURE(most);
+    BatchSchedule schedule(pairs, BatchTokens{most}, 1);
+    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+      const std::vector<BatchIndices>& batches = schedule.epoch(epoch);
+      CHECK(batches.size() == schedule.batches_per_epoch());
+      CHECK(covers_all(batches, pairs.size()));
+      std::size_t smaller = 0;
+      for (const auto& [rows, longest] : shapes_of(pairs, batches)) {
+        CHECK(rows * longest <= most);
+        smaller += (rows + 1) * longest <= most ? 1 : 0;
+      }
+      CHECK(smaller <= 1);  // the last of the shortest
+    }
+  }
+}
+
+TEST_CASE(
+    "batches of tokens by hand: the longest sides count, with <eos>, and one pair may be all") {
+  // Longest sides with <eos>: 3, 6, 3, 2, 3, 2.
+  const std::vector<Example> pairs = {{{4, 4}, {4}}, {{4}, {4, 4, 4, 4, 4}}, {{4}, {4, 4}},
+                                      {{4}, {}},     {{4, 4}, {4, 4}},       {{}, {4}}};
+  BatchSchedule schedule(pairs, BatchTokens{6}, 1);
+  CHECK(schedule.batches_per_epoch() == 4);
+  std::vector<Shape> shapes = shapes_of(pairs, schedule.epoch(3));
+  std::ranges::sort(shapes);
+  CHECK(shapes == std::vector<Shape>{{1, 2}, {1, 6}, {2, 3}, {2, 3}});
+  CHECK(schedule.after({0, 3}) == BatchPosition{1, 0});
+
+  // Other rows have other lengths: of a class only the sentence counts, with <eos>.
+  BatchSchedule classes(pairs, {.most = 6, .layout = class_rows}, 1);
+  CHECK(classes.batches_per_epoch() == 3);  // of 3 and 3, 2 and 2 and 2, 1
+}
+
+TEST_CASE(
+    "batches of tokens have the same sizes in every epoch, and other pairs in another order") {
+  const std::vector<Example> pairs = random_pairs(2000);
+  BatchSchedule schedule(pairs, BatchTokens{100}, 1);
+  const auto contents = [&](std::uint64_t epoch) {
+    std::vector<BatchIndices> batches = schedule.epoch(epoch);
+    for (BatchIndices& batch : batches) std::ranges::sort(batch);
+    std::ranges::sort(batches);
+    return batches;
+  };
+  const std::vector<Shape> first = shapes_of(pairs, schedule.epoch(0));
+  std::vector<Shape> second = shapes_of(pairs, schedule.epoch(1));
+  CHECK(first != second);
+  CHECK(std::ranges::is_permutation(first, second));
+  const auto before = contents(0), after = contents(1);
+  std::vector<BatchIndices> common;
+  std::ranges::set_intersection(before, after, std::back_inserter(common));
+  CHECK(common.size() < before.size() / 20);
+}
+
+TEST_CASE("batches of tokens are a function of seed and epoch alone") {
+  const std::vector<Example> pairs = random_pairs(500);
+  BatchSchedule walked(pairs, BatchTokens{64}, 1), jumped(pairs, BatchTokens{64}, 1),
+      other_seed(pairs, BatchTokens{64}, 2);
+  const auto first = walked.epoch(0), second = walked.epoch(1);
+  CHECK(jumped.epoch(1) == second);
+  CHECK(jumped.epoch(0) == first);
+  CHECK(other_seed.epoch(0) != first);
+  CHECK(walked.at({1, 2}) == second[2]);
+}
+
+TEST_CASE("batches of tokens have little padding on both sides, and come in no order of length") {
+  const std::vector<Example> pairs = random_pairs(20'000);
+  BatchSchedule schedule(pairs, BatchTokens{512}, 1);
+  const BatchStatistics sizes = measure_batches(schedule.epoch(0), pairs, pair_rows);
+  // 22 % without sorting by the difference of the sides, since these are independent.
+  CHECK(static_cast<double>(sizes.padding) / static_cast<double>(sizes.positions) < 0.12);
+  CHECK(static_cast<double>(sizes.tokens) / static_cast<double>(sizes.batches) > 0.97 * 512);
+  int rises = 0;
+  const std::vector<Shape> shapes = shapes_of(pairs, schedule.epoch(0));
+  for (std::size_t b = 1; b < shapes.size(); ++b) {
+    rises += shapes[b].second > shapes[b - 1].second ? 1 : 0;
+  }
+  const auto batches = static_cast<int>(shapes.size());
+  CHECK(rises > batches / 3);
+  CHECK(rises < batches * 2 / 3);
+}
+
+TEST_CASE("batches of fewer tokens than a pair has are refused, as are those of no pairs") {
+  const std::vector<Example> pairs = pairs_of_lengths({3, 6, 2});
+  CHECK_NOTHROW(BatchSchedule(pairs, BatchTokens{7}, 1));
+  CHECK_THROWS_WITH_AS(BatchSchedule(pairs, BatchTokens{6}, 1),
+                       "batch schedule: example 1 has 7 tokens, expected at most 6, the tokens of "
+                       "a batch",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(BatchSchedule({}, BatchTokens{6}, 1), std::invalid_argument);
+}
+
+TEST_CASE("the sizes of batches are measured with <eos> and the padding of both sides") {
+  const std::vector<Example> pairs = {{{4, 4}, {4}}, {{4}, {4, 4, 4, 4, 4}}, {{4}, {4, 4}}};
+  const BatchStatistics sizes = measure_batches({{0, 1}, {2}}, pairs, pair_rows);
+  CHECK(sizes.batches == 2);
+  CHECK(sizes.examples == 3);
+  CHECK(sizes.tokens == 2 * 6 + 3);
+  CHECK(sizes.positions == 2 * (3 + 6) + (2 + 3));
+  CHECK(sizes.padding == 1 + 4);
+}
+
 TEST_CASE("evaluation goes through all pairs once by rising length") {
   CHECK(evaluation_batches(pairs_of_lengths({3, 1, 2, 1, 5}), 2) ==
         std::vector<BatchIndices>{{1, 3}, {2, 0}, {4}});
@@ -177,8 +298,7 @@ TEST_CASE("evaluation goes through all pairs once by rising length") {
 }
 
 TEST_CASE("the order of batches never changes: runs must resume after an update of the program") {
-  const auto digest = [](BatchLengths lengths) {
-    BatchSchedule schedule(random_pairs(2503), 10, 7, lengths);
+  const auto digest = [](BatchSchedule schedule) {
     Xxh3 hash;
     for (std::uint64_t epoch : {0, 5}) {
       for (const BatchIndices& batch : schedule.epoch(epoch)) {
@@ -187,6 +307,8 @@ TEST_CASE("the order of batches never changes: runs must resume after an update 
     }
     return hash.value();
   };
-  CHECK(digest(BatchLengths::alike) == 2558904658660153732u);
-  CHECK(digest(BatchLengths::mixed) == 6583390298696190269u);
+  const std::vector<Example> pairs = random_pairs(2503);
+  CHECK(digest({pairs, 10, 7, BatchLengths::alike}) == 2558904658660153732u);
+  CHECK(digest({pairs, 10, 7, BatchLengths::mixed}) == 6583390298696190269u);
+  CHECK(digest({pairs, BatchTokens{160}, 7}) == 16558537792169973364u);
 }

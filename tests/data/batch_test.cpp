@@ -132,11 +132,11 @@ TEST_CASE("labelled images stand side by side and have no tokens") {
 TEST_CASE("the longest side of an example is what its batch would have") {
   const Example pair = {{4, 5}, {6, 7, 8, 9}};
   CHECK(longest_side(pair, pair_rows) == 5);
-  CHECK(longest_side({{4, 5, 6, 7, 8}, {9}}, pair_rows) == 6);
+  CHECK(longest_side(Example{{4, 5, 6, 7, 8}, {9}}, pair_rows) == 6);
   CHECK(longest_side(pair, window_rows) == 3);
   CHECK(longest_side(pair, masked_rows) == 4);
-  CHECK(longest_side({.source = {bos_id, 4, 5}, .target = {4}}, class_rows) == 4);
-  CHECK(longest_side({.target = {4}, .pixels = {0.0F, 0.5F, 1.0F}}, class_rows) == 1);
+  CHECK(longest_side(Example{.source = {bos_id, 4, 5}, .target = {4}}, class_rows) == 4);
+  CHECK(longest_side(Example{.target = {4}, .pixels = {0.0F, 0.5F, 1.0F}}, class_rows) == 1);
 }
 
 TEST_CASE("a batch that is used again keeps nothing of its past and its memory") {

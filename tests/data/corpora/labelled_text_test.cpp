@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "data/text/tokenizer.h"
 #include "tests/data/corpora/text_folder.h"
 
 using namespace tapestry;
@@ -117,4 +118,19 @@ TEST_CASE("a frequency that no word of labelled text reaches is refused") {
   LabelFolder text;
   text.words.min_frequency = 4;
   CHECK(refusal([&] { text.load(); }) == "vocabulary: no word occurs 4 times in the training text");
+}
+
+TEST_CASE("the sentences of labelled text may be subwords, its labels are whole") {
+  LabelFolder text;
+  text.write("good\tthe dog plays\nbad\tthe dogs play\ngood\tdogs and the dog\n");
+  text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 24};
+  const Corpus corpus = text.load();
+  CHECK(corpus.source_vocabulary.size() == 24);
+  CHECK(corpus.target_vocabulary == Vocabulary({"bad", "good"}));
+  const Tokenizer tokenizer = sentence_tokenizer(corpus.source_vocabulary, text.words);
+  CHECK(corpus.train[1].source.front() == bos_id);
+  CHECK(join(tokenizer, corpus.source_vocabulary.decode(corpus.train[1].source)) ==
+        "the dogs play");
+  const FixedVocabularies fixed = {corpus.source_vocabulary, std::nullopt};
+  CHECK(text.load(&fixed).train == corpus.train);
 }

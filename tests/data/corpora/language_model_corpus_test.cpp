@@ -38,7 +38,8 @@ struct TextFolder {
     for (const Example& window : part) {
       ids.insert(ids.end(), window.target.begin() + (ids.empty() ? 0 : 1), window.target.end());
     }
-    return TextCodec({.tokenizer = window_tokenizer(windows, words), .multiple_lines = true},
+    return TextCodec({.tokenizer = window_tokenizer(windows, words, corpus.target_vocabulary),
+                      .multiple_lines = true},
                      corpus.source_vocabulary, corpus.target_vocabulary)
         .decode_target(ids);
   }
@@ -239,4 +240,25 @@ TEST_CASE("a frequency that no token of a text reaches is refused") {
   TextFolder text("ab\nab\n");
   text.words.min_frequency = 3;
   CHECK(text.message() == "vocabulary: no word occurs 3 times in the training text");
+}
+
+TEST_CASE("a text by subwords has line ends and gives the text back") {
+  TextFolder text("the dog plays\n\nthe dogs play\nthe cat plays with the dog\n");
+  text.words.subwords = {.kind = SubwordKind::unigram, .vocabulary_size = 22};
+  const Corpus corpus = text.load();
+  CHECK(corpus.target_vocabulary.size() == 23);
+  CHECK(corpus.target_vocabulary.id("<newline>") == 22);
+  CHECK(corpus.source_vocabulary == corpus.target_vocabulary);
+  CHECK(text.decoded(corpus, corpus.train) ==
+        "the dog plays\n\nthe dogs play\nthe cat plays with the dog\n");
+  const FixedVocabularies fixed = {corpus.source_vocabulary, corpus.target_vocabulary};
+  CHECK(text.load(&fixed).train == corpus.train);
+}
+
+TEST_CASE("a line that is held out in part is divided before a word, not within a subword") {
+  TextFolder text("one two three four five six seven eight nine ten");
+  text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 25};
+  text.windows.validation_share = 0.2;
+  const Corpus corpus = text.load();
+  CHECK(text.decoded(corpus, corpus.validation) == "nine ten\n");
 }

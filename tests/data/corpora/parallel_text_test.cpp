@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "data/text/tokenizer.h"
 #include "tests/data/refusal.h"
 #include "tests/support/temporary_folder.h"
 
@@ -233,4 +234,64 @@ TEST_CASE("Windows files with byte order marks load like others") {
                     "\xEF\xBB\xBF"
                     "ein Hund .\r\nein Kind.\r\n");
   CHECK(text.load().train == TextFolder().load().train);
+}
+
+TEST_CASE("subwords are learned of both sides together or of each by itself") {
+  TextFolder text;
+  text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
+  const Corpus apart = text.load();
+  CHECK(apart.source_vocabulary.size() == 22);
+  CHECK(apart.target_vocabulary.size() == 22);
+  CHECK(apart.source_vocabulary != apart.target_vocabulary);
+  const Tokenizer source = sentence_tokenizer(apart.source_vocabulary, text.words);
+  CHECK(join(source, apart.source_vocabulary.decode(apart.train[1].source)) == "ein Kind.");
+  const Tokenizer target = sentence_tokenizer(apart.target_vocabulary, text.words);
+  CHECK(join(target, apart.target_vocabulary.decode(apart.train[1].target)) == "a child.");
+  CHECK(join(target, apart.target_vocabulary.decode(apart.validation[0].target)) ==
+        "a ho \u2047 .");
+
+  text.options.shared_vocabulary = true;
+  const Corpus joint = text.load();
+  CHECK(joint.source_vocabulary == joint.target_vocabulary);
+  const Tokenizer both = sentence_tokenizer(joint.source_vocabulary, text.words);
+  CHECK(join(both, joint.source_vocabulary.decode(joint.train[0].source)) == "ein Hund .");
+  CHECK(join(both, joint.source_vocabulary.decode(joint.train[0].target)) == "a dog .");
+}
+
+TEST_CASE("subwords that are given are used, and no file of them is read") {
+  TextFolder text;
+  text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
+  const Corpus first = text.load();
+  const FixedVocabularies fixed = {first.source_vocabulary, first.target_vocabulary};
+  text.words.subwords.kind = SubwordKind::file;
+  text.words.subwords.file = "missing.model";
+  const Corpus again = load_parallel_text(text.options, text.words, text.folder.path(), &fixed);
+  CHECK(again.train == first.train);
+  CHECK(fingerprint(again) == fingerprint(first));
+  CHECK(again.source_vocabulary == first.source_vocabulary);
+}
+
+TEST_CASE("the length of a training pair is measured in subwords, of which all pairs are learned") {
+  TextFolder text;
+  text.folder.write("train.de", "ein Hund .\nein Hund.\nein.\n");
+  text.folder.write("train.en", "a dog .\na dog.\na child , and a dog\n");
+  text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
+  const Corpus all = text.load();
+  REQUIRE(all.train[2].target.size() > 5);
+  REQUIRE(all.train[2].source.size() < 5);
+  REQUIRE(all.train[1].target.size() <= 5);
+  text.options.max_tokens = 5;
+  const Corpus corpus = text.load();
+  CHECK(corpus.train == std::vector(all.train.begin(), all.train.begin() + 2));
+  CHECK(corpus.source_vocabulary == all.source_vocabulary);
+  CHECK(corpus.target_vocabulary == all.target_vocabulary);
+}
+
+TEST_CASE("equal examples of other subword models have another fingerprint") {
+  TextFolder text;
+  text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
+  Corpus corpus = text.load();
+  const std::uint64_t before = fingerprint(corpus);
+  corpus.source_vocabulary = Vocabulary::from_text(corpus.source_vocabulary.to_text());
+  CHECK(fingerprint(corpus) != before);
 }

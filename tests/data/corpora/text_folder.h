@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "data/corpora/bad_lines.h"
+#include "data/corpora/training_set.h"
 #include "data/corpus.h"
 #include "data/text/vocabulary.h"
 #include "tests/data/refusal.h"
@@ -15,8 +17,7 @@
 namespace tapestry::test {
 
 /// A folder with the training file train.txt, and options with which `load_text` reads it.
-template <Corpus (*load_text)(const TextFiles&, const WordOptions&, const std::filesystem::path&,
-                              const FixedVocabularies*, OnBadLine)>
+template <auto load_text>
 struct TextFolder {
   explicit TextFolder(std::string_view text) {
     write(text);
@@ -27,7 +28,13 @@ struct TextFolder {
     folder.write(file, text);
   }
   Corpus load(const FixedVocabularies* fixed = nullptr) const {
-    return load_text(files, words, folder.path(), fixed, on_bad_line);
+    if constexpr (std::is_invocable_v<decltype(load_text), const TextFiles&, const WordOptions&,
+                                      const std::filesystem::path&, const FixedVocabularies*,
+                                      OnBadLine, const TrainingSetOptions&>) {
+      return load_text(files, words, folder.path(), fixed, on_bad_line, training);
+    } else {
+      return load_text(files, words, folder.path(), fixed, on_bad_line);
+    }
   }
   std::string name(const char* file = "train.txt") const { return (folder / file).string(); }
 
@@ -43,6 +50,7 @@ struct TextFolder {
   TextFiles files;
   WordOptions words;
   OnBadLine on_bad_line = OnBadLine::stop;
+  TrainingSetOptions training;
 };
 
 }  // namespace tapestry::test

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+
+namespace tapestry {
+
+class CorpusText;  // data/corpora/corpus_text.h
+
+/// Whether tokenized training examples are kept in a memory-mapped file instead of in memory.
+enum class CacheUse {
+  automatic,  ///< if the training text is large
+  always,     ///< in any case
+  never       ///< in no case
+};
+
+/// Options of training sets that are read from text.
+struct TrainingSetOptions {
+  CacheUse cache = CacheUse::automatic;  ///< whether examples are kept in a file
+  /// Where the file `train.examples` is kept and found again; empty: the file is a temporary one
+  /// (in $TMPDIR or /var/tmp), which is deleted at once. Must exist.
+  std::filesystem::path cache_folder{};
+  bool cache_is_read_only = false;  ///< a file that is not found is a temporary one
+  /// Size of the training text in bytes from which on it is large. Examples in memory take two to
+  /// three times the size of their text.
+  std::uint64_t large_text = std::uint64_t{1} << 28;
+  /// Passes over each training corpus per epoch, in the order of the files; empty: one each.
+  std::vector<std::size_t> corpus_weights{};
+};
+
+/// Whether training text of this size is kept in a file.
+bool is_cached(const TrainingSetOptions& options, std::uint64_t bytes);
+
+/// Adds a training example; `line` is its first line in its text file, 0 for windows of a text.
+using AddExample = std::function<void(Example example, std::size_t line)>;
+
+/// What training examples are made from.
+struct TrainingSource {
+  std::vector<CorpusText*> texts;    ///< all text files
+  std::string options;               ///< all options on which the examples depend, as text
+  std::vector<LineFiles> corpora{};  ///< of each corpus; one or more
+};
+
+/// Fills in the training set of `corpus`, whose vocabularies are known: in memory, or in a file,
+/// which is opened if it was made from the same text, vocabularies and options by this version of
+/// the format, and is made anew otherwise, with a note if one of that name was there.
+///
+/// cached  is_cached()
+/// encode  encodes the examples of the corpus with this number and adds notes; called for each
+///         corpus, unless the file can be used: the notes are then those of the file
+/// throws  what `encode` throws; DataError if the number of weights differs from that of the
+///         corpora; ErrorWith<ExitCode::output> if the file cannot be written.
+void fill_training_set(const TrainingSetOptions& options, bool cached, const TrainingSource& source,
+                       Corpus& corpus,
+                       const std::function<void(std::size_t number, const AddExample& add,
+                                                std::vector<std::string>& notes)>& encode);
+
+}  // namespace tapestry

@@ -1,0 +1,433 @@
+#include "data/example_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "data/io/file.h"
+#include "data/io/utf8.h"
+
+namespace tapestry {
+namespace {
+
+using OutputFailure = ErrorWith<ExitCode::output>;
+
+struct Header {
+  std::array<char, 8> magic = {'T', 'A', 'P', 'E', 'X', 'M', 'P', 'L'};
+  std::uint32_t version = 1;
+  std::uint32_t byte_order = 0x01020304;
+
+  friend bool operator==(const Header&, const Header&) = default;
+};
+
+struct Footer {
+  std::uint64_t width = 0, tokens = 0, examples = 0, parts = 0, note_bytes = 0, origin = 0,
+                digest = 0;
+};
+
+constexpr std::size_t alignment = 8;
+constexpr std::size_t block = std::size_t{1} << 20;
+
+std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+/// Where the sections of a file begin.
+struct Sections {
+  std::uint64_t tokens = sizeof(Header), starts, sources, lines, parts, notes, footer;
+
+  explicit Sections(const Footer& counts)
+      : starts(tokens + aligned(counts.width * counts.tokens)),
+        sources(starts + sizeof(std::uint64_t) * (counts.examples + 1)),
+        lines(sources + aligned(sizeof(std::uint32_t) * counts.examples)),
+        parts(lines + aligned(sizeof(std::uint32_t) * counts.examples)),
+        notes(parts + sizeof(std::uint64_t) * counts.parts),
+        footer(notes + aligned(counts.note_bytes)) {}
+};
+
+std::uint64_t width_for(std::size_t ids) {
+  return ids <= std::size_t{std::numeric_limits<std::uint16_t>::max()} + 1 ? 2 : 4;
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+}  // namespace
+
+/// The temporary file, written through a buffer.
+class ExampleFileWriter::Output {
+ public:
+  Output(const std::filesystem::path& path, FileSystem& files)
+      : files_(files), path_(path), descriptor_(create()) {
+    if (!descriptor_.is_open()) fail("create a temporary file");
+    buffer_.reserve(block);
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  ~Output() {
+    if (in_place_) return;
+    if (descriptor_.is_open()) descriptor_.close();
+    files_.unlink(temporary_.c_str());
+  }
+
+  void write(std::span<const std::byte> bytes) {
+    written_ += bytes.size();
+    while (!bytes.empty()) {
+      const std::size_t some = std::min(bytes.size(), block - buffer_.size());
+      buffer_.insert(buffer_.end(), bytes.begin(),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(some));
+      bytes = bytes.subspan(some);
+      if (buffer_.size() == block) flush();
+    }
+  }
+
+  /// Fills the gap to the next section.
+  void align() {
+    constexpr std::array<std::byte, alignment> zeros{};
+    write(std::span(zeros).first(aligned(written_) - written_));
+  }
+
+  /// The digest of everything that was written.
+  std::uint64_t digest() {
+    flush();
+    return hash_.value();
+  }
+
+  void put_in_place() {
+    flush();
+    if (retry_interrupted([&] { return files_.fsync(descriptor_.get()); }) != 0) fail("flush");
+    // A close that is interrupted by a signal has still closed the file.
+    if (descriptor_.close() != 0 && errno != EINTR) fail("close");
+    if (files_.rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename the temporary file");
+    in_place_ = true;
+    const FileDescriptor folder(files_, retry_interrupted([&] {
+                                  return files_.open(folder_of(path_).c_str(),
+                                                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                                }));
+    if (!folder.is_open()) fail("open its folder");
+    // Some file systems do not support this (EINVAL) and do not need it.
+    if (retry_interrupted([&] { return files_.fsync(folder.get()); }) != 0 && errno != EINVAL) {
+      fail("flush its folder");
+    }
+  }
+
+ private:
+  FileDescriptor create() {
+    constexpr int most_names = 100;
+    int fd = -1;
+    for (int attempt = 0; attempt < most_names; ++attempt) {
+      temporary_ = folder_of(path_) /
+                   fmt::format(".{}.tmp-{}-{}", path_.filename().string(), ::getpid(), attempt);
+      fd = retry_interrupted([&] {
+        return files_.open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      });
+      if (fd >= 0 || errno != EEXIST) break;
+    }
+    return {files_, fd};
+  }
+
+  void flush() {
+    hash_.add(buffer_.data(), buffer_.size());
+    for (std::span<const std::byte> rest = buffer_; !rest.empty();) {
+      const ssize_t written = retry_interrupted(
+          [&] { return files_.write(descriptor_.get(), rest.data(), rest.size()); });
+      const auto count = static_cast<std::size_t>(written);
+      if (written == 0 || (written > 0 && count > rest.size())) errno = EIO;
+      if (written <= 0 || count > rest.size()) fail("write");
+      rest = rest.subspan(count);
+    }
+    buffer_.clear();
+  }
+
+  [[noreturn]] void fail(const char* action) {
+    const int code = errno;
+    const auto folder = folder_of(path_);
+    std::uint64_t free = 0;
+    const bool about_space = code == ENOSPC || code == EDQUOT || code == EFBIG;
+    const bool known = about_space && files_.free_bytes(folder.c_str(), free) == 0;
+    throw OutputFailure(
+        fmt::format("{}: could not {}: {}{}", escaped(path_.string()), action,
+                    std::generic_category().message(code),
+                    known ? fmt::format(" ({} bytes written, {} free)", written_, free) : ""),
+        about_space ? fmt::format("free space on the disk of {}, choose a train.run_dir on another "
+                                  "one, or keep the examples in memory with data.cache=never",
+                                  escaped(folder.string()))
+                    : fmt::format("make {} writable, or keep the examples in memory with "
+                                  "data.cache=never",
+                                  escaped(folder.string())));
+  }
+
+  FileSystem& files_;
+  std::filesystem::path path_, temporary_;
+  FileDescriptor descriptor_;
+  std::vector<std::byte> buffer_;
+  std::uint64_t written_ = 0;
+  Xxh3 hash_;
+  bool in_place_ = false;
+};
+
+ExampleFileWriter::ExampleFileWriter(const std::filesystem::path& path, std::size_t ids,
+                                     FileSystem& files)
+    : output_(std::make_unique<Output>(path, files)), ids_(ids), starts_{0} {
+  const Header header;
+  output_->write(std::as_bytes(std::span(&header, 1)));
+}
+
+ExampleFileWriter::~ExampleFileWriter() = default;
+
+void ExampleFileWriter::add(const Example& example, std::size_t line) {
+  constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+  if (sources_.size() == most) {
+    throw DataError(
+        fmt::format("data: found more than {0} training examples, expected at most {0}", most),
+        "leave examples out of the training files");
+  }
+  if (line > most) {
+    throw DataError(
+        fmt::format(
+            "data: found an example in line {}, expected at most {} lines in a training file", line,
+            most),
+        "divide the training file into several files");
+  }
+  if (example.source.size() > most) {
+    throw DataError(fmt::format("data: found an example of {} source tokens, expected at most {}",
+                                example.source.size(), most),
+                    "divide the example into shorter ones");
+  }
+  const auto write = [&](const std::vector<std::int32_t>& ids) {
+    for (const std::int32_t id : ids) {
+      if (id < 0 || static_cast<std::size_t>(id) >= ids_) {
+        throw std::invalid_argument(
+            fmt::format("example file: found id {}, expected less than {}", id, ids_));
+      }
+    }
+    if (width_for(ids_) == sizeof(std::int32_t)) return output_->write(bytes_of(ids));
+    const std::vector<std::uint16_t> narrow(ids.begin(), ids.end());
+    output_->write(bytes_of(narrow));
+  };
+  write(example.source);
+  write(example.target);
+  starts_.push_back(starts_.back() + example.source.size() + example.target.size());
+  sources_.push_back(static_cast<std::uint32_t>(example.source.size()));
+  lines_.push_back(static_cast<std::uint32_t>(line));
+}
+
+void ExampleFileWriter::finish(std::uint64_t origin, const std::vector<std::uint64_t>& parts,
+                               const std::vector<std::string>& notes) {
+  if (std::accumulate(parts.begin(), parts.end(), std::uint64_t{0}) != sources_.size()) {
+    throw std::invalid_argument("example file: the parts do not add up to all examples");
+  }
+  std::string text;
+  for (const std::string& note : notes) text += note + '\n';
+  const std::array<std::span<const std::byte>, 5> sections{bytes_of(starts_), bytes_of(sources_),
+                                                           bytes_of(lines_), bytes_of(parts),
+                                                           std::as_bytes(std::span(text))};
+  for (const auto section : sections) {
+    output_->align();
+    output_->write(section);
+  }
+  output_->align();
+  Footer footer{.width = width_for(ids_),
+                .tokens = starts_.back(),
+                .examples = sources_.size(),
+                .parts = parts.size(),
+                .note_bytes = text.size(),
+                .origin = origin,
+                .digest = 0};
+  const auto bytes = std::as_bytes(std::span(&footer, 1));
+  output_->write(bytes.first(sizeof footer - sizeof footer.digest));
+  footer.digest = output_->digest();
+  output_->write(bytes.last(sizeof footer.digest));
+  output_->put_in_place();
+}
+
+namespace {
+
+constexpr FileKind example_file_kind{.expected = "a file of examples",
+                                     .special_hint = "delete it: it is made anew",
+                                     .too_large_hint = "",
+                                     .unreadable_hint = "delete it: it is made anew",
+                                     .max_bytes = std::numeric_limits<std::uint64_t>::max()};
+
+[[noreturn]] void refuse(const std::string& name, std::string_view what) {
+  throw UnusableExampleFile(fmt::format("{}: {}", name, what), "delete it: it is made anew");
+}
+
+template <class T>
+T read_value(const OpenFile& file, std::uint64_t offset) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  T value;
+  file.read_all_at(offset, std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+
+/// Whether the sections that the footer announces make up the file.
+bool has_all_sections(const Footer& footer, std::uint64_t bytes) {
+  const bool possible = footer.tokens <= bytes && footer.examples <= bytes &&
+                        footer.parts <= bytes && footer.note_bytes <= bytes &&
+                        (footer.width == 2 || footer.width == 4);
+  return possible && bytes < std::uint64_t{1} << 60U &&
+         Sections(footer).footer + sizeof(Footer) == bytes;
+}
+
+template <class Id>
+bool all_below(std::span<const std::byte> bytes, std::size_t ids) {
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i + sizeof(Id) <= bytes.size(); i += sizeof(Id)) {
+    std::make_unsigned_t<Id> id;
+    std::memcpy(&id, bytes.data() + i, sizeof id);
+    largest = std::max<std::uint32_t>(largest, id);
+  }
+  return largest < ids;
+}
+
+/// Reads the whole file, without mapping it, which would take memory.
+void check_content(const OpenFile& file, const Footer& footer, std::size_t ids) {
+  const std::uint64_t end_of_tokens = sizeof(Header) + footer.width * footer.tokens;
+  const std::uint64_t end = file.size() - sizeof footer.digest;
+  std::vector<std::byte> bytes(block);
+  Xxh3 hash;
+  bool known = true;
+  for (std::uint64_t offset = 0; offset < end;) {
+    // The header first, so that blocks consist of whole ids.
+    const std::uint64_t some =
+        offset == 0 ? sizeof(Header) : std::min<std::uint64_t>(block, end - offset);
+    const auto part = std::span(bytes).first(some);
+    file.read_all_at(offset, part);
+    hash.add(part.data(), part.size());
+    if (offset > 0 && offset < end_of_tokens) {
+      const auto tokens = part.first(std::min<std::uint64_t>(some, end_of_tokens - offset));
+      known = known && (footer.width == 2 ? all_below<std::uint16_t>(tokens, ids)
+                                          : all_below<std::int32_t>(tokens, ids));
+    }
+    offset += some;
+  }
+  if (hash.value() != footer.digest) refuse(file.name(), "is damaged: its digest differs");
+  if (!known) refuse(file.name(), "found ids that the vocabulary does not have");
+}
+
+std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  for (std::size_t end = 0; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
+    lines.emplace_back(text.substr(0, end));
+  }
+  return lines;
+}
+
+}  // namespace
+
+ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin, std::size_t ids,
+                         FileSystem& files) {
+  const OpenFile file(path, example_file_kind, files);
+  bytes_ = file.size();
+  if (bytes_ < sizeof(Header) + sizeof(Footer)) refuse(file.name(), "is too short");
+  const auto header = read_value<Header>(file, 0);
+  if (header.magic != Header().magic) refuse(file.name(), "is not a file of examples");
+  if (header != Header()) {
+    refuse(file.name(),
+           fmt::format("found format {} and byte order {:08x}, expected {} and {:08x}",
+                       header.version, header.byte_order, Header().version, Header().byte_order));
+  }
+  const auto footer = read_value<Footer>(file, bytes_ - sizeof(Footer));
+  if (!has_all_sections(footer, bytes_)) refuse(file.name(), "is damaged or was cut off");
+  if (footer.origin != origin) {
+    refuse(file.name(), "was made from other text, vocabularies or options");
+  }
+  check_content(file, footer, ids);
+
+  void* map = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  if (map == MAP_FAILED) {
+    throw FileError(file.name(),
+                    fmt::format("cannot be mapped: {}", std::generic_category().message(errno)),
+                    "raise the limit on address space (ulimit -v)");
+  }
+  map_ = {static_cast<const std::byte*>(map), Unmap{bytes_}};
+  const Sections sections(footer);
+  examples_ = footer.examples;
+  width_ = footer.width;
+  tokens_ = map_.get() + sections.tokens;
+  starts_ = reinterpret_cast<const std::uint64_t*>(map_.get() + sections.starts);
+  sources_ = reinterpret_cast<const std::uint32_t*>(map_.get() + sections.sources);
+  lines_ = reinterpret_cast<const std::uint32_t*>(map_.get() + sections.lines);
+  const auto* parts = reinterpret_cast<const std::uint64_t*>(map_.get() + sections.parts);
+  parts_.assign(parts, parts + footer.parts);
+  check_index(file.name(), footer.tokens);
+  notes_ =
+      split_lines({reinterpret_cast<const char*>(map_.get() + sections.notes), footer.note_bytes});
+  // Batches read examples at random: without this, the system would read neighbours as well.
+  ::madvise(map, bytes_, MADV_RANDOM);
+}
+
+void ExampleFile::Unmap::operator()(const std::byte* map) const {
+  ::munmap(const_cast<std::byte*>(map), bytes);
+}
+
+void ExampleFile::check_index(const std::string& name, std::uint64_t tokens) const {
+  bool good = starts_[0] == 0 && starts_[examples_] == tokens;
+  for (std::size_t i = 0; good && i < examples_; ++i) {
+    good = starts_[i] <= starts_[i + 1] && starts_[i + 1] <= tokens &&
+           sources_[i] <= starts_[i + 1] - starts_[i];
+  }
+  good = good && std::accumulate(parts_.begin(), parts_.end(), std::uint64_t{0}) == examples_;
+  if (!good) refuse(name, "has an invalid index");
+}
+
+ExampleLengths ExampleFile::lengths(std::size_t index) const {
+  const std::size_t source = sources_[index];
+  return {source, starts_[index + 1] - starts_[index] - source, 0};
+}
+
+template <class Id>
+void ExampleFile::decode(std::size_t index, Example& example) const {
+  const auto* first = reinterpret_cast<const Id*>(tokens_) + starts_[index];
+  const ExampleLengths length = lengths(index);
+  example.source.assign(first, first + length.source);
+  example.target.assign(first + length.source, first + length.source + length.target);
+}
+
+void ExampleFile::read(std::size_t index, Example& example) const {
+  example.pixels.clear();
+  if (width_ == sizeof(std::uint16_t)) return decode<std::uint16_t>(index, example);
+  decode<std::int32_t>(index, example);
+}
+
+void ExampleFile::for_each(const std::function<void(const Example&)>& f) const {
+  constexpr std::size_t most_kept = std::size_t{1} << 24;  // bytes of tokens
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  auto* map = const_cast<std::byte*>(map_.get());
+  const auto end_of_tokens =
+      static_cast<std::size_t>(reinterpret_cast<const std::byte*>(starts_) - map);
+  ::madvise(map, end_of_tokens, MADV_SEQUENTIAL);
+  Example example;
+  std::size_t released = 0;
+  for (std::size_t i = 0; i < examples_; ++i) {
+    read(i, example);
+    f(example);
+    const std::size_t done = (sizeof(Header) + width_ * starts_[i + 1]) / page * page;
+    if (done - released < most_kept) continue;
+    ::madvise(map + released, done - released, MADV_DONTNEED);
+    released = done;
+  }
+  ::madvise(map, bytes_, MADV_RANDOM);
+}
+
+}  // namespace tapestry

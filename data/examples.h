@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+namespace tapestry {
+
+class ExampleFile;  // data/example_file.h
+
+/// One training or evaluation example. The meaning of its members depends on the task:
+///
+///   pairs        a sentence and its translation, with neither <bos> nor <eos>
+///   text         target: a window of a text, or a sentence with <bos> and <eos>
+///   labels       source: <bos> and a sentence; target: the id of its class in the target
+///                vocabulary, first_word_id for the first class
+///   tags         source: a sentence; target: the id of the class of each token
+///   images       pixels; target: the id of its class
+struct Example {
+  std::vector<std::int32_t> source{};  ///< token ids of the input
+  std::vector<std::int32_t> target{};  ///< token ids or classes to predict
+  std::vector<float> pixels{};         ///< (height, width, channels), usually in [0, 1]
+
+  friend bool operator==(const Example&, const Example&) = default;
+};
+
+/// The lengths of an example, by which examples are divided into batches.
+struct ExampleLengths {
+  std::size_t source = 0;  ///< tokens of Example::source
+  std::size_t target = 0;  ///< tokens or classes of Example::target
+  std::size_t pixels = 0;  ///< values of Example::pixels
+
+  ExampleLengths() = default;
+  /// The lengths of the three members.
+  ExampleLengths(std::size_t of_source, std::size_t of_target, std::size_t of_pixels)
+      : source(of_source), target(of_target), pixels(of_pixels) {}
+  /// Not explicit: an example is measured wherever its lengths are.
+  ExampleLengths(const Example& example)
+      : ExampleLengths(example.source.size(), example.target.size(), example.pixels.size()) {}
+};
+
+/// Consecutive examples of a training set that every epoch has `weight` times.
+struct WeightedExamples {
+  std::size_t count = 0;   ///< number of examples
+  std::size_t weight = 1;  ///< passes per epoch, >= 1
+};
+
+/// A sequence of examples in memory or in a memory-mapped file, which it does not own: as a
+/// std::span, whose examples may have to be decoded. May be read from several threads at once.
+///
+/// With `kept`, the sequence consists of the examples with these indices. With `parts`, it consists
+/// of the first parts[0].count of them, repeated parts[0].weight times, then of those of the next
+/// part in the same way. Each repetition has indices of its own, so that masking and subword
+/// regularization are drawn anew for it.
+class Examples {
+ public:
+  /// All examples of a vector, as std::span.
+  Examples(const std::vector<Example>& examples) : Examples(std::span(examples)) {}
+  /// The examples between braces, until the end of the full expression.
+  Examples(std::initializer_list<Example> examples)
+      : Examples(std::span(examples.begin(), examples.size())) {}
+  /// Examples in memory.
+  explicit Examples(std::span<const Example> examples,
+                    std::span<const WeightedExamples> parts = {});
+  /// The examples of a file; those with the indices `kept`, unless that is empty.
+  explicit Examples(const ExampleFile& file, std::span<const std::uint32_t> kept = {},
+                    std::span<const WeightedExamples> parts = {});
+
+  /// Number of examples.
+  std::size_t size() const { return size_; }
+  /// Whether there are none.
+  bool empty() const { return size_ == 0; }
+
+  /// Whether read() never decodes.
+  bool in_memory() const { return file_ == nullptr; }
+
+  /// The lengths of the example with this index, which must be less than size().
+  ExampleLengths lengths(std::size_t index) const;
+
+  /// A copy of the example.
+  Example operator[](std::size_t index) const;
+
+  /// The example, in memory or decoded into `buffer`; valid as long as both.
+  const Example& read(std::size_t index, Example& buffer) const;
+
+  /// Calls f(example) once for every example in memory or in the file, in order, without
+  /// repetitions and regardless of `kept`.
+  void for_each(const std::function<void(const Example&)>& f) const;
+
+  /// The index of the example in memory or in the file.
+  std::size_t stored_index(std::size_t index) const;
+
+ private:
+  const ExampleFile* file_ = nullptr;  ///< null: memory_
+  std::span<const Example> memory_;
+  std::span<const std::uint32_t> kept_;  ///< empty: all
+  std::span<const WeightedExamples> parts_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,304 @@
+#include "data/example_file.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "data/io/file.h"
+#include "tests/data/refusal.h"
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/temporary_folder.h"
+
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::FaultyFileSystem;
+using test::refusal;
+using test::TemporaryFolder;
+
+using Examples = std::vector<Example>;
+using Notes = std::vector<std::string>;
+
+constexpr std::uint64_t origin = 0x0123456789ABCDEF;
+
+const Examples some{{.source = {4, 5}, .target = {6}},
+                    {.source = {}, .target = {7, 8, 9}},
+                    {.source = {4}, .target = {}}};
+
+void write(const std::filesystem::path& path, const Examples& examples, std::size_t ids = 10,
+           FileSystem& files = posix_file_system()) {
+  ExampleFileWriter writer(path, ids, files);
+  for (std::size_t i = 0; i < examples.size(); ++i) writer.add(examples[i], 10 * i);
+  writer.finish(origin, {1, examples.size() - 1}, {"first note", "second"});
+}
+
+Examples all_of(const ExampleFile& file) {
+  Examples examples(file.size());
+  for (std::size_t i = 0; i < file.size(); ++i) file.read(i, examples[i]);
+  return examples;
+}
+
+std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> names_in(const TemporaryFolder& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+/// The bytes with a digest that fits them, as a stranger could write them.
+std::string with_digest(std::string bytes) {
+  const std::size_t hashed = bytes.size() - sizeof(std::uint64_t);
+  const std::uint64_t digest = XXH3_64bits(bytes.data(), hashed);
+  std::memcpy(bytes.data() + hashed, &digest, sizeof digest);
+  return bytes;
+}
+
+TEST_CASE("examples, lines, parts and notes are read as they were written") {
+  const TemporaryFolder folder;
+  for (const std::size_t ids : {10, 65536, 65537, 70000}) {
+    CAPTURE(ids);
+    Examples examples = some;
+    examples[1].target.push_back(static_cast<std::int32_t>(ids) - 1);
+    write(folder / "x", examples, ids);
+    const ExampleFile file(folder / "x", origin, ids);
+    CHECK(all_of(file) == examples);
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      CHECK(file.line(i) == 10 * i);
+      CHECK(file.lengths(i).source == examples[i].source.size());
+      CHECK(file.lengths(i).target == examples[i].target.size());
+      CHECK(file.lengths(i).pixels == 0);
+    }
+    CHECK(file.parts() == std::vector<std::uint64_t>{1, 2});
+    CHECK(file.notes() == Notes{"first note", "second"});
+    CHECK(file.bytes() == std::filesystem::file_size(folder / "x"));
+  }
+  CHECK(names_in(folder) == std::vector<std::string>{"x"});
+}
+
+TEST_CASE("ids take two bytes if the vocabulary allows it") {
+  const TemporaryFolder folder;
+  const Examples examples{{.source = std::vector<std::int32_t>(1000, 4), .target = {}}};
+  const auto size = [&](std::size_t ids) {
+    ExampleFileWriter writer(folder / "x", ids);
+    writer.add(examples[0], 1);
+    writer.finish(origin, {1}, {});
+    return std::filesystem::file_size(folder / "x");
+  };
+  CHECK(size(65537) - size(65536) == 2000);
+}
+
+TEST_CASE("a buffer that overflows changes nothing") {
+  const TemporaryFolder folder;
+  Examples examples;
+  for (std::int32_t i = 0; i < 3000; ++i) {
+    examples.push_back({.source = std::vector<std::int32_t>(static_cast<std::size_t>(i) % 500, i),
+                        .target = {3000 - i}});
+  }
+  FaultyFileSystem files;
+  files.longest_transfer = 100'001;
+  files.interrupt_every_second_call = true;
+  write(folder / "x", examples, 3001, files);
+  const ExampleFile file(folder / "x", origin, 3001, files);
+  CHECK(all_of(file) == examples);
+  Examples in_order;
+  file.for_each([&](const Example& example) { in_order.push_back(example); });
+  CHECK(in_order == examples);
+  CHECK(all_of(file) == examples);
+}
+
+TEST_CASE("a file may be deleted while it is mapped") {
+  const TemporaryFolder folder;
+  write(folder / "x", some);
+  const ExampleFile file(folder / "x", origin, 10);
+  std::filesystem::remove(folder / "x");
+  CHECK(all_of(file) == some);
+}
+
+TEST_CASE("a change of any bit, and the loss of any number of bytes, is noticed") {
+  const TemporaryFolder folder;
+  write(folder / "x", some);
+  const std::string good = bytes_of(folder / "x");
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(static_cast<unsigned char>(bad[i]) ^ (1U << bit));
+      folder.write("bad", bad);
+      CAPTURE(i);
+      CHECK_THROWS_AS(ExampleFile(folder / "bad", origin, 10), UnusableExampleFile);
+    }
+    folder.write("bad", good.substr(0, i));
+    CHECK_THROWS_AS(ExampleFile(folder / "bad", origin, 10), UnusableExampleFile);
+    folder.write("bad", good.substr(0, i) + '\0' + good.substr(i));
+    CHECK_THROWS_AS(ExampleFile(folder / "bad", origin, 10), UnusableExampleFile);
+  }
+}
+
+TEST_CASE("a file whose digest fits is checked as well") {
+  const TemporaryFolder folder;
+  write(folder / "x", some);
+  const std::string good = bytes_of(folder / "x");
+  std::size_t accepted = 0;
+  for (std::size_t i = 0; i < good.size() - 8; ++i) {
+    for (const char value : {'\0', '\1', '\x7F', '\xFF'}) {
+      std::string forged = good;
+      forged[i] = value;
+      folder.write("forged", with_digest(forged));
+      try {
+        const ExampleFile file(folder / "forged", origin, 10);
+        for (const Example& example : all_of(file)) {
+          for (const std::int32_t id : example.source) CHECK(id < 10);
+          for (const std::int32_t id : example.target) CHECK(id < 10);
+        }
+        ++accepted;
+      } catch (const UnusableExampleFile&) {
+      }
+    }
+  }
+  CHECK(accepted > 0);  // such as other ids that the vocabulary has
+}
+
+TEST_CASE("the message says what is wrong with a file") {
+  const TemporaryFolder folder;
+  write(folder / "x", some);
+  const std::string good = bytes_of(folder / "x"), name = (folder / "x").string() + ": ";
+  const auto message = [&](const std::string& bytes, std::uint64_t of = origin) {
+    folder.write("x", bytes);
+    const std::string text = refusal([&] { ExampleFile(folder / "x", of, 10); });
+    REQUIRE(text.starts_with(name));
+    return text.substr(name.size());
+  };
+  CHECK(message("") == "is too short");
+  CHECK(message(std::string(200, 'x')) == "is not a file of examples");
+  CHECK(message(good, origin + 1) == "was made from other text, vocabularies or options");
+  CHECK(message(good.substr(0, good.size() - 1)) == "is damaged or was cut off");
+  std::string other = good;
+  other[8] = 2;
+  CHECK(message(other) == "found format 2 and byte order 01020304, expected 1 and 01020304");
+  other = good;
+  other[16] = 5;
+  CHECK(message(other) == "is damaged: its digest differs");
+  other[16] = 10;
+  CHECK(message(with_digest(other)) == "found ids that the vocabulary does not have");
+  std::filesystem::remove(folder / "x");
+  CHECK_THROWS_AS(ExampleFile(folder / "x", origin, 10), UnopenedFile);
+  std::filesystem::create_directory(folder / "x");
+  CHECK_THROWS_AS(ExampleFile(folder / "x", origin, 10), UnopenedFile);
+}
+
+TEST_CASE("whichever call fails, an earlier file stays as it was and nothing is left behind") {
+  const TemporaryFolder folder;
+  write(folder / "x", {{.source = {4}, .target = {}}, {.source = {5}, .target = {}}});
+  const std::string before = bytes_of(folder / "x");
+  FaultyFileSystem counted;
+  write(folder / "x", some, 10, counted);
+  const std::string after = bytes_of(folder / "x");
+  for (const int error : {ENOSPC, EIO, EMFILE, EACCES}) {
+    for (std::size_t i = 0; i < counted.calls.size(); ++i) {
+      CAPTURE(counted.calls[i]);
+      std::ofstream(folder / "x", std::ios::binary) << before;
+      FaultyFileSystem files;
+      files.failing_call = i;
+      files.error = error;
+      std::string message;
+      try {
+        write(folder / "x", some, 10, files);
+      } catch (const ErrorWith<ExitCode::output>& failure) {
+        message = failure.what();
+        CHECK(contains(failure.hint(), "data.cache=never"));
+      }
+      const bool renamed = bytes_of(folder / "x") == after;
+      CHECK((renamed || bytes_of(folder / "x") == before));
+      // After the rename, only the folder can fail to be flushed.
+      CHECK((renamed || !message.empty()));
+      CHECK((message.empty() || message.starts_with((folder / "x").string() + ": could not ")));
+      if (error == ENOSPC && !message.empty() && !renamed) {
+        CHECK(contains(message, "4096 free"));
+      }
+      CHECK(names_in(folder) == std::vector<std::string>{"x"});
+    }
+  }
+}
+
+TEST_CASE("a writer that is not finished leaves no file") {
+  const TemporaryFolder folder;
+  {
+    ExampleFileWriter writer(folder / "x", 10);
+    writer.add(some[0], 1);
+    CHECK(names_in(folder).size() == 1);
+    CHECK(names_in(folder)[0].starts_with(".x.tmp-"));
+  }
+  CHECK(names_in(folder).empty());
+}
+
+TEST_CASE("an id that the vocabulary does not have is refused") {
+  const TemporaryFolder folder;
+  ExampleFileWriter writer(folder / "x", 10);
+  CHECK_THROWS_AS(writer.add({.source = {10}, .target = {}}, 1), std::invalid_argument);
+  CHECK_THROWS_AS(writer.add({.source = {}, .target = {-1}}, 1), std::invalid_argument);
+}
+
+TEST_CASE("a line number that does not fit into the file is refused") {
+  const TemporaryFolder folder;
+  ExampleFileWriter writer(folder / "x", 10);
+  constexpr std::size_t last = 4'294'967'295;
+  CHECK_NOTHROW(writer.add(some[0], last));
+  const auto add_later = [&] { writer.add(some[0], last + 1); };
+  CHECK(
+      refusal(add_later) ==
+      "data: found an example in line 4294967296, expected at most 4294967295 lines in a training "
+      "file");
+  CHECK(test::hint_of(add_later) == "divide the training file into several files");
+}
+
+TEST_CASE("the parts are those of all examples") {
+  const TemporaryFolder folder;
+  ExampleFileWriter writer(folder / "x", 10);
+  writer.add(some[0], 1);
+  CHECK_THROWS_AS(writer.finish(origin, {2}, {}), std::invalid_argument);
+}
+
+TEST_CASE("processes that write the same file at once leave a complete one") {
+  const TemporaryFolder folder;
+  const Examples many(2000, some[0]);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      try {
+        for (int again = 0; again < 10; ++again) write(folder / "x", many);
+      } catch (...) {
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+  CHECK(all_of(ExampleFile(folder / "x", origin, 10)) == many);
+  CHECK(names_in(folder) == std::vector<std::string>{"x"});
+}
+
+}  // namespace
+}  // namespace tapestry
