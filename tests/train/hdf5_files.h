@@ -1,14 +1,15 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "train/storage/hdf5_encoder.h"
 #include "train/storage/hdf5_handle.h"
-#include "train/storage/hdf5_checkpoint.h"
 
-/// HDF5 files in memory that hold what a checkpoint must not.
+/// HDF5 files in memory: of a snapshot, or with what a checkpoint must not have.
 namespace tapestry::hdf5 {
 
 /// The bytes of a file that `fill` makes with plain HDF5 calls, behind a user block of zeros.
@@ -29,6 +30,19 @@ inline std::vector<std::byte> file_with(const std::function<void(hid_t file)>& f
   return bytes;
 }
 
+/// The bytes of the file that encode() makes of a snapshot, behind a user block of zeros.
+inline std::vector<std::byte> image_of(const Snapshot& snapshot, std::size_t user_block_size) {
+  const EncodedFile file = encode(snapshot, user_block_size);
+  std::vector<std::byte> bytes(file.objects_offset);
+  std::ranges::copy(file.superblock, bytes.begin() + static_cast<std::ptrdiff_t>(user_block_size));
+  for (const ArrayEntry& entry : file.entries) {
+    std::ranges::copy(snapshot.at(entry.path).bytes,
+                      bytes.begin() + static_cast<std::ptrdiff_t>(entry.offset));
+  }
+  bytes.insert(bytes.end(), file.objects.begin(), file.objects.end());
+  return bytes;
+}
+
 inline PropertyList dataset_options() { return {H5Pcreate(H5P_DATASET_CREATE), "create"}; }
 
 inline Dataset create(hid_t file, const char* name, hid_t type, const std::vector<hsize_t>& shape,
@@ -39,11 +53,11 @@ inline Dataset create(hid_t file, const char* name, hid_t type, const std::vecto
           "create"};
 }
 
-inline void add_digest(const Dataset& dataset, hid_t type = H5T_STD_U64LE) {
+inline void add_digest(const Dataset& dataset, hid_t type = H5T_STD_U64LE,
+                       const char* name = digest_attribute) {
   const Dataspace scalar(H5Screate(H5S_SCALAR), "create");
   const Attribute attribute(
-      H5Acreate2(dataset.get(), digest_attribute, type, scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
-      "create");
+      H5Acreate2(dataset.get(), name, type, scalar.get(), H5P_DEFAULT, H5P_DEFAULT), "create");
   const std::uint64_t digest = 7;
   H5Awrite(attribute.get(), H5T_STD_U64LE, &digest);
 }

@@ -11,12 +11,13 @@
 #include <system_error>
 #include <utility>
 
+#include "data/io/utf8.h"
 #include "train/error.h"
 
 namespace tapestry {
 namespace {
 
-constexpr std::size_t read_back_chunk = 1 << 20;
+constexpr std::size_t chunk_size = 1 << 20;
 constexpr int max_temporary_names = 100;
 constexpr std::string_view temporary_mark = ".tmp-";
 
@@ -30,14 +31,15 @@ std::string output_hint(int code, const std::filesystem::path& folder) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
-      return fmt::format("free space on the disk of {} or write to another one", folder.string());
+      return fmt::format("free space on the disk of {} or write to another one",
+                         escaped(folder.string()));
     case EACCES:
     case EPERM:
     case EROFS:
-      return fmt::format("make {} writable or write elsewhere", folder.string());
+      return fmt::format("make {} writable or write elsewhere", escaped(folder.string()));
     case ENOENT:
     case ENOTDIR:
-      return fmt::format("create the folder {}", folder.string());
+      return fmt::format("create the folder {}", escaped(folder.string()));
     case EEXIST:
       return "move the file of that name away or write elsewhere";
     case EMFILE:
@@ -53,8 +55,9 @@ std::string output_hint(int code, const std::filesystem::path& folder) {
 /// Throws OutputError for errno. `action` is what was being done to `path`.
 [[noreturn]] void output_failure(const std::filesystem::path& path, std::string_view action) {
   const int code = errno;
-  throw OutputError(fmt::format("{}: could not {}: {}", path.string(), action, error_text(code)),
-                    output_hint(code, parent_folder(path)));
+  throw OutputError(
+      fmt::format("{}: could not {}: {}", escaped(path.string()), action, error_text(code)),
+      output_hint(code, parent_folder(path)));
 }
 
 /// throws  OutputError if this cannot be determined, for example for lack of file descriptors.
@@ -78,6 +81,32 @@ FileDescriptor open_folder(FileSystem& files, const std::filesystem::path& folde
 /// it.
 bool flush_folder(FileSystem& files, const FileDescriptor& folder) {
   return retry_interrupted([&] { return files.fsync(folder.get()); }) == 0 || errno == EINVAL;
+}
+
+std::uint64_t total_size(Pieces pieces) {
+  std::uint64_t size = 0;
+  for (const auto piece : pieces) size += piece.size();
+  return size;
+}
+
+/// Calls `use` with the content in order: pieces of chunk_size bytes or more as they are, smaller
+/// ones joined.
+template <class Use>
+void for_each_chunk(Pieces pieces, const Use& use) {
+  std::vector<std::byte> joined;
+  joined.reserve(std::min<std::uint64_t>(chunk_size, total_size(pieces)));
+  for (const auto piece : pieces) {
+    if (joined.size() + piece.size() > chunk_size && !joined.empty()) {
+      use(std::span<const std::byte>(joined));
+      joined.clear();
+    }
+    if (piece.size() >= chunk_size) {
+      use(piece);
+    } else {
+      joined.insert(joined.end(), piece.begin(), piece.end());
+    }
+  }
+  if (!joined.empty()) use(std::span<const std::byte>(joined));
 }
 
 /// The new content of a file before it is renamed to its target; deleted unless it is renamed.
@@ -105,10 +134,10 @@ class TemporaryFile {
     if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS) fail("reserve space");
   }
 
-  void fill(std::span<const std::byte> bytes) {
-    write(bytes);
+  void fill(Pieces pieces) {
+    for_each_chunk(pieces, [this](std::span<const std::byte> chunk) { write(chunk); });
     if (retry_interrupted([&] { return files_.fsync(descriptor_.get()); }) != 0) fail("flush");
-    read_back(bytes);
+    read_back(pieces);
     // A close that is interrupted by a signal has still closed the file, and the data are flushed.
     if (descriptor_.close() != 0 && errno != EINTR) fail("close");
   }
@@ -144,40 +173,54 @@ class TemporaryFile {
     }
   }
 
-  void read_back(std::span<const std::byte> bytes) {
-    std::vector<std::byte> chunk(std::min(read_back_chunk, bytes.size()));
-    for (std::size_t offset = 0; offset < bytes.size();) {
-      const std::size_t wanted = std::min(chunk.size(), bytes.size() - offset);
-      const ssize_t got = retry_interrupted(
-          [&] { return files_.pread(descriptor_.get(), chunk.data(), wanted, offset); });
-      if (got < 0) fail("read back");
-      const auto count = static_cast<std::size_t>(got);
-      if (count == 0 || std::memcmp(chunk.data(), bytes.data() + offset, count) != 0) {
-        throw OutputError(fmt::format("{}: the disk gave back other bytes than were written, from "
-                                      "byte {} on of {}",
-                                      target_.string(), offset, bytes.size()),
-                          "do not trust this disk; write to another one");
+  void read_back(Pieces pieces) {
+    std::vector<std::byte> found(std::min<std::uint64_t>(chunk_size, size_));
+    std::uint64_t offset = 0;
+    for_each_chunk(pieces, [&](std::span<const std::byte> rest) {
+      while (!rest.empty()) {
+        const std::size_t wanted = std::min(found.size(), rest.size());
+        const ssize_t got = retry_interrupted(
+            [&] { return files_.pread(descriptor_.get(), found.data(), wanted, offset); });
+        if (got < 0) fail("read back");
+        const auto count = static_cast<std::size_t>(got);
+        if (count == 0 || std::memcmp(found.data(), rest.data(), count) != 0) refuse_disk(offset);
+        offset += count;
+        rest = rest.subspan(count);
       }
-      offset += count;
-    }
+    });
   }
 
-  /// Throws OutputError for errno, with the bytes needed and free.
+  [[noreturn]] void refuse_disk(std::uint64_t offset) const {
+    throw OutputError(fmt::format("{}: the disk gave back other bytes than were written, from "
+                                  "byte {} on of {}",
+                                  escaped(target_.string()), offset, size_),
+                      "do not trust this disk; write to another one");
+  }
+
+  /// Throws OutputError for errno, with the bytes needed and free if these may be the reason.
   [[noreturn]] void fail(std::string_view action) {
     const int code = errno;
     const auto folder = parent_folder(target_);
     if (code == ENOSPC && files_.has_no_inode_left(folder.c_str())) {
-      throw OutputError(
-          fmt::format("{}: could not {}: {} (no inode is left for another file)", target_.string(),
-                      action, error_text(code)),
-          fmt::format("delete files on the disk of {} or write to another one", folder.string()));
+      throw OutputError(fmt::format("{}: could not {}: {} (no inode is left for another file)",
+                                    escaped(target_.string()), action, error_text(code)),
+                        fmt::format("delete files on the disk of {} or write to another one",
+                                    escaped(folder.string())));
     }
+    throw OutputError(fmt::format("{}: could not {}: {}{}", escaped(target_.string()), action,
+                                  error_text(code), is_about_space(code) ? space_text(folder) : ""),
+                      output_hint(code, folder));
+  }
+
+  static bool is_about_space(int code) {
+    return code == ENOSPC || code == EDQUOT || code == EFBIG || code == EIO;
+  }
+
+  std::string space_text(const std::filesystem::path& folder) {
     std::uint64_t free = 0;
     const bool known = files_.free_bytes(folder.c_str(), free) == 0;
-    throw OutputError(
-        fmt::format("{}: could not {}: {} ({} bytes needed, {} free)", target_.string(), action,
-                    error_text(code), size_, known ? fmt::to_string(free) : "unknown"),
-        output_hint(code, folder));
+    return fmt::format(" ({} bytes needed, {} free)", size_,
+                       known ? fmt::to_string(free) : "unknown");
   }
 
   FileSystem& files_;
@@ -192,11 +235,15 @@ class TemporaryFile {
 
 void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
                         FileSystem& files) {
+  write_file_durably(path, Pieces(&bytes, 1), files);
+}
+
+void write_file_durably(const std::filesystem::path& path, Pieces pieces, FileSystem& files) {
   const FileDescriptor folder = open_folder(files, parent_folder(path));
   if (!folder.is_open()) output_failure(path, "open its folder");
-  TemporaryFile temporary(files, path, bytes.size());
+  TemporaryFile temporary(files, path, total_size(pieces));
   temporary.reserve();
-  temporary.fill(bytes);
+  temporary.fill(pieces);
   temporary.move_into_place();
   if (!flush_folder(files, folder)) {
     output_failure(path, "flush its folder after the new file was put in place");

@@ -10,6 +10,9 @@
 
 namespace tapestry {
 
+/// The content of a file in parts, in their order.
+using Pieces = std::span<const std::span<const std::byte>>;
+
 /// Writes a file atomically and durably: after a crash at any time, including power loss, `path`
 /// holds either the complete old or the complete new content.
 ///
@@ -18,10 +21,16 @@ namespace tapestry {
 /// renamed to `path`; then the folder is flushed. A symbolic link at `path` is replaced, not
 /// followed.
 ///
-/// throws  OutputError with the bytes needed and free. The temporary file is deleted and `path` is
-///         unchanged, with one exception that the message names: if the folder could not be flushed
-///         after the rename, the new content is in place but may be lost at a power failure.
+/// throws  OutputError; its message has the bytes needed and free if the disk is full or a quota or
+///         a file size limit is reached. The temporary file is deleted and `path` is unchanged,
+///         with one exception that the message names: if the folder could not be flushed after the
+///         rename, the new content is in place but may be lost at a power failure.
 void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                        FileSystem& files = posix_file_system());
+
+/// The same for content that is not in one place. Pieces may be of any size: small ones are joined,
+/// so that a system call writes about 1 MiB or more.
+void write_file_durably(const std::filesystem::path& path, Pieces pieces,
                         FileSystem& files = posix_file_system());
 
 /// Checks whether a file of this size could be written into a folder now, by creating a temporary

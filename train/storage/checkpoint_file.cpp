@@ -5,8 +5,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -17,10 +20,10 @@
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/error.h"
-#include "train/platform/durable_file.h"
 #include "train/platform/program_name.h"
 #include "train/storage/checkpoint_table.h"
 #include "train/storage/hdf5_checkpoint.h"
+#include "train/storage/hdf5_encoder.h"
 #include "train/storage/hdf5_handle.h"
 
 namespace tapestry {
@@ -75,7 +78,7 @@ std::string describe_start(std::span<const std::byte> head) {
 void require_magic(std::span<const std::byte> head, const std::filesystem::path& path) {
   if (starts_with(head, magic)) return;
   throw DamagedCheckpoint(
-      fmt::format("{}: not a Tapestry checkpoint: found {}, expected '{}'", path.string(),
+      fmt::format("{}: not a Tapestry checkpoint: found {}, expected '{}'", escaped(path.string()),
                   describe_start(head), magic),
       fmt::format("give a file that `{} train` wrote, such as step-00001000.h5", program_name()));
 }
@@ -83,7 +86,7 @@ void require_magic(std::span<const std::byte> head, const std::filesystem::path&
 void require_size(std::uint64_t found, std::uint64_t expected, const std::filesystem::path& path) {
   if (found == expected) return;
   throw DamagedCheckpoint(
-      fmt::format("{}: the checkpoint is {}: found {} bytes, expected {}", path.string(),
+      fmt::format("{}: the checkpoint is {}: found {} bytes, expected {}", escaped(path.string()),
                   found < expected ? "truncated" : "too long", found, expected),
       damage_hint);
 }
@@ -96,7 +99,8 @@ void require_layout(const Envelope& envelope, const std::filesystem::path& path)
   throw DamagedCheckpoint(
       fmt::format("{}: the envelope is invalid: found a table of {} bytes and HDF5 at {}, "
                   "expected both inside the {} bytes of the file",
-                  path.string(), envelope.table_size, envelope.hdf5_offset, envelope.file_size),
+                  escaped(path.string()), envelope.table_size, envelope.hdf5_offset,
+                  envelope.file_size),
       damage_hint);
 }
 
@@ -104,25 +108,64 @@ void require_known_version(std::uint32_t found, const std::filesystem::path& pat
   if (found >= 1 && found <= checkpoint_format_version) return;
   throw CheckpointError(
       fmt::format("{}: written by {} version of Tapestry: found format {}, expected 1 to {}",
-                  path.string(), found > checkpoint_format_version ? "a newer" : "an unknown",
-                  found, checkpoint_format_version),
+                  escaped(path.string()),
+                  found > checkpoint_format_version ? "a newer" : "an unknown", found,
+                  checkpoint_format_version),
       "use the version of Tapestry that wrote the checkpoint, or a newer one");
 }
 
 // ---- Writing.
 
-std::vector<std::byte> build(const Snapshot& snapshot) {
-  const std::size_t hdf5_offset = std::bit_ceil(envelope_size + table_size(snapshot));
-  std::vector<std::byte> file = hdf5::write_image(snapshot, hdf5_offset);
-  const auto entries = hdf5::list_arrays(file, hdf5::RootAttributes::required);
-  // HDF5 has reported success after running out of memory, so the file is compared with the
-  // snapshot.
-  const bool same = holds(file, entries, snapshot);
-  if (!same) throw hdf5::Error("the HDF5 file differs from the snapshot");
-  const auto table = encode_table(entries);
-  std::ranges::copy(table, file.begin() + envelope_size);
-  seal(file, table.size(), hdf5_offset);
-  return file;
+/// XXH3-128 of bytes in several places.
+class Digester {
+ public:
+  Digester() : state_(XXH3_createState()) {
+    if (!state_) throw std::bad_alloc();
+    XXH3_128bits_reset(state_.get());
+  }
+
+  void add(std::span<const std::byte> bytes) {
+    XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
+  }
+
+  XXH128_hash_t digest() const { return XXH3_128bits_digest(state_.get()); }
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  std::unique_ptr<XXH3_state_t, Free> state_;
+};
+
+/// Everything in front of the arrays, with room for the envelope.
+std::vector<std::byte> make_head(std::span<const std::byte> table,
+                                 std::span<const std::byte> superblock, std::size_t hdf5_offset) {
+  std::vector<std::byte> head(hdf5_offset + superblock.size());
+  std::ranges::copy(table, head.begin() + envelope_size);
+  std::ranges::copy(superblock, head.begin() + static_cast<std::ptrdiff_t>(hdf5_offset));
+  return head;
+}
+
+/// The parts of a file, which refer to `head`, `snapshot` and `hdf5`.
+std::vector<std::span<const std::byte>> list_pieces(std::span<const std::byte> head,
+                                                    const Snapshot& snapshot,
+                                                    const hdf5::EncodedFile& hdf5) {
+  static constexpr std::array<std::byte, 8> zeros{};
+  std::vector<std::span<const std::byte>> pieces{head};
+  pieces.reserve(2 + 2 * snapshot.size());
+  std::uint64_t end = head.size();
+  const auto add = [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+    if (offset > end) pieces.push_back(std::span(zeros).first(offset - end));
+    pieces.push_back(bytes);
+    end = offset + bytes.size();
+  };
+  auto entry = hdf5.entries.begin();
+  for (const auto& [path, array] : snapshot) {
+    if (entry->size > 0) add(entry->offset, array.bytes);
+    ++entry;
+  }
+  add(hdf5.objects_offset, hdf5.objects);
+  return pieces;
 }
 
 // ---- Reading.
@@ -193,8 +236,8 @@ void require_told_digests(const WholeFile& file, const std::filesystem::path& pa
   const auto damaged = damaged_arrays(file);
   if (damaged.empty()) return;
   throw DamagedCheckpoint(
-      fmt::format("{}: {}: found another digest than the table of contents tells", path.string(),
-                  excerpt(damaged.front())),
+      fmt::format("{}: {}: found another digest than the table of contents tells",
+                  escaped(path.string()), excerpt(damaged.front())),
       "use a checkpoint that this program wrote");
 }
 
@@ -209,7 +252,7 @@ WholeFile read_whole(const OpenFile& file, const std::filesystem::path& path) tr
   if (!payload_is_whole(envelope, payload)) {
     throw DamagedCheckpoint(
         fmt::format("{}: the checkpoint is damaged: found other bytes than were written in {}",
-                    path.string(), locate_damage(std::move(bytes), envelope, path)),
+                    escaped(path.string()), locate_damage(std::move(bytes), envelope, path)),
         "copy the file again, or use an older checkpoint");
   }
   WholeFile whole = with_entries(std::move(bytes), envelope, path);
@@ -221,15 +264,22 @@ WholeFile read_whole(const OpenFile& file, const std::filesystem::path& path) tr
 
 }  // namespace
 
-void seal(std::span<std::byte> file, std::uint64_t table_size, std::uint64_t hdf5_offset) {
-  const auto envelope = file.first(envelope_size);
-  const auto payload = file.subspan(envelope_size);
-  const XXH128_hash_t digest = XXH3_128bits(payload.data(), payload.size());
+void seal(std::span<std::byte> head, Pieces rest, std::uint64_t table_size,
+          std::uint64_t hdf5_offset) {
+  const auto envelope = head.first(envelope_size);
+  Digester digester;
+  digester.add(head.subspan(envelope_size));
+  std::uint64_t file_size = head.size();
+  for (const auto piece : rest) {
+    digester.add(piece);
+    file_size += piece.size();
+  }
+  const XXH128_hash_t digest = digester.digest();
   std::ranges::fill(envelope, std::byte{0});
   std::memcpy(envelope.data(), magic.data(), magic.size());
   store<std::uint32_t>(envelope, version_at, checkpoint_format_version);
   store<std::uint32_t>(envelope, envelope_size_at, envelope_size);
-  store<std::uint64_t>(envelope, file_size_at, file.size());
+  store<std::uint64_t>(envelope, file_size_at, file_size);
   store<std::uint64_t>(envelope, table_size_at, table_size);
   store<std::uint64_t>(envelope, hdf5_offset_at, hdf5_offset);
   store<std::uint64_t>(envelope, digest_low_at, digest.low64);
@@ -243,13 +293,13 @@ Envelope open_envelope(std::span<const std::byte> head, std::uint64_t file_size,
   if (head.size() < envelope_size) {
     throw DamagedCheckpoint(
         fmt::format("{}: the checkpoint is truncated: found {} bytes, expected more than {}",
-                    path.string(), head.size(), envelope_size),
+                    escaped(path.string()), head.size(), envelope_size),
         damage_hint);
   }
   if (load<std::uint64_t>(head, checksum_at) != checksum(head)) {
     throw DamagedCheckpoint(
         fmt::format("{}: the envelope is damaged: found checksum {:016x}, expected {:016x}",
-                    path.string(), checksum(head), load<std::uint64_t>(head, checksum_at)),
+                    escaped(path.string()), checksum(head), load<std::uint64_t>(head, checksum_at)),
         damage_hint);
   }
   require_known_version(load<std::uint32_t>(head, version_at), path);
@@ -270,11 +320,17 @@ bool payload_is_whole(const Envelope& envelope, std::span<const std::byte> paylo
 
 void write_checkpoint(const std::filesystem::path& path, const Snapshot& snapshot,
                       FileSystem& files) try {
-  write_file_durably(path, build(snapshot), files);
+  const std::size_t hdf5_offset = std::bit_ceil(envelope_size + table_size(snapshot));
+  const hdf5::EncodedFile hdf5 = hdf5::encode(snapshot, hdf5_offset);
+  const auto table = encode_table(hdf5.entries);
+  auto head = make_head(table, hdf5.superblock, hdf5_offset);
+  const auto pieces = list_pieces(head, snapshot, hdf5);
+  seal(head, Pieces(pieces).subspan(1), table.size(), hdf5_offset);
+  write_file_durably(path, Pieces(pieces), files);
 } catch (const hdf5::Error& error) {
-  throw OutputError(fmt::format("{}: the checkpoint could not be built in memory: {}",
-                                path.string(), error.what()),
-                    "check that enough memory is free");
+  throw OutputError(fmt::format("{}: the checkpoint cannot be stored in an HDF5 file: {}",
+                                escaped(path.string()), error.what()),
+                    "change the arrays that the model keeps");
 }
 
 std::uint64_t default_max_checkpoint_size() {
@@ -292,8 +348,9 @@ Snapshot read_checkpoint(const std::filesystem::path& path, std::uint64_t max_si
   }
   return snapshot;
 } catch (const std::invalid_argument& error) {
-  throw DamagedCheckpoint(fmt::format("{}: table of contents: {}", path.string(), error.what()),
-                          "use a checkpoint that this program wrote");
+  throw DamagedCheckpoint(
+      fmt::format("{}: table of contents: {}", escaped(path.string()), error.what()),
+      "use a checkpoint that this program wrote");
 }
 
 void verify_checkpoint(const std::filesystem::path& path, std::uint64_t max_size,
@@ -303,7 +360,7 @@ void verify_checkpoint(const std::filesystem::path& path, std::uint64_t max_size
     throw hdf5::Error("HDF5 finds other arrays than the table of contents");
   }
 } catch (const hdf5::Error& error) {
-  throw DamagedCheckpoint(fmt::format("{}: {}", path.string(), error.what()),
+  throw DamagedCheckpoint(fmt::format("{}: {}", escaped(path.string()), error.what()),
                           "use a checkpoint that this program wrote");
 }
 

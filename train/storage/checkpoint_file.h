@@ -6,6 +6,7 @@
 #include <span>
 
 #include "data/io/file_system.h"
+#include "train/platform/durable_file.h"
 #include "train/storage/snapshot.h"
 
 namespace tapestry {
@@ -29,9 +30,12 @@ struct Envelope {
   std::uint64_t payload_digest_high = 0;  ///< bits 64 to 127
 };
 
-/// Writes the envelope into the first `envelope_size` bytes of a file whose payload, all other
-/// bytes, is complete.
-void seal(std::span<std::byte> file, std::uint64_t table_size, std::uint64_t hdf5_offset);
+/// Writes the envelope of a file whose payload is complete.
+///
+/// head  the beginning of the file: `envelope_size` bytes for the envelope, then payload
+/// rest  the rest of the payload
+void seal(std::span<std::byte> head, Pieces rest, std::uint64_t table_size,
+          std::uint64_t hdf5_offset);
 
 /// Reads and checks an envelope.
 ///
@@ -47,11 +51,11 @@ Envelope open_envelope(std::span<const std::byte> head, std::uint64_t file_size,
 bool payload_is_whole(const Envelope& envelope, std::span<const std::byte> payload);
 
 /// Writes a snapshot as one checkpoint file in the layout of train/checkpoint/format.md. Equal
-/// snapshots give equal bytes. The file is built in memory and compared with the snapshot, which
-/// takes about twice the size of the snapshot, and is then written by write_file_durably().
+/// snapshots give equal bytes. Does not use libhdf5. Arrays are written by write_file_durably()
+/// from where they are; the rest takes about 350 bytes of memory for each array, besides its path.
 ///
-/// throws  OutputError, from write_file_durably() or, before `path` is changed, because HDF5 could
-///         not build the file; std::bad_alloc.
+/// throws  OutputError, from write_file_durably() or, before `path` is changed, because HDF5 cannot
+///         store the snapshot, see hdf5::encode(); std::bad_alloc.
 void write_checkpoint(const std::filesystem::path& path, const Snapshot& snapshot,
                       FileSystem& files = posix_file_system());
 

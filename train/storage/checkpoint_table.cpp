@@ -36,6 +36,8 @@ std::size_t entry_size(const std::string& path, const ArrayShape& shape) {
 
 class Encoder {
  public:
+  explicit Encoder(std::size_t size) { bytes_.reserve(size); }
+
   void put(const void* source, std::size_t size) {
     const auto* first = static_cast<const std::byte*>(source);
     bytes_.insert(bytes_.end(), first, first + size);
@@ -77,7 +79,7 @@ class Decoder {
 
   [[noreturn]] void refuse(std::string_view found, std::string_view expected) const {
     throw DamagedCheckpoint(fmt::format("{}: table of contents: found {}, expected {}",
-                                        path_.string(), found, expected),
+                                        escaped(path_.string()), found, expected),
                             "use a checkpoint that this program wrote");
   }
 
@@ -157,23 +159,13 @@ std::size_t table_size(const Snapshot& snapshot) {
 }
 
 std::vector<std::byte> encode_table(const std::vector<ArrayEntry>& entries) {
-  Encoder encoder;
+  std::size_t size = 8;
+  for (const ArrayEntry& entry : entries) size += entry_size(entry.path, entry.shape);
+  Encoder encoder(size);
   const std::uint64_t count = entries.size();
   encoder.put(&count, sizeof count);
   for (const ArrayEntry& entry : entries) encoder.put(entry);
   return encoder.take();
-}
-
-bool holds(std::span<const std::byte> file, const std::vector<ArrayEntry>& entries,
-           const Snapshot& snapshot) {
-  const auto is_same = [&](const ArrayEntry& entry, const Snapshot::Arrays::value_type& wanted) {
-    const auto& [path, array] = wanted;
-    return entry.path == path && entry.type == array.type && entry.shape == array.shape &&
-           entry.digest == array_digest(array.bytes) && entry.offset <= file.size() &&
-           entry.size <= file.size() - entry.offset &&
-           std::ranges::equal(file.subspan(entry.offset, entry.size), array.bytes);
-  };
-  return std::ranges::equal(entries, snapshot, is_same);
 }
 
 std::vector<ArrayEntry> decode_table(std::span<const std::byte> table, DataRange data,

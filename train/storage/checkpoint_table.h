@@ -33,11 +33,6 @@ std::size_t table_size(const Snapshot& snapshot);
 /// it a checkpoint is read without HDF5, which can crash on malicious files.
 std::vector<std::byte> encode_table(const std::vector<ArrayEntry>& entries);
 
-/// Whether the entries of a file are exactly the arrays of the snapshot, in the same order and with
-/// equal bytes.
-bool holds(std::span<const std::byte> file, const std::vector<ArrayEntry>& entries,
-           const Snapshot& snapshot);
-
 /// Bytes `begin` to `end`, exclusive, of a file.
 struct DataRange {
   std::uint64_t begin = 0;

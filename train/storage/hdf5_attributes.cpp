@@ -23,18 +23,6 @@ bool is_text(ElementType type, const ArrayShape& shape, std::span<const std::byt
   return text.find('\0') == text.npos && !find_invalid_utf8(text);
 }
 
-/// Whether the array has an attribute.
-bool has_attribute(ElementType type, const ArrayShape& shape, std::span<const std::byte> bytes) {
-  return shape.empty() || is_text(type, shape, bytes);
-}
-
-/// The bytes of the value: an empty string is stored as one NUL, since HDF5 has no string type of
-/// length 0.
-std::vector<std::byte> value_bytes(std::span<const std::byte> array) {
-  if (array.empty()) return {std::byte{0}};
-  return {array.begin(), array.end()};
-}
-
 /// A string of fixed length for an array with axes, otherwise the type of the array.
 Datatype value_type(ElementType type, const ArrayShape& shape, std::size_t size) {
   Datatype made(H5Tcopy(shape.empty() ? file_type(type) : H5T_C_S1), "describe an attribute");
@@ -45,20 +33,9 @@ Datatype value_type(ElementType type, const ArrayShape& shape, std::size_t size)
   return made;
 }
 
-void write_attribute(const Object& root, const std::string& name, const StoredArray& array) {
-  const auto value = value_bytes(array.bytes);
-  const Datatype type = value_type(array.type, array.shape, value.size());
-  const Dataspace scalar(H5Screate(H5S_SCALAR), "describe an attribute");
-  Attribute attribute(
-      H5Acreate2(root.get(), name.c_str(), type.get(), scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
-      "create the attribute", name);
-  require(H5Awrite(attribute.get(), type.get(), value.data()), "write the attribute", name);
-  attribute.close("close an attribute");
-}
-
 void require_attribute(const Object& root, const ArrayEntry& entry,
                        std::span<const std::byte> array) {
-  const auto expected = value_bytes(array);
+  const auto expected = attribute_value(array);
   const Attribute attribute(H5Aopen(root.get(), entry.path.c_str(), H5P_DEFAULT),
                             "open the attribute", entry.path);
   const Datatype type(H5Aget_type(attribute.get()), "look at an attribute");
@@ -80,19 +57,13 @@ Object open_root(const File& file) {
 
 }  // namespace
 
-std::uint64_t attribute_bytes(const Snapshot& snapshot) {
-  std::uint64_t bytes = 0;
-  for (const auto& [path, array] : snapshot) {
-    if (has_attribute(array.type, array.shape, array.bytes)) bytes += array.bytes.size();
-  }
-  return bytes;
+bool has_attribute(ElementType type, const ArrayShape& shape, std::span<const std::byte> bytes) {
+  return shape.empty() || is_text(type, shape, bytes);
 }
 
-void write_attributes(const File& file, const Snapshot& snapshot) {
-  const Object root = open_root(file);
-  for (const auto& [path, array] : snapshot) {
-    if (has_attribute(array.type, array.shape, array.bytes)) write_attribute(root, path, array);
-  }
+std::vector<std::byte> attribute_value(std::span<const std::byte> array) {
+  if (array.empty()) return {std::byte{0}};
+  return {array.begin(), array.end()};
 }
 
 std::size_t count_attributes(const File& file) {

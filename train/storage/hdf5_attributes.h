@@ -16,19 +16,20 @@ namespace tapestry::hdf5 {
 /// The largest text that has an attribute, in bytes. HDF5 limits an attribute to 64 KiB.
 inline constexpr std::size_t largest_text_attribute = 32 * 1024;
 
-/// Bytes of the attributes for a snapshot, without their headers.
-std::uint64_t attribute_bytes(const Snapshot& snapshot);
+/// Whether an array has an attribute, whose name is the path of the array: a number for an array
+/// without axes, a string for a one-dimensional uint8 array that is UTF-8 without NUL and at most
+/// largest_text_attribute long.
+bool has_attribute(ElementType type, const ArrayShape& shape, std::span<const std::byte> bytes);
 
-/// Creates the attributes, each with the path of its array as its name: strings for one-dimensional
-/// uint8 arrays that are UTF-8 without NUL and at most largest_text_attribute long, numbers for
-/// arrays without axes. throws Error.
-void write_attributes(const File& file, const Snapshot& snapshot);
+/// The bytes of the attribute's value: those of the array, or one NUL for an empty string, since
+/// HDF5 has no string type of length 0.
+std::vector<std::byte> attribute_value(std::span<const std::byte> array);
 
 /// The number of attributes of the root group.
 std::size_t count_attributes(const File& file);
 
-/// Checks that the root group of a file has exactly the attributes that write_attributes() creates
-/// for the arrays, with the values of the arrays.
+/// Checks that the root group of a file has exactly the attributes of the arrays, with the values
+/// of the arrays.
 ///
 /// entries  the arrays of the file
 /// bytes    the whole file

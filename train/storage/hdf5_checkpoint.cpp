@@ -9,97 +9,11 @@
 #include <utility>
 
 #include "train/storage/hdf5_attributes.h"
+#include "train/storage/hdf5_encoder.h"
 #include "train/storage/hdf5_handle.h"
 
 namespace tapestry::hdf5 {
 namespace {
-
-// ---- Writing.
-
-/// Space for names and headers. The file in memory grows in steps of this size plus an eighth of
-/// the size of its data.
-constexpr std::size_t smallest_growth = 64 * 1024;
-
-std::size_t growth(std::uint64_t data_size) { return smallest_growth + data_size / 8; }
-
-/// Creates a file without timestamps, so that equal snapshots give equal bytes.
-File create_file(std::uint64_t data_size, std::size_t user_block_size) {
-  const PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "prepare a file in memory");
-  const PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "prepare a file in memory");
-  require(H5Pset_fapl_core(access.get(), growth(data_size), 0), "keep off the disk");
-  require(H5Pset_userblock(creation.get(), user_block_size), "set the user block");
-  require(H5Pset_obj_track_times(creation.get(), false), "leave out timestamps");
-  return {H5Fcreate(name_in_memory, H5F_ACC_TRUNC, creation.get(), access.get()),
-          "create a file in memory"};
-}
-
-Dataspace create_dataspace(const ArrayShape& shape) {
-  if (shape.empty()) return {H5Screate(H5S_SCALAR), "describe a scalar"};
-  const std::vector<hsize_t> sizes(shape.begin(), shape.end());
-  return {H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
-          "describe a shape"};
-}
-
-/// Writes arrays into a file. Property lists and the shape of a scalar are made once: a deep model
-/// has tens of thousands of arrays, whose overhead would take longer than their bytes.
-class ArrayWriter {
- public:
-  explicit ArrayWriter(const File& file)
-      : file_(file),
-        link_(H5Pcreate(H5P_LINK_CREATE), "prepare a link"),
-        creation_(H5Pcreate(H5P_DATASET_CREATE), "prepare a dataset"),
-        scalar_(H5Screate(H5S_SCALAR), "describe a scalar") {
-    require(H5Pset_create_intermediate_group(link_.get(), 1), "prepare a link");
-    require(H5Pset_layout(creation_.get(), H5D_CONTIGUOUS), "make a dataset contiguous");
-    require(H5Pset_alloc_time(creation_.get(), H5D_ALLOC_TIME_EARLY), "allocate a dataset early");
-    require(H5Pset_fill_time(creation_.get(), H5D_FILL_TIME_NEVER), "leave a dataset unfilled");
-    require(H5Pset_obj_track_times(creation_.get(), false), "leave out timestamps");
-  }
-
-  void write(const std::string& path, const StoredArray& array) const {
-    const hid_t type = file_type(array.type);
-    Dataset dataset = create(path, array, type);
-    if (!array.bytes.empty()) {
-      require(H5Dwrite(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, array.bytes.data()),
-              "write", path);
-    }
-    write_digest(dataset, array);
-    dataset.close("close a dataset");
-  }
-
- private:
-  Dataset create(const std::string& path, const StoredArray& array, hid_t type) const {
-    const Dataspace space = create_dataspace(array.shape);
-    return {H5Dcreate2(file_.get(), path.c_str(), type, space.get(), link_.get(), creation_.get(),
-                       H5P_DEFAULT),
-            "create", path};
-  }
-
-  void write_digest(const Dataset& dataset, const StoredArray& array) const {
-    const std::uint64_t digest = array_digest(array.bytes);
-    Attribute attribute(H5Acreate2(dataset.get(), digest_attribute, H5T_STD_U64LE, scalar_.get(),
-                                   H5P_DEFAULT, H5P_DEFAULT),
-                        "create a digest");
-    require(H5Awrite(attribute.get(), H5T_STD_U64LE, &digest), "write a digest");
-    attribute.close("close a digest");
-  }
-
-  const File& file_;
-  PropertyList link_, creation_;
-  Dataspace scalar_;
-};
-
-/// The bytes of the file. HDF5 returns the image without the user block, but with addresses that
-/// include it.
-std::vector<std::byte> file_image(const File& file, std::size_t user_block_size) {
-  const auto size = static_cast<std::size_t>(
-      require(H5Fget_file_image(file.get(), nullptr, 0), "measure the file in memory"));
-  std::vector<std::byte> image(user_block_size + size);
-  const auto copied = static_cast<std::size_t>(require(
-      H5Fget_file_image(file.get(), image.data() + user_block_size, size), "copy the file"));
-  if (copied != size) throw Error("HDF5 copied a part of the file in memory");
-  return image;
-}
 
 // ---- Reading: datasets.
 
@@ -173,19 +87,25 @@ std::uint64_t read_digest(const Object& dataset, const H5O_info_t& info, const s
 
 // ---- Reading: links and objects.
 
+struct Link {
+  std::string name;
+  H5L_type_t type;
+  haddr_t address;  ///< of the object, for a hard link
+};
+
 struct Links {
-  std::vector<std::pair<std::string, H5L_type_t>> found;
+  std::vector<Link> found;
   std::size_t limit = 0;
 
-  void add(const char* name, H5L_type_t type) {
+  void add(const char* name, const H5L_info_t& info) {
     if (found.size() >= limit) throw Error("more links than are allowed");
-    found.emplace_back(name, type);
+    found.push_back({name, info.type, info.type == H5L_TYPE_HARD ? info.u.address : HADDR_UNDEF});
   }
 };
 
 /// Called by HDF5 for each link of a group; must not throw, since HDF5 is written in C.
 herr_t collect_link(hid_t /*group*/, const char* name, const H5L_info_t* info, void* links) try {
-  static_cast<Links*>(links)->add(name, info->type);
+  static_cast<Links*>(links)->add(name, *info);
   return 0;
 } catch (...) {
   return -1;
@@ -232,11 +152,12 @@ class Inventory {
     Links links{.found = {}, .limit = max_objects_ - seen_.size()};
     require(H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect_link, &links),
             fmt::format("list the group '{}'", path));
-    for (const auto& [name, type] : links.found) {
+    for (const auto& [name, type, address] : links.found) {
       if (!is_path_component(name)) refuse(path, fmt::format("the name '{}'", name), "plain ASCII");
       const std::string inside = path.empty() ? name : path + '/' + name;
       if (type != H5L_TYPE_HARD) refuse(inside, "a soft or external link", "a hard link");
-      const Object object(H5Oopen(group.get(), name.c_str(), H5P_DEFAULT), "open", inside);
+      // By its address: by its name, the group would be searched again.
+      const Object object(H5Oopen_by_addr(group.get(), address), "open", inside);
       visit_object(object, inside, depth + 1);
     }
   }
@@ -252,22 +173,6 @@ class Inventory {
 };
 
 }  // namespace
-
-std::vector<std::byte> write_image(const Snapshot& snapshot, std::size_t user_block_size) {
-  const std::uint64_t data_size = snapshot.byte_size();
-  // The file in memory and its copy.
-  const Session session(2 * (data_size + attribute_bytes(snapshot)) + growth(data_size));
-  File file = create_file(data_size, user_block_size);
-  {
-    const ArrayWriter writer(file);
-    for (const auto& [path, array] : snapshot) writer.write(path, array);
-  }
-  write_attributes(file, snapshot);
-  require(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), "flush the file in memory");
-  std::vector<std::byte> image = file_image(file, user_block_size);
-  file.close("close the file in memory");
-  return image;
-}
 
 std::vector<ArrayEntry> list_arrays(std::span<const std::byte> file, RootAttributes attributes,
                                     std::size_t max_objects) {

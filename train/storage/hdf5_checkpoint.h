@@ -9,31 +9,20 @@
 
 namespace tapestry::hdf5 {
 
-/// Name of the attribute of each dataset with the digest of its bytes, a uint64.
-inline constexpr const char* digest_attribute = "xxh3";
-
 /// Whether the root group of a file has the attributes of hdf5_attributes.h.
 enum class RootAttributes {
   none,     ///< as before format version 3
   required  ///< exactly those of its arrays
 };
 
-/// The bytes of an HDF5 file with the arrays of the snapshot and their attributes, after a user
-/// block of zero bytes. Equal snapshots give equal bytes. The file is built in memory, since HDF5 reports a full disk
-/// too late.
-///
-/// user_block_size  512 or a larger power of two
-/// throws           Error; std::bad_alloc
-std::vector<std::byte> write_image(const Snapshot& snapshot, std::size_t user_block_size);
-
 /// Lists the datasets of an HDF5 file, in byte order of their paths.
 ///
-/// Refuses everything that write_image() does not write: links other than hard links, objects
+/// Refuses everything that encode() does not write: links other than hard links, objects
 /// reached twice, names or depths that a Snapshot does not allow, attributes other than xxh3 and
-/// `attributes`; datasets that are not contiguous, have filters or external files, another element type, more
-/// than 8 axes, or a stored size that does not match their shape. Does not read the arrays or open
-/// other files. libhdf5 1.10 still crashes on about one in ten thousand randomly altered files, so
-/// call this only for files that were just written or in a process that may crash.
+/// `attributes`; datasets that are not contiguous, have filters or external files, another element
+/// type, more than 8 axes, or a stored size that does not match their shape. Does not read the
+/// arrays or open other files. libhdf5 1.10 still crashes on about one in ten thousand randomly
+/// altered files, so call this only in a process that may crash.
 ///
 /// file         the whole file, including the user block
 /// attributes   of the root group

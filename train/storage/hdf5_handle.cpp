@@ -78,8 +78,8 @@ hid_t file_type(ElementType type) {
   throw Error("not an element type");
 }
 
-Session::Session(std::size_t bytes) : lock_(library_mutex()) {
-  require_memory(library_bytes + bytes);
+Session::Session() : lock_(library_mutex()) {
+  require_memory(library_bytes);
   require(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "silence its error messages");
   require(H5PLset_loading_state(0), "turn its plugins off");
   if (require(H5Lis_registered(H5L_TYPE_EXTERNAL), "look for external links") > 0) {

@@ -48,12 +48,11 @@ inline constexpr const char* name_in_memory = "/dev/null/tapestry-checkpoint";
 /// plug-ins are loaded, external links are not followed.
 class Session {
  public:
-  /// Checks first that enough memory is available, since libhdf5 1.10 crashes, corrupts the heap or
-  /// stays unusable after a failed allocation.
+  /// Checks first that the memory which the library needs is available, since libhdf5 1.10 crashes,
+  /// corrupts the heap or stays unusable after a failed allocation.
   ///
-  /// bytes   memory that the work will need, in addition to the library's own
   /// throws  std::bad_alloc if there is less; Error
-  explicit Session(std::size_t bytes = 0);
+  Session();
 
  private:
   std::lock_guard<std::mutex> lock_;

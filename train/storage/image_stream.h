@@ -11,9 +11,10 @@
 
 /// The stream that the child process reading an HDF5 image file sends to the program:
 ///
-///   the PixelType; the number of axes and the extents of `images`, and those of `labels`: uint64
-///   each label: the number of its bytes as uint32, and the bytes
-///   all pixels, in row-major order
+///   - the PixelType; the number of axes and the extents of `images`, then those of `labels`; each
+///     number is a uint64
+///   - for each label the number of its bytes as uint32, and the bytes
+///   - all pixels, in row-major order
 namespace tapestry {
 
 /// The element type of the pixels in the stream: the smallest of these that can represent the

@@ -1,7 +1,6 @@
 #include "train/storage/run_directory.h"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -20,8 +19,11 @@
 #include <system_error>
 #include <utility>
 
+#include "data/io/utf8.h"
 #include "train/error.h"
+#include "train/format.h"
 #include "train/platform/durable_file.h"
+#include "train/platform/machine.h"
 #include "train/storage/checkpoint_file.h"
 
 namespace tapestry {
@@ -43,20 +45,14 @@ std::optional<std::uint64_t> parse_step(std::string_view name) {
 [[noreturn]] void none_is_usable(const std::filesystem::path& folder,
                                  const std::vector<NewestCheckpoint::Rejected>& rejected) {
   std::string message = fmt::format("{}: found {} checkpoints, all unusable, expected a whole one",
-                                    folder.string(), rejected.size());
+                                    escaped(folder.string()), rejected.size());
   for (const auto& [path, reason] : rejected) message += "\n  " + reason;
   throw CheckpointError(message, "restore a checkpoint from a copy, or start a new run directory");
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
-}
-
 std::string holder_text() {
-  return fmt::format("pid {} on {} since {:%Y-%m-%dT%H:%M:%SZ}\n", ::getpid(), host_name(),
-                     fmt::gmtime(std::time(nullptr)));
+  return fmt::format("pid {} on {} since {}\n", ::getpid(), host_name(),
+                     format_time(std::time(nullptr)));
 }
 
 /// The text that the holder of the lock wrote, up to the end of its first line.
@@ -78,7 +74,7 @@ void rename_folder(const std::filesystem::path& path, FileSystem& files) {
 
 [[noreturn]] void lock_failure(const std::filesystem::path& path, std::string_view action) {
   const int code = errno;
-  throw OutputError(fmt::format("{}: could not {}: {}", path.string(), action,
+  throw OutputError(fmt::format("{}: could not {}: {}", escaped(path.string()), action,
                                 std::generic_category().message(code)),
                     "put the run directory on a disk that this user can write and lock");
 }
@@ -98,6 +94,11 @@ void RunDirectory::lock() { lock_ = std::make_shared<RunLock>(path_, files_); }
 
 void RunDirectory::require_lock() const {
   if (lock_) lock_->require_held();
+}
+
+std::filesystem::path RunDirectory::create_cache_folder() {
+  create_folder_durably(cache_folder(), files_);
+  return cache_folder();
 }
 
 std::vector<std::uint64_t> RunDirectory::steps() const {
@@ -127,31 +128,39 @@ std::optional<NewestCheckpoint> RunDirectory::read_newest(const Requirement& req
   return std::nullopt;
 }
 
-void RunDirectory::save(std::uint64_t step, const Snapshot& snapshot, const Retention& retention) {
+std::vector<std::string> RunDirectory::save(std::uint64_t step, const Snapshot& snapshot,
+                                            const Retention& retention) {
   if (retention.keep_last == 0) {
     throw std::invalid_argument("RunDirectory::save: keep_last is 0, expected at least 1");
   }
   rename_folder(checkpoint_path(step), files_);
   write_checkpoint(checkpoint_path(step), snapshot, files_);
   try {
-    prune(step, retention);
+    return prune(step, retention);
   } catch (const CheckpointError& error) {  // the folder could not be listed
-    throw OutputError(error.what(), error.hint());
+    return {error.what()};
+  } catch (const std::bad_alloc&) {
+    return {
+        fmt::format("{}: no memory for a list of the checkpoints", escaped(checkpoints_.string()))};
   }
 }
 
 void RunDirectory::probe(std::uint64_t bytes) const { probe_folder(checkpoints_, bytes, files_); }
 
-std::vector<std::filesystem::path> RunDirectory::remove_stray_temporaries() {
-  std::vector<std::filesystem::path> removed;
-  for (const auto& folder : {path_, checkpoints_}) {
+RunDirectory::StrayTemporaries RunDirectory::remove_stray_temporaries() {
+  StrayTemporaries strays;
+  for (const auto& folder : {path_, checkpoints_, cache_folder()}) {
     for (const std::string& name : file_names(folder)) {
       if (!is_temporary_name(name)) continue;
-      remove_file(folder / name, files_);
-      removed.push_back(folder / name);
+      try {
+        remove_file(folder / name, files_);
+        strays.removed.push_back(folder / name);
+      } catch (const OutputError& error) {
+        strays.problems.emplace_back(error.what());
+      }
     }
   }
-  return removed;
+  return strays;
 }
 
 std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& folder) const {
@@ -165,16 +174,19 @@ std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& f
   if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
     const int code = errno;
     const bool limit = code == EMFILE || code == ENFILE;
-    throw CheckpointError(fmt::format("{}: could not list the checkpoints: {}", folder.string(),
-                                      std::generic_category().message(code)),
-                          limit ? "raise the limit on open files (ulimit -n)"
-                                : "give a run directory that this user can read");
+    throw CheckpointError(
+        fmt::format("{}: could not list the checkpoints: {}", escaped(folder.string()),
+                    std::generic_category().message(code)),
+        limit ? "raise the limit on open files (ulimit -n)"
+              : "give a run directory that this user can read");
   }
   std::ranges::sort(names);
   return names;
 }
 
-void RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
+/// Returns why checkpoints could not be deleted.
+std::vector<std::string> RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
+  std::vector<std::string> problems;
   auto old = steps();
   old.erase(std::ranges::upper_bound(old, newest), old.end());
   old.resize(old.size() - std::min(old.size(), retention.keep_last));
@@ -185,8 +197,14 @@ void RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
     std::error_code ignored;
     const bool folder = std::filesystem::symlink_status(path, ignored).type() ==
                         std::filesystem::file_type::directory;
-    if (!folder) remove_file(path, files_);  // a folder is not a checkpoint of this run
+    if (folder) continue;  // not a checkpoint of this run
+    try {
+      remove_file(path, files_);
+    } catch (const OutputError& error) {
+      problems.emplace_back(error.what());
+    }
   }
+  return problems;
 }
 
 RunDirectory find_run(const std::filesystem::path& folder) {
@@ -212,8 +230,9 @@ FileDescriptor RunLock::open_file() const {
                                            0666);
                       }));
   if (!file.is_open() && errno == ELOOP) {
-    throw OutputError(fmt::format("{}: found a symbolic link, expected a file", path.string()),
-                      "delete the link");
+    throw OutputError(
+        fmt::format("{}: found a symbolic link, expected a file", escaped(path.string())),
+        "delete the link");
   }
   if (!file.is_open()) lock_failure(path, "open the lock file");
   return file;
@@ -226,7 +245,7 @@ void RunLock::take() {
       retry_interrupted([&] { return files_.flock(descriptor_.get(), LOCK_EX | LOCK_NB); });
   if (result != 0 && errno == EWOULDBLOCK) {
     throw RunDirectoryInUse(
-        fmt::format("{}: the run directory is in use by {}", run_directory_.string(),
+        fmt::format("{}: the run directory is in use by {}", escaped(run_directory_.string()),
                     read_holder(files_, descriptor_.get())),
         "wait for that process to end, or use another run directory");
   }
@@ -258,7 +277,7 @@ void RunLock::require_held() {
   throw RunDirectoryInUse(
       fmt::format("{}: found another lock file than the one of this process, which another process "
                   "has put there: this process stops without saving",
-                  run_directory_.string()),
+                  escaped(run_directory_.string())),
       "do not delete .lock while a run is training; resume the run when no other process uses it");
 }
 

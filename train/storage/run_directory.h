@@ -50,6 +50,12 @@ class RunDirectory {
   /// Creates the run directory and its folder of checkpoints. throws OutputError.
   void create();
 
+  /// Where files are kept that can be made anew.
+  std::filesystem::path cache_folder() const { return path_ / "cache"; }
+
+  /// Creates cache_folder(), unless it exists, and returns it. throws OutputError.
+  std::filesystem::path create_cache_folder();
+
   /// Takes the lock of the run for this object and those that are copied from it from now on.
   /// throws as RunLock.
   void lock();
@@ -78,20 +84,28 @@ class RunDirectory {
   /// continuation of the run or are damaged. A folder in the place of the checkpoint is renamed to
   /// NAME.folder.
   ///
-  /// throws  OutputError; std::invalid_argument if keep_last is 0.
-  void save(std::uint64_t step, const Snapshot& snapshot, const Retention& retention);
+  /// returns  why old checkpoints could not be deleted, if so: the new one is written nevertheless.
+  /// throws   OutputError if the checkpoint was not written; std::invalid_argument if keep_last is
+  ///          0.
+  std::vector<std::string> save(std::uint64_t step, const Snapshot& snapshot,
+                                const Retention& retention);
 
   /// Checks whether a checkpoint of this size could be saved now. throws OutputError.
   void probe(std::uint64_t bytes) const;
 
-  /// Deletes temporary files left by crashes, in the run directory and its folder of checkpoints,
-  /// and returns their paths.
-  /// throws  OutputError.
-  std::vector<std::filesystem::path> remove_stray_temporaries();
+  /// What became of temporary files left by crashes.
+  struct StrayTemporaries {
+    std::vector<std::filesystem::path> removed;
+    std::vector<std::string> problems;  ///< why others could not be deleted
+  };
+
+  /// Deletes temporary files left by crashes in the run directory and its folders of checkpoints
+  /// and of the cache. throws CheckpointError if a folder cannot be listed.
+  StrayTemporaries remove_stray_temporaries();
 
  private:
   std::vector<std::string> file_names(const std::filesystem::path& folder) const;
-  void prune(std::uint64_t newest, const Retention& retention);
+  std::vector<std::string> prune(std::uint64_t newest, const Retention& retention);
 
   std::filesystem::path path_;
   std::filesystem::path checkpoints_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 #include "data/io/utf8.h"
@@ -41,6 +42,26 @@ void require_consistent(const std::string& path, const StoredArray& array) {
   if (byte_count(array.shape, element_size(array.type)) != array.bytes.size()) {
     throw std::invalid_argument(fmt::format("snapshot: {}: {} bytes found, which is not {}", path,
                                             array.bytes.size(), describe(array.type, array.shape)));
+  }
+}
+
+/// Whether the array before or behind the place of `path` is in the same group, so that no part of
+/// the path can be an array. Spares a deep model most searches.
+///
+/// next  where the path would be inserted
+bool has_neighbour_in_group(const Snapshot::Arrays& arrays, Snapshot::Arrays::const_iterator next,
+                            std::string_view path) {
+  const std::string_view group = path.substr(0, path.rfind('/') + 1);
+  return (next != arrays.end() && next->first.starts_with(group)) ||
+         (next != arrays.begin() && std::prev(next)->first.starts_with(group));
+}
+
+void refuse_arrays_above(const Snapshot::Arrays& arrays, const std::string& path) {
+  for (auto slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) {
+    if (arrays.contains(std::string_view(path).substr(0, slash))) {
+      throw std::invalid_argument(
+          fmt::format("snapshot: {}: {} is an array already", path, path.substr(0, slash)));
+    }
   }
 }
 
@@ -133,15 +154,13 @@ const StoredArray& Snapshot::shaped(std::string_view path, ElementType type,
 }
 
 void Snapshot::refuse_conflicts(const std::string& path) const {
-  if (contains(path)) {
+  const auto next = arrays_.lower_bound(path);
+  if (next != arrays_.end() && next->first == path) {
     throw std::invalid_argument(fmt::format("snapshot: {}: already there", path));
   }
-  for (auto slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) {
-    if (contains(std::string_view(path).substr(0, slash))) {
-      throw std::invalid_argument(
-          fmt::format("snapshot: {}: {} is an array already", path, path.substr(0, slash)));
-    }
-  }
+  if (!has_neighbour_in_group(arrays_, next, path)) refuse_arrays_above(arrays_, path);
+  // Paths that begin with `path` follow it: usually there are none.
+  if (next == arrays_.end() || !next->first.starts_with(path)) return;
   const std::string folder = path + '/';
   const auto inside = arrays_.lower_bound(folder);
   if (inside != arrays_.end() && inside->first.starts_with(folder)) {

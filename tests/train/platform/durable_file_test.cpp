@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <iterator>
@@ -56,6 +57,47 @@ TEST_CASE("a file is written, replaced and may be empty") {
     CHECK(content(folder / "x") == text);
     CHECK(files_in(folder.path()) == 1);
   }
+}
+
+/// Writes pieces of these sizes, all of other bytes, and returns the calls of the file system.
+Calls write_pieces(const std::filesystem::path& path, const std::vector<std::size_t>& sizes) {
+  std::size_t total = 0;
+  for (const std::size_t size : sizes) total += size;
+  std::string text(total, '\0');
+  for (std::size_t i = 0; i < total; ++i) text[i] = static_cast<char>(i * 2'654'435'761U >> 24);
+  std::vector<std::span<const std::byte>> pieces;
+  auto rest = std::as_bytes(std::span(std::as_const(text)));
+  for (const std::size_t size : sizes) {
+    pieces.push_back(rest.first(size));
+    rest = rest.subspan(size);
+  }
+  FaultyFileSystem files;
+  write_file_durably(path, Pieces(pieces), files);
+  CHECK((content(path) == text));
+  return files.calls;
+}
+
+TEST_CASE("a file of pieces has them in order, whatever their sizes") {
+  const TemporaryFolder folder;
+  constexpr std::size_t chunk = 1 << 20;
+  for (const auto& sizes :
+       std::vector<std::vector<std::size_t>>{{},
+                                             {0, 0},
+                                             {3, 0, 5},
+                                             {3, chunk, 5},
+                                             {chunk - 3, 3, 1},
+                                             {chunk - 3, 4, chunk - 1},
+                                             {7, 3 * chunk + 1, 7, 7, 2 * chunk}}) {
+    CAPTURE(sizes.size());
+    write_pieces(folder / "x", sizes);
+  }
+}
+
+TEST_CASE("small pieces are written and read back together") {
+  const TemporaryFolder folder;
+  const Calls calls = write_pieces(folder / "x", std::vector<std::size_t>(3'000, 1'000));
+  CHECK(std::ranges::count(calls, "write") == 3);
+  CHECK(std::ranges::count(calls, "pread") == 3);
 }
 
 TEST_CASE("a file is flushed and proven before its name, and the folder flushed after") {
@@ -116,6 +158,26 @@ TEST_CASE("a full disk is reported with the bytes needed and free") {
             ": could not reserve space: No space left on device (4 bytes needed, 17 free) | free "
             "space on the disk of " +
             folder.path().string() + " or write to another one");
+}
+
+TEST_CASE("a failure for which space is no reason is reported without the bytes needed") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  files.failing_name = "rename";
+  files.error = EPERM;
+  CHECK(output_error([&] { write(folder / "x", "text", files); }) ==
+        (folder / "x").string() +
+            ": could not rename the temporary file: Operation not permitted | make " +
+            folder.path().string() + " writable or write elsewhere");
+}
+
+TEST_CASE("a line feed in the path of an error is escaped") {
+  FaultyFileSystem files;
+  files.failing_name = "open";
+  files.error = EACCES;
+  CHECK(output_error([&] { write("/a\nb/x", "text", files); }) ==
+        "/a\\nb/x: could not open its folder: Permission denied | make /a\\nb writable or write "
+        "elsewhere");
 }
 
 TEST_CASE("each failure comes with what to do about it") {

@@ -82,7 +82,7 @@ void renew_envelope_checksum(Bytes& bytes) {
 /// Makes altered bytes pass as if they had been written so.
 void reseal(Bytes& bytes) {
   const Envelope envelope = open_envelope(bytes, bytes.size(), "");
-  seal(bytes, envelope.table_size, envelope.hdf5_offset);
+  seal(bytes, {}, envelope.table_size, envelope.hdf5_offset);
 }
 
 TEST_CASE("a checkpoint gives back every element type, text, scalar and empty array") {
@@ -270,7 +270,7 @@ TEST_CASE("the table ends before HDF5 begins, and HDF5 begins in the file") {
   const CheckpointInFolder checkpoint;
   const auto is_layout = [&](std::uint64_t table_size, std::uint64_t hdf5_offset) {
     Bytes altered = checkpoint.original;
-    seal(altered, table_size, hdf5_offset);
+    seal(altered, {}, table_size, hdf5_offset);
     return !checkpoint.damage(altered).starts_with(": the envelope is invalid: ");
   };
   const std::uint64_t size = checkpoint.original.size();
@@ -354,17 +354,17 @@ TEST_CASE("a checkpoint that the disk cannot read counts as damaged") {
   CHECK_THROWS_AS(read_checkpoint(checkpoint.path, 1 << 20, files), DamagedCheckpoint);
 }
 
-TEST_CASE("what HDF5 cannot build is an output error, and no file") {
+TEST_CASE("what HDF5 cannot store is an output error, and no file") {
   const TemporaryFolder folder;
   Snapshot endless;
-  endless.put<float>("x", {}, {0, ~std::uint64_t{0}});  // which HDF5 takes for no length at all
-  CHECK_THROWS_WITH_AS(
-      write_checkpoint(folder / "step.h5", endless),
-      ((folder / "step.h5").string() +
-       ": the checkpoint could not be built in memory: HDF5 could not describe a shape: current "
-       "dimension must have a specific size, not H5S_UNLIMITED")
-          .c_str(),
-      OutputError);
+  endless.put<float>("x", {},
+                     {0, ~std::uint64_t{0}});  // which stands for an unlimited length in HDF5
+  CHECK_THROWS_WITH_AS(write_checkpoint(folder / "step.h5", endless),
+                       ((folder / "step.h5").string() +
+                        ": the checkpoint cannot be stored in an HDF5 file: x: found an axis of "
+                        "18446744073709551615, expected a shorter one")
+                           .c_str(),
+                       OutputError);
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train/storage/checkpoint_file.h"
+#include "tests/train/hdf5_files.h"
 #include "train/storage/hdf5_checkpoint.h"
 
 namespace tapestry::hdf5 {
@@ -43,7 +43,7 @@ std::string text_attribute(std::span<const std::byte> image, const std::string& 
 }
 
 TEST_CASE("texts and single numbers of a snapshot are attributes that HDF5 programs can show") {
-  const auto image = write_image(several(), user_block);
+  const auto image = image_of(several(), user_block);
   CHECK(text_attribute(image, "config") == "data:\n  task: copy \u00e4\n");
   CHECK(text_attribute(image, "empty") == std::string(1, '\0'));
   CHECK(text_attribute(image, "group/longest").size() == largest_text_attribute);
@@ -57,14 +57,14 @@ TEST_CASE("texts and single numbers of a snapshot are attributes that HDF5 progr
 }
 
 TEST_CASE("a file whose attributes are missing or not expected is refused") {
-  const auto image = write_image(several(), user_block);
+  const auto image = image_of(several(), user_block);
   CHECK_THROWS_WITH_AS(list_arrays(image, RootAttributes::none),
                        "/: found attributes of the root group, expected none", Error);
   CHECK_NOTHROW(list_arrays(image, RootAttributes::required));
 }
 
 TEST_CASE("an attribute that is not a copy of its array is refused") {
-  auto image = write_image(several(), user_block);
+  auto image = image_of(several(), user_block);
   const std::string_view text = "task: copy";
   // The text stands in the file twice: in the dataset and in the attribute.
   std::size_t found = 0;
@@ -81,7 +81,7 @@ TEST_CASE("an attribute that is not a copy of its array is refused") {
 }
 
 TEST_CASE("equal snapshots with attributes give equal bytes") {
-  CHECK(write_image(several(), user_block) == write_image(several(), user_block));
+  CHECK(image_of(several(), user_block) == image_of(several(), user_block));
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <array>
 #include <functional>
 #include <string>
 
@@ -11,8 +9,6 @@
 
 namespace tapestry::hdf5 {
 namespace {
-
-constexpr std::size_t user_block = 512;
 
 /// What list_arrays says about such a file.
 std::string refusal(const std::function<void(hid_t file)>& fill) {
@@ -22,51 +18,6 @@ std::string refusal(const std::function<void(hid_t file)>& fill) {
     return error.what();
   }
   return "accepted";
-}
-
-TEST_CASE("an image lists what was put in, in byte order of the paths") {
-  Snapshot snapshot;
-  snapshot.put<float>("a/x", std::array{1.0F, 2.0F}, {2, 1});
-  snapshot.put_scalar<std::int64_t>("a.b", 3);
-  snapshot.put<double>("z", {}, {0});
-  const auto image = write_image(snapshot, user_block);
-  const auto entries = list_arrays(image, RootAttributes::required);
-  REQUIRE(entries.size() == 3);
-  CHECK(entries[0].path == "a.b");
-  CHECK(entries[1].path == "a/x");
-  CHECK(entries[1].shape == ArrayShape{2, 1});
-  CHECK(entries[1].digest == array_digest(snapshot.at("a/x").bytes));
-  CHECK(
-      std::ranges::equal(std::span(image).subspan(entries[1].offset, 8), snapshot.at("a/x").bytes));
-  CHECK(entries[2] ==
-        ArrayEntry{
-            .path = "z", .type = ElementType::float64, .shape = {0}, .digest = array_digest({})});
-}
-
-TEST_CASE("an image leaves a user block of zeros, small or large") {
-  for (const std::size_t size : {512, 8192}) {
-    const auto image = write_image(Snapshot(), size);
-    CHECK(std::ranges::count(std::span(image).first(size), std::byte{0}) ==
-          static_cast<std::ptrdiff_t>(size));
-    CHECK(image[size + 1] == std::byte{'H'});
-  }
-}
-
-TEST_CASE("no dataset carries a time, which would make equal images differ") {
-  Snapshot snapshot;
-  snapshot.put_text("g/x", "text");
-  const auto image = write_image(snapshot, user_block);
-  const PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "create");
-  H5Pset_fapl_core(access.get(), 4096, 0);
-  auto copy = image;
-  H5Pset_file_image(access.get(), copy.data(), copy.size());
-  const File file(H5Fopen(name_in_memory, H5F_ACC_RDONLY, access.get()), "open");
-  for (const char* name : {"/", "g", "g/x"}) {
-    H5O_info_t info{};
-    REQUIRE(H5Oget_info_by_name2(file.get(), name, &info, H5O_INFO_TIME, H5P_DEFAULT) >= 0);
-    CHECK(info.ctime == 0);
-    CHECK(info.mtime == 0);
-  }
 }
 
 TEST_CASE("a plain array made by other means is listed") {

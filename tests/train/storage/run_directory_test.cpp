@@ -199,14 +199,51 @@ TEST_CASE("want of memory while the checkpoints are listed is not taken for anot
   CHECK_THROWS_AS(RunDirectory(run.directory.path(), files).steps(), std::bad_alloc);
 }
 
-TEST_CASE("a save after which the old checkpoints cannot be listed is an output error") {
+TEST_CASE("a save after which the old checkpoints cannot be listed is done and says so") {
   const Run run({10});
   FaultyFileSystem files;
   files.failing_name = "list";
   files.error = EACCES;
   RunDirectory directory(run.directory.path(), files);
-  CHECK_THROWS_AS(directory.save(20, snapshot_of(20), {.keep_last = 1}), OutputError);
+  const auto problems = directory.save(20, snapshot_of(20), {.keep_last = 1});
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0] == (run.directory.path() / "checkpoints").string() +
+                           ": could not list the checkpoints: Permission denied");
   CHECK(run.directory.steps() == Steps{10, 20});
+}
+
+TEST_CASE("a save after which no memory is left to list the old checkpoints is done and says so") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = ENOMEM;
+  RunDirectory directory(run.directory.path(), files);
+  const auto problems = directory.save(20, snapshot_of(20), {.keep_last = 1});
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0] == (run.directory.path() / "checkpoints").string() +
+                           ": no memory for a list of the checkpoints");
+  CHECK(run.directory.steps() == Steps{10, 20});
+}
+
+TEST_CASE("a folder in the place of an old checkpoint stays, and is no problem of a save") {
+  Run run({20});
+  std::filesystem::create_directory(run.directory.checkpoint_path(10));
+  CHECK(run.directory.save(30, snapshot_of(30), {.keep_last = 1}).empty());
+  CHECK(run.directory.steps() == Steps{10, 30});
+}
+
+TEST_CASE("a save returns which old checkpoints cannot be deleted, and deletes the others") {
+  const Run run({10, 20, 30});
+  FaultyFileSystem files;
+  files.fail_times("unlink", 1, EPERM);
+  RunDirectory directory(run.directory.path(), files);
+  const auto problems = directory.save(40, snapshot_of(40), {.keep_last = 1});
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0] == run.directory.checkpoint_path(10).string() +
+                           ": could not delete the file: Operation not permitted");
+  CHECK(run.directory.steps() == Steps{10, 40});
+  CHECK(directory.save(50, snapshot_of(50), {.keep_last = 1}).empty());
+  CHECK(run.directory.steps() == Steps{50});
 }
 
 TEST_CASE("saving keeps the newest few and the best one") {
@@ -293,12 +330,28 @@ TEST_CASE("temporary files of crashed saves are removed, and nothing else") {
   Run run({10});
   run.add_file(".step-00000020.h5.tmp-17-0");
   run.add_file("notes.txt");
-  const auto removed = run.directory.remove_stray_temporaries();
+  const auto [removed, problems] = run.directory.remove_stray_temporaries();
+  CHECK(problems.empty());
   REQUIRE(removed.size() == 1);
   CHECK(removed[0].filename() == ".step-00000020.h5.tmp-17-0");
   CHECK_FALSE(std::filesystem::exists(removed[0]));
   CHECK(std::filesystem::exists(run.directory.path() / "checkpoints/notes.txt"));
-  CHECK(run.directory.remove_stray_temporaries().empty());
+  CHECK(run.directory.remove_stray_temporaries().removed.empty());
+}
+
+TEST_CASE("a temporary file that cannot be deleted is told, and the others are removed") {
+  Run run({10});
+  run.add_file(".step-00000020.h5.tmp-17-0");
+  run.add_file(".step-00000030.h5.tmp-17-0");
+  FaultyFileSystem files;
+  files.fail_times("unlink", 1, EPERM);
+  const auto [removed, problems] =
+      RunDirectory(run.directory.path(), files).remove_stray_temporaries();
+  const auto folder = run.directory.path() / "checkpoints";
+  CHECK(removed == std::vector{folder / ".step-00000030.h5.tmp-17-0"});
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0] == (folder / ".step-00000020.h5.tmp-17-0").string() +
+                           ": could not delete the file: Operation not permitted");
 }
 
 TEST_CASE("saving into a run directory that was not created is an output error") {
