@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <ctime>
 
 #include "data/io/utf8.h"
 
@@ -44,6 +46,14 @@ std::string single_quoted(std::string_view text) {
 
 }  // namespace
 
+std::string format_time(std::time_t seconds) {
+  std::tm utc{};
+  if (::gmtime_r(&seconds, &utc) == nullptr) return "unknown time";
+  std::array<char, 64> text{};
+  const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return {text.data(), size};
+}
+
 std::string format_argument(std::string_view path) {
   std::string word(path);
   if (word.starts_with('-') || word.find('=') < word.find('/')) word.insert(0, "./");
@@ -63,6 +73,14 @@ std::string format_duration(double seconds) {
   const std::uint64_t hours = total / 3600;
   if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, total / 60 % 60, total % 60);
   return fmt::format("{}:{:02}", total / 60, total % 60);
+}
+
+std::string duration_in_words(double seconds) {
+  constexpr double minute = 60.0, hour = 3600.0, day = 86400.0;
+  if (seconds < 2 * minute) return fmt::format("{:.0f} seconds", seconds);
+  if (seconds < 2 * hour) return fmt::format("{:.0f} minutes", seconds / minute);
+  if (seconds < 2 * day) return fmt::format("{:.0f} hours", seconds / hour);
+  return fmt::format("{:.0f} days", seconds / day);
 }
 
 std::string format_bytes(std::uint64_t bytes) {

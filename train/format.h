@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -12,11 +13,17 @@ std::string format_count(std::uint64_t number);
 /// "1:02:03", "4:05"; rounds to whole seconds, negative values become 0.
 std::string format_duration(double seconds);
 
+/// "45 seconds", "12 minutes", "30 hours", "3 days"
+std::string duration_in_words(double seconds);
+
 /// "1.4 GB", "35 MB", "0.3 MB"
 std::string format_bytes(std::uint64_t bytes);
 
 /// A fraction in (0, 1] in per cent: "20.0 %", "under 0.1 %".
 std::string format_share(double share);
+
+/// A time in seconds since 1970 as "2026-11-23T16:42:07Z"; "unknown time" if no calendar has it.
+std::string format_time(std::time_t seconds);
 
 /// A path as an argument in a printed shell command, quoted if it has to be: `'my run'`. Control
 /// characters and bytes that are not UTF-8 are written as in $'a\nb', which bash and zsh read; "./"

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "train/config/text.h"
 #include "train/error.h"
 #include "train/format.h"
+#include "train/platform/standard_streams.h"
 
 namespace tapestry {
 namespace {
@@ -50,6 +52,25 @@ std::string fitting_line(std::vector<std::string> parts, std::size_t columns) {
   return std::string(characters(line(), 0, columns));
 }
 
+/// The reason of an error of spdlog, which ends with the text of errno.
+std::string reason_in(const std::string& error) {
+  const std::size_t colon = error.rfind(": ");
+  return colon == error.npos ? error : error.substr(colon + 2);
+}
+
+/// throws  OutputError if there is something else than a regular file, such as a pipe, which would
+///         block when it is opened.
+void require_log_file(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+  throw OutputError(fmt::format("{}: found {}, expected a regular file", path,
+                                std::filesystem::is_directory(status)
+                                    ? "a folder"
+                                    : "a pipe, socket or device, or a link to one"),
+                    "delete it, or move it away");
+}
+
 }  // namespace
 
 Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
@@ -65,12 +86,19 @@ Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total
 Progress::~Progress() { erase_live_line(); }
 
 void Progress::log_to(const std::string& path) {
+  require_log_file(path);
   try {
     log_ = std::make_shared<spdlog::logger>(
         "run", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
   } catch (const spdlog::spdlog_ex& error) {
-    throw OutputError(fmt::format("{}: {}", path, error.what()), "check the run directory");
+    throw OutputError(fmt::format("{}: could not be opened: {}", path, reason_in(error.what())),
+                      "check the run directory");
   }
+  log_->set_error_handler([this, path](const std::string& error) {
+    if (std::exchange(log_failed_, true)) return;
+    log_problem_ = fmt::format("{}: could not be written: {}; lines of the log are missing", path,
+                               reason_in(error));
+  });
   log_->set_pattern("%Y-%m-%d %H:%M:%S  %v");
   log_->flush_on(spdlog::level::info);
 }
@@ -100,7 +128,7 @@ void Progress::add_timing(std::uint64_t step) {
 }
 
 void Progress::warn_of_timing() {
-  if (timing_->problem()) line("warning: " + escaped_lines(*timing_->problem()));
+  if (timing_->problem()) message("warning: " + *timing_->problem());
 }
 
 void Progress::rolled_back(std::uint64_t step) {
@@ -114,10 +142,19 @@ void Progress::erase_live_line() {
 
 void Progress::line(const std::string& text) {
   if (log_ != nullptr) log_->info(text);
+  if (const auto problem = std::exchange(log_problem_, std::nullopt)) {
+    message("warning: " + *problem);
+  }
+  print(text);
+}
+
+/// Prints a line on `out_` alone.
+void Progress::print(const std::string& text) {
   if (out_ == nullptr) return;
   erase_live_line();
   errno = 0;
   if (std::fputs((text + "\n").c_str(), out_) >= 0 && std::fflush(out_) == 0) return;
+  if (output_error_ == 0) output_error_ = errno;
   // Standard output is closed: the run continues and the log records the failure once.
   if (log_ == nullptr || lost_) return;
   lost_ = true;
@@ -125,7 +162,15 @@ void Progress::line(const std::string& text) {
              std::generic_category().message(errno));
 }
 
-void Progress::message(const std::string& text) { line(escaped_lines(text)); }
+void Progress::log_error(const std::string& text) {
+  if (log_ != nullptr) log_->info("error: {}", escaped_lines(text));
+}
+
+void Progress::message(const std::string& text) {
+  constexpr std::string_view warning = "warning: ";
+  line(escaped_lines(text));
+  if (warns_ && text.starts_with(warning)) warn(text.substr(warning.size()));
+}
 
 void Progress::message_later(std::chrono::seconds delay,
                              std::function<std::optional<std::string>()> text) {

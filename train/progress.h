@@ -30,12 +30,22 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Also writes lines to this file from now on; throws OutputError if it cannot be opened.
+  /// Also appends lines to this file from now on. That it cannot be written is a warning, once.
+  /// throws  OutputError if it cannot be opened or is not a regular file.
   void log_to(const std::string& path);
+
+  /// Also prints what message() is given as a warning, "warning: ...", on standard error from now
+  /// on, for runs without other output.
+  void warn_on_standard_error() { warns_ = true; }
+
+  /// The errno of the first line that `out` did not take; 0 if there is none.
+  int output_error() const { return output_error_; }
 
   /// Also writes the speed of each logged interval to this file from now on, see TimingLog.
   void time_to(const std::string& path);
 
+  /// Writes an error that ends the run to the log file alone.
+  void log_error(const std::string& text);
   /// Prints a line of text.
   void message(const std::string& text);
   /// Calls `text` once, after the first step() that ends at least `delay` from now, and prints what
@@ -57,6 +67,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   void line(const std::string& text);
+  void print(const std::string& text);
   void begin_interval();
   void add_timing(std::uint64_t step);
   void warn_of_timing();
@@ -68,15 +79,19 @@ class Progress {
   std::string time_left(std::uint64_t step) const;
 
   std::FILE* out_;
-  bool terminal_;      ///< whether there is a live line
-  bool lost_ = false;  ///< whether the log records that writing to out_ failed
+  bool terminal_;  ///< whether there is a live line
+  int output_error_ = 0;
+  bool lost_ = false;   ///< whether the log records that writing to out_ failed
+  bool warns_ = false;  ///< whether warnings are printed on standard error
   std::uint64_t first_step_, total_steps_;
   std::string targets_;
   Clock::time_point started_, drawn_{}, interval_started_;
   std::uint64_t interval_targets_ = 0, interval_steps_ = 0;
   std::optional<TimingLog> timing_;
   std::shared_ptr<spdlog::logger> log_;
-  Clock::time_point later_{};  ///< when later_text_ is due
+  std::optional<std::string> log_problem_;  ///< why the log could not be written, not yet told
+  bool log_failed_ = false;                 ///< whether that was ever so
+  Clock::time_point later_{};               ///< when later_text_ is due
   std::function<std::optional<std::string>()> later_text_;
 };
 

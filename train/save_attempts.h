@@ -21,12 +21,12 @@ class SaveAttempts {
       : progress_(progress), directory_(directory) {}
 
   /// Calls `save`; returns whether it succeeded.
-  /// step    of the state that is saved
+  ///
+  /// step    step of the state that is saved
   /// last    whether this is the last save of the run
-  /// throws  if the failure ends the run: OutputError with the failure, the reason why the run
-  /// ends,
-  ///         its step, its newest checkpoint and how to resume it; std::bad_alloc from `save`,
-  ///         after a message with the same.
+  /// throws  OutputError if the failure ends the run; its message has the failure, why the run
+  ///         ends, its step, its newest checkpoint and how to resume it. std::bad_alloc if `save`
+  ///         throws it and the run ends, after a progress message with the same contents.
   bool attempt(const std::function<void()>& save, std::uint64_t step, bool last);
 
  private:

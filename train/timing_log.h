@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/io/file_system.h"
+#include "train/step_log.h"
 
 namespace tapestry {
 
@@ -22,32 +22,23 @@ struct Timing {
 inline constexpr std::string_view timing_heading =
     "step,time,elapsed_seconds,step_seconds,target_tokens_per_second";
 
-/// The timing.csv of a run: a row for each log line, appended at once. Rows are in the order of
-/// their steps; steps that a resumed run repeats replace those of the earlier process. Times differ
-/// between runs, so the file is not part of what resumes bit-identically, and a run does not fail
-/// if it cannot be written.
+/// The timing.csv of a run: a row for each log line, see StepLog.
 class TimingLog {
  public:
-  /// Continues the file `path`, or creates it. Removes an incomplete last line, as a crash leaves
-  /// it, and what drop_after(step) removes.
+  /// Continues the file `path`, or creates it, without rows of steps after `step`.
   TimingLog(std::filesystem::path path, std::uint64_t step);
 
   /// Appends a row.
   void add(const Timing& timing);
 
   /// Removes the rows of later steps, and everything from the first invalid line on.
-  void drop_after(std::uint64_t step);
+  void drop_after(std::uint64_t step) { log_.drop_after(step); }
 
   /// Why the file cannot be written; it is not written again then.
-  const std::optional<std::string>& problem() const { return problem_; }
+  const std::optional<std::string>& problem() const { return log_.problem(); }
 
  private:
-  void fail(const std::string& what);
-  void append(const std::string& line);
-
-  std::filesystem::path path_;
-  FileDescriptor file_;
-  std::optional<std::string> problem_;
+  StepLog log_;
 };
 
 }  // namespace tapestry

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <ctime>
 #include <limits>
 
 namespace tapestry {
@@ -67,6 +68,12 @@ TEST_CASE("a path that would be an option or an override begins with the folder"
 }
 
 TEST_CASE("a duration below 0 is 0") { CHECK(format_duration(-3) == "0:00"); }
+
+TEST_CASE("a time is written in UTC, and one beyond every calendar is none") {
+  CHECK(format_time(0) == "1970-01-01T00:00:00Z");
+  CHECK(format_time(1'767'323'045) == "2026-01-02T03:04:05Z");
+  CHECK(format_time(std::numeric_limits<std::time_t>::max()) == "unknown time");
+}
 
 }  // namespace
 }  // namespace tapestry

@@ -1,15 +1,20 @@
 #include "train/progress.h"
+#include "tests/train/terminal.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -56,14 +61,25 @@ class PlainOutput {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{std::tmpfile(), std::fclose};
 };
 
-/// Whether this system has no pseudo-terminals, such as a container without /dev/pts; the test is
-/// then skipped with a message.
-bool has_no_terminals() {
-  std::error_code ignored;
-  const bool mounted = std::filesystem::exists("/dev/pts/ptmx", ignored);
-  if (!mounted) MESSAGE("skipped: there are no pseudo-terminals here (/dev/pts)");
-  return !mounted;
-}
+/// No file of this process can grow while it is alive.
+class NoFileGrows {
+ public:
+  NoFileGrows() : action_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &none) == 0);
+  }
+  ~NoFileGrows() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, action_);
+  }
+  NoFileGrows(const NoFileGrows&) = delete;
+  NoFileGrows& operator=(const NoFileGrows&) = delete;
+
+ private:
+  void (*action_)(int);
+  rlimit before_{};
+};
 
 /// Sets TERM while it is alive; null: unsets it.
 class TerminalType {
@@ -239,6 +255,27 @@ TEST_CASE("lines go to the log file too, each with the time of day, behind what 
   CHECK(log.starts_with("20"));
 }
 
+TEST_CASE("a log file that cannot be written is a warning, once, and the lines are printed") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "train.log";
+  char* bytes = nullptr;
+  std::size_t size = 0;
+  std::FILE* const out = ::open_memstream(&bytes, &size);
+  {
+    Progress progress(out, 0, 100);
+    progress.log_to(path);
+    const NoFileGrows limit;
+    progress.message("first");
+    progress.message("second");
+  }
+  std::fclose(out);
+  const std::string text(bytes, size);
+  std::free(bytes);
+  CHECK(text == "warning: " + path +
+                    ": could not be written: File too large; lines of the log are missing\n"
+                    "first\nsecond\n");
+}
+
 TEST_CASE("a log file that cannot be opened is an output error") {
   const TemporaryFolder folder;
   Progress progress(nullptr, 0, 10);
@@ -246,7 +283,7 @@ TEST_CASE("a log file that cannot be opened is an output error") {
 }
 
 TEST_CASE("on a terminal a live line is drawn, and erased for other lines and at the end") {
-  if (has_no_terminals()) return;
+  if (test::has_no_terminals()) return;
   const Terminal terminal;
   {
     Progress progress(terminal.file(), 0, 1000);
@@ -274,7 +311,7 @@ std::string live_line(const Terminal& terminal, const std::string& targets = "to
 }
 
 TEST_CASE("the live line fits the width of the terminal, also after that has changed") {
-  if (has_no_terminals()) return;
+  if (test::has_no_terminals()) return;
   const Terminal terminal;
   const auto line = [&](unsigned short columns) {
     terminal.resize(columns);
@@ -297,14 +334,14 @@ TEST_CASE("the live line fits the width of the terminal, also after that has cha
 }
 
 TEST_CASE("characters count for the width of the live line, not bytes") {
-  if (has_no_terminals()) return;
+  if (test::has_no_terminals()) return;
   const Terminal terminal;
   terminal.resize(90);
   CHECK(contains(live_line(terminal, "ähnlichkeitsmaße äöüßäöüßäöüßäöüß"), "äöüß/s  "));
 }
 
 TEST_CASE("a terminal without escape sequences gets plain lines") {
-  if (has_no_terminals()) return;
+  if (test::has_no_terminals()) return;
   for (const char* type : {"dumb", "", static_cast<const char*>(nullptr)}) {
     const Terminal terminal(type);
     {
@@ -340,7 +377,7 @@ TEST_CASE("a message for later may turn out to be none") {
 }
 
 TEST_CASE("the live line is not redrawn for every step") {
-  if (has_no_terminals()) return;
+  if (test::has_no_terminals()) return;
   const Terminal terminal;
   Progress progress(terminal.file(), 0, 1000);
   for (std::uint64_t step = 1; step <= 30; ++step) progress.step(step, 64, 0.5);

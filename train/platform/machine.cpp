@@ -87,6 +87,12 @@ std::string fewer_threads(double cores, std::size_t threads) {
 
 const char* const program_version = TAPESTRY_VERSION;
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
 Cores read_cores() {
   return {.allowed = std::max<std::size_t>(1, allowed_cores().size()),
           .quota = cpu_quota("/sys/fs/cgroup", own_group())};
@@ -102,7 +108,7 @@ Blas read_blas() {
 
 /// Increased by each change of the program that changes the bits of results, which the digests of
 /// tests/regressions/digests.txt show. Programs before revision 2 recorded none.
-constexpr int revision = 2;
+constexpr int revision = 3;
 
 std::string arithmetic() {
   return fmt::format(

@@ -13,6 +13,9 @@ namespace tapestry {
 /// The version of the program, such as "0.1.0".
 extern const char* const program_version;
 
+/// The name of this machine in its network; "unknown" if the system does not tell.
+std::string host_name();
+
 /// The processor cores available to a run.
 struct Cores {
   std::size_t allowed;  ///< cores in the affinity mask of this process
@@ -41,7 +44,7 @@ Cores read_cores();
 Blas read_blas();
 
 /// What determines the bits of a result besides the config, such as "kernels avx512, matmul
-/// tapestry, revision 2" or "kernels avx2, matmul OpenBLAS Haswell, revision 2". The revision grows
+/// tapestry, revision 3" or "kernels avx2, matmul OpenBLAS Haswell, revision 3". The revision grows
 /// with changes of the program that change the bits.
 std::string arithmetic();
 

@@ -142,4 +142,12 @@ void end_with_code_without_memory(int code) {
   usual_end = std::set_terminate(end);
 }
 
+std::uint64_t read_resident_bytes(const std::filesystem::path& root) {
+  return kilobytes_after(root / "proc/self/status", "VmRSS:", 0);
+}
+
+std::uint64_t read_peak_resident_bytes(const std::filesystem::path& root) {
+  return kilobytes_after(root / "proc/self/status", "VmHWM:", 0);
+}
+
 }  // namespace tapestry

@@ -23,6 +23,13 @@ struct AvailableMemory {
 /// root  folder that contains proc and sys
 AvailableMemory read_available_memory(const std::filesystem::path& root = "/");
 
+/// The memory of this process that is in RAM, in bytes; 0 if the system does not tell.
+std::uint64_t read_resident_bytes(const std::filesystem::path& root = "/");
+
+/// The most memory that this process has had in RAM up to now, in bytes; 0 if the system does not
+/// tell.
+std::uint64_t read_peak_resident_bytes(const std::filesystem::path& root = "/");
+
 /// To be called at the start of a program. If memory is so short that not even an exception object
 /// can be allocated, the program terminates without an active exception. After this call it then
 /// reports the lack of memory and ends with this exit code; the same applies to an uncaught
