@@ -1,12 +1,53 @@
 #include "train/step.h"
 
+#include <string>
+
 #include "autograd/anomaly.h"
 #include "autograd/ops/losses.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
 #include "train/inference/batch_tensors.h"
+#include "train/parallel/gradient_sum.h"
+#include "train/parallel/message.h"
 
 namespace tapestry {
+namespace {
+
+/// Gives all processes the pending updates of the buffers of all of them, in the order of the
+/// micro-batches.
+void exchange_notes(const Parameters& parameters, ProcessGroup& group) {
+  if (group.size() == 1 || parameters.averages().empty()) return;
+  const auto messages = group.exchange([&] {
+    MessageWriter own;
+    for (const RunningAverage& average : parameters.averages()) {
+      own.put(average.pending());
+      for (const RunningAverage::Note& note : average.notes()) {
+        own.put(note.keep);
+        own.put(note.take);
+        dispatch(note.seen.dtype(), [&]<class T>() {
+          for (const T value : note.seen.values<T>()) own.put(value);
+        });
+      }
+    }
+    return own.take();
+  });
+  for (const RunningAverage& average : parameters.averages()) average.discard();
+  for (const std::string& message : messages) {
+    MessageReader reader(message);
+    for (const RunningAverage& average : parameters.averages()) {
+      for (auto notes = reader.get<std::size_t>(); notes > 0; --notes) {
+        const auto keep = reader.get<double>(), take = reader.get<double>();
+        Tensor seen = Tensor::empty(average.value().shape(), average.value().dtype());
+        dispatch(seen.dtype(), [&]<class T>() {
+          for (T& value : seen.mutable_values<T>()) value = reader.get<T>();
+        });
+        average.note(seen, keep, take);
+      }
+    }
+  }
+}
+
+}  // namespace
 
 Loss batch_loss(const Batch& batch, const BatchPlace& place, const TrainOptions& options,
                 const Model& model) {
@@ -25,17 +66,31 @@ std::size_t count_target_tokens(const std::vector<Batch>& batches) {
 }
 
 StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step,
-                           const TrainOptions& options, Model& model) {
+                           const TrainOptions& options, Model& model, ProcessGroup& group) {
   model.parameters.clear_gradients();
   StepLoss sum{.target_tokens = count_target_tokens(batches)};
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const BatchPlace place{.step = step, .index = i, .target_tokens = sum.target_tokens};
-    AnomalyDetector detector;
-    Tape tape(options.detect_anomaly ? &detector : nullptr);
-    const Loss loss = batch_loss(batches[i], place, options, model);
-    tape.backward(loss.mean);
-    sum.mean += loss.mean.item();
-    sum.nll_sum += loss.nll_sum;
+  GradientSum gradients(model.parameters, batches.size(), group);
+  const auto losses = group.exchange([&] {
+    MessageWriter own;
+    for (std::size_t i = gradients.own().begin; i < gradients.own().end; ++i) {
+      const BatchPlace place{.step = step, .index = i, .target_tokens = sum.target_tokens};
+      AnomalyDetector detector;
+      Tape tape(options.detect_anomaly ? &detector : nullptr);
+      const Loss loss = batch_loss(batches[i], place, options, model);
+      tape.backward(loss.mean);
+      gradients.add();
+      own.put(loss.mean.item());
+      own.put(loss.nll_sum);
+    }
+    return own.take();
+  });
+  gradients.finish();
+  exchange_notes(model.parameters, group);
+  for (const std::string& of_process : losses) {
+    for (MessageReader reader(of_process); !reader.at_end();) {
+      sum.mean += reader.get<double>();
+      sum.nll_sum += reader.get<double>();
+    }
   }
   return sum;
 }

@@ -10,6 +10,7 @@
 #include "layers/mode.h"
 #include "layers/model.h"
 #include "train/config/config.h"
+#include "train/parallel/process_group.h"
 
 namespace tapestry {
 
@@ -36,12 +37,17 @@ Loss batch_loss(const Batch& batch, const BatchPlace& place, const TrainOptions&
 std::size_t count_target_tokens(const std::vector<Batch>& batches);
 
 /// Sets the gradients of the parameters to the gradient of the mean loss over all target tokens of
-/// all batches. Accumulated batches give the gradient of one large batch, up to rounding.
+/// all batches. Accumulated batches give the gradient of one large batch, up to rounding; their
+/// gradients are summed over a fixed binary tree, see GradientSum.
+///
+/// Each process of the group computes some of the batches; all have the sum afterwards, and the
+/// pending updates of the buffers of all batches.
 ///
 /// step    from 1
 /// throws  AnomalyError with train.detect_anomaly, at the first value that is not finite.
 StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step,
-                           const TrainOptions& options, Model& model);
+                           const TrainOptions& options, Model& model,
+                           ProcessGroup& group = single_process());
 
 /// The objective of a batch: cross entropy of the labels.
 ///

@@ -22,6 +22,9 @@ volatile std::sig_atomic_t first_stop = 0;
 volatile std::sig_atomic_t save_requested = 0;
 volatile std::sig_atomic_t time_over = 0;
 volatile std::sig_atomic_t error_is_terminal = 0;
+volatile std::sig_atomic_t saves_at_stop = 1;
+volatile std::sig_atomic_t merges_repeats = 0;
+timespec first_stop_time{};
 std::atomic<bool> wants_end{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
@@ -29,21 +32,33 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it"
 
 void announce_stop() {
   if (error_is_terminal == 0) return;
-  constexpr std::string_view text =
+  constexpr std::string_view with_save =
       "\nstopping: the run is saved; a second signal ends it at once, without a save\n";
+  constexpr std::string_view without_save = "\nstopping; a second signal ends it at once\n";
+  const std::string_view text = saves_at_stop != 0 ? with_save : without_save;
   const int error = errno;
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
   errno = error;
+}
+
+bool is_repeat(int signal) {
+  if (merges_repeats == 0 || signal != first_stop) return false;
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const auto nanoseconds = (now.tv_sec - first_stop_time.tv_sec) * 1'000'000'000L + now.tv_nsec -
+                           first_stop_time.tv_nsec;
+  return nanoseconds < 1'000'000'000L;
 }
 
 /// A second signal is raised again with its default action, which ends the process when the handler
 /// returns.
 void remember_stop(int signal) {
   if (first_stop == 0) {
+    ::clock_gettime(CLOCK_MONOTONIC, &first_stop_time);
     first_stop = signal;
     wants_end = true;
     announce_stop();
-  } else if (signal != SIGXCPU) {
+  } else if (signal != SIGXCPU && !is_repeat(signal)) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -70,12 +85,13 @@ void install(const Handled& entry) {
 
 }  // namespace
 
-RunSignals::RunSignals() {
+RunSignals::RunSignals(bool saves) {
   static_assert(handled.size() == handled_signals);
   first_stop = 0;
   save_requested = 0;
   time_over = 0;
   wants_end = false;
+  saves_at_stop = saves ? 1 : 0;
   error_is_terminal = ::isatty(STDERR_FILENO);
   for (std::size_t i = 0; i < handled.size(); ++i) {
     ::sigaction(handled[i].signal, nullptr, &before_[i]);
@@ -94,6 +110,12 @@ RunSignals::~RunSignals() {
 }
 
 int RunSignals::stop() const { return first_stop; }
+
+void RunSignals::stop_by(int signal) {
+  if (first_stop == 0) ::clock_gettime(CLOCK_MONOTONIC, &first_stop_time);
+  first_stop = signal;
+  wants_end = true;
+}
 
 bool RunSignals::take_save_request() {
   const bool requested = save_requested != 0;
@@ -125,6 +147,8 @@ void RunSignals::end_at(std::chrono::steady_clock::time_point time) {
 }
 
 bool RunSignals::time_is_up() const { return time_over != 0; }
+
+void merge_repeated_signals() { merges_repeats = 1; }
 
 void TimeLimit::note_turn(Clock::duration taken) { longest_turn_ = std::max(longest_turn_, taken); }
 

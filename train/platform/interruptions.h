@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <ctime>
 #include <optional>
 
@@ -20,13 +21,18 @@ namespace tapestry {
 /// core. The destructor restores all handlers. Only one object may exist at a time.
 class RunSignals {
  public:
-  RunSignals();
+  /// saves  whether the run is saved when it ends by a signal, as the printed line says
+  explicit RunSignals(bool saves = true);
   ~RunSignals();
   RunSignals(const RunSignals&) = delete;
   RunSignals& operator=(const RunSignals&) = delete;
 
   /// The first signal that requested an end, or 0.
   int stop() const;
+
+  /// Requests an end as the signal does, which stop() then returns: for a signal that another
+  /// process of the run has received.
+  void stop_by(int signal);
 
   /// Whether a save has been requested since the last call.
   bool take_save_request();
@@ -45,6 +51,10 @@ class RunSignals {
   std::optional<timer_t> timer_;      ///< of end_at(); sends SIGALRM
   struct sigaction before_alarm_ {};  ///< set if timer_ is
 };
+
+/// From now on the same signal within a second of the first one does not count as a second one: for
+/// a process that gets a signal from several senders at once.
+void merge_repeated_signals();
 
 /// The time limit of a process (`train.max_time`). It is reached early enough to save: as soon as
 /// the remaining time is shorter than the longest turn so far plus the longest save.
@@ -78,6 +88,7 @@ class TimeLimit {
 struct Interruptions {
   RunSignals* signals = nullptr;
   TimeLimit time{};
+  std::optional<std::uint64_t> last_step{};  ///< the run stops after this step
 };
 
 }  // namespace tapestry

@@ -84,6 +84,18 @@ TEST_CASE("a second signal ends the process, whichever it is") {
   REQUIRE(WIFSIGNALED(status));
   CHECK(WTERMSIG(status) == SIGINT);
 }
+
+TEST_CASE("a signal that another process has passed on may still arrive") {
+  const int status = status_of([] {
+    merge_repeated_signals();
+    RunSignals signals;
+    signals.stop_by(SIGTERM);
+    std::raise(SIGTERM);
+    ::_exit(signals.stop());
+  });
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == SIGTERM);
+}
 #endif
 
 TEST_CASE("a request for a save is there once, and is no request for an end") {

@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""Runs in several processes, by mpirun: any number of them, of any number of threads, stopped and
+resumed with other numbers in between, ends with the checkpoint of one process, byte for byte; a
+process that is killed, or that hangs, ends the run, and it can be resumed."""
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import runs
+from runs import Failure, Run, Skipped, require
+
+STEPS = 10
+MICRO_BATCHES = 5
+PEER_TIMEOUT = 5  # seconds
+PEER_FAILED = 9  # the exit code
+runs.HANGS = 300  # many threads, which take turns on a busy machine
+
+
+def train_section(**more):
+    keys = {"accumulate": MICRO_BATCHES, "batch_size": 3, "log_every": 2, "validate_every": 4,
+            "save_every": 1000, "label_smoothing": 0.1, "run_dir": "runs/run", **more}
+    return "train:\n" + "".join(f"  {key}: {value}\n" for key, value in keys.items())
+
+
+MODEL = "d_model: 16, num_heads: 2, d_ff: 32, dropout: 0.2, positions: learned"
+SCHEDULE = "schedule: {kind: inverse_sqrt, learning_rate: 0.01, warmup_steps: 4}\n"
+
+
+def write_text(folder):
+    """Sentences, with classes."""
+    chance = random.Random(1)
+    words = [f"w{i}" for i in range(9)]
+    lines = [" ".join(chance.choices(words, k=chance.randint(2, 7))) for _ in range(80)]
+    (folder / "text.txt").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "source.txt").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "target.txt").write_text(
+        "".join(" ".join(reversed(line.split())) + "\n" for line in lines))
+    images = []
+    for number in range(60):
+        bright = number % 2
+        pixels = [chance.randint(0, 8) + (8 if (i < 32) == bright else 0) for i in range(64)]
+        images.append(",".join(map(str, pixels)) + f",{'top' if bright else 'bottom'}\n")
+    (folder / "images.csv").write_text("".join(images))
+
+
+CONFIGS = {
+    "copy":
+        "data: {task: copy, num_symbols: 5, max_length: 5, train_size: 40, validation_size: 6, "
+        "test_size: 0}\n"
+        f"model: {{{MODEL}, num_encoder_layers: 1, num_decoder_layers: 1, max_length: 10}}\n" +
+        SCHEDULE + train_section(ema_decay=0.9, exact_match_sequences=3),
+    "language_model":
+        "data: {task: text, train_text: text.txt, unit: character, context: 12, "
+        "validation_share: 0.2}\n"
+        f"model: {{{MODEL}, kind: language_model, num_decoder_layers: 1, max_length: 12, "
+        "tie_embeddings: target}\noptimizer: {clip_norm: 0.5}\n" + SCHEDULE + train_section(),
+    "masked":
+        "data: {task: toy_sentences, train_size: 60, validation_size: 8, test_size: 0}\n"
+        f"model: {{{MODEL}, kind: masked_language_model, num_encoder_layers: 1, max_length: 32}}\n"
+        + SCHEDULE + train_section(label_smoothing=0),
+    "classifier":
+        "data: {task: toy_agreement, train_size: 60, validation_size: 8, test_size: 0}\n"
+        f"model: {{{MODEL}, kind: classifier, num_encoder_layers: 1, max_length: 32}}\n"
+        + SCHEDULE + train_section(dtype="float64"),
+    "images":
+        "data: {task: images, train_images: images.csv, image_height: 8, image_width: 8, "
+        "image_channels: 1, pixel_maximum: 16, validation_size: 8, test_size: 0}\n"
+        f"model: {{{MODEL}, kind: vision_transformer, patch_size: 4, num_encoder_layers: 1, "
+        "max_length: 5}\n" + SCHEDULE + train_section(),
+    "batch_norm":
+        "data: {task: images, train_images: images.csv, image_height: 8, image_width: 8, "
+        "image_channels: 1, pixel_maximum: 16, validation_size: 8, test_size: 0}\n"
+        f"model: {{{MODEL}, kind: vision_transformer, patch_size: 4, num_encoder_layers: 1, "
+        "max_length: 5, normalization: batch_norm}\n" + SCHEDULE + train_section(),
+    "subwords":
+        "data: {task: parallel_text, train_source: source.txt, train_target: target.txt, "
+        "validation_source: source.txt, validation_target: target.txt, subwords: bpe, "
+        "vocabulary_size: 16, subword_dropout: 0.3, cache: always}\n"
+        f"model: {{{MODEL}, num_encoder_layers: 1, num_decoder_layers: 1, max_length: 40}}\n" +
+        SCHEDULE + train_section(),
+}
+
+
+class Parallel:
+    """A run of a config in a folder of its own, in any number of processes."""
+
+    def __init__(self, program, folder, name):
+        self.run = Run(program, folder, [f"train.steps={STEPS}"], CONFIGS[name])
+        write_text(folder)
+
+    def command(self, processes, threads, settings=(), resume=False):
+        first = ["--resume", "runs/run"] if resume else ["run.yaml"]
+        command = [self.run.program, "train", *first, f"train.steps={STEPS}",
+                   f"train.threads={threads}", *settings]
+        return command if processes == 1 else [*mpirun(processes), *command]
+
+    def execute(self, processes, threads, settings=(), resume=False):
+        command = self.command(processes, threads, settings, resume)
+        outcome = self.run.execute(command, env=environment())
+        require(outcome.code == 0, f"{' '.join(map(str, command))}: {outcome}")
+        require("\x1b" not in outcome.out, f"a live line that is no terminal's: {outcome}")
+        return outcome
+
+    def start(self, processes, settings=(), resume=False):
+        """Starts the run; what it says goes to the file `output`."""
+        with open(self.run.folder / "output", "wb") as output:
+            return subprocess.Popen(self.command(processes, 1, settings, resume),
+                                    cwd=self.run.folder, stdin=subprocess.DEVNULL, stdout=output,
+                                    stderr=subprocess.STDOUT, env=environment())
+
+    def output(self):
+        return (self.run.folder / "output").read_text(errors="replace")
+
+    def files(self):
+        """What has to be the same for any number of processes."""
+        return (self.run.checkpoint(STEPS).read_bytes(),
+                (self.run.directory / "metrics.csv").read_bytes())
+
+
+def mpirun(processes):
+    return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+            "-n", str(processes)]
+
+
+def environment():
+    return {**os.environ, "TAPESTRY_PEER_TIMEOUT": str(PEER_TIMEOUT)}
+
+
+def check_config(options, folder, name):
+    """All numbers of processes end as one, also if other numbers begin the run."""
+    def train(lives):
+        """The files of a run, and their names. Each run has the same path, which is stored."""
+        parallel = Parallel(options.program, folder / name, name)
+        for count, threads, end in lives:
+            parallel.execute(count, threads, [f"train.steps={end}"],
+                             resume=(count, threads, end) != lives[0])
+        names = sorted(path.name for path in parallel.run.directory.rglob("*"))
+        files = parallel.files()
+        shutil.rmtree(parallel.run.folder)
+        return files, names
+
+    expected = train([(1, 1, STEPS)])
+    lives = [[(2, 3, STEPS)], [(3, 2, STEPS)], [(4, 1, 3), (1, 2, 6), (2, 1, STEPS)],
+             [(1, 1, 4), (5, 1, STEPS)]]
+    if options.full:
+        lives += [[(n, t, STEPS)] for n in range(1, MICRO_BATCHES + 1) for t in (1, 2, 3)]
+    for processes in lives:
+        files, names = train(processes)
+        require(files == expected[0],
+                f"{name}: {processes} (processes, threads, steps): not the files of one process")
+        require(len(processes) > 1 or names == expected[1],
+                f"{name}: {processes}: found the files {names}, expected {expected[1]}")
+    return len(lives)
+
+
+def check_many(options, folder, numbers):
+    """Many processes that take turns on few cores end as one."""
+    settings = ["train.accumulate=64", "train.batch_size=1"]
+    ends = []
+    for processes in (1, *numbers):
+        parallel = Parallel(options.program, folder / "many", "copy")
+        parallel.execute(processes, 1, settings)
+        ends.append(parallel.files())
+        shutil.rmtree(parallel.run.folder)
+        require(ends[-1] == ends[0], f"{processes} processes: not the files of one process")
+
+
+def workers(program):
+    """Process ids by rank of the processes that train: those whose parent is the program too."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(folder.name)
+            parent = int(re.search(r"^PPid:\s+(\d+)", (folder / "status").read_text(),
+                                   re.MULTILINE)[1])
+            if (folder / "exe").resolve() != program or \
+                    Path(f"/proc/{parent}/exe").resolve() != program:
+                continue
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            rank = next(v for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK="))
+            found[int(rank.split(b"=")[1])] = pid
+    return found
+
+
+def wait_for(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        require(time.monotonic() < end, f"waited {seconds} s for {what}")
+        time.sleep(0.02)
+
+
+def check_resumed(parallel, expected, processes, name):
+    """The run goes on from its newest checkpoint as if nothing had happened."""
+    saved = parallel.run.steps()[-1]
+    settings = [f"train.steps={saved + 5}", "train.save_every=4"]
+    outcome = parallel.execute(processes, 1, settings, resume=True)
+    require(f"at step {saved:,} of" in outcome.out, f"{name}: {outcome}")
+    require(parallel.run.checkpoint(saved + 5).read_bytes() == expected(saved + 5),
+            f"{name}: resumed from step {saved}: not the checkpoint of one process")
+
+
+def check_fault(options, folder, expected, fault, processes, victim):
+    """A process that is killed or stopped ends the run with 9 in time, and it can be resumed."""
+    name = f"{fault.name}-{victim}-of-{processes}"
+    program = folder / name / "tapestry"  # a file of its own, whose processes are those of this run
+    parallel = Parallel(program, folder / name, "copy")
+    shutil.copy(options.program, program)
+    plugin = options.program.parent / "libtapestry_mpi.so"
+    shutil.copy(plugin, program.parent / plugin.name)
+    many = ["train.steps=1000000", "train.save_every=4"]
+    process = parallel.start(processes, many)
+    try:
+        wait_for(lambda: len(parallel.run.steps()) >= 2 or process.poll() is not None, "two saves")
+        found = workers(program)
+        require(len(found) == processes, f"{name}: found {found}: {parallel.output()}")
+        os.kill(found[victim], fault)
+        began = time.monotonic()
+        try:
+            code = process.wait(PEER_TIMEOUT * 4 + 20)
+        except subprocess.TimeoutExpired as expired:
+            raise Failure(f"{name}: still running: {parallel.output()}") from expired
+        took = time.monotonic() - began
+    finally:
+        process.kill()
+        process.wait()
+    said = parallel.output()
+    require(code == PEER_FAILED, f"{name}: exit code {code}, expected 9: {said}")
+    message = re.search(rf"tapestry: error: rank {victim} on \S+: .*step (\d+)", said)
+    require(message, f"{name}: expected rank, machine and step: {said}")
+    wait_for(lambda: not workers(program), "the other processes to end", 20)
+    check_resumed(parallel, expected, max(1, processes - 1), name)
+    return took
+
+
+def check_signal(options, folder, expected, processes, victim):
+    """SIGTERM to one process saves, and ends all."""
+    program = folder / f"term-{victim}" / "tapestry"
+    parallel = Parallel(program, program.parent, "copy")
+    shutil.copy(options.program, program)
+    plugin = options.program.parent / "libtapestry_mpi.so"
+    shutil.copy(plugin, program.parent / plugin.name)
+    process = parallel.start(processes, ["train.steps=1000000", "train.save_every=4"])
+    try:
+        wait_for(lambda: len(parallel.run.steps()) >= 2 or process.poll() is not None, "two saves")
+        os.kill(workers(program)[victim], signal.SIGTERM)
+        code = process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+    said = parallel.output()
+    require(code == 128 + signal.SIGTERM, f"SIGTERM to rank {victim}: exit code {code}: {said}")
+    stopped = re.search(r"stopped by signal 15 and saved at step ([\d,]+)", said)
+    require(stopped, f"SIGTERM to rank {victim}: {said}")
+    step = int(stopped[1].replace(",", ""))
+    require(parallel.run.steps()[-1] == step, f"SIGTERM to rank {victim}: {parallel.run.steps()}")
+    check_resumed(parallel, expected, processes - 1, f"SIGTERM to rank {victim}")
+
+
+def check_refusals(options, folder):
+    """What cannot work is refused by all, and said once."""
+    parallel = Parallel(options.program, folder / "refusals", "copy")
+    command = parallel.command(MICRO_BATCHES + 1, 1)
+    outcome = parallel.run.execute(command, env=environment())
+    require(outcome.code == 2 and outcome.err.count("tapestry: error:") == 1 and
+            "train.accumulate: found 5, expected at least 6, the number of processes" in outcome.err,
+            f"more processes than micro-batches: {outcome}")
+    # Rank 1 has another config.
+    one, two = (parallel.command(1, 1, [f"model.dropout={rate}"]) for rate in (0.1, 0.3))
+    outcome = parallel.run.execute([*mpirun(1), *one, ":", "-n", "1", *two], env=environment())
+    require(outcome.code == 2 and outcome.err.count("tapestry: error:") == 1 and
+            re.search(r"rank 1 on \S+: config: found `dropout: 0.3`, expected `dropout: 0.1`",
+                      outcome.err), f"another config: {outcome}")
+    # Without the plugin each process would be a run of its own.
+    alone = folder / "alone"
+    alone.mkdir()
+    shutil.copy(options.program, alone / "tapestry")
+    outcome = parallel.run.execute([*mpirun(2), alone / "tapestry", *one[1:]], env=environment())
+    require(outcome.code == 2 and "MPI cannot be loaded: found no" in outcome.err,
+            f"without the plugin: {outcome}")
+    require(not parallel.run.directory.exists(), "a refused run has left a directory")
+
+
+def test(options, folder):
+    if shutil.which("mpirun") is None:
+        raise Skipped("mpirun is not installed")
+    if not (options.program.parent / "libtapestry_mpi.so").exists():
+        raise Skipped("the program was built without MPI")
+    names = options.configs or list(CONFIGS)
+    total = sum(check_config(options, folder, name) for name in names)
+    print(f"{total} runs of {len(names)} configs end with the files of one process")
+    check_refusals(options, folder)
+    check_many(options, folder, (8, 16, 64) if options.full else (8,))
+    checkpoints = {}
+
+    def expected(step):
+        if step not in checkpoints:
+            one = Parallel(options.program, folder / f"expected-{step}", "copy")
+            one.execute(1, 1, [f"train.steps={step}", "train.save_every=4"])
+            checkpoints[step] = one.run.checkpoint(step).read_bytes()
+        return checkpoints[step]
+
+    for victim in (0, 2) if options.full else (2,):
+        check_signal(options, folder, expected, 3, victim)
+    faults = [(signal.SIGKILL, 3, 1), (signal.SIGSTOP, 3, 2)]
+    if options.full:
+        faults = [(fault, n, v) for fault in (signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV)
+                  for n in (2, 4, 5) for v in range(n)]
+    longest = max(check_fault(options, folder, expected, *fault) for fault in faults)
+    print(f"{len(faults)} faults end the run with code 9 within {longest:.1f} s, limit "
+          f"{PEER_TIMEOUT} s; resumed, it ends as one process")
+
+
+if __name__ == "__main__":
+    given = runs.parse_arguments(__doc__, lambda parser: parser.add_argument(
+        "--configs", nargs="*", metavar="NAME", help=f"of {', '.join(CONFIGS)}; default: all"))
+    sys.exit(runs.main(test, given))

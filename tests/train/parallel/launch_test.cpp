@@ -1,0 +1,111 @@
+#include "train/parallel/launch.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "tests/train/parallel/local_network.h"
+#include "train/error.h"
+#include "train/parallel/watchdog.h"
+
+namespace tapestry {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::optional<Launch> launch_of(const std::map<std::string, std::string>& environment) {
+  return read_launch([&](const char* name) -> const char* {
+    const auto found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST_CASE("the variables of mpirun and srun say how many processes there are") {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    CAPTURE(name);
+    const auto launch = launch_of({{name, "4"}});
+    REQUIRE(launch);
+    CHECK(launch->processes == 4);
+    CHECK(launch->launcher == name);
+    CHECK_FALSE(launch_of({{name, "1"}}));
+    CHECK_FALSE(launch_of({{name, "many"}}));
+  }
+  // mpirun of one process, or of three, in a Slurm job of two machines.
+  CHECK_FALSE(launch_of({{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}));
+  const auto three = launch_of({{"OMPI_COMM_WORLD_SIZE", "3"}, {"SLURM_STEP_NUM_TASKS", "2"}});
+  REQUIRE(three);
+  CHECK(three->processes == 3);
+  CHECK_FALSE(launch_of({}));
+  CHECK_FALSE(launch_of({{"SLURM_NTASKS", "4"}}));  // in a job script, outside of srun
+}
+
+TEST_CASE("TAPESTRY_PEER_TIMEOUT is a number of seconds, 60 by default") {
+  CHECK(read_peer_timeout(nullptr) == 60s);
+  CHECK(read_peer_timeout("") == 60s);
+  CHECK(read_peer_timeout("1") == 1s);
+  CHECK(read_peer_timeout("86400") == 86400s);
+  for (const char* text : {"0", "86401", "ten", "5s", "-1", "1.5"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(read_peer_timeout(text), UsageError);
+  }
+}
+
+/// What watchdogs have raised an alarm about.
+struct Alarms {
+  std::atomic<int> right = 0, wrong = 0;
+
+  Watchdog::Alarm expecting(std::size_t rank) {
+    return [this, rank](const Watchdog::Timeout& timeout) {
+      ++(timeout.rank == rank ? right : wrong);
+    };
+  }
+};
+
+TEST_CASE("the first process names a process that sends no heartbeats") {
+  test::LocalNetwork network(3);
+  const std::atomic<std::uint64_t> step = 7;
+  Alarms alarms;
+  {
+    const Watchdog first(network.end(0), 400ms, step, alarms.expecting(2));
+    // Rank 0 sends no heartbeats either once it has raised its alarm.
+    const Watchdog second(network.end(1), 400ms, step, [](const Watchdog::Timeout&) {});
+    while (alarms.right + alarms.wrong == 0) std::this_thread::sleep_for(10ms);
+  }
+  CHECK(alarms.right == 1);
+  CHECK(alarms.wrong == 0);
+}
+
+TEST_CASE("the other processes name the first one if it sends no heartbeats") {
+  test::LocalNetwork network(3);
+  const std::atomic<std::uint64_t> step = 7;
+  Alarms alarms;
+  {
+    const Watchdog second(network.end(1), 400ms, step, alarms.expecting(0));
+    const Watchdog third(network.end(2), 400ms, step, alarms.expecting(0));
+  }
+  CHECK(alarms.right == 2);
+  CHECK(alarms.wrong == 0);
+}
+
+TEST_CASE("processes that end one after the other raise no alarm") {
+  test::LocalNetwork network(3);
+  const std::atomic<std::uint64_t> step = 7;
+  std::atomic<int> alarms = 0;
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      const Watchdog watchdog(network.end(rank), 2000ms, step,
+                              [&](const Watchdog::Timeout&) { ++alarms; });
+      std::this_thread::sleep_for(100ms * rank);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(alarms == 0);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "train/parallel/process_group.h"
+#include "train/parallel/transport.h"
+
+namespace tapestry::test {
+
+/// Messages between threads that stand for processes.
+class LocalNetwork {
+ public:
+  explicit LocalNetwork(std::size_t size) {
+    for (std::size_t rank = 0; rank < size; ++rank) ends_.emplace_back(*this, rank, size);
+  }
+
+  /// What the process `rank` sends and receives with.
+  Transport& end(std::size_t rank) { return ends_[rank]; }
+
+  /// Bytes that the process has sent so far.
+  std::size_t bytes_sent(std::size_t rank) const { return ends_[rank].bytes_sent; }
+
+ private:
+  class End final : public Transport {
+   public:
+    End(LocalNetwork& network, std::size_t rank, std::size_t size)
+        : network_(network), rank_(rank), size_(size) {}
+
+    std::size_t rank() const override { return rank_; }
+    std::size_t size() const override { return size_; }
+
+    Request start_send(std::size_t to, Channel channel, std::span<const std::byte> bytes) override {
+      const std::lock_guard lock(network_.mutex_);
+      bytes_sent += bytes.size();
+      network_.mail_[{rank_, to, channel}].emplace_back(bytes.begin(), bytes.end());
+      return 0;
+    }
+
+    Request start_receive(std::size_t from, Channel channel, std::span<std::byte> bytes) override {
+      const std::lock_guard lock(network_.mutex_);
+      receives_.push_back({.from = from, .channel = channel, .to = bytes});
+      return receives_.size();
+    }
+
+    bool is_done(Request request) override {
+      const std::lock_guard lock(network_.mutex_);
+      // Messages are given to receives in the order in which these began.
+      for (Receive& receive : receives_) {
+        auto& mail = network_.mail_[{receive.from, rank_, receive.channel}];
+        if (receive.done || mail.empty()) continue;
+        if (mail.front().size() != receive.to.size()) throw std::logic_error("message: wrong size");
+        std::copy(mail.front().begin(), mail.front().end(), receive.to.begin());
+        mail.pop_front();
+        receive.done = true;
+      }
+      return request == 0 || receives_[request - 1].done;
+    }
+
+    [[noreturn]] void abort(int code) override {
+      throw std::runtime_error("aborted with " + std::to_string(code));
+    }
+
+    std::size_t bytes_sent = 0;
+
+   private:
+    struct Receive {
+      std::size_t from;
+      Channel channel;
+      std::span<std::byte> to;
+      bool done = false;
+    };
+
+    LocalNetwork& network_;
+    std::size_t rank_, size_;
+    std::vector<Receive> receives_;
+  };
+
+  std::mutex mutex_;
+  std::map<std::tuple<std::size_t, std::size_t, Transport::Channel>,
+           std::deque<std::vector<std::byte>>>
+      mail_;
+  std::deque<End> ends_;
+};
+
+/// Runs `process` in as many threads, each as a process of one group. Returns the bytes that each
+/// has sent.
+inline std::vector<std::size_t> run_processes(
+    std::size_t count, const std::function<void(ProcessGroup& group)>& process) {
+  LocalNetwork network(count);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    threads.emplace_back([&network, &process, rank] {
+      ProcessGroup group(network.end(rank));
+      process(group);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::size_t> sent;
+  for (std::size_t rank = 0; rank < count; ++rank) sent.push_back(network.bytes_sent(rank));
+  return sent;
+}
+
+}  // namespace tapestry::test

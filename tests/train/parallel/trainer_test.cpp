@@ -1,0 +1,173 @@
+#include "train/trainer.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/train/parallel/local_network.h"
+#include "tests/train/tiny_run.h"
+#include "train/error.h"
+#include "train/parallel/equal_processes.h"
+
+namespace tapestry {
+namespace {
+
+Config config_of_five_batches() {
+  Config config = test::tiny_config();
+  config.train.accumulate = 5;
+  config.train.batch_size = 2;
+  return config;
+}
+
+/// Trains in several processes, from the start or from the newest checkpoint; `limit(rank)` is the
+/// time limit of each.
+std::vector<Trainer::End> train_in_processes(
+    test::TinyRun& run, const Config& config, std::size_t processes,
+    const std::function<TimeLimit(std::size_t)>& limit = [](std::size_t) { return TimeLimit(); }) {
+  const Corpus corpus = load_corpus(config.data);
+  std::vector<Trainer::End> ends(processes);
+  test::run_processes(processes, [&](ProcessGroup& group) {
+    RunDirectory directory(run.directory().path());
+    Progress progress(nullptr, 0, config.train.steps);
+    Trainer trainer(config, corpus, directory, progress, group);
+    if (const auto newest = directory.read_newest()) trainer.resume(newest->snapshot);
+    ends[group.rank()] = trainer.run({.signals = nullptr, .time = limit(group.rank())});
+  });
+  return ends;
+}
+
+TEST_CASE("any number of processes trains to the checkpoint of one, with dropout in all batches") {
+  const Config config = config_of_five_batches();
+  test::TinyRun one;
+  one.train(config);
+  for (const std::size_t processes : {2, 3, 5}) {
+    CAPTURE(processes);
+    test::TinyRun many;
+    train_in_processes(many, config, processes);
+    CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+    CHECK(many.metrics() == one.metrics());
+  }
+}
+
+TEST_CASE("batch norm has the running averages of one process") {
+  Config config = config_of_five_batches();
+  config.model.normalization = Normalization::batch_norm;
+  test::TinyRun one, many;
+  one.train(config);
+  train_in_processes(many, config, 3);
+  CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+}
+
+TEST_CASE("a run goes on with another number of processes") {
+  const Config config = config_of_five_batches();
+  test::TinyRun one, many;
+  one.train(config);
+  std::size_t processes = 4;
+  for (const std::size_t steps : {std::size_t{4}, std::size_t{7}, test::tiny_steps}) {
+    Config part = config;
+    part.train.steps = steps;
+    train_in_processes(many, part, processes--);
+  }
+  CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+}
+
+TEST_CASE("the time limit of one process ends all of them at the same step, saved") {
+  const auto limit_of_second = [](std::size_t rank) {
+    if (rank != 1) return TimeLimit();
+    return TimeLimit(TimeLimit::Clock::now() - std::chrono::hours(1), std::chrono::seconds(1));
+  };
+  test::TinyRun run;
+  const auto ends = train_in_processes(run, config_of_five_batches(), 3, limit_of_second);
+  for (const Trainer::End end : ends) CHECK(end == Trainer::End::time);
+  CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
+}
+
+/// Two batches of one sentence a step, so that a symbol is in some batches and not in others.
+Config two_sentences_a_step() {
+  Config config = test::tiny_config();
+  config.train.batch_size = 1;
+  config.train.accumulate = 2;
+  return config;
+}
+
+/// The last symbol of the vocabulary gets a vector that is finite and overflows where it is used.
+void poison(const Trainer& trainer) {
+  Tensor embedding = trainer.model().parameters.find("source_embedding.weight")->tensor;
+  const auto values = embedding.mutable_values<float>();
+  std::ranges::fill(values.last(embedding.shape()[1]), 3e38f);
+}
+
+/// Trains poisoned models in several processes. Returns the message of the NumericError of each.
+std::vector<std::string> train_poisoned(test::TinyRun& run, const Config& config,
+                                        std::size_t processes) {
+  const Corpus corpus = load_corpus(config.data);
+  std::vector<std::string> errors(processes);
+  test::run_processes(processes, [&](ProcessGroup& group) {
+    RunDirectory directory(run.directory().path());
+    Progress progress(nullptr, 0, config.train.steps);
+    Trainer trainer(config, corpus, directory, progress, group);
+    poison(trainer);
+    try {
+      trainer.run();
+    } catch (const NumericError& error) {
+      errors[group.rank()] = error.what();
+    }
+  });
+  return errors;
+}
+
+TEST_CASE("a loss that is not finite in the batch of one process ends all with the same error") {
+  test::TinyRun run;
+  const auto errors = train_poisoned(run, two_sentences_a_step(), 2);
+  CHECK(errors[0].find("expected a finite number; first in") != std::string::npos);
+  CHECK(errors[1] == errors[0]);
+}
+
+TEST_CASE("processes that roll back end with the checkpoint of one") {
+  Config config = two_sentences_a_step();
+  config.train.on_nan = OnNan::rollback;
+  config.train.max_nan_steps = 100;
+  test::TinyRun one, two;
+  CHECK(train_poisoned(one, config, 1) == std::vector<std::string>(1));
+  CHECK(train_poisoned(two, config, 2) == std::vector<std::string>(2));
+  CHECK(two.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+  const std::string history = two.snapshot(test::tiny_steps).get_text("train/history");
+  CHECK(history.find("rolled back") != std::string::npos);
+}
+
+/// The messages of the errors of processes that have these texts.
+std::vector<std::string> errors_of(const std::vector<std::string>& texts) {
+  std::vector<std::string> errors(texts.size());
+  test::run_processes(texts.size(), [&](ProcessGroup& group) {
+    try {
+      require_equal_processes(
+          group, {{.what = "program", .text = "1.0", .code = ExitCode::usage},
+                  {.what = "config", .text = texts[group.rank()], .code = ExitCode::data}});
+    } catch (const PeerFailure& error) {
+      errors[group.rank()] = error.what();
+      if (error.exit_code() != ExitCode::data) errors[group.rank()] += " with another code";
+    }
+  });
+  return errors;
+}
+
+TEST_CASE("a process that differs from the first one is named, with the line that differs") {
+  for (const std::string& error : errors_of({"a: 1\n  b: 2\n", "a: 1\n  b: 2\n"})) {
+    CHECK(error.empty());
+  }
+  for (const std::string& error :
+       errors_of({"a: 1\n  b: 2\nc: 3\n", "a: 1\n  b: 2\nc: 3\n", "a: 1\n  b: 21\nc: 3\n", "d"})) {
+    CHECK(error.starts_with("rank 2 on "));
+    CHECK(error.find(": config: found `b: 21`, expected `b: 2`, as rank 0 on ") != error.npos);
+    CHECK(error.ends_with(" has it"));
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "train/parallel/process_group.h"
+
+namespace tapestry {
+
+/// How the environment says that a launcher (mpirun, mpiexec, srun) started this process.
+struct Launch {
+  std::string launcher;       ///< the variable that says so
+  std::size_t processes = 1;  ///< number of processes of the launcher, >= 2
+};
+
+/// The launch of this process; nullopt if it was started by itself or as the only process. Read
+/// from the first of OMPI_COMM_WORLD_SIZE (Open MPI), PMI_SIZE (MPICH, Intel MPI, Slurm with PMI-2)
+/// and SLURM_STEP_NUM_TASKS (srun) that is a number.
+///
+/// get  returns the value of a variable, or null, as std::getenv
+std::optional<Launch> read_launch(const std::function<const char*(const char*)>& get);
+
+/// Runs the program in a group of all processes that the launcher has started, or in a group of
+/// this process alone, and returns its exit code. MPI is loaded for several processes only, from
+/// libtapestry_mpi.so beside the program or in ../lib/tapestry.
+///
+/// throws  UsageError if there are several processes and MPI cannot be loaded, or connects another
+///         number of them; what `program` throws, in the first process.
+int run_launched_processes(const std::function<int(ProcessGroup& group)>& program);
+
+}  // namespace tapestry

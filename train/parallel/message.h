@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace tapestry {
+
+/// Writes numbers and texts into the bytes of a message between processes of one program, in the
+/// byte order of the machine.
+class MessageWriter {
+ public:
+  /// Appends a number.
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  void put(T value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof(T)); }
+  /// Appends a text or bytes, after their length.
+  void put(std::string_view text) {
+    put(text.size());
+    bytes_.append(text);
+  }
+
+  /// What has been written.
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+/// Reads what a MessageWriter has written, in the same order.
+class MessageReader {
+ public:
+  /// The message must outlive the reader.
+  explicit MessageReader(std::string_view bytes) : bytes_(bytes) {}
+
+  /// The next number.
+  template <class T>
+  T get() {
+    T value{};
+    std::memcpy(&value, next(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+  /// The next text, a part of the message.
+  std::string_view get_text() { return next(get<std::size_t>()); }
+
+  /// Whether everything has been read.
+  bool at_end() const { return bytes_.empty(); }
+
+ private:
+  std::string_view next(std::size_t size) {
+    if (size > bytes_.size()) throw std::logic_error("message: it is shorter than expected");
+    const std::string_view found = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return found;
+  }
+
+  std::string_view bytes_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,274 @@
+#include "train/parallel/process_group.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "autograd/anomaly.h"
+#include "autograd/kernels/parallel.h"
+#include "train/error.h"
+#include "train/parallel/message.h"
+#include "train/platform/machine.h"
+#include "train/platform/program_name.h"
+
+namespace tapestry {
+namespace {
+
+constexpr const char* memory_hint =
+    "start fewer processes on each machine, or take a smaller train.batch_size or model";
+
+/// How the work of a process ended; a larger value goes before a smaller one.
+enum class Ending : int { done, cancelled, anomaly, failed };
+
+struct Outcome {
+  Ending ending = Ending::done;
+  std::string result{};  ///< or the message of the error
+  std::string hint{};
+  int code = 0;  ///< exit code of an error
+};
+
+Outcome outcome_of_error(const std::exception_ptr& thrown) {
+  const auto failed = [](const std::string& message, const std::string& hint, ExitCode code) {
+    return Outcome{Ending::failed, message, hint, static_cast<int>(code)};
+  };
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const kernels::Cancelled&) {
+    return {.ending = Ending::cancelled};
+  } catch (const AnomalyError& error) {
+    return {.ending = Ending::anomaly, .result = error.what()};
+  } catch (const UserError& error) {
+    return failed(error.what(), error.hint(), error.exit_code());
+  } catch (const std::bad_alloc&) {
+    return failed("the system has no more memory", memory_hint, ExitCode::memory);
+  } catch (const std::length_error&) {  // from a container: a size above max_size()
+    return failed("the system has no more memory", memory_hint, ExitCode::memory);
+  } catch (const std::exception& error) {
+    return failed(error.what(), "please report it with the command line and the config",
+                  ExitCode::bug);
+  } catch (...) {
+    return failed("an object was thrown that is not a std::exception", "", ExitCode::bug);
+  }
+}
+
+std::string to_message(const Outcome& outcome) {
+  MessageWriter message;
+  message.put(static_cast<int>(outcome.ending));
+  message.put(outcome.result);
+  if (outcome.ending == Ending::failed) {
+    message.put(outcome.hint);
+    message.put(outcome.code);
+    message.put(host_name());
+  }
+  return message.take();
+}
+
+/// Throws what the process `rank` has thrown.
+[[noreturn]] void throw_as(const std::string& message, std::size_t rank) {
+  MessageReader reader(message);
+  const auto ending = static_cast<Ending>(reader.get<int>());
+  const std::string text(reader.get_text());
+  if (ending == Ending::cancelled) throw kernels::Cancelled();
+  if (ending == Ending::anomaly) throw AnomalyError(text);
+  const std::string hint(reader.get_text());
+  const auto code = static_cast<ExitCode>(reader.get<int>());
+  throw PeerFailure(code, fmt::format("rank {} on {}: {}", rank, reader.get_text(), text), hint);
+}
+
+Ending ending_of(const std::string& message) {
+  return static_cast<Ending>(MessageReader(message).get<int>());
+}
+
+/// Before each message: shows whether the other process is the same program on the same kind of
+/// machine.
+struct Header {
+  static constexpr std::uint64_t expected_mark = 0x7461706573747201;  // "tapestr", version 1
+
+  std::uint64_t mark = expected_mark;
+  std::uint64_t bytes = 0;
+};
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* last_step)
+    : transport_(&transport), last_step_(last_step) {}
+
+// ---- Work of all processes.
+
+std::vector<std::string> ProcessGroup::exchange(const std::function<std::string()>& work) {
+  if (size() == 1) return {work()};
+  Outcome mine;
+  std::exception_ptr thrown;
+  try {
+    mine.result = work();
+  } catch (...) {
+    if (has_failed_) throw;  // all processes know
+    thrown = std::current_exception();
+    mine = outcome_of_error(thrown);
+  }
+  std::vector<std::string> messages;
+  transfer([&] { messages = gather(to_message(mine)); });
+  const auto worst = std::ranges::max_element(messages, {}, ending_of);
+  if (const Ending ending = ending_of(*worst); ending != Ending::done) {
+    has_failed_ = ending == Ending::failed;
+    const auto origin = static_cast<std::size_t>(worst - messages.begin());
+    if (origin == rank()) std::rethrow_exception(thrown);
+    throw_as(*worst, origin);
+  }
+  for (std::string& message : messages) {
+    MessageReader reader(message);
+    reader.get<int>();
+    message = std::string(reader.get_text());
+  }
+  return messages;
+}
+
+void ProcessGroup::together(const std::function<void()>& work) {
+  exchange([&] {
+    work();
+    return std::string();
+  });
+}
+
+bool ProcessGroup::any(bool mine) {
+  if (size() == 1) return mine;
+  const auto answers = exchange([&] { return std::string(mine ? "yes" : ""); });
+  return std::ranges::any_of(answers, [](const std::string& answer) { return !answer.empty(); });
+}
+
+std::string ProcessGroup::ask_first(const std::function<std::string()>& work) {
+  return exchange([&] { return is_first() ? work() : std::string(); }).front();
+}
+
+void ProcessGroup::first_does(const std::function<void()>& work) {
+  together([&] {
+    if (is_first()) work();
+  });
+}
+
+int ProcessGroup::run(const std::function<int()>& program) {
+  int code = 0;
+  try {
+    together([&] { code = program(); });
+    return code;
+  } catch (...) {
+    if (is_first()) throw;
+    return outcome_of_error(std::current_exception()).code;
+  }
+}
+
+void ProcessGroup::transfer(const std::function<void()>& transfers) {
+  try {
+    transfers();
+  } catch (...) {
+    const Outcome error = outcome_of_error(std::current_exception());
+    const std::string text = fmt::format("{}: error: rank {} on {}: {}\nhint: {}\n", program_name(),
+                                         rank(), host_name(), error.result, error.hint);
+    std::fputs(text.c_str(), stderr);
+    transport_->abort(error.code);
+  }
+}
+
+// ---- Messages.
+
+/// The messages of all processes, which are collected in the first one over a binomial tree, and
+/// distributed over the same tree.
+std::vector<std::string> ProcessGroup::gather(std::string mine) {
+  MessageWriter writer;
+  writer.put(mine);
+  std::string all = writer.take();
+  std::size_t distance = 1;  // to the process that this one reports to
+  for (; distance < size() && rank() % (2 * distance) == 0; distance *= 2) {
+    if (rank() + distance < size()) all += receive_message(rank() + distance);
+  }
+  if (!is_first()) {
+    send_message(rank() - distance, all);
+    all = receive_message(rank() - distance);
+  }
+  while (distance > 1) {
+    distance /= 2;
+    if (rank() + distance < size()) send_message(rank() + distance, all);
+  }
+  std::vector<std::string> messages;
+  for (MessageReader reader(all); !reader.at_end();) messages.emplace_back(reader.get_text());
+  return messages;
+}
+
+void ProcessGroup::send_message(std::size_t to, const std::string& message) {
+  const Header header{.bytes = message.size()};
+  const Transfer first = start_send(to, std::as_bytes(std::span(&header, 1)));
+  const Transfer second = start_send(to, bytes_of(message));
+  wait(first);
+  wait(second);
+}
+
+std::string ProcessGroup::receive_message(std::size_t from) {
+  Header header{};
+  wait(start_receive(from, std::as_writable_bytes(std::span(&header, 1))));
+  if (header.mark != Header::expected_mark) {
+    throw PeerFailure(ExitCode::usage,
+                      fmt::format("found messages of another program or byte order from rank {}, "
+                                  "expected those of this one",
+                                  from),
+                      "start the same program on machines of the same kind");
+  }
+  std::string message(header.bytes, '\0');
+  wait(start_receive(from, std::as_writable_bytes(std::span(message))));
+  return message;
+}
+
+ProcessGroup::Transfer ProcessGroup::start_send(std::size_t to, std::span<const std::byte> bytes) {
+  Transfer transfer;
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), Transport::most_bytes))) {
+    transfer.push_back(transport_->start_send(
+        to, Transport::Channel::data, bytes.first(std::min(bytes.size(), Transport::most_bytes))));
+  }
+  return transfer;
+}
+
+ProcessGroup::Transfer ProcessGroup::start_receive(std::size_t from, std::span<std::byte> bytes) {
+  Transfer transfer;
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), Transport::most_bytes))) {
+    transfer.push_back(
+        transport_->start_receive(from, Transport::Channel::data,
+                                  bytes.first(std::min(bytes.size(), Transport::most_bytes))));
+  }
+  return transfer;
+}
+
+/// Gives way to other processes, which may need this processor to send what is waited for.
+void ProcessGroup::wait(const Transfer& transfer) {
+  constexpr std::size_t yields = 200;
+  for (const Transport::Request request : transfer) {
+    for (std::size_t looks = 0; !transport_->is_done(request); ++looks) {
+      if (looks < yields) {
+        ::sched_yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+  }
+}
+
+ProcessGroup& single_process() {
+  static ProcessGroup group;
+  return group;
+}
+
+MicroBatches micro_batches_of(std::size_t rank, std::size_t processes, std::size_t micro_batches) {
+  return {.begin = micro_batches * rank / processes, .end = micro_batches * (rank + 1) / processes};
+}
+
+}  // namespace tapestry

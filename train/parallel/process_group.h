@@ -1,0 +1,106 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/io/error.h"
+#include "train/parallel/transport.h"
+
+namespace tapestry {
+
+/// An error of another process of the run, which ends this process as well.
+class PeerFailure : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+/// The processes that train a model together; each has the same state and computes a part of each
+/// step. A group of one process does everything directly.
+///
+/// All processes call exchange() and the functions based on it in the same order. A process whose
+/// work throws tells the others in its next exchange, so that all of them go on or throw.
+class ProcessGroup {
+ public:
+  /// The group of this process alone.
+  ProcessGroup() = default;
+  /// The processes of `transport`, which must outlive the group, and so must `last_step`, which
+  /// note_step() sets.
+  explicit ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* last_step = nullptr);
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+
+  /// The number of this process, from 0.
+  std::size_t rank() const { return transport_ == nullptr ? 0 : transport_->rank(); }
+  /// Number of processes.
+  std::size_t size() const { return transport_ == nullptr ? 1 : transport_->size(); }
+  /// Whether this is the process that writes the run directory and prints: rank 0.
+  bool is_first() const { return rank() == 0; }
+
+  /// Does `work` and returns its results in all processes, in the order of their ranks.
+  ///
+  /// throws  what `work` throws. If it throws in another process: kernels::Cancelled or
+  ///         AnomalyError if it was one of these there, PeerFailure with the exit code, the message
+  ///         and the hint otherwise. If it throws in several, an error goes before AnomalyError,
+  ///         this before Cancelled, and then the lower rank first.
+  std::vector<std::string> exchange(const std::function<std::string()>& work);
+
+  /// exchange() of work without results: it is done by all processes or throws in all of them.
+  void together(const std::function<void()>& work);
+  /// Whether `mine` is true in a process.
+  bool any(bool mine);
+  /// Does `work` in the first process alone, while the others wait, and returns its result in all.
+  std::string ask_first(const std::function<std::string()>& work);
+  /// The same for work without a result.
+  void first_does(const std::function<void()>& work);
+
+  /// Runs the program of all processes, and returns its exit code. If it throws, all processes end:
+  /// the first one throws, the others return the exit code of the error.
+  int run(const std::function<int()>& program);
+
+  /// Records that this process has done a step, for messages about a process that has failed.
+  void note_step(std::uint64_t step) {
+    if (last_step_ != nullptr) *last_step_ = step;
+  }
+
+  /// Makes transfers that all processes wait for. If something is thrown, there is no way to tell
+  /// the others, which wait: prints the error and ends all processes.
+  void transfer(const std::function<void()>& transfers);
+
+  /// A transfer of any number of bytes that has begun.
+  using Transfer = std::vector<Transport::Request>;
+  /// Begins to send bytes, which must not change before wait().
+  Transfer start_send(std::size_t to, std::span<const std::byte> bytes);
+  /// Begins to receive exactly as many bytes.
+  Transfer start_receive(std::size_t from, std::span<std::byte> bytes);
+  /// Waits until the transfer is done.
+  void wait(const Transfer& transfer);
+
+ private:
+  std::vector<std::string> gather(std::string mine);
+  void send_message(std::size_t to, const std::string& message);
+  std::string receive_message(std::size_t from);
+
+  Transport* transport_ = nullptr;
+  std::atomic<std::uint64_t>* last_step_ = nullptr;
+  bool has_failed_ = false;  ///< whether exchange() has thrown an error that ends all processes
+};
+
+/// The group of this process alone.
+ProcessGroup& single_process();
+
+/// A range of the micro-batches of a step.
+struct MicroBatches {
+  std::size_t begin = 0, end = 0;
+  std::size_t size() const { return end - begin; }
+};
+
+/// The micro-batches that a process computes: consecutive ones, in the order of the ranks, whose
+/// numbers differ by at most 1 between processes.
+MicroBatches micro_batches_of(std::size_t rank, std::size_t processes, std::size_t micro_batches);
+
+}  // namespace tapestry

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tapestry {
+
+/// Moves bytes between the processes of a run, which are numbered from 0: their ranks. An
+/// implementation only passes messages on; what they mean, and their order, is ProcessGroup's.
+///
+/// Two messages from one process to another on one channel arrive in the order in which they were
+/// sent. Several threads may use a transport at the same time.
+class Transport {
+ public:
+  /// Messages of different channels do not wait for each other.
+  enum class Channel : int { data = 0, heartbeat = 1 };
+  /// A transfer that has begun.
+  using Request = std::uint64_t;
+  /// The most bytes of a transfer.
+  static constexpr std::size_t most_bytes = std::size_t{1} << 30;
+
+  /// To be destroyed by all processes, after the last message.
+  virtual ~Transport() = default;
+
+  /// The number of this process, from 0.
+  virtual std::size_t rank() const = 0;
+  /// Number of processes.
+  virtual std::size_t size() const = 0;
+
+  /// Begins to send `bytes`, which must not change until the transfer is done.
+  virtual Request start_send(std::size_t to, Channel channel, std::span<const std::byte> bytes) = 0;
+  /// Begins to receive a message of exactly this size.
+  virtual Request start_receive(std::size_t from, Channel channel, std::span<std::byte> bytes) = 0;
+  /// Whether a transfer is done; a request that is done must not be used again. Never waits.
+  virtual bool is_done(Request request) = 0;
+
+  /// Ends all processes at once, this one with the exit code `code`.
+  [[noreturn]] virtual void abort(int code) = 0;
+
+ protected:
+  Transport() = default;
+  Transport(const Transport&) = default;
+  Transport& operator=(const Transport&) = default;
+};
+
+}  // namespace tapestry
