@@ -13,6 +13,7 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "data/io/file.h"
@@ -21,6 +22,7 @@
 #include "train/config/percentages.h"
 #include "train/config/reader.h"
 #include "train/config/rules.h"
+#include "train/config/text.h"
 #include "train/config/yaml_document.h"
 
 namespace tapestry {
@@ -28,13 +30,32 @@ namespace {
 
 using Folder = std::optional<std::filesystem::path>;
 
-std::filesystem::path working_folder() {
+/// Whether an override gives a data file by a relative path.
+bool is_relative_path(const std::string& override) {
+  return std::ranges::any_of(config_keys(), [&](const ConfigKey& key) {
+    const std::string start = key.path() + "=";
+    if (!key.is_path || !override.starts_with(start)) return false;
+    const auto parsed = FilePaths::parse(override.substr(start.size()));
+    const auto* files = std::get_if<FileList>(&parsed);
+    return files != nullptr && std::ranges::any_of(files->names(), [](const std::string& name) {
+             return std::filesystem::path(name).is_relative();
+           });
+  });
+}
+
+/// The working folder, at which relative paths in overrides start, and that of the config file
+/// unless it is absolute. Where it has been deleted: none, if no path needs it.
+///
+/// throws  ConfigError
+Folder working_folder(const std::filesystem::path& config_file,
+                      const std::vector<std::string>& overrides) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::current_path(error);
   if (!error) return folder;
+  if (config_file.is_absolute() && std::ranges::none_of(overrides, is_relative_path)) return {};
   throw ConfigError({{.place = {.file = "the working folder"},
                       .message = "cannot be determined: " + error.message(),
-                      .hint = "change to an existing folder with cd"}});
+                      .hint = "change to an existing folder with cd, or give absolute paths"}});
 }
 
 /// Chooses between train.steps and train.epochs: the command line replaces the file.
@@ -49,9 +70,35 @@ void choose_length(Config& config, const Origins& origins, ProblemList& problems
                "remove one of them");
 }
 
+/// Moves data files of the text to data.folder: those with relative paths, which were read as
+/// starting at `of_text`, and those in the folder `before` that the text names itself.
+void move_to_data_folder(Config& config, const Origins& origins, const Folder& of_text,
+                         const std::filesystem::path& before) {
+  const std::filesystem::path folder = config.data.folder;
+  if (folder.empty()) return;
+  for_each_field(config, [&]<class T, class Domain>(const Field& field, T& value, const Domain&) {
+    if constexpr (FileDomain<Domain>) {
+      const auto origin = origins.find(field.path());
+      if (field.section != "data" || origin == origins.end() || origin->second.in_override) return;
+      std::size_t number = 0;
+      for_each_path(value, [&](std::string& path) {
+        const std::vector<bool>& all = origin->second.relative;
+        const bool relative = number < all.size() && all[number];
+        ++number;
+        if (!relative && before.empty()) return;
+        const std::filesystem::path rest =
+            std::filesystem::path(path).lexically_relative(relative ? *of_text : before);
+        const bool inside = relative || (!rest.empty() && *rest.begin() != "..");
+        if (inside) path = (folder / rest).lexically_normal().string();
+      });
+    }
+  });
+}
+
 /// Relative paths in the text start at `of_text`, relative paths in overrides at `of_overrides`.
-Config read_config(std::string_view text, const std::string& name, const Folder& of_text,
-                   const std::vector<std::string>& overrides, const Folder& of_overrides) {
+ConfigWithOrigins read_config(std::string_view text, const std::string& name, const Folder& of_text,
+                              const std::vector<std::string>& overrides,
+                              const Folder& of_overrides) {
   Config config;
   ProblemList problems;
   const YamlDocument document(name, text, problems);
@@ -60,12 +107,14 @@ Config read_config(std::string_view text, const std::string& name, const Folder&
 
   ConfigReader reader(config, problems);
   reader.read(document, of_text);
+  const std::filesystem::path folder_of_text = config.data.folder;
   for (const std::string& override : overrides) reader.read(override, of_overrides);
+  move_to_data_folder(config, reader.origins(), of_text, folder_of_text);
   choose_length(config, reader.origins(), problems);
   resolve_percentages(config);
   if (complete) check_rules(config, reader.origins(), problems);
   problems.throw_if_any();
-  return config;
+  return {std::move(config), reader.origins()};
 }
 
 constexpr FileKind config_kind{
@@ -124,16 +173,22 @@ Config with_process_settings(Config config, const Config& process) {
 
 Config parse_config(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides) {
-  const Folder here = overrides.empty() ? Folder() : working_folder();
-  return read_config(text, name, {}, overrides, here);
+  const Folder here = overrides.empty() ? Folder() : working_folder("/", overrides);
+  return read_config(text, name, {}, overrides, here).config;
 }
 
 Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
+  return load_config_with_origins(path, overrides).config;
+}
+
+ConfigWithOrigins load_config_with_origins(const std::string& path,
+                                           const std::vector<std::string>& overrides) {
   namespace fs = std::filesystem;
   const std::string text = read_config_file(path);
-  const fs::path here = working_folder();
-  const fs::path folder = (here / path).parent_path();
-  Config config = read_config(text, path, folder, overrides, here);
+  const Folder here = working_folder(path, overrides);
+  const fs::path folder = (here.value_or("/") / path).parent_path();
+  ConfigWithOrigins read = read_config(text, path, folder, overrides, here);
+  Config& config = read.config;
   if (!names_run_dir(overrides) && is_config_of_run(path)) {
     const fs::path run = fs::path(path).parent_path();
     config.train.run_dir = run.empty() ? "." : run.string();
@@ -148,7 +203,7 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
             .hint = "rename the file, or name a directory with train.run_dir=DIR"}});
     }
   }
-  return config;
+  return read;
 }
 
 std::string default_run_dir(const std::string& path) {
@@ -192,7 +247,7 @@ std::vector<std::string> words_of(const Domain&) {
 
 template <class Domain>
 bool is_path(const Domain&) {
-  return std::is_same_v<Domain, FilePath>;
+  return PathDomain<Domain>;
 }
 
 }  // namespace
@@ -217,6 +272,20 @@ std::string dump_config(const Config& config) {
     text += fmt::format("  {}: {}\n", field.key, domain.print(value));
   });
   return text;
+}
+
+std::optional<UnstorablePath> find_unstorable_path(const Config& config) {
+  std::optional<UnstorablePath> found;
+  for_each_field(config,
+                 [&]<class T, class Domain>(const Field& field, const T& value, const Domain&) {
+                   if constexpr (PathDomain<Domain>) {
+                     for_each_path(value, [&](const std::string& path) {
+                       const auto bad = find_bad_character(path, false);
+                       if (bad && !found) found = {field.path(), path, bad->name};
+                     });
+                   }
+                 });
+  return found;
 }
 
 std::vector<ConfigDifference> compare_configs(const Config& checkpoint, const Config& now) {

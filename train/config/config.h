@@ -21,6 +21,7 @@
 #include "data/corpora/language_model_corpus.h"
 #include "data/corpora/parallel_text.h"
 #include "data/corpora/symbol_tasks.h"
+#include "data/corpora/training_set.h"
 #include "data/corpus.h"
 #include "data/text/vocabulary.h"
 #include "layers/transformer_options.h"
@@ -29,12 +30,12 @@
 namespace tapestry {
 
 /// What a run does when a loss or a gradient is NaN or infinite: stop; skip the update and continue
-/// with the next batch; or roll back to the newest checkpoint and continue with the data that
-/// follow the batch. See also TrainOptions::max_nan_steps.
+/// with the next batch; or roll back to the last scheduled checkpoint (train.save_every) and
+/// continue with the next batch. See also TrainOptions::max_nan_steps.
 enum class OnNan {
   stop,     ///< the run stops with exit code 6
   skip,     ///< the update is skipped
-  rollback  ///< the run continues from the newest checkpoint
+  rollback  ///< the run continues from the last scheduled checkpoint
 };
 
 /// Which compiled kernels a process uses, see autograd/instruction_set.h.
@@ -51,8 +52,10 @@ struct TrainOptions {
   std::size_t steps = 2000;     ///< optimizer steps, >= 1
   std::size_t epochs = 0;       ///< passes over the training data; 0: `steps`, see resolve_epochs()
   std::size_t batch_size = 64;  ///< sentences per batch, >= 1
-  std::size_t accumulate = 1;   ///< batches per step, >= 1
+  std::size_t batch_tokens = 0;  ///< most tokens per training batch, see BatchTokens; 0: batch_size
+  std::size_t accumulate = 1;    ///< batches per step, >= 1
   double label_smoothing = 0.1;  ///< in [0, 1)
+  double ema_decay = 0.0;   ///< of a WeightAverage for validation and inference, in [0, 1); 0: none
   double clip_norm = 1.0;   ///< maximum global gradient norm, >= 0; 0: none; optimizer.clip_norm
   std::size_t threads = 0;  ///< 0 takes all cores
   KernelChoice kernels = KernelChoice::automatic;  ///< instructions of this process
@@ -61,6 +64,7 @@ struct TrainOptions {
   std::size_t validate_every = 500;                ///< steps, >= 1
   std::size_t save_every = 500;                    ///< steps, >= 1
   std::size_t keep_last = 3;                       ///< checkpoints, >= 2
+  std::string best_metric = "loss";  ///< validation score that determines the best checkpoint
   std::size_t patience = 0;  ///< validations without improvement before the run stops; 0: no limit
   std::chrono::seconds max_time{0};     ///< for this process; 0: no limit
   OnNan on_nan = OnNan::stop;           ///< what happens at a loss or gradient that is not finite
@@ -68,6 +72,9 @@ struct TrainOptions {
   std::size_t divergence_window = 100;  ///< steps per window, see DivergenceWatch; 0: disabled
   std::size_t max_decode_length = 0;    ///< tokens; 0: source length + 50
   std::size_t exact_match_sequences = 1000;  ///< held-out sequences decoded per validation
+  std::size_t samples = 2;                   ///< of the decoded sequences printed per validation
+  std::size_t report_every = 0;              ///< validations between reports; 0: none
+  bool tensorboard = false;                  ///< whether to write event files of TensorBoard
   bool detect_anomaly = false;               ///< check for NaN and infinity after every operation
   std::string initialize_from;   ///< run or checkpoint with pretrained parameters; may be empty
   std::string run_dir;           ///< empty: runs/<config file name, no extension>
@@ -89,8 +96,10 @@ struct DataOptions : SymbolOptions,
                      TextFiles,
                      WindowOptions,
                      WordOptions,
-                     ImageOptions {
+                     ImageOptions,
+                     TrainingSetOptions {
   std::string task = "copy";                ///< name of a DataSource in train/tasks/
+  std::string folder{};                     ///< where relative paths of the config file start
   OnBadLine on_bad_line = OnBadLine::stop;  ///< what happens to lines that cannot be used
 };
 
@@ -160,9 +169,10 @@ Config parse_config(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides = {});
 
 /// Reads a config file as parse_config() does. Relative paths to data become absolute: paths in the
-/// file start at the folder of the config file, paths in overrides at the working directory. An
-/// empty `train.run_dir` becomes default_run_dir(). The `config.yaml` in a run directory means the
-/// run in that directory, wherever it was moved to, unless an override names another.
+/// file start at `data.folder`, or else at the folder of the config file, paths in overrides at the
+/// working directory. An empty `train.run_dir` becomes default_run_dir(). The `config.yaml` in a
+/// run directory means the run in that directory, wherever it was moved to, unless an override
+/// names another.
 ///
 /// throws  ConfigError as read_config_file() and parse_config(); if the file has a name after which
 ///         no run directory can be named.
@@ -211,6 +221,18 @@ std::vector<ConfigKey> config_keys();
 
 /// `config` as YAML text with every key; parse_config() of it gives the same config.
 std::string dump_config(const Config& config);
+
+/// A path that a config file cannot hold.
+struct UnstorablePath {
+  std::string key;    ///< `data.train_source`
+  std::string path;   ///< the value of the key
+  std::string found;  ///< `control character U+000A`
+};
+
+/// The first path in `config` with control characters or bytes that are not UTF-8, which
+/// parse_config() would refuse in the text of dump_config(); such a part may come from the folder
+/// of a config file.
+std::optional<UnstorablePath> find_unstorable_path(const Config& config);
 
 /// A key with two different values, as YAML text.
 struct ConfigDifference {

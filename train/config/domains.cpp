@@ -1,6 +1,7 @@
 #include "train/config/domains.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -229,6 +230,99 @@ Parsed<bool> Flag::parse(std::string_view text) {
   if (std::any_of(yes.begin(), yes.end(), means)) hint = "write `true`";
   if (std::any_of(no.begin(), no.end(), means)) hint = "write `false`";
   return mistake(expected(), text, hint);
+}
+
+namespace {
+
+std::string_view without_spaces(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
+/// The text at the front of `rest` up to a comma outside of double quotes, which are resolved;
+/// removes it and the comma. nullopt if a quote is not closed or something follows it.
+std::optional<std::string> take_item(std::string_view& rest) {
+  std::string item;
+  const std::size_t first = rest.find_first_not_of(" \t");
+  if (first == rest.npos || rest[first] != '"') {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    item = without_spaces(rest.substr(0, comma));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    return item;
+  }
+  std::size_t i = first + 1;
+  for (; i < rest.size() && rest[i] != '"'; ++i) {
+    if (rest[i] == '\\' && i + 1 < rest.size()) ++i;
+    item += rest[i];
+  }
+  if (i == rest.size()) return std::nullopt;
+  rest.remove_prefix(i + 1);
+  const std::size_t comma = std::min(rest.find(','), rest.size());
+  if (!without_spaces(rest.substr(0, comma)).empty()) return std::nullopt;
+  rest.remove_prefix(std::min(comma + 1, rest.size()));
+  return item;
+}
+
+/// The items of a list in brackets, or the text itself as the only item; none if it is empty.
+/// nullopt if the text is neither.
+std::optional<std::vector<std::string>> items_of(std::string_view text) {
+  if (text.empty()) return std::vector<std::string>();
+  if (!text.starts_with('[') || !text.ends_with(']')) return std::vector{std::string(text)};
+  std::vector<std::string> items;
+  std::string_view rest = without_spaces(text.substr(1, text.size() - 2));
+  const bool open_end = rest.ends_with(',');
+  while (!rest.empty()) {
+    auto item = take_item(rest);
+    if (!item || item->empty()) return std::nullopt;
+    items.push_back(*std::move(item));
+  }
+  if (open_end) return std::nullopt;
+  return items;
+}
+
+}  // namespace
+
+Parsed<FileList> FilePaths::parse(std::string_view text) {
+  auto names = items_of(text);
+  if (!names) return mistake(expected(), text, "write for example [a.txt, b.txt]");
+  return FileList(*std::move(names));
+}
+
+std::string FilePaths::print(const FileList& value) {
+  const std::vector<std::string>& names = value.names();
+  if (names.size() > 1) return print_list(names);
+  // A name in brackets would be read as a list.
+  const bool looks_like_list = !names.empty() && names.front().starts_with('[');
+  return looks_like_list ? print_list(names) : Text::print(names.empty() ? "" : names.front());
+}
+
+std::string WholeNumbers::expected() const {
+  return fmt::format("a list such as [1, 3], each of them {}", number.expected());
+}
+
+Parsed<std::vector<std::size_t>> WholeNumbers::parse(std::string_view text) const {
+  const auto items = items_of(text);
+  if (!items) return mistake(expected(), text, "write for example [1, 3]");
+  std::vector<std::size_t> values;
+  for (const std::string& item : *items) {
+    const Parsed<std::uint64_t> value = number.parse(item);
+    if (const auto* bad = std::get_if<Mistake>(&value)) {
+      return mistake(expected(), text, bad->hint);
+    }
+    values.push_back(std::get<std::uint64_t>(value));
+  }
+  return values;
+}
+
+std::string WholeNumbers::print(const std::vector<std::size_t>& value) {
+  return fmt::format("[{}]", fmt::join(value, ", "));
+}
+
+std::string print_list(const std::vector<std::string>& items) {
+  std::vector<std::string> printed;
+  for (const std::string& item : items) printed.push_back(Text::print(item));
+  return fmt::format("[{}]", fmt::join(printed, ", "));
 }
 
 std::string Text::print(std::string_view value) {

@@ -2,16 +2,19 @@
 
 #include <array>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "autograd/dtype.h"
+#include "data/corpora/training_set.h"
 #include "data/text/tokenizer.h"
 #include "layers/transformer_options.h"
 #include "optim/options.h"
@@ -40,10 +43,29 @@ template <>
 inline constexpr std::array choices_of<TextUnit>{Named{TextUnit::character, "character"},
                                                  Named{TextUnit::word, "word"}};
 
+/// The values of data.subwords.
+template <>
+inline constexpr std::array choices_of<SubwordKind>{
+    Named{SubwordKind::none, "none"}, Named{SubwordKind::unigram, "unigram"},
+    Named{SubwordKind::bpe, "bpe"}, Named{SubwordKind::file, "file"}};
+
+/// The values of data.text_normalization.
+template <>
+inline constexpr std::array choices_of<TextNormalization>{
+    Named{TextNormalization::nmt_nfkc, "nmt_nfkc"}, Named{TextNormalization::nfkc, "nfkc"},
+    Named{TextNormalization::nmt_nfkc_cf, "nmt_nfkc_cf"},
+    Named{TextNormalization::nfkc_cf, "nfkc_cf"}, Named{TextNormalization::identity, "identity"}};
+
 /// The values of data.on_bad_line.
 template <>
 inline constexpr std::array choices_of<OnBadLine>{Named{OnBadLine::stop, "stop"},
                                                   Named{OnBadLine::skip, "skip"}};
+
+/// The values of data.cache.
+template <>
+inline constexpr std::array choices_of<CacheUse>{Named{CacheUse::automatic, "auto"},
+                                                 Named{CacheUse::always, "always"},
+                                                 Named{CacheUse::never, "never"}};
 
 /// The values of model.pooling.
 template <>
@@ -203,6 +225,8 @@ struct RealNumber {
 constexpr RealNumber not_negative() { return {}; }
 /// Numbers > 0.
 constexpr RealNumber positive() { return {.has_low = false}; }
+/// Numbers in [low, high].
+constexpr RealNumber between_reals(double low, double high) { return {.low = low, .high = high}; }
 /// Numbers in [0, 1).
 constexpr RealNumber from_0_below_1() { return {.high = 1.0, .has_high = false}; }
 
@@ -254,6 +278,67 @@ struct FilePath : Text {
   /// Describes the set in messages.
   static std::string expected() { return "a path"; }
 };
+
+/// The paths of files: one, or a list such as `[a.txt, b.txt]`; empty for none. load_config() makes
+/// them absolute.
+struct FilePaths {
+  static constexpr bool is_list = true;  ///< a value may be a list in YAML
+  /// Describes the set in messages.
+  static std::string expected() { return "a path or a list of paths"; }
+  /// The value of a text, or why it is not in the set.
+  static Parsed<FileList> parse(std::string_view text);
+  /// The value as YAML text.
+  static std::string print(const FileList& value);
+};
+
+/// A list of whole numbers, such as `[1, 3]`; one number is a list of one.
+struct WholeNumbers {
+  static constexpr bool is_list = true;  ///< a value may be a list in YAML
+  WholeNumber number;                    ///< the numbers
+
+  /// Describes the set in messages.
+  std::string expected() const;
+  /// The value of a text, or why it is not in the set.
+  Parsed<std::vector<std::size_t>> parse(std::string_view text) const;
+  /// The value as YAML text.
+  static std::string print(const std::vector<std::size_t>& value);
+};
+
+/// `["a", "b"]`: the text of a list, as the parse functions of lists take it.
+std::string print_list(const std::vector<std::string>& items);
+
+/// Whether the values of a domain may be lists.
+template <class Domain>
+concept ListDomain = requires {
+  requires Domain::is_list;
+};
+
+/// The path of a folder of data; empty for the folder of the config file.
+struct FolderPath : Text {
+  /// Describes the set in messages.
+  static std::string expected() { return "a path"; }
+};
+
+/// Whether the values of a domain are paths of data files.
+template <class Domain>
+concept FileDomain = std::same_as<Domain, FilePath> || std::same_as<Domain, FilePaths>;
+
+/// Whether the values of a domain are paths of data files or of their folder.
+template <class Domain>
+concept PathDomain = FileDomain<Domain> || std::same_as<Domain, FolderPath>;
+
+/// Calls f(path) for the path in a value of a PathDomain, unless it is empty.
+template <class Path, class F>
+requires std::same_as<std::remove_const_t<Path>, std::string>
+void for_each_path(Path& value, F&& f) {
+  if (!value.empty()) f(value);
+}
+/// The same for each path of a list.
+template <class Paths, class F>
+requires std::same_as<std::remove_const_t<Paths>, FileList>
+void for_each_path(Paths& value, F&& f) {
+  for (auto& path : value.names()) f(path);
+}
 
 /// The path of a run directory; empty for the default. A path that could not be created, or could
 /// not be written into a config, is refused: a name of more than 255 bytes, a path of more than

@@ -121,6 +121,17 @@ inline std::vector<std::string> kind_names(const std::vector<ConfigKind>& kinds)
   return names;
 }
 
+/// The values of train.best_metric with any kind of model.
+inline std::vector<std::string> best_metrics() {
+  std::vector<std::string> metrics(std::begin(common_best_metrics), std::end(common_best_metrics));
+  for (const ConfigKind& kind : model_kinds()) {
+    for (const std::string_view score : kind.scores) {
+      if (std::ranges::find(metrics, score) == metrics.end()) metrics.emplace_back(score);
+    }
+  }
+  return metrics;
+}
+
 inline constexpr std::uint64_t kMostExamples = 1'000'000'000;
 inline constexpr std::uint64_t kMostSteps = 1'000'000'000'000;
 inline constexpr std::uint64_t kLongestSequence = 65536;
@@ -128,9 +139,18 @@ inline constexpr std::uint64_t kLongestSequence = 65536;
 template <class V, MaybeConst<DataOptions> O>
 void visit(V field, O& o) {
   using enum ChangeRule;
+  using enum SubwordKind;
+  const SubwordKind subwords = o.subwords.kind;
+  const Use with_training = only_for("data.subwords", subwords, {unigram, bpe});
+  const Use with_file = only_for("data.subwords", subwords, {file});
+  const Use with_unigram = only_for("data.subwords", subwords, {unigram, file});
+  const Use with_bpe = only_for("data.subwords", subwords, {bpe, file});
 
   field("task", o.task, OneOf{kind_names(data_tasks())}, never,
         "source of the data: a generated task or a format of data files");
+  field("folder", o.folder, FolderPath(), free,
+        "folder at which relative paths of data files in the config file start; default: the "
+        "folder of the config file. On resume, if the files have been moved: their new folder");
   field("num_symbols", o.num_symbols, between(2, 1'000'000), never, "number of different symbols");
   field("min_length", o.min_length, between(1, kLongestSequence), never,
         "shortest sequence, in symbols");
@@ -144,8 +164,10 @@ void visit(V field, O& o) {
   field("test_size", o.test_size, between(0, kMostExamples), never,
         "number of distinct test sequences; images: as `validation_size`");
   field("seed", o.seed, at_least(0), never, "seed of the generated sequences");
-  field("train_source", o.train_source, FilePath(), free, "training text, one sentence per line");
-  field("train_target", o.train_target, FilePath(), free, "its translation, line by line");
+  field("train_source", o.train_source, FilePaths(), free,
+        "training text, one sentence per line; several files are several corpora");
+  field("train_target", o.train_target, FilePaths(), free,
+        "its translation, line by line; as many files");
   field("validation_source", o.validation_source, FilePath(), free, "validation text");
   field("validation_target", o.validation_target, FilePath(), free, "its translation");
   field("test_source", o.test_source, FilePath(), free, "test text; may be empty");
@@ -155,6 +177,36 @@ void visit(V field, O& o) {
         "minimum count of a word in the training text; rarer words become `<unk>`");
   field("max_vocabulary", o.max_vocabulary, at_least(0), never,
         "number of most frequent words kept on each side; 0: all");
+  field(
+      "subwords", o.subwords.kind, Choice<SubwordKind>(), never,
+      "subword tokenization with SentencePiece, in place of words or characters: a unigram or BPE "
+      "model trained from the training text, or the model of a file");
+  field("vocabulary_size", o.subwords.vocabulary_size, between(5, 1'000'000), never,
+        "size of a subword vocabulary, including special symbols and bytes", with_training);
+  field("character_coverage", o.subwords.character_coverage, between_reals(0.98, 1.0), never,
+        "share of the characters of the training text that have a piece; the rarest become `<unk>` "
+        "or bytes",
+        with_training);
+  field("byte_fallback", o.subwords.byte_fallback, Flag(), never,
+        "characters without a piece become the bytes of their UTF-8 form instead of `<unk>`",
+        with_training);
+  field("text_normalization", o.subwords.normalization, Choice<TextNormalization>(), never,
+        "Unicode normalization before the text is divided: NFKC (nmt: all white space becomes "
+        "spaces; cf: with case folding), or none",
+        with_training);
+  field("subword_file", o.subwords.file, FilePath(), free,
+        "SentencePiece .model file, of type unigram or BPE", with_file);
+  field("target_subword_file", o.subwords.target_file, FilePath(), free,
+        "the same for targets, unless `shared_vocabulary` is true", with_file);
+  field("subword_alpha", o.subwords.sampling.alpha,
+        NumberOrWord{{.high = 1000.0, .has_low = false}, "none"}, with_permission,
+        "subword regularization of unigram models: in each epoch, another segmentation of each "
+        "training sentence is drawn with a probability proportional to P^alpha, such as 0.2; none: "
+        "always the most probable one",
+        with_unigram);
+  field("subword_dropout", o.subwords.sampling.dropout, from_0_below_1(), with_permission,
+        "BPE-dropout: probability of leaving out each merge in training sentences, such as 0.1",
+        with_bpe);
   field("shared_vocabulary", o.shared_vocabulary, Flag(), never,
         "one vocabulary for source and target");
   field("max_tokens", o.max_tokens, at_least(0), never,
@@ -163,10 +215,17 @@ void visit(V field, O& o) {
         "lines of data files that cannot be used, such as pairs with one blank side or more tokens "
         "than `model.max_length`: stop names the first of them; skip leaves them out and counts "
         "them");
-  field("train_text", o.train_text, FilePath(), free,
+  field("train_text", o.train_text, FilePaths(), free,
         "training text; labelled_text: a label, a tab and a sentence per line; tagged_text: a "
-        "token, a "
-        "tab and a label per line");
+        "token, a tab and a label per line; several files are several corpora, tagged_text has "
+        "one");
+  field("corpus_weights", o.corpus_weights, WholeNumbers{{.low = 1, .high = 1000}}, with_permission,
+        "passes over each of several training corpora per epoch: with [1, 3], an epoch has each "
+        "example of the first corpus once and each of the second three times; []: once");
+  field("cache", o.cache, Choice<CacheUse>(), free,
+        "whether tokenized training examples are kept in a memory-mapped file, "
+        "RUN/cache/train.examples, instead of in memory; results are the same. auto: if the "
+        "training text has 256 MiB or more");
   field("validation_text", o.validation_text, FilePath(), free, "validation text; may be empty");
   field("test_text", o.test_text, FilePath(), free, "test text; may be empty");
   field("unit", o.unit, Choice<TextUnit>(), never, "unit of tokenization");
@@ -300,11 +359,19 @@ void visit(V field, O& o) {
   field("steps", o.steps, between(1, kMostSteps), free, "number of optimizer steps");
   field("epochs", o.epochs, between(0, 1'000'000), free,
         "number of passes over the training data, in place of `steps`; 0: `steps` counts");
-  field("batch_size", o.batch_size, between(1, 1'000'000), with_permission, "examples per batch");
+  field("batch_size", o.batch_size, between(1, 1'000'000), with_permission,
+        "examples per batch; with `batch_tokens` of batches for validation only");
+  field(
+      "batch_tokens", o.batch_tokens, between(0, 1'000'000'000), with_permission,
+      "maximum of the tokens of a training batch, in place of `batch_size`: the number of examples "
+      "times their longest side, `<eos>` included, source or target; 0: `batch_size` counts");
   field("accumulate", o.accumulate, between(1, 1'000'000), with_permission,
         "batches per optimizer step");
   field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,
         "probability spread over the whole vocabulary");
+  field("ema_decay", o.ema_decay, from_0_below_1(), with_permission,
+        "decay per step of the exponential moving average of the weights, with which the model is "
+        "validated and used; 0: no average");
   field("threads", o.threads, between(0, kernels::most_threads), of_process(free),
         "number of threads; 0: all cores");
   field("kernels", o.kernels, Choice<KernelChoice>(), of_process(free),
@@ -320,13 +387,17 @@ void visit(V field, O& o) {
   field("validate_every", o.validate_every, steps_from(1), free, "steps between validations");
   field("save_every", o.save_every, steps_from(1), free, "steps between checkpoints");
   field("keep_last", o.keep_last, at_least(2), free, "number of latest checkpoints to keep");
+  field(
+      "best_metric", o.best_metric, OneOf{best_metrics()}, with_permission,
+      "score of the validation set that determines the best checkpoint, which other commands use: "
+      "`loss`, of which the lowest is best, or another one, of which the highest is");
   field("patience", o.patience, at_least(0), free,
         "validations without improvement after which the run stops early; 0: never");
   field("max_time", o.max_time, Duration(), of_process(free),
         "time after which this process saves and ends with exit code 124; 0s: no limit");
   field("on_nan", o.on_nan, Choice<OnNan>(), free,
-        "when loss or gradient is NaN or infinite: stop; skip the step; or rollback to the newest "
-        "checkpoint and continue with the next batch");
+        "when loss or gradient is NaN or infinite: stop; skip the step; or rollback to the last "
+        "scheduled checkpoint (`save_every`) and continue with the next batch");
   field("max_nan_steps", o.max_nan_steps, at_least(1), free,
         "consecutive non-finite steps after which the run stops in any case");
   field("divergence_window", o.divergence_window, at_least(0), free,
@@ -336,7 +407,16 @@ void visit(V field, O& o) {
         "longest output of decoding, in tokens; 0: source length + 50, at most "
         "`model.max_length`");
   field("exact_match_sequences", o.exact_match_sequences, at_least(0), free,
-        "held-out sequences decoded per validation for the exact-match score; 0 for none");
+        "held-out sequences decoded per validation for BLEU, chrF and the exact-match score; 0: "
+        "none");
+  field("samples", o.samples, at_least(0), free,
+        "decoded sequences that are printed per validation, with source and reference");
+  field(
+      "report_every", o.report_every, at_least(0), free,
+      "validations between reports: the page `report.html` in the run directory is written again, "
+      "as `tapestry report` does, and after the last step; 0: never");
+  field("tensorboard", o.tensorboard, Flag(), free,
+        "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
   field("detect_anomaly", o.detect_anomaly, Flag(), of_process(free),
         "checks the result of every operation for NaN and infinity and stops at the first; slow");
   field("initialize_from", o.initialize_from, FilePath(), never,

@@ -41,6 +41,9 @@ class ConfigCheck {
   const ConfigKind* kind_;
 };
 
+/// The values of train.best_metric that every kind of model has.
+inline constexpr std::string_view common_best_metrics[] = {"loss", "token_accuracy"};
+
 /// A value of `data.task` or `model.kind`, with its keys and rules.
 struct ConfigKind {
   std::string_view name;  ///< the value
@@ -51,6 +54,10 @@ struct ConfigKind {
 
   /// Keys that exist only for this kind.
   std::vector<CustomKey> custom_keys{};
+
+  /// Entries of Scores::others that validation computes, of which a greater value is better:
+  /// columns of metrics.csv and values of train.best_metric, made of a-z, 0-9 and _.
+  std::vector<std::string_view> scores{};
 
   /// Reports values that are valid individually but contradict each other.
   std::function<void(const Config&, const ConfigCheck&)> check = [](const Config&,

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/io/utf8.h"
 #include "train/config/fields.h"
 #include "train/config/suggestions.h"
 #include "train/config/text.h"
@@ -84,19 +85,33 @@ std::string hint_for_section(const std::string& section) {
   return fmt::format("use {}", list_in_words(names().sections));
 }
 
-std::string hint_for_key(const std::string& section, const std::string& key) {
+/// The keys of a section, those that the chosen kinds use first.
+std::vector<std::string> keys_by_use(const std::string& section, const Config& chosen) {
+  std::vector<std::string> keys, unused;
+  for_each_field(chosen, [&](const Field& field, const auto&, const auto&) {
+    if (field.section != section) return;
+    const Use& use = field.use;
+    const bool used = use.selector.empty() || contains(use.choices, use.current);
+    (used ? keys : unused).emplace_back(field.key);
+  });
+  keys.insert(keys.end(), unused.begin(), unused.end());
+  return keys;
+}
+
+/// `chosen` has the kinds that the config chooses.
+std::string hint_for_key(const std::string& section, const std::string& key, const Config& chosen) {
   if (names().sections_with.contains(key)) {
     return fmt::format("`{}` belongs {}", key, sections_with(key));
   }
   if (const auto called_so = keys_meant_by(key); !called_so.empty()) {
     return ask_for(called_so, section);
   }
-  const std::vector<std::string>& keys = names().keys_in.at(section);
-  if (const auto meant = closest(key, keys)) return fmt::format("did you mean `{}`?", *meant);
+  if (const auto meant = closest(key, keys_by_use(section, chosen)))
+    return fmt::format("did you mean `{}`?", *meant);
   if (const auto meant = closest(key, names().keys)) {
     return fmt::format("did you mean `{}` {}?", *meant, sections_with(*meant));
   }
-  return fmt::format("`{}` has the keys {}", section, fmt::join(keys, ", "));
+  return fmt::format("`{}` has the keys {}", section, fmt::join(names().keys_in.at(section), ", "));
 }
 
 /// The hint for an invalid value whose meaning cannot be guessed.
@@ -174,6 +189,11 @@ std::string hint_for_form(const std::string& override) {
 }  // namespace
 
 void ConfigReader::read(const YamlDocument& document, const Folder& folder) {
+  Config chosen = config_;
+  for (const YamlEntry& entry : document.entries()) {
+    if (entry.section == "model" && entry.key == "kind") chosen.model_kind = entry.value;
+    if (entry.section == "data" && entry.key == "task") chosen.data.task = entry.value;
+  }
   std::set<std::string, std::less<>> known;
   for (const YamlSection& section : document.sections()) {
     if (check_section(document, section)) known.insert(section.name);
@@ -181,17 +201,20 @@ void ConfigReader::read(const YamlDocument& document, const Folder& folder) {
   for (const YamlEntry& entry : document.entries()) {
     const Place key_place = document.place(entry.key_position);
     const bool good =
-        known.contains(entry.section) && check_key(key_place, entry.section, entry.key);
+        known.contains(entry.section) && check_key(key_place, entry.section, entry.key, chosen);
     if (!good) continue;
     give(entry.section + "." + entry.key, key_place,
-         {entry.kind, entry.value, document.place(entry.value_position)}, folder);
+         {entry.kind, entry.items ? print_list(*entry.items) : entry.value,
+          document.place(entry.value_position)},
+         folder);
   }
 }
 
 void ConfigReader::read(const std::string& override, const Folder& folder) {
   if (const auto bad = find_bad_character(override, false)) {
-    problems_.add({.file = "command line"}, fmt::format("found {}", bad->name),
-                  "write the override as UTF-8 text");
+    problems_.add({.file = "command line"},
+                  fmt::format("{}: found {}", excerpt(override), bad->name),
+                  "write the override as UTF-8 text without control characters");
     return;
   }
   const Place place = place_of_override(override);
@@ -201,7 +224,7 @@ void ConfigReader::read(const std::string& override, const Folder& folder) {
   } else if (!contains(names().sections, parts->section)) {
     problems_.add(place, fmt::format("unknown section `{}`", parts->section),
                   hint_for_section(parts->section));
-  } else if (check_key(place, parts->section, parts->key)) {
+  } else if (check_key(place, parts->section, parts->key, config_)) {
     give(parts->section + "." + parts->key, place, {YamlKind::value, parts->value, place, true},
          folder);
   }
@@ -225,17 +248,18 @@ bool ConfigReader::check_section(const YamlDocument& document, const YamlSection
   return true;
 }
 
-bool ConfigReader::check_key(const Place& place, const std::string& section,
-                             const std::string& key) {
+bool ConfigReader::check_key(const Place& place, const std::string& section, const std::string& key,
+                             const Config& chosen) {
   if (contains(names().keys_in.at(section), key)) return true;
   problems_.add(place, fmt::format("unknown key `{}` in `{}`", key, section),
-                hint_for_key(section, key));
+                hint_for_key(section, key, chosen));
   return false;
 }
 
 void ConfigReader::give(const std::string& path, const Place& place, const Given& given,
                         const Folder& folder) {
   bool valid = false;
+  std::vector<bool> relative;
   for_each_field(
       config_, [&]<class T, class Domain>(const Field& field, T& value, const Domain& domain) {
         if (field.path() != path) return;
@@ -244,7 +268,8 @@ void ConfigReader::give(const std::string& path, const Place& place, const Given
           config_.step_percentages[path] = {.percent = *percent, .in_override = given.in_override};
           return;
         }
-        const Parsed<T> parsed = given.kind == YamlKind::value
+        const bool list = ListDomain<Domain> && given.kind == YamlKind::list && !given.text.empty();
+        const Parsed<T> parsed = given.kind == YamlKind::value || list
                                      ? domain.parse(given.text)
                                      : Parsed<T>(wrong_kind(domain, given.kind));
         if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
@@ -255,11 +280,15 @@ void ConfigReader::give(const std::string& path, const Place& place, const Given
         valid = true;
         config_.step_percentages.erase(path);
         value = std::get<T>(parsed);
-        if constexpr (std::same_as<Domain, FilePath>) {
-          if (folder && !value.empty()) value = (*folder / value).lexically_normal().string();
+        if constexpr (PathDomain<Domain>) {
+          if (!folder) return;
+          for_each_path(value, [&](std::string& path_of_file) {
+            relative.push_back(std::filesystem::path(path_of_file).is_relative());
+            path_of_file = (*folder / path_of_file).lexically_normal().string();
+          });
         }
       });
-  origins_.insert_or_assign(path, Origin{place, valid, given.in_override});
+  origins_.insert_or_assign(path, Origin{place, valid, given.in_override, relative});
 }
 
 }  // namespace tapestry

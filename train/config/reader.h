@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "train/config/config.h"
 #include "train/config/error.h"
@@ -18,10 +19,22 @@ struct Origin {
   Place place;               ///< of the key
   bool valid;                ///< whether the value is in the domain of the key
   bool in_override = false;  ///< given on the command line
+  /// For each path of the value, whether it was a relative one that was made absolute.
+  std::vector<bool> relative{};
 };
 
 /// The keys that were given, by `section.key`.
 using Origins = std::map<std::string, Origin, std::less<>>;  // ConfigCheck::Origins
+
+/// A config, and where each of its keys was given.
+struct ConfigWithOrigins {
+  Config config;
+  Origins origins;
+};
+
+/// load_config() with the origins of the values.
+ConfigWithOrigins load_config_with_origins(const std::string& path,
+                                           const std::vector<std::string>& overrides = {});
 
 /// Fills a Config from documents and overrides; later values replace earlier ones. Reports unknown
 /// names and values outside their domain. A key with an invalid value keeps its previous value.
@@ -46,13 +59,15 @@ class ConfigReader {
   /// The value given for a key.
   struct Given {
     YamlKind kind;
-    std::string_view text;
+    std::string text;  ///< of a list whose items are texts: as print_list() writes it
     Place place;
     bool in_override = false;
   };
 
   bool check_section(const YamlDocument& document, const YamlSection& section);
-  bool check_key(const Place& place, const std::string& section, const std::string& key);
+  /// chosen  has the values of data.task and model.kind that the config chooses
+  bool check_key(const Place& place, const std::string& section, const std::string& key,
+                 const Config& chosen);
   void give(const std::string& path, const Place& place, const Given& given, const Folder& folder);
 
   Config& config_;

@@ -34,8 +34,10 @@ class Rules {
     check_chosen_kind(model_kinds(), config_.model_kind);
     check_betas();
     check_epsilons();
+    check_batch_tokens();
     check_warmup();
     check_decay();
+    check_best_metric();
     check_kernels();
   }
 
@@ -49,8 +51,10 @@ class Rules {
   void check_rotary() const;
   void check_betas() const;
   void check_epsilons() const;
+  void check_batch_tokens() const;
   void check_warmup() const;
   void check_decay() const;
+  void check_best_metric() const;
   void check_kernels() const;
 
   void refuse(ConfigCheck::Keys keys, std::string message, std::string hint) const {
@@ -182,6 +186,16 @@ void Rules::check_epsilons() const {
   check_epsilon("model.layer_norm_epsilon", config_.model.layer_norm_epsilon);
 }
 
+/// Batches of a number of tokens have examples of similar length, see batch_lengths().
+void Rules::check_batch_tokens() const {
+  const bool mixed = config_.model.normalization == Normalization::batch_norm;
+  if (config_.train.batch_tokens == 0 || !mixed) return;
+  refuse({"train.batch_tokens", "model.normalization"},
+         "`batch_tokens` makes batches of sentences of similar length, `normalization: batch_norm` "
+         "needs batches of mixed length",
+         "remove `batch_tokens`, or set `model.normalization` to layer_norm or rms_norm");
+}
+
 void Rules::check_warmup() const {
   const ScheduleOptions& schedule = config_.schedule;
   const bool required =
@@ -217,6 +231,30 @@ void Rules::check_decay() const {
            fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
                        schedule.warmup_steps),
            "give it as a percentage such as 5%, set `decay_steps`, or train for longer");
+  }
+}
+
+void Rules::check_best_metric() const {
+  const std::string& metric = config_.train.best_metric;
+  const auto kind = std::ranges::find(model_kinds(), config_.model_kind, &ConfigKind::name);
+  if (kind == model_kinds().end()) return;
+  std::vector<std::string> metrics(std::begin(common_best_metrics), std::end(common_best_metrics));
+  metrics.insert(metrics.end(), kind->scores.begin(), kind->scores.end());
+  if (std::ranges::find(metrics, metric) == metrics.end()) {
+    refuse({"train.best_metric", "model.kind"},
+           fmt::format("`best_metric` is {}, which validation of `kind: {}` does not compute",
+                       metric, config_.model_kind),
+           fmt::format("set `best_metric` to {}", list_in_words(metrics)));
+  }
+  const bool decodes =
+      std::ranges::find(kind->keys, "train.exact_match_sequences") != kind->keys.end();
+  const bool of_outputs = std::ranges::find(kind->scores, metric) != kind->scores.end();
+  if (decodes && of_outputs && config_.train.exact_match_sequences == 0) {
+    refuse({"train.best_metric", "train.exact_match_sequences"},
+           fmt::format("`best_metric` is {}, a score of decoded sequences, and "
+                       "`exact_match_sequences` is 0",
+                       metric),
+           "set `exact_match_sequences` to the number of sequences to decode, such as 1000");
   }
 }
 

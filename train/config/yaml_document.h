@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,10 +43,12 @@ struct YamlEntry {
   std::string value;            ///< as text, quotes resolved; empty for other kinds
   YamlPosition key_position;    ///< of the key
   YamlPosition value_position;  ///< of the value; of the key if there is none
+  /// The items of a list, quotes resolved; nullopt if it has items that are not texts on one line.
+  std::optional<std::vector<std::string>> items{};
 };
 
 /// The subset of YAML that configs use, as a flat list: sections, and in each section keys with one
-/// value, each a text on one line.
+/// value, each a text on one line, or a list of such texts.
 ///
 /// Anchors, aliases, merge keys, tags, second documents, keys that are not text and values over
 /// several lines are refused. Aliases are never expanded and nesting is limited to a few levels, so

@@ -82,6 +82,7 @@ void YamlEvents::OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML
 
 void YamlEvents::take(const Node& node) {
   if (ignored_depth_ > 0) {
+    if (in_list_ && ignored_depth_ == 1) take_item(node);
     if (opens(node.kind)) ++ignored_depth_;
     return stop_if_too_deep();
   }
@@ -142,6 +143,7 @@ void YamlEvents::take_section(const Node& node) {
 
 void YamlEvents::take_value(const Node& node) {
   expected_ = Expected::key;
+  in_list_ = false;
   if (opens(node.kind)) ++ignored_depth_;
   if (!key_ || node.refused || refuse_repeated(*section_, key_->text, key_->position)) return;
   const bool somewhere_else = node.kind == YamlKind::nothing;
@@ -151,11 +153,20 @@ void YamlEvents::take_value(const Node& node) {
                       .value = node.text,
                       .key_position = key_->position,
                       .value_position = somewhere_else ? key_->position : node.position});
+  in_list_ = node.kind == YamlKind::list;
+  if (in_list_) entries_.back().items.emplace();
+}
+
+void YamlEvents::take_item(const Node& node) {
+  auto& items = entries_.back().items;
+  if (node.kind != YamlKind::value || node.refused) items.reset();
+  if (items) items->push_back(node.text);
 }
 
 void YamlEvents::close() {
   if (ignored_depth_ > 0) {
     --ignored_depth_;
+    in_list_ = in_list_ && ignored_depth_ > 0;
   } else if (expected_ == Expected::key) {
     expected_ = Expected::section_name;
   }

@@ -71,6 +71,7 @@ class YamlEvents final : public YAML::EventHandler {
   Name take_name(const Node& node);
   void take_section(const Node& node);
   void take_value(const Node& node);
+  void take_item(const Node& node);
   void close();
 
   bool refuse_decorations(const YamlPosition& position, const std::string& tag,
@@ -85,6 +86,7 @@ class YamlEvents final : public YAML::EventHandler {
   bool begun_ = false;
   Expected expected_ = Expected::root;
   std::size_t ignored_depth_ = 0;  ///< number of open lists and maps that are skipped
+  bool in_list_ = false;           ///< the outermost of them is the value of the last entry
   Name section_;
   Name key_;
   std::map<std::pair<std::string, std::string>, std::size_t> line_of_;  ///< (section, key), from 1

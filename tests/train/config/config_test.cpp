@@ -211,8 +211,10 @@ TEST_CASE("problems of an override are placed on the command line") {
   CHECK(problems_of_override("train.steps.x=1")
             .starts_with("command line: train.steps.x=1: unknown key `steps.x` in `train`"));
   CHECK(problems_of_override("").starts_with("command line: : expected `section.key=value`"));
-  CHECK(problems_of_override("train.run_dir=a\nb") ==
-        "command line: found control character U+000A\nhint: write the override as UTF-8 text");
+  CHECK(
+      problems_of_override("train.run_dir=a\nb") ==
+      "command line: train.run_dir=a\\nb: found control character U+000A\nhint: write the override "
+      "as UTF-8 text without control characters");
   CHECK(problems_of_override("train.log_every=" + std::string(200, '9')).size() < 300);
   const std::string longest = "train.log_every=" + std::string(83, '9') + "x";
   CHECK(problems_of_override(longest).starts_with("command line: " + longest + ": expected a "));

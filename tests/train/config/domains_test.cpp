@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace tapestry {
 namespace {
@@ -231,6 +232,48 @@ TEST_CASE("every choice is printed by the name it is read by") {
 TEST_CASE("a text is printed in quotes") {
   CHECK(Text::print("") == "\"\"");
   CHECK(Text::print("a \"b\" \\c") == "\"a \\\"b\\\" \\\\c\"");
+}
+
+TEST_CASE("files are one path or a list of paths") {
+  const auto names = [](const char* text) {
+    return std::get<FileList>(FilePaths::parse(text)).names();
+  };
+  using Names = std::vector<std::string>;
+  CHECK(names("").empty());
+  CHECK(names("[]").empty());
+  CHECK(names("a b, c.txt") == Names{"a b, c.txt"});
+  CHECK(names("[a.txt]") == Names{"a.txt"});
+  CHECK(names("[ a.txt,b c.txt ]") == Names{"a.txt", "b c.txt"});
+  CHECK(names("[\"a, \\\"b\", c]") == Names{"a, \"b", "c"});
+  for (const char* text : {"[a,]", "[,a]", "[a,,b]", "[\"a]", "[\"a\"b]", "[\"\"]"}) {
+    CHECK(refusal(FilePaths(), text) == "expected a path or a list of paths, found \"" +
+                                            std::string(text) +
+                                            "\" | write for example [a.txt, b.txt]");
+  }
+  CHECK(FilePaths::print(FileList()) == "\"\"");
+  CHECK(FilePaths::print("a\"b") == "\"a\\\"b\"");
+  const std::vector<Names> lists{{"a, b", "c\"d\\"}, {"[a]"}, {"[a", "b]"}};
+  for (const Names& list : lists) CHECK(names(FilePaths::print(list).c_str()) == list);
+}
+
+TEST_CASE("a list of whole numbers has each of them in its range") {
+  const WholeNumbers weights{{.low = 1, .high = 9}};
+  const auto values = [&](const char* text) {
+    return std::get<std::vector<std::size_t>>(weights.parse(text));
+  };
+  using Values = std::vector<std::size_t>;
+  CHECK(values("[]").empty());
+  CHECK(values("3") == Values{3});
+  CHECK(values("[1, 9]") == Values{1, 9});
+  CHECK(WholeNumbers::print({1, 9}) == "[1, 9]");
+  CHECK(WholeNumbers::print({}) == "[]");
+  const std::string expected =
+      "expected a list such as [1, 3], each of them a whole number from 1 to 9, found ";
+  CHECK(refusal(weights, "[1, 10]") == expected + "\"[1, 10]\"");
+  CHECK(refusal(weights, "[0]") == expected + "\"[0]\"");
+  CHECK(refusal(weights, "[1, 2.0]") ==
+        expected + "\"[1, 2.0]\" | write `2`, in decimal digits alone");
+  CHECK(refusal(weights, "[1,]") == expected + "\"[1,]\" | write for example [1, 3]");
 }
 
 TEST_CASE("words are listed as in a sentence") {

@@ -107,12 +107,55 @@ TEST_CASE("paths in a config start at its folder, paths in overrides at the work
   CHECK(config.data.test_source.empty());
 }
 
+TEST_CASE("relative paths in a config start at data.folder, of the config or of an override") {
+  const test::TemporaryFolder folder;
+  const std::string files =
+      "  task: parallel_text\n"
+      "  train_source: train.de\n"
+      "  train_target: en/train.en\n"
+      "  validation_source: /texts/valid.de\n"
+      "  validation_target: valid.en\n";
+  const std::string here = fs::current_path().string();
+  const std::string plain = folder.write("plain.yaml", "data:\n" + files);
+  const Config moved =
+      load_config(plain, {"data.folder=corpora", "data.validation_target=here.en"});
+  CHECK(moved.data.folder == here + "/corpora");
+  CHECK(moved.data.train_source == here + "/corpora/train.de");
+  CHECK(moved.data.train_target == here + "/corpora/en/train.en");
+  CHECK(moved.data.validation_source == "/texts/valid.de");
+  CHECK(moved.data.validation_target == here + "/here.en");
+
+  const std::string own = folder.write("own.yaml", "data:\n" + files + "  folder: ../texts\n");
+  const std::string texts = (folder.path().parent_path() / "texts").string();
+  CHECK(load_config(own).data.train_source == texts + "/train.de");
+  CHECK(load_config(own, {"data.folder=/a/b/"}).data.train_target == "/a/b/en/train.en");
+  CHECK(load_config(own, {"data.folder="}).data.train_source ==
+        (folder.path() / "train.de").string());
+}
+
+TEST_CASE("the data files of a run are moved by another data.folder, except those outside of it") {
+  const std::string stored =
+      "data:\n"
+      "  task: parallel_text\n"
+      "  folder: /old/texts\n"
+      "  train_source: /old/texts/train.de\n"
+      "  train_target: /old/texts/en/train.en\n"
+      "  validation_source: /old/texts2/valid.de\n"
+      "  validation_target: /other/valid.en\n";
+  const Config moved = parse_config(stored, "c", {"data.folder=/new"});
+  CHECK(moved.data.train_source == "/new/train.de");
+  CHECK(moved.data.train_target == "/new/en/train.en");
+  CHECK(moved.data.validation_source == "/old/texts2/valid.de");
+  CHECK(moved.data.validation_target == "/other/valid.en");
+  CHECK(parse_config(stored, "c").data.train_target == "/old/texts/en/train.en");
+}
+
 struct WorkingFolder {
   ~WorkingFolder() { fs::current_path(before); }
   const fs::path before = fs::current_path();
 };
 
-TEST_CASE("without a working folder there is nowhere for paths to start") {
+TEST_CASE("without a working folder there is nowhere for relative paths to start") {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("mine.yaml", "train:\n  steps: 10\n");
   const fs::path gone = folder.path() / "gone";
@@ -130,9 +173,17 @@ TEST_CASE("without a working folder there is nowhere for paths to start") {
   };
   const std::string expected =
       "the working folder: cannot be determined: No such file or directory\n"
-      "hint: change to an existing folder with cd";
-  CHECK(message([&] { load_config(path); }) == expected);
-  CHECK(message([] { parse_config("train:\n  steps: 5\n", "c", {"train.steps=10"}); }) == expected);
+      "hint: change to an existing folder with cd, or give absolute paths";
+  CHECK(message([&] { load_config(path); }) == "accepted");
+  CHECK(message([&] {
+          load_config(path,
+                      {"data.task=parallel_text", "data.train_source=/a", "data.train_target=/b",
+                       "data.validation_source=/c", "data.validation_target=/d"});
+        }) == "accepted");
+  CHECK(message([&] { load_config(path, {"data.train_text=a.txt"}); }) == expected);
+  CHECK(message([] { parse_config("train:\n  steps: 5\n", "c", {"train.steps=10"}); }) ==
+        "accepted");
+  CHECK(message([] { parse_config("", "c", {"data.train_text=a.txt"}); }) == expected);
   CHECK(message([] { parse_config("train:\n  steps: 5\n", "c"); }) == "accepted");
 }
 

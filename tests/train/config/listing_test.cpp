@@ -118,7 +118,7 @@ TEST_CASE("a dumped config has every key and reads back as the same config") {
 
 TEST_CASE("a dumped config is plain YAML") {
   const std::string text = dump_config(Config());
-  CHECK(text.starts_with("data:\n  task: copy\n  num_symbols: 20\n"));
+  CHECK(text.starts_with("data:\n  task: copy\n  folder: \"\"\n  num_symbols: 20\n"));
   CHECK(text.find("\nschedule:\n"
                   "  kind: constant\n"
                   "  learning_rate: 0.001\n"

@@ -193,6 +193,25 @@ TEST_CASE("patches divide an image, and each needs a position") {
   CHECK(problems_of(images + "  patch_size: 4\n  max_length: 7\n").empty());
 }
 
+TEST_CASE("batches of tokens are refused where lengths must be mixed, and for images") {
+  CHECK(problems_of("model: {normalization: batch_norm}\ntrain: {batch_tokens: 4096}\n") ==
+        "c:2:9: `batch_tokens` makes batches of sentences of similar length, `normalization: "
+        "batch_norm` needs batches of mixed length\n"
+        "    train: {batch_tokens: 4096}\n"
+        "            ^~~~~~~~~~~~\n"
+        "hint: remove `batch_tokens`, or set `model.normalization` to layer_norm or rms_norm");
+  CHECK(problems_of("train: {batch_tokens: 4096}\n").empty());
+  CHECK(problems_of("model: {normalization: batch_norm}\n").empty());
+  const std::string images =
+      "data: {task: images, train_images: a}\n"
+      "model: {kind: vision_transformer}\n";
+  CHECK(problems_of(images + "train: {batch_tokens: 64}\n") ==
+        "c:3:9: `batch_tokens` is used with text, whose sentences have a length\n"
+        "    train: {batch_tokens: 64}\n"
+        "            ^~~~~~~~~~~~\n"
+        "hint: remove `batch_tokens`, and set `batch_size`");
+}
+
 TEST_CASE("keys that the kind of model does not use are refused") {
   CHECK(problems_of("model:\n  patch_size: 4\n") ==
         "c:2:3: `patch_size` is used with `model.kind: vision_transformer` only, found `seq2seq`\n"
@@ -241,6 +260,57 @@ TEST_CASE("every token of a text that is kept needs a position") {
             .starts_with("c:3:3: `max_tokens` is 256, and with `<bos>` or `<eos>` 257 tokens; "
                          "`model.max_length` is 256\n"));
   CHECK(problems_of("data:\n  task: parallel_text\n  max_tokens: 255\n" + kFiles).empty());
+}
+
+TEST_CASE("keys of words and of subwords exclude each other") {
+  const std::string pairs = "data:\n  task: parallel_text\n" + kFiles;
+  CHECK(problems_of(pairs + "  subwords: bpe\n  vocabulary_size: 500\n").empty());
+  CHECK(problems_of(pairs + "  subwords: bpe\n  lowercase: true\n").empty());
+  CHECK(problems_of(pairs + "  vocabulary_size: 500\n")
+            .starts_with("c:7:3: `vocabulary_size` is used with `data.subwords: unigram or bpe` "
+                         "only, found `none`\n"));
+  CHECK(problems_of(pairs + "  subwords: bpe\n  max_vocabulary: 500\n")
+            .starts_with("c:8:3: `max_vocabulary` is used with `subwords: none` only\n"));
+  CHECK(problems_of(pairs + "  subwords: unigram\n  min_frequency: 2\n")
+            .starts_with("c:8:3: `min_frequency` is used with `subwords: none` only\n"));
+  const std::string text = "data:\n  task: text\n  train_text: a\n  subwords: unigram\n";
+  const std::string language_model = "model:\n  kind: language_model\n";
+  CHECK(problems_of(text + language_model).empty());
+  CHECK(problems_of(text + "  unit: word\n" + language_model)
+            .starts_with("c:5:3: `unit` is used with `subwords: none` only\n"));
+  CHECK(problems_of("data:\n  subwords: bpe\n")
+            .starts_with("c:2:3: `subwords` is used with `data.task: "));
+  CHECK(problems_of(pairs + "  subwords: bpe\n  character_coverage: 0.9\n")
+            .find("expected a number in [0.98, 1], found \"0.9\"") != std::string::npos);
+}
+
+TEST_CASE("each kind of subword regularization is used with its kind of model") {
+  const std::string pairs = "data:\n  task: parallel_text\n" + kFiles;
+  CHECK(problems_of(pairs + "  subwords: unigram\n  subword_alpha: 0.2\n").empty());
+  CHECK(problems_of(pairs + "  subwords: bpe\n  subword_dropout: 0.1\n").empty());
+  CHECK(problems_of(pairs + "  subwords: bpe\n  subword_alpha: 0.2\n")
+            .starts_with("c:8:3: `subword_alpha` is used with `data.subwords: unigram or file` "
+                         "only, found `bpe`\n"));
+  CHECK(problems_of(pairs + "  subwords: unigram\n  subword_dropout: 0.1\n")
+            .starts_with("c:8:3: `subword_dropout` is used with `data.subwords: bpe or file` "
+                         "only, found `unigram`\n"));
+}
+
+TEST_CASE("a model file of subwords is named for each vocabulary") {
+  const std::string pairs = "data:\n  task: parallel_text\n" + kFiles + "  subwords: file\n";
+  CHECK(problems_of(pairs).find("`subwords: file` needs `subword_file`") != std::string::npos);
+  CHECK(problems_of(pairs + "  subword_file: a.model\n")
+            .starts_with("c:7:3: `subwords: file` needs `target_subword_file`, since "
+                         "`shared_vocabulary` is false\n"));
+  CHECK(problems_of(pairs + "  subword_file: a.model\n  target_subword_file: b.model\n").empty());
+  const std::string shared = pairs + "  subword_file: a.model\n  shared_vocabulary: true\n";
+  CHECK(problems_of(shared).empty());
+  CHECK(problems_of(shared + "  target_subword_file: b.model\n")
+            .starts_with("c:10:3: `target_subword_file` is used with two vocabularies only"));
+  CHECK(problems_of(pairs + "  subword_file: a.model\n  target_subword_file: b.model\n"
+                            "  byte_fallback: true\n")
+            .starts_with("c:10:3: `byte_fallback` is used with `data.subwords: unigram or bpe` "
+                         "only, found `file`"));
 }
 
 TEST_CASE("an output cannot be longer than the positions") {

@@ -80,5 +80,15 @@ TEST_CASE("a key called by the name of another program gets its name here, and i
   CHECK(hint("train:\n  batch: 8\n") == "did you mean `batch_size`?");
 }
 
+TEST_CASE("of keys that are equally close, the one that the chosen kinds use is suggested") {
+  CHECK(hint("model: {num_coder_layers: 2}\n") == "did you mean `num_encoder_layers`?");
+  CHECK(hint("model: {num_coder_layers: 2, kind: language_model}\n") ==
+        "did you mean `num_decoder_layers`?");
+  CHECK(hint("data: {task: toy_sentences}\nmodel: {kind: language_model}\n",
+             {"model.num_coder_layers=2"}) == "did you mean `num_decoder_layers`?");
+  CHECK(hint("model: {kind: classifier, num_coder_layers: 2}\n") ==
+        "did you mean `num_encoder_layers`?");
+}
+
 }  // namespace
 }  // namespace tapestry

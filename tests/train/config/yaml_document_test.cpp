@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "train/config/config.h"
 
@@ -89,6 +90,19 @@ TEST_CASE("a missing value, a list and a map are kept as what they are") {
   CHECK(document.sections()[1].kind == YamlKind::nothing);
   CHECK(read("a: 1\nb: [c]\n").sections()[0].kind == YamlKind::value);
   CHECK(read("a: 1\nb: [c]\n").sections()[1].kind == YamlKind::list);
+}
+
+TEST_CASE("the items of a list are texts, or it has none") {
+  const YamlDocument document = read(
+      "a:\n  b: [1, \"x, y\"]\n  c:\n    - d\n    - 'e'\n  f: []\n  g: [1, [2], 3]\n"
+      "  h: [1, {i: 2}]\n  j: [~]\n  k: 4\n");
+  using Items = std::vector<std::string>;
+  REQUIRE(document.entries().size() == 7);
+  CHECK(document.entries()[0].items == Items{"1", "x, y"});
+  CHECK(document.entries()[1].items == Items{"d", "e"});
+  CHECK(document.entries()[2].items == Items{});
+  for (const std::size_t nested : {3, 4, 5, 6}) CHECK_FALSE(document.entries()[nested].items);
+  CHECK(document.entries()[6].value == "4");
 }
 
 TEST_CASE("kinds have names") {

@@ -1,0 +1,211 @@
+#include "train/config/schema.h"
+
+#include <doctest/doctest.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/support/source_folder.h"
+#include "train/config/config.h"
+#include "train/config/fields.h"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The value of a YAML scalar in the core schema of YAML 1.2, as editors read it.
+Json value_of(const std::string& text) {
+  static const std::regex integer("[-+]?[0-9]+"),
+      real(R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)");
+  if (text.empty() || text == "null" || text == "~") return nullptr;
+  if (text == "true" || text == "false") return text == "true";
+  if (std::regex_match(text, integer)) {
+    return text.starts_with('-') ? Json(std::stoll(text)) : Json(std::stoull(text));
+  }
+  if (std::regex_match(text, real)) return std::stod(text);
+  return text;
+}
+
+Json value_of(const YAML::Node& node) {
+  if (node.IsMap()) {
+    Json map = Json::object();
+    for (const auto& entry : node) map[entry.first.as<std::string>()] = value_of(entry.second);
+    return map;
+  }
+  if (node.IsSequence()) {
+    Json list = Json::array();
+    for (const auto& item : node) list.push_back(value_of(item));
+    return list;
+  }
+  if (node.IsScalar()) return node.Tag() == "!" ? Json(node.Scalar()) : value_of(node.Scalar());
+  return nullptr;
+}
+
+bool has_type(const Json& value, const std::string& type) {
+  if (type == "integer") {
+    return value.is_number_integer() ||
+           (value.is_number() && value.get<double>() == std::floor(value.get<double>()));
+  }
+  return (type == "number" && value.is_number()) || (type == "string" && value.is_string()) ||
+         (type == "array" && value.is_array()) || (type == "boolean" && value.is_boolean()) ||
+         (type == "object" && value.is_object());
+}
+
+/// Whether a value is valid by a schema, of which it knows the words that config_schema() uses;
+/// others are reported.
+bool accepts(const Json& schema, const Json& value) {
+  static const std::set<std::string> words = {
+      "$schema", "title",   "type",    "additionalProperties", "properties",
+      "enum",    "minimum", "maximum", "exclusiveMinimum",     "exclusiveMaximum",
+      "pattern", "anyOf",   "items",   "description",          "default"};
+  for (const auto& entry : schema.items()) {
+    const std::string word = entry.key();
+    CAPTURE(word);
+    CHECK(words.contains(word));
+  }
+  if (schema.contains("type")) {
+    const Json& type = schema["type"];
+    const Json types = type.is_array() ? type : Json::array({type});
+    if (std::ranges::none_of(types, [&](const Json& t) { return has_type(value, t); }))
+      return false;
+  }
+  const auto number = [&](const char* word, auto compare) {
+    return !schema.contains(word) || !value.is_number() || compare(value, schema[word]);
+  };
+  if (!number("minimum", [](const Json& a, const Json& b) { return a >= b; })) return false;
+  if (!number("maximum", [](const Json& a, const Json& b) { return a <= b; })) return false;
+  if (!number("exclusiveMinimum", [](const Json& a, const Json& b) { return a > b; })) return false;
+  if (!number("exclusiveMaximum", [](const Json& a, const Json& b) { return a < b; })) return false;
+  if (schema.contains("enum") && std::ranges::find(schema["enum"], value) == schema["enum"].end()) {
+    return false;
+  }
+  if (schema.contains("pattern") && value.is_string() &&
+      !std::regex_search(value.get<std::string>(),
+                         std::regex(schema["pattern"].get<std::string>()))) {
+    return false;
+  }
+  if (schema.contains("items") && value.is_array() &&
+      !std::ranges::all_of(value,
+                           [&](const Json& item) { return accepts(schema["items"], item); })) {
+    return false;
+  }
+  if (schema.contains("anyOf") &&
+      std::ranges::none_of(schema["anyOf"], [&](const Json& one) { return accepts(one, value); })) {
+    return false;
+  }
+  if (!schema.contains("properties")) return true;
+  return std::ranges::all_of(value.items(), [&](const auto& entry) {
+    return schema["properties"].contains(entry.key()) &&
+           accepts(schema["properties"][entry.key()], entry.value());
+  });
+}
+
+}  // namespace
+
+TEST_CASE("the JSON Schema accepts every shipped config") {
+  const Json schema = Json::parse(config_schema());
+  std::size_t configs = 0;
+  for (const auto& file : std::filesystem::directory_iterator(test::source_folder() / "configs")) {
+    if (file.path().extension() != ".yaml") continue;
+    CAPTURE(file.path().string());
+    CHECK(accepts(schema, value_of(YAML::LoadFile(file.path().string()))));
+    ++configs;
+  }
+  CHECK(configs >= 10);
+  CHECK_FALSE(accepts(schema, {{"modell", {{"d_model", 64}}}}));
+  CHECK_FALSE(accepts(schema, {{"model", {{"d_modell", 64}}}}));
+  CHECK_FALSE(accepts(schema, {{"model", 64}}));
+}
+
+TEST_CASE(
+    "the JSON Schema accepts the values of each key that the program accepts, and no others") {
+  const Json schema = Json::parse(config_schema());
+  const std::vector<std::string> values = {"0",
+                                           "1",
+                                           "2",
+                                           "3",
+                                           "64",
+                                           "65536",
+                                           "1000001",
+                                           "1.5",
+                                           "-1",
+                                           "-0.5",
+                                           "0.5",
+                                           "0.99",
+                                           "0.98",
+                                           "1e-3",
+                                           "100.5",
+                                           "abc",
+                                           "true",
+                                           "false",
+                                           "none",
+                                           "dropout",
+                                           "5%",
+                                           "2.5%",
+                                           "100%",
+                                           "0%",
+                                           "0.0%",
+                                           "101%",
+                                           "%",
+                                           "10m",
+                                           "90s",
+                                           "1d12h",
+                                           "1m1h",
+                                           "90",
+                                           "s",
+                                           "auto",
+                                           "adam",
+                                           "yes",
+                                           "bleu",
+                                           "avx2",
+                                           "~/x",
+                                           "a/b",
+                                           "null",
+                                           "",
+                                           "inf",
+                                           "nan",
+                                           "0x10",
+                                           "1,000",
+                                           "18446744073709551615"};
+  std::size_t accepted = 0, refused = 0;
+  const Config defaults;
+  for_each_field(defaults, [&]<class T>(const Field& field, const T& value, const auto& domain) {
+    const Json& key = schema.at("properties")
+                          .at(std::string(field.section))
+                          .at("properties")
+                          .at(std::string(field.key));
+    CHECK(key["description"].get<std::string>().starts_with(field.meaning));
+    CHECK(accepts(key, key["default"]));
+    (void)value;
+    for (const std::string& text : values) {
+      CAPTURE(field.path());
+      CAPTURE(text);
+      const Json json = value_of(text);
+      // Nothing after a key is refused before its domain sees it; so is null, written out, by
+      // words.
+      const bool valid = !json.is_null() && std::holds_alternative<T>(domain.parse(text));
+      const bool is_percentage = [&] {
+        if constexpr (requires { domain.parse_percentage(text); }) {
+          return domain.parse_percentage(text).has_value();
+        }
+        return false;
+      }();
+      CHECK(accepts(key, json) == (valid || is_percentage));
+      ++(valid || is_percentage ? accepted : refused);
+    }
+  });
+  CHECK(accepted >= 300);
+  CHECK(refused >= 300);
+}
+
+}  // namespace tapestry

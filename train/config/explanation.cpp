@@ -1,0 +1,77 @@
+#include "train/config/explanation.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "train/config/fields.h"
+#include "train/config/reader.h"
+
+namespace tapestry {
+namespace {
+
+std::string origin_of(const std::string& path, const Origins& origins) {
+  const auto found = origins.find(path);
+  if (found == origins.end()) return "default";
+  const Origin& origin = found->second;
+  if (origin.in_override) return "command line";
+  return fmt::format("{}:{}", origin.place.file, origin.place.line);
+}
+
+/// The comment beside the value of a key.
+std::string comment_beside(const ExplainedKey& each) {
+  std::string text = each.origin;
+  if (each.percent) text += fmt::format(", given as {}% of train.steps", *each.percent);
+  if (each.value != each.key.default_value) {
+    text += fmt::format("; default {}", each.key.default_value);
+  }
+  return text;
+}
+
+std::string comment_above(const ExplainedKey& each) {
+  std::string text = fmt::format("{} ({})", each.key.meaning, each.key.expected);
+  if (!each.in_use) text += fmt::format("; not used, only with {}", each.key.used_with);
+  return text;
+}
+
+}  // namespace
+
+std::vector<ExplainedKey> explain_config(const std::string& path,
+                                         const std::vector<std::string>& overrides) {
+  const ConfigWithOrigins loaded = load_config_with_origins(path, overrides);
+  const auto& percentages = loaded.config.step_percentages;
+  std::vector<ConfigKey> keys = config_keys();
+  std::vector<ExplainedKey> explained;
+  for_each_field(loaded.config, [&](const Field& field, const auto& value, const auto& domain) {
+    const std::string name = field.path();
+    const auto percentage = percentages.find(name);
+    explained.push_back({.key = std::move(keys.at(explained.size())),
+                         .value = domain.print(value),
+                         .percent = percentage == percentages.end()
+                                        ? std::nullopt
+                                        : std::optional(percentage->second.percent),
+                         .origin = origin_of(name, loaded.origins),
+                         .in_use = field.use.in_use()});
+  });
+  return explained;
+}
+
+std::string to_yaml(const std::vector<ExplainedKey>& keys) {
+  std::string text;
+  std::string_view section;
+  for (const ExplainedKey& each : keys) {
+    if (each.key.section != section) {
+      text += fmt::format("{}{}:\n", text.empty() ? "" : "\n", each.key.section);
+    }
+    section = each.key.section;
+    const std::string assignment =
+        fmt::format("{}{}: {}", each.in_use ? "" : "# ", each.key.key, each.value);
+    text += fmt::format("  # {}\n  {:<32} # {}\n", comment_above(each), assignment,
+                        comment_beside(each));
+  }
+  return text;
+}
+
+}  // namespace tapestry
