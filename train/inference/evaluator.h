@@ -14,6 +14,13 @@
 
 namespace tapestry {
 
+/// An example with the model's output, as text.
+struct ShownExample {
+  std::string input;     ///< what the model read
+  std::string output;    ///< what it answered
+  std::string expected;  ///< the reference
+};
+
 /// The scores of a model on a set of examples.
 struct Scores {
   std::size_t sentences = 0;    ///< number of examples
@@ -22,9 +29,12 @@ struct Scores {
   double perplexity = 0.0;      ///< exp(loss)
   double token_accuracy = 0.0;  ///< share of labels that equal the most likely prediction
 
-  /// Scores of particular tasks, each in [0, 1]: "exact_match" of translation, "span_f1" of
-  /// sequence tagging.
+  /// Scores of particular tasks, see ConfigKind::scores: "exact_match" of translation and "span_f1"
+  /// of sequence tagging in [0, 1]; "bleu" and "chrf" of translation in per cent.
   std::map<std::string, double> others{};
+
+  /// The first examples that were decoded, see train.samples.
+  std::vector<ShownExample> samples{};
 };
 
 /// Called for each scored batch with the most likely label at each position: (rows, target_length),

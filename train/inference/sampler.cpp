@@ -100,6 +100,18 @@ std::int32_t draw_token(std::vector<double> scores, const SamplingOptions& optio
   return static_cast<std::int32_t>(ranking.ids[i]);
 }
 
+void penalize_repetition(std::vector<double>& scores, std::span<const std::int32_t> occurred,
+                         double penalty) {
+  if (penalty == 1.0) return;
+  std::vector<bool> done(scores.size(), false);
+  for (const std::int32_t token : occurred) {
+    const auto id = static_cast<std::size_t>(token);
+    if (done.at(id)) continue;
+    done[id] = true;
+    scores[id] = scores[id] > 0 ? scores[id] / penalty : scores[id] * penalty;
+  }
+}
+
 void generate(const LanguageModel& model, std::vector<std::int32_t> prompt, std::size_t count,
               const SamplingOptions& options, const std::function<void(std::int32_t)>& take) {
   generate(model, model.options().max_length, std::move(prompt), count, options, take);
@@ -113,7 +125,10 @@ void generate(const Network& network, std::size_t positions, std::vector<std::in
   const PackedWeights packed;
   NextScores next_scores(network, window);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int32_t next = draw_token(next_scores(prompt), options, random.uniform(i));
+    std::vector<double> scores = next_scores(prompt);
+    const auto read = std::span(prompt).last(std::min(prompt.size(), window));
+    penalize_repetition(scores, read, options.repetition_penalty);
+    const std::int32_t next = draw_token(std::move(scores), options, random.uniform(i));
     prompt.push_back(next);
     take(next);
   }

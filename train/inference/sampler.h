@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "layers/encoder_models.h"
@@ -12,9 +13,10 @@ namespace tapestry {
 
 /// How the next token is sampled from the scores of a language model.
 struct SamplingOptions {
-  double temperature = 1.0;  ///< divides the scores; 0 takes the most likely token
-  std::size_t top_k = 0;     ///< sample only from the k most likely tokens; 0: all
-  double top_p = 1.0;        ///< sample from the smallest set this probable [1], in (0, 1]
+  double temperature = 1.0;         ///< divides the scores; 0 takes the most likely token
+  std::size_t top_k = 0;            ///< sample only from the k most likely tokens; 0: all
+  double top_p = 1.0;               ///< sample from the smallest set this probable [1], in (0, 1]
+  double repetition_penalty = 1.0;  ///< > 0; see penalize_repetition(); 1: none
   std::uint64_t seed = 1;
   std::size_t window = 0;  ///< maximum number of tokens that the model reads; 0: all its positions
 };
@@ -31,6 +33,15 @@ struct SamplingOptions {
 ///
 /// [1] Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration".
 std::int32_t draw_token(std::vector<double> scores, const SamplingOptions& options, double uniform);
+
+/// Makes tokens that have occurred less likely, for a penalty > 1: their scores are divided by the
+/// penalty if they are positive and multiplied by it if they are negative. [1] divides in both
+/// cases, which would make tokens of negative scores more likely.
+///
+/// [1] Keskar et al. 2019, "CTRL: A Conditional Transformer Language Model for Controllable
+///     Generation", section 4.1.
+void penalize_repetition(std::vector<double>& scores, std::span<const std::int32_t> occurred,
+                         double penalty);
 
 /// Continues `prompt`, which must not be empty, by `count` tokens and passes each to `take` when it
 /// has been sampled. The model reads as many of the last tokens as the options and its positions

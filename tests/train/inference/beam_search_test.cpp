@@ -6,63 +6,33 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
-#include "autograd/ops/activations.h"
-#include "autograd/ops/shape_ops.h"
 #include "data/text/vocabulary.h"
 #include "tests/train/hand_made_model.h"
-#include "train/inference/batch_tensors.h"
+#include "tests/train/inference/random_model.h"
 
 namespace tapestry {
 namespace {
 
 using doctest::Approx;
 using test::hand_made_vocabulary;
+using test::log_probability;
 using test::model_with_scores;
+using test::random_model;
 using Sentences = std::vector<Sentence>;
 
-constexpr std::size_t positions = 16;
-
-/// An untrained model whose logits differ enough that outputs of several lengths are likely.
-Model random_model(std::uint64_t seed, std::size_t vocabulary = hand_made_vocabulary) {
-  const TransformerOptions options{.d_model = 16,
-                                   .num_heads = 2,
-                                   .num_encoder_layers = 1,
-                                   .num_decoder_layers = 2,
-                                   .d_ff = 32,
-                                   .positions = PositionKind::learned,
-                                   .max_length = positions};
-  Model model =
-      test::make_model("seq2seq", options, {vocabulary, vocabulary}, DType::float64, seed);
-  const auto output = model.parameters.find("output.weight")->tensor;
-  for (double& value : Tensor(output).mutable_values<double>()) value *= 3;
-  return model;
-}
-
-const Sentences sources{{4, 5, 6, 7, 8}, {9}, {7, 8, 4}, {}, {6, 6}, {5, 9, 9, 4, 4, 7}};
+constexpr std::size_t positions = test::random_model_positions;
+const Sentences sources = test::some_sources;
 
 std::vector<std::vector<Hypothesis>> search(const Model& model, const Sentences& of,
                                             const SearchOptions& options) {
   return beam_search(*model.network, positions, of, options);
-}
-
-/// log p(tokens, <eos> | source), or without <eos>, from one forward pass of the whole sentence.
-double log_probability(const Model& model, const Sentence& source, const Sentence& tokens,
-                       bool with_eos = true) {
-  const Batch batch =
-      make_batch({{.source = source, .target = tokens}}, std::vector<std::size_t>{0});
-  const Tensor logits = (*model.network)(network_input(batch, DType::float64), Mode::inference());
-  const Tensor log_p = log_softmax(logits);
-  double sum = 0;
-  for (std::size_t t = 0; t < tokens.size() + (with_eos ? 1 : 0); ++t) {
-    const std::int32_t label = t < tokens.size() ? tokens[t] : eos_id;
-    sum += log_p[0][static_cast<std::ptrdiff_t>(t)][label].item();
-  }
-  return sum;
 }
 
 void check_same(const Hypothesis& a, const Hypothesis& b) {
@@ -105,10 +75,8 @@ TEST_CASE("scores are the log-probabilities of a forward pass, with length norma
       CHECK(!found[i].empty());
       for (const Hypothesis& h : found[i]) {
         const bool cut = h.tokens.size() == 7;
-        const double whole = log_probability(model, sources[i], h.tokens, !cut);
-        const double with_eos = log_probability(model, sources[i], h.tokens);
-        CHECK((h.log_probability == Approx(whole).epsilon(1e-12) ||
-               h.log_probability == Approx(with_eos).epsilon(1e-12)));
+        CHECK(h.log_probability ==
+              Approx(log_probability(model, sources[i], h.tokens, !cut)).epsilon(1e-12));
         const double length = static_cast<double>(h.tokens.size()) + 1;
         CHECK(h.score ==
               Approx(h.log_probability / std::pow((5 + length) / 6, alpha)).epsilon(1e-12));
@@ -239,6 +207,16 @@ TEST_CASE("the length penalty prefers longer outputs") {
   CHECK(outputs(5.0)[0].score == Approx(std::log(0.24) / std::pow(7.0 / 6, 5)));
 }
 
+TEST_CASE(
+    "greedy decoding ends with <eos> at the maximum length too, whatever the length penalty") {
+  std::vector<double> scores(hand_made_vocabulary, -1000.0);
+  scores[eos_id] = std::log(0.51);
+  scores[7] = std::log(0.49);
+  const Model model = model_with_scores(scores);
+  CHECK(decode(*model.network, positions, {{4}}, {.length_penalty = 5.0, .max_length = 1}) ==
+        Sentences{{}});
+}
+
 TEST_CASE("logits that are NaN give no outputs") {
   const Model model = model_with_scores(std::vector<double>(hand_made_vocabulary, std::nan("")));
   CHECK(beam_search(*model.network, positions, {{4}}).front().empty());
@@ -247,15 +225,37 @@ TEST_CASE("logits that are NaN give no outputs") {
 
 TEST_CASE("options outside their range are refused") {
   const Model model = random_model(1);
-  const auto refused = [&](const SearchOptions& options) {
-    CHECK_THROWS_AS(search(model, sources, options), std::invalid_argument);
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  const auto refused = [&](const SearchOptions& options, const std::string& message) {
+    CHECK_THROWS_WITH_AS(search(model, sources, options), ("beam_search: " + message).c_str(),
+                         std::invalid_argument);
   };
-  refused({.beam_size = 0});
-  refused({.batch_size = 0});
-  refused({.beam_size = 2, .num_best = 3});
-  refused({.num_best = 0});
-  refused({.length_penalty = -1});
-  refused({.length_penalty = std::nan("")});
+  refused({.beam_size = 0}, "beam_size is 0, expected 1 or more");
+  refused({.batch_size = 0}, "batch_size is 0, expected 1 or more");
+  refused({.beam_size = 2, .num_best = 3}, "num_best is 3, expected 1 to 2 (beam_size)");
+  refused({.num_best = 0}, "num_best is 0, expected 1 to 1 (beam_size)");
+  refused({.length_penalty = -1}, "length_penalty is -1, expected a finite number >= 0");
+  refused({.length_penalty = nan}, "length_penalty is nan, expected a finite number >= 0");
+  refused({.min_length = 4, .max_length = 3}, "min_length is 4, expected at most 3 (max_length)");
+  CHECK_NOTHROW(search(model, sources, {.min_length = 3, .max_length = 3}));
+  CHECK_NOTHROW(search(model, sources, {.min_length = 4, .max_length = 0}));
+
+  const auto refused_sampling = [&](const SamplingOptions& sampling, const std::string& message) {
+    refused({.sampling = sampling}, message);
+  };
+  refused({.num_best = 0, .sampling = SamplingOptions{}},
+          "num_best is 0, expected 1 or more samples");
+  refused_sampling({.temperature = -1}, "temperature is -1, expected a finite number >= 0");
+  refused_sampling({.temperature = infinity}, "temperature is inf, expected a finite number >= 0");
+  refused_sampling({.top_p = 0}, "top_p is 0, expected a number in (0, 1]");
+  refused_sampling({.top_p = 1.5}, "top_p is 1.5, expected a number in (0, 1]");
+  refused_sampling({.top_p = nan}, "top_p is nan, expected a number in (0, 1]");
+  refused_sampling({.repetition_penalty = 0},
+                   "repetition_penalty is 0, expected a finite number > 0");
+  refused_sampling({.repetition_penalty = infinity},
+                   "repetition_penalty is inf, expected a finite number > 0");
+  CHECK_NOTHROW(
+      search(model, sources, {.num_best = 2, .sampling = SamplingOptions{.temperature = 0}}));
 }
 
 }  // namespace tapestry

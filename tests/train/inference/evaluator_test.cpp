@@ -24,12 +24,6 @@ Model model_with_known_odds() {
   return test::model_with_scores(scores);
 }
 
-double exact_match_score(const Model& model, const std::vector<Example>& pairs,
-                         std::size_t batch_size, std::size_t max_decode_length) {
-  return score_exact_matches(*model.network, model.as<Transformer>().options().max_length, pairs,
-                             {.max_length = max_decode_length, .batch_size = batch_size});
-}
-
 TEST_CASE("loss, perplexity and token accuracy are means over tokens with <eos>, without padding") {
   // 4 4 <eos>: log 2 + log 2 + log 4; 5 <eos>: log 8 + log 4; together 9 log 2 for 5 tokens, of
   // which the two 4s are the most likely ones.
@@ -104,14 +98,12 @@ TEST_CASE("scores do not depend on the size of the batches") {
                      Sentence(static_cast<std::size_t>(i % 3), 9 - i % 5)});
   }
   const Scores one_by_one = score_labels(model, pairs, 1, {});
-  const double exact_matches = exact_match_score(model, pairs, 1, 0);
   for (const std::size_t batch_size : {2, 3, 11, 64}) {
     CAPTURE(batch_size);
     const Scores scores = score_labels(model, pairs, batch_size, {});
     CHECK(scores.loss == Approx(one_by_one.loss).epsilon(1e-12));
     CHECK(scores.tokens == one_by_one.tokens);
     CHECK(scores.token_accuracy == one_by_one.token_accuracy);
-    CHECK(exact_match_score(model, pairs, batch_size, 0) == exact_matches);
   }
 }
 
@@ -126,21 +118,6 @@ TEST_CASE("whoever wants the predictions gets those of every batch, in its order
   score_labels(model_with_known_odds(), {{{4, 4}, {5}}, {{4}, {}}, {{4}, {6}}}, 2, {}, take);
   CHECK(examples == std::vector<std::size_t>{1, 2, 0});
   CHECK(best == std::vector<std::int32_t>(6, 4));
-}
-
-TEST_CASE("an exact match is an output that equals the whole target") {
-  const std::vector<Example> pairs{
-      {{6}, {4, 5}}, {{9}, {}}, {{7}, {4}}, {{7}, {4, 5, 5}}, {{9, 6}, {4, 5}}};
-  const Model model = test::model_that_stops_at_9();
-  CHECK(exact_match_score(model, pairs, 64, 0) == 0.4);
-  CHECK(exact_match_score(model, {}, 64, 0) == 0.0);
-}
-
-TEST_CASE("outputs are cut at the length asked for") {
-  const std::vector<Example> pairs{{{6}, {4}}};
-  const Model model = test::model_that_stops_at_9();
-  CHECK(exact_match_score(model, pairs, 64, 0) == 0.0);
-  CHECK(exact_match_score(model, pairs, 64, 1) == 1.0);
 }
 
 TEST_CASE("no sentences give scores of nothing") {

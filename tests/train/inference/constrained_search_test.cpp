@@ -1,0 +1,259 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "data/text/vocabulary.h"
+#include "tests/train/inference/random_model.h"
+#include "train/inference/beam_search.h"
+
+/// Forced prefixes, forbidden tokens, sequences that must not repeat, and batches by tokens.
+namespace tapestry {
+namespace {
+
+using doctest::Approx;
+using test::hand_made_vocabulary;
+using test::log_probability;
+using test::model_with_scores;
+using test::random_model;
+
+constexpr std::size_t positions = test::random_model_positions;
+
+std::vector<Hypothesis> search_one(const Model& model, const SearchInput& input,
+                                   const SearchOptions& options) {
+  return search_outputs(*model.network, positions, {input}, options).front();
+}
+
+/// All tokens but <eos>, of which those that are not in the list are forbidden.
+std::vector<bool> all_but(const std::vector<std::int32_t>& allowed) {
+  std::vector<bool> forbidden(hand_made_vocabulary, true);
+  for (const std::int32_t id : allowed) forbidden[static_cast<std::size_t>(id)] = false;
+  return forbidden;
+}
+
+bool is_whole(const Model& model, const Sentence& source, const Hypothesis& h) {
+  return h.log_probability == Approx(log_probability(model, source, h.tokens)).epsilon(1e-9);
+}
+
+}  // namespace
+
+TEST_CASE("outputs start with their prefix, and its probability counts") {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const Model model = random_model(seed);
+    for (const std::size_t beam : {1, 4}) {
+      const SearchOptions options{.beam_size = beam, .num_best = beam, .max_length = 8};
+      std::vector<SearchInput> inputs;
+      for (const Sentence& source : test::some_sources) {
+        inputs.push_back({.source = source, .prefix = {8, 5, 8}});
+        inputs.push_back({.source = source});
+      }
+      const auto found = search_outputs(*model.network, positions, inputs, options);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        CHECK(!found[i].empty());
+        for (const Hypothesis& h : found[i]) {
+          const Sentence& prefix = inputs[i].prefix;
+          REQUIRE(h.tokens.size() >= prefix.size());
+          CHECK(std::equal(prefix.begin(), prefix.end(), h.tokens.begin()));
+          const bool cut = h.tokens.size() == 8;
+          CHECK((is_whole(model, inputs[i].source, h) ||
+                 (cut && h.log_probability ==
+                             Approx(log_probability(model, inputs[i].source, h.tokens, false))
+                                 .epsilon(1e-9))));
+        }
+      }
+      const auto free = beam_search(*model.network, positions, test::some_sources, options);
+      for (std::size_t i = 0; i < free.size(); ++i) {
+        REQUIRE(found[2 * i + 1].size() == free[i].size());
+        for (std::size_t j = 0; j < free[i].size(); ++j) {
+          CHECK(found[2 * i + 1][j].tokens == free[i][j].tokens);
+          CHECK(found[2 * i + 1][j].log_probability == free[i][j].log_probability);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the output with the beginning of the best output as its prefix is the best output") {
+  const Model model = random_model(4);
+  const SearchOptions options{.beam_size = 3, .max_length = 9};
+  std::size_t compared = 0;
+  for (const Sentence& source : test::some_sources) {
+    const Hypothesis best = search_one(model, {.source = source}, options).front();
+    if (best.tokens.size() < 3) continue;
+    const Sentence prefix(best.tokens.begin(), best.tokens.begin() + 2);
+    const Hypothesis again =
+        search_one(model, {.source = source, .prefix = prefix}, options).front();
+    CHECK(again.score >= best.score - 1e-9);
+    ++compared;
+  }
+  CHECK(compared > 0);
+}
+
+TEST_CASE("a prefix is not cut by max_length, and one without room for more is refused") {
+  const Model model = random_model(1);
+  const Sentence prefix(5, 7);
+  const auto found = search_one(model, {.source = {4}, .prefix = prefix}, {.max_length = 2});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].tokens == prefix);
+  CHECK_NOTHROW(search_one(model, {.source = {4}, .prefix = Sentence(positions - 1, 7)}, {}));
+  CHECK_THROWS_AS(search_one(model, {.source = {4}, .prefix = Sentence(positions, 7)}, {}),
+                  std::invalid_argument);
+}
+
+TEST_CASE("a token of a prefix that is not in the vocabulary is refused") {
+  const Model model = random_model(1);
+  constexpr auto end = static_cast<std::int32_t>(hand_made_vocabulary);
+  CHECK_NOTHROW(search_one(model, {.source = {4}, .prefix = {7, end - 1}}, {}));
+  CHECK_THROWS_WITH_AS(search_one(model, {.source = {4}, .prefix = {7, end}}, {}),
+                       "beam_search: token 1 of a prefix is 10, expected an id in [0, 10)",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(search_one(model, {.source = {4}, .prefix = {-1}}, {}), std::invalid_argument);
+}
+
+TEST_CASE("outputs have no forbidden tokens, and log-probabilities are those of the model") {
+  const std::vector<bool> forbidden = all_but({5, 6, 9});
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const Model model = random_model(seed);
+    for (const std::size_t beam : {1, 3}) {
+      SearchOptions options{.beam_size = beam, .num_best = beam, .max_length = 6};
+      options.forbidden = forbidden;
+      for (const Sentence& source : test::some_sources) {
+        const auto found = search_one(model, {.source = source}, options);
+        CHECK(!found.empty());
+        for (const Hypothesis& h : found) {
+          for (const std::int32_t token : h.tokens) {
+            CHECK((token == 5 || token == 6 || token == 9));
+          }
+          CHECK((is_whole(model, source, h) || h.tokens.size() == 6));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a wide beam finds the most likely of all allowed outputs") {
+  const Model model = random_model(2);
+  const Sentence source{4, 5};
+  Hypothesis best{.tokens = {}, .log_probability = -1e300};
+  const std::function<void(const Sentence&)> visit = [&](const Sentence& tokens) {
+    const double log_p = log_probability(model, source, tokens, tokens.size() < 3);
+    if (log_p > best.log_probability) best = {.tokens = tokens, .log_probability = log_p};
+    if (tokens.size() == 3) return;
+    for (const std::int32_t id : {5, 8}) {
+      Sentence longer = tokens;
+      longer.push_back(id);
+      visit(longer);
+    }
+  };
+  visit({});
+  SearchOptions options{.beam_size = 15, .max_length = 3};
+  options.forbidden = all_but({5, 8});
+  const Hypothesis found = search_one(model, {.source = source}, options).front();
+  CHECK(found.tokens == best.tokens);
+  CHECK(found.log_probability == Approx(best.log_probability).epsilon(1e-9));
+}
+
+TEST_CASE("<eos> is allowed whatever is forbidden, but not before min_length") {
+  std::vector<double> scores(hand_made_vocabulary, 0.0);
+  scores[5] = 2.0;
+  const Model model = model_with_scores(scores);
+  SearchOptions options{.max_length = 6};
+  options.forbidden = std::vector<bool>(hand_made_vocabulary, true);
+  const auto nothing = search_one(model, {.source = {4}}, options);
+  REQUIRE(nothing.size() == 1);
+  CHECK(nothing[0].tokens.empty());
+  CHECK(nothing[0].log_probability == Approx(-std::log(9 + std::exp(2.0))));
+  options.min_length = 1;
+  CHECK(search_one(model, {.source = {4}}, options).empty());
+  options.forbidden[7] = false;
+  options.min_length = 2;
+  options.max_length = 2;
+  CHECK(search_one(model, {.source = {4}}, options).front().tokens == Sentence{7, 7});
+}
+
+TEST_CASE("no sequence of n tokens occurs twice") {
+  // Without the rule the output is 5 5 5 5 5 5.
+  std::vector<double> scores(hand_made_vocabulary, -100.0);
+  scores[5] = 3.0;
+  scores[6] = 2.0;
+  scores[7] = 1.0;
+  scores[eos_id] = -50.0;
+  const Model model = model_with_scores(scores);
+  const auto output = [&](std::size_t n) {
+    return search_one(model, {.source = {4}}, {.max_length = 6, .no_repeat_ngram = n})
+        .front()
+        .tokens;
+  };
+  CHECK(output(0) == Sentence{5, 5, 5, 5, 5, 5});
+  CHECK(output(1) == Sentence{5, 6, 7});
+  CHECK(output(2) == Sentence{5, 5, 6, 5, 7, 5});
+  CHECK(output(3) == Sentence{5, 5, 5, 6, 5, 5});
+}
+
+TEST_CASE("batches by tokens give the same outputs in every bit") {
+  const Model model = random_model(6);
+  const SearchOptions options{.beam_size = 2, .num_best = 2};
+  const auto expected = beam_search(*model.network, positions, test::some_sources, options);
+  for (const std::size_t tokens : {1, 7, 14, 1000}) {
+    SearchOptions limited = options;
+    limited.batch_tokens = tokens;
+    const auto found = beam_search(*model.network, positions, test::some_sources, limited);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      REQUIRE(found[i].size() == expected[i].size());
+      for (std::size_t j = 0; j < expected[i].size(); ++j) {
+        CHECK(found[i][j].tokens == expected[i][j].tokens);
+        CHECK(found[i][j].log_probability == expected[i][j].log_probability);
+      }
+    }
+  }
+}
+
+TEST_CASE("many hypotheses in a batch have the results of few") {
+  const Model model = random_model(7);
+  std::vector<Sentence> many;
+  for (std::size_t i = 0; i < 40; ++i) {
+    many.push_back(test::some_sources[i % test::some_sources.size()]);
+  }
+  const SearchOptions options{.beam_size = 4};
+  const auto together = beam_search(*model.network, positions, many, options);
+  const auto few = beam_search(*model.network, positions, test::some_sources, options);
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    CHECK(together[i].front().tokens == few[i % few.size()].front().tokens);
+    CHECK(together[i].front().score == few[i % few.size()].front().score);
+  }
+}
+
+TEST_CASE("batches have no more source tokens than batch_tokens, with padding") {
+  /// Records the sizes of the batches of sources.
+  class Recording : public Network {
+   public:
+    explicit Recording(const Network& network) : network_(network) {}
+    TokenVectors embed(const NetworkInput& input, const Mode& mode) const override {
+      return network_.embed(input, mode);
+    }
+    Tensor features(const TokenVectors& vectors, const NetworkInput& input,
+                    const Mode& mode) const override {
+      return network_.features(vectors, input, mode);
+    }
+    Tensor logits(const Tensor& features) const override { return network_.logits(features); }
+    bool causal() const override { return true; }
+    std::unique_ptr<IncrementalDecoder> start_decoding(const TokenBatch& sources) const override {
+      sizes.push_back(sources.ids.size());
+      return network_.start_decoding(sources);
+    }
+    mutable std::vector<std::size_t> sizes;
+
+   private:
+    const Network& network_;
+  };
+  const Model model = random_model(6);
+  const Recording network(*model.network);
+  beam_search(network, positions, test::some_sources, {.batch_tokens = 12});
+  CHECK(network.sizes == std::vector<std::size_t>{7, 12, 9});
+}
+
+}  // namespace tapestry

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "autograd/ops/activations.h"
+#include "autograd/ops/shape_ops.h"
+#include "data/batch.h"
+#include "data/text/vocabulary.h"
+#include "tests/train/hand_made_model.h"
+#include "train/inference/batch_tensors.h"
+#include "train/inference/beam_search.h"
+
+/// An untrained model for tests of decoding, and a reference for its scores.
+namespace tapestry::test {
+
+inline constexpr std::size_t random_model_positions = 16;
+
+/// An untrained model whose logits differ enough that outputs of several lengths are likely.
+inline Model random_model(std::uint64_t seed, std::size_t vocabulary = hand_made_vocabulary) {
+  const TransformerOptions options{.d_model = 16,
+                                   .num_heads = 2,
+                                   .num_encoder_layers = 1,
+                                   .num_decoder_layers = 2,
+                                   .d_ff = 32,
+                                   .positions = PositionKind::learned,
+                                   .max_length = random_model_positions};
+  Model model = make_model("seq2seq", options, {vocabulary, vocabulary}, DType::float64, seed);
+  const auto output = model.parameters.find("output.weight")->tensor;
+  for (double& value : Tensor(output).mutable_values<double>()) value *= 3;
+  return model;
+}
+
+/// Sources of several lengths.
+inline const std::vector<Sentence> some_sources{{4, 5, 6, 7, 8},   {9}, {7, 8, 4}, {}, {6, 6},
+                                                {5, 9, 9, 4, 4, 7}};
+
+/// log p(tokens, <eos> | source), or without <eos>, from one forward pass of the whole sentence.
+inline double log_probability(const Model& model, const Sentence& source, const Sentence& tokens,
+                              bool with_eos = true) {
+  const Batch batch =
+      make_batch({{.source = source, .target = tokens}}, std::vector<std::size_t>{0});
+  const Tensor logits = (*model.network)(network_input(batch, DType::float64), Mode::inference());
+  const Tensor log_p = log_softmax(logits);
+  double sum = 0;
+  for (std::size_t t = 0; t < tokens.size() + (with_eos ? 1 : 0); ++t) {
+    const std::int32_t label = t < tokens.size() ? tokens[t] : eos_id;
+    sum += log_p[0][static_cast<std::ptrdiff_t>(t)][label].item();
+  }
+  return sum;
+}
+
+}  // namespace tapestry::test

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+#include "layers/model.h"
+
+namespace tapestry {
+
+/// The names of the decoder layers whose cross-attention a network computes, in order, such as
+/// "decoder.layers.0.cross_attn"; empty if it has none.
+std::vector<std::string> cross_attention_layers(const Network& network);
+
+/// Aligns each target token with the source token that it attends to most [1, 2]:
+///
+///     a_t = argmax_s 1/H sum_h A_h(t, s)
+///
+/// where A_h(t, s) is the cross-attention of head h of one decoder layer when token t is predicted.
+/// <eos> of the source is not aligned. [1] finds the penultimate layer to align best.
+///
+/// layer     one of cross_attention_layers()
+/// returns   for each pair and target token the index of a source token; empty for a source without
+///           tokens
+///
+/// [1] Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models",
+///     section 4.1.
+/// [2] Zenkel et al. 2019, "Adding Interpretable Attention to Neural Translation Models Improves
+///     Word Alignment".
+std::vector<std::vector<std::size_t>> align_tokens(const Network& network,
+                                                   const std::vector<Example>& pairs,
+                                                   const std::string& layer);
+
+}  // namespace tapestry
