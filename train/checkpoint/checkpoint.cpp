@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -16,6 +17,7 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
+#include "data/text/subwords.h"
 #include "train/checkpoint/parameter_file.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
@@ -28,6 +30,7 @@ namespace {
 const std::string parameters_group = "parameters/";
 const std::string buffers_group = "buffers/";
 const std::string optimizer_group = "optimizer/";
+const std::string average_group = "average/";
 
 ArrayShape stored_shape(const Tensor& tensor) {
   return {tensor.shape().begin(), tensor.shape().end()};
@@ -92,14 +95,28 @@ class Assignments {
   std::vector<NamedTensor> targets_;
 };
 
-void add_model(Assignments& assignments, const Model& model) {
-  assignments.add_group(parameters_group, model.parameters.list());
+/// group  of the values of the parameters
+void add_model(Assignments& assignments, const Model& model, const std::string& group) {
+  assignments.add_group(group, model.parameters.list());
   assignments.add_group(buffers_group, model.parameters.buffers());
 }
 
-Vocabulary saved_vocabulary(const Snapshot& snapshot, const char* path) {
+/// side  "source" or "target"
+void put_vocabulary(Snapshot& snapshot, std::string_view side, const Vocabulary& words) {
+  snapshot.put_text(fmt::format("data/{}_vocabulary", side), words.to_text());
+  if (!words.subwords()) return;
+  snapshot.put_text(fmt::format("data/{}_subwords", side), words.subwords()->serialized());
+}
+
+/// The vocabulary of a side, "source" or "target".
+Vocabulary saved_vocabulary(const Snapshot& snapshot, std::string_view side) {
+  const std::string path = fmt::format("data/{}_vocabulary", side);
+  const std::string subwords = fmt::format("data/{}_subwords", side);
   try {
-    return Vocabulary::from_text(snapshot.get_text(path));
+    Vocabulary words = Vocabulary::from_text(snapshot.get_text(path));
+    if (!snapshot.contains(subwords)) return words;
+    auto model = std::make_shared<const SubwordModel>(snapshot.get_text(subwords), subwords);
+    return Vocabulary::with_subwords(words, std::move(model));
   } catch (const DataError& error) {
     throw CheckpointError(fmt::format("{}: {}: {}", snapshot.origin(), path, error.what()),
                           error.hint());
@@ -155,7 +172,7 @@ const std::string before_end_counts = "train/before_end_counts";
 void put_before_end(Snapshot& snapshot, const BeforeEnd& before) {
   snapshot.put<double>(
       before_end_sums,
-      std::array{before.running.loss_sum, before.running.nll_sum, before.best_loss}, {3});
+      std::array{before.running.loss_sum, before.running.nll_sum, before.best_value}, {3});
   snapshot.put<std::uint64_t>(before_end_counts,
                               std::array{before.running.tokens, before.best_step.value_or(0),
                                          before.metrics_begin, before.metrics_end},
@@ -167,10 +184,10 @@ std::optional<BeforeEnd> saved_before_end(const Snapshot& snapshot) {
   const auto& sums = snapshot.get<double>(before_end_sums, {3});
   const auto& counts = snapshot.get<std::uint64_t>(before_end_counts, {4});
   BeforeEnd before{.running = {.loss_sum = sums[0], .nll_sum = sums[1], .tokens = counts[0]},
-                   .best_loss = sums[2],
+                   .best_value = sums[2],
                    .metrics_begin = counts[2],
                    .metrics_end = counts[3]};
-  if (std::isfinite(before.best_loss)) before.best_step = counts[1];
+  if (std::isfinite(before.best_value)) before.best_step = counts[1];
   return before;
 }
 
@@ -196,7 +213,7 @@ void put_state(Snapshot& snapshot, const TrainingState& state) {
   snapshot.put_scalar("train/running_loss_sum", state.running.loss_sum);
   snapshot.put_scalar("train/running_nll_sum", state.running.nll_sum);
   snapshot.put_scalar("train/running_tokens", state.running.tokens);
-  snapshot.put_scalar("train/best_loss", state.best_loss);
+  snapshot.put_scalar("train/best_loss", state.best_value);
   snapshot.put_scalar("train/best_step", state.best_step.value_or(0));
   snapshot.put_scalar("train/validations_since_best", state.validations_since_best);
   snapshot.put_scalar("train/nan_steps", state.nan_steps);
@@ -217,8 +234,8 @@ TrainingState saved_state(const Snapshot& snapshot) {
   state.running = {.loss_sum = snapshot.get_scalar<double>("train/running_loss_sum"),
                    .nll_sum = snapshot.get_scalar<double>("train/running_nll_sum"),
                    .tokens = count("train/running_tokens")};
-  state.best_loss = snapshot.get_scalar<double>("train/best_loss");
-  if (std::isfinite(state.best_loss)) state.best_step = count("train/best_step");
+  state.best_value = snapshot.get_scalar<double>("train/best_loss");
+  if (std::isfinite(state.best_value)) state.best_step = count("train/best_step");
   state.metrics =
       MetricsTable(snapshot.get_text("train/metrics"), snapshot.origin() + ": train/metrics");
   add_later_state(snapshot, state);
@@ -236,13 +253,14 @@ Snapshot make_snapshot(const RunParts& run) {
   snapshot.put_text("run_id", run.state.run_id);
   snapshot.put_text("config", dump_config(with_process_settings(run.config, Config{})));
   snapshot.put_text("arithmetic", arithmetic());
-  snapshot.put_text("data/source_vocabulary", run.corpus.source_vocabulary.to_text());
-  snapshot.put_text("data/target_vocabulary", run.corpus.target_vocabulary.to_text());
+  put_vocabulary(snapshot, "source", run.corpus.source_vocabulary);
+  put_vocabulary(snapshot, "target", run.corpus.target_vocabulary);
   snapshot.put_scalar("data/fingerprint", run.corpus.fingerprint);
   snapshot.put_text("data/files", to_text(identify(run.corpus)));
   put_tensors(snapshot, "parameters", run.model.parameters.list());
   put_tensors(snapshot, "buffers", run.model.parameters.buffers());
   put_tensors(snapshot, "optimizer", run.optimizer.state());
+  if (run.average != nullptr) put_tensors(snapshot, "average", run.average->state());
   snapshot.put_scalar("optimizer/steps", run.optimizer.steps());
 
   put_state(snapshot, run.state);
@@ -257,9 +275,19 @@ bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now
   return has_moments(now) || (before.momentum != 0.0) == (now.momentum != 0.0);
 }
 
+bool has_other_batches(const Config& before, const Config& now) {
+  const bool by_examples = before.train.batch_tokens == 0 && now.train.batch_tokens == 0;
+  return before.train.batch_tokens != now.train.batch_tokens ||
+         (by_examples && before.train.batch_size != now.train.batch_size) ||
+         before.data.train_size != now.data.train_size ||
+         before.data.corpus_weights != now.data.corpus_weights;
+}
+
 void restore(const Snapshot& snapshot, const RunParts& run) {
   Assignments assignments(snapshot);
-  add_model(assignments, run.model);
+  add_model(assignments, run.model, parameters_group);
+  const bool same_average = run.average != nullptr && inference_group(snapshot) == average_group;
+  if (same_average) assignments.add_group(average_group, run.average->state());
   const bool same_optimizer =
       continues_state(saved_config(snapshot).optimizer, run.config.optimizer);
   if (same_optimizer) assignments.add_group(optimizer_group, run.optimizer.state(), "steps");
@@ -269,6 +297,7 @@ void restore(const Snapshot& snapshot, const RunParts& run) {
   const auto optimizer_steps = snapshot.get_scalar<std::uint64_t>("optimizer/steps");
 
   assignments.carry_out();
+  if (run.average != nullptr && !same_average) run.average->reset();
   if (same_optimizer) run.optimizer.set_steps(optimizer_steps);
   run.state = std::move(state);
 }
@@ -290,8 +319,8 @@ DataIdentity data_identity(const Snapshot& snapshot) {
 }
 
 FixedVocabularies saved_vocabularies(const Snapshot& snapshot) {
-  return {.source = saved_vocabulary(snapshot, "data/source_vocabulary"),
-          .target = saved_vocabulary(snapshot, "data/target_vocabulary")};
+  return {.source = saved_vocabulary(snapshot, "source"),
+          .target = saved_vocabulary(snapshot, "target")};
 }
 
 std::uint64_t validations_since_best(const Snapshot& snapshot) {
@@ -324,7 +353,7 @@ BatchPosition saved_position(const Snapshot& snapshot) {
 
 void restore_model(const Snapshot& snapshot, const Model& model) {
   Assignments assignments(snapshot);
-  add_model(assignments, model);
+  add_model(assignments, model, inference_group(snapshot));
   assignments.carry_out();
 }
 

@@ -6,6 +6,7 @@
 #include "data/corpus.h"
 #include "layers/model.h"
 #include "optim/optimizer.h"
+#include "optim/weight_average.h"
 #include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
 #include "train/storage/snapshot.h"
@@ -20,6 +21,7 @@ struct RunParts {
   const Corpus& corpus;
   Model& model;
   Optimizer& optimizer;
+  WeightAverage* average;  ///< null without train.ema_decay
   TrainingState& state;
 };
 
@@ -29,16 +31,22 @@ Snapshot make_snapshot(const RunParts& run);
 /// and adamw, or the velocities of sgd with momentum.
 bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now);
 
+/// Whether the batches of `now` have other sizes, or are of other generated data, than those of
+/// `before`: an epoch that has begun cannot continue with them.
+bool has_other_batches(const Config& before, const Config& now);
+
 /// Copies parameters, optimizer state and training state from a snapshot into a model and an
 /// optimizer made from its config. An optimizer that does not continue its state, see
-/// continues_state(), keeps the state of a new one. Checks all arrays before it changes any of the
+/// continues_state(), keeps the state of a new one; an average that the snapshot does not have
+/// starts from the restored parameters. Checks all arrays before it changes any of the
 /// destinations. A checkpoint without an id of its run leaves the id as it is.
 ///
 /// throws  CheckpointError if an array is missing, has another shape or element type, or is not
 ///         expected; if a parameter or the optimizer's state is not finite.
 void restore(const Snapshot& snapshot, const RunParts& run);
 
-/// Copies only the parameters and buffers. throws CheckpointError as restore().
+/// Copies only the parameters, or their averages if the snapshot has them, and the buffers.
+/// throws CheckpointError as restore().
 void restore_model(const Snapshot& snapshot, const Model& model);
 
 /// The config that the run was trained with. `train.threads` and `train.run_dir` are not stored,

@@ -26,7 +26,7 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
   if (!newest) {
     throw CheckpointError(fmt::format("{}: holds no checkpoint, expected a run directory or a "
                                       "checkpoint file",
-                                      directory.path().string()),
+                                      escaped(directory.path().string())),
                           fmt::format("train first: {} train CONFIG", program_name()));
   }
   for (const auto& rejected : newest->rejected) warn_about(rejected.reason);

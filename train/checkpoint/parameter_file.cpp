@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/platform/machine.h"
 #include "train/storage/checkpoint_file.h"
@@ -98,6 +99,12 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
+std::string inference_group(const Snapshot& snapshot) {
+  const bool has_average = std::ranges::any_of(
+      snapshot, [](const auto& array) { return array.first.starts_with("average/"); });
+  return has_average ? "average/" : "parameters/";
+}
+
 void put_tensors(Snapshot& snapshot, const std::string& group,
                  const std::vector<NamedTensor>& tensors) {
   for (const NamedTensor& each : tensors) {
@@ -117,7 +124,8 @@ void save_parameters(const Parameters& parameters, const std::filesystem::path& 
 }
 
 std::string to_string(const LoadReport& report) {
-  std::string text = fmt::format("{} tensors loaded", report.loaded.size());
+  std::string text =
+      fmt::format("{} tensor{} loaded", report.loaded.size(), report.loaded.size() == 1 ? "" : "s");
   if (!report.missing.empty()) {
     text += fmt::format("\nmissing in the file: {}", listed(report.missing));
   }
@@ -137,19 +145,19 @@ std::string to_string(const LoadReport& report) {
 LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& path,
                            const LoadOptions& options) {
   const Snapshot snapshot = read_checkpoint(path);
-  const Group groups[] = {Group(snapshot, "parameters/", parameters.list()),
+  const Group groups[] = {Group(snapshot, inference_group(snapshot), parameters.list()),
                           Group(snapshot, "buffers/", parameters.buffers())};
   LoadReport report;
   for (const Group& group : groups) group.compare(report);
   if (report.loaded.empty()) {
     throw CheckpointError(
         fmt::format("{}: found no tensor with the name and shape of one of the model\n{}",
-                    path.string(), to_string(report)),
+                    escaped(path.string()), to_string(report)),
         "create the model with the sizes that it was saved with");
   }
   if (options.strict && !report.complete()) {
     throw CheckpointError(
-        fmt::format("{}: does not fit the model:\n{}", path.string(), to_string(report)),
+        fmt::format("{}: does not fit the model:\n{}", escaped(path.string()), to_string(report)),
         "create the model with the sizes that it was saved with, or load with strict = false");
   }
   for (const Group& group : groups) group.copy();

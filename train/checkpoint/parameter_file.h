@@ -26,10 +26,10 @@ struct OtherShape {
 
 /// Which tensors of a file fit a model. Buffers are listed like parameters.
 struct LoadReport {
-  std::vector<std::string> loaded;      ///< copied to the model
-  std::vector<std::string> missing;     ///< of the model, not in the file
-  std::vector<std::string> unexpected;  ///< in the file, not in the model
-  std::vector<OtherShape> other_shape;  ///< in both, with different shapes
+  std::vector<std::string> loaded{};      ///< copied to the model
+  std::vector<std::string> missing{};     ///< of the model, not in the file
+  std::vector<std::string> unexpected{};  ///< in the file, not in the model
+  std::vector<OtherShape> other_shape{};  ///< in both, with different shapes
 
   /// Whether every tensor of the model was loaded and every tensor of the file was used.
   bool complete() const { return missing.empty() && unexpected.empty() && other_shape.empty(); }
@@ -48,12 +48,16 @@ struct LoadOptions {
 
 /// Copies tensors of a file to the parameters and buffers with the same names and shapes, converted
 /// to the model's element type. The file was written by save_parameters(), or is a checkpoint of a
-/// run.
+/// run, of which the averages of the parameters are taken if there are any (train.ema_decay).
 ///
 /// throws  CheckpointError if the file cannot be read or is damaged; if it has no parameter of the
 ///         model; if `strict`, with the report, unless it is complete. The model is then unchanged.
 LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& path,
                            const LoadOptions& options = {});
+
+/// The group of a snapshot that has the values of parameters for inference: "average/" if there are
+/// averages (train.ema_decay), or else "parameters/".
+std::string inference_group(const Snapshot& snapshot);
 
 /// Adds tensors to a snapshot as `GROUP/NAME`.
 void put_tensors(Snapshot& snapshot, const std::string& group,

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "data/io/file.h"
+#include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/fields.h"
 #include "train/error.h"
@@ -29,7 +30,7 @@ std::string identifying_lines(const Config& config) {
   for_each_field(
       config, [&]<class T, class Domain>(const Field& field, const T& value, const Domain& domain) {
         const bool kept = field.rule.stored && field.rule.change != ChangeRule::free;
-        if (!kept || std::is_same_v<Domain, FilePath>) return;
+        if (!kept || FileDomain<Domain>) return;
         lines += fmt::format("{}: {}\n", field.path(), domain.print(value));
       });
   return lines;
@@ -54,7 +55,7 @@ void require_of_run(const Snapshot& snapshot, const std::filesystem::path& path,
   if (const std::uint64_t found = saved_step(snapshot); found != step) {
     throw UnusableCheckpoint(fmt::format("{}: found the checkpoint of step {}, expected step {}, "
                                          "after which the file is named",
-                                         path.string(), found, step),
+                                         escaped(path.string()), found, step),
                              "give the file its original name");
   }
   const std::string found = saved_run_id(snapshot);
@@ -62,7 +63,7 @@ void require_of_run(const Snapshot& snapshot, const std::filesystem::path& path,
   throw UnusableCheckpoint(
       fmt::format("{}: found a checkpoint of the run {}, expected one of the run {}, as "
                   "config.yaml of the run directory says",
-                  path.string(), found, *run_id),
+                  escaped(path.string()), found, *run_id),
       "move the checkpoint back to the directory of its run");
 }
 

@@ -23,7 +23,7 @@ struct RunningLoss {
 /// these steps from the start.
 struct BeforeEnd {
   RunningLoss running{};
-  double best_loss = std::numeric_limits<double>::infinity();
+  double best_value = std::numeric_limits<double>::infinity();
   std::optional<std::uint64_t> best_step{};
   std::uint64_t metrics_begin = 0;  ///< bytes of the metrics table that hold the added rows
   std::uint64_t metrics_end = 0;
@@ -36,8 +36,9 @@ struct TrainingState {
   std::uint64_t step = 0;    ///< optimizer steps done, including skipped steps
   BatchPosition position{};  ///< of the next batch
   RunningLoss running{};
-  double best_loss = std::numeric_limits<double>::infinity();  ///< lowest validation loss so far
-  std::optional<std::uint64_t> best_step{};  ///< step of the lowest validation loss
+  /// Best value of train.best_metric so far; infinity before the first.
+  double best_value = std::numeric_limits<double>::infinity();
+  std::optional<std::uint64_t> best_step{};  ///< step of the best value
   std::uint64_t validations_since_best = 0;
   std::uint64_t nan_steps = 0;       ///< consecutive non-finite steps or rollbacks
   std::uint64_t scheduled_save = 0;  ///< step of the last save that was not requested by a signal

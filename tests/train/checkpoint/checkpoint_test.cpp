@@ -66,7 +66,7 @@ struct Run {
     state.step = 100 * seed;
     state.position = {.epoch = seed, .batch = 2 * seed};
     state.running = {.loss_sum = 0.1 * static_cast<double>(seed), .nll_sum = 0.2, .tokens = seed};
-    state.best_loss = 1.0 / static_cast<double>(seed);
+    state.best_value = 1.0 / static_cast<double>(seed);
     state.best_step = 10 * seed;
     state.validations_since_best = seed + 1;
     state.nan_steps = seed + 2;
@@ -89,6 +89,7 @@ struct Run {
             .corpus = corpus,
             .model = model,
             .optimizer = *optimizer,
+            .average = nullptr,
             .state = state};
   }
 
@@ -147,7 +148,7 @@ TEST_CASE("what the end of a run adds is stored only then") {
   CHECK_FALSE(has_pending_validation(run.snapshot()));
   run.state.validation_pending = true;
   run.state.before_end = BeforeEnd{.running = {.loss_sum = 0.5, .nll_sum = 0.25, .tokens = 7},
-                                   .best_loss = 1.5,
+                                   .best_value = 1.5,
                                    .best_step = 9,
                                    .metrics_begin = run.state.metrics.csv().size(),
                                    .metrics_end = run.state.metrics.csv().size()};
@@ -159,7 +160,7 @@ TEST_CASE("what the end of a run adds is stored only then") {
   CHECK(copy.state.before_end->running.loss_sum == 0.5);
   CHECK(copy.state.before_end->running.nll_sum == 0.25);
   CHECK(copy.state.before_end->running.tokens == 7);
-  CHECK(copy.state.before_end->best_loss == 1.5);
+  CHECK(copy.state.before_end->best_value == 1.5);
   CHECK(copy.state.before_end->best_step == 9);
   CHECK(copy.snapshot() == snapshot);
 }
@@ -213,11 +214,11 @@ TEST_CASE("each number of the state stands under its own path") {
 
 TEST_CASE("before the first validation there is no best step, and so it stays") {
   Run original(1), copy(2);
-  original.state.best_loss = std::numeric_limits<double>::infinity();
+  original.state.best_value = std::numeric_limits<double>::infinity();
   original.state.best_step.reset();
   restore(original.snapshot(), copy.parts());
   CHECK_FALSE(copy.state.best_step.has_value());
-  CHECK(std::isinf(copy.state.best_loss));
+  CHECK(std::isinf(copy.state.best_value));
 }
 
 TEST_CASE("a snapshot tells its step, its data, its version and its config") {
@@ -368,6 +369,24 @@ TEST_CASE("the averages of batch norms are saved, and come back with a resumed r
   config.train.steps = test::tiny_steps;
   resumed.train(config);
   CHECK(resumed.checkpoint_bytes(test::tiny_steps) == whole.checkpoint_bytes(test::tiny_steps));
+}
+
+TEST_CASE("batches are others if their size changes that is in use, or the generated data") {
+  Config before;
+  const auto others = [&](auto change) {
+    Config now = before;
+    change(now);
+    return has_other_batches(before, now);
+  };
+  CHECK_FALSE(others([](Config&) {}));
+  CHECK_FALSE(others([](Config& now) { now.train.accumulate = 7; }));
+  CHECK(others([](Config& now) { now.train.batch_size = 7; }));
+  CHECK(others([](Config& now) { now.train.batch_tokens = 7; }));
+  CHECK(others([](Config& now) { now.data.train_size = 7; }));
+  before.train.batch_tokens = 7;
+  CHECK(others([](Config& now) { now.train.batch_tokens = 0; }));
+  CHECK(others([](Config& now) { now.train.batch_tokens = 8; }));
+  CHECK_FALSE(others([](Config& now) { now.train.batch_size = 8; }));
 }
 
 TEST_CASE("optimizers other than adam come back too") {

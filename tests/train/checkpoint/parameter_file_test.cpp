@@ -66,6 +66,7 @@ TEST_CASE("parameters and buffers come back from a file with the same bits") {
   CHECK(report.loaded == Names{"norm.weight", "norm.bias", "head.weight", "head.bias",
                                "norm.running_mean", "norm.running_var"});
   CHECK(to_string(report) == "6 tensors loaded");
+  CHECK(to_string(LoadReport{.loaded = {"head.weight"}}) == "1 tensor loaded");
 }
 
 TEST_CASE("values are converted to the element type of the model") {

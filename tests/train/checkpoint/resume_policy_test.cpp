@@ -39,7 +39,11 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
     std::ranges::sort(keys);
     return keys;
   };
-  CHECK(keys_with(ChangeRule::free) == std::vector<std::string>{"data.test_images",
+  CHECK(keys_with(ChangeRule::free) == std::vector<std::string>{"data.cache",
+                                                                "data.folder",
+                                                                "data.subword_file",
+                                                                "data.target_subword_file",
+                                                                "data.test_images",
                                                                 "data.test_source",
                                                                 "data.test_target",
                                                                 "data.test_text",
@@ -66,12 +70,18 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                                                 "train.max_time",
                                                                 "train.on_nan",
                                                                 "train.patience",
+                                                                "train.report_every",
+                                                                "train.samples",
                                                                 "train.save_every",
                                                                 "train.steps",
+                                                                "train.tensorboard",
                                                                 "train.threads",
                                                                 "train.validate_every"});
   CHECK(keys_with(ChangeRule::with_permission) ==
-        std::vector<std::string>{"data.train_size",
+        std::vector<std::string>{"data.corpus_weights",
+                                 "data.subword_alpha",
+                                 "data.subword_dropout",
+                                 "data.train_size",
                                  "model.activation",
                                  "model.activation_dropout",
                                  "model.attention_dropout",
@@ -97,6 +107,9 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                  "schedule.warmup_steps",
                                  "train.accumulate",
                                  "train.batch_size",
+                                 "train.batch_tokens",
+                                 "train.best_metric",
+                                 "train.ema_decay",
                                  "train.label_smoothing"});
 }
 

@@ -1,0 +1,147 @@
+#include "train/checkpoint/average.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/train/error_text.h"
+#include "tests/train/tiny_run.h"
+#include "train/error.h"
+#include "train/initial_state.h"
+#include "train/metrics.h"
+
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::error_text;
+using test::tiny_config;
+using test::tiny_steps;
+using test::TinyRun;
+using Steps = std::vector<std::uint64_t>;
+
+const std::string weight = "output.weight";
+
+/// A run that keeps a checkpoint of every step and validates every second one.
+Config kept_config() {
+  Config config = tiny_config();
+  config.train.save_every = 1;
+  config.train.keep_last = 100;
+  config.train.validate_every = 2;
+  return config;
+}
+
+const TinyRun& kept_run() {
+  static TinyRun run;
+  if (run.directory().steps().empty()) run.train(kept_config());
+  return run;
+}
+
+std::vector<double> values_in(const Snapshot& snapshot, const std::string& path) {
+  const auto values = snapshot.get<float>(path);
+  return {values.begin(), values.end()};
+}
+
+TEST_CASE("an average has the mean of each parameter, and the rest of the last checkpoint") {
+  CheckpointAverage average;
+  for (const std::uint64_t step : {4, 7, 12}) average.add(kept_run().snapshot(step));
+  const Snapshot result = average.result();
+  const auto a = values_in(kept_run().snapshot(4), "parameters/" + weight);
+  const auto b = values_in(kept_run().snapshot(7), "parameters/" + weight);
+  const auto c = values_in(kept_run().snapshot(12), "parameters/" + weight);
+  const auto found = values_in(result, "parameters/" + weight);
+  REQUIRE(found.size() == a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK(found[i] == static_cast<float>((a[i] + b[i] + c[i]) / 3));
+  }
+  CHECK(result.get_text("config") == kept_run().snapshot(12).get_text("config"));
+  CHECK(result.get_text("train/history") == "average of the checkpoints of steps 4, 7, 12\n");
+  CHECK_FALSE(result.contains("optimizer/steps"));
+  const TrainedModel trained = load_model(result);
+  CHECK(trained.step == 12);
+  CHECK(trained.model->parameters.find(weight)->tensor.to_vector() == found);
+}
+
+TEST_CASE("the average of one checkpoint has its parameters") {
+  CheckpointAverage average;
+  average.add(kept_run().snapshot(5));
+  CHECK(average.result().at("parameters/" + weight) ==
+        kept_run().snapshot(5).at("parameters/" + weight));
+}
+
+TEST_CASE("checkpoints with moving averages take part with these") {
+  TinyRun run;
+  Config config = kept_config();
+  config.train.ema_decay = 0.5;
+  run.train(config);
+  CheckpointAverage average;
+  average.add(run.snapshot(3));
+  average.add(run.snapshot(9));
+  const Snapshot result = average.result();
+  const auto a = values_in(run.snapshot(3), "average/" + weight);
+  const auto b = values_in(run.snapshot(9), "average/" + weight);
+  const auto found = values_in(result, "parameters/" + weight);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK(found[i] == static_cast<float>((a[i] + b[i]) / 2));
+  }
+  CHECK_FALSE(result.contains("average/" + weight));
+}
+
+TEST_CASE("checkpoints of different models are not averaged") {
+  TinyRun wide, words;
+  Config config = tiny_config();
+  config.model.d_ff = 40;
+  wide.train(config);
+  config = tiny_config();
+  config.data.num_symbols = 6;
+  words.train(config);
+  CheckpointAverage average;
+  average.add(kept_run().snapshot(tiny_steps));
+  const auto refusal = [&](const TinyRun& run) {
+    return error_text<CheckpointError>([&] { average.add(run.snapshot(tiny_steps)); });
+  };
+  CHECK(contains(refusal(wide), "has another shape or type there"));
+  CHECK(contains(refusal(words), "data/source_vocabulary differs from that of"));
+  CheckpointAverage of_average;
+  of_average.add(average.result());
+  CHECK(of_average.result().at("parameters/" + weight) ==
+        kept_run().snapshot(tiny_steps).at("parameters/" + weight));
+}
+
+TEST_CASE("the newest and the best checkpoints of a run are found") {
+  const RunDirectory run = const_cast<TinyRun&>(kept_run()).directory();
+  CHECK(newest_steps(run, 3) == Steps{10, 11, 12});
+  const auto losses =
+      validation_values(kept_run().snapshot(tiny_steps).get_text("train/metrics"), "loss");
+  REQUIRE(losses.size() == 6);
+  const Steps best = best_steps(run, 2);
+  REQUIRE(best.size() == 2);
+  for (const auto& [step, loss] : losses) {
+    if (step != best[0] && step != best[1]) {
+      CHECK(loss >= losses.at(best[0]));
+      CHECK(loss >= losses.at(best[1]));
+    }
+  }
+  CHECK(best_steps(run, 6) == Steps{2, 4, 6, 8, 10, 12});
+  CHECK(contains(error_text<CheckpointError>([&] { best_steps(run, 7); }),
+                 "found 6 checkpoints with a validation loss, expected 7 or more"));
+  CHECK(contains(error_text<CheckpointError>([&] { newest_steps(run, 13); }),
+                 "found 12 checkpoints, expected 13 or more"));
+}
+
+TEST_CASE("the best checkpoints are those of train.best_metric") {
+  TinyRun run;
+  Config config = kept_config();
+  config.train.best_metric = "token_accuracy";
+  run.train(config);
+  const auto shares =
+      validation_values(run.snapshot(tiny_steps).get_text("train/metrics"), "token_accuracy");
+  const std::uint64_t best = best_steps(run.directory(), 1).front();
+  for (const auto& [step, share] : shares) CHECK(share <= shares.at(best));
+}
+
+}  // namespace
+}  // namespace tapestry

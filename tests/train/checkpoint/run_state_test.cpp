@@ -1,0 +1,127 @@
+#include "train/checkpoint/run_state.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/support/temporary_folder.h"
+#include "train/storage/run_directory.h"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+using test::contains;
+using test::TemporaryFolder;
+
+const std::string heading =
+    "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,"
+    "target_tokens\n";
+
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+/// A run directory whose log has these lines.
+fs::path make_run(const fs::path& path, const std::string& log) {
+  fs::create_directories(path / "checkpoints");
+  write(path / "config.yaml", "data:\n  task: copy\ntrain:\n  steps: 40\n");
+  write(path / "metrics.csv", heading +
+                                  "10,1,validation,0.5,1.6,0.9,,,,30\n"
+                                  "20,1,validation,0.25,1.3,0.9,,,,30\n"
+                                  "30,1,validation,0.75,2.1,0.9,,,,30\n");
+  write(path / "train.log", log);
+  return path;
+}
+
+const std::string stamp = "2026-11-23 19:59:31  ";
+
+}  // namespace
+
+TEST_CASE("a run is finished, failed or stopped as its log ends") {
+  const TemporaryFolder folder;
+  const std::string steps = stamp + "step   10/40  epoch 1  loss 2\n" + stamp +
+                            "step 1,020/40  epoch 1  loss 1\n" + stamp +
+                            "validation at step 1,020: loss 1\n";
+  const RunState stopped = read_run_state(make_run(folder / "stopped", steps));
+  CHECK(stopped.phase == RunPhase::stopped);
+  CHECK(stopped.step == 1020);
+  CHECK(stopped.steps == 40);
+  CHECK(stopped.problem.empty());
+
+  const RunState finished = read_run_state(
+      make_run(folder / "finished", steps + stamp + "done: 40 steps; next: tapestry evaluate x\n"));
+  CHECK(finished.phase == RunPhase::finished);
+  CHECK(finished.step == 40);
+
+  const std::string error = stamp + "error: step 2: the loss is nan\n";
+  const RunState failed = read_run_state(make_run(folder / "failed", steps + error));
+  CHECK(failed.phase == RunPhase::failed);
+  CHECK(failed.problem == "step 2: the loss is nan");
+
+  const RunState resumed = read_run_state(make_run(folder / "resumed", error + steps));
+  CHECK(resumed.phase == RunPhase::stopped);
+  CHECK(resumed.problem.empty());
+}
+
+TEST_CASE("the best value of a run is that of its metric") {
+  const TemporaryFolder folder;
+  const fs::path run = make_run(folder / "run", "");
+  CHECK(read_run_state(run).best == 0.25);
+  CHECK(read_run_state(run).best_step == 20);
+  write(run / "config.yaml", "train:\n  best_metric: token_accuracy\n");
+  write(run / "metrics.csv", heading +
+                                 "10,1,validation,0.5,1.6,0.9,,,,30\n"
+                                 "20,1,validation,0.25,1.3,0.8,,,,30\n");
+  CHECK(read_run_state(run).best == 0.9);
+  CHECK(read_run_state(run).best_step == 10);
+}
+
+TEST_CASE("files that cannot be read are a problem of the run, not of its list") {
+  const TemporaryFolder folder;
+  const fs::path run = make_run(folder / "run", stamp + "step 3/40  epoch 1\n");
+  write(run / "config.yaml", "modell:\n  a: 1\n");
+  const RunState state = read_run_state(run);
+  CHECK(state.step == 3);
+  CHECK(state.steps == 0);
+  CHECK(contains(state.problem, "unknown section `modell`"));
+  write(run / "config.yaml", "train:\n  steps: 40\n");
+  write(run / "metrics.csv", "something else\n");
+  CHECK(contains(read_run_state(run).problem, "metrics.csv"));
+}
+
+TEST_CASE("a run is running while a process holds its lock") {
+  const TemporaryFolder folder;
+  const fs::path run = make_run(folder / "run", stamp + "done: 40 steps\n");
+  CHECK_FALSE(is_locked(run));
+  {
+    const RunLock lock(run);
+    CHECK(is_locked(run));
+    const RunState state = read_run_state(run);
+    CHECK(state.phase == RunPhase::running);
+    CHECK(state.holder.starts_with("pid "));
+  }
+  CHECK_FALSE(is_locked(run));
+  CHECK(read_run_state(run).phase == RunPhase::finished);
+}
+
+TEST_CASE("runs are found down to a depth, and not inside of runs") {
+  const TemporaryFolder folder;
+  make_run(folder / "b", "");
+  make_run(folder / "a" / "two", "");
+  make_run(folder / "b" / "inner", "");
+  make_run(folder / ".hidden", "");
+  make_run(folder / "x" / "y" / "z", "");
+  fs::create_directories(folder / "empty");
+  const std::vector<fs::path> expected = {folder / "a" / "two", folder / "b"};
+  CHECK(find_runs(folder.path()) == expected);
+  CHECK(find_runs(folder / "b") == std::vector<fs::path>{folder / "b"});
+  CHECK(find_runs(folder.path(), 3).size() == 3);
+  CHECK(find_runs(folder / "missing").empty());
+}
+
+}  // namespace tapestry

@@ -1,0 +1,154 @@
+#include "train/checkpoint/average.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/parameter_file.h"
+#include "train/checkpoint/run_identity.h"
+#include "train/error.h"
+#include "train/metrics.h"
+
+namespace tapestry {
+namespace {
+
+const std::string parameters_group = "parameters/";
+const std::string buffers_group = "buffers/";
+
+/// The path in the result of a value that is averaged; empty for other arrays.
+std::string averaged_path(const std::string& path, const std::string& group) {
+  if (path.starts_with(buffers_group)) return path;
+  return path.starts_with(group) ? parameters_group + path.substr(group.size()) : "";
+}
+
+std::vector<double> values_of(const Snapshot& snapshot, const std::string& path) {
+  const auto copied = [](const auto& values) {
+    return std::vector<double>(values.begin(), values.end());
+  };
+  return snapshot.at(path).type == ElementType::float64 ? copied(snapshot.get<double>(path))
+                                                        : copied(snapshot.get<float>(path));
+}
+
+/// `values` as an array of the type and shape of `like`.
+StoredArray as_array(const std::vector<double>& values, const StoredArray& like) {
+  Snapshot converted;
+  if (like.type == ElementType::float64) {
+    converted.put<double>("x", values, like.shape);
+  } else {
+    const std::vector<float> rounded(values.begin(), values.end());
+    converted.put<float>("x", rounded, like.shape);
+  }
+  return converted.at("x");
+}
+
+[[noreturn]] void refuse(const Snapshot& checkpoint, const std::string& what) {
+  throw CheckpointError(fmt::format("{}: {}", checkpoint.origin(), what),
+                        "average checkpoints of one run, or of runs of one config");
+}
+
+/// The newest checkpoint of a run, which has at least `count` of them.
+NewestCheckpoint newest_checkpoint(const RunDirectory& run, std::size_t count) {
+  auto newest = read_newest_of_run(run);
+  const std::size_t found = run.steps().size();
+  if (newest && found >= count) return *std::move(newest);
+  throw CheckpointError(fmt::format("{}: found {} checkpoints, expected {} or more",
+                                    run.path().string(), found, count),
+                        "average fewer, or train with a larger train.keep_last");
+}
+
+}  // namespace
+
+void CheckpointAverage::add(const Snapshot& checkpoint) {
+  const std::string group = inference_group(checkpoint);
+  for (const char* path : {"data/source_vocabulary", "data/target_vocabulary"}) {
+    if (steps_.empty() || checkpoint.at(path) == rest_.at(path)) continue;
+    refuse(checkpoint, fmt::format("{} differs from that of {}", path, rest_.origin()));
+  }
+  Snapshot rest(checkpoint.origin());
+  std::map<std::string, std::vector<double>> sums;
+  for (const auto& [path, array] : checkpoint) {
+    const std::string to = averaged_path(path, group);
+    if (to.empty()) {
+      const bool is_dropped = path.starts_with("optimizer/") || path.starts_with(parameters_group);
+      if (!is_dropped) rest.put(path, array);
+      continue;
+    }
+    if (!steps_.empty() && !(rest_.contains(to) && rest_.at(to).shape == array.shape &&
+                             rest_.at(to).type == array.type)) {
+      refuse(checkpoint, fmt::format("{} does not exist in {} or has another shape or type there",
+                                     path, rest_.origin()));
+    }
+    std::vector<double>& sum = sums[to] = values_of(checkpoint, path);
+    if (!steps_.empty()) {
+      std::ranges::transform(sum, sums_.at(to), sum.begin(), std::plus<>());
+    }
+    rest.put(to, array);
+  }
+  if (!steps_.empty() && sums.size() != sums_.size()) {
+    refuse(checkpoint, fmt::format("found {} arrays of parameters, expected the {} of {}",
+                                   sums.size(), sums_.size(), rest_.origin()));
+  }
+  sums_ = std::move(sums);
+  rest_ = std::move(rest);
+  steps_.push_back(saved_step(checkpoint));
+}
+
+Snapshot CheckpointAverage::result() const {
+  if (steps_.empty()) throw std::logic_error("CheckpointAverage: nothing was added");
+  const auto count = static_cast<double>(steps_.size());
+  Snapshot average(rest_.origin());
+  for (const auto& [path, array] : rest_) {
+    const auto sum = sums_.find(path);
+    if (sum != sums_.end()) {
+      std::vector<double> mean = sum->second;
+      for (double& value : mean) value /= count;
+      average.put(path, as_array(mean, array));
+    } else if (path == "train/history") {
+      average.put_text(path, fmt::format("{}average of the checkpoints of steps {}\n",
+                                         rest_.get_text(path), fmt::join(steps_, ", ")));
+    } else {
+      average.put(path, array);
+    }
+  }
+  return average;
+}
+
+std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count) {
+  newest_checkpoint(run, count);
+  const std::vector<std::uint64_t> steps = run.steps();
+  return {steps.end() - static_cast<std::ptrdiff_t>(count), steps.end()};
+}
+
+std::vector<std::uint64_t> best_steps(const RunDirectory& run, std::size_t count) {
+  const NewestCheckpoint newest = newest_checkpoint(run, count);
+  const std::string metric = saved_config(newest.snapshot).train.best_metric;
+  const std::string csv = newest.snapshot.get_text("train/metrics");
+  require_metrics(csv, newest.path.string() + ": train/metrics");
+  const auto values = validation_values(csv, metric);
+  std::vector<std::uint64_t> steps = run.steps();
+  std::erase_if(steps, [&](std::uint64_t step) {
+    return !values.contains(step) || !std::isfinite(values.at(step));
+  });
+  if (steps.size() < count) {
+    throw CheckpointError(fmt::format("{}: found {} checkpoints with a validation {}, expected {} "
+                                      "or more",
+                                      run.path().string(), steps.size(), metric, count),
+                          "average fewer, or train with a larger train.keep_last, and with a "
+                          "train.save_every that is a multiple of train.validate_every");
+  }
+  std::ranges::stable_sort(steps, [&](std::uint64_t a, std::uint64_t b) {
+    return is_better(metric, values.at(a), values.at(b));
+  });
+  steps.resize(count);
+  std::ranges::sort(steps);
+  return steps;
+}
+
+}  // namespace tapestry

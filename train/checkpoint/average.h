@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "train/storage/run_directory.h"
+#include "train/storage/snapshot.h"
+
+namespace tapestry {
+
+/// The mean of the parameters of several checkpoints, which often scores better than each of them
+/// [1]. Checkpoints with averages (train.ema_decay) take part with these. Buffers are averaged as
+/// well. Values are summed in float64, in the order of add().
+///
+/// [1] Vaswani et al. 2017, "Attention Is All You Need", section 6.1.
+class CheckpointAverage {
+ public:
+  /// Adds a checkpoint. Everything but the values, such as the config, is taken from the last one.
+  ///
+  /// throws  CheckpointError if it has other parameters, shapes, element types or vocabularies than
+  ///         the first one.
+  void add(const Snapshot& checkpoint);
+
+  /// The average as a checkpoint of a trained model, which cannot be resumed: without the state of
+  /// the optimizer and of train.ema_decay. Its history names the steps.
+  ///
+  /// throws  std::logic_error if nothing was added.
+  Snapshot result() const;
+
+ private:
+  std::map<std::string, std::vector<double>> sums_;  ///< by path in the result
+  std::vector<std::uint64_t> steps_;
+  Snapshot rest_;  ///< of the last checkpoint, with the parameters
+};
+
+/// The steps of the newest checkpoints of a run, in ascending order.
+///
+/// throws  CheckpointError if the run has fewer than `count` checkpoints.
+std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count);
+
+/// The steps of the checkpoints of a run with the best values of its train.best_metric, in
+/// ascending order; of equal ones the earliest.
+///
+/// throws  CheckpointError if fewer than `count` checkpoints of the run were validated.
+std::vector<std::uint64_t> best_steps(const RunDirectory& run, std::size_t count);
+
+}  // namespace tapestry

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "train/storage/snapshot.h"
+
+namespace tapestry {
+
+/// An array that two checkpoints do not have alike.
+struct ArrayDifference {
+  std::string path;  ///< `parameters/encoder.norm.weight`
+  /// `only in the first`, `only in the second`, or how types, shapes or elements differ.
+  std::string what;
+};
+
+/// The arrays that differ in presence, type, shape or in any bit of their elements: parameters,
+/// averages, buffers and optimizer state in this order, then all others, each in order of their
+/// paths. Texts and what does not belong to the training state, such as the config and the version
+/// of the program, are left out.
+///
+/// For elements it says how many differ, and index and values of the first; for floating point
+/// numbers also the largest difference.
+std::vector<ArrayDifference> compare_snapshots(const Snapshot& a, const Snapshot& b);
+
+}  // namespace tapestry
