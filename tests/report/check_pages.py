@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Opens pages of `tapestry report` and `tapestry explain` in Chromium, light and dark, narrow and wide, and fails on
+
+    - a message of axe-core about accessibility,
+    - an error in the console, which includes everything that the page's content security policy refuses,
+    - a request other than that of the page itself,
+    - a page that is wider than the window,
+    - a chart, heat map or matrix that does not react to keys, or a chart to dragging,
+    - a control that cannot be focused.
+
+By hand; exit code 77 (skipped) without Chromium, selenium or axe-core-python:
+
+    apt-get install chromium chromium-driver
+    python3 -m venv venv && venv/bin/pip install axe-core-python selenium
+    venv/bin/python tests/report/check_pages.py --screenshots FOLDER report.html ...
+"""
+import argparse
+import json
+import pathlib
+import shutil
+import sys
+import time
+
+try:
+    from axe_core_python.selenium import Axe
+    from selenium import webdriver
+    from selenium.webdriver import ActionChains, Keys
+    from selenium.webdriver.common.by import By
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+
+def start_browser():
+    options = webdriver.ChromeOptions()
+    for argument in ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = shutil.which("chromedriver")
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
+    browser.set_script_timeout(300)
+    return browser
+
+
+def requests_of(browser, page):
+    """The addresses that were requested besides the page and data: addresses."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    urls = [event["params"]["request"]["url"] for event in events
+            if event["method"] == "Network.requestWillBeSent"]
+    return [url for url in urls if url != page and not url.startswith("data:")]
+
+
+def exercise(browser):
+    """Uses charts, heat maps and controls as a person would; returns what does not react."""
+    problems = []
+    window = browser.execute_script(
+        "return {zoomed: document.querySelectorAll('.chart').length, heads: document.querySelectorAll('.heads button').length}")
+    if window["zoomed"]:
+        chart = browser.find_element(By.CSS_SELECTOR, ".chart svg")
+        browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
+        before = chart.get_attribute("innerHTML")
+        chart.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_LEFT, Keys.HOME)
+        if "step" not in browser.execute_script("return document.querySelector('.tip').textContent"):
+            problems.append("arrow keys in a chart show no values")
+        ActionChains(browser).move_to_element_with_offset(chart, -40, 0).click_and_hold() \
+            .move_by_offset(80, 0).release().perform()
+        if chart.get_attribute("innerHTML") == before:
+            problems.append("dragging in a chart does not zoom")
+        chart.send_keys("+", "-", Keys.ESCAPE)
+    for box in browser.find_elements(By.CSS_SELECTOR, ".controls input[type=checkbox]"):
+        browser.execute_script("arguments[0].click(); arguments[0].click()", box)
+    for button in browser.find_elements(By.CSS_SELECTOR, ".heads button")[:3]:
+        browser.execute_script("arguments[0].click()", button)
+    if window["heads"]:
+        heat = browser.find_element(By.CSS_SELECTOR, "svg.heat")
+        heat.send_keys(Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+        shown = browser.execute_script("return [...document.querySelectorAll('.readout')].map((r) => r.textContent).join()")
+        if "query" not in shown:
+            problems.append("arrow keys in a heat map show no weight")
+    for box in browser.find_elements(By.CSS_SELECTOR, ".matrix .scroll")[:40:3]:
+        box.send_keys(Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+        if not browser.execute_script("return arguments[0].parentElement.querySelector('.readout').textContent", box):
+            problems.append("arrow keys in a matrix show no number")
+    problems += browser.execute_script("""
+        const controls = [...document.querySelectorAll('a[href], button, select, input, summary, [tabindex="0"]')];
+        return controls.filter((c) => { c.focus(); return c.tabIndex < 0 || document.activeElement !== c; })
+          .map((c) => 'a control cannot be focused: ' + c.outerHTML.slice(0, 100));""")
+    browser.execute_script("""
+        for (const select of document.querySelectorAll('select')) {
+          for (let i = select.options.length - 1; i >= 0 && select.isConnected; --i) {
+            select.selectedIndex = i;
+            select.dispatchEvent(new Event('change'));
+          }
+        }""")
+    return problems
+
+
+def check(browser, file, widths, screenshots):
+    page = file.resolve().as_uri()
+    found = []
+    for theme in ["light", "dark"]:
+        for width in widths:
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+                "width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False})
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+                "features": [{"name": "prefers-color-scheme", "value": theme}]})
+            browser.get(page)
+            time.sleep(0.3)
+            ready = browser.execute_script(
+                "const t = performance.getEntriesByType('navigation')[0]; return t.loadEventEnd")
+            # The page of a run in progress is not loaded again meanwhile.
+            browser.execute_script("document.querySelectorAll('#subtitle input').forEach((i) => i.checked = false)")
+            # All details are open, so that what is in them is checked as well.
+            browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
+            time.sleep(0.2)
+            where = f"{file.name} {theme} {width}"
+            for violation in Axe().run(browser)["violations"]:
+                nodes = violation["nodes"]
+                found.append(f"{where}: axe: {violation['id']} ({len(nodes)}): {nodes[0]['html'][:150]}"
+                             f" {nodes[0]['failureSummary'][:300]}")
+            found += [f"{where}: {problem}" for problem in exercise(browser)]
+            for entry in browser.get_log("browser"):
+                if entry["level"] in ("SEVERE", "WARNING"):
+                    found.append(f"{where}: console: {entry['message']}")
+            found += [f"{where}: request of {url}" for url in requests_of(browser, page)]
+            overflow = browser.execute_script(
+                "return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            if overflow > 0:
+                found.append(f"{where}: {overflow} pixels wider than the window")
+            if screenshots:
+                browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = false)")
+                size = browser.execute_script("return document.documentElement.scrollHeight")
+                browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+                    "width": width, "height": size, "deviceScaleFactor": 1, "mobile": False})
+                time.sleep(0.2)
+                browser.save_screenshot(str(screenshots / f"{file.stem}_{theme}_{width}.png"))
+            print(f"{where}: loaded after {ready:.0f} ms, {file.stat().st_size:,} bytes")
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("pages", nargs="+", type=pathlib.Path)
+    parser.add_argument("--widths", type=int, nargs="+", default=[400, 1280, 2560], help="in pixels")
+    parser.add_argument("--screenshots", type=pathlib.Path, help="folder for pictures of the pages")
+    arguments = parser.parse_args()
+    if not shutil.which("chromedriver"):
+        print("skipped: there is no chromedriver")
+        return 77
+    if arguments.screenshots:
+        arguments.screenshots.mkdir(parents=True, exist_ok=True)
+    browser = start_browser()
+    try:
+        found = 0
+        for page in arguments.pages:
+            lines = check(browser, page, arguments.widths, arguments.screenshots)
+            print("\n".join(lines) or f"{page.name}: no findings", flush=True)
+            found += len(lines)
+    finally:
+        browser.quit()
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

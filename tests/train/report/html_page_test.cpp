@@ -1,0 +1,85 @@
+#include "train/report/html_page.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+
+#include "tests/support/contains.h"
+#include "train/report/page_files.h"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using test::contains;
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++n;
+  return n;
+}
+
+/// The data of a page, as a browser reads it.
+Json data_of(const std::string& page) {
+  const std::string begin = R"(<script type="application/json" id="data">)";
+  const std::size_t at = page.find(begin) + begin.size();
+  return Json::parse(page.substr(at, page.find("</script>", at) - at));
+}
+
+TEST_CASE("no text of the data can end its element") {
+  const std::string attack =
+      "</script><script>alert(1)</script><!-- ]]> & &amp; \u2028\u2029 \" \\ '";
+  const std::string safe = json_for_script(Json(attack).dump());
+  for (const char* part : {"<", ">", "&", "\u2028", "\u2029"}) CHECK_FALSE(contains(safe, part));
+  CHECK(Json::parse(safe).get<std::string>() == attack);
+  CHECK(json_for_script("\"\xE2\x80\xA7\xE2\x80\"") == "\"\xE2\x80\xA7\xE2\x80\"");  // others stay
+}
+
+TEST_CASE("a page has its data and no more script elements than without") {
+  const std::string empty = html_page(Json::object());
+  const Json data = {{"name", "</script><script>alert(1)</script><img src=x>"},
+                     {"marks", "/*data*/ /*page.js*/ /*page.css*/"},
+                     {"bytes", "caf\xE9"}};
+  const std::string page = html_page(data);
+  CHECK(count(page, "<script") == 2);
+  CHECK(count(page, "<script") == count(empty, "<script"));
+  CHECK(count(page, "<img") == 0);
+  const Json read = data_of(page);
+  CHECK(read["name"] == data["name"]);
+  CHECK(read["marks"] == data["marks"]);
+  CHECK(read["bytes"] == "caf\uFFFD");
+}
+
+TEST_CASE("the page has its style and script, and refers to nothing else") {
+  const std::string report = html_page(Json::object());
+  const std::string computation = html_page(Json::object(), "explain.html");
+  CHECK(page_files().size() >= 3);
+  for (const PageFile& file : page_files()) {
+    CAPTURE(file.name);
+    if (file.name.ends_with(".html")) continue;
+    CHECK((contains(report, file.content) || contains(computation, file.content)));
+    for (const char* part : {"</script", "<!--", "/*data*/"}) {
+      CHECK_FALSE(contains(file.content, part));
+    }
+  }
+  const std::string page = report + computation;
+  const std::regex mark("/\\*[a-z]+([.]js|[.]css)?\\*/");
+  CHECK_FALSE(std::regex_search(page, mark));
+  CHECK(count(page, "default-src 'none'") == 2);
+  CHECK(count(computation, "<script") == 2);
+  // The only address is the name of SVG, which nobody opens.
+  const std::regex address("https?://[^'\"]*");
+  for (auto i = std::sregex_iterator(page.begin(), page.end(), address);
+       i != std::sregex_iterator(); ++i) {
+    CHECK(i->str() == "http://www.w3.org/2000/svg");
+  }
+  for (const char* part :
+       {"innerHTML", "outerHTML", "document.write", "insertAdjacentHTML", "eval("}) {
+    CHECK_FALSE(contains(page, part));
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

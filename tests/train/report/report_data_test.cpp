@@ -1,0 +1,340 @@
+#include "train/report/report_data.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "tests/support/contains.h"
+#include "tests/train/kind_configs.h"
+#include "train/config/config.h"
+#include "train/error.h"
+#include "train/report/attention_text.h"
+#include "train/tasks/data_source.h"
+
+/// The data of reports of runs that the program has trained.
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using test::contains;
+
+/// A curve of a run, with its steps as they are.
+struct ReadCurve {
+  std::vector<std::uint64_t> steps;
+  std::vector<double> values;
+};
+
+ReadCurve curve_of(const Json& curves, const std::string& name, bool validation) {
+  for (const Json& curve : curves) {
+    if (curve["name"] != name || curve["validation"] != validation) continue;
+    ReadCurve read{.steps = {}, .values = curve["values"].get<std::vector<double>>()};
+    std::uint64_t step = 0;
+    for (const Json& difference : curve["steps"]) {
+      read.steps.push_back(step += difference.get<std::uint64_t>());
+    }
+    return read;
+  }
+  FAIL("there is no curve ", name);
+  return {};
+}
+
+/// The values of a column in the rows of a split of metrics.csv.
+ReadCurve column_of(const std::filesystem::path& csv, std::size_t column,
+                    const std::string& split) {
+  std::ifstream file(csv);
+  std::string line;
+  std::getline(file, line);
+  ReadCurve read;
+  while (std::getline(file, line)) {
+    std::istringstream row(line);
+    std::vector<std::string> fields;
+    for (std::string field; std::getline(row, field, ',');) fields.push_back(field);
+    if (fields[2] != split) continue;
+    read.steps.push_back(std::stoull(fields[0]));
+    read.values.push_back(std::stod(fields[column]));
+  }
+  return read;
+}
+
+void check_equal(const ReadCurve& a, const ReadCurve& b) {
+  CHECK(a.steps == b.steps);
+  REQUIRE(a.values.size() == b.values.size());
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    CHECK(a.values[i] == doctest::Approx(b.values[i]).epsilon(1e-5));
+  }
+}
+
+Json report_of(const std::vector<std::filesystem::path>& runs, const ReportOptions& options = {}) {
+  ReportData data(options);
+  for (const auto& run : runs) data.add(run.string());
+  return data.json();
+}
+
+bool has_note(const Json& run, const std::string& part) {
+  return std::ranges::any_of(
+      run["notes"], [&](const Json& note) { return contains(note.get<std::string>(), part); });
+}
+
+TEST_CASE("the data of a run are those of its files") {
+  const test::TrainedWorkplace work;
+  const auto path = work / "runs/tiny";
+  const Json json = report_of({path});
+  REQUIRE(json["runs"].size() == 1);
+  const Json& run = json["runs"][0];
+  CHECK(run["name"] == "tiny");
+  CHECK(run["kind"] == "seq2seq");
+  CHECK(run["steps"] == 12);
+  CHECK(run["notes"].empty());
+  check_equal(curve_of(run["curves"], "loss", false), column_of(path / "metrics.csv", 3, "train"));
+  check_equal(curve_of(run["curves"], "gradient_norm", false),
+              column_of(path / "metrics.csv", 8, "train"));
+  check_equal(curve_of(run["curves"], "loss", true),
+              column_of(path / "metrics.csv", 3, "validation"));
+  check_equal(curve_of(run["curves"], "bleu", true),
+              column_of(path / "metrics.csv", 10, "validation"));
+  CHECK(curve_of(run["curves"], "target_tokens_per_second", false).steps ==
+        std::vector<std::uint64_t>{4, 8, 12});
+  CHECK(run["history"]["processes"].size() == 1);
+  CHECK(run["history"]["changes"].empty());
+  CHECK_FALSE(run["history"]["log"].empty());
+
+  REQUIRE(run["recording"]["samples"].size() == 2);
+  CHECK(run["recording"]["samples"][0]["steps"] == Json{6, 12});
+  CHECK(run["recording"]["samples"][0]["outputs"].size() == 2);
+  const Json& block = run["recording"]["blocks"][0];
+  CHECK(block["steps"] == Json{6, 12});
+  for (const char* name : {"update_ratio", "gradient_norm", "weight_norm", "weights"}) {
+    CHECK(block[name].size() == 2);
+    CHECK_FALSE(block[name][1].is_null());
+  }
+  CHECK(curve_of(run["curves"], "memory_bytes", false).steps == std::vector<std::uint64_t>{6, 12});
+
+  const Json& held = run["held_out"];
+  CHECK(held["set"] == "test");
+  CHECK(held["examples"] == 4);
+  CHECK(held["shown"].size() == 4);
+  CHECK(held["shown"][3]["number"] == 4);
+  const Json& accuracy = held["accuracy"];
+  std::uint64_t labels = 0, hits = 0;
+  for (const Json& group : accuracy["by_length"]) {
+    labels += group["labels"].get<std::uint64_t>();
+    hits += group["hits"].get<std::uint64_t>();
+  }
+  CHECK(labels == accuracy["labels"]);
+  CHECK(hits == accuracy["hits"]);
+  labels = 0;
+  for (const Json& group : accuracy["by_frequency"]) labels += group["labels"].get<std::uint64_t>();
+  CHECK(labels == accuracy["labels"]);
+  CHECK(json["differences"].empty());
+  CHECK(json["groups"].empty());
+}
+
+TEST_CASE("accuracy is that of evaluate, and weights are those of inspect") {
+  const test::TrainedWorkplace work;
+  const Json run = report_of({work / "runs/tiny"})["runs"][0];
+  const Json scores = Json::parse(work.run({"evaluate", "runs/tiny", "--json"}).out);
+  const Json& accuracy = run["held_out"]["accuracy"];
+  CHECK(accuracy["labels"] == scores["test"]["labels"]);
+  CHECK(accuracy["hits"].get<double>() / accuracy["labels"].get<double>() ==
+        doctest::Approx(scores["test"]["accuracy"].get<double>()));
+  for (std::size_t i = 0; i < scores["examples"].size(); ++i) {
+    CHECK(run["held_out"]["shown"][i]["output"] == scores["examples"][i]["output"]);
+  }
+  const Json inspected = Json::parse(work.run({"inspect", "runs/tiny", "--json"}).out);
+  CHECK(run["checkpoint"]["step"] == inspected["step"]);
+  std::uint64_t values = 0;
+  for (const Json& block : run["weights"]) {
+    for (const Json& parameter : block["parameters"]) {
+      const Json& statistics = parameter["statistics"];
+      values += statistics["values"].get<std::uint64_t>();
+      std::uint64_t counted = 0;
+      for (const Json& count : statistics["counts"]) counted += count.get<std::uint64_t>();
+      CHECK(counted == statistics["values"]);
+    }
+  }
+  CHECK(values == inspected["model"]["parameters"]);
+}
+
+TEST_CASE("every layer and head of the attention samples has a row of weights for each query") {
+  const test::TrainedWorkplace work;
+  const Json run = report_of({work / "runs/tiny"}, {.examples = 0, .attention = 2})["runs"][0];
+  CHECK(run["held_out"]["shown"].empty());
+  REQUIRE(run["attention"].size() == 2);
+  for (const Json& sample : run["attention"]) {
+    REQUIRE(sample["layers"].size() == 3);
+    CHECK(sample["layers"][2]["layer"] == "decoder.layers.0.cross_attn");
+    for (const Json& layer : sample["layers"]) {
+      const std::size_t queries = sample["tokens"][layer["queries"].get<std::size_t>()].size();
+      const std::size_t keys = sample["tokens"][layer["keys"].get<std::size_t>()].size();
+      REQUIRE(layer["heads"].size() == 2);
+      for (const Json& head : layer["heads"]) {
+        const std::vector<double> weights = weights_from_text(head.get<std::string>());
+        REQUIRE(weights.size() == queries * keys);
+        for (std::size_t row = 0; row < queries; ++row) {
+          double sum = 0.0;
+          for (std::size_t key = 0; key < keys; ++key) sum += weights[row * keys + key];
+          CHECK(sum == doctest::Approx(1.0).epsilon(0.05));
+        }
+      }
+    }
+  }
+  const Json without = report_of({work / "runs/tiny"}, {.attention = 0})["runs"][0];
+  CHECK(without["attention"].empty());
+  const Json small = report_of({work / "runs/tiny"}, {.attention = 2, .attention_bytes = 1});
+  CHECK(small["runs"][0]["attention"].empty());
+  CHECK(has_note(small["runs"][0], "0 of 2 examples are shown"));
+  const Json long_only = report_of({work / "runs/tiny"}, {.attention_tokens = 1});
+  CHECK(has_note(long_only["runs"][0], "no held-out example has at most 1 tokens"));
+}
+
+TEST_CASE("runs are compared key by key, and seeds have mean and deviation") {
+  const test::Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=a"}).code == 0);
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=b", "train.seed=2"}).code == 0);
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=c/a", "model.d_ff=8"}).code == 0);
+  const Json json = report_of({work / "a", work / "b", work / "c/a"}, {.examples = 0});
+  CHECK(json["runs"][1]["name"] == "b");
+  CHECK(json["runs"][0]["name"] == (work / "a").string());  // "a" would be two runs
+  REQUIRE(json["differences"].size() == 2);
+  CHECK(json["differences"][0] == Json{{"key", "model.d_ff"}, {"values", {"32", "32", "8"}}});
+  CHECK(json["differences"][1] == Json{{"key", "train.seed"}, {"values", {"1", "2", "1"}}});
+  REQUIRE(json["groups"].size() == 1);
+  CHECK(json["groups"][0]["runs"] == Json{0, 1});
+  const ReadCurve a = curve_of(json["runs"][0]["curves"], "loss", true);
+  const ReadCurve b = curve_of(json["runs"][1]["curves"], "loss", true);
+  const ReadCurve mean = curve_of(json["groups"][0]["curves"], "loss", true);
+  CHECK(mean.steps == a.steps);
+  CHECK(mean.values[0] == doctest::Approx((a.values[0] + b.values[0]) / 2).epsilon(1e-5));
+}
+
+TEST_CASE("labels are grouped by their frequency in the training set") {
+  const test::TrainedWorkplace work;
+  const Json run = report_of({work / "runs/tiny"}, {.examples = 0, .attention = 0})["runs"][0];
+  const Corpus corpus = load_corpus(parse_config(test::tiny_yaml, "tiny.yaml").data);
+  std::map<std::int32_t, std::uint64_t> frequency;
+  for (const Example& example : corpus.train) {
+    for (const std::int32_t id : example.target) ++frequency[id];
+    ++frequency[eos_id];
+  }
+  const auto group_of = [&](std::int32_t id) {
+    std::uint64_t begin = 1;
+    while (4 * begin <= frequency[id]) begin *= 4;
+    return std::to_string(begin) + "-" + std::to_string(4 * begin - 1);
+  };
+  std::map<std::string, std::uint64_t> expected, found;
+  for (const Example& example : corpus.test) {
+    for (const std::int32_t id : example.target) ++expected[group_of(id)];
+    ++expected[group_of(eos_id)];
+  }
+  for (const Json& group : run["held_out"]["accuracy"]["by_frequency"]) {
+    found[group["name"]] = group["labels"];
+  }
+  CHECK(found == expected);
+  CHECK(found.size() > 1);
+}
+
+TEST_CASE("rows of the confusion matrix are labels") {
+  const test::KindWorkplace work;
+  REQUIRE(
+      work.run({"train", "classes.yaml", "train.steps=1", "schedule.learning_rate=1e-9"}).code ==
+      0);
+  const Json run = report_of({work / "runs/classes"})["runs"][0];
+  const Json& accuracy = run["held_out"]["accuracy"];
+  CHECK(accuracy["classes"] == Json{"no", "yes"});
+  REQUIRE(accuracy["hits"] < accuracy["labels"]);  // else rows and columns are the same
+  const auto counts = accuracy["confusion"].get<std::vector<std::uint64_t>>();
+  REQUIRE(counts.size() == 4);
+  CHECK(counts[0] + counts[1] == 4);
+  CHECK(counts[2] + counts[3] == 7);
+}
+
+TEST_CASE("every kind of model has examples, accuracy, attention and weights") {
+  const test::KindWorkplace work;
+  for (const test::KindConfig& kind : test::kind_configs) {
+    CAPTURE(kind.name);
+    REQUIRE(work.run({"train", kind.name + ".yaml"}).code == 0);
+    const Json run = report_of({work / ("runs/" + kind.name)}, {.attention_tokens = 40})["runs"][0];
+    CHECK(run["notes"].empty());
+    CHECK_FALSE(run["held_out"]["shown"].empty());
+    CHECK(run["held_out"]["accuracy"]["labels"].get<std::size_t>() > 0);
+    CHECK(run["attention"].size() > 0);
+    CHECK(run["weights"].size() > 2);
+    const bool classes = kind.name == "classes" || kind.name == "agreement" ||
+                         kind.name == "images" || kind.name == "tags";
+    const std::size_t size = run["held_out"]["accuracy"]["classes"].size();
+    CHECK((size > 1) == classes);
+    std::uint64_t counted = 0;
+    for (const Json& count : run["held_out"]["accuracy"]["confusion"]) {
+      counted += count.get<std::uint64_t>();
+    }
+    if (classes) CHECK(counted == run["held_out"]["accuracy"]["labels"]);
+    CHECK(run.contains("patches") == (kind.name == "images"));
+    CHECK(run["held_out"]["shown"][0].contains("image") == (kind.name == "images"));
+    const bool shows_tokens = kind.name == "language" || kind.name == "words";
+    CHECK(run["held_out"]["shown"][0].contains("tokens") == shows_tokens);
+  }
+}
+
+TEST_CASE("what cannot be read is left out and named") {
+  test::KindWorkplace work;
+  REQUIRE(work.run({"train", "classes.yaml"}).code == 0);
+  const auto path = work / "runs/classes";
+  SUBCASE("data files") {
+    std::filesystem::remove(work / "labels.txt");
+    const Json run = report_of({path})["runs"][0];
+    CHECK(has_note(run, "held-out examples and attention are left out"));
+    CHECK_FALSE(run.contains("held_out"));
+    CHECK_FALSE(run["weights"].empty());
+  }
+  SUBCASE("checkpoints that do not exist yet") {
+    std::filesystem::remove_all(path / "checkpoints");
+    const Json run = report_of({path})["runs"][0];
+    CHECK(has_note(run, "the run has no checkpoint yet"));
+    CHECK_FALSE(run.contains("weights"));
+    CHECK_FALSE(run["curves"].empty());
+  }
+  SUBCASE("damaged checkpoints") {
+    for (const auto& file : std::filesystem::directory_iterator(path / "checkpoints")) {
+      std::filesystem::resize_file(file.path(), 100);
+    }
+    const Json run = report_of({path})["runs"][0];
+    CHECK(has_note(run, "all unusable"));
+    CHECK_FALSE(run.contains("weights"));
+  }
+  SUBCASE("an empty metrics.csv, in whose place that of the checkpoint is used") {
+    work.write("runs/classes/metrics.csv", "");
+    const Json run = report_of({path})["runs"][0];
+    CHECK(has_note(run, "metrics.csv: line 1"));
+    CHECK(curve_of(run["curves"], "loss", false).steps.front() == 4);  // up to its step
+  }
+  SUBCASE("all files but the config") {
+    std::filesystem::remove_all(path / "checkpoints");
+    for (const char* name : {"metrics.csv", "timing.csv", "recording.jsonl", "train.log"}) {
+      std::filesystem::remove(path / name);
+    }
+    const Json run = report_of({path})["runs"][0];
+    CHECK(has_note(run, "no step has been logged and saved yet"));
+    CHECK(run["curves"].empty());
+  }
+  SUBCASE("a folder that is no run") {
+    std::filesystem::create_directory(work / "folder");
+    ReportData data({});
+    CHECK_THROWS_AS(data.add((work / "folder").string()), CheckpointError);
+    CHECK_THROWS_AS(data.add((work / "nothing").string()), CheckpointError);
+  }
+  SUBCASE("a checkpoint alone, which stores the metrics") {
+    const Json run = report_of({path / "checkpoints" / "step-00000012.h5"})["runs"][0];
+    CHECK(curve_of(run["curves"], "loss", true).steps == std::vector<std::uint64_t>{6, 12});
+    CHECK_FALSE(run["weights"].empty());
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

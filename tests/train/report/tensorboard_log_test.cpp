@@ -1,0 +1,220 @@
+#include "train/report/tensorboard_log.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/program.h"
+#include "tests/train/report/png_pixels.h"
+#include "tests/train/tiny_run.h"
+
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::read_text;
+using test::TemporaryFolder;
+
+constexpr const char* name = "events.out.tfevents.0.tapestry";
+
+/// How often a text occurs in a file.
+std::size_t count(const std::filesystem::path& path, const std::string& text) {
+  const std::string all = read_text(path);
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = all.find(text, at)) != all.npos; at += text.size()) ++found;
+  return found;
+}
+
+std::string heading() { return std::string(metrics_heading) + ",bleu\n"; }
+
+TrainMetrics row_of(std::uint64_t step) {
+  return {.step = step,
+          .epoch = 1,
+          .loss = 2,
+          .perplexity = 7,
+          .learning_rate = 0.5,
+          .gradient_norm = 1,
+          .target_tokens = 10};
+}
+
+Scores scores_of(double bleu) {
+  return {.sentences = 1,
+          .tokens = 4,
+          .loss = 1,
+          .perplexity = 2.7,
+          .token_accuracy = 0.5,
+          .others = {{"bleu", bleu}}};
+}
+
+TEST_CASE("event files have each row of the metrics once") {
+  const TemporaryFolder folder;
+  MetricsTable table(std::vector<std::string>{"bleu"});
+  TensorBoardLog log(folder.path(), Config{}, table.csv());
+  for (const std::uint64_t step : {10, 20, 30}) {
+    table.add(row_of(step));
+    log.add_rows(table.csv());
+    table.add_validation(step, 1, scores_of(12));
+    log.add_rows(table.csv());
+    log.add_rows(table.csv());
+  }
+  CHECK_FALSE(log.problem().has_value());
+  CHECK(count(folder / "train" / name, "learning_rate") == 3);
+  CHECK(count(folder / "train" / name, "bleu") == 0);
+  CHECK(count(folder / "validation" / name, "bleu") == 3);
+  CHECK(count(folder / "validation" / name, "token_accuracy") == 3);
+  CHECK(count(folder / "validation" / name, "learning_rate") == 0);
+  const std::string whole = read_text(folder / "train" / name);
+
+  SUBCASE("a process that continues a table without the last rows removes them") {
+    MetricsTable shorter(std::vector<std::string>{"bleu"});
+    shorter.add(row_of(10));
+    shorter.add_validation(10, 1, scores_of(12));
+    shorter.add(row_of(20));
+    TensorBoardLog again(folder.path(), Config{}, shorter.csv());
+    CHECK(count(folder / "train" / name, "learning_rate") == 2);
+    CHECK(count(folder / "validation" / name, "bleu") == 1);
+    shorter.add_validation(20, 1, scores_of(13));
+    again.add_rows(shorter.csv());
+    CHECK(count(folder / "validation" / name, "bleu") == 2);
+  }
+  SUBCASE("rows that were lost are added again") {
+    folder.write(std::string("train/") + name, whole.substr(0, whole.size() - 10));
+    std::filesystem::remove(folder / "validation" / name);
+    const TensorBoardLog again(folder.path(), Config{}, table.csv());
+    CHECK(read_text(folder / "train" / name).size() == whole.size());
+    CHECK(count(folder / "validation" / name, "bleu") == 3);
+  }
+  SUBCASE("a run that is rolled back removes the rows of later steps") {
+    log.set_rows(heading());
+    CHECK(count(folder / "train" / name, "learning_rate") == 0);
+    MetricsTable other(std::vector<std::string>{"bleu"});
+    other.add(row_of(15));
+    log.add_rows(other.csv());
+    CHECK(count(folder / "train" / name, "learning_rate") == 1);
+  }
+}
+
+TEST_CASE("keys of the config that are in use are hyperparameters") {
+  const TemporaryFolder folder;
+  Config config;
+  config.train.tensorboard = true;
+  const TensorBoardLog log(folder.path(), config, heading());
+  CHECK(count(folder / name, "optimizer.kind") == 1);
+  CHECK(count(folder / name, "optimizer.momentum") == 0);  // Adam does not use it
+  CHECK(count(folder / name, "train.run_dir") == 0);
+  CHECK(count(folder / name, "data.train_source") == 0);
+  const TensorBoardLog again(folder.path(), config, heading());
+  CHECK(count(folder / name, "optimizer.kind") == 1);
+}
+
+TEST_CASE("a validation record has tables, histograms and images") {
+  const TemporaryFolder folder;
+  MetricsTable table;
+  TensorBoardLog log(folder.path(), Config{}, table.csv());
+  table.add_validation(10, 1, scores_of(12));
+  log.add_rows(table.csv());
+  WeightStatistics weights{.values = 3, .norm = 1.5, .mean = 0.25, .low = -1, .high = 2};
+  weights.histogram = {.low = -1, .high = 2, .counts = {1, 2}};
+  ValidationRecord record{
+      .step = 10,
+      .resident_bytes = 5,
+      .samples = {{.input = "a_b <i>", .output = "caf\xE9", .expected = ""}},
+      .blocks = {
+          {.path = "head", .weights = weights, .gradients = weights, .update_ratio = 0.001}}};
+  const LayerAttention layer{.layer = "self_attn",
+                             .queries = {"a"},
+                             .keys = {"a", "b"},
+                             .num_heads = 1,
+                             .weights = {0.25, 0.75}};
+  log.add(record, std::array{layer});
+  record.step = 11;  // has no row
+  log.add(record, {});
+  const auto path = folder / "validation" / name;
+  for (const char* tag :
+       {"resident_bytes", "samples", "weights/head", "gradients/head", "update_ratio/head",
+        "attention/self_attn", "a\\_b &lt;i\\>", "caf\\\\xE9", "\x89PNG"}) {
+    CAPTURE(tag);
+    CHECK(count(path, tag) == 1);
+  }
+}
+
+TEST_CASE("an attention image has the heads side by side") {
+  constexpr std::size_t cell = 6, gap = 6, head_width = 3 * cell;
+  const LayerAttention layer{.layer = "x",
+                             .queries = {"a", "b"},
+                             .keys = {"a", "b", "c"},
+                             .num_heads = 2,
+                             .weights = {1, 0, 0, 0, 0.25, 0.75,    // head 0
+                                         0, 0.25, 0.75, 0, 0, 1}};  // head 1
+  const EventImage image = attention_image(layer);
+  CHECK(image.height == 2 * cell);
+  CHECK(image.width == 2 * head_width + gap);
+  const test::PngPixels pixels = test::decode_png(image.png);
+  REQUIRE(pixels.height == image.height);
+  REQUIRE(pixels.width == image.width);
+
+  using Color = std::vector<std::uint8_t>;
+  const Color white{255, 255, 255};
+  const std::map<double, Color> colors{
+      {0.0, white},
+      {0.25, {132, 152, 181}},  // the square root, 0.5, of the way from white to the darkest color
+      {0.75, {41, 76, 127}},
+      {1.0, {8, 48, 107}}};
+  for (std::size_t y = 0; y < pixels.height; ++y) {
+    for (std::size_t x = 0; x < pixels.width; ++x) {
+      CAPTURE(y);
+      CAPTURE(x);
+      const bool in_gap = x >= head_width && x < head_width + gap;
+      const std::size_t head = x < head_width ? 0 : 1;
+      const std::size_t key = (x - head * (head_width + gap)) / cell;
+      const Color expected =
+          in_gap ? white : colors.at(layer.weights[(head * 2 + y / cell) * 3 + key]);
+      CHECK(pixels.at(y, x) == expected);
+    }
+  }
+}
+
+TEST_CASE("a folder that cannot be made is a warning of the run") {
+  const test::Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  REQUIRE(work.run({"train", "tiny.yaml", "train.steps=4"}).code == 0);
+  work.write("runs/tiny/tensorboard", "a file");
+  const test::Outcome done =
+      work.run({"train", "--resume", "runs/tiny", "train.steps=8", "train.tensorboard=true"});
+  CHECK(done.code == 0);
+  CHECK(count(work / "runs/tiny/train.log", "warning: ") == 1);
+  CHECK(contains(read_text(work / "runs/tiny/train.log"), "tensorboard"));
+}
+
+TEST_CASE("event files of a killed and resumed run have the steps of an uninterrupted run") {
+  const test::Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const auto sizes = [&](const std::string& run) {
+    std::vector<std::uintmax_t> found;
+    for (const char* split : {"train", "validation"}) {
+      found.push_back(std::filesystem::file_size(work / run / "tensorboard" / split / name));
+    }
+    return found;
+  };
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=whole", "train.tensorboard=true"}).code ==
+          0);
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=parts", "train.steps=7",
+                    "train.tensorboard=true"})
+              .code == 0);
+  REQUIRE(work.run({"train", "--resume", "parts", "train.steps=12"}).code == 0);
+  std::filesystem::remove(work / "parts/checkpoints/step-00000012.h5");
+  REQUIRE(work.run({"train", "--resume", "parts"}).code == 0);
+  const auto path = work / "parts/tensorboard/train" / name;
+  CHECK(count(path, "learning_rate") ==
+        count(work / "whole/tensorboard/train" / name, "learning_rate"));
+  CHECK(sizes("parts") == sizes("whole"));
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,112 @@
+#include "train/report/curve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <stdexcept>
+
+namespace tapestry {
+namespace {
+
+/// The first point of part `index` of `parts`, which divide `count` points.
+std::size_t part_begin(std::size_t index, std::size_t parts, std::size_t count) {
+  return index * count / parts;
+}
+
+/// Adds the points of [begin, end) that extremes() keeps.
+void add_extremes(const Curve& curve, std::size_t begin, std::size_t end,
+                  std::set<std::size_t>& kept) {
+  std::size_t smallest = end, greatest = end, odd = end;
+  for (std::size_t i = begin; i < end; ++i) {
+    if (!std::isfinite(curve.values[i])) {
+      odd = std::min(odd, i);
+      continue;
+    }
+    if (smallest == end || curve.values[i] < curve.values[smallest]) smallest = i;
+    if (greatest == end || curve.values[i] > curve.values[greatest]) greatest = i;
+  }
+  for (const std::size_t i : {smallest, greatest, odd}) {
+    if (i < end) kept.insert(i);
+  }
+}
+
+/// The value of the curve at a step, NaN if it has none; `i` is where to continue searching.
+double value_at(const Curve& curve, std::uint64_t step, std::size_t& i) {
+  while (i < curve.steps.size() && curve.steps[i] < step) ++i;
+  const bool found = i < curve.steps.size() && curve.steps[i] == step;
+  return found ? curve.values[i] : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// The steps of the first curve that all others have.
+std::vector<std::uint64_t> common_steps(std::span<const Curve> curves) {
+  std::vector<std::uint64_t> common = curves.front().steps;
+  for (const Curve& curve : curves.subspan(1)) {
+    std::erase_if(
+        common, [&](std::uint64_t step) { return !std::ranges::binary_search(curve.steps, step); });
+  }
+  return common;
+}
+
+}  // namespace
+
+Curve extremes(const Curve& curve, std::size_t most) {
+  if (most < 4) throw std::invalid_argument("extremes: expected at least 4 points");
+  const std::size_t count = curve.values.size();
+  if (count <= most) return curve;
+  const std::size_t parts = (most - 2) / 2;
+  std::set<std::size_t> kept{0, count - 1};
+  for (std::size_t part = 0; part < parts; ++part) {
+    add_extremes(curve, part_begin(part, parts, count), part_begin(part + 1, parts, count), kept);
+  }
+  Curve reduced;
+  for (const std::size_t i : kept) {
+    reduced.steps.push_back(curve.steps[i]);
+    reduced.values.push_back(curve.values[i]);
+  }
+  return reduced;
+}
+
+Curve part_means(const Curve& curve, std::size_t most) {
+  if (most == 0) throw std::invalid_argument("part_means: expected at least 1 part");
+  const std::size_t count = curve.values.size();
+  const std::size_t parts = std::min(most, count);
+  Curve means;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t end = part_begin(part + 1, parts, count);
+    double sum = 0.0;
+    std::size_t finite = 0;
+    for (std::size_t i = part_begin(part, parts, count); i < end; ++i) {
+      if (!std::isfinite(curve.values[i])) continue;
+      sum += curve.values[i];
+      ++finite;
+    }
+    if (finite == 0) continue;
+    means.steps.push_back(curve.steps[end - 1]);
+    means.values.push_back(sum / static_cast<double>(finite));
+  }
+  return means;
+}
+
+MeanCurve mean_and_deviation(std::span<const Curve> curves) {
+  if (curves.size() < 2) throw std::invalid_argument("mean_and_deviation: expected two curves");
+  const auto n = static_cast<double>(curves.size());
+  MeanCurve result{.mean = {.steps = common_steps(curves), .values = {}}, .deviation = {}};
+  std::vector<std::size_t> at(curves.size(), 0);
+  std::vector<double> values(curves.size());
+  for (const std::uint64_t step : result.mean.steps) {
+    double sum = 0.0, squares = 0.0;
+    for (std::size_t c = 0; c < curves.size(); ++c) {
+      const double value = value_at(curves[c], step, at[c]);
+      values[c] = std::isfinite(value) ? value : std::numeric_limits<double>::quiet_NaN();
+      sum += values[c];
+    }
+    const double mean = sum / n;
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    result.mean.values.push_back(mean);
+    result.deviation.push_back(std::sqrt(squares / (n - 1)));
+  }
+  return result;
+}
+
+}  // namespace tapestry

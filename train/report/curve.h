@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tapestry {
+
+/// A quantity over the steps of a run.
+struct Curve {
+  std::vector<std::uint64_t> steps;  ///< in ascending order
+  std::vector<double> values;        ///< one for each step; may be NaN or infinite
+};
+
+/// At most about `most` points of a curve, so that it looks the same when drawn: the curve is
+/// divided into parts of equal numbers of points, of which the smallest, the greatest and the first
+/// value that is not finite remain, in order of their steps. The first and the last point remain. A
+/// curve with at most `most` points is returned unchanged.
+///
+/// most    >= 4
+/// throws  std::invalid_argument if `most` is less
+Curve extremes(const Curve& curve, std::size_t most);
+
+/// The means of the finite values in at most `most` parts of equal numbers of points, each at the
+/// last step of its part; parts without finite values are left out.
+///
+/// most    >= 1
+/// throws  std::invalid_argument if `most` is 0
+Curve part_means(const Curve& curve, std::size_t most);
+
+/// Mean and standard deviation of several curves.
+struct MeanCurve {
+  Curve mean;                     ///< at the steps that all curves have
+  std::vector<double> deviation;  ///< sqrt(sum (x - mean)^2 / (n - 1)) of n curves, for each step
+};
+
+/// The mean of curves, step by step. NaN where a curve has a value that is not finite.
+///
+/// curves  two or more
+/// throws  std::invalid_argument if there are fewer
+MeanCurve mean_and_deviation(std::span<const Curve> curves);
+
+}  // namespace tapestry

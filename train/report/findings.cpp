@@ -1,0 +1,108 @@
+#include "train/report/findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "train/format.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t fewest_validations = 4;  // fewer say nothing about a trend
+
+/// The points of a curve with finite values; none if the run has no such curve.
+Curve finite_points(const RunHistory& history, std::string_view name, bool validation) {
+  Curve points;
+  for (const NamedCurve& curve : history.curves) {
+    if (curve.name != name || curve.validation != validation) continue;
+    for (std::size_t i = 0; i < curve.curve.values.size(); ++i) {
+      if (!std::isfinite(curve.curve.values[i])) continue;
+      points.steps.push_back(curve.curve.steps[i]);
+      points.values.push_back(curve.curve.values[i]);
+    }
+  }
+  return points;
+}
+
+/// The mean of the values with steps in (begin, end].
+std::optional<double> mean_between(const Curve& curve, std::uint64_t begin, std::uint64_t end) {
+  double sum = 0.0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < curve.steps.size(); ++i) {
+    if (curve.steps[i] <= begin || curve.steps[i] > end) continue;
+    sum += curve.values[i];
+    ++count;
+  }
+  return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
+}
+
+std::optional<std::string> overfitting(const Curve& training, const Curve& validation) {
+  if (validation.values.size() < fewest_validations) return std::nullopt;
+  const auto lowest = std::ranges::min_element(validation.values);
+  const auto at = static_cast<std::size_t>(lowest - validation.values.begin());
+  const double last = validation.values.back();
+  if (at + 2 >= validation.values.size() || last <= 1.02 * *lowest) return std::nullopt;
+  // Means over the steps between two validations, since the training loss of a batch is noisy.
+  const auto then =
+      mean_between(training, at == 0 ? 0 : validation.steps[at - 1], validation.steps[at]);
+  const auto now = mean_between(training, validation.steps[validation.steps.size() - 2],
+                                validation.steps.back());
+  if (!then || !now || *now >= *then) return std::nullopt;
+  return fmt::format(
+      "The model overfits after step {}: the validation loss has risen from {:.4g} to {:.4g}, "
+      "while "
+      "the training loss has fallen from {:.4g} to {:.4g}. Try a larger model.dropout, a smaller "
+      "model or more data; train.patience ends such a run early.",
+      format_count(validation.steps[at]), *lowest, last, *then, *now);
+}
+
+std::optional<std::string> still_falling(const Curve& validation) {
+  const std::size_t count = validation.values.size();
+  if (count < fewest_validations) return std::nullopt;
+  const std::size_t before = count - 1 - std::max<std::size_t>(1, count / 4);
+  const double last = validation.values.back();
+  const bool is_lowest = last <= *std::ranges::min_element(validation.values);
+  if (!is_lowest || last >= 0.99 * validation.values[before]) return std::nullopt;
+  return fmt::format(
+      "The validation loss was still falling at the end, from {:.4g} at step {} to {:.4g}. More "
+      "train.steps may lower it.",
+      validation.values[before], format_count(validation.steps[before]), last);
+}
+
+std::optional<std::string> time_outside_of_steps(const std::vector<RunProcess>& processes) {
+  double all = 0.0, steps = 0.0;
+  for (const RunProcess& process : processes) {
+    all += process.seconds;
+    steps += process.step_seconds;
+  }
+  if (all < 1.0 || steps >= 0.75 * all) return std::nullopt;
+  return fmt::format(
+      "{:.0f} % of the time was spent on validations, saves and reports. A larger "
+      "train.validate_every or train.save_every, or a smaller train.exact_match_sequences, leaves "
+      "more for training.",
+      100 * (1 - steps / all));
+}
+
+}  // namespace
+
+std::vector<std::string> findings(const RunHistory& history, bool finished) {
+  const Curve training = finite_points(history, "loss", false);
+  const Curve validation = finite_points(history, "loss", true);
+  std::vector<std::string> found;
+  const auto add = [&](std::optional<std::string> finding) {
+    if (finding) found.push_back(std::move(*finding));
+  };
+  add(overfitting(training, validation));
+  if (finished) add(still_falling(validation));
+  add(time_outside_of_steps(history.processes));
+  return found;
+}
+
+}  // namespace tapestry

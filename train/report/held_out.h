@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "train/inference/attention_view.h"
+#include "train/tasks/task.h"
+
+/// What a report shows of a trained model on held-out data.
+namespace tapestry {
+
+/// Labels that have something in common, such as the length of their example.
+struct LabelGroup {
+  std::string name;          ///< "4-15"
+  std::uint64_t labels = 0;  ///< number of labels
+  std::uint64_t hits = 0;    ///< of which the model predicts so many
+};
+
+/// How often a class is predicted for each class.
+struct Confusion {
+  std::vector<std::string> classes;   ///< by name; the last one may be `other_classes`
+  std::vector<std::uint64_t> counts;  ///< (classes, classes): label, prediction; row-major
+
+  /// The name of the rare classes together, if there are too many for a table.
+  static constexpr const char* other_classes = "(other classes)";
+};
+
+/// Accuracy on a held-out set, with the labels before a position known to the model.
+struct HeldOutAccuracy {
+  std::size_t examples = 0;                ///< number of scored examples
+  std::uint64_t labels = 0, hits = 0;      ///< of all of them
+  std::vector<LabelGroup> by_length{};     ///< of the example, in tokens; empty for images
+  std::vector<LabelGroup> by_frequency{};  ///< of the label in the training set, or in the held-out
+                                           ///< set; empty for classes
+  bool frequency_of_training = false;      ///< which of the two
+  Confusion confusion{};                   ///< of classes; empty for tokens
+};
+
+/// A token with the model's prediction from what precedes it, or from what surrounds it.
+struct TokenPrediction {
+  std::string expected;      ///< the token; that of the input if there is no label
+  std::string predicted{};   ///< the most likely token; empty if there is no label
+  double probability = 0.0;  ///< of the expected token; 0 if there is no label
+};
+
+/// An image with values from 0 to 255.
+struct ReportImage {
+  std::size_t height = 0, width = 0, channels = 0;  ///< at most 64 x 64 pixels
+  std::vector<std::uint8_t> values;                 ///< (height, width, channels)
+};
+
+/// A held-out example with the model's output.
+struct ReportExample {
+  std::size_t number = 0;               ///< in its set, from 1
+  ShownExample text;                    ///< empty for tasks that show tokens
+  std::vector<TokenPrediction> tokens;  ///< of tasks without an output of their own, such as
+                                        ///< language_model; else empty
+  ReportImage image;                    ///< empty without images
+};
+
+/// Attention weights of an example.
+struct AttentionSample {
+  std::size_t number = 0;              ///< of the example in its set, from 1
+  std::vector<LayerAttention> layers;  ///< in call order
+  ReportImage image;                   ///< empty without images
+};
+
+/// The held-out set that a report shows: test, or else validation.
+struct HeldOutSet {
+  const char* name;                      ///< "test" or "validation"
+  const std::vector<Example>& examples;  ///< may be empty
+};
+
+/// The set of a corpus.
+HeldOutSet held_out_set(const Corpus& corpus);
+
+/// Scores at most `most` examples, spread evenly over the set.
+HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
+                                  std::size_t most);
+
+/// `count` examples, spread evenly over the set, with the model's outputs.
+std::vector<ReportExample> report_examples(const TrainedModel& trained, const Corpus& corpus,
+                                           std::size_t count);
+
+/// The examples with these indices, with the model's outputs.
+std::vector<ReportExample> report_examples(const TrainedModel& trained,
+                                           const std::vector<Example>& set,
+                                           const std::vector<std::size_t>& indices);
+
+/// Which attention weights are computed.
+struct AttentionChoice {
+  std::size_t examples;     ///< number of held-out examples, of different lengths
+  std::size_t most_tokens;  ///< longest example; windows of a text are cut to so many
+};
+
+/// The attention weights of a model on held-out examples. Empty if no example is so short.
+std::vector<AttentionSample> attention_samples(const Model& model, const Config& config,
+                                               const TextCodec& codec, const Corpus& corpus,
+                                               const AttentionChoice& choice);
+
+}  // namespace tapestry

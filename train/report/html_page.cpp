@@ -1,0 +1,58 @@
+#include "train/report/html_page.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "train/report/page_files.h"
+
+namespace tapestry {
+namespace {
+
+/// Replaces the only occurrence of `mark`.
+void insert_at(std::string& page, std::string_view mark, std::string_view text) {
+  const std::size_t at = page.find(mark);
+  if (at == page.npos) throw std::logic_error("template of a page: a mark is missing");
+  page.replace(at, mark.size(), text);
+}
+
+}  // namespace
+
+std::string html_page(const nlohmann::ordered_json& data, std::string_view template_name) {
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  const auto files = page_files();
+  const std::string_view plain = std::ranges::find(files, template_name, &PageFile::name)->content;
+  std::string page(plain);
+  for (const PageFile& file : files) {
+    const std::string mark = "/*" + std::string(file.name) + "*/";
+    if (plain.find(mark) != plain.npos) insert_at(page, mark, file.content);
+  }
+  // The data come last: marks in them are not replaced.
+  insert_at(page, "/*data*/", json_for_script(data.dump(-1, ' ', false, Handler::replace)));
+  return page;
+}
+
+std::string json_for_script(std::string_view json) {
+  constexpr std::string_view separator = "\xE2\x80";  // followed by A8 or A9
+  std::string text;
+  text.reserve(json.size() + json.size() / 16);
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '<') {
+      text += "\\u003c";
+    } else if (c == '>') {
+      text += "\\u003e";
+    } else if (c == '&') {
+      text += "\\u0026";
+    } else if (json.substr(i, 2) == separator && i + 2 < json.size() &&
+               (json[i + 2] == '\xA8' || json[i + 2] == '\xA9')) {
+      text += json[i + 2] == '\xA8' ? "\\u2028" : "\\u2029";
+      i += 2;
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace tapestry

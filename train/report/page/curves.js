@@ -1,0 +1,121 @@
+// The sections of curves, of the runs and of their comparison.
+const share = (x) => (x == null ? 'not finite' : `${Number((100 * x).toFixed(2))} %`);
+const titles = {
+  loss: ['Loss', short], perplexity: ['Perplexity', short], token_accuracy: ['Accuracy', share],
+  exact_match: ['Exact match', share], span_f1: ['Span F1', share], bleu: ['BLEU', short], chrf: ['chrF', short],
+  learning_rate: ['Learning rate', short], gradient_norm: ['Gradient norm', short],
+  target_tokens_per_second: ['Target tokens per second', short], step_seconds: ['Seconds per step', short],
+  memory_bytes: ['Memory', (x) => `${short(x / 1e6)} MB`],
+};
+
+/** The series of all runs and groups, by name of the curve. */
+function seriesByName() {
+  const byName = new Map();
+  const add = (name, series) => byName.set(name, [...(byName.get(name) || []), series]);
+  const grouped = new Set(data.groups.flatMap((g) => g.runs));
+  runs.forEach((run, i) => {
+    for (const curve of run.curves) {
+      const raw = points(curve.steps, curve.values);
+      const exact = curve.validation || ['learning_rate', 'memory_bytes'].includes(curve.name);
+      const basis = exact ? null : curve.means ? points(curve.mean_steps, curve.means) : raw;
+      const part = curve.validation ? 'validation' : 'training';
+      add(curve.name, {raw, basis, run: i, grouped: grouped.has(i), dashed: curve.validation,
+        color: color(runs.length === 1 && curve.validation ? 1 : i),
+        label: runs.length === 1 ? part : `${run.name}, ${part}`});
+    }
+  });
+  data.groups.forEach((group, g) => {
+    for (const curve of group.curves) {
+      const raw = points(curve.steps, curve.values);
+      raw.forEach((p, i) => { p.deviation = curve.deviation[i]; });
+      add(curve.name, {raw, basis: null, band: true, run: `group ${g}`, dashed: curve.validation,
+        color: color(group.runs[0]),
+        label: `mean of ${group.runs.length} seeds (${runs[group.runs[0]].name} ...), ${curve.validation ? 'validation' : 'training'}`});
+    }
+  });
+  return byName;
+}
+
+function curvesSection() {
+  const order = Object.keys(titles);
+  const place = (name) => (order.includes(name) ? order.indexOf(name) : order.length);
+  const names = [...seriesByName()].sort(([a], [b]) => place(a) - place(b));
+  const charts = names.map(([name, series]) => new Chart((titles[name] || [name])[0], series, (titles[name] || [0, short])[1]));
+  const slider = el('input', {type: 'range', min: 0, max: 0.99, step: 0.01, value: view.smoothing,
+    oninput: () => { view.smoothing = Number(slider.value); redrawCharts(); }});
+  const set = (key) => (on) => { view[key] = on; redrawCharts(); };
+  const legend = runs.length === 1
+    ? [swatch({color: color(0)}), 'training ', swatch({color: color(1), dashed: true}), 'validation']
+    : [swatch({color: 'currentColor'}), 'training ', swatch({color: 'currentColor', dashed: true}), 'validation'];
+  return section('Curves',
+    el('p', {id: 'chart-keys', class: 'quiet'}, 'Drag to zoom all charts, double-click to reset. By keyboard: arrows show values, + and - zoom, Escape resets.'),
+    el('div', {class: 'controls'},
+      el('label', {class: 'field'}, 'Smoothing', slider),
+      checkbox('log values', view.logY, set('logY')), checkbox('log steps', view.logX, set('logX')),
+      data.groups.length ? checkbox('mean and deviation over seeds', view.means, set('means')) : null,
+      el('button', {type: 'button', onclick: () => zoom(null, null)}, 'Reset zoom'),
+      el('span', {}, legend)),
+    charts.length ? el('div', {class: 'charts'}, charts.map((chart) => chart.host))
+      : el('p', {}, 'No step has been logged and saved yet.'));
+}
+
+// ---- Overview and comparison
+
+const find = (run, name, validation) => run.curves.find((c) => c.name === name && c.validation === validation);
+const lastOf = (curve) => (curve ? points(curve.steps, curve.values).pop() : null);
+
+function bestOf(run) {
+  const metric = run.best_metric || 'loss';
+  const curve = find(run, metric, true);
+  const finite = curve ? points(curve.steps, curve.values).filter((p) => p.y != null) : [];
+  if (finite.length === 0) return '-';
+  const best = finite.reduce((a, b) => ((metric === 'loss' ? b.y < a.y : b.y > a.y) ? b : a));
+  return `${(titles[metric] || [0, short])[1](best.y)} at step ${count(best.x)}`;
+}
+
+const parameters = (run) => (run.weights || []).flatMap((b) => b.parameters)
+  .reduce((sum, p) => sum + p.statistics.values, 0);
+
+function overviewSection() {
+  const trained = (run) => run.history.processes.reduce((sum, p) => sum + p.seconds, 0);
+  const step = (run) => Math.max(0, ...run.curves.map((c) => lastOf(c)?.x || 0), run.checkpoint?.step || 0);
+  const columns = [
+    {title: 'Run', cell: (run) => {
+      const i = runs.indexOf(run);
+      const name = [swatch({color: color(i)}), run.name];
+      if (runs.length === 1) return run.name;
+      return checkbox(el('span', {}, name), true, (on) => { view.hidden[on ? 'delete' : 'add'](i); redrawCharts(); });
+    }},
+    {title: 'Kind', cell: (run) => run.kind || '-'},
+    {title: 'Step', number: true, cell: (run) => count(step(run)) + (run.steps ? ` of ${count(run.steps)}` : '')},
+    {title: 'Best validation', cell: bestOf},
+    {title: 'Last training loss', number: true, cell: (run) => (find(run, 'loss', false) ? short(lastOf(find(run, 'loss', false)).y) : '-')},
+    {title: 'Parameters', number: true, cell: (run) => (run.weights ? count(parameters(run)) : '-')},
+    {title: 'Training time', number: true, cell: (run) => (run.history.processes.length ? duration(trained(run)) : '-')},
+    {title: 'Model shown', cell: (run) => (run.checkpoint ? `step ${count(run.checkpoint.step)}${run.checkpoint.choice ? `, ${run.checkpoint.choice}` : ''}` : 'none')},
+  ];
+  const lines = (key) => runs.flatMap((run) => run[key].map((line) => (runs.length === 1 ? line : `${run.name}: ${line}`)));
+  const list = (title, texts) => (texts.length
+    ? el('div', {class: 'notes'}, el('p', {}, title), el('ul', {}, texts.map((text) => el('li', {}, text)))) : null);
+  return section('Overview',
+    list('Findings:', lines('findings')), list('Left out or noteworthy:', lines('notes')),
+    table('Runs of this report', columns, runs));
+}
+
+function comparisonSection() {
+  const columns = (title) => [{title, cell: (row) => row.key},
+    ...runs.map((run, i) => ({title: run.name, text: false, cell: (row) => row.values[i]}))];
+  const parts = [data.differences.length
+    ? table('Config keys in which the runs differ', columns('Key'), data.differences)
+    : el('p', {}, 'The configs of the runs do not differ, or are not known.')];
+  for (const group of data.groups) {
+    const rows = group.curves.filter((c) => c.validation).map((c) => ({name: c.name, last: lastOf(c), deviation: c.deviation[c.deviation.length - 1]}));
+    const format = (row) => (titles[row.name] || [0, short])[1];
+    parts.push(table(`Mean and standard deviation (n - 1) over seeds: ${group.runs.map((i) => runs[i].name).join(', ')}`, [
+      {title: 'Validation score', cell: (row) => (titles[row.name] || [row.name])[0]},
+      {title: 'Step', number: true, cell: (row) => count(row.last.x)},
+      {title: 'Mean', number: true, cell: (row) => format(row)(row.last.y)},
+      {title: 'Deviation', number: true, cell: (row) => format(row)(row.deviation)}], rows));
+  }
+  return section('Comparison', parts);
+}

@@ -1,0 +1,103 @@
+// Draws the report of the data in the element #data, see train/report/report_data.h. Texts of the
+// data are inserted as text nodes and attributes only. All scripts share one function, see page.html.
+const data = JSON.parse(document.getElementById('data').textContent);
+const runs = data.runs;
+
+/** An element with attributes, event handlers (on...) and children: elements, texts, null. */
+function element(space, name, attributes, children) {
+  const made = space ? document.createElementNS(space, name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (key.startsWith('on')) made.addEventListener(key.slice(2), value);
+    else if (value === true) made.setAttribute(key, '');
+    else if (value !== false && value != null) made.setAttribute(key, value);
+  }
+  made.append(...children.flat(Infinity).filter((child) => child != null));
+  return made;
+}
+const el = (name, attributes, ...children) => element(null, name, attributes, children);
+const svg = (name, attributes, ...children) =>
+  element('http://www.w3.org/2000/svg', name, attributes, children);
+
+let lastId = 0;
+const newId = () => `e${++lastId}`;
+
+/** A section with a heading that the navigation lists. */
+function section(title, ...children) {
+  const id = newId();
+  document.getElementById('sections').append(el('li', {}, el('a', {href: `#${id}`}, title)));
+  return el('section', {}, el('h2', {id}, title), children);
+}
+
+/** A table from columns {title, number, cell(row)}; the first column is the header of its row. */
+function table(caption, columns, rows, name = '') {
+  const numeric = (column) => (column.number ? 'number' : null);
+  const head = columns.map((c) => el('th', {scope: 'col', class: numeric(c)}, c.title));
+  const body = rows.map((row) => el('tr', {}, columns.map((c, i) => i === 0
+    ? el('th', {scope: 'row', class: numeric(c)}, c.cell(row))
+    : el('td', {class: c.number ? 'number' : c.text ? 'text' : null}, c.cell(row)))));
+  return scrolling(caption, el('table', {class: name}, caption ? el('caption', {}, caption) : null,
+    el('thead', {}, el('tr', {}, head)), el('tbody', {}, body)));
+}
+
+/** A region that scrolls by mouse, touch and keyboard. */
+const scrolling = (label, content, more = '') =>
+  el('div', {class: `scroll ${more}`, tabindex: 0, role: 'group', 'aria-label': label}, content);
+
+function checkbox(label, checked, change) {
+  const input = el('input', {type: 'checkbox', checked,
+    onchange: () => change(input.checked)});
+  return el('label', {class: 'field'}, input, label);
+}
+
+function choice(label, options, change, value = 0) {
+  const list = el('select', {onchange: () => change(Number(list.value))},
+    options.map((text, i) => el('option', {value: i, selected: i === value}, text)));
+  return el('label', {class: 'field'}, label, list);
+}
+
+// ---- Numbers
+
+const count = (n) => Math.round(n).toLocaleString('en-US');
+const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+
+/** A number with four significant digits. */
+function short(x) {
+  if (x == null || Number.isNaN(x)) return 'not finite';
+  if (x === 0) return '0';
+  const size = Math.abs(x);
+  if (size >= 1e6 || size < 1e-4) return x.toExponential(2).replace('e+', 'e');
+  return size >= 1000 ? count(x) : String(Number(x.toPrecision(4)));
+}
+
+function duration(seconds) {
+  const s = Math.round(seconds);
+  const two = (n) => String(n).padStart(2, '0');
+  return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}`
+    : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+}
+
+/** The points {x, y} of a curve, whose steps are differences; y is null if it is not finite. */
+function points(differences, values) {
+  let x = 0;
+  return differences.map((difference, i) => ({x: (x += difference), y: values[i]}));
+}
+
+const color = (i) => `var(--c${i % 8})`;
+
+// ---- Theme
+
+const redrawWithTheme = [];
+function setTheme(theme) {
+  const dark = theme === 'dark' ||
+    (theme === 'auto' && matchMedia('(prefers-color-scheme: dark)').matches);
+  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+  for (const redraw of redrawWithTheme) redraw();
+}
+function startTheme() {
+  const list = document.getElementById('theme');
+  const remember = (text) => { try { localStorage.setItem('tapestry-theme', text); } catch { /* a file may have no storage */ } };
+  try { list.value = localStorage.getItem('tapestry-theme') || 'auto'; } catch { /* the same */ }
+  list.addEventListener('change', () => { remember(list.value); setTheme(list.value); });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => setTheme(list.value));
+  setTheme(list.value);
+}

@@ -1,0 +1,52 @@
+// The sections of the page.
+
+const detailParts = [
+  ['Held-out examples', examplesPart], ['Over training', recordingPart], ['Accuracy', accuracyPart], ['Attention', attentionPart],
+  ['Model and weights', weightsPart], ['History', historyPart],
+  ['Config', (run) => (run.config ? el('pre', {tabindex: 0, 'aria-label': 'Config', role: 'group'}, run.config) : el('p', {}, 'The config cannot be read.'))]];
+
+function build() {
+  const names = runs.map((run) => run.name).join(', ');
+  document.title = `${names} - Tapestry report`;
+  document.getElementById('subtitle').prepend(`${names}; written ${data.time} by ${data.program}`);
+  const main = document.getElementById('main');
+  main.append(overviewSection(), curvesSection());
+  if (runs.length > 1) main.append(comparisonSection());
+  const hosts = detailParts.map(([title]) => {
+    const host = el('div', {});
+    return [section(title, host), host];
+  });
+  const show = (i) => {
+    redrawWithTheme.length = 0;
+    detailParts.forEach(([, part], k) => hosts[k][1].replaceChildren(...[part(runs[i])].flat(Infinity).filter((x) => x != null)));
+  };
+  if (runs.length > 1) {
+    main.append(el('div', {class: 'controls'}, choice('Sections below are about the run', runs.map((run) => run.name), show)));
+  }
+  main.append(...hosts.map(([part]) => part));
+  show(0);
+  redrawCharts();
+  let width = 0;
+  new ResizeObserver(() => {
+    if (main.clientWidth !== width) { width = main.clientWidth; redrawCharts(); }
+  }).observe(main);
+}
+
+/** Reloads the page while a run is in progress, with the settings of the charts. */
+function startReload() {
+  const seconds = 20, settings = ['from', 'to', 'smoothing', 'logX', 'logY', 'means'];
+  const store = (use) => { try { use(sessionStorage); } catch { /* a file may have no storage */ } };
+  store((storage) => Object.assign(view, JSON.parse(storage.getItem('tapestry-view') || '{}')));
+  if (!runs.some((run) => run.in_progress)) return;
+  const box = checkbox(`reload every ${seconds} seconds`, true, () => {});
+  document.getElementById('subtitle').append('. The run is in progress: ', box);
+  setInterval(() => {
+    if (!box.querySelector('input').checked || document.hidden) return;
+    store((storage) => storage.setItem('tapestry-view', JSON.stringify(Object.fromEntries(settings.map((key) => [key, view[key]])))));
+    location.reload();
+  }, 1000 * seconds);
+}
+
+startTheme();
+startReload();
+build();

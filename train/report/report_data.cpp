@@ -1,0 +1,580 @@
+#include "train/report/report_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "data/io/error.h"
+#include "data/io/utf8.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/open_run.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/initial_state.h"
+#include "train/platform/machine.h"
+#include "train/report/attention_text.h"
+#include "train/report/curve.h"
+#include "train/report/findings.h"
+#include "train/report/held_out.h"
+#include "train/report/run_comparison.h"
+#include "train/report/weight_statistics.h"
+#include "train/storage/run_directory.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+
+using Json = nlohmann::ordered_json;
+
+/// A run with its data as JSON, and what is needed to compare it with others.
+struct ReportData::Run {
+  std::string path;  ///< as the user gave it, escaped
+  std::string name;  ///< the last component of the path
+  std::optional<Config> config;
+  RunHistory history;
+  std::vector<std::string> notes;
+  Json json;
+};
+
+namespace {
+
+// ---- Values
+
+/// A number with 6 significant digits; null if it is not finite.
+Json number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+}
+
+Json numbers(std::span<const double> values) {
+  Json list = Json::array();
+  for (const double value : values) list.push_back(number(value));
+  return list;
+}
+
+/// The differences from the step before.
+Json step_differences(const std::vector<std::uint64_t>& steps) {
+  Json list = Json::array();
+  std::uint64_t before = 0;
+  for (const std::uint64_t step : steps) {
+    list.push_back(step - before);
+    before = step;
+  }
+  return list;
+}
+
+Json to_json(const NamedCurve& named, std::size_t most) {
+  const Curve points = extremes(named.curve, most);
+  Json json = {{"name", named.name},
+               {"validation", named.validation},
+               {"count", named.curve.values.size()},
+               {"steps", step_differences(points.steps)},
+               {"values", numbers(points.values)}};
+  if (points.values.size() < named.curve.values.size()) {
+    const Curve means = part_means(named.curve, most / 2);
+    json["mean_steps"] = step_differences(means.steps);
+    json["means"] = numbers(means.values);
+  }
+  return json;
+}
+
+/// A curve with its deviation, at the points where the mean is extreme if there are many.
+Json to_json(const MeanCurve& mean, std::size_t most) {
+  const Curve points = extremes(mean.mean, most);
+  std::vector<double> deviation;
+  for (std::size_t i = 0, at = 0; i < points.steps.size(); ++i) {
+    while (mean.mean.steps[at] < points.steps[i]) ++at;
+    deviation.push_back(mean.deviation[at]);
+  }
+  return {{"steps", step_differences(points.steps)},
+          {"values", numbers(points.values)},
+          {"deviation", numbers(deviation)}};
+}
+
+/// The mean of each curve that all runs of a group have.
+Json mean_curves_json(const std::vector<const RunHistory*>& group, std::size_t most) {
+  Json curves = Json::array();
+  for (const NamedCurve& first : group.front()->curves) {
+    std::vector<Curve> same;
+    for (const RunHistory* history : group) {
+      for (const NamedCurve& curve : history->curves) {
+        const bool matches = curve.name == first.name && curve.validation == first.validation;
+        if (matches) same.push_back(curve.curve);
+      }
+    }
+    if (same.size() != group.size()) continue;
+    const MeanCurve mean = mean_and_deviation(same);
+    if (mean.mean.steps.empty()) continue;
+    Json json = {{"name", first.name}, {"validation", first.validation}};
+    json.update(to_json(mean, most));
+    curves.push_back(std::move(json));
+  }
+  return curves;
+}
+
+std::string base64(std::span<const std::uint8_t> bytes) {
+  constexpr std::string_view digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+    for (std::size_t j = 0; j < 3; ++j) group = group << 8 | (j < count ? bytes[i + j] : 0U);
+    for (std::size_t j = 0; j < 4; ++j) {
+      text += j <= count ? digits[group >> (18 - 6 * j) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+Json to_json(const ReportImage& image) {
+  if (image.values.empty()) return nullptr;
+  return {{"height", image.height},
+          {"width", image.width},
+          {"channels", image.channels},
+          {"bytes", base64(image.values)}};
+}
+
+// ---- History
+
+Json history_json(const RunHistory& history) {
+  Json processes = Json::array(), changes = Json::array(), log = Json::array();
+  for (const RunProcess& process : history.processes) {
+    processes.push_back({{"first_step", process.first_step},
+                         {"last_step", process.last_step},
+                         {"ended", escaped(process.ended)},
+                         {"step_seconds", number(process.step_seconds)},
+                         {"seconds", number(process.seconds)}});
+  }
+  for (const RunChange& change : history.changes) {
+    changes.push_back({{"step", change.step}, {"text", change.text}});
+  }
+  for (const LogLine& line : history.log) {
+    log.push_back({{"time", line.time}, {"text", line.text}, {"warning", line.warning}});
+  }
+  return {{"processes", std::move(processes)},
+          {"changes", std::move(changes)},
+          {"profile", history.profile},
+          {"log", std::move(log)},
+          {"log_lines_left_out", history.log_lines_left_out}};
+}
+
+// ---- The recording
+
+Json histogram_json(const WeightStatistics& s) {
+  return {{"low", number(s.low)}, {"high", number(s.high)}, {"counts", s.histogram.counts}};
+}
+
+/// The samples of all records: their outputs over steps.
+Json samples_json(const std::vector<ValidationRecord>& records) {
+  std::map<std::pair<std::string, std::string>, std::size_t> places;
+  Json samples = Json::array();
+  for (const ValidationRecord& record : records) {
+    for (const ShownExample& sample : record.samples) {
+      const auto [place, is_new] =
+          places.try_emplace({sample.input, sample.expected}, samples.size());
+      if (is_new) {
+        samples.push_back({{"input", sample.input},
+                           {"expected", sample.expected},
+                           {"steps", Json::array()},
+                           {"outputs", Json::array()}});
+      }
+      samples[place->second]["steps"].push_back(record.step);
+      samples[place->second]["outputs"].push_back(sample.output);
+    }
+  }
+  return samples;
+}
+
+/// A value of each record that has the block.
+Json block_json(const std::string& path, const std::vector<ValidationRecord>& records) {
+  Json json = {{"path", path}};
+  for (const char* name :
+       {"steps", "update_ratio", "gradient_norm", "weight_norm", "weights", "gradients"}) {
+    json[name] = Json::array();
+  }
+  for (const ValidationRecord& record : records) {
+    const auto block = std::ranges::find(record.blocks, path, &BlockRecord::path);
+    if (block == record.blocks.end()) continue;
+    const bool has_gradients = block->gradients.has_value();
+    json["steps"].push_back(record.step);
+    json["update_ratio"].push_back(block->update_ratio ? number(*block->update_ratio)
+                                                       : Json(nullptr));
+    json["gradient_norm"].push_back(has_gradients ? number(block->gradients->norm) : Json(nullptr));
+    json["weight_norm"].push_back(number(block->weights.norm));
+    json["weights"].push_back(histogram_json(block->weights));
+    json["gradients"].push_back(has_gradients ? histogram_json(*block->gradients) : Json(nullptr));
+  }
+  return json;
+}
+
+Json recording_json(const std::vector<ValidationRecord>& records) {
+  if (records.empty()) return nullptr;
+  Json blocks = Json::array();
+  for (const BlockRecord& block : records.back().blocks) {
+    blocks.push_back(block_json(block.path, records));
+  }
+  return {{"samples", samples_json(records)}, {"blocks", std::move(blocks)}};
+}
+
+// ---- Weights
+
+Json to_json(const WeightStatistics& s) {
+  return {{"values", s.values},
+          {"zeros", s.zeros},
+          {"not_finite", s.not_finite},
+          {"norm", number(s.norm)},
+          {"rms", number(s.root_mean_square())},
+          {"mean", number(s.mean)},
+          {"deviation", number(s.deviation)},
+          {"low", number(s.low)},
+          {"high", number(s.high)},
+          {"counts", s.histogram.counts}};
+}
+
+Json weights_json(const Parameters& parameters) {
+  Json blocks = Json::array();
+  for (const BlockWeights& block : weights_by_block(parameters)) {
+    Json list = Json::array();
+    for (const BlockWeights::Parameter& parameter : block.parameters) {
+      list.push_back(
+          {{"name", parameter.name},
+           {"shape", std::vector<std::size_t>(parameter.shape.begin(), parameter.shape.end())},
+           {"frozen", parameter.frozen},
+           {"statistics", to_json(parameter.statistics)}});
+    }
+    blocks.push_back({{"path", block.path},
+                      {"matrices", to_json(block.matrices)},
+                      {"parameters", std::move(list)}});
+  }
+  return blocks;
+}
+
+// ---- Held-out data
+
+Json to_json(const std::vector<LabelGroup>& groups) {
+  Json list = Json::array();
+  for (const auto& [name, labels, hits] : groups) {
+    list.push_back({{"name", name}, {"labels", labels}, {"hits", hits}});
+  }
+  return list;
+}
+
+Json to_json(const HeldOutAccuracy& accuracy) {
+  return {{"examples", accuracy.examples},
+          {"labels", accuracy.labels},
+          {"hits", accuracy.hits},
+          {"by_length", to_json(accuracy.by_length)},
+          {"by_frequency", to_json(accuracy.by_frequency)},
+          {"frequency_of_training", accuracy.frequency_of_training},
+          {"classes", accuracy.confusion.classes},
+          {"confusion", accuracy.confusion.counts}};
+}
+
+Json to_json(const ReportExample& example) {
+  Json tokens = Json::array();
+  for (const auto& [expected, predicted, probability] : example.tokens) {
+    tokens.push_back({expected, predicted, number(probability)});
+  }
+  Json json = {{"number", example.number}};
+  if (example.tokens.empty()) {
+    json["input"] = example.text.input;
+    json["output"] = example.text.output;
+    json["expected"] = example.text.expected;
+  } else {
+    json["tokens"] = std::move(tokens);
+  }
+  if (Json image = to_json(example.image); !image.is_null()) json["image"] = std::move(image);
+  return json;
+}
+
+/// All weights of a sample; tokens that layers share are stored once.
+Json to_json(const AttentionSample& sample) {
+  std::vector<Tokens> token_lists;
+  const auto index_of = [&](const Tokens& tokens) {
+    const auto found = std::ranges::find(token_lists, tokens);
+    if (found != token_lists.end()) return found - token_lists.begin();
+    token_lists.push_back(tokens);
+    return static_cast<std::ptrdiff_t>(token_lists.size() - 1);
+  };
+  Json layers = Json::array();
+  for (const LayerAttention& layer : sample.layers) {
+    const std::size_t size = layer.queries.size() * layer.keys.size();
+    Json heads = Json::array();
+    for (std::size_t head = 0; head < layer.num_heads; ++head) {
+      heads.push_back(weights_to_text(std::span(layer.weights).subspan(head * size, size)));
+    }
+    layers.push_back({{"layer", layer.layer},
+                      {"queries", index_of(layer.queries)},
+                      {"keys", index_of(layer.keys)},
+                      {"heads", std::move(heads)}});
+  }
+  return {{"number", sample.number},
+          {"tokens", token_lists},
+          {"layers", std::move(layers)},
+          {"image", to_json(sample.image)}};
+}
+
+std::size_t weight_bytes(const Json& sample) {
+  std::size_t bytes = 0;
+  for (const Json& layer : sample["layers"]) {
+    for (const Json& head : layer["heads"]) bytes += head.get_ref<const std::string&>().size();
+  }
+  return bytes;
+}
+
+Json attention_json(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
+                    std::vector<std::string>& notes) {
+  const bool images = find_task(trained.config).reads_images();
+  const std::size_t most = images ? options.attention_patches : options.attention_tokens;
+  Json samples = Json::array();
+  if (options.attention == 0) return samples;
+  const auto found = attention_samples(*trained.model, trained.config, trained.codec, corpus,
+                                       {.examples = options.attention, .most_tokens = most});
+  if (found.empty()) {
+    notes.push_back(
+        fmt::format("attention: the model has no layer of attention, or no held-out "
+                    "example has at most {} {}",
+                    most, images ? "patches" : "tokens"));
+  }
+  std::size_t bytes = 0;
+  for (const AttentionSample& sample : found) {
+    Json json = to_json(sample);
+    bytes += weight_bytes(json);
+    if (bytes > options.attention_bytes) {
+      notes.push_back(
+          fmt::format("attention: {} of {} examples are shown, more would make the "
+                      "file too large",
+                      samples.size(), found.size()));
+      break;
+    }
+    samples.push_back(std::move(json));
+  }
+  return samples;
+}
+
+void add_held_out(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
+                  Json& json, std::vector<std::string>& notes) {
+  const auto [set, all] = held_out_set(corpus);
+  if (all.empty()) {
+    notes.emplace_back("held-out examples: the config names no validation or test set");
+    return;
+  }
+  Json examples = Json::array();
+  for (const ReportExample& example : report_examples(trained, corpus, options.examples)) {
+    examples.push_back(to_json(example));
+  }
+  json["held_out"] = {{"set", set},
+                      {"examples", all.size()},
+                      {"noun", find_task(trained.config).example_noun(trained.config)},
+                      {"accuracy", to_json(held_out_accuracy(trained, corpus, options.scored))},
+                      {"shown", std::move(examples)}};
+  json["attention"] = attention_json(trained, corpus, options, notes);
+  if (!find_task(trained.config).reads_images()) return;
+  json["patches"] = {{"size", trained.config.model.patch_size},
+                     {"height", trained.config.data.image_height},
+                     {"width", trained.config.data.image_width}};
+}
+
+// ---- Reading a run
+
+std::string last_component(const std::string& path) {
+  const auto full = std::filesystem::path(path).lexically_normal();
+  const auto last = full.has_filename() ? full.filename() : full.parent_path().filename();
+  return escaped(last.empty() || last == "." ? path : last.string());
+}
+
+/// The config in a run directory; nullopt, with a note, if it cannot be read.
+std::optional<Config> read_run_config(const RunDirectory& directory,
+                                      std::vector<std::string>& notes) {
+  const std::string file = (directory.path() / "config.yaml").string();
+  try {
+    return parse_config(read_config_file(file), file);
+  } catch (const UserError& error) {
+    notes.push_back(fmt::format("config: {}", error.what()));
+    return std::nullopt;
+  }
+}
+
+/// The checkpoint of a run directory; nullopt, with a note, if there is none that can be used.
+std::optional<OpenedCheckpoint> open_checkpoint(const std::string& path,
+                                                const RunDirectory& directory,
+                                                std::vector<std::string>& notes) {
+  std::error_code ignored;
+  const bool is_run = std::filesystem::exists(directory.path() / "config.yaml", ignored);
+  if (is_run && directory.steps().empty()) {
+    notes.emplace_back(
+        "the run has no checkpoint yet: model, weights, examples and attention are "
+        "left out");
+    return std::nullopt;
+  }
+  try {
+    return open_run(path);
+  } catch (const CheckpointError& error) {
+    if (!is_run) throw;
+    notes.push_back(
+        fmt::format("{}; model, weights, examples and attention are left out", error.what()));
+    return std::nullopt;
+  }
+}
+
+/// What a checkpoint records, if the files of the run directory do not.
+void add_saved_history(const Snapshot& snapshot, const std::string& place, RunHistory& history) {
+  const auto is_of_metrics = [](const NamedCurve& curve) { return curve.name == "loss"; };
+  if (std::ranges::none_of(history.curves, is_of_metrics)) {
+    auto saved = metric_curves(snapshot.get_text("train/metrics"), place + ": train/metrics");
+    history.curves.insert(history.curves.begin(), std::make_move_iterator(saved.begin()),
+                          std::make_move_iterator(saved.end()));
+  }
+  if (history.changes.empty()) history.changes = history_changes(saved_history(snapshot));
+}
+
+/// Replaces the curves of metrics.csv, which is written with the next checkpoint.
+void use_current_metrics(const std::string& csv, RunHistory& history) {
+  std::vector<NamedCurve> curves = metric_curves(csv, "metrics");
+  for (NamedCurve& curve : history.curves) {
+    const auto same = [&](const NamedCurve& other) {
+      return other.name == curve.name && other.validation == curve.validation;
+    };
+    if (std::ranges::none_of(curves, same)) curves.push_back(std::move(curve));
+  }
+  history.curves = std::move(curves);
+}
+
+/// The last step with a value in any curve; 0 if there is none.
+std::uint64_t last_step(const RunHistory& history) {
+  std::uint64_t last = 0;
+  for (const NamedCurve& curve : history.curves) last = std::max(last, curve.curve.steps.back());
+  return last;
+}
+
+/// Adds all that needs the trained model.
+void add_model(const OpenedCheckpoint& opened, const Corpus* corpus, const ReportOptions& options,
+               Json& json, std::vector<std::string>& notes) {
+  const TrainedModel trained = load_model(opened.snapshot);
+  json["weights"] = weights_json(trained.model->parameters);
+  std::optional<Corpus> loaded;
+  try {
+    if (corpus == nullptr) {
+      loaded = load_corpus_for(trained, DataUse::scores);
+      require_fitting_examples(*loaded, trained.config);
+      corpus = &*loaded;
+    }
+    add_held_out(trained, *corpus, options, json, notes);
+  } catch (const UserError& error) {
+    notes.push_back(fmt::format("held-out examples and attention are left out: {}", error.what()));
+  }
+}
+
+}  // namespace
+
+ReportData::ReportData(const ReportOptions& options) : options_(options) {}
+ReportData::~ReportData() = default;
+
+void ReportData::add(const std::string& path, const RunInProgress* now) {
+  auto run = std::make_unique<Run>();
+  run->path = escaped(path);
+  run->name = last_component(path);
+  std::error_code ignored;
+  std::optional<OpenedCheckpoint> opened;
+  if (std::filesystem::is_directory(path, ignored)) {
+    const RunDirectory directory = find_run(path);
+    run->name = last_component(directory.path().string());
+    opened = open_checkpoint(path, directory, run->notes);
+    run->history = read_run_history(directory.path());
+    run->notes.insert(run->notes.end(), run->history.notes.begin(), run->history.notes.end());
+    run->config = read_run_config(directory, run->notes);
+    if (now != nullptr) use_current_metrics(now->metrics, run->history);
+  } else {
+    opened = open_run(path);
+  }
+  Json json = {
+      {"name", run->name}, {"path", run->path}, {"in_progress", now != nullptr && !now->finished}};
+  if (opened) {
+    const std::string file = escaped(opened->path.string());
+    json["checkpoint"] = {{"file", file},
+                          {"step", saved_step(opened->snapshot)},
+                          {"choice", opened->choice},
+                          {"arithmetic", saved_arithmetic(opened->snapshot)}};
+    try {
+      add_saved_history(opened->snapshot, file, run->history);
+      if (!run->config) run->config = saved_config(opened->snapshot);
+      add_model(*opened, now != nullptr ? &now->corpus : nullptr, options_, json, run->notes);
+    } catch (const UserError& error) {
+      run->notes.push_back(fmt::format("the model is left out: {}", error.what()));
+    }
+  }
+  if (run->config) {
+    json["kind"] = run->config->model_kind;
+    json["steps"] = run->config->train.steps;
+    json["best_metric"] = run->config->train.best_metric;
+    json["config"] = dump_config(*run->config);
+    json["targets"] = find_task(*run->config).target_noun(*run->config);
+  }
+  json["findings"] =
+      findings(run->history, run->config && last_step(run->history) >= run->config->train.steps);
+  json["history"] = history_json(run->history);
+  json["recording"] = recording_json(run->history.records);
+  Json curves = Json::array();
+  for (const NamedCurve& curve : run->history.curves) {
+    curves.push_back(to_json(curve, options_.curve_points));
+  }
+  if (curves.empty()) run->notes.emplace_back("no step has been logged and saved yet");
+  json["curves"] = std::move(curves);
+  run->json = std::move(json);
+  runs_.push_back(std::move(run));
+}
+
+std::vector<std::string> ReportData::notes() const {
+  std::vector<std::string> all;
+  for (const auto& run : runs_) {
+    for (const std::string& note : run->notes) {
+      all.push_back(fmt::format("{}: {}", run->path, note));
+    }
+  }
+  return all;
+}
+
+Json ReportData::json() const {
+  // Names are short if they distinguish the runs.
+  std::map<std::string, std::size_t> names;
+  for (const auto& run : runs_) ++names[run->name];
+  Json runs = Json::array();
+  std::vector<Config> configs;
+  for (const auto& run : runs_) {
+    Json json = run->json;
+    if (names[run->name] > 1) json["name"] = run->path;
+    json["notes"] = run->notes;
+    runs.push_back(std::move(json));
+    if (run->config) configs.push_back(*run->config);
+  }
+  Json differences = Json::array(), groups = Json::array();
+  if (configs.size() == runs_.size()) {  // else the configs of some runs are not known
+    for (const auto& [key, values] : differing_keys(configs)) {
+      differences.push_back({{"key", key}, {"values", values}});
+    }
+    for (const std::vector<std::size_t>& group : seed_groups(configs)) {
+      std::vector<const RunHistory*> histories;
+      for (const std::size_t i : group) histories.push_back(&runs_[i]->history);
+      groups.push_back(
+          {{"runs", group}, {"curves", mean_curves_json(histories, options_.curve_points)}});
+    }
+  }
+  return {{"program", fmt::format("tapestry {}", program_version)},
+          {"time", format_time(std::time(nullptr))},
+          {"levels", level_characters()},
+          {"runs", std::move(runs)},
+          {"differences", std::move(differences)},
+          {"groups", std::move(groups)}};
+}
+
+}  // namespace tapestry

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "train/config/config.h"
+#include "train/report/run_history.h"
+
+/// The data of a report as JSON, which the scripts of the page draw. Numbers have 6 significant
+/// digits; values that are not finite are null. Steps of curves are differences from the step
+/// before.
+namespace tapestry {
+
+/// What a report contains.
+struct ReportOptions {
+  std::size_t examples = 20;            ///< held-out examples with the model's output, of each run
+  std::size_t attention = 4;            ///< held-out examples with attention weights, of each run
+  std::size_t scored = 2000;            ///< most held-out examples to score
+  std::size_t curve_points = 2000;      ///< most points of a curve, >= 4
+  std::size_t attention_tokens = 64;    ///< most tokens of an example with attention weights
+  std::size_t attention_patches = 257;  ///< the same of an image, with the class token
+  std::size_t attention_bytes = 4'000'000;  ///< most bytes of attention weights, of each run
+};
+
+/// A run that is being trained by this process.
+struct RunInProgress {
+  const Corpus& corpus;        ///< its data
+  const std::string& metrics;  ///< its metrics.csv up to now
+  bool finished = false;       ///< whether its last step is done
+};
+
+/// Collects the data of the runs of a report.
+class ReportData {
+ public:
+  explicit ReportData(const ReportOptions& options);
+  ~ReportData();
+  ReportData(const ReportData&) = delete;
+  ReportData& operator=(const ReportData&) = delete;
+
+  /// Adds a run directory, or a checkpoint with the metrics that it stores. Uses the checkpoint
+  /// that open_run() chooses. Parts that need a checkpoint or data files that cannot be used are
+  /// left out, for which notes say why; warnings as open_run() and load_corpus_for() print them.
+  ///
+  /// now     the run if this process trains it, whose data and metrics are used; null: those of the
+  ///         files
+  /// throws  CheckpointError if the path is neither a run directory nor a usable checkpoint
+  void add(const std::string& path, const RunInProgress* now = nullptr);
+
+  /// The notes of all runs, each with the name of its run.
+  std::vector<std::string> notes() const;
+
+  /// The data: `runs`, `differences` (keys in which their configs differ) and `groups` (mean and
+  /// deviation of runs that differ in their seeds only).
+  nlohmann::ordered_json json() const;
+
+ private:
+  struct Run;
+
+  ReportOptions options_;
+  std::vector<std::unique_ptr<Run>> runs_;
+};
+
+}  // namespace tapestry

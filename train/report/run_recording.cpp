@@ -1,0 +1,136 @@
+#include "train/report/run_recording.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "data/io/utf8.h"
+#include "train/config/text.h"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view line_begin = R"({"step":)";
+
+std::optional<std::uint64_t> step_of(std::string_view line) {
+  if (!line.starts_with(line_begin) || !line.ends_with('}')) return std::nullopt;
+  const char* begin = line.data() + line_begin.size();
+  std::uint64_t step = 0;
+  const auto [stop, error] = std::from_chars(begin, line.data() + line.size(), step);
+  return error == std::errc() && *stop == ',' ? std::optional(step) : std::nullopt;
+}
+
+constexpr StepLines record_lines{.heading = "", .longest_line = 4 << 20, .step_of = step_of};
+
+// ---- Writing
+
+/// A number with 6 significant digits; null if it is not finite.
+Json number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+}
+
+Json to_json(const WeightStatistics& s) {
+  return {{"norm", number(s.norm)},      {"values", s.values},     {"not_finite", s.not_finite},
+          {"low", number(s.low)},        {"high", number(s.high)}, {"mean", number(s.mean)},
+          {"counts", s.histogram.counts}};
+}
+
+/// The first characters of a text.
+std::string cut(const std::string& text) {
+  constexpr std::size_t most = 2000;
+  return find_invalid_utf8(text) ? escaped(text).substr(0, most)
+                                 : std::string(characters(text, 0, most));
+}
+
+Json to_json(const ValidationRecord& record) {
+  Json samples = Json::array(), blocks = Json::array();
+  for (const auto& [input, output, expected] : record.samples) {
+    samples.push_back(
+        {{"input", cut(input)}, {"output", cut(output)}, {"expected", cut(expected)}});
+  }
+  for (const BlockRecord& block : record.blocks) {
+    Json json = {{"path", block.path}, {"weights", to_json(block.weights)}};
+    if (block.gradients) json["gradients"] = to_json(*block.gradients);
+    if (block.update_ratio) json["update_ratio"] = number(*block.update_ratio);
+    blocks.push_back(std::move(json));
+  }
+  return {{"step", record.step},
+          {"resident_bytes", record.resident_bytes},
+          {"samples", std::move(samples)},
+          {"blocks", std::move(blocks)}};
+}
+
+// ---- Reading; get() throws Json::exception for a value of another type.
+
+double real(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
+
+WeightStatistics read_statistics(const Json& json) {
+  WeightStatistics s{.values = json.at("values").get<std::uint64_t>(),
+                     .not_finite = json.at("not_finite").get<std::uint64_t>(),
+                     .norm = real(json.at("norm")),
+                     .mean = real(json.at("mean")),
+                     .low = real(json.at("low")),
+                     .high = real(json.at("high"))};
+  s.histogram = {
+      .low = s.low, .high = s.high, .counts = json.at("counts").get<std::vector<std::uint64_t>>()};
+  return s;
+}
+
+BlockRecord read_block(const Json& json) {
+  BlockRecord block{.path = json.at("path").get<std::string>(),
+                    .weights = read_statistics(json.at("weights"))};
+  if (json.contains("gradients")) block.gradients = read_statistics(json["gradients"]);
+  if (json.contains("update_ratio")) block.update_ratio = real(json["update_ratio"]);
+  return block;
+}
+
+ValidationRecord read_record(const Json& json) {
+  ValidationRecord record{.step = json.at("step").get<std::uint64_t>(),
+                          .resident_bytes = json.at("resident_bytes").get<std::uint64_t>()};
+  for (const Json& sample : json.at("samples")) {
+    record.samples.push_back({.input = sample.at("input").get<std::string>(),
+                              .output = sample.at("output").get<std::string>(),
+                              .expected = sample.at("expected").get<std::string>()});
+  }
+  for (const Json& block : json.at("blocks")) record.blocks.push_back(read_block(block));
+  return record;
+}
+
+}  // namespace
+
+RunRecording::RunRecording(std::filesystem::path path, std::uint64_t step)
+    : log_(std::move(path), record_lines, step) {}
+
+void RunRecording::add(const ValidationRecord& record) {
+  log_.append(to_json(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::vector<ValidationRecord> parse_recording(std::string_view text) {
+  std::vector<ValidationRecord> records;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == text.npos) break;
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    // A line nested deeper than ours is not parsed, which would take as deep a recursion.
+    const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < 8; };
+    const auto step = step_of(line);
+    if (!step || (!records.empty() && *step <= records.back().step)) break;
+    try {
+      records.push_back(read_record(Json::parse(line, shallow)));
+    } catch (const Json::exception&) {
+      break;
+    }
+  }
+  return records;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/inference/evaluator.h"
+#include "train/report/weight_watch.h"
+#include "train/step_log.h"
+
+namespace tapestry {
+
+/// What a run records at a validation, besides the scores.
+struct ValidationRecord {
+  std::uint64_t step = 0;               ///< of the validation
+  std::uint64_t resident_bytes = 0;     ///< memory of the process; 0: unknown
+  std::vector<ShownExample> samples{};  ///< see train.samples
+  std::vector<BlockRecord> blocks{};    ///< in the order of the parameters
+};
+
+/// The recording.jsonl of a run: a JSON object for each validation, in a line, see StepLog. The
+/// keys are those of ValidationRecord; numbers have 6 significant digits. All but `resident_bytes`
+/// is the same however often the run was resumed, except that a validation that had been
+/// interrupted has neither gradients nor update ratios.
+class RunRecording {
+ public:
+  /// Continues the file `path`, or creates it, without records of steps after `step`.
+  RunRecording(std::filesystem::path path, std::uint64_t step);
+
+  /// Appends a record.
+  void add(const ValidationRecord& record);
+
+  /// Removes the records of later steps, and everything from the first invalid line on.
+  void drop_after(std::uint64_t step) { log_.drop_after(step); }
+
+  /// Why the file cannot be written; it is not written again then.
+  const std::optional<std::string>& problem() const { return log_.problem(); }
+
+ private:
+  StepLog log_;
+};
+
+/// The name of the file in a run directory.
+inline constexpr const char* recording_file_name = "recording.jsonl";
+
+/// The records in the untrusted text of a recording.jsonl, up to the first line that is not valid.
+std::vector<ValidationRecord> parse_recording(std::string_view text);
+
+}  // namespace tapestry

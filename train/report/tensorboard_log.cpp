@@ -1,0 +1,207 @@
+#include "train/report/tensorboard_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "data/io/utf8.h"
+#include "train/config/fields.h"
+#include "train/error.h"
+#include "train/platform/durable_file.h"
+#include "train/report/png.h"
+
+namespace tapestry {
+namespace {
+
+constexpr const char* file_name = "events.out.tfevents.0.tapestry";
+constexpr std::size_t step_column = 0, split_column = 2;
+
+std::vector<std::string> fields_of(std::string_view line) {
+  std::vector<std::string> fields(1);
+  for (const char c : line) {
+    if (c == ',') {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  return fields;
+}
+
+/// Calls visit(fields) for each line of a part of a table.
+void for_each_row(std::string_view rows, auto&& visit) {
+  while (!rows.empty()) {
+    const std::size_t end = rows.find('\n');
+    visit(fields_of(rows.substr(0, end)));
+    rows.remove_prefix(std::min(rows.size(), end == rows.npos ? end : end + 1));
+  }
+}
+
+std::uint64_t step_of(const std::vector<std::string>& fields) {
+  return std::strtoull(fields[step_column].c_str(), nullptr, 10);
+}
+
+/// The number of bytes of the heading, with its line end.
+std::size_t heading_bytes(const std::string& csv) { return csv.find('\n') + 1; }
+
+/// The text as Markdown that shows it unchanged.
+std::string markdown(const std::string& text) {
+  std::string result;
+  for (const char c : find_invalid_utf8(text) ? escaped(text) : text) {
+    if (std::string_view("\\`*_{}[]()>#+-.!|").find(c) != std::string_view::npos) result += '\\';
+    if (c == '<') {
+      result += "&lt;";
+    } else if (c == '&') {
+      result += "&amp;";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+TextTable samples_table(const std::vector<ShownExample>& samples) {
+  TextTable table{.columns = 3, .cells = {"input", "expected", "output"}};
+  for (const ShownExample& sample : samples) {
+    for (const std::string* text : {&sample.input, &sample.expected, &sample.output}) {
+      table.cells.push_back(markdown(*text));
+    }
+  }
+  return table;
+}
+
+/// The keys that are in use, without paths and settings of the process.
+std::vector<EventSummary::Hyperparameter> hyperparameters(const Config& config) {
+  std::vector<EventSummary::Hyperparameter> found;
+  for_each_field(
+      config, [&]<class T, class Domain>(const Field& field, const T& value, const Domain& domain) {
+        if (!field.use.in_use() || !field.rule.stored || PathDomain<Domain>) return;
+        if constexpr (std::is_same_v<T, bool>) {
+          found.emplace_back(field.path(), value);
+        } else if constexpr (std::is_arithmetic_v<T>) {
+          found.emplace_back(field.path(), static_cast<double>(value));
+        } else {
+          found.emplace_back(field.path(), domain.print(value));
+        }
+      });
+  return found;
+}
+
+/// Writes the hyperparameters anew; returns why that is not possible.
+std::optional<std::string> write_hyperparameters(const std::filesystem::path& path,
+                                                 const Config& config) {
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);  // keys may have changed since
+  EventSummary summary;
+  summary.add_hyperparameters(hyperparameters(config));
+  EventFile file(path, 0);
+  file.add(0, summary);
+  return file.problem();
+}
+
+}  // namespace
+
+TensorBoardLog::TensorBoardLog(const std::filesystem::path& folder, const Config& config,
+                               const std::string& metrics_csv)
+    : columns_(fields_of(std::string_view(metrics_csv).substr(0, heading_bytes(metrics_csv) - 1))) {
+  try {
+    for (const char* split : {"train", "validation"}) create_folder_durably(folder / split);
+  } catch (const UserError& error) {
+    folder_problem_ = error.what();
+    return;
+  }
+  folder_problem_ = write_hyperparameters(folder / file_name, config);
+  constexpr auto all_steps = std::numeric_limits<std::uint64_t>::max();
+  training_.emplace(folder / "train" / file_name, all_steps);
+  validation_.emplace(folder / "validation" / file_name, all_steps);
+  set_rows(metrics_csv);
+}
+
+void TensorBoardLog::set_rows(const std::string& metrics_csv) {
+  if (!training_) return;
+  const std::string_view rows = std::string_view(metrics_csv).substr(heading_bytes(metrics_csv));
+  std::uint64_t last_training = 0, last_validation = 0;
+  for_each_row(rows, [&](const std::vector<std::string>& fields) {
+    (fields[split_column] == "train" ? last_training : last_validation) = step_of(fields);
+  });
+  if (training_->last_step() > last_training) training_->drop_after(last_training);
+  if (validation_->last_step() > last_validation) validation_->drop_after(last_validation);
+  add_new_rows(rows);
+  known_bytes_ = metrics_csv.size();
+}
+
+void TensorBoardLog::add_rows(const std::string& metrics_csv) {
+  if (!training_) return;
+  add_new_rows(std::string_view(metrics_csv).substr(std::min(known_bytes_, metrics_csv.size())));
+  known_bytes_ = metrics_csv.size();
+}
+
+void TensorBoardLog::add_new_rows(std::string_view rows) {
+  for_each_row(rows, [&](const std::vector<std::string>& fields) {
+    EventFile& file = fields[split_column] == "train" ? *training_ : *validation_;
+    if (step_of(fields) <= file.last_step()) return;
+    EventSummary summary;
+    for (std::size_t i = split_column + 1; i < std::min(fields.size(), columns_.size()); ++i) {
+      if (!fields[i].empty()) {
+        summary.add_scalar(columns_[i], std::strtod(fields[i].c_str(), nullptr));
+      }
+    }
+    file.add(step_of(fields), summary);
+  });
+}
+
+void TensorBoardLog::add(const ValidationRecord& record,
+                         std::span<const LayerAttention> attention) {
+  if (!validation_ || record.step != validation_->last_step()) return;
+  EventSummary summary;
+  if (record.resident_bytes > 0) {
+    summary.add_scalar("resident_bytes", static_cast<double>(record.resident_bytes));
+  }
+  if (!record.samples.empty()) summary.add_table("samples", samples_table(record.samples));
+  for (const BlockRecord& block : record.blocks) {
+    summary.add_histogram("weights/" + block.path, block.weights);
+    if (block.gradients) summary.add_histogram("gradients/" + block.path, *block.gradients);
+    if (block.update_ratio) summary.add_scalar("update_ratio/" + block.path, *block.update_ratio);
+  }
+  for (const LayerAttention& layer : attention) {
+    summary.add_image("attention/" + layer.layer, attention_image(layer));
+  }
+  validation_->add(record.step, summary);
+}
+
+std::optional<std::string> TensorBoardLog::problem() const {
+  if (folder_problem_) return folder_problem_;
+  return training_->problem() ? training_->problem() : validation_->problem();
+}
+
+EventImage attention_image(const LayerAttention& layer) {
+  constexpr std::size_t cell = 6, gap = 6;                       // pixels
+  constexpr std::array<double, 3> darkest = {8.0, 48.0, 107.0};  // red, green, blue of weight 1
+  const std::size_t queries = layer.queries.size(), keys = layer.keys.size();
+  EventImage image{
+      .height = queries * cell, .width = layer.num_heads * (keys * cell + gap) - gap, .png = {}};
+  std::vector<std::uint8_t> values(image.height * image.width * darkest.size(), 255);
+  for (std::size_t y = 0; y < image.height; ++y) {
+    for (std::size_t head = 0; head < layer.num_heads; ++head) {
+      for (std::size_t x = 0; x < keys * cell; ++x) {
+        const double shade = std::sqrt(layer.weight(head, y / cell, x / cell));
+        const std::size_t pixel = y * image.width + head * (keys * cell + gap) + x;
+        for (std::size_t channel = 0; channel < darkest.size(); ++channel) {
+          const double value = 255.0 + (darkest[channel] - 255.0) * std::clamp(shade, 0.0, 1.0);
+          values[pixel * darkest.size() + channel] = static_cast<std::uint8_t>(std::lround(value));
+        }
+      }
+    }
+  }
+  image.png = encode_png(image.height, image.width, values);
+  return image;
+}
+
+}  // namespace tapestry
