@@ -16,6 +16,7 @@
 #include "data/io/error.h"
 #include "data/io/file.h"
 #include "data/io/utf8.h"
+#include "data/text/subwords.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/config/error.h"
@@ -100,6 +101,18 @@ TrainedModel load_named_model(const std::string& origin) {
   return load_model(open_run(origin).snapshot);
 }
 
+/// Refuses a pretrained model whose vocabulary is of subwords if the run has none, and vice versa.
+void require_same_subwords(const FixedVocabularies& pretrained, const Config& config) {
+  const bool has = pretrained.source.subwords() != nullptr;
+  const bool wanted = config.data.subwords.kind != SubwordKind::none;
+  if (has == wanted) return;
+  refuse_pretrained(
+      config.train.initialize_from,
+      fmt::format("has a vocabulary of {}, expected one of {}", has ? "subwords" : "words",
+                  wanted ? "subwords" : "words"),
+      fmt::format("set data.subwords to {}", has ? "that of the pretrained run" : "none"));
+}
+
 /// Refuses to initialize an image model from a text model and vice versa.
 void require_same_input(const Config& before, const Config& config) {
   const bool reads_images = find_task(config).reads_images();
@@ -118,12 +131,15 @@ std::string set_of(std::string_view key) {
   return std::string(key.substr(0, key.find('_')));
 }
 
-/// Calls f(key, file) for each data file of a config.
+/// Calls f(key, files) for each key of data files of a config that has any; f may empty `files`.
 void for_each_data_file(Config& config,
-                        const std::function<void(const std::string&, std::string&)>& f) {
+                        const std::function<void(const std::string&, FileList& files)>& f) {
   for_each_field(config, [&]<class T, class Domain>(const Field& field, T& value, const Domain&) {
-    if constexpr (std::is_same_v<Domain, FilePath>) {
-      if (field.section == "data" && field.use.in_use() && !value.empty()) f(field.path(), value);
+    if constexpr (FileDomain<Domain>) {
+      if (field.section != "data" || !field.use.in_use() || value.empty()) return;
+      FileList files = value;
+      f(field.path(), files);
+      if (files.empty()) value = {};
     }
   });
 }
@@ -138,13 +154,15 @@ std::map<std::string, std::string> unopened_sets(Config config,
   };
   constexpr FileKind any_file{.expected = "a file", .special_hint = "", .too_large_hint = ""};
   std::map<std::string, std::string> reasons;
-  for_each_data_file(config, [&](const std::string& key, std::string& file) {
+  for_each_data_file(config, [&](const std::string& key, const FileList& files) {
     if (is_named(key)) return;
-    try {
-      const OpenFile opened(file, any_file);
-    } catch (const UnopenedFile& error) {
-      reasons.try_emplace(set_of(key), error.what());
-    } catch (const FileError&) {  // refused with more words when it is read
+    for (const std::string& file : files.names()) {
+      try {
+        const OpenFile opened(file, any_file);
+      } catch (const UnopenedFile& error) {
+        reasons.try_emplace(set_of(key), error.what());
+      } catch (const FileError&) {  // refused with more words when it is read
+      }
     }
   });
   return reasons;
@@ -153,8 +171,8 @@ std::map<std::string, std::string> unopened_sets(Config config,
 /// The data of a config without these sets. What was held out of a training file that is left out
 /// is missing as well; nothing else is held out instead of a file that is left out.
 DataOptions without_sets(Config config, const std::map<std::string, std::string>& sets) {
-  for_each_data_file(config, [&](const std::string& key, std::string& file) {
-    if (sets.contains(set_of(key))) file.clear();
+  for_each_data_file(config, [&](const std::string& key, FileList& files) {
+    if (sets.contains(set_of(key))) files.clear();
   });
   DataOptions& data = config.data;
   if (sets.contains("validation")) {
@@ -180,7 +198,7 @@ void warn_of_missing_sets(const DataOptions& trained,
 
 bool has_enough(const Corpus& corpus, DataUse use) {
   const bool held_out = !corpus.validation.empty() || !corpus.test.empty();
-  return held_out || (use == DataUse::examples && !corpus.train.empty());
+  return held_out || (use == DataUse::examples && !corpus.training().empty());
 }
 
 /// Warns about changed training files, because examples held out of another file may be examples
@@ -231,11 +249,49 @@ std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus
   return changes;
 }
 
+namespace {
+
+/// The subword files of a config whose content differs from the models in these vocabularies, which
+/// a run keeps. Files that cannot be read are no changes, since they are not needed any more.
+std::vector<FileChange> changed_subword_files(const Config& config,
+                                              const FixedVocabularies& words) {
+  std::vector<FileChange> changes;
+  const SubwordOptions& options = config.data.subwords;
+  if (options.kind != SubwordKind::file) return changes;
+  const auto compare = [&](const char* key, const std::string& file, const Vocabulary& vocabulary) {
+    if (file.empty() || !vocabulary.subwords()) return;
+    const std::string& model = vocabulary.subwords()->serialized();
+    Corpus corpus;
+    try {
+      read_corpus_bytes(key, file, corpus);
+    } catch (const DataError&) {
+      return;
+    }
+    Xxh3 hash;
+    hash.add(model.data(), model.size());
+    const DataIdentity saved{.fingerprint = 0, .files = {{key, {model.size(), hash.value()}}}};
+    if (const auto change = describe_change(corpus.files.front(), saved)) {
+      changes.push_back({key, *change});
+    }
+  };
+  compare("data.subword_file", options.file, words.source);
+  compare("data.target_subword_file", options.target_file, words.target.value_or(words.source));
+  return changes;
+}
+
+}  // namespace
+
 ResumedCorpus load_same_corpus(const Config& config, const Snapshot& snapshot,
                                const std::vector<std::string>& allowed) {
   const DataIdentity before = data_identity(snapshot);
   const FixedVocabularies words = saved_vocabularies(snapshot);
+  const std::vector<FileChange> subword_files = changed_subword_files(config, words);
+  refuse_changes(subword_files, allowed);
   ResumedCorpus resumed{.corpus = load_fitting_corpus(config, &words), .changes = {}};
+  for (const FileChange& change : subword_files) {
+    resumed.changes.push_back(
+        fmt::format("changed {}; the run keeps the subwords that it began with", change.what));
+  }
   if (resumed.corpus.fingerprint == before.fingerprint) return resumed;
   // A permitted change: generated examples that are added or left out are the last ones.
   if (saved_config(snapshot).data.train_size != config.data.train_size) return resumed;
@@ -287,6 +343,12 @@ InitialState load_initial_state(const Config& config) {
   initial.model = load_named_model(config.train.initialize_from);
   require_same_input(initial.model->config, config);
   const FixedVocabularies words = shared_vocabularies(*initial.model, config);
+  require_same_subwords(words, config);
+  for (const FileChange& change : changed_subword_files(config, words)) {
+    refuse_pretrained(config.train.initialize_from,
+                      fmt::format("has other subwords than {}", change.key),
+                      "name the model file of the pretrained run; its subwords are used");
+  }
   try {
     initial.corpus = load_fitting_corpus(config, &words);
   } catch (const OtherVocabularies& error) {

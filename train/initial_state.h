@@ -31,7 +31,7 @@ struct ResumedCorpus {
 
 /// Loads the corpus of a resumed run. Files are identified by content: they may have moved, but
 /// their content must be unchanged unless their keys are in `allowed`. The vocabulary of the run is
-/// kept even if files change.
+/// kept even if files change. Its subword files may be missing; existing ones must be unchanged.
 ///
 /// throws  DataError naming each file that differs, or if unchanged files give different data;
 ///         CheckpointError.

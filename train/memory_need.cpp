@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <limits>
+#include <memory>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -20,11 +23,26 @@
 namespace tapestry {
 namespace {
 
-constexpr const char* smaller_model_hint =
-    "try a smaller model: model.d_model, model.d_ff, model.num_encoder_layers, "
-    "model.num_decoder_layers or data.max_vocabulary";
+/// What to do about a model that is too large; the vocabulary of a subword file has its own size.
+std::string smaller_model_hint(const Config& config) {
+  const std::string sizes =
+      "try a smaller model: model.d_model, model.d_ff, model.num_encoder_layers";
+  switch (config.data.subwords.kind) {
+    case SubwordKind::none:
+      return sizes + ", model.num_decoder_layers or data.max_vocabulary";
+    case SubwordKind::unigram:
+    case SubwordKind::bpe:
+      return sizes + ", model.num_decoder_layers or data.vocabulary_size";
+    case SubwordKind::file:
+      break;
+  }
+  return sizes + ", model.num_decoder_layers or another data.subword_file";
+}
+
 constexpr const char* smaller_batch_hint =
     "try a smaller train.batch_size with a larger train.accumulate";
+constexpr const char* fewer_tokens_hint =
+    "try a smaller train.batch_tokens with a larger train.accumulate";
 
 /// Number of values that the optimizer stores per parameter.
 std::uint64_t moments(const OptimizerOptions& options) {
@@ -32,25 +50,89 @@ std::uint64_t moments(const OptimizerOptions& options) {
   return 2;
 }
 
-/// The indices of `count` examples for the largest batch: an example with the longest source, one
-/// with the longest target, and those with the most tokens of the others.
-std::vector<std::size_t> longest_examples(const std::vector<Example>& examples, std::size_t count) {
+/// A limit of batches: their number of rows, and the longest side of their examples.
+struct BatchBound {
+  std::size_t rows;
+  std::size_t longest_side;
+};
+
+constexpr std::size_t any_length = std::numeric_limits<std::size_t>::max();
+
+/// The bounds of all batches of a run: one for batches of a number of examples; with
+/// train.batch_tokens those of largest_batches().
+std::vector<BatchBound> largest_bounds(const Corpus& corpus, const Config& config) {
+  if (config.train.batch_tokens == 0) {
+    return {{.rows = std::min(config.train.batch_size, corpus.training().size()),
+             .longest_side = any_length}};
+  }
+  const RowLayout& layout = find_task(config).layout();
+  BatchBound longest{}, most{};
+  const Examples examples = corpus.training();
+  BatchSchedule schedule = make_batch_schedule(corpus, config);
+  for (const BatchIndices& batch : schedule.epoch(0)) {
+    BatchBound bound{.rows = batch.size(), .longest_side = 1};
+    for (const std::size_t i : batch) {
+      bound.longest_side = std::max(bound.longest_side, longest_side(examples.lengths(i), layout));
+    }
+    const auto tokens = [](const BatchBound& b) { return b.rows * b.longest_side; };
+    const auto squares = [&](const BatchBound& b) { return tokens(b) * b.longest_side; };
+    if (squares(bound) > squares(longest)) longest = bound;
+    if (tokens(bound) > tokens(most)) most = bound;
+  }
+  if (longest.rows == most.rows && longest.longest_side == most.longest_side) return {longest};
+  return {longest, most};
+}
+
+/// The indices of `count` examples for the largest batch of examples of at most this longest side:
+/// an example with the longest source, one with the longest target, and those with the most tokens
+/// of the others; a single one is that with the most tokens.
+std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t count,
+                                          std::size_t most_tokens, const RowLayout& layout) {
   std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
+  std::erase_if(order, [&](std::size_t i) {
+    return longest_side(examples.lengths(i), layout) > most_tokens;
+  });
   const auto move_to_front = [&](std::size_t place, const auto& length) {
     const auto begin = order.begin() + static_cast<std::ptrdiff_t>(place);
     std::iter_swap(begin, std::ranges::max_element(begin, order.end(), {}, [&](std::size_t i) {
-                     return length(examples[i]);
+                     return length(examples.lengths(i));
                    }));
   };
-  move_to_front(0, [](const Example& example) { return example.source.size(); });
-  if (count > 1) move_to_front(1, [](const Example& example) { return example.target.size(); });
+  const auto tokens = [](const ExampleLengths& example) { return example.source + example.target; };
+  if (count == 1) {
+    move_to_front(0, tokens);
+  } else {
+    move_to_front(0, [](const ExampleLengths& example) { return example.source; });
+    move_to_front(1, [](const ExampleLengths& example) { return example.target; });
+  }
   const auto rest = order.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(count, 2));
-  std::ranges::partial_sort(
-      rest, order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), std::ranges::greater(),
-      [&](std::size_t i) { return examples[i].source.size() + examples[i].target.size(); });
+  std::ranges::partial_sort(rest, order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                            std::ranges::greater(),
+                            [&](std::size_t i) { return tokens(examples.lengths(i)); });
   order.resize(count);
   return order;
+}
+
+/// The rules of batches that bound those of a run. With subword regularization, an example has the
+/// longest of its segmentations in some epochs.
+BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
+  constexpr std::uint64_t some_epochs = 8;
+  BatchRules rules = training_rules(config, corpus);
+  if (!rules.transform) return rules;
+  const auto longest = [sample = rules.transform, layout = rules.layout](
+                           const Example& example, std::size_t index, std::uint64_t) {
+    Example longest_yet = example;
+    for (std::uint64_t epoch = 0; epoch < some_epochs; ++epoch) {
+      Example sampled = (*sample)(example, index, epoch);
+      if (longest_side(sampled, layout) > longest_side(longest_yet, layout)) {
+        longest_yet = std::move(sampled);
+      }
+    }
+    return longest_yet;
+  };
+  rules.transform = std::make_shared<const ExampleTransform>(longest);
+  return rules;
 }
 
 std::uint64_t largest_logits(const std::vector<Example>& examples, std::size_t batch_size,
@@ -67,12 +149,17 @@ MemoryNeed need_of_model(const Config& config, const Corpus& corpus) {
   const std::uint64_t number = bytes_per_element(config.train.dtype);
   const ValueCount count = count_values(network_maker(config, sizes));
   const std::uint64_t parameters = number * count.parameters;
-  const std::uint64_t with_moments = (1 + moments(config.optimizer)) * parameters;
+  const std::uint64_t copies =
+      1 + moments(config.optimizer) + (config.train.ema_decay > 0.0 ? 1 : 0);
+  const std::uint64_t with_moments = copies * parameters;
+  // The copies of the gradient that GradientSum holds.
+  const std::uint64_t sums = (std::bit_width(config.train.accumulate) - 1U) * parameters;
   // Values are created one by one and then moved beside the gradients: three times the parameters.
-  return {.state = std::max(parameters + with_moments, 3 * parameters) + number * count.constants,
+  return {.state =
+              std::max(parameters + with_moments + sums, 3 * parameters) + number * count.constants,
           .validation =
               number * largest_logits(corpus.validation, config.train.batch_size, sizes.target),
-          .saving = 3 * with_moments + with_moments / 8};
+          .saving = with_moments + with_moments / 8};
 }
 
 void require_memory_for_model(const Config& config, const Corpus& corpus,
@@ -87,13 +174,23 @@ void require_memory_for_model(const Config& config, const Corpus& corpus,
               count_values(network_maker(config, network_sizes(config, corpus))).parameters),
           format_bytes(need), format_bytes(available.total),
           available.bound.empty() ? " in this machine" : fmt::format(" ({})", available.bound)),
-      smaller_model_hint);
+      smaller_model_hint(config));
 }
 
-Batch largest_batch(const std::vector<Example>& examples, std::size_t batch_size,
-                    const BatchRules& rules) {
-  return make_batch(examples, longest_examples(examples, std::min(batch_size, examples.size())),
-                    rules);
+Batch largest_batch(const Examples& examples, std::size_t batch_size, const BatchRules& rules) {
+  const std::size_t rows = std::min(batch_size, examples.size());
+  return make_batch(examples, longest_examples(examples, rows, any_length, rules.layout), rules);
+}
+
+std::vector<Batch> largest_batches(const Corpus& corpus, const Config& config) {
+  const BatchRules rules = bounding_rules(config, corpus);
+  std::vector<Batch> batches;
+  for (const BatchBound& bound : largest_bounds(corpus, config)) {
+    const auto examples =
+        longest_examples(corpus.training(), bound.rows, bound.longest_side, rules.layout);
+    batches.push_back(make_batch(corpus.training(), examples, rules));
+  }
+  return batches;
 }
 
 std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config) {
@@ -110,19 +207,27 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
   return kernels::memory_statistics().peak_bytes_in_use - before;
 }
 
-std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config) {
+namespace {
+
+std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config,
+                            const BatchBound& bound) {
   // At least this many tokens, so that data processed in chunks fill whole chunks. The number of
   // rows is halved repeatedly, so that the pool rounds block sizes as it does for all rows.
   constexpr std::size_t enough_tokens = 128;
-  const std::size_t rows = std::min(config.train.batch_size, corpus.train.size());
-  const BatchRules rules = batch_rules(config, corpus.target_vocabulary.size());
-  const Batch two = largest_batch(corpus.train, 2, rules);
+  const std::size_t rows = bound.rows;
+  const BatchRules rules = bounding_rules(config, corpus);
+  const auto batch_of = [&](std::size_t some) {
+    return make_batch(corpus.training(),
+                      longest_examples(corpus.training(), some, bound.longest_side, rules.layout),
+                      rules);
+  };
+  const Batch two = batch_of(std::min<std::size_t>(rows, 2));
   const std::size_t length = std::max(two.source_length, two.target_length);
   std::size_t few = rows;
   while (few / 2 >= 1 && few / 2 * length >= enough_tokens) few /= 2;
   if (few == rows) few = std::max<std::size_t>(1, rows / 2);
   const auto of = [&](std::size_t some) {
-    const std::uint64_t bytes = warm_up(model, largest_batch(corpus.train, some, rules), config);
+    const std::uint64_t bytes = warm_up(model, batch_of(some), config);
     kernels::release_unused_memory();  // the run does not use blocks of these sizes
     return bytes;
   };
@@ -130,6 +235,16 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
   if (rows < 2 * few) return some;
   const std::uint64_t more = of(2 * few);
   return more + (more - std::min(some, more)) * (rows - 2 * few) / few;
+}
+
+}  // namespace
+
+std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config) {
+  std::uint64_t most = 0;
+  for (const BatchBound& bound : largest_bounds(corpus, config)) {
+    most = std::max(most, estimate_step(model, corpus, config, bound));
+  }
+  return most;
 }
 
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
@@ -145,13 +260,16 @@ std::string to_line(const MemoryNeed& need, const std::string& largest_step,
 }
 
 std::optional<std::string> warning_about_memory(const MemoryNeed& need,
-                                                const AvailableMemory& available) {
+                                                const AvailableMemory& available,
+                                                const Config& config) {
   if (need.total() <= available.free) return std::nullopt;
   const bool by_batch = std::max(need.step, need.validation) > need.state + need.saving;
   return fmt::format("warning: {} of memory may be needed, {} are free{}; {}",
                      format_bytes(need.total()), format_bytes(available.free),
                      available.bound.empty() ? "" : fmt::format(" ({})", available.bound),
-                     by_batch ? smaller_batch_hint : smaller_model_hint);
+                     !by_batch                        ? smaller_model_hint(config)
+                     : config.train.batch_tokens != 0 ? fewer_tokens_hint
+                                                      : smaller_batch_hint);
 }
 
 }  // namespace tapestry

@@ -8,7 +8,9 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -44,6 +46,16 @@ constexpr std::array<Column, 10> columns = {{
 }};
 
 using Fields = std::vector<std::string_view>;
+
+Fields split_fields(std::string_view line) {
+  Fields fields(1 + static_cast<std::size_t>(std::ranges::count(line, ',')));
+  for (std::string_view& field : fields) {
+    const std::size_t end = std::min(line.find(','), line.size());
+    field = line.substr(0, end);
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return fields;
+}
 
 bool is_score_name(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
@@ -145,13 +157,7 @@ class MetricsReader {
     const auto count = 1 + static_cast<std::size_t>(std::ranges::count(line, ','));
     const std::size_t expected = columns.size() + score_names_.size();
     if (count != expected) refuse(fmt::format("{} fields", count), fmt::to_string(expected));
-    Fields fields(count);
-    for (std::string_view& field : fields) {
-      const std::size_t end = std::min(line.find(','), line.size());
-      field = line.substr(0, end);
-      line.remove_prefix(std::min(end + 1, line.size()));
-    }
-    return fields;
+    return split_fields(line);
   }
 
   std::string_view next_line() {
@@ -211,6 +217,22 @@ void MetricsTable::erase(std::size_t begin, std::size_t end) { csv_.erase(begin,
 
 void MetricsTable::write(const std::filesystem::path& path, FileSystem& files) const {
   write_file_durably(path, std::as_bytes(std::span(csv_)), files);
+}
+
+std::map<std::uint64_t, double> validation_values(const std::string& csv, std::string_view column) {
+  std::istringstream lines(csv);
+  std::string line;
+  std::getline(lines, line);
+  const Fields heading = split_fields(line);
+  const auto index = static_cast<std::size_t>(std::ranges::find(heading, column) - heading.begin());
+  std::map<std::uint64_t, double> values;
+  while (index < heading.size() && std::getline(lines, line)) {
+    const Fields fields = split_fields(line);
+    if (fields[split_column] != "validation" || fields[index].empty()) continue;
+    values[std::stoull(std::string(fields[0]))] =
+        std::strtod(std::string(fields[index]).c_str(), nullptr);
+  }
+  return values;
 }
 
 std::vector<std::string> require_metrics(std::string_view csv, std::string_view place) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,18 @@ class MetricsTable {
   std::string csv_;
   std::vector<std::string> score_names_;
 };
+
+/// The values of a column in the rows of validation, by step; rows without a value are left out.
+///
+/// csv     a valid table
+/// column  a name of its heading; no values for any other name
+std::map<std::uint64_t, double> validation_values(const std::string& csv, std::string_view column);
+
+/// Whether the value `a` of a score, a value of train.best_metric, is better than `b`: of the loss
+/// the lower one, of every other score the higher one.
+inline bool is_better(std::string_view metric, double a, double b) {
+  return metric == "loss" ? a < b : a > b;
+}
 
 /// The columns of every metrics.csv, at the start of its first line.
 inline constexpr std::string_view metrics_heading =

@@ -16,21 +16,6 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// The path of the block that a parameter belongs to: up to the first component that is a number,
-/// or without the last component.
-std::string block_path(const std::string& name) {
-  for (std::size_t begin = 0; begin < name.size();) {
-    const std::size_t end = std::min(name.find('.', begin), name.size());
-    if (begin > 0 && end < name.size() &&
-        is_number(std::string_view(name).substr(begin, end - begin))) {
-      return name.substr(0, end);
-    }
-    begin = end + 1;
-  }
-  const std::size_t dot = name.rfind('.');
-  return dot == name.npos ? name : name.substr(0, dot);
-}
-
 /// `encoder.layers` of `encoder.layers.0`; empty if the path does not end with a number.
 std::string stack_of(const std::string& path) {
   const std::size_t dot = path.rfind('.');
@@ -72,6 +57,19 @@ std::string describe_frozen(const ModelSummary& summary) {
 }
 
 }  // namespace
+
+std::string block_path(const std::string& name) {
+  for (std::size_t begin = 0; begin < name.size();) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    if (begin > 0 && end < name.size() &&
+        is_number(std::string_view(name).substr(begin, end - begin))) {
+      return name.substr(0, end);
+    }
+    begin = end + 1;
+  }
+  const std::size_t dot = name.rfind('.');
+  return dot == name.npos ? name : name.substr(0, dot);
+}
 
 std::vector<ParameterShape> shapes_of(const Parameters& parameters) {
   std::vector<ParameterShape> shapes;

@@ -36,6 +36,10 @@ struct ModelSummary {
 /// The shapes of all parameters of a model.
 std::vector<ParameterShape> shapes_of(const Parameters& parameters);
 
+/// The path of the block that a parameter belongs to: a layer of a stack, such as
+/// `encoder.layers.0`, or the module that has the parameter.
+std::string block_path(const std::string& name);
+
 /// Gathers parameters into blocks: a layer of a stack, such as `encoder.layers.0`, with everything
 /// below it; for others the module that has the parameter. Consecutive layers whose tensors are
 /// alike are one block.

@@ -19,7 +19,7 @@ constexpr std::size_t most_named = 8;
 
 class Search {
  public:
-  Search(const BatchLoss& loss, const std::vector<Example>& examples, const BatchRules& rules,
+  Search(const BatchLoss& loss, const Examples& examples, const BatchRules& rules,
          Parameters& parameters)
       : loss_(loss), examples_(examples), rules_(rules), parameters_(parameters) {}
 
@@ -54,7 +54,7 @@ class Search {
 
  private:
   const BatchLoss& loss_;
-  const std::vector<Example>& examples_;
+  const Examples& examples_;
   BatchRules rules_;
   Parameters& parameters_;
 };
@@ -102,7 +102,7 @@ bool is_finite(const Tensor& tensor) {
 
 }  // namespace
 
-NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<Example>& examples,
+NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const Examples& examples,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters) {
   const Search search(loss, examples, rules, parameters);
@@ -134,8 +134,8 @@ std::string in_words(const NonFiniteOrigin& origin, const Config& config) {
                                        : fmt::format("; in the batch of {}", examples));
 }
 
-std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& examples,
-                    const Config& config, const TextCodec& codec) {
+std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, const Config& config,
+                    const TextCodec& codec) {
   const Task& task = find_task(config);
   const std::string noun = task.example_noun(config);
   std::string text = fmt::format(

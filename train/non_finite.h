@@ -16,6 +16,10 @@
 
 namespace tapestry {
 
+/// The hint of errors about values that are not finite and about divergence.
+inline constexpr const char* smaller_steps_hint =
+    "try a smaller schedule.learning_rate or a longer warmup_steps";
+
 /// Computes the loss of one batch of a step and records it on the tape of this thread.
 ///
 /// batch  a batch of the step, or a single example of it
@@ -33,7 +37,7 @@ struct NonFiniteOrigin {
 
 /// Repeats the step with an AnomalyDetector, batch by batch, and then the examples of the first
 /// failing batch one by one. Parameters do not change; gradients are cleared.
-NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<Example>& examples,
+NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const Examples& examples,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters);
 
@@ -43,8 +47,8 @@ NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const std::vector<
 std::string in_words(const NonFiniteOrigin& origin, const Config& config);
 
 /// The complete report, with the text, labels or range of pixels of each example.
-std::string to_text(const NonFiniteOrigin& origin, const std::vector<Example>& examples,
-                    const Config& config, const TextCodec& codec);
+std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, const Config& config,
+                    const TextCodec& codec);
 
 /// "head.weight has a value that is not finite", for the first such tensor of the parameters,
 /// buffers or optimizer state; nullopt if all are finite. An update can overflow even if loss and

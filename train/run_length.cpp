@@ -8,11 +8,11 @@
 
 namespace tapestry {
 
-void resolve_epochs(Config& config, std::size_t examples, std::uint64_t step,
+void resolve_epochs(Config& config, std::size_t batches, std::uint64_t step,
                     BatchPosition position) {
   TrainOptions& train = config.train;
   if (train.epochs == 0) return;
-  const std::uint64_t per_epoch = (examples - 1) / train.batch_size + 1;
+  const std::uint64_t per_epoch = batches;
   const std::uint64_t all = train.epochs * per_epoch;
   const std::uint64_t done = position.epoch * per_epoch + position.batch;
   const std::uint64_t left = all > done ? all - done : 0;

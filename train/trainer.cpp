@@ -4,20 +4,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
+#include <filesystem>
+#include <limits>
+#include <new>
 #include <utility>
 
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
-#include "data/text/codec.h"
+#include "data/io/utf8.h"
 #include "optim/optimizer.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/non_finite.h"
-#include "train/platform/durable_file.h"
+#include "train/parallel/message.h"
+#include "train/report/held_out.h"
 #include "train/step.h"
 #include "train/tasks/task.h"
 
@@ -25,9 +28,6 @@ namespace tapestry {
 namespace {
 
 using Clock = TimeLimit::Clock;
-
-constexpr const char* smaller_steps_hint =
-    "try a smaller schedule.learning_rate or a longer warmup_steps";
 
 /// The config with decay_steps set explicitly, so that a run that is resumed with more steps keeps
 /// its schedule.
@@ -39,6 +39,36 @@ Config resolved(Config config) {
   return config;
 }
 
+std::optional<WeightAverage> make_average(const Config& config, const Model& model) {
+  if (config.train.ema_decay == 0.0) return std::nullopt;
+  return WeightAverage(model.parameters.list(), config.train.ema_decay);
+}
+
+/// While it is alive, the parameters have the values of their average, if there is one.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(std::optional<WeightAverage>& average) : average_(average) {
+    if (average_) average_->swap();
+  }
+  ~AveragedWeights() {
+    if (average_) average_->swap();
+  }
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  std::optional<WeightAverage>& average_;
+};
+
+/// The columns of metrics.csv that only this task has.
+std::vector<std::string> other_scores(const Config& config) {
+  std::vector<std::string> names;
+  for (const std::string_view score : find_task(config).kind().scores) {
+    if (score != "exact_match") names.emplace_back(score);
+  }
+  return names;
+}
+
 /// The sign of a NaN is not printed, since it has no meaning.
 std::string value_text(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{}", value);
@@ -46,19 +76,23 @@ std::string value_text(double value) {
 
 }  // namespace
 
-Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress)
+Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress,
+                 ProcessGroup& group)
     : config_(resolved(std::move(config))),
       corpus_(corpus),
+      codec_(make_codec(config_.data, corpus.source_vocabulary, corpus.target_vocabulary)),
       directory_(directory),
       progress_(progress),
+      group_(group),
       model_(network_maker(config_, network_sizes(config_, corpus)), config_.train.dtype,
              config_.train.seed),
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())),
+      average_(make_average(config_, model_)),
       schedule_(make_schedule(config_.schedule)),
-      batches_(corpus.train, config_.train.batch_size, config_.train.seed, batch_lengths(config_)),
+      batches_(corpus, config_),
       saves_(progress, directory) {
   require_fitting_examples(corpus, config_);
-  state_.metrics = MetricsTable(find_task(config_).score_names());
+  state_.metrics = MetricsTable(other_scores(config_));
   state_.run_id = make_run_id(config_, corpus_);
 }
 
@@ -67,43 +101,100 @@ RunParts Trainer::parts() {
           .corpus = corpus_,
           .model = model_,
           .optimizer = *optimizer_,
+          .average = average_ ? &*average_ : nullptr,
           .state = state_};
 }
 
 void Trainer::resume(const Snapshot& snapshot) {
   const Config before = saved_config(snapshot);  // all that can fail comes before restore()
   restore(snapshot, parts());
+  group_.note_step(state_.step);
   saved_step_ = state_.step;
   if (!finished()) revert_end_rows();
+  if (before.train.best_metric != config_.train.best_metric) {
+    state_.best_value = std::numeric_limits<double>::infinity();
+    state_.best_step.reset();
+    state_.validations_since_best = 0;
+  }
   // Batches of another size, or of other data, permitted by the user: an epoch that has begun
   // cannot continue with them, or is over.
-  const bool other_batches = before.train.batch_size != config_.train.batch_size ||
-                             before.data.train_size != config_.data.train_size;
+  const bool other_batches = has_other_batches(before, config_);
   const std::size_t batch = state_.position.batch;
   if (batch >= batches_.batches_per_epoch() || (other_batches && batch > 0)) {
     state_.position = {.epoch = state_.position.epoch + 1, .batch = 0};
   }
 }
 
-Trainer::StepTime Trainer::try_step() {
+Trainer::StepTime Trainer::try_step(bool ahead) {
   const Clock::time_point started = Clock::now();
-  const std::vector<Batch> batches = next_batches();
-  const StepLoss loss = compute_gradients(batches, state_.step + 1, config_.train, model_);
+  std::vector<Batch> batches;
+  group_.together([&] { batches = next_batches(ahead); });
+  const Clock::duration preparation = Clock::now() - started;
+  StepTime step = try_step(batches);
+  step.preparation = preparation;
+  step.time += preparation;
+  return step;
+}
+
+Trainer::StepTime Trainer::try_step(const std::vector<Batch>& batches) {
+  const Clock::time_point started = Clock::now();
+  const std::uint64_t step = state_.step + 1;
+  const StepLoss loss = compute_gradients(batches, step, config_.train, model_, group_);
+  const Clock::duration gradients = Clock::now() - started;
   const double norm = gradient_norm();
   if (!std::isfinite(loss.mean + norm)) {
     throw NumericError(fmt::format("step {}: the loss is {} and the norm of the gradient {}, "
                                    "expected finite numbers",
-                                   state_.step + 1, value_text(loss.mean), value_text(norm)),
+                                   step, value_text(loss.mean), value_text(norm)),
                        smaller_steps_hint);
   }
-  const std::uint64_t step = state_.step + 1;
   update_weights(schedule_->learning_rate(step), norm);
-  return {.time = Clock::now() - started, .targets = loss.target_tokens, .loss = loss.mean};
+  state_.step = step;
+  std::uint64_t positions = 0;
+  for (const Batch& batch : batches) {
+    positions += std::uint64_t{batch.rows} * (batch.source_length + batch.target_length);
+  }
+  return {.time = Clock::now() - started,
+          .gradients = gradients,
+          .targets = loss.target_tokens,
+          .positions = positions,
+          .loss = loss.mean};
+}
+
+Trainer::StepRecord Trainer::replay_step(
+    const std::function<void(const StepRecord&)>& before_update) {
+  StepRecord record{.step = state_.step + 1, .position = state_.position};
+  record.batches = next_batches(false);
+  record.loss = compute_gradients(record.batches, record.step, config_.train, model_, group_);
+  record.gradient_norm = gradient_norm();
+  record.clip_factor = clip_factor(record.gradient_norm, config_.train.clip_norm);
+  record.learning_rate = schedule_->learning_rate(record.step);
+  record.updated = std::isfinite(record.loss.mean) && std::isfinite(record.gradient_norm);
+  before_update(record);
+  if (record.updated) update_weights(record.learning_rate, record.gradient_norm);
+  state_.step = record.step;
+  return record;
 }
 
 std::vector<std::string> Trainer::initialize(const TrainedModel& from) {
   state_.run_id = make_run_id(config_, corpus_, from.model.get());
-  return load_pretrained(from, config_.train.initialize_from, corpus_.target_vocabulary, model_);
+  auto lines =
+      load_pretrained(from, config_.train.initialize_from, corpus_.target_vocabulary, model_);
+  if (average_) average_->reset();
+  return lines;
+}
+
+void Trainer::record_to(const std::filesystem::path& folder) {
+  // The validation of the last step is dropped if it is repeated, or was due at the end only.
+  const bool repeated =
+      state_.validation_pending || !(finished() || records_after_step(state_.step));
+  const std::uint64_t kept = repeated && state_.step > 0 ? state_.step - 1 : state_.step;
+  recorder_.emplace(RunRecorder::Start{.folder = folder,
+                                       .config = config_,
+                                       .parameters = model_.parameters,
+                                       .metrics_csv = state_.metrics.csv(),
+                                       .last_step = kept});
+  warn_of_recording();
 }
 
 void Trainer::note(const std::string& event) {
@@ -120,6 +211,7 @@ std::uint64_t Trainer::checkpoint_bytes() const {
   std::uint64_t values = model_.parameters.num_values();
   for (const NamedTensor& buffer : model_.parameters.buffers()) values += buffer.tensor.size();
   for (const NamedTensor& tensor : optimizer_->state()) values += tensor.tensor.size();
+  if (average_) values += model_.parameters.num_values();
   return values * bytes_per_element(config_.train.dtype);
 }
 
@@ -133,7 +225,7 @@ Trainer::End Trainer::run(Interruptions interruptions) {
   std::optional<End> stop;
   while (state_.validation_pending || !finished()) {
     if (signals != nullptr && time.last_call()) signals->end_at(*time.last_call());
-    stop = reason_to_stop(interruptions);
+    stop = agree_to_stop(interruptions);
     if (stop) break;
     const Clock::time_point started = Clock::now();
     try {
@@ -141,11 +233,12 @@ Trainer::End Trainer::run(Interruptions interruptions) {
     } catch (const kernels::Cancelled&) {
       continue;
     }
-    if (signals != nullptr && signals->take_save_request()) save_on_request();
+    if (group_.any(signals != nullptr && signals->take_save_request())) save_on_request();
     time.note_turn(Clock::now() - started);
     time.note_save(longest_save_);
   }
   if (saved_step_ != state_.step) save(true);
+  if (config_.train.report_every > 0 && finished()) report();
   return stop.value_or(End::finished);
 }
 
@@ -154,7 +247,32 @@ std::optional<Trainer::End> Trainer::reason_to_stop(const Interruptions& interru
   const bool time_is_up = signals != nullptr && signals->time_is_up();
   if (time_is_up || interruptions.time.is_up(Clock::now())) return End::time;
   if (signals != nullptr && signals->stop() != 0) return End::signal;
+  const bool is_reached = interruptions.last_step && state_.step >= *interruptions.last_step;
+  if (is_reached && !state_.validation_pending) return End::last_step;
   return std::nullopt;
+}
+
+/// reason_to_stop() of the first process that has one. A signal that another process received
+/// counts as received by this one.
+std::optional<Trainer::End> Trainer::agree_to_stop(const Interruptions& interruptions) {
+  const auto own = reason_to_stop(interruptions);
+  if (group_.size() == 1) return own;
+  const auto reasons = group_.exchange([&] {
+    MessageWriter reason;
+    if (own) {
+      reason.put(static_cast<int>(*own));
+      reason.put(interruptions.signals != nullptr ? interruptions.signals->stop() : 0);
+    }
+    return reason.take();
+  });
+  const auto first = std::ranges::find_if_not(reasons, &std::string::empty);
+  if (first == reasons.end()) return std::nullopt;
+  MessageReader reason(*first);
+  const auto end = static_cast<End>(reason.get<int>());
+  if (end == End::signal && interruptions.signals != nullptr) {
+    interruptions.signals->stop_by(reason.get<int>());
+  }
+  return end;
 }
 
 /// One step and the logging, validation and saving due after it.
@@ -182,6 +300,7 @@ void Trainer::finish_turn() {
   }
   state_.validation_pending = false;
   if (best || due(config_.train.save_every)) save_as_scheduled();
+  if (report_is_due()) report();
 }
 
 /// Finishes the turn in which an earlier process was stopped.
@@ -199,8 +318,8 @@ Trainer::StepEnd Trainer::train_step() {
   StepLoss loss;
   try {
     const kernels::CancellationScope cancellable(end_requested_);
-    batches = next_batches();
-    loss = compute_gradients(batches, state_.step + 1, config_.train, model_);
+    group_.together([&] { batches = next_batches(state_.step + 1 < config_.train.steps); });
+    loss = compute_gradients(batches, state_.step + 1, config_.train, model_, group_);
   } catch (const kernels::Cancelled&) {
     state_.position = first_batch;
     throw;
@@ -215,22 +334,20 @@ Trainer::StepEnd Trainer::train_step() {
     return meet_non_finite("the norm of the gradient is " + value_text(norm), batches);
   }
   const double learning_rate = schedule_->learning_rate(state_.step + 1);
-  update_weights(learning_rate, norm);
+  update_and_watch_weights(learning_rate, norm);
   finish_step(loss, {.learning_rate = learning_rate, .gradient_norm = norm});
   return StepEnd::done;
 }
 
-std::vector<Batch> Trainer::next_batches() {
+/// ahead  whether those of the next step are prepared meanwhile
+std::vector<Batch> Trainer::next_batches(bool ahead) {
   const ProfileScope scope("batch preparation", Phase::other);
-  std::vector<Batch> batches;
-  for (std::size_t i = 0; i < config_.train.accumulate; ++i) {
-    kernels::throw_if_cancelled();
-    batches.push_back(
-        make_batch(corpus_.train, batches_.at(state_.position), rules(state_.position.epoch)));
-    state_.position = batches_.after(state_.position);
-  }
-  return batches;
+  StepBatches step = batches_.take(state_.position, ahead);
+  state_.position = step.next;
+  return std::move(step.batches);
 }
+
+BatchStatistics Trainer::measure_epoch() { return batches_.measure(state_.position.epoch); }
 
 BatchRules Trainer::rules(std::uint64_t epoch) const {
   return batch_rules(config_, corpus_.target_vocabulary.size(), epoch);
@@ -245,11 +362,12 @@ void Trainer::update_weights(double learning_rate, double gradient_norm) {
   const ProfileScope scope("optimizer step", Phase::other);
   optimizer_->step(learning_rate, clip_factor(gradient_norm, config_.train.clip_norm));
   model_.parameters.commit_buffers();
+  if (average_) average_->update(optimizer_->steps());
 }
 
 void Trainer::finish_step(const StepLoss& loss, StepReport report) {
   report_ = report;
-  ++state_.step;
+  group_.note_step(++state_.step);
   if (config_.train.on_nan != OnNan::rollback) state_.nan_steps = 0;
   state_.running.loss_sum += loss.mean * static_cast<double>(loss.target_tokens);
   state_.running.nll_sum += loss.nll_sum;
@@ -259,109 +377,6 @@ void Trainer::finish_step(const StepLoss& loss, StepReport report) {
   if (state_.divergence.add(loss.mean, guessing, config_.train.divergence_window)) {
     refuse_divergence();
   }
-}
-
-// ---- Non-finite values and divergence.
-
-std::string Trainer::newest_saved() const {
-  return saved_step_ ? fmt::format("the newest checkpoint is of step {}", *saved_step_)
-                     : "there is no checkpoint yet";
-}
-
-void Trainer::refuse_divergence() const {
-  throw NumericError(
-      fmt::format("step {}: the run has diverged: the mean loss of {} steps was {:.4g} at its best "
-                  "and is now {:.4g}; this state is not saved, {}",
-                  state_.step, config_.train.divergence_window, state_.divergence.best_mean(),
-                  state_.divergence.last_mean(), newest_saved()),
-      std::string(smaller_steps_hint) + "; train.divergence_window=0 disables the check");
-}
-
-Trainer::StepEnd Trainer::meet_non_finite(const std::string& found,
-                                          const std::vector<Batch>& batches) {
-  count_nan_step(fmt::format("step {}: {}; the weights are those of step {}", state_.step + 1,
-                             examine(found, batches), state_.step));
-  if (config_.train.on_nan == OnNan::rollback) {
-    roll_back(fmt::format("{} at step {}", found, state_.step + 1));
-    return StepEnd::rolled_back;
-  }
-  note(fmt::format("{} at step {}, which is skipped", found, state_.step + 1));
-  ++state_.step;
-  return StepEnd::skipped;
-}
-
-/// throws  NumericError with train.on_nan: stop, or after more than train.max_nan_steps such steps.
-void Trainer::count_nan_step(const std::string& finding) {
-  ++state_.nan_steps;
-  const std::size_t most = config_.train.max_nan_steps;
-  if (config_.train.on_nan == OnNan::stop) {
-    throw NumericError(finding,
-                       std::string(smaller_steps_hint) + "; train.on_nan=skip skips such a step");
-  }
-  if (state_.nan_steps > most) {
-    throw NumericError(fmt::format("{}; {} consecutive steps, train.max_nan_steps is {}", finding,
-                                   state_.nan_steps, most),
-                       smaller_steps_hint);
-  }
-  progress_.message("warning: " + finding);
-}
-
-/// Locates the origin of a value that is not finite, stores a report in the run directory and
-/// returns a one-line description.
-std::string Trainer::examine(const std::string& found, const std::vector<Batch>& batches) {
-  const std::size_t target_tokens = count_target_tokens(batches);
-  const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
-    const BatchPlace place{.step = state_.step + 1, .index = index, .target_tokens = target_tokens};
-    return batch_loss(batch, place, config_.train, model_).mean;
-  };
-  const NonFiniteOrigin origin =
-      find_non_finite_origin(loss, corpus_.train, rules(epoch_ - 1), batches, model_.parameters);
-  const auto path = directory_.path() / fmt::format("non-finite-step-{:08}.txt", state_.step + 1);
-  const TextCodec codec =
-      make_codec(config_.data, corpus_.source_vocabulary, corpus_.target_vocabulary);
-  const std::string report = fmt::format("step {}: {}\n{}", state_.step + 1, found,
-                                         to_text(origin, corpus_.train, config_, codec));
-  std::string stored;
-  try {
-    write_file_durably(path, std::as_bytes(std::span(report)), directory_.files());
-    stored = fmt::format("; see {}", path.string());
-  } catch (const OutputError& error) {
-    stored = fmt::format("; not stored: {}", error.what());
-  }
-  return fmt::format("{}, expected a finite number{}{}", found, in_words(origin, config_), stored);
-}
-
-/// The last scheduled checkpoint, or the newest intact one if that is damaged or missing. It is
-/// missing if a run that stopped before its first scheduled save is resumed with rollback.
-Snapshot Trainer::rollback_target(const std::string& found) const {
-  try {
-    return read_checkpoint_of_run(directory_, state_.scheduled_save);
-  } catch (const DamagedCheckpoint& damage) {
-    progress_.message(fmt::format("warning: {}; another checkpoint is used", damage.what()));
-  } catch (const CheckpointError&) {
-  }
-  std::string reason = "there is no checkpoint to go back to";
-  try {
-    if (auto newest = read_newest_of_run(directory_)) return std::move(newest->snapshot);
-  } catch (const CheckpointError& error) {
-    reason = error.what();
-  }
-  throw NumericError(fmt::format("{}; {}", found, reason), smaller_steps_hint);
-}
-
-/// Restores a checkpoint and continues with the data that follow the failed step.
-void Trainer::roll_back(const std::string& found) {
-  const BatchPosition behind = state_.position;
-  const std::uint64_t in_a_row = state_.nan_steps;
-  restore(rollback_target(found), parts());
-  revert_end_rows();
-  saved_step_ = state_.step;
-  state_.position = behind;
-  state_.nan_steps = in_a_row;
-  note(fmt::format("rolled back: {}; continues with epoch {}, batch {}", found, behind.epoch + 1,
-                   behind.batch + 1));
-  progress_.rolled_back(state_.step);
-  progress_.message(fmt::format("rolled back to step {}", format_count(state_.step)));
 }
 
 // ---- Logging and validation.
@@ -384,38 +399,124 @@ void Trainer::log() {
                              .target_tokens = state_.running.tokens};
   state_.running = {};
   state_.metrics.add(metrics);
+  if (recorder_) recorder_->add_rows(state_.metrics.csv());
   progress_.metrics(metrics);
 }
 
-Scores Trainer::validate() const {
+Scores Trainer::validate() {
   const ProfileScope scope("validation and decoding", Phase::other);
-  return find_task(config_).evaluate(model_, config_, rules(0), corpus_.target_vocabulary,
-                                     corpus_.validation, config_.train.exact_match_sequences);
+  const AveragedWeights averaged(average_);
+  const kernels::CancellationScope cancellable(end_requested_);
+  kernels::throw_if_cancelled();
+  const EvaluationSet set{.examples = corpus_.validation,
+                          .target_texts = corpus_.validation_lines.target_texts,
+                          .codec = codec_};
+  return find_task(config_).evaluate(model_, config_, rules(0), set,
+                                     config_.train.exact_match_sequences);
+}
+
+/// The value of train.best_metric.
+double Trainer::best_metric(const Scores& scores) const {
+  const std::string& metric = config_.train.best_metric;
+  if (metric == "loss") return scores.loss;
+  if (metric == "token_accuracy") return scores.token_accuracy;
+  const auto score = scores.others.find(metric);  // not computed for every set of labels
+  return score == scores.others.end() ? std::nan("") : score->second;
+}
+
+bool Trainer::is_best(double value) const {
+  if (!state_.best_step) return std::isfinite(value);
+  return is_better(config_.train.best_metric, value, state_.best_value);
 }
 
 /// throws  kernels::Cancelled, nothing is changed then.
 bool Trainer::validate_and_compare() {
   if (corpus_.validation.empty()) return false;
-  const Scores scores = [this] {
-    const kernels::CancellationScope cancellable(end_requested_);
-    kernels::throw_if_cancelled();
-    return validate();
-  }();
-  const bool best = scores.loss < state_.best_loss;
+  Scores scores;
+  group_.together([&] { scores = validate(); });
+  const double value = best_metric(scores);
+  const bool best = is_best(value);
   ++state_.validations_since_best;
   if (best) {
-    state_.best_loss = scores.loss;
+    state_.best_value = value;
     state_.best_step = state_.step;
     state_.validations_since_best = 0;
   }
   // A validation that is due stays when a run continues.
   if (state_.before_end && due(config_.train.validate_every)) {
-    state_.before_end->best_loss = state_.best_loss;
+    state_.before_end->best_value = state_.best_value;
     state_.before_end->best_step = state_.best_step;
   }
   state_.metrics.add_validation(state_.step, epoch_, scores);
+  record(scores);
   progress_.validation(state_.step, find_task(config_).format_scores(scores, config_), best);
+  for (const ShownExample& sample : scores.samples) {
+    progress_.message(fmt::format("  source     {}\n  reference  {}\n  output     {}",
+                                  escaped(sample.input), escaped(sample.expected),
+                                  escaped(sample.output)));
+  }
   return best;
+}
+
+// ---- The recording.
+
+/// Whether the step is followed by a validation.
+bool Trainer::records_after_step(std::uint64_t step) const {
+  const bool is_validated = step % config_.train.validate_every == 0 || step >= config_.train.steps;
+  return is_validated && !corpus_.validation.empty();
+}
+
+/// update_weights(), observed if a record of the step follows.
+void Trainer::update_and_watch_weights(double learning_rate, double gradient_norm) {
+  const auto record = [&](auto&& action) {
+    if (!recorder_ || !records_after_step(state_.step + 1)) return;
+    const ProfileScope scope("recording", Phase::other);
+    action(*recorder_);
+  };
+  record([](RunRecorder& recorder) { recorder.before_update(); });
+  update_weights(learning_rate, gradient_norm);
+  record([](RunRecorder& recorder) { recorder.after_update(); });
+}
+
+void Trainer::record(const Scores& scores) {
+  if (!recorder_) return;
+  const ProfileScope scope("recording", Phase::other);
+  try {
+    recorder_->add_rows(state_.metrics.csv());
+    recorder_->add(state_.step, scores.samples, attention_of_example());
+  } catch (const std::bad_alloc&) {
+    progress_.message("warning: samples and weights not recorded: not enough memory");
+  }
+  warn_of_recording();
+}
+
+/// The attention weights on a held-out example, if they are recorded.
+std::vector<LayerAttention> Trainer::attention_of_example() {
+  if (!recorder_->shows_attention()) return {};
+  const AveragedWeights averaged(average_);
+  auto samples =
+      attention_samples(model_, config_, codec_, corpus_, {.examples = 1, .most_tokens = 65});
+  return samples.empty() ? std::vector<LayerAttention>{} : std::move(samples.front().layers);
+}
+
+void Trainer::warn_of_recording() {
+  if (const auto problem = recorder_->take_problem()) progress_.message("warning: " + *problem);
+}
+
+// ---- Reports during the run.
+
+/// The report at the end of a run is written after its last save.
+bool Trainer::report_is_due() const {
+  const TrainOptions& train = config_.train;
+  if (train.report_every == 0 || finished() || !due(train.validate_every)) return false;
+  return state_.step / train.validate_every % train.report_every == 0;
+}
+
+void Trainer::report() {
+  const ProfileScope scope("report", Phase::other);
+  const Clock::time_point started = Clock::now();
+  write_report_();
+  progress_.exclude(Clock::now() - started);
 }
 
 // ---- The rows that only the end of a run adds.
@@ -425,7 +526,7 @@ void Trainer::begin_end_rows() {
   const std::uint64_t bytes = state_.metrics.csv().size();
   if (state_.before_end) return;
   state_.before_end = BeforeEnd{.running = state_.running,
-                                .best_loss = state_.best_loss,
+                                .best_value = state_.best_value,
                                 .best_step = state_.best_step,
                                 .metrics_begin = bytes,
                                 .metrics_end = bytes};
@@ -452,72 +553,9 @@ void Trainer::revert_end_rows() {
   if (!state_.before_end) return;
   const BeforeEnd before = *std::exchange(state_.before_end, std::nullopt);
   state_.running = before.running;
-  state_.best_loss = before.best_loss;
+  state_.best_value = before.best_value;
   state_.best_step = before.best_step;
   state_.metrics.erase(before.metrics_begin, before.metrics_end);
-}
-
-// ---- Saving.
-
-void Trainer::save_as_scheduled() {
-  if (config_.train.on_nan == OnNan::rollback) {
-    if (const auto found = find_non_finite_state(model_.parameters, *optimizer_)) {
-      count_nan_step(fmt::format("step {}: {}", state_.step, *found));
-      return roll_back(fmt::format("{} at step {}", *found, state_.step));
-    }
-  }
-  // The checkpoint records its own step as the last scheduled save; reverted if writing it fails.
-  const std::uint64_t scheduled_before = std::exchange(state_.scheduled_save, state_.step);
-  const std::uint64_t nan_steps = state_.nan_steps;
-  if (config_.train.on_nan == OnNan::rollback) state_.nan_steps = 0;
-  if (save(finished())) return;
-  state_.scheduled_save = scheduled_before;
-  state_.nan_steps = nan_steps;
-}
-
-void Trainer::save_on_request() {
-  if (saved_step_ != state_.step) save(finished());
-  if (saved_step_ != state_.step) return;  // save() has already warned
-  progress_.message(
-      fmt::format("saved at step {}, as a signal requested", format_count(state_.step)));
-}
-
-/// Saves a checkpoint. Returns whether it was written; a failure is reported as a warning.
-/// last  whether this is the last save of the run
-bool Trainer::save(bool last) {
-  const ProfileScope scope("saving", Phase::other);
-  if (const auto found = find_non_finite_state(model_.parameters, *optimizer_)) {
-    refuse_state(*found);
-  }
-  const Clock::time_point started = Clock::now();
-  const bool saved = saves_.attempt([this] { write_files(); }, state_.step, last);
-  if (saved) saved_step_ = state_.step;
-  const Clock::duration time = Clock::now() - started;
-  longest_save_ = std::max(longest_save_, time);
-  progress_.exclude(time);
-  return saved;
-}
-
-/// Writes the metrics first, so that the run is complete once the last checkpoint is written.
-void Trainer::write_files() {
-  directory_.require_lock();
-  state_.metrics.write(directory_.path() / "metrics.csv", directory_.files());
-  if (!state_.history.empty()) {
-    write_file_durably(directory_.path() / "history.txt", std::as_bytes(std::span(state_.history)),
-                       directory_.files());
-  }
-  directory_.save(
-      state_.step, make_snapshot(parts()),
-      {.keep_last = config_.train.keep_last,
-       .best_step = state_.best_step,
-       .previous_best_step = state_.before_end ? state_.before_end->best_step : std::nullopt,
-       .scheduled_step = state_.scheduled_save});
-}
-
-void Trainer::refuse_state(const std::string& found) const {
-  throw NumericError(
-      fmt::format("step {}: {}; this state is not saved, {}", state_.step, found, newest_saved()),
-      smaller_steps_hint);
 }
 
 }  // namespace tapestry

@@ -2,23 +2,32 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/tensor.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"
 #include "data/corpus.h"
+#include "data/text/codec.h"
 #include "layers/model.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "optim/weight_average.h"
+#include "train/batch_loader.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
+#include "train/parallel/process_group.h"
 #include "train/platform/interruptions.h"
 #include "train/progress.h"
+#include "train/report/run_recorder.h"
 #include "train/save_attempts.h"
 #include "train/step.h"
 #include "train/storage/run_directory.h"
@@ -30,19 +39,32 @@ namespace tapestry {
 ///
 /// A run that is stopped after any step and resumed from its checkpoint ends with the same bytes as
 /// an uninterrupted run, on any number of threads.
+///
+/// A group of processes, each with a Trainer of the same config and corpus, trains as one process
+/// does, with the same bits. All functions that are not const are then called by all of them. The
+/// first process alone writes the run directory; each of them validates.
 class Trainer {
  public:
-  enum class End { finished, signal, time };
+  enum class End { finished, signal, time, last_step };
 
-  /// `corpus`, `directory` and `progress` must outlive the trainer.
+  /// `corpus`, `directory`, `progress` and `group` must outlive the trainer.
   /// throws  DataError if an example of the corpus is longer than the model's positions.
-  Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress);
+  Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress,
+          ProcessGroup& group = single_process());
 
   /// Restores the state of `snapshot`. throws CheckpointError; the trainer is then unchanged.
   void resume(const Snapshot& snapshot);
 
   /// Loads the parameters of a pretrained model, see load_pretrained(); returns its lines.
   std::vector<std::string> initialize(const TrainedModel& from);
+
+  /// Also records samples, weights and gradients of each validation in files of this run directory
+  /// from now on, see RunRecorder. To be called after resume(), in one process of the group;
+  /// changes no bit of the run.
+  void record_to(const std::filesystem::path& folder);
+
+  /// Calls `report` after every train.report_every-th validation, and when all steps are done.
+  void report_with(std::function<void()> report) { write_report_ = std::move(report); }
 
   /// Adds a line to the history, which is stored in checkpoints.
   void note(const std::string& event);
@@ -54,8 +76,8 @@ class Trainer {
   /// An interruption cancels a step or a validation at once: a resumed run repeats it.
   ///
   /// A failed save causes a warning and the run continues; the third consecutive failure and a
-  /// failure of the last save are errors. Loss and gradient are checked before each update,
-  /// parameters before each save.
+  /// failure of the last save are errors. An old checkpoint that cannot be deleted is a warning.
+  /// Loss and gradient are checked before each update, parameters before each save.
   ///
   /// A Profiler on this thread gets a row for each operation, and for batches, gradient norm,
   /// optimizer, validation and saving.
@@ -65,23 +87,56 @@ class Trainer {
   ///         for failed saves.
   End run(Interruptions interruptions = {});
 
-  /// The duration of a step, see try_step().
+  /// The durations of a step, see try_step().
   struct StepTime {
-    TimeLimit::Clock::duration time{};
-    std::size_t targets = 0;  ///< target tokens
+    TimeLimit::Clock::duration time{};         ///< of the whole step
+    TimeLimit::Clock::duration preparation{};  ///< until its batches are there
+    TimeLimit::Clock::duration gradients{};    ///< forward and backward of all batches
+    std::size_t targets = 0;                   ///< target tokens
+    std::uint64_t positions = 0;               ///< of all rows, with padding; 0 for images
     double loss = 0.0;
   };
-  /// Computes the next step in memory, for its duration; the trainer is not to be used afterwards.
+  /// Computes the next step in memory, for its duration. Nothing is logged, validated or saved; the
+  /// trainer is not to be run afterwards.
+  ///
+  /// ahead   whether the batches of the step after it are prepared meanwhile, as in a run
   /// throws  NumericError if loss or gradient are not finite.
-  StepTime try_step();
+  StepTime try_step(bool ahead = false);
+  /// The same for a step with these batches, of any number and size.
+  StepTime try_step(const std::vector<Batch>& batches);
+
+  /// A step as it was computed, see replay_step().
+  struct StepRecord {
+    std::uint64_t step = 0;  ///< from 1
+    BatchPosition position;  ///< of its first batch
+    std::vector<Batch> batches{};
+    StepLoss loss{};
+    double gradient_norm = 0.0;
+    double clip_factor = 1.0;  ///< of the gradient in the update
+    double learning_rate = 0.0;
+    bool updated = false;  ///< whether the weights changed: false if loss or norm are not finite
+  };
+  /// Computes the next step in memory as the run does, and calls `before_update` when the
+  /// parameters have their gradients. Nothing is logged, validated or saved; the trainer is not to
+  /// be run afterwards.
+  StepRecord replay_step(const std::function<void(const StepRecord&)>& before_update =
+                             [](const StepRecord&) {});
+
+  /// What a checkpoint of this state would hold.
+  Snapshot snapshot() { return make_snapshot(parts()); }
 
   bool finished() const;
   std::uint64_t step() const { return state_.step; }
   const std::string& run_id() const { return state_.run_id; }
   const Config& config() const { return config_; }
+  /// The table of metrics.csv up to now.
+  const MetricsTable& metrics() const { return state_.metrics; }
   const Model& model() const { return model_; }
-  /// Scores the validation set; decodes as many sequences as the config specifies.
-  Scores validate() const;
+  /// Scores the validation set, with the averages of the weights if there are any; decodes as many
+  /// sequences as the config specifies.
+  Scores validate();
+  /// The sizes of the batches of the epoch that the next batch is in.
+  BatchStatistics measure_epoch();
   /// Bytes of the parameters, buffers and optimizer state of a checkpoint.
   std::uint64_t checkpoint_bytes() const;
 
@@ -97,13 +152,14 @@ class Trainer {
   bool out_of_patience() const;
   bool due(std::size_t every) const { return state_.step % every == 0; }
   std::optional<End> reason_to_stop(const Interruptions& interruptions) const;
+  std::optional<End> agree_to_stop(const Interruptions& interruptions);
   bool is_last_step() const { return state_.step >= config_.train.steps; }
   void turn();
   void finish_turn();
   void finish_interrupted_turn();
 
   StepEnd train_step();
-  std::vector<Batch> next_batches();
+  std::vector<Batch> next_batches(bool ahead);
   BatchRules rules(std::uint64_t epoch) const;
   double gradient_norm() const;
   void update_weights(double learning_rate, double gradient_norm);
@@ -120,7 +176,16 @@ class Trainer {
 
   std::uint64_t epoch_of_last_step() const;
   void log();
+  double best_metric(const Scores& scores) const;
+  bool is_best(double value) const;
   bool validate_and_compare();
+  bool records_after_step(std::uint64_t step) const;
+  void update_and_watch_weights(double learning_rate, double gradient_norm);
+  void record(const Scores& scores);
+  std::vector<LayerAttention> attention_of_example();
+  void warn_of_recording();
+  bool report_is_due() const;
+  void report();
   void begin_end_rows();
   void log_at_end();
   void validate_at_end();
@@ -129,20 +194,27 @@ class Trainer {
   void save_on_request();
   bool save(bool last);
   void write_files();
+  void write_history();
 
   Config config_;
   const Corpus& corpus_;
+  TextCodec codec_;  ///< of the corpus
   RunDirectory& directory_;
   Progress& progress_;
+  ProcessGroup& group_;
   Model model_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<WeightAverage> average_;  ///< with train.ema_decay
   std::unique_ptr<Schedule> schedule_;
-  BatchSchedule batches_;
+  BatchLoader batches_;
+  std::optional<RunRecorder> recorder_;
+  std::function<void()> write_report_ = [] {};
   TrainingState state_;
   std::uint64_t epoch_ = 1;  ///< epoch of the last step, from 1
   StepReport report_;        ///< of the last completed step
   std::optional<std::uint64_t> saved_step_;
   SaveAttempts saves_;
+  std::set<std::string> not_deleted_;  ///< why old checkpoints were not deleted, as warned
   TimeLimit::Clock::duration longest_save_{0};
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
 };

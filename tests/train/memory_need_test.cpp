@@ -82,6 +82,7 @@ TEST_CASE(
   Config config = tiny_config();
   config.data.task = "toy_translation";
   config.model.max_length = 20;
+  config.train.accumulate = 1;
   Corpus corpus = load_corpus(config.data);
   for (Example& pair : corpus.validation) pair.target.resize(7, first_word_id);
   corpus.validation[2].target.resize(9, first_word_id);  // with <eos> 10 tokens
@@ -92,18 +93,24 @@ TEST_CASE(
   const std::uint64_t parameters = 4 * values.parameters, constants = 4 * values.constants;
   MemoryNeed need = need_of_model(config, corpus);
   CHECK(need.state == 4 * parameters + constants);
-  CHECK(need.saving == 9 * parameters + 3 * parameters / 8);
+  for (const auto& [batches, sums] : {std::pair(2, 1), std::pair(3, 1), std::pair(8, 3)}) {
+    config.train.accumulate = static_cast<std::size_t>(batches);
+    CHECK(need_of_model(config, corpus).state ==
+          (4 + static_cast<std::uint64_t>(sums)) * parameters + constants);
+  }
+  config.train.accumulate = 1;
+  CHECK(need.saving == 3 * parameters + 3 * parameters / 8);
   CHECK(need.validation == 4 * 4 * 10 * sizes.target);
   config.train.batch_size = 100;  // of 6 pairs
   CHECK(need_of_model(config, corpus).validation == 4 * 6 * 10 * sizes.target);
   config.optimizer.kind = OptimizerKind::sgd;
   need = need_of_model(config, corpus);
   CHECK(need.state == 3 * parameters + constants);
-  CHECK(need.saving == 3 * parameters + parameters / 8);
+  CHECK(need.saving == parameters + parameters / 8);
   config.optimizer.momentum = 0.5;
   need = need_of_model(config, corpus);
   CHECK(need.state == 3 * parameters + constants);
-  CHECK(need.saving == 6 * parameters + 2 * parameters / 8);
+  CHECK(need.saving == 2 * parameters + 2 * parameters / 8);
   config.train.dtype = DType::float64;
   CHECK(need_of_model(config, corpus).state == 6 * parameters + 2 * constants);
   CHECK(need_of_model(config, corpus).validation == 8 * 6 * 10 * sizes.target);
@@ -136,6 +143,61 @@ TEST_CASE("no batch of an epoch is larger than the largest on any axis") {
     CHECK(batch.source_length <= largest.source_length);
     CHECK(batch.target_length <= largest.target_length);
   }
+}
+
+TEST_CASE("the largest batches of tokens are those of most positions and of most pairs of them") {
+  Config config = tiny_config();
+  config.train.batch_tokens = 24;
+  config.model.max_length = 20;
+  Corpus corpus = load_corpus(config.data);
+  const auto pairs = [](std::size_t count, std::size_t source, std::size_t target) {
+    return std::vector<Example>(count, Example{std::vector<std::int32_t>(source, first_word_id),
+                                               std::vector<std::int32_t>(target, first_word_id)});
+  };
+  // With <eos>: 1 pair of side 13, 5 of 6, which are batches of 4 and, with the shorter ones, of 4.
+  corpus.train = pairs(1, 3, 12);
+  for (const Example& pair : pairs(4, 5, 2)) corpus.train.push_back(pair);
+  for (const Example& pair : pairs(3, 1, 4)) corpus.train.push_back(pair);
+  const std::vector<Batch> largest = largest_batches(corpus, config);
+  REQUIRE(largest.size() == 2);
+  CHECK(largest[0].rows == 1);
+  CHECK(largest[0].source_length == 4);
+  CHECK(largest[0].target_length == 13);
+  CHECK(largest[1].rows == 4);
+  CHECK(largest[1].source_length == 6);
+  CHECK(largest[1].target_length ==
+        5);  // that of a shorter pair, which another epoch may have there
+  config.train.batch_tokens = 200;
+  CHECK(largest_batches(corpus, config).size() == 1);
+  CHECK(largest_batches(corpus, config)[0].rows == 8);
+  config.train.batch_tokens = 0;
+  CHECK(largest_batches(corpus, config)[0].examples ==
+        largest_batch(corpus.train, config.train.batch_size).examples);
+}
+
+TEST_CASE(
+    "the largest step of batches of tokens is estimated within a quarter, and hardly exceeded") {
+  Config config = middling_config();
+  config.train.batch_tokens = 700;
+  const Corpus corpus = load_corpus(config.data);
+  const Model model = model_of(config, corpus);
+  kernels::release_unused_memory();
+  const auto estimate = static_cast<double>(estimate_step(model, corpus, config));
+  double measured = 0.0, of_epochs = 0.0;
+  for (const Batch& batch : largest_batches(corpus, config)) {
+    measured = std::max(measured, static_cast<double>(warm_up(model, batch, config)));
+  }
+  BatchSchedule schedule = make_batch_schedule(corpus, config);
+  for (const std::uint64_t epoch : {0, 1, 2}) {
+    for (const BatchIndices& indices : schedule.epoch(epoch)) {
+      const Batch batch = make_batch(corpus.train, indices);
+      of_epochs = std::max(of_epochs, static_cast<double>(warm_up(model, batch, config)));
+    }
+  }
+  CHECK(estimate > 0.8 * measured);
+  CHECK(estimate < 1.25 * measured);
+  CHECK(of_epochs <= 1.1 * measured);
+  CHECK(of_epochs > 0.8 * measured);
 }
 
 TEST_CASE("the largest step is estimated from some of its rows within a quarter") {
@@ -197,6 +259,7 @@ TEST_CASE("a model that no memory could hold is refused before it is made, with 
   const Corpus corpus = load_corpus(config.data);
   config.model.d_model = 65536;
   config.model.num_encoder_layers = 300;
+  config.train.accumulate = 1;
   try {
     require_memory_for_model(config, corpus, {.free = 1, .total = 32'000'000'000});
     FAIL("it was not refused");
@@ -266,6 +329,25 @@ TEST_CASE("the line names each part, and the warning what to reduce") {
   CHECK(warning_about_memory(need, {.free = 1'000'000'000}).value_or("") ==
         "warning: 3.2 GB of memory may be needed, 1.0 GB are free; try a smaller train.batch_size "
         "with a larger train.accumulate");
+  Config config;
+  config.train.batch_tokens = 4096;
+  CHECK(warning_about_memory(need, {.free = 1'000'000'000}, config)
+            .value_or("")
+            .ends_with("; try a smaller train.batch_tokens with a larger train.accumulate"));
+}
+
+TEST_CASE("a smaller vocabulary is asked for by the key that gives its size") {
+  const auto end_of_hint = [](SubwordKind kind) {
+    Config config;
+    config.data.subwords.kind = kind;
+    const std::string warning =
+        warning_about_memory({.state = 30}, {.free = 0}, config).value_or("none");
+    return warning.substr(warning.rfind(" or "));
+  };
+  CHECK(end_of_hint(SubwordKind::none) == " or data.max_vocabulary");
+  CHECK(end_of_hint(SubwordKind::unigram) == " or data.vocabulary_size");
+  CHECK(end_of_hint(SubwordKind::bpe) == " or data.vocabulary_size");
+  CHECK(end_of_hint(SubwordKind::file) == " or another data.subword_file");
 }
 
 }  // namespace

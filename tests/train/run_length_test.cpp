@@ -16,27 +16,26 @@ Config parsed(const std::string& train, const std::vector<std::string>& override
   return parse_config("train: {batch_size: 4, " + train + "}\n" + more, "c", overrides);
 }
 
-std::size_t steps_of(Config config, std::size_t examples, std::uint64_t step = 0,
+std::size_t steps_of(Config config, std::size_t batches, std::uint64_t step = 0,
                      BatchPosition position = {}) {
-  resolve_epochs(config, examples, step, position);
+  resolve_epochs(config, batches, step, position);
   CHECK(config.train.epochs == 0);
   return config.train.steps;
 }
 
-TEST_CASE("epochs are as many steps as batches of all examples need") {
-  CHECK(steps_of(parsed("epochs: 3"), 8) == 6);
-  CHECK(steps_of(parsed("epochs: 3"), 9) == 9);  // the last batch is smaller
-  CHECK(steps_of(parsed("epochs: 3, accumulate: 2"), 9) == 5);
+TEST_CASE("epochs are as many steps as their batches need") {
+  CHECK(steps_of(parsed("epochs: 3"), 2) == 6);
+  CHECK(steps_of(parsed("epochs: 3"), 3) == 9);
+  CHECK(steps_of(parsed("epochs: 3, accumulate: 2"), 3) == 5);
   CHECK(steps_of(parsed("epochs: 1, accumulate: 7"), 1) == 1);
-  CHECK(steps_of(parsed("steps: 17"), 9) == 17);
+  CHECK(steps_of(parsed("steps: 17"), 3) == 17);
 }
 
 TEST_CASE("a run that is resumed takes the steps that are left of its epochs") {
-  // Batches of 4 of 9 examples: 3 for each epoch.
-  CHECK(steps_of(parsed("epochs: 3"), 9, 5, {.epoch = 1, .batch = 2}) == 9);
-  CHECK(steps_of(parsed("epochs: 3"), 9, 4, {.epoch = 2, .batch = 0}) == 7);  // a new batch size
-  CHECK(steps_of(parsed("epochs: 1"), 9, 5, {.epoch = 1, .batch = 2}) == 5);  // finished
-  CHECK(steps_of(parsed("epochs: 3, accumulate: 2"), 9, 2, {.epoch = 1, .batch = 1}) == 5);
+  CHECK(steps_of(parsed("epochs: 3"), 3, 5, {.epoch = 1, .batch = 2}) == 9);
+  CHECK(steps_of(parsed("epochs: 3"), 3, 4, {.epoch = 2, .batch = 0}) == 7);  // a new batch size
+  CHECK(steps_of(parsed("epochs: 1"), 3, 5, {.epoch = 1, .batch = 2}) == 5);  // finished
+  CHECK(steps_of(parsed("epochs: 3, accumulate: 2"), 3, 2, {.epoch = 1, .batch = 1}) == 5);
 }
 
 TEST_CASE("epochs and steps exclude each other, and the command line replaces the file") {
@@ -56,7 +55,7 @@ TEST_CASE("epochs and steps exclude each other, and the command line replaces th
 TEST_CASE("percentages are of the steps of the epochs") {
   Config config =
       parsed("epochs: 10", {}, "schedule: {kind: cosine, warmup_steps: 20%, decay_steps: 50%}\n");
-  resolve_epochs(config, 40);
+  resolve_epochs(config, 10);
   CHECK(config.train.steps == 100);
   CHECK(config.schedule.warmup_steps == 20);
   CHECK(config.schedule.decay_steps == 50);
@@ -64,11 +63,11 @@ TEST_CASE("percentages are of the steps of the epochs") {
 
 TEST_CASE("epochs that leave no step for the decay, or are too many steps, are refused") {
   Config short_run = parsed("epochs: 2", {}, "schedule: {kind: cosine, warmup_steps: 20}\n");
-  CHECK(test::error_text<ConfigError>([&] { resolve_epochs(short_run, 40); }) ==
+  CHECK(test::error_text<ConfigError>([&] { resolve_epochs(short_run, 10); }) ==
         "schedule.warmup_steps: found 20, which leaves no step for the decay, which ends at step "
         "20\nhint: give it as a percentage such as 5%, or raise train.epochs\nhint: ");
   Config long_run = parsed("epochs: 1000000");
-  CHECK_THROWS_AS(resolve_epochs(long_run, 40'000'000), ConfigError);
+  CHECK_THROWS_AS(resolve_epochs(long_run, 10'000'000), ConfigError);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "tests/support/faulty_file_system.h"
 #include "tests/train/error_text.h"
+#include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
 #include "train/tasks/data_source.h"
@@ -74,6 +75,26 @@ TEST_CASE("two failed saves in a row are forgiven, the third ends the run") {
   CHECK(thrice.directory.steps().empty());
 }
 
+TEST_CASE("an old checkpoint that cannot be deleted is a warning, once, and the run goes on") {
+  FaultyRun run;
+  Config config = saving_four_times();
+  config.train.keep_last = 1;
+  run.files.failing_name = "unlink";
+  run.files.error = EPERM;
+  run.progress.log_to((run.folder / "log").string());
+  CHECK(run.train(config) == Trainer::End::finished);
+  CHECK(run.directory.steps() == std::vector<std::uint64_t>{3, 6, 9, 12});
+  const std::string log = test::read_text(run.folder / "log");
+  for (const std::uint64_t step : {3, 6, 9}) {
+    const std::string warning =
+        "warning: old checkpoint not deleted: " + run.directory.checkpoint_path(step).string() +
+        ": could not delete the file: Operation not permitted\n";
+    const auto at = log.find(warning);
+    REQUIRE(at != log.npos);
+    CHECK(log.find(warning, at + 1) == log.npos);
+  }
+}
+
 TEST_CASE("a failed last save is an error that leaves the older checkpoints") {
   FaultyRun run;
   Config config = saving_four_times();
@@ -87,7 +108,7 @@ TEST_CASE("a failed last save is an error that leaves the older checkpoints") {
   CHECK(text.find(" free)") != std::string::npos);
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{3});
   CHECK(run.checkpoint_bytes(3) == before);
-  CHECK(run.directory.remove_stray_temporaries().empty());
+  CHECK(run.directory.remove_stray_temporaries().removed.empty());
   REQUIRE(run.train(config) == Trainer::End::finished);
   TinyRun sound;
   sound.train(config);
@@ -127,6 +148,56 @@ TEST_CASE("metrics are complete as soon as the last checkpoint is there") {
   REQUIRE(run.files.calls.back() != "rename");  // the folder is flushed behind it
   CHECK(std::ranges::count(run.files.calls, "rename") % files_of_a_save == 0);
   CHECK(read_binary_file(run.directory.path() / "metrics.csv").bytes == sound.metrics());
+}
+
+/// The values of a column of metrics.csv in the rows of validation, by step.
+std::map<std::uint64_t, double> validated(const TinyRun& run, std::size_t column) {
+  const auto bytes = run.metrics();
+  std::istringstream table(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  std::map<std::uint64_t, double> values;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream cells(line);
+    std::vector<std::string> row;
+    for (std::string cell; std::getline(cells, cell, ',');) row.push_back(cell);
+    if (row[2] == "validation") values[std::stoull(row[0])] = std::stod(row[column]);
+  }
+  return values;
+}
+
+constexpr std::size_t loss_column = 3, accuracy_column = 5;
+
+TEST_CASE("the best checkpoint is that of the best value of train.best_metric") {
+  Config config = tiny_config();
+  config.train.validate_every = 1;
+  TinyRun by_loss, by_accuracy;
+  by_loss.train(config);
+  const auto losses = validated(by_loss, loss_column);
+  const auto best_loss = std::ranges::min_element(losses, {}, [](auto& row) { return row.second; });
+  config.train.best_metric = "token_accuracy";
+  by_accuracy.train(config);
+  const auto shares = validated(by_accuracy, accuracy_column);
+  const auto best = std::ranges::max_element(shares, {}, [](auto& row) { return row.second; });
+  REQUIRE(best->first != best_loss->first);
+  const Snapshot end = by_accuracy.snapshot(tiny_steps);
+  CHECK(end.get_scalar<std::uint64_t>("train/best_step") == best->first);
+  CHECK(end.get_scalar<double>("train/best_loss") == best->second);
+  CHECK(by_loss.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step") ==
+        best_loss->first);
+}
+
+TEST_CASE("a run that is resumed with another train.best_metric looks for a new best") {
+  Config config = tiny_config();
+  config.train.validate_every = 1;
+  config.train.steps = 6;
+  TinyRun run;
+  run.train(config);
+  config.train.steps = tiny_steps;
+  config.train.best_metric = "token_accuracy";
+  run.train(config);
+  auto shares = validated(run, accuracy_column);
+  shares.erase(shares.begin(), shares.upper_bound(6));
+  const auto best = std::ranges::max_element(shares, {}, [](auto& row) { return row.second; });
+  CHECK(run.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step") == best->first);
 }
 
 TEST_CASE("a run whose validation stops improving ends, and goes on with more patience") {

@@ -108,6 +108,29 @@ TEST_CASE("a run under a profiler has the bytes of one without, and a row for ea
   CHECK(calls("saving") >= 4);
 }
 
+TEST_CASE("a run with batches of tokens is resumed with the same bytes, on any number of threads") {
+  Config config = tiny_config();
+  config.train.batch_tokens = 21;
+  const auto train_to = [&](TinyRun& run, std::size_t step) {
+    config.train.steps = step;
+    run.train(config);
+  };
+  TinyRun whole, by_size;
+  train_to(whole, tiny_steps);
+  CHECK_FALSE(whole.checkpoint_bytes(tiny_steps) == uninterrupted().checkpoint_bytes(tiny_steps));
+  CHECK(whole.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/epoch") > 2);
+  for (std::size_t stop = 1; stop < tiny_steps; ++stop) {
+    CAPTURE(stop);
+    TinyRun run;
+    kernels::set_num_threads(2);
+    train_to(run, stop);
+    kernels::set_num_threads(0);
+    train_to(run, tiny_steps);
+    CHECK(run.checkpoint_bytes(tiny_steps) == whole.checkpoint_bytes(tiny_steps));
+    CHECK(run.metrics() == whole.metrics());
+  }
+}
+
 TEST_CASE("another seed gives another end") {
   Config config = tiny_config();
   config.train.seed = 2;
@@ -287,6 +310,32 @@ TEST_CASE("a run that is asked to stop before its first step is saved and can be
   REQUIRE(run.directory().steps() == std::vector<std::uint64_t>{0});
   run.train_to(tiny_steps);
   check_same_end(run);
+}
+
+TEST_CASE("reports are due after every n-th validation and at the end") {
+  Config config = test::tiny_config();  // validates after the steps 4, 8 and 12
+  const Corpus corpus = load_corpus(config.data);
+  const auto reported = [&](std::size_t every, std::size_t steps) {
+    config.train.report_every = every;
+    config.train.steps = steps;
+    const test::TemporaryFolder folder;
+    RunDirectory directory(folder.path());
+    directory.create();
+    Progress progress(nullptr, 0, steps);
+    Trainer trainer(config, corpus, directory, progress);
+    std::vector<std::uint64_t> at;
+    trainer.report_with([&] {
+      at.push_back(trainer.step());
+      // The last one is written after the last checkpoint.
+      if (trainer.finished()) CHECK(directory.steps().back() == trainer.step());
+    });
+    trainer.run();
+    return at;
+  };
+  CHECK(reported(1, 12) == std::vector<std::uint64_t>{4, 8, 12});
+  CHECK(reported(2, 12) == std::vector<std::uint64_t>{8, 12});
+  CHECK(reported(3, 14) == std::vector<std::uint64_t>{12, 14});
+  CHECK(reported(0, 12).empty());
 }
 
 }  // namespace

@@ -78,11 +78,9 @@ class CustomModel : public Task {
   bool one_label_per_example() const override { return like_.one_label_per_example(); }
   bool has_encoder() const override { return like_.has_encoder(); }
   Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
-                  const Vocabulary& targets, const std::vector<Example>& examples,
-                  std::size_t decoded) const override {
-    return like_.evaluate(model, config, rules, targets, examples, decoded);
+                  const EvaluationSet& set, std::size_t decoded) const override {
+    return like_.evaluate(model, config, rules, set, decoded);
   }
-  std::vector<std::string> score_names() const override { return like_.score_names(); }
   std::string format_scores(const Scores& scores, const Config& config) const override {
     return like_.format_scores(scores, config);
   }

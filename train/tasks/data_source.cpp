@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -99,12 +101,75 @@ Corpus load_corpus(const DataOptions& options, const FixedVocabularies* fixed) {
 
 TextCodec make_codec(const DataOptions& options, Vocabulary source_vocabulary,
                      Vocabulary target_vocabulary) {
-  return TextCodec(data_source(options).format(options), std::move(source_vocabulary),
-                   std::move(target_vocabulary));
+  TextFormat format = data_source(options).format(options, source_vocabulary, target_vocabulary);
+  return TextCodec(std::move(format), std::move(source_vocabulary), std::move(target_vocabulary));
+}
+
+bool uses_cache(const DataOptions& options) {
+  const auto& keys = data_source(options).kind.keys;
+  if (std::ranges::find(keys, "data.cache") == keys.end()) return false;
+  std::uint64_t bytes = 0;
+  for (const FileList* files :
+       {&options.train_source, &options.train_target, &options.train_text}) {
+    for (const std::string& file : files->names()) {
+      std::error_code error;
+      const auto size = std::filesystem::file_size(file, error);
+      if (!error) bytes += size;
+    }
+  }
+  return is_cached(options, bytes);
+}
+
+void check_corpus_weights(const Config& config, const ConfigCheck& check, const char* key,
+                          const FileList& files) {
+  const std::size_t weights = config.data.corpus_weights.size();
+  const std::size_t corpora = files.names().size();
+  if (weights == 0 || weights == corpora) return;
+  check.refuse({"data.corpus_weights", key, "data.task"},
+               fmt::format("`corpus_weights` has {} {}, `{}` names {} {}", weights,
+                           weights == 1 ? "weight" : "weights", key, corpora,
+                           corpora == 1 ? "file" : "files"),
+               "write one weight for each file");
+}
+
+void check_subwords(const Config& config, const ConfigCheck& check) {
+  const DataOptions& data = config.data;
+  if (data.subwords.kind == SubwordKind::none) return;
+  const auto refuse_word_key = [&](const char* key, const char* name, bool changed) {
+    if (!changed) return;
+    check.refuse({key, "data.subwords"},
+                 fmt::format("`{}` is used with `subwords: none` only", name),
+                 fmt::format("remove `{}`, or set `data.subwords` to none", name));
+  };
+  const DataOptions plain;
+  refuse_word_key("data.min_frequency", "min_frequency", data.min_frequency != plain.min_frequency);
+  refuse_word_key("data.max_vocabulary", "max_vocabulary",
+                  data.max_vocabulary != plain.max_vocabulary);
+  refuse_word_key("data.unit", "unit", data.unit != plain.unit);
+  if (data.subwords.kind != SubwordKind::file) return;
+  const auto require_model = [&](const char* key, const char* name) {
+    check.refuse({"data.subwords", key}, fmt::format("`subwords: file` needs `{}`", name),
+                 fmt::format("name a .model file of SentencePiece here or on the command line: "
+                             "{}=FILE",
+                             key));
+  };
+  if (data.subwords.file.empty()) require_model("data.subword_file", "subword_file");
+  const bool two_vocabularies = data.task == "parallel_text" && !data.shared_vocabulary;
+  const bool has_target = !data.subwords.target_file.empty();
+  if (two_vocabularies && !has_target) {
+    check.refuse({"data.subwords", "data.target_subword_file", "data.shared_vocabulary"},
+                 "`subwords: file` needs `target_subword_file`, since `shared_vocabulary` is false",
+                 "name a .model file for the targets, or set `data.shared_vocabulary` to true");
+  }
+  if (!two_vocabularies && has_target) {
+    check.refuse({"data.target_subword_file", "data.shared_vocabulary"},
+                 "`target_subword_file` is used with two vocabularies only, found one",
+                 "remove `target_subword_file`");
+  }
 }
 
 void require_file(const Config& config, const ConfigCheck& check, const char* key,
-                  const std::string& file) {
+                  const FileList& file) {
   if (!file.empty()) return;
   check.refuse({"data.task", key}, fmt::format("task {} needs {}", config.data.task, key),
                fmt::format("name the file here or on the command line: {}=FILE", key));

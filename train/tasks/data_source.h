@@ -27,8 +27,9 @@ struct DataSource {
   /// throws  DataError if a file cannot be used.
   Corpus (*load)(const DataOptions&, const FixedVocabularies* fixed);
 
-  /// The tokenization of its text.
-  TextFormat (*format)(const DataOptions&) = [](const DataOptions&) { return TextFormat(); };
+  /// The tokenization of its text, for these vocabularies.
+  TextFormat (*format)(const DataOptions&, const Vocabulary& source, const Vocabulary& target) =
+      [](const DataOptions&, const Vocabulary&, const Vocabulary&) { return TextFormat(); };
 
   /// The sets that are held out of the training file; none by default.
   HeldOutParts (*held_out)(const DataOptions&) = [](const DataOptions&) { return HeldOutParts(); };
@@ -63,8 +64,19 @@ Corpus load_corpus(const DataOptions& options, const FixedVocabularies* fixed = 
 TextCodec make_codec(const DataOptions& options, Vocabulary source_vocabulary,
                      Vocabulary target_vocabulary);
 
+/// Whether the training examples of these options are kept in a memory-mapped file.
+bool uses_cache(const DataOptions& options);
+
+/// For rules: reports that data.corpus_weights has not one weight for each of `files`, the value of
+/// `key`.
+void check_corpus_weights(const Config& config, const ConfigCheck& check, const char* key,
+                          const FileList& files);
+
+/// For rules: reports contradictions between data.subwords and other keys.
+void check_subwords(const Config& config, const ConfigCheck& check);
+
 /// For rules: reports that `key`, whose value is `file`, must not be empty.
 void require_file(const Config& config, const ConfigCheck& check, const char* key,
-                  const std::string& file);
+                  const FileList& file);
 
 }  // namespace tapestry

@@ -52,23 +52,33 @@ void check_patches(const Config& config, const ConfigCheck& check) {
                fmt::format("set `model.max_length` to {} or more", tokens));
 }
 
+void check_batches(const Config& config, const ConfigCheck& check) {
+  if (config.train.batch_tokens == 0) return;
+  check.refuse({"train.batch_tokens", "model.kind"},
+               "`batch_tokens` is used with text, whose sentences have a length",
+               "remove `batch_tokens`, and set `batch_size`");
+}
+
 class ImageClassification : public Task {
  public:
   const ConfigKind& kind() const override {
     static const ConfigKind kind{
         .name = "vision_transformer",
         .keys = {"model.num_encoder_layers", "model.pooling", "model.patch_size"},
-        .check = check_patches};
+        .check = [](const Config& config, const ConfigCheck& check) {
+          check_patches(config, check);
+          check_batches(config, check);
+        }};
     return kind;
   }
 
   std::vector<const DataSource*> sources() const override {
     static const DataSource images{
         .kind = {.name = "images",
-                 .keys = {"data.train_images", "data.validation_images", "data.test_images",
-                          "data.image_height", "data.image_width", "data.image_channels",
-                          "data.pixel_maximum", "data.validation_size", "data.test_size",
-                          "data.on_bad_line"},
+                 .keys = {"data.folder", "data.train_images", "data.validation_images",
+                          "data.test_images", "data.image_height", "data.image_width",
+                          "data.image_channels", "data.pixel_maximum", "data.validation_size",
+                          "data.test_size", "data.on_bad_line"},
                  .check =
                      [](const Config& config, const ConfigCheck& check) {
                        require_file(config, check, "data.train_images", config.data.train_images);

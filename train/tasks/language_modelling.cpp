@@ -16,6 +16,8 @@ constexpr std::string_view windows_of_text = "text";
 
 void check_text(const Config& config, const ConfigCheck& check) {
   require_file(config, check, "data.train_text", config.data.train_text);
+  check_corpus_weights(config, check, "data.train_text", config.data.train_text);
+  check_subwords(config, check);
 }
 
 /// The model reads all tokens of a window except the last, which is only a label.
@@ -48,9 +50,13 @@ class LanguageModelling : public Task {
 
   std::string format_scores(const Scores& scores, const Config& config) const override {
     const DataOptions& data = config.data;
+    const bool subwords = data.subwords.kind != SubwordKind::none;
     const bool characters = data.task == windows_of_text && data.unit == TextUnit::character;
     return fmt::format("{}  bits per {} {:.4f}", Task::format_scores(scores, config),
-                       characters ? "character" : "word", scores.loss / std::numbers::ln2);
+                       subwords     ? "subword"
+                       : characters ? "character"
+                                    : "word",
+                       scores.loss / std::numbers::ln2);
   }
 
   Example read_text(std::string_view text, const TextCodec& codec) const override {
@@ -77,17 +83,18 @@ const Task& language_modelling() {
 std::vector<const DataSource*> plain_text_sources() {
   static const DataSource text{
       .kind = {.name = windows_of_text,
-               .keys = {"data.train_text", "data.validation_text", "data.test_text", "data.unit",
-                        "data.context", "data.validation_share", "data.lowercase",
-                        "data.min_frequency", "data.max_vocabulary"},
+               .keys = {"data.folder", "data.train_text", "data.validation_text", "data.test_text",
+                        "data.unit", "data.context", "data.validation_share", "data.lowercase",
+                        "data.min_frequency", "data.max_vocabulary", "data.subwords", "data.cache",
+                        "data.corpus_weights"},
                .check = check_text},
       .load =
           [](const DataOptions& o, const FixedVocabularies* fixed) {
-            return load_language_model_corpus(o, o, o, ".", fixed);
+            return load_language_model_corpus(o, o, o, ".", fixed, o);
           },
       .format =
-          [](const DataOptions& o) {
-            return TextFormat{.tokenizer = window_tokenizer(o, o), .multiple_lines = true};
+          [](const DataOptions& o, const Vocabulary& words, const Vocabulary&) {
+            return TextFormat{.tokenizer = window_tokenizer(o, o, words), .multiple_lines = true};
           },
       .held_out =
           [](const DataOptions& o) {

@@ -23,6 +23,27 @@ namespace {
 /// The model reads all tokens of a window.
 std::size_t tokens_read(const Config& config) { return config.data.context + 1; }
 
+/// The ids of a text of subwords in which each word "_" is <unk>. Subwords may have pieces for it.
+std::vector<std::int32_t> encode_between_blanks(std::string_view text, const TextCodec& codec) {
+  const auto is_border = [&](std::size_t at) {
+    return at >= text.size() || text[at] == ' ' || text[at] == '\t';
+  };
+  std::vector<std::int32_t> ids;
+  const auto add = [&](std::string_view part) {
+    const std::vector<std::int32_t> of_part = codec.encode_target(part);
+    ids.insert(ids.end(), of_part.begin(), of_part.end());
+  };
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '_' || !is_border(at + 1) || (at > 0 && !is_border(at - 1))) continue;
+    add(text.substr(begin, at - begin));
+    ids.push_back(unk_id);
+    begin = at + 1;
+  }
+  add(text.substr(begin));
+  return ids;
+}
+
 class MaskedLanguageModelling : public Task {
  public:
   const ConfigKind& kind() const override {
@@ -73,7 +94,9 @@ class MaskedLanguageModelling : public Task {
   }
 
   Example read_text(std::string_view text, const TextCodec& codec) const override {
-    std::vector<std::int32_t> ids = codec.encode_target(text);
+    const bool subwords = codec.target_vocabulary().subwords() != nullptr;
+    std::vector<std::int32_t> ids =
+        subwords ? encode_between_blanks(text, codec) : codec.encode_target(text);
     if (ids.empty()) return {};
     if (!codec.multiple_lines()) {
       ids.insert(ids.begin(), bos_id);

@@ -50,20 +50,25 @@ class SentenceClassification : public Task {
   std::vector<const DataSource*> sources() const override {
     static const DataSource labelled_text{
         .kind = {.name = "labelled_text",
-                 .keys = {"data.train_text", "data.validation_text", "data.test_text",
-                          "data.lowercase", "data.min_frequency", "data.max_vocabulary",
-                          "data.on_bad_line"},
+                 .keys = {"data.folder", "data.train_text", "data.validation_text",
+                          "data.test_text", "data.lowercase", "data.min_frequency",
+                          "data.max_vocabulary", "data.subwords", "data.on_bad_line", "data.cache",
+                          "data.corpus_weights"},
                  .check =
                      [](const Config& config, const ConfigCheck& check) {
                        require_file(config, check, "data.train_text", config.data.train_text);
+                       check_corpus_weights(config, check, "data.train_text",
+                                            config.data.train_text);
+                       check_subwords(config, check);
                      }},
         .load =
             [](const DataOptions& o, const FixedVocabularies* fixed) {
-              return load_labelled_text(o, o, ".", fixed, o.on_bad_line);
+              return load_labelled_text(o, o, ".", fixed, o.on_bad_line, o);
             },
         .format =
-            [](const DataOptions& o) {
-              return TextFormat{.tokenizer = WordTokenizer(o.lowercase)};
+            [](const DataOptions& o, const Vocabulary& source, const Vocabulary&) {
+              return TextFormat{.tokenizer = sentence_tokenizer(source, o),
+                                .target_tokenizer = SpaceTokenizer()};
             }};
     static const DataSource toy_agreement{
         .kind = {.name = "toy_agreement",

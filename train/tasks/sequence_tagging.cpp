@@ -28,8 +28,8 @@ using Labels = std::vector<std::string>;
 ///     input   a  b  <pad>
 ///     labels  0  2  no_label
 constinit const RowLayout tag_rows{
-    .source_length = [](const Example&) { return std::size_t{0}; },
-    .target_length = [](const Example& example) { return example.source.size(); },
+    .source_length = [](const ExampleLengths&) { return std::size_t{0}; },
+    .target_length = [](const ExampleLengths& example) { return example.source; },
     .write =
         [](const Example& example, std::size_t, const BatchRules&, const BatchRow& row) {
           std::ranges::copy(example.source, row.input);
@@ -103,15 +103,17 @@ void refuse_columns(const std::string& line, const std::string& place) {
 class SequenceTagging : public Task {
  public:
   const ConfigKind& kind() const override {
-    static const ConfigKind kind{.name = "tagger", .keys = {"model.num_encoder_layers"}};
+    static const ConfigKind kind{
+        .name = "tagger", .keys = {"model.num_encoder_layers"}, .scores = {"span_f1"}};
     return kind;
   }
 
   std::vector<const DataSource*> sources() const override {
     static const DataSource tagged_text{
         .kind = {.name = "tagged_text",
-                 .keys = {"data.train_text", "data.validation_text", "data.test_text",
-                          "data.min_frequency", "data.max_vocabulary", "data.on_bad_line"},
+                 .keys = {"data.folder", "data.train_text", "data.validation_text",
+                          "data.test_text", "data.min_frequency", "data.max_vocabulary",
+                          "data.on_bad_line"},
                  .check =
                      [](const Config& config, const ConfigCheck& check) {
                        require_file(config, check, "data.train_text", config.data.train_text);
@@ -135,11 +137,11 @@ class SequenceTagging : public Task {
   }
 
   Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
-                  const Vocabulary& targets, const std::vector<Example>& examples,
-                  std::size_t) const override {
+                  const EvaluationSet& set, std::size_t) const override {
+    const Vocabulary& targets = set.codec.target_vocabulary();
     SpanF1 f1;
     Scores scores =
-        score_labels(model, examples, config.train.batch_size, rules,
+        score_labels(model, set.examples, config.train.batch_size, rules,
                      [&](const Batch& batch, std::span<const std::int32_t> best) {
                        for (std::size_t row = 0; row < batch.rows; ++row) {
                          f1.add(label_names(row_labels(batch.labels, batch, row), targets),
@@ -150,7 +152,6 @@ class SequenceTagging : public Task {
     return scores;
   }
 
-  std::vector<std::string> score_names() const override { return {"span_f1"}; }
   std::string format_scores(const Scores& scores, const Config&) const override {
     const std::string text =
         fmt::format("loss {:.4f}  tokens {:.2f} %", scores.loss, 100 * scores.token_accuracy);

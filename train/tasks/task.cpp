@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
 #include "data/corpora/bad_lines.h"
+#include "data/example_file.h"
 #include "data/io/error.h"
 #include "train/error.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/evaluator.h"
 #include "train/tasks/checked_network.h"
+#include "train/tasks/subword_regularization.h"
 
 namespace tapestry {
 namespace {
@@ -50,31 +53,111 @@ constexpr std::array parts{
     Part{&Corpus::validation, &Corpus::validation_lines, "validation", "validation"},
     Part{&Corpus::test, &Corpus::test_lines, "test", "test"}};
 
-/// The error for an example with more tokens than the model has positions; nullopt if it has not.
+/// The most tokens of an example of a part.
+TokenLimit limit_of(const Part& part, const Config& config) {
+  const std::size_t of_batch = config.train.batch_tokens;
+  const bool in_batches = part.examples == &Corpus::train && of_batch != 0;
+  if (in_batches && of_batch < config.model.max_length) {
+    return {.tokens = of_batch, .key = "train.batch_tokens"};
+  }
+  return {.tokens = config.model.max_length, .key = "model.max_length"};
+}
+
+/// The examples of a part, without weights.
+Examples examples_of(const Corpus& corpus, const Part& part) {
+  return part.examples == &Corpus::train ? corpus.stored_training() : corpus.*part.examples;
+}
+
+/// "de.txt:17", where the stored example stands; nullopt if it is not a line of a text.
+std::optional<std::string> find_place(const Corpus& corpus, const Part& part, std::size_t index,
+                                      bool in_target) {
+  const ExampleLines& lines = corpus.*part.lines;
+  const bool in_training = part.examples == &Corpus::train;
+  const auto place = [&](const std::string& source, const std::string& target, std::size_t line) {
+    return fmt::format("{}:{}", in_target ? target : source, line);
+  };
+  std::size_t line = index < lines.lines.size() ? lines.lines[index] : 0;
+  if (in_training && corpus.train_file) line = corpus.train_file->line(index);
+  if (line == 0) return std::nullopt;
+  std::size_t before = 0;
+  for (std::size_t i = 0; in_training && i < corpus.train_line_files.size(); ++i) {
+    before += corpus.train_file ? corpus.train_file->parts()[i] : corpus.train_weights[i].count;
+    const LineFiles& files = corpus.train_line_files[i];
+    if (index < before) return place(files.source, files.target, line);
+  }
+  return place(lines.source_file, lines.target_file, line);
+}
+
+/// The error for an example with more tokens than limit_of(); nullopt if it has not.
 std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std::size_t index,
                                      const Config& config) {
   const Task& task = find_task(config);
-  const Example& example = (corpus.*part.examples)[index];
-  const std::size_t most = config.model.max_length;
+  const ExampleLengths example = examples_of(corpus, part).lengths(index);
+  const auto [most, key] = limit_of(part, config);
   const std::size_t tokens = longest_side(example, task.layout());
   if (tokens <= most) return std::nullopt;
   const auto [noun, read, more_hint] = task.length_words();
-  const ExampleLines& lines = corpus.*part.lines;
   const bool source_fits = task.layout().source_length(example) <= most;
-  const std::string place =
-      index < lines.lines.size()
-          ? fmt::format("{}:{}", source_fits ? lines.target_file : lines.source_file,
-                        lines.lines[index])
-          : fmt::format("{} {} {}", part.adjective, noun, index + 1);
-  return DataError(fmt::format("{}: found {} tokens {}, expected at most {} (model.max_length)",
-                               place, tokens, read, most),
-                   fmt::format("set model.max_length to {} or more{}", tokens, more_hint));
+  const std::string place = find_place(corpus, part, index, source_fits)
+                                .value_or(fmt::format("{} {} {}", part.adjective, noun, index + 1));
+  return DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place, tokens,
+                               read, most, key),
+                   fmt::format("set {} to {} or more{}", key, tokens, more_hint));
+}
+
+/// Counts the training examples that are kept in the corpora that they are of.
+class KeptCounts {
+ public:
+  explicit KeptCounts(const std::vector<WeightedExamples>& corpora) : kept_(corpora) {
+    for (WeightedExamples& corpus : kept_) ends_.push_back(std::exchange(corpus.count, 0));
+    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+  }
+
+  void keep(std::size_t index) {
+    const auto end = std::ranges::upper_bound(ends_, index);
+    if (end != ends_.end()) ++kept_[static_cast<std::size_t>(end - ends_.begin())].count;
+  }
+
+  const std::vector<WeightedExamples>& kept() const { return kept_; }
+
+ private:
+  std::vector<WeightedExamples> kept_;
+  std::vector<std::size_t> ends_;
+};
+
+/// The same as skip_misfits() for training examples in a file.
+void skip_misfits_of_file(Corpus& corpus, const Part& part, const Config& config) {
+  const std::size_t all = corpus.train_file->size();
+  BadLines bad;
+  KeptCounts counts(corpus.train_weights);
+  std::vector<std::uint32_t> kept;
+  for (std::size_t i = 0; i < all; ++i) {
+    if (const auto misfit = find_misfit(corpus, part, i, config)) {
+      // Until the first of them, no list is needed.
+      if (bad.count() == 0) {
+        kept.resize(i);
+        std::iota(kept.begin(), kept.end(), std::uint32_t{0});
+      }
+      bad.add(*misfit);
+      continue;
+    }
+    counts.keep(i);
+    if (bad.count() != 0) kept.push_back(static_cast<std::uint32_t>(i));
+  }
+  bad.finish(OnBadLine::skip, part.name, all, corpus);
+  if (bad.count() == all) return corpus.clear_training();
+  corpus.train_kept = std::move(kept);
+  corpus.train_weights = counts.kept();
 }
 
 /// Removes the examples that do not fit the model, counted in the notes.
 void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
+  const bool in_training = part.examples == &Corpus::train;
+  if (in_training && corpus.train_file) return skip_misfits_of_file(corpus, part, config);
+  KeptCounts counts(in_training ? corpus.train_weights : std::vector<WeightedExamples>());
   std::vector<Example>& examples = corpus.*part.examples;
   std::vector<std::size_t>& lines = (corpus.*part.lines).lines;
+  std::vector<std::string>& texts = (corpus.*part.lines).target_texts;
   const std::size_t all = examples.size();
   BadLines bad;
   std::size_t kept = 0;
@@ -83,12 +166,16 @@ void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
       bad.add(*misfit);
       continue;
     }
+    counts.keep(i);
     if (kept != i) examples[kept] = std::move(examples[i]);
     if (i < lines.size()) lines[kept] = lines[i];
+    if (i < texts.size() && kept != i) texts[kept] = std::move(texts[i]);
     ++kept;
   }
   examples.resize(kept);
   lines.resize(std::min(lines.size(), kept));
+  texts.resize(std::min(texts.size(), kept));
+  if (in_training) corpus.train_weights = counts.kept();
   bad.finish(OnBadLine::skip, part.name, all, corpus);
 }
 
@@ -122,8 +209,8 @@ std::string Task::describe_size(const Batch& batch) const {
 }
 
 Scores Task::evaluate(const Model& model, const Config& config, const BatchRules& rules,
-                      const Vocabulary&, const std::vector<Example>& examples, std::size_t) const {
-  return score_labels(model, examples, config.train.batch_size, rules);
+                      const EvaluationSet& set, std::size_t) const {
+  return score_labels(model, set.examples, config.train.batch_size, rules);
 }
 
 std::string Task::format_scores(const Scores& scores, const Config&) const {
@@ -220,6 +307,14 @@ BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64
           .epoch = epoch};
 }
 
+BatchRules training_rules(const Config& config, const Corpus& corpus, std::uint64_t epoch) {
+  BatchRules rules = batch_rules(config, corpus.target_vocabulary.size(), epoch);
+  if (ExampleTransform transform = subword_regularization(config, corpus)) {
+    rules.transform = std::make_shared<const ExampleTransform>(std::move(transform));
+  }
+  return rules;
+}
+
 Batch inference_batch(const Task& task, const Example& example) {
   return make_batch({example}, std::array<std::size_t, 1>{0}, {.layout = task.inference_layout()});
 }
@@ -229,12 +324,25 @@ BatchLengths batch_lengths(const Config& config) {
   return mixed ? BatchLengths::mixed : BatchLengths::alike;
 }
 
+BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config) {
+  const TrainOptions& train = config.train;
+  if (train.batch_tokens == 0) {
+    return {corpus.training(), train.batch_size, train.seed, batch_lengths(config)};
+  }
+  require_fitting_examples(corpus, config);
+  const BatchTokens tokens{.most = train.batch_tokens, .layout = find_task(config).layout()};
+  return {corpus.training(), tokens, train.seed};
+}
+
 void require_fitting_examples(const Corpus& corpus, const Config& config) {
   for (const Part& part : parts) {
     BadLines bad;
-    const std::size_t all = (corpus.*part.examples).size();
+    const bool in_training = part.examples == &Corpus::train;
+    const bool some_kept = in_training && !corpus.train_kept.empty();
+    const std::size_t all = some_kept ? corpus.train_kept.size() : examples_of(corpus, part).size();
     for (std::size_t i = 0; i < all; ++i) {
-      if (const auto misfit = find_misfit(corpus, part, i, config)) bad.add(*misfit);
+      const std::size_t stored = some_kept ? corpus.train_kept[i] : i;
+      if (const auto misfit = find_misfit(corpus, part, stored, config)) bad.add(*misfit);
     }
     bad.refuse_any(all);
   }
@@ -243,9 +351,9 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed) {
   Corpus corpus = load_corpus(config.data, fixed);
   if (config.data.on_bad_line == OnBadLine::stop) return corpus;
-  const bool had_none = corpus.train.empty();  // of a trained model without its training files
+  const bool had_none = corpus.training().empty();  // of a trained model without its training files
   for (const Part& part : parts) skip_misfits(corpus, part, config);
-  if (had_none || !corpus.train.empty()) return corpus;
+  if (had_none || !corpus.training().empty()) return corpus;
   throw DataError(fmt::format("data: found no training {} that can be used, expected one or more",
                               find_task(config).example_noun(config)),
                   "see what is wrong with them, with data.on_bad_line=stop");

@@ -68,11 +68,12 @@ class LongLine : public DataError {
   Example cut_;
 };
 
-/// An example as `tapestry evaluate` prints it.
-struct ShownExample {
-  std::string input;     ///< what the model read
-  std::string output;    ///< what it answered
-  std::string expected;  ///< the reference
+/// A held-out set with what its scores need.
+struct EvaluationSet {
+  const std::vector<Example>& examples;  ///< the examples
+  const std::vector<std::string>&
+      target_texts;        ///< their targets as text, or none, see ExampleLines
+  const TextCodec& codec;  ///< between text and ids
 };
 
 /// A value of `model.kind`. A task defines the data sources it supports, how examples become
@@ -126,18 +127,13 @@ class Task {
 
   // ---- Scores
 
-  /// The scores of a model on `examples`.
+  /// The scores of a model on a held-out set, those of kind().scores among them.
   ///
   /// rules    batch_rules() of the run
-  /// targets  the target vocabulary
   /// decoded  number of examples, spread evenly over the set, to decode for scores that need
   ///          decoding
   virtual Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
-                          const Vocabulary& targets, const std::vector<Example>& examples,
-                          std::size_t decoded) const;
-  /// The entries of Scores::others that metrics.csv has columns for, besides exact_match, which
-  /// every metrics.csv has.
-  virtual std::vector<std::string> score_names() const { return {}; }
+                          const EvaluationSet& set, std::size_t decoded) const;
   /// The scores on one line: "loss 0.1234  perplexity 1.131  tokens 96.10 %".
   virtual std::string format_scores(const Scores& scores, const Config& config) const;
   /// The examples with the model's outputs.
@@ -206,8 +202,7 @@ const std::vector<const Task*>& all_tasks();
 /// for the models and tasks of ProgramOptions, and reports errors.
 ///
 /// throws  CustomModelError if its kind or one of its own keys exists already, or if a key is
-/// wrong,
-///         see CustomKey::mistake().
+///         wrong, see CustomKey::mistake().
 void register_task(const Task& task);
 
 /// The kinds that register_task() has added.
@@ -245,6 +240,11 @@ void try_network(const Config& config, const Model& model, const Batch& batch);
 /// vocabulary  entries of the target vocabulary
 BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch = 0);
 
+/// The same for training examples, with subword regularization.
+///
+/// throws  DataError as subword_regularization().
+BatchRules training_rules(const Config& config, const Corpus& corpus, std::uint64_t epoch = 0);
+
 /// A batch of one example for inference: nothing is masked.
 Batch inference_batch(const Task& task, const Example& example);
 
@@ -253,7 +253,14 @@ Batch inference_batch(const Task& task, const Example& example);
 /// batches sorted by length, configs/reverse.yaml reached 30 % instead of 100 %.
 BatchLengths batch_lengths(const Config& config);
 
-/// Checks that no example of a corpus has more tokens than the model of a config has positions.
+/// The order of the training examples of a run, in batches of train.batch_size or
+/// train.batch_tokens.
+///
+/// throws  DataError as require_fitting_examples(), if the batches have a number of tokens.
+BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config);
+
+/// Checks that no example of a corpus has more tokens than the model of a config has positions, and
+/// no training example more than train.batch_tokens.
 ///
 /// throws  DataError as BadLines, naming files and lines if they are known.
 void require_fitting_examples(const Corpus& corpus, const Config& config);

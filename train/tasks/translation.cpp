@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "data/corpora/toy_language_tasks.h"
+#include "data/io/utf8.h"
+#include "data/metrics/bleu.h"
+#include "data/metrics/chrf.h"
 #include "layers/transformer.h"
 #include "train/format.h"
 #include "train/inference/beam_search.h"
@@ -69,6 +72,13 @@ void check_pair_files(const DataOptions& data, const ConfigCheck& check) {
                  fmt::format("name the files here or on the command line: {}=FILE",
                              fmt::join(missing, "=FILE ")));
   }
+  const std::size_t sources = data.train_source.names().size();
+  const std::size_t targets = data.train_target.names().size();
+  if (missing.empty() && sources != targets) {
+    check.refuse({"data.train_target", "data.train_source", "data.task"},
+                 fmt::format("`train_source` names {} files, `train_target` {}", sources, targets),
+                 "name one target file for each source file");
+  }
   if (data.test_source.empty() != data.test_target.empty()) {
     check.refuse({"data.test_source", "data.test_target", "data.task"},
                  fmt::format("a test set needs two files, `{}` is missing",
@@ -79,6 +89,8 @@ void check_pair_files(const DataOptions& data, const ConfigCheck& check) {
 
 void check_parallel_text(const Config& config, const ConfigCheck& check) {
   check_pair_files(config.data, check);
+  check_subwords(config, check);
+  check_corpus_weights(config, check, "data.train_source", config.data.train_source);
   require_positions(config, check, "max_tokens", config.data.max_tokens);
   if (config.model.tie_embeddings == TiedEmbeddings::all && !config.data.shared_vocabulary) {
     check.refuse({"model.tie_embeddings", "data.shared_vocabulary", "data.task"},
@@ -98,19 +110,12 @@ void check_model(const Config& config, const ConfigCheck& check) {
                fmt::format("set `model.max_length` to {} or more", config.train.max_decode_length));
 }
 
-/// `count` examples spread evenly over the set; all examples if there are fewer.
-std::vector<Example> spread(const std::vector<Example>& examples, std::size_t count) {
-  if (count >= examples.size()) return examples;
-  std::vector<Example> some;
-  for (std::size_t i = 0; i < count; ++i) some.push_back(examples[i * examples.size() / count]);
+/// The indices of `count` of `all` examples spread evenly over the set, or of all if there are
+/// fewer.
+std::vector<std::size_t> spread(std::size_t all, std::size_t count) {
+  std::vector<std::size_t> some(std::min(count, all));
+  for (std::size_t i = 0; i < some.size(); ++i) some[i] = i * all / some.size();
   return some;
-}
-
-SearchOptions search_options(const Config& config) {
-  return {.beam_size = config.decoding.beam_size,
-          .length_penalty = config.decoding.length_penalty,
-          .max_length = config.train.max_decode_length,
-          .batch_size = config.train.batch_size};
 }
 
 std::vector<Sentence> translate(const Model& model, const Config& config,
@@ -120,6 +125,35 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
   return decode(*model.network, config.model.max_length, sources, search_options(config));
 }
 
+/// Translates a part of a held-out set and adds the scores of the outputs and the samples.
+void score_outputs(const Model& model, const Config& config, const EvaluationSet& set,
+                   std::size_t decoded, Scores& scores) {
+  const std::vector<std::size_t> chosen = spread(set.examples.size(), decoded);
+  if (chosen.empty()) return;
+  std::vector<Example> pairs;
+  std::vector<std::string> references, outputs;
+  for (const std::size_t i : chosen) {
+    pairs.push_back(set.examples[i]);
+    references.push_back(set.target_texts.empty() ? set.codec.decode_target(pairs.back().target)
+                                                  : set.target_texts[i]);
+  }
+  std::size_t matches = 0;
+  for (const Sentence& output : translate(model, config, pairs)) {
+    const std::size_t i = outputs.size();
+    matches += output == pairs[i].target ? 1 : 0;
+    outputs.push_back(set.codec.decode_target(output));
+    if (i < config.train.samples) {
+      scores.samples.push_back({.input = set.codec.decode_source(pairs[i].source),
+                                .output = outputs[i],
+                                .expected = references[i]});
+    }
+  }
+  scores.others = {
+      {"exact_match", static_cast<double>(matches) / static_cast<double>(pairs.size())},
+      {"bleu", Bleu().corpus_score(outputs, {references})},
+      {"chrf", Chrf().corpus_score(outputs, {references})}};
+}
+
 class Translation : public Task {
  public:
   const ConfigKind& kind() const override {
@@ -127,7 +161,8 @@ class Translation : public Task {
         .name = "seq2seq",
         .keys = {"model.num_encoder_layers", "model.num_decoder_layers", "model.tie_embeddings",
                  "decoding.beam_size", "decoding.length_penalty", "train.max_decode_length",
-                 "train.exact_match_sequences"},
+                 "train.exact_match_sequences", "train.samples"},
+        .scores = {"exact_match", "bleu", "chrf"},
         .check = check_model};
     return kind;
   }
@@ -145,18 +180,21 @@ class Translation : public Task {
         }};
     static const DataSource parallel_text{
         .kind = {.name = "parallel_text",
-                 .keys = {"data.train_source", "data.train_target", "data.validation_source",
-                          "data.validation_target", "data.test_source", "data.test_target",
-                          "data.lowercase", "data.min_frequency", "data.max_vocabulary",
-                          "data.shared_vocabulary", "data.max_tokens", "data.on_bad_line"},
+                 .keys = {"data.folder", "data.train_source", "data.train_target",
+                          "data.validation_source", "data.validation_target", "data.test_source",
+                          "data.test_target", "data.lowercase", "data.min_frequency",
+                          "data.max_vocabulary", "data.subwords", "data.shared_vocabulary",
+                          "data.max_tokens", "data.on_bad_line", "data.cache",
+                          "data.corpus_weights"},
                  .check = check_parallel_text},
         .load =
             [](const DataOptions& o, const FixedVocabularies* fixed) {
-              return load_parallel_text(o, o, ".", fixed, o.on_bad_line);
+              return load_parallel_text(o, o, ".", fixed, o.on_bad_line, o);
             },
         .format =
-            [](const DataOptions& o) {
-              return TextFormat{.tokenizer = WordTokenizer(o.lowercase)};
+            [](const DataOptions& o, const Vocabulary& source, const Vocabulary& target) {
+              return TextFormat{.tokenizer = sentence_tokenizer(source, o),
+                                .target_tokenizer = sentence_tokenizer(target, o)};
             }};
     return {&copy, &reverse, &sort, &toy_translation, &parallel_text};
   }
@@ -178,21 +216,18 @@ class Translation : public Task {
   }
 
   Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
-                  const Vocabulary& targets, const std::vector<Example>& examples,
-                  std::size_t decoded) const override {
-    Scores scores = Task::evaluate(model, config, rules, targets, examples, decoded);
-    if (const auto pairs = spread(examples, decoded); !pairs.empty()) {
-      scores.others["exact_match"] = score_exact_matches(*model.network, config.model.max_length,
-                                                         pairs, search_options(config));
-    }
+                  const EvaluationSet& set, std::size_t decoded) const override {
+    Scores scores = Task::evaluate(model, config, rules, set, decoded);
+    score_outputs(model, config, set, decoded, scores);
     return scores;
   }
 
   std::string format_scores(const Scores& scores, const Config& config) const override {
-    const auto exact_match = scores.others.find("exact_match");
     const std::string text = Task::format_scores(scores, config);
-    if (exact_match == scores.others.end()) return text;
-    return fmt::format("{}  exact match {:.2f} %", text, 100 * exact_match->second);
+    if (scores.others.empty()) return text;
+    return fmt::format("{}  exact match {:.2f} %  BLEU {:.2f}  chrF {:.2f}", text,
+                       100 * scores.others.at("exact_match"), scores.others.at("bleu"),
+                       scores.others.at("chrf"));
   }
 
   std::vector<ShownExample> show(const TrainedModel& trained,
@@ -245,7 +280,7 @@ class Translation : public Task {
 
 /// model.kind: seq2seq. Maps a sequence of tokens to another with an encoder-decoder Transformer:
 /// trains on pairs of sentences or generated pairs of sequences, translates by beam search, and
-/// adds the share of exact matches to the usual scores.
+/// adds BLEU, chrF and the share of exact matches to the usual scores.
 const Task& translation() {
   static const Translation task;
   return task;

@@ -149,8 +149,10 @@ const std::vector<Example> sentences{{{4, 5, 6}, {4, 5, 5}}, {{4}, {4}}};
 
 TEST_CASE("tokens are scored one by one, and spans by their F1") {
   const Config config = tagger_config();
-  const Scores scores = tagging().evaluate(
-      model_with_known_odds(), config, batch_rules(config, labels.size()), labels, sentences, 0);
+  const TextCodec codec = make_codec(config.data, words, labels);
+  const Scores scores =
+      tagging().evaluate(model_with_known_odds(), config, batch_rules(config, labels.size()),
+                         {.examples = sentences, .target_texts = {}, .codec = codec}, 0);
   CHECK(scores.sentences == 2);
   CHECK(scores.tokens == 4);
   CHECK(scores.token_accuracy == 0.5);
@@ -164,9 +166,10 @@ TEST_CASE("tokens are scored one by one, and spans by their F1") {
 TEST_CASE("labels that mark no spans have no span F1") {
   const Config config = tagger_config();
   const auto others = [&](const Vocabulary& names) {
+    const TextCodec codec = make_codec(config.data, words, names);
     return tagging()
-        .evaluate(model_with_known_odds(), config, batch_rules(config, names.size()), names,
-                  sentences, 0)
+        .evaluate(model_with_known_odds(), config, batch_rules(config, names.size()),
+                  {.examples = sentences, .target_texts = {}, .codec = codec}, 0)
         .others;
   };
   CHECK(others(Vocabulary({"NOUN", "O"})).empty());

@@ -107,13 +107,15 @@ TEST_CASE("the size of a batch names what its rows hold") {
 }
 
 TEST_CASE("the scores of each task say what counts for it") {
-  const Scores scores{
-      .loss = 1.5, .perplexity = 4.4817, .token_accuracy = 0.5, .others = {{"exact_match", 0.875}}};
+  const Scores scores{.loss = 1.5,
+                      .perplexity = 4.4817,
+                      .token_accuracy = 0.5,
+                      .others = {{"exact_match", 0.875}, {"bleu", 41.016}, {"chrf", 60.5}}};
   const auto text = [&](const Config& config) {
     return find_task(config).format_scores(scores, config);
   };
   const std::string tokens = "loss 1.5000  perplexity 4.482  tokens 50.00 %";
-  CHECK(text(make_config("seq2seq")) == tokens + "  exact match 87.50 %");
+  CHECK(text(make_config("seq2seq")) == tokens + "  exact match 87.50 %  BLEU 41.02  chrF 60.50");
   CHECK(find_task(make_config("seq2seq")).format_scores({}, Config()) ==
         "loss 0.0000  perplexity 0.000  tokens 0.00 %");
   CHECK(text(make_config("language_model", "text")) == tokens + "  bits per word 2.1640");
@@ -207,6 +209,45 @@ TEST_CASE("batches of a model with batch norms mix all lengths, those of others 
   CHECK(batch_lengths(config) == BatchLengths::mixed);
 }
 
+TEST_CASE("the order of a run has batches of its number of examples, or of its number of tokens") {
+  Config config = make_config("seq2seq");
+  config.model.max_length = 10;
+  config.train.seed = 3;
+  config.train.batch_size = 2;
+  Corpus corpus;
+  corpus.train = {{{4, 5, 6}, {4}}, {{4}, {4}}, {{4}, {4}}, {{4}, {4}}, {{4}, {4, 5}}};
+  const auto epoch = [&] { return make_batch_schedule(corpus, config).epoch(0); };
+  CHECK(epoch() == BatchSchedule(corpus.train, 2, 3).epoch(0));
+  config.train.batch_tokens = 4;
+  CHECK(epoch() == BatchSchedule(corpus.train, BatchTokens{4}, 3).epoch(0));
+  CHECK(epoch().size() == 4);
+  config.train.batch_tokens = 3;
+  CHECK(test::error_text<DataError>(epoch) ==
+        "training pair 1: found 4 tokens with <eos>, expected at most 3 (train.batch_tokens)\n"
+        "hint: set train.batch_tokens to 4 or more; data.max_tokens leaves long training pairs "
+        "out");
+  // Windows of the text have one token less than a sentence has ids, and no source.
+  config = make_config("language_model", "text");
+  config.train.batch_tokens = 4;
+  corpus.train = {{.target = {4, 5, 6}}, {.target = {4, 5, 6}}};
+  CHECK(epoch().size() == 1);
+}
+
+TEST_CASE("only training examples are limited by the tokens of a batch, and may be left out") {
+  const test::TemporaryFolder folder;
+  Config config = make_config("classifier", "labelled_text");
+  config.data.train_text = folder.write("train", "no\ta\nyes\ta b c\nyes\tb\n").string();
+  config.data.validation_text = folder.write("validation", "no\ta b c\n");
+  config.train.batch_tokens = 4;
+  config.data.on_bad_line = OnBadLine::skip;
+  const Corpus corpus = load_fitting_corpus(config);
+  CHECK(corpus.train.size() == 2);
+  CHECK(corpus.validation.size() == 1);
+  CHECK(corpus.train_lines.lines == std::vector<std::size_t>{1, 3});
+  REQUIRE(corpus.notes.size() == 1);
+  CHECK(corpus.notes[0].starts_with("train: 1 of 3 "));
+}
+
 TEST_CASE("for inference nothing of an example is masked") {
   const auto batch = [](const char* kind, const Example& example) {
     return inference_batch(find_task(make_config(kind)), example);
@@ -285,7 +326,8 @@ TEST_CASE("examples that are too long are left out with their lines, if so wante
   const test::TemporaryFolder folder;
   Config config = make_config("classifier", "labelled_text");
   config.model.max_length = 4;
-  config.data.train_text = folder.write("train", "no\ta\nyes\ta b c\n\nyes\tb\nno\ta b c d\n");
+  config.data.train_text =
+      folder.write("train", "no\ta\nyes\ta b c\n\nyes\tb\nno\ta b c d\n").string();
   CHECK(load_fitting_corpus(config).train.size() == 4);
   config.data.on_bad_line = OnBadLine::skip;
   const Corpus corpus = load_fitting_corpus(config);

@@ -1,20 +1,32 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <vector>
 
+#include "data/metrics/bleu.h"
+#include "data/metrics/chrf.h"
 #include "tests/train/hand_made_model.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
 
+/// Words w4 to w10 have the ids 4 to 10; the model answers every source with w4 w5.
+Scores evaluate(const std::vector<Example>& pairs, std::size_t decoded, const Config& config,
+                const std::vector<std::string>& target_texts = {}) {
+  const Vocabulary words({"w4", "w5", "w6", "w7", "w8", "w9", "w10"});
+  const TextCodec codec({}, words, words);
+  return find_task("seq2seq").evaluate(
+      test::model_that_stops_at_9(), config, {},
+      {.examples = pairs, .target_texts = target_texts, .codec = codec}, decoded);
+}
+
 Scores evaluate(const std::vector<Example>& pairs, std::size_t decoded,
                 std::size_t max_decode_length = 0) {
   Config config;
   config.train.max_decode_length = max_decode_length;
-  return find_task("seq2seq").evaluate(test::model_that_stops_at_9(), config, {}, Vocabulary(),
-                                       pairs, decoded);
+  return evaluate(pairs, decoded, config);
 }
 
 TEST_CASE("without pairs to decode there is no exact match") {
@@ -31,6 +43,12 @@ TEST_CASE("the pairs that are decoded are spread evenly over the set") {
   CHECK(scores.others.at("exact_match") == 1.0);
 }
 
+TEST_CASE("exact match is the share of pairs whose output is the whole target") {
+  const std::vector<Example> pairs{
+      {{6}, {4, 5}}, {{9}, {}}, {{7}, {4}}, {{7}, {4, 5, 5}}, {{9, 6}, {4, 5}}};
+  CHECK(evaluate(pairs, 5).others.at("exact_match") == 0.4);
+}
+
 TEST_CASE("more pairs to decode than there are means all") {
   CHECK(evaluate({{{6}, {4, 5}}, {{6}, {7}}}, 100).others.at("exact_match") == 0.5);
 }
@@ -38,6 +56,36 @@ TEST_CASE("more pairs to decode than there are means all") {
 TEST_CASE("outputs are cut at train.max_decode_length") {
   CHECK(evaluate({{{6}, {4}}}, 1).others.at("exact_match") == 0.0);
   CHECK(evaluate({{{6}, {4}}}, 1, 1).others.at("exact_match") == 1.0);
+}
+
+TEST_CASE("BLEU and chrF compare outputs with the texts of the targets, or with their tokens") {
+  const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {4, 7}}};
+  Config config;
+  const Scores decoded = evaluate(pairs, 2, config);
+  CHECK(decoded.others.at("bleu") == Bleu().corpus_score({"w4 w5", "w4 w5"}, {{"w4 w5", "w4 w7"}}));
+  CHECK(decoded.others.at("chrf") == Chrf().corpus_score({"w4 w5", "w4 w5"}, {{"w4 w5", "w4 w7"}}));
+  const Scores of_texts = evaluate(pairs, 1, config, {"w4 x y", "not read"});
+  CHECK(of_texts.others.at("chrf") == Chrf().corpus_score({"w4 w5"}, {{"w4 x y"}}));
+  CHECK(of_texts.others.at("exact_match") == 1.0);
+  CHECK(find_task("seq2seq").format_scores(of_texts, config) ==
+        fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %  exact match 100.00 %  BLEU "
+                    "{:.2f}  chrF {:.2f}",
+                    of_texts.loss, of_texts.perplexity, 100 * of_texts.token_accuracy,
+                    of_texts.others.at("bleu"), of_texts.others.at("chrf")));
+}
+
+TEST_CASE("the first train.samples outputs are given as text") {
+  const std::vector<Example> pairs{{{6}, {4, 5}}, {{7, 6}, {4, 7}}, {{6}, {9}}};
+  Config config;
+  CHECK(evaluate(pairs, 3, config).samples.size() == 2);
+  config.train.samples = 0;
+  CHECK(evaluate(pairs, 3, config).samples.empty());
+  config.train.samples = 5;
+  const Scores scores = evaluate(pairs, 2, config, {"a", "b", "c"});
+  REQUIRE(scores.samples.size() == 2);
+  CHECK(scores.samples[1].input == "w7 w6");
+  CHECK(scores.samples[1].output == "w4 w5");
+  CHECK(scores.samples[1].expected == "b");
 }
 
 TEST_CASE("a pair is given the target that the model itself would write") {

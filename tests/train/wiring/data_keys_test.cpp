@@ -151,6 +151,15 @@ const std::set<std::string> keys_of_images = {"image_height", "image_width", "im
 /// Keys without an effect on data that are correct; see bad_lines_test.cpp.
 const std::set<std::string> keys_of_bad_data = {"on_bad_line"};
 
+/// See config/file_test.cpp.
+const std::set<std::string> keys_of_paths = {"folder"};
+
+/// See corpora/training_set_test.cpp and program/cache_test.cpp.
+const std::set<std::string> keys_of_training_sets = {"cache", "corpus_weights"};
+
+/// See subword_keys_test.cpp.
+const std::set<std::string> keys_of_subwords = {"subwords"};
+
 template <class Side>
 auto side(const std::vector<Example>& part, Side member) {
   std::vector<std::pair<std::vector<std::int32_t>, std::vector<float>>> values;
@@ -293,7 +302,8 @@ TEST_CASE("every key of the data that a task uses has a row on that task") {
         return row.key == key && row.tasks.contains(task.task);
       });
       CHECK_MESSAGE((has_row || key == "task" || keys_of_images.contains(key) ||
-                     keys_of_bad_data.contains(key)),
+                     keys_of_bad_data.contains(key) || keys_of_paths.contains(key) ||
+                     keys_of_subwords.contains(key) || keys_of_training_sets.contains(key)),
                     "no row with this key and task in the table `rows` of data_keys_test.cpp");
     }
   }

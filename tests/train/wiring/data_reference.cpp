@@ -14,6 +14,9 @@
 namespace tapestry::test {
 namespace {
 
+/// The file of a list of one.
+std::string only(const FileList& files) { return files.empty() ? "" : files.names().front(); }
+
 using Words = std::vector<std::string>;
 
 Words lines_of(const std::string& file) {
@@ -87,7 +90,8 @@ Sides pairs_of(const std::string& source, const std::string& target, bool lowerc
 }
 
 Corpus pairs_plainly(const DataOptions& o) {
-  const Sides train = pairs_of(o.train_source, o.train_target, o.lowercase, o.max_tokens);
+  const Sides train =
+      pairs_of(only(o.train_source), only(o.train_target), o.lowercase, o.max_tokens);
   Corpus corpus;
   std::vector<Words> both = train.source;
   both.insert(both.end(), train.target.begin(), train.target.end());
@@ -110,7 +114,7 @@ Corpus pairs_plainly(const DataOptions& o) {
 }
 
 Corpus text_plainly(const DataOptions& o) {
-  Words train = lines_of(o.train_text), validation;
+  Words train = lines_of(only(o.train_text)), validation;
   if (!o.validation_text.empty()) {
     validation = lines_of(o.validation_text);
   } else {
@@ -165,7 +169,7 @@ Corpus labels_plainly(const DataOptions& o) {
     }
     return labelled;
   };
-  const Labelled train = read(o.train_text);
+  const Labelled train = read(only(o.train_text));
   Corpus corpus;
   corpus.source_vocabulary = vocabulary_of(train.sentences, o);
   const std::set<std::string> classes(train.labels.begin(), train.labels.end());
@@ -203,7 +207,7 @@ Corpus tags_plainly(const DataOptions& o) {
     std::erase_if(sentences, [](const auto& sentence) { return sentence.empty(); });
     return sentences;
   };
-  const Sentences train = read(o.train_text);
+  const Sentences train = read(only(o.train_text));
   Corpus corpus;
   std::vector<Words> words;
   std::set<std::string> labels;

@@ -32,7 +32,8 @@ std::vector<Problem> problems_of(const std::string& text,
 /// A value of a key's domain other than `not_this`, as in YAML.
 template <class T, class Domain>
 std::string another_value(const T& value, const Domain& domain, const std::string& not_this = "") {
-  std::vector<std::string> candidates = {"3", "4", "0.25", "0.5", "true", "false", "7s", "9s"};
+  std::vector<std::string> candidates = {"3",  "4",  "0.25", "0.5", "true", "false",
+                                         "7s", "9s", "9",    "10",  "0.99", "0.995"};
   if constexpr (requires { Domain::names(); }) candidates = Domain::names();
   if constexpr (std::derived_from<Domain, Text>) candidates = {"x", "y", "z"};
   for (const std::string& candidate : candidates) {

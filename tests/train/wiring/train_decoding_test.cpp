@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "data/metrics/bleu.h"
 #include "tests/support/contains.h"
 #include "tests/train/wiring/train_finished.h"
 #include "tests/train/wiring/train_replay.h"
@@ -141,9 +143,17 @@ TEST_CASE("translate and evaluate search with the beam of their options or of th
 
   const Outcome scores =
       work.run({"evaluate", checkpoint, "decoding.beam_size=4", "decoding.length_penalty=50"});
-  const double matches =
-      score_exact_matches(*trained.model->network, trained.config.model.max_length, pairs, lengthy);
-  CHECK(contains(scores.out, fmt::format("exact match {:.2f} %", 100 * matches)));
+  std::string references;
+  for (const Example& pair : pairs) references += trained.codec.decode_target(pair.target) + "\n";
+  const auto lines_of = [](const std::string& text) {
+    std::istringstream stream(text);
+    std::vector<std::string> all;
+    for (std::string line; std::getline(stream, line);) all.push_back(line);
+    return all;
+  };
+  const double bleu = Bleu().corpus_score(lines_of(expected(lengthy)), {lines_of(references)});
+  REQUIRE(bleu != Bleu().corpus_score(lines_of(expected({})), {lines_of(references)}));
+  CHECK(contains(scores.out, fmt::format("BLEU {:.2f}", bleu)));
   const Outcome unknown = work.run({"evaluate", checkpoint, "decoding.beam_sise=4"});
   CHECK(unknown.code == 2);
   CHECK(contains(unknown.err, "hint: did you mean `beam_size`?"));

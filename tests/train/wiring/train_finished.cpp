@@ -151,6 +151,8 @@ void check_metrics(const std::string& metrics, const std::vector<MetricsRow>& ex
     CHECK_MESSAGE(near(a.perplexity, b.perplexity, tolerance), a.perplexity, " and ", b.perplexity);
     CHECK(near(a.accuracy, b.accuracy, tolerance));
     CHECK(near(a.exact_match, b.exact_match, tolerance));
+    CHECK(near(a.bleu, b.bleu, tolerance));
+    CHECK(near(a.chrf, b.chrf, tolerance));
     CHECK(near(a.learning_rate, b.learning_rate, 1e-12));
     CHECK(near(a.gradient_norm, b.gradient_norm, tolerance));
     CHECK(a.tokens == b.tokens);
@@ -161,8 +163,10 @@ void check_screen(const std::string& screen, const Config& config, const Replay&
   double best = INFINITY;
   std::size_t lines = 0;
   for (const MetricsRow& row : expected.rows) {
-    const bool is_best = row.split == "validation" && row.loss < best;
-    if (is_best) best = row.loss;
+    const bool by_loss = config.train.best_metric == "loss";
+    const double value = by_loss ? row.loss : -row.accuracy.value_or(0.0);
+    const bool is_best = row.split == "validation" && value < best;
+    if (is_best) best = value;
     const std::string line = line_of(config, row, is_best);
     CHECK_MESSAGE(contains(screen, "\n" + line), line);
     ++lines;

@@ -1,5 +1,6 @@
 #include "tests/train/wiring/train_replay.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops/losses.h"
@@ -8,6 +9,7 @@
 #include "data/batch_schedule.h"
 #include "tests/support/values.h"
 #include "train/inference/batch_tensors.h"
+#include "train/tasks/task.h"
 
 namespace tapestry::test {
 namespace {
@@ -56,6 +58,16 @@ HandStep gradients_of_step(const Config& config, const Corpus& corpus, BatchSche
   return done;
 }
 
+/// The moving averages after so many steps.
+void update_averages(Values& averages, const Values& values, double decay, std::uint64_t steps) {
+  const auto t = static_cast<double>(steps);
+  const double d = std::min(decay, (1 + t) / (10 + t));
+  for (auto& [name, average] : averages) {
+    const std::vector<double>& now = values.at(name);
+    for (std::size_t i = 0; i < now.size(); ++i) average[i] = d * average[i] + (1 - d) * now[i];
+  }
+}
+
 }  // namespace
 
 Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
@@ -65,10 +77,14 @@ Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
   run.weights[0] = values;
   HandOptimizer optimizer(config.optimizer);
   HandFiles files(config.train.keep_last);
-  BatchSchedule order(corpus.train, config.train.batch_size, config.train.seed);
+  BatchSchedule order = make_batch_schedule(corpus, config);
   BatchPosition position;
   Sums since_log;
-  double best_loss = INFINITY;
+  Values averages = values;
+  const auto best_value = [&](const MetricsRow& row) {  // smaller is better
+    return config.train.best_metric == "loss" ? row.loss : -*row.accuracy;
+  };
+  double lowest = INFINITY;
   const auto due = [&](std::size_t every) { return run.steps % every == 0; };
   const std::size_t patience = config.train.patience;
   while (run.steps < config.train.steps &&
@@ -82,6 +98,7 @@ Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
     set_values(model, values);
     if (config.train.dtype == DType::float32) values = values_of_parameters(model);
     run.weights[run.steps] = values;
+    update_averages(averages, values, config.train.ema_decay, run.steps);
     since_log.add(step.sums);
     run.losses.push_back(step.sums.objective / static_cast<double>(step.sums.labels));
     const bool last = run.steps == config.train.steps;
@@ -100,18 +117,19 @@ Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
     bool best = false;
     const bool validation_due = due(config.train.validate_every);
     if ((last || validation_due) && !corpus.validation.empty()) {
+      if (config.train.ema_decay > 0) set_values(model, averages);
       MetricsRow row =
           scores_with(config, corpus, model, corpus.validation, config.train.exact_match_sequences);
       row.step = run.steps;
       row.epoch = step.epoch;
       run.rows.push_back(row);
-      best = row.loss < best_loss;
+      best = best_value(row) < lowest;
       if (validation_due) {
         run.validations_since_best = best ? 0 : run.validations_since_best + 1;
       } else if (run.best_step) {
         files.keep(*run.best_step);
       }
-      if (best) best_loss = row.loss;
+      if (best) lowest = best_value(row);
       if (best) run.best_step = run.steps;
       best = best && validation_due;
     }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "data/metrics/bleu.h"
+#include "data/metrics/chrf.h"
 #include "tests/support/model_kind.h"
 #include "tests/support/values.h"
 #include "train/inference/batch_tensors.h"
@@ -25,8 +27,8 @@ bool is_tagger(const Config& config) { return kind_of(config) == ModelKind::tagg
 
 /// The labels of a sentence, one for each of its tokens.
 RowLayout tagged_rows() {
-  return {.source_length = [](const Example&) { return std::size_t{0}; },
-          .target_length = [](const Example& example) { return example.source.size(); },
+  return {.source_length = [](const ExampleLengths&) { return std::size_t{0}; },
+          .target_length = [](const ExampleLengths& example) { return example.source; },
           .write =
               [](const Example& example, std::size_t, const BatchRules&, const BatchRow& row) {
                 for (std::size_t i = 0; i < example.source.size(); ++i) {
@@ -156,12 +158,24 @@ MetricsRow scores_with(const Config& config, const Corpus& corpus, const Model& 
                  .tokens = sums.labels};
   if (kind_of(config) != ModelKind::seq2seq || wanted == 0) return row;
   const std::size_t all = examples.size(), some = std::min(wanted, all);
+  const TextCodec codec =
+      make_codec(config.data, corpus.source_vocabulary, corpus.target_vocabulary);
+  const std::vector<std::string>& texts = &examples == &corpus.test
+                                              ? corpus.test_lines.target_texts
+                                              : corpus.validation_lines.target_texts;
+  std::vector<std::string> outputs, references;
   std::size_t right = 0;
   for (std::size_t i = 0; i < some; ++i) {
-    const Example& pair = examples[i * all / some];
-    right += decoded(config, model, pair.source) == pair.target ? 1 : 0;
+    const std::size_t chosen = i * all / some;
+    const Example& pair = examples[chosen];
+    const std::vector<std::int32_t> output = decoded(config, model, pair.source);
+    right += output == pair.target ? 1 : 0;
+    outputs.push_back(codec.decode_target(output));
+    references.push_back(texts.empty() ? codec.decode_target(pair.target) : texts[chosen]);
   }
   row.exact_match = static_cast<double>(right) / static_cast<double>(some);
+  row.bleu = Bleu().corpus_score(outputs, {references});
+  row.chrf = Chrf().corpus_score(outputs, {references});
   return row;
 }
 
@@ -186,7 +200,10 @@ std::string printed_scores(const Config& config, const MetricsRow& scores) {
     text += fmt::format("  bits per {} {:.4f}", characters ? "character" : "word",
                         scores.loss / std::log(2.0));
   }
-  if (scores.exact_match) text += fmt::format("  exact match {:.2f} %", 100 * *scores.exact_match);
+  if (scores.exact_match) {
+    text += fmt::format("  exact match {:.2f} %  BLEU {:.2f}  chrF {:.2f}",
+                        100 * *scores.exact_match, *scores.bleu, *scores.chrf);
+  }
   return text;
 }
 
@@ -197,8 +214,10 @@ std::vector<MetricsRow> parse_metrics(const std::string& csv) {
   const std::string heading =
       "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,"
       "target_tokens";
-  const bool tagger = line == heading + ",span_f1";
-  CHECK((tagger || line == heading));
+  REQUIRE(line.starts_with(heading));
+  const std::string others = line.substr(heading.size());
+  CHECK((others.empty() || others == ",span_f1" || others == ",bleu,chrf"));
+  const std::size_t columns = 10 + std::ranges::count(others, ',');
   std::vector<MetricsRow> rows;
   while (std::getline(lines, line)) {
     std::vector<std::string> fields(1);
@@ -209,7 +228,7 @@ std::vector<MetricsRow> parse_metrics(const std::string& csv) {
         fields.back() += c;
       }
     }
-    REQUIRE(fields.size() == (tagger ? 11u : 10u));
+    REQUIRE(fields.size() == columns);
     const auto number = [&](std::size_t i) {
       return fields[i].empty() ? std::nullopt : std::optional(std::stod(fields[i]));
     };
@@ -223,6 +242,9 @@ std::vector<MetricsRow> parse_metrics(const std::string& csv) {
                     .learning_rate = number(7),
                     .gradient_norm = number(8),
                     .tokens = std::stoull(fields[9])});
+    if (others != ",bleu,chrf") continue;
+    rows.back().bleu = number(10);
+    rows.back().chrf = number(11);
   }
   return rows;
 }

@@ -22,6 +22,7 @@ struct MetricsRow {
   double loss = 0.0, perplexity = 0.0;
   std::optional<double> accuracy{}, exact_match{}, learning_rate{}, gradient_norm{};
   std::uint64_t tokens = 0;
+  std::optional<double> bleu{}, chrf{};
 };
 
 std::vector<MetricsRow> parse_metrics(const std::string& csv);
@@ -52,7 +53,8 @@ struct Sums {
 Sums sums_of(const std::vector<double>& logits, const std::vector<std::int32_t>& labels,
              double smoothing);
 
-/// Scores without label smoothing; so many examples are decoded, if they can be.
+/// Scores without label smoothing; so many examples are decoded, if they can be. `examples` are the
+/// validation or test set of the corpus.
 MetricsRow scores_with(const Config& config, const Corpus& corpus, const Model& model,
                        const std::vector<Example>& examples, std::size_t wanted);
 

@@ -1,0 +1,180 @@
+#include "train/tasks/subword_regularization.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/io/error.h"
+#include "data/text/subwords.h"
+#include "train/memory_need.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+/// A corpus of one example of each of two sides, or of a source and a class.
+struct Sentences {
+  explicit Sentences(SubwordKind kind = SubwordKind::unigram) {
+    const std::vector<std::string> text = {"the dog plays",      "the dogs play",
+                                           "a cat plays a game", "games are played",
+                                           "here is the cat",    "cats and dogs"};
+    const std::size_t size = kind == SubwordKind::bpe ? 40 : 28;
+    const Vocabulary words(train_subwords(text, {.kind = kind, .vocabulary_size = size}, "x"));
+    corpus.source_vocabulary = corpus.target_vocabulary = words;
+    config.data.task = "parallel_text";
+    config.data.subwords.kind = kind;
+    for (const std::string& sentence : text) {
+      const Ids ids = words.encode(words.subwords()->split(sentence));
+      corpus.train.push_back({.source = ids, .target = ids});
+    }
+  }
+
+  std::string text(const Ids& ids) const {
+    const Vocabulary& words = corpus.source_vocabulary;
+    return words.subwords()->join(words.decode(ids));
+  }
+
+  Corpus corpus;
+  Config config;
+};
+
+TEST_CASE("examples vary from epoch to epoch, each side by itself, and keep their text") {
+  for (const SubwordKind kind : {SubwordKind::unigram, SubwordKind::bpe}) {
+    Sentences sentences(kind);
+    CHECK_FALSE(subword_regularization(sentences.config, sentences.corpus));
+    if (kind == SubwordKind::unigram) {
+      sentences.config.data.subwords.sampling.alpha = 0.2;
+    } else {
+      sentences.config.data.subwords.sampling.dropout = 0.4;
+    }
+    const auto transform = subword_regularization(sentences.config, sentences.corpus);
+    REQUIRE(transform);
+    const Example& example = sentences.corpus.train.front();
+    std::set<Ids> of_epochs, of_indices;
+    std::size_t different_sides = 0;
+    for (std::uint64_t k = 0; k < 20; ++k) {
+      const Example in_epoch = transform(example, 0, k);
+      CHECK(sentences.text(in_epoch.source) == "the dog plays");
+      CHECK(sentences.text(in_epoch.target) == "the dog plays");
+      CHECK(transform(example, 0, k) == in_epoch);
+      of_epochs.insert(in_epoch.source);
+      of_indices.insert(transform(example, k, 0).source);
+      if (in_epoch.source != in_epoch.target) ++different_sides;
+    }
+    CHECK(of_epochs.size() > 2);
+    CHECK(of_indices.size() > 2);
+    CHECK(different_sides > 4);
+    sentences.config.train.seed = 2;
+    const auto other = subword_regularization(sentences.config, sentences.corpus);
+    std::size_t changed = 0;
+    for (std::uint64_t k = 0; k < 20; ++k) {
+      if (other(example, 0, k) != transform(example, 0, k)) ++changed;
+    }
+    CHECK(changed > 4);
+  }
+}
+
+TEST_CASE("a batch has the sampled segmentations of its epoch") {
+  Sentences sentences;
+  sentences.config.data.subwords.sampling.alpha = 0.1;
+  const BatchRules rules = training_rules(sentences.config, sentences.corpus, 3);
+  const auto transform = subword_regularization(sentences.config, sentences.corpus);
+  const std::array<std::size_t, 3> indices = {4, 0, 2};
+  std::vector<Example> sampled(sentences.corpus.train.size());
+  for (const std::size_t i : indices) sampled[i] = transform(sentences.corpus.train[i], i, 3);
+  const Batch batch = make_batch(sentences.corpus.train, indices, rules);
+  const Batch expected = make_batch(sampled, indices, {});
+  CHECK(batch.source == expected.source);
+  CHECK(batch.input == expected.input);
+  CHECK(batch.labels == expected.labels);
+  CHECK(batch.source_lengths == expected.source_lengths);
+  CHECK(batch.source != make_batch(sentences.corpus.train, indices).source);
+  const BatchRules plain =
+      batch_rules(sentences.config, sentences.corpus.target_vocabulary.size(), 3);
+  CHECK(make_batch(sentences.corpus.train, indices, plain).source ==
+        make_batch(sentences.corpus.train, indices).source);
+}
+
+TEST_CASE("an example that would not fit the model keeps its segmentation") {
+  Sentences sentences;
+  sentences.config.data.subwords.sampling.alpha = 0.01;
+  const Example& example = sentences.corpus.train.front();
+  sentences.config.model.max_length = example.source.size() + 1;
+  const auto transform = subword_regularization(sentences.config, sentences.corpus);
+  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+    const Example sampled = transform(example, 0, epoch);
+    CHECK(sampled.source.size() <= example.source.size());
+    CHECK(sampled.target.size() <= example.target.size());
+  }
+}
+
+TEST_CASE("a window is cut to its number of tokens") {
+  Sentences sentences;
+  sentences.config.data.task = "text";
+  sentences.config.model_kind = "language_model";
+  sentences.config.data.subwords.sampling.alpha = 0.05;
+  const auto transform = subword_regularization(sentences.config, sentences.corpus);
+  const Example window{.target = sentences.corpus.train.front().target};
+  std::set<Ids> different;
+  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+    const Example sampled = transform(window, 0, epoch);
+    CHECK(sampled.target.size() <= window.target.size());
+    CHECK(std::string("the dog plays").starts_with(sentences.text(sampled.target)));
+    different.insert(sampled.target);
+  }
+  CHECK(different.size() > 2);
+}
+
+TEST_CASE("the classes of sentences stay as they are") {
+  Sentences sentences;
+  sentences.config.data.task = "labelled_text";
+  sentences.config.model_kind = "classifier";
+  sentences.config.data.subwords.sampling.alpha = 0.1;
+  sentences.corpus.target_vocabulary = Vocabulary({"no", "yes"});
+  const auto transform = subword_regularization(sentences.config, sentences.corpus);
+  Example sentence{.source = sentences.corpus.train.front().source, .target = {5}};
+  sentence.source.insert(sentence.source.begin(), bos_id);
+  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+    const Example sampled = transform(sentence, 0, epoch);
+    CHECK(sampled.target == Ids{5});
+    CHECK(sampled.source.front() == bos_id);
+    CHECK(sentences.text(sampled.source) == "the dog plays");
+  }
+}
+
+TEST_CASE("regularization of another kind of model than that of the file is refused") {
+  Sentences unigram(SubwordKind::unigram), bpe(SubwordKind::bpe);
+  unigram.config.data.subwords.sampling.dropout = 0.1;
+  bpe.config.data.subwords.sampling.alpha = 0.1;
+  CHECK_THROWS_AS(subword_regularization(unigram.config, unigram.corpus), DataError);
+  CHECK_THROWS_AS(subword_regularization(bpe.config, bpe.corpus), DataError);
+}
+
+TEST_CASE("the batches that bound the memory of a step have long segmentations") {
+  Sentences sentences;
+  sentences.config.train.batch_size = 6;
+  const auto largest = [&] {
+    const Batch batch = largest_batches(sentences.corpus, sentences.config).front();
+    return std::max(batch.source_length, batch.target_length);
+  };
+  const std::size_t plain = largest();
+  sentences.config.data.subwords.sampling.alpha = 0.2;
+  const std::size_t bound = largest();
+  CHECK(bound > plain);
+  for (std::uint64_t epoch = 0; epoch < 8; ++epoch) {
+    const BatchRules rules = training_rules(sentences.config, sentences.corpus, epoch);
+    const std::array<std::size_t, 6> all{0, 1, 2, 3, 4, 5};
+    const Batch batch = make_batch(sentences.corpus.train, all, rules);
+    CHECK(std::max(batch.source_length, batch.target_length) <= bound);
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/batch_schedule.h"
+#include "data/corpus.h"
+#include "train/config/config.h"
+
+namespace tapestry {
+
+/// The batches of a step, and the position of the batch that follows them.
+struct StepBatches {
+  std::vector<Batch> batches;
+  BatchPosition next;
+};
+
+/// Prepares the batches of a run's steps: those of the next step on a thread of its own, while the
+/// current step is computed. Which batches a step has depends on its position alone.
+///
+/// The thread is used if the last step took so long to prepare that waking a thread pays. It starts
+/// when it is first used, and has all signals blocked. If the system refuses it, or has no
+/// processor free for it, a step is prepared when it is taken.
+class BatchLoader {
+ public:
+  /// CPU time of the preparation of a step from which on the next one is prepared ahead. Measured
+  /// on a machine with more busy threads than cores: for a step that takes 0.1 ms to prepare, the
+  /// trainer waited 5 ms for a thread that had no core.
+  static constexpr std::chrono::nanoseconds worth_a_thread = std::chrono::milliseconds(1);
+
+  /// Batches of the training examples of `corpus`, which must outlive the loader, train.accumulate
+  /// of them per step.
+  ///
+  /// throws  DataError as make_batch_schedule().
+  BatchLoader(const Corpus& corpus, const Config& config,
+              std::chrono::nanoseconds ahead_from = worth_a_thread);
+  /// Abandons what is being prepared.
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  /// The batches of the step that begins at `position`, any position of the schedule.
+  ///
+  /// ahead   whether the following step is going to be taken
+  /// throws  kernels::Cancelled; std::bad_alloc. The same call may then be repeated.
+  StepBatches take(BatchPosition position, bool ahead);
+
+  /// Whether a step has been prepared ahead.
+  bool is_ready();
+
+  /// Number of batches of every epoch.
+  std::size_t batches_per_epoch() const { return schedule_.batches_per_epoch(); }
+  /// The sizes of the batches of an epoch.
+  BatchStatistics measure(std::uint64_t epoch);
+
+ private:
+  StepBatches prepare(BatchPosition position, const std::function<void()>& throw_if_ended);
+  bool is_worth_a_thread();
+  std::unique_lock<std::mutex> wait_for_thread();
+  std::optional<StepBatches> take_prepared(BatchPosition position);
+  void prepare_ahead(BatchPosition position);
+  bool start_thread();
+  void serve(const std::stop_token& stop);
+
+  const Corpus& corpus_;
+  BatchRules rules_;
+  std::size_t batches_per_step_;
+  std::chrono::nanoseconds ahead_from_;
+  BatchSchedule schedule_;  ///< used by the thread while it prepares a step
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::optional<BatchPosition> wanted_;  ///< what the thread is to prepare
+  bool preparing_ = false;               ///< whether the thread prepares a step now
+  std::optional<StepBatches> prepared_;
+  std::chrono::nanoseconds last_time_{0};  ///< CPU time of the last step prepared
+  BatchPosition prepared_position_;
+  bool refused_ = false;  ///< the system has no further thread
+  std::jthread thread_;   ///< the last member: ends before the others
+};
+
+}  // namespace tapestry

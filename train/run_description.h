@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "train/trainer.h"
+
+namespace tapestry {
+
+/// What `train` and `plan` print at the start of a run: a line each for the data, what is notable
+/// about them, the batches, the model and its blocks, and warnings about slow settings.
+std::vector<std::string> describe_run(Trainer& trainer, const Corpus& corpus,
+                                      const std::string& run_dir, std::size_t processes);
+
+}  // namespace tapestry

@@ -1,0 +1,70 @@
+#include "train/tasks/subword_regularization.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "data/random.h"
+#include "data/text/subword_sampler.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+namespace {
+
+using Sampler = std::shared_ptr<const SubwordSampler>;
+
+/// The sides of an example have random numbers of their own.
+enum class Side : std::uint64_t { source = 0, target = 1 };
+
+Sampler make_sampler(const Vocabulary& words, const SubwordSampling& sampling) {
+  if (!words.subwords()) return nullptr;
+  return std::make_shared<const SubwordSampler>(words, sampling);
+}
+
+class Regularization {
+ public:
+  Regularization(const Config& config, const Corpus& corpus, const SubwordSampling& sampling)
+      : source_(make_sampler(corpus.source_vocabulary, sampling)),
+        target_(make_sampler(corpus.target_vocabulary, sampling)),
+        layout_(find_task(config).layout()),
+        windows_(config.data.task == "text"),
+        max_length_(config.model.max_length),
+        seed_(config.train.seed) {}
+
+  Example operator()(const Example& example, std::size_t index, std::uint64_t epoch) const {
+    Example sampled = example;
+    const auto sample = [&](const Sampler& sampler, std::vector<std::int32_t>& ids, Side side) {
+      if (!sampler || ids.empty()) return;
+      // The key joins seed and epoch, as for masking.
+      RandomDraws random(seed_ + (epoch << 32U), DrawPurpose::subword_segmentation,
+                         2 * index + static_cast<std::uint64_t>(side));
+      ids = (*sampler)(ids, random);
+    };
+    sample(source_, sampled.source, Side::source);
+    sample(target_, sampled.target, Side::target);
+    if (windows_) {
+      sampled.target.resize(std::min(sampled.target.size(), example.target.size()));
+    }
+    return longest_side(sampled, layout_) <= max_length_ ? sampled : example;
+  }
+
+ private:
+  Sampler source_, target_;  ///< null: not subwords
+  RowLayout layout_;
+  bool windows_;
+  std::size_t max_length_;
+  std::uint64_t seed_;
+};
+
+}  // namespace
+
+ExampleTransform subword_regularization(const Config& config, const Corpus& corpus) {
+  const SubwordSampling& sampling = config.data.subwords.sampling;
+  if (!sampling.active()) return {};
+  return Regularization(config, corpus, sampling);
+}
+
+}  // namespace tapestry
