@@ -1,0 +1,106 @@
+#!/usr/bin/env -S python3 -B
+"""Kills sweeps at random moments, with and without their runs, and repeats the command until the
+sweep ends: its table is that of a sweep that was not killed.
+
+kill_sweep.py PROGRAM [--kills N] [--seed N]    5 kills for each kind of sweep by default
+"""
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import runs
+
+SWEEPS = {
+    "all combinations": ["schedule.learning_rate=0.001,0.01", "train.seed=1..3"],
+    "in parallel": ["schedule.learning_rate=0.001,0.01", "train.seed=1..3", "--jobs", "2"],
+    "successive halving": ["schedule.learning_rate=1e-5,1e-4,1e-3,1e-2", "--halving", "2"],
+}
+MOST_STARTS = 400  # of one sweep, which then never ends
+
+
+def command(program, words):
+    return [program, "sweep", "config.yaml", "train.steps=24", runs.THREADS, *words]
+
+
+def children(pid):
+    """The processes that a process has started."""
+    with contextlib.suppress(FileNotFoundError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def kill(process, with_runs):
+    """The runs of a sweep that is killed alone get SIGTERM from the kernel, and save."""
+    running = children(process.pid)
+    process.kill()
+    process.wait()
+    for child in running if with_runs else []:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def table(folder):
+    return (folder / "runs/config-sweep/sweep.csv").read_text()
+
+
+def sweep_killed(program, words, kills, rng, folder):
+    """Returns the table and the number of kills that hit a running sweep."""
+    hits = 0
+    for _ in range(MOST_STARTS):
+        process = subprocess.Popen(command(program, words), cwd=folder, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE)
+        if hits < kills:
+            time.sleep(rng.uniform(0, 0.3))
+            if process.poll() is None:
+                kill(process, rng.random() < 0.5)
+                hits += 1
+                process.stderr.close()
+                continue
+        error = process.communicate(timeout=runs.HANGS)[1].decode()
+        if process.returncode == 0:
+            return table(folder), hits
+        # A run that was not killed with its sweep may still be saving.
+        runs.require(process.returncode == 7 or not error, f"{words}: {process.returncode}: {error}")
+    raise runs.Failure(f"{words}: did not end in {MOST_STARTS} starts")
+
+
+def check(program, name, words, kills, rng):
+    with tempfile.TemporaryDirectory() as parent:
+        for part in ("whole", "killed"):
+            folder = Path(parent) / part
+            folder.mkdir()
+            (folder / "config.yaml").write_text(runs.SMALL_MODEL)
+        whole = Path(parent) / "whole"
+        subprocess.run(command(program, words), cwd=whole, stdout=subprocess.DEVNULL, check=True,
+                       timeout=runs.HANGS)
+        found, hits = sweep_killed(program, words, kills, rng, Path(parent) / "killed")
+        runs.require(found == table(whole), f"{name}: the tables differ:\n{table(whole)}\n{found}")
+        print(f"{name}: {hits} kills, the same table")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program", type=Path)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    rng = random.Random(arguments.seed)
+    try:
+        for name, words in SWEEPS.items():
+            check(str(arguments.program.resolve()), name, words, arguments.kills, rng)
+    except runs.Failure as failure:
+        print(failure)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+#include "train/sweep/sweep.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/cli/command.h"
+#include "train/config/config.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> overrides;  ///< section.key=value, or several values
+  std::string output;                  ///< empty: runs/NAME-sweep
+  std::size_t jobs = 1;
+  std::size_t samples = 0;  ///< 0: all combinations
+  std::size_t seed = 1;
+  std::size_t halving = 0;
+};
+
+std::vector<std::vector<std::string>> runs_of(const Arguments& arguments,
+                                              const std::vector<SweepAxis>& axes) {
+  if (arguments.samples == 0) return all_combinations(axes);
+  return sampled_combinations(axes, arguments.samples, arguments.seed);
+}
+
+int run(const Arguments& arguments) {
+  const SweepOverrides overrides = parse_sweep_overrides(arguments.overrides);
+  if (overrides.axes.empty()) {
+    throw UsageError("found no key with several values, expected at least one",
+                     "write one, such as schedule.learning_rate=1e-4,3e-4 or train.seed=1..5");
+  }
+  if (arguments.halving == 1) {
+    throw UsageError("--halving: found 1, expected 0 or a factor of at least 2",
+                     "--halving 2 keeps the better half of the runs");
+  }
+  const std::string folder =
+      arguments.output.empty() ? default_run_dir(arguments.config) + "-sweep" : arguments.output;
+  return run_sweep({.folder = folder,
+                    .config = arguments.config,
+                    .overrides = overrides,
+                    .runs = runs_of(arguments, overrides.axes),
+                    .jobs = arguments.jobs,
+                    .halving = arguments.halving});
+}
+
+Action define(ArgumentParser& parser) {
+  const auto arguments = std::make_shared<Arguments>();
+  parser.add_option("CONFIG", arguments->config, "Config file (YAML)")
+      .required()
+      .check(not_empty());
+  parser.add_option(
+      "OVERRIDES", arguments->overrides,
+      "Config keys with one value or several: model.dropout=0.1,0.3 or train.seed=1..5");
+  parser
+      .add_option("--output", arguments->output,
+                  "Folder of the runs; default: runs/NAME-sweep for NAME.yaml")
+      .check(not_empty())
+      .value_name("FOLDER");
+  parser.add_option("--jobs", arguments->jobs, "Runs at a time, which share the cores")
+      .check(within(between(1, 1'024)))
+      .show_default();
+  parser
+      .add_option("--samples", arguments->samples,
+                  "Number of combinations to draw at random; 0: all of them")
+      .check(within(between(0, most_sweep_runs)))
+      .show_default();
+  parser.add_option("--seed", arguments->seed, "Seed of the random combinations")
+      .check(within(between(0, 1'000'000'000)))
+      .show_default();
+  parser
+      .add_option("--halving", arguments->halving,
+                  "Successive halving: train all runs for few steps, then only the best "
+                  "1/FACTOR of them for FACTOR times as many, and so on; 0: train all runs to "
+                  "the end")
+      .check(within(between(0, 100)))
+      .value_name("FACTOR")
+      .show_default();
+  parser.set_footer(
+      "Each run is a directory FOLDER/run-N, which all other commands accept; FOLDER/sweep.csv "
+      "has\n"
+      "the best value of train.best_metric of each run, FOLDER/report.html its curves. A sweep "
+      "that\n"
+      "was stopped continues with the same command, to the same results.\n"
+      "Examples:\n  tapestry sweep configs/copy.yaml schedule.learning_rate=3e-4,1e-3 "
+      "train.seed=1..3\n"
+      "  tapestry sweep configs/copy.yaml model.dropout=0,0.1,0.3 model.d_ff=128,256 --samples 4\n"
+      "  tapestry sweep configs/copy.yaml schedule.learning_rate=1e-4,3e-4,1e-3,3e-3 --halving 2");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command sweep_command{
+    .name = "sweep",
+    .purpose = "Train a run for each combination of values, and compare them",
+    .define = define};
+
+}  // namespace tapestry

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "train/sweep/sweep_plan.h"
+
+namespace tapestry {
+
+/// The runs of a sweep and how to train them.
+struct Sweep {
+  std::filesystem::path folder;                ///< the runs are its subfolders
+  std::string config;                          ///< the config file
+  SweepOverrides overrides;                    ///< of the command line
+  std::vector<std::vector<std::string>> runs;  ///< the values of each run, in the order of the axes
+  std::size_t jobs = 1;                        ///< runs at a time, >= 1
+  std::size_t halving = 0;                     ///< factor of sweep_stages()
+};
+
+/// Trains the runs of a sweep, each in a process of its own, and writes sweep.csv and report.html
+/// into its folder. Runs that have ended are skipped, and runs that were stopped are resumed, so
+/// that a sweep continues after it was stopped or killed, with the same results.
+///
+/// A run that fails, or whose metrics.csv is damaged, is reported and does not end the sweep, nor
+/// does standard output that cannot be written, which is an error at the end. A report.html that
+/// cannot be written is a warning. A signal, or an error that ends the sweep, stops the runs with a
+/// save first.
+///
+/// returns  the exit code: 0 if a run has finished; otherwise that of the first failed run; 128 + n
+///          after signal n, 124 if a run was stopped by train.max_time
+/// throws   ConfigError if a combination is not a valid config, or if the folder has another sweep;
+///          RunDirectoryInUse if another process works on it; OutputError
+int run_sweep(const Sweep& sweep);
+
+}  // namespace tapestry
