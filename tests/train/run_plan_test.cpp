@@ -1,0 +1,261 @@
+#include "train/run_plan.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/tiny_run.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/tasks/data_source.h"
+
+namespace tapestry {
+namespace {
+
+using doctest::Approx;
+using test::tiny_config;
+
+// ---- The time of a step.
+
+TEST_CASE("the time of a step of mean size lies on the line through the samples") {
+  std::vector<StepSample> samples;
+  for (const double size : {10.0, 20.0, 40.0, 80.0}) {
+    samples.push_back({.seconds = 0.5 + 0.01 * size, .positions = size});
+  }
+  const StepDistribution step = time_of_mean_step(samples, 30.0);
+  CHECK(step.median == Approx(0.8));
+  CHECK(step.low == Approx(0.8));
+  CHECK(step.high == Approx(0.8));
+  CHECK(step.steps == 4);
+}
+
+TEST_CASE("a step that other programs disturb does not change the time of the others") {
+  std::vector<StepSample> samples;
+  for (int i = 1; i <= 20; ++i) samples.push_back({.seconds = 0.1 * i, .positions = 1.0 * i});
+  samples[19].seconds = 500.0;
+  CHECK(time_of_mean_step(samples, 10.0).median == Approx(1.0));
+}
+
+TEST_CASE("steps of one size have the percentiles of their times") {
+  std::vector<StepSample> samples;
+  for (int i = 0; i <= 10; ++i) samples.push_back({.seconds = 1.0 + i, .positions = 7.0});
+  const StepDistribution step = time_of_mean_step(samples, 7.0);
+  CHECK(step.low == Approx(2.0));
+  CHECK(step.median == Approx(6.0));
+  CHECK(step.high == Approx(10.0));
+  CHECK(
+      time_of_mean_step(std::vector<StepSample>{{.seconds = 3.0, .positions = 7.0}}, 9.0).median ==
+      Approx(3.0));
+}
+
+TEST_CASE("larger steps are not planned to take less time") {
+  const std::vector<StepSample> samples{{.seconds = 4.0, .positions = 1.0},
+                                        {.seconds = 3.0, .positions = 2.0},
+                                        {.seconds = 2.0, .positions = 3.0}};
+  CHECK(time_of_mean_step(samples, 100.0).median == Approx(3.0));
+}
+
+// ---- Validations and saves.
+
+TEST_CASE("validations are those that are due and that of the last step") {
+  TrainOptions options;
+  options.steps = 12;
+  options.validate_every = 5;
+  CHECK(count_validations(options, true) == 3);
+  CHECK(count_validations(options, false) == 0);
+  options.validate_every = 6;
+  CHECK(count_validations(options, true) == 2);
+  options.validate_every = 100;
+  CHECK(count_validations(options, true) == 1);
+}
+
+TEST_CASE("saves are those that are due, the last one, and those of the best validations") {
+  TrainOptions options;
+  const auto check = [&](std::size_t steps, std::size_t save_every, std::size_t validate_every,
+                         bool validates, std::uint64_t fewest, std::uint64_t most) {
+    CAPTURE(steps);
+    CAPTURE(save_every);
+    CAPTURE(validate_every);
+    options.steps = steps;
+    options.save_every = save_every;
+    options.validate_every = validate_every;
+    const Occasions saves = count_saves(options, validates);
+    CHECK(saves.fewest == fewest);
+    CHECK(saves.most == most);
+  };
+  check(12, 5, 4, true, 3, 5);  // 5 10 12, and 4 8
+  check(12, 5, 4, false, 3, 3);
+  check(12, 6, 5, true, 2, 4);  // 6 12, and 5 10
+  check(12, 5, 6, true, 3, 4);  // 5 10 12, and 6
+  check(12, 4, 6, true, 3, 4);  // 4 8 12, and 6
+  check(12, 3, 6, true, 4, 4);
+  check(12, 100, 100, true, 1, 1);
+  check(13, 4, 6, true, 4, 5);                                            // 4 8 12 13, and 6
+  check(1'000'000'000'000, 34'359'738'368, 536'870'913, true, 30, 1892);  // product above 2^64
+}
+
+// ---- Several processes.
+
+TEST_CASE("processes with a power of two of micro-batches each send the least") {
+  const StepDivision four = divide_step(4, 8, 4000, 0.8, 0.1);
+  CHECK(four.micro_batches == std::vector<std::size_t>{2, 2, 2, 2});
+  CHECK(four.least_sent == 6000);  // 2 * 3 / 4 of the gradient
+  CHECK(four.most_sent == 6000);
+  CHECK(four.all_sent == 24000);
+  CHECK(four.idle_share == 0.0);
+  CHECK(four.seconds == Approx(0.3));
+  CHECK(four.speedup == Approx(3.0));
+}
+
+TEST_CASE("micro-batches that cannot be divided evenly make processes wait and send more") {
+  const StepDivision three = divide_step(3, 8, 3000, 0.8, 0.1);
+  CHECK(three.micro_batches == std::vector<std::size_t>{2, 3, 3});
+  CHECK(three.idle_share == Approx(1.0 / 9.0));
+  CHECK(three.seconds == Approx(0.4));
+  CHECK(three.speedup == Approx(2.25));
+  // 0 1 are one sum; (2 3) 4 and 5 (6 7) are two. Each is sent once, and the result once.
+  CHECK(three.most_sent == 6000);
+  CHECK(three.all_sent == 4000 + 6000 + 6000);
+  CHECK(three.least_sent == 4000);
+}
+
+TEST_CASE("one process exchanges nothing, and more than micro-batches are refused") {
+  const StepDivision one = divide_step(1, 3, 1000, 0.9, 0.1);
+  CHECK(one.all_sent == 0);
+  CHECK(one.least_sent == 0);
+  CHECK(one.speedup == Approx(1.0));
+  CHECK_THROWS_AS(divide_step(4, 3, 1000, 0.9, 0.1), std::invalid_argument);
+  CHECK_THROWS_AS(divide_step(0, 3, 1000, 0.9, 0.1), std::invalid_argument);
+}
+
+TEST_CASE(
+    "numbers of threads are all up to 8 cores, powers of two beyond, and that of the config") {
+  using Counts = std::vector<std::size_t>;
+  CHECK(thread_counts(1, 1) == Counts{1});
+  CHECK(thread_counts(2, 2) == Counts{1, 2});
+  CHECK(thread_counts(4, 2) == Counts{1, 2, 3, 4});
+  CHECK(thread_counts(2, 6) == Counts{1, 2, 6});
+  CHECK(thread_counts(24, 24) == Counts{1, 2, 4, 8, 16, 24});
+  CHECK(thread_counts(0, 1) == Counts{1});
+}
+
+// ---- A whole plan.
+
+struct PlannedRun {
+  explicit PlannedRun(const Config& config) : corpus(load_corpus(config.data)) {
+    Progress progress(nullptr, 0, config.train.steps);
+    RunDirectory directory(folder / "run");
+    Trainer trainer(config, corpus, directory, progress);
+    plan = plan_run(trainer, corpus, {.seconds = 0.02, .started = TimeLimit::Clock::now()});
+    parameters = trainer.model().parameters.num_values();
+    snapshot = trainer.snapshot();
+  }
+
+  test::TemporaryFolder folder;
+  Corpus corpus;
+  RunPlan plan;
+  std::uint64_t parameters = 0;
+  Snapshot snapshot;
+};
+
+TEST_CASE("a plan has the sizes of the run and writes nothing") {
+  kernels::set_num_threads(1);
+  Config config = tiny_config();
+  config.train.run_dir = "no/folder/yet";
+  const PlannedRun run(config);
+  const RunPlan& plan = run.plan;
+  CHECK(std::filesystem::is_empty(run.folder.path()));
+  CHECK(!std::filesystem::exists("checkpoint.h5"));
+  CHECK(!std::filesystem::exists("no"));
+  CHECK(kernels::num_threads() == 1);
+  CHECK(plan.model.parameters == run.parameters);
+  CHECK(plan.steps == test::tiny_steps);
+  CHECK(plan.epoch.batches == 6);
+  CHECK(plan.steps_per_epoch() == 3);
+  CHECK(plan.validations == 3);
+  CHECK(plan.saves.most == 6);  // 3 4 6 8 9 12
+  CHECK(plan.checkpoints == 5);
+  CHECK(plan.decoded == 3);
+  CHECK(plan.free_disk.has_value());
+  CHECK(plan.whole_validation);
+
+  write_checkpoint(run.folder / "written.h5", run.snapshot);
+  CHECK(plan.checkpoint_bytes == std::filesystem::file_size(run.folder / "written.h5"));
+
+  // Times of this machine; what holds on any.
+  CHECK(plan.step.steps >= 2);
+  CHECK(plan.step.low <= plan.step.median);
+  CHECK(plan.step.median <= plan.step.high);
+  for (const double time : {plan.step.median, plan.gradients, plan.update, plan.scoring,
+                            plan.saving, plan.start, plan.targets}) {
+    CHECK(time > 0.0);
+    CHECK(std::isfinite(time));
+  }
+  CHECK(plan.peak_memory > plan.need.step);
+  CHECK(plan.larger_batch.has_value());
+  CHECK(plan.larger_batch->batch_size == 8);
+  CHECK(plan.larger_batch->accumulate == 1);
+  CHECK(plan.larger_batch->same_step);
+  kernels::set_num_threads(0);
+}
+
+TEST_CASE("a plan without a validation set has no validations") {
+  Config config = tiny_config();
+  config.data.validation_size = 0;
+  config.train.accumulate = 1;
+  const PlannedRun run(config);
+  CHECK(run.plan.validations == 0);
+  CHECK(run.plan.scoring == 0.0);
+  CHECK(run.plan.all_validations() == 0.0);
+  CHECK(run.plan.saves.most == 4);
+  CHECK(run.plan.larger_batch->batch_size == 8);
+  CHECK(!run.plan.larger_batch->same_step);
+}
+
+TEST_CASE("a set of examples no larger than a batch has no larger batches to try") {
+  Config config = tiny_config();
+  config.train.batch_size = 64;
+  config.train.accumulate = 1;
+  CHECK(!PlannedRun(config).plan.larger_batch.has_value());
+}
+
+TEST_CASE("batches by tokens are tried if they are allowed and there is padding") {
+  Config config = tiny_config();
+  const PlannedRun run(config);
+  CHECK(run.plan.epoch.padding > 0);
+  REQUIRE(run.plan.equal_batch_tokens.has_value());
+  CHECK(*run.plan.equal_batch_tokens >= 5);  // the longest example
+  CHECK(run.plan.padding_by_tokens <= 1.0);
+  config.model.normalization = Normalization::batch_norm;
+  CHECK(!PlannedRun(config).plan.equal_batch_tokens.has_value());
+}
+
+TEST_CASE("trial steps of an epoch have its positions and targets") {
+  const Config config = tiny_config();
+  const Corpus corpus = load_corpus(config.data);
+  const test::TemporaryFolder folder;
+  Progress progress(nullptr, 0, config.train.steps);
+  RunDirectory directory(folder / "run");
+  Trainer trainer(config, corpus, directory, progress);
+  const BatchStatistics epoch = trainer.measure_epoch();
+  std::uint64_t positions = 0, targets = 0;
+  for (int step = 0; step < 3; ++step) {
+    const Trainer::StepTime time = trainer.try_step(step < 2);
+    positions += time.positions;
+    targets += time.targets;
+    CHECK(time.time >= time.preparation + time.gradients);
+    CHECK(trainer.step() == static_cast<std::uint64_t>(step) + 1);
+  }
+  CHECK(positions == epoch.positions);
+  std::uint64_t tokens = 0;
+  for (const Example& example : corpus.train) tokens += example.target.size() + 1;
+  CHECK(targets == tokens);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,398 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/io/utf8.h"
+#include "train/cli/command.h"
+#include "train/cli/model_json.h"
+#include "train/cli/new_run.h"
+#include "train/config/error.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/initial_state.h"
+#include "train/plan_limits.h"
+#include "train/run_description.h"
+#include "train/run_plan.h"
+#include "train/tasks/task.h"
+#include "train/training_run.h"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = TimeLimit::Clock;
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> overrides;  ///< section.key=value
+  std::size_t processes = 1;           ///< of a parallel run
+  double seconds = 3.0;                ///< PlanOptions::seconds
+  bool json = false;
+};
+
+/// A plan with what is printed beside it.
+struct Report {
+  std::vector<std::string> description;  ///< describe_run()
+  std::string largest_step;              ///< Task::describe_size()
+  std::string targets;                   ///< Task::target_noun()
+  RunPlan plan;
+  std::vector<Limit> limits;
+  std::optional<StepDivision> division;  ///< with several processes
+};
+
+/// The directory of a run that exists already, which `train` refuses.
+std::optional<Limit> find_taken_directory(const RunDirectory& directory) {
+  try {
+    refuse_to_replace_files(directory);
+    refuse_to_replace_run(directory);
+  } catch (const UserError& error) {
+    std::string text = error.what();
+    return Limit{.what = "train refuses the run directory: " + text.substr(0, text.find('\n')),
+                 .change =
+                     "choose another train.run_dir; a run is resumed with --resume and replaced "
+                     "with --fresh"};
+  }
+  return std::nullopt;
+}
+
+Report make_report(const Arguments& arguments, Clock::time_point started) {
+  Config config = load_new_config(arguments.config, arguments.overrides);
+  const InitialState initial = load_initial_state(config);
+  complete_new_config(arguments.config, initial.corpus, config);
+  require_work_for_all(arguments.processes, config);
+  require_memory_for_model(config, initial.corpus, read_available_memory());
+  RunDirectory directory(config.train.run_dir);
+  Progress silent(nullptr, 0, config.train.steps);
+  Trainer trainer(config, initial.corpus, directory, silent);
+  Report report;
+  if (initial.model) report.description = trainer.initialize(*initial.model);
+  const Task& task = find_task(config);
+  try_network(config, trainer.model(),
+              make_batch(initial.corpus.training(), std::array<std::size_t, 1>{0},
+                         batch_rules(config, initial.corpus.target_vocabulary.size())));
+  for (std::string& line :
+       describe_run(trainer, initial.corpus, config.train.run_dir, arguments.processes)) {
+    report.description.push_back(std::move(line));
+  }
+  report.largest_step = task.describe_size(largest_batches(initial.corpus, config).front());
+  report.targets = task.target_noun(config);
+  report.plan =
+      plan_run(trainer, initial.corpus, {.seconds = arguments.seconds, .started = started});
+  report.limits = find_limits(report.plan, config);
+  if (const auto taken = find_taken_directory(directory)) {
+    report.limits.insert(report.limits.begin(), *taken);
+  }
+  if (arguments.processes > 1) {
+    const std::uint64_t bytes = trainer.model().parameters.num_values() *
+                                bytes_per_element(trainer.model().parameters.dtype());
+    report.division = divide_step(arguments.processes, config.train.accumulate, bytes,
+                                  report.plan.gradients, report.plan.update);
+  }
+  return report;
+}
+
+// ---- Text.
+
+/// "12.3 ms", "1.23 s"
+std::string short_time(double seconds) {
+  return seconds < 1.0 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
+}
+
+std::string share(double part, const RunPlan& plan) {
+  return fmt::format("{:.1f} %", 100 * part / plan.total());
+}
+
+void print_epoch(const Report& report) {
+  const RunPlan& plan = report.plan;
+  std::string text =
+      fmt::format("epoch: {} steps of {} {}; ", format_count(plan.steps_per_epoch()),
+                  format_count(plan.accumulate), plan.accumulate == 1 ? "batch" : "batches");
+  if (plan.has_lengths) {
+    text += fmt::format("{} tokens and {} of padding ({:.1f} %); ",
+                        format_count(plan.epoch.positions - plan.epoch.padding),
+                        format_count(plan.epoch.padding), 100 * plan.padding_share());
+  }
+  fmt::print("{}{:.2f} epochs in {} steps\n", text,
+             static_cast<double>(plan.steps) * static_cast<double>(plan.accumulate) /
+                 static_cast<double>(plan.epoch.batches),
+             format_count(plan.steps));
+}
+
+void print_step(const Report& report) {
+  const RunPlan& plan = report.plan;
+  const StepDistribution& step = plan.step;
+  fmt::print("step: {} (median of {} steps; 10th percentile {}, 90th {}), {} {}/s\n",
+             short_time(step.median), step.steps, short_time(step.low), short_time(step.high),
+             format_count(static_cast<std::uint64_t>(plan.targets / step.median)), report.targets);
+  fmt::print("  waiting for batches {}, forward and backward {}, update {}\n",
+             short_time(plan.preparation), short_time(plan.gradients), short_time(plan.update));
+}
+
+void print_threads(const RunPlan& plan) {
+  if (plan.thread_times.empty()) {
+    fmt::print("threads: {}; others were not measured, since a step takes long (--seconds)\n",
+               plan.threads);
+    return;
+  }
+  const auto best = std::ranges::min_element(plan.thread_times, {}, &ThreadTime::seconds);
+  std::string text;
+  for (const ThreadTime& time : plan.thread_times) {
+    text += fmt::format("{}{}: {}{}", text.empty() ? "" : ", ", time.threads,
+                        short_time(time.seconds), time.threads == plan.threads ? " (set)" : "");
+  }
+  fmt::print("threads: time of a step with {}; fastest: {}\n", text, best->threads);
+}
+
+void print_larger_batch(const RunPlan& plan) {
+  if (!plan.larger_batch) return;
+  const BatchTrial& trial = *plan.larger_batch;
+  const bool tokens = trial.batch_tokens != 0;
+  fmt::print("batches of twice the size ({}={}, train.accumulate={}): {:.2f} times the speed\n",
+             tokens ? "train.batch_tokens" : "train.batch_size",
+             tokens ? trial.batch_tokens : trial.batch_size, trial.accumulate, trial.speedup);
+}
+
+void print_validation(const RunPlan& plan) {
+  if (plan.validations == 0) {
+    fmt::print("validation: none, there is no validation set\n");
+    return;
+  }
+  const std::string decoding =
+      plan.decoded == 0 ? ""
+                        : fmt::format(" and decoding of {} sequences {}",
+                                      format_count(plan.decoded), short_time(plan.decoding));
+  fmt::print("validation: {} times, scores {}{}{}\n", format_count(plan.validations),
+             short_time(plan.scoring), decoding,
+             plan.whole_validation ? "" : " (from a part of the set)");
+}
+
+void print_saving(const RunPlan& plan) {
+  const std::string times =
+      plan.saves.fewest == plan.saves.most
+          ? format_count(plan.saves.most)
+          : fmt::format("{} to {}", format_count(plan.saves.fewest), format_count(plan.saves.most));
+  fmt::print(
+      "saving: {} times, {} without the time of the disk; a checkpoint of {}, up to {} of "
+      "them {}; {}\n",
+      times, short_time(plan.saving), format_bytes(plan.checkpoint_bytes), plan.checkpoints,
+      format_bytes(plan.checkpoints * plan.checkpoint_bytes),
+      plan.free_disk ? fmt::format("{} of the disk free", format_bytes(*plan.free_disk))
+                     : "free disk unknown");
+}
+
+void print_division(const Report& report) {
+  if (!report.division) return;
+  const StepDivision& division = *report.division;
+  const auto [fewest, most] = std::ranges::minmax(division.micro_batches);
+  fmt::print(
+      "processes: {} of {} micro-batches each; a step takes {} without the exchange, {:.2f} "
+      "times the speed of one process{}\n",
+      division.micro_batches.size(),
+      fewest == most ? fmt::to_string(most) : fmt::format("{} to {}", fewest, most),
+      short_time(division.seconds), division.speedup,
+      division.idle_share > 0.0 ? fmt::format("; processes wait {:.1f} % of the time of gradients",
+                                              100 * division.idle_share)
+                                : "");
+  const auto bits = 8 * static_cast<double>(division.most_sent);
+  fmt::print(
+      "  a process sends up to {} in a step ({} is the least), all together {}: {} at 1 "
+      "Gbit/s, {} at 10 Gbit/s\n",
+      format_bytes(division.most_sent), format_bytes(division.least_sent),
+      format_bytes(division.all_sent), short_time(bits / 1e9), short_time(bits / 1e10));
+}
+
+void print_total(const RunPlan& plan) {
+  fmt::print("time: {} ({}): steps {}, validation {}, saving {}, start {}\n",
+             duration_in_words(plan.total()), format_duration(plan.total()),
+             share(plan.all_steps(), plan), share(plan.all_validations(), plan),
+             share(plan.all_saves(), plan), share(plan.start, plan));
+}
+
+void print_text(const Report& report) {
+  for (const std::string& line : report.description) fmt::print("{}\n", escaped(line));
+  const RunPlan& plan = report.plan;
+  fmt::print("{}\n", to_line(plan.need, report.largest_step, plan.available));
+  fmt::print("peak memory: {}, measured, with the data\n", format_bytes(plan.peak_memory));
+  print_epoch(report);
+  print_step(report);
+  print_threads(plan);
+  print_larger_batch(plan);
+  print_validation(plan);
+  print_saving(plan);
+  print_division(report);
+  print_total(plan);
+  if (report.limits.empty()) {
+    fmt::print("limits: none found; the time is that of the computation\n");
+    return;
+  }
+  fmt::print("limits:\n");
+  for (const Limit& limit : report.limits) {
+    fmt::print("  {}\n", escaped_lines(limit.what));
+    if (!limit.change.empty()) fmt::print("    {}\n", escaped_lines(limit.change));
+  }
+}
+
+// ---- JSON.
+
+Json epoch_json(const RunPlan& plan) {
+  Json json = {{"steps", plan.steps_per_epoch()},
+               {"batches", plan.epoch.batches},
+               {"examples", plan.epoch.examples}};
+  if (plan.has_lengths) {
+    json["tokens"] = plan.epoch.positions - plan.epoch.padding;
+    json["padding"] = plan.epoch.padding;
+    json["padding_share"] = plan.padding_share();
+  }
+  return json;
+}
+
+Json memory_json(const RunPlan& plan) {
+  const auto limited = [](std::uint64_t bytes) {
+    return bytes == AvailableMemory::no_limit ? Json(nullptr) : Json(bytes);
+  };
+  return {{"peak_bytes", plan.peak_memory},
+          {"needed_beside_data_bytes", plan.need.total()},
+          {"model_and_optimizer_bytes", plan.need.state},
+          {"largest_step_bytes", plan.need.step},
+          {"validation_bytes", plan.need.validation},
+          {"saving_bytes", plan.need.saving},
+          {"free_bytes", limited(plan.available.free)}};
+}
+
+Json step_json(const RunPlan& plan) {
+  return {{"seconds", plan.step.median},
+          {"seconds_10th_percentile", plan.step.low},
+          {"seconds_90th_percentile", plan.step.high},
+          {"measured_steps", plan.step.steps},
+          {"batch_seconds", plan.preparation},
+          {"gradient_seconds", plan.gradients},
+          {"update_seconds", plan.update},
+          {"targets", plan.targets}};
+}
+
+Json threads_json(const RunPlan& plan) {
+  Json times = Json::array();
+  for (const ThreadTime& time : plan.thread_times) {
+    times.push_back({{"threads", time.threads}, {"step_seconds", time.seconds}});
+  }
+  return {{"set", plan.threads},
+          {"cores", plan.cores},
+          {"busy_cores", plan.busy_cores},
+          {"measured", std::move(times)}};
+}
+
+Json larger_batch_json(const RunPlan& plan) {
+  if (!plan.larger_batch) return nullptr;
+  const BatchTrial& trial = *plan.larger_batch;
+  Json json;
+  if (trial.batch_tokens != 0) {
+    json["batch_tokens"] = trial.batch_tokens;
+  } else {
+    json["batch_size"] = trial.batch_size;
+  }
+  json["accumulate"] = trial.accumulate;
+  json["speedup"] = trial.speedup;
+  json["same_step"] = trial.same_step;
+  return json;
+}
+
+Json division_json(const std::optional<StepDivision>& division) {
+  if (!division) return nullptr;
+  return {{"micro_batches", division->micro_batches},
+          {"most_sent_bytes", division->most_sent},
+          {"least_sent_bytes", division->least_sent},
+          {"all_sent_bytes", division->all_sent},
+          {"idle_share", division->idle_share},
+          {"step_seconds", division->seconds},
+          {"speedup", division->speedup}};
+}
+
+void print_json(const Report& report) {
+  const RunPlan& plan = report.plan;
+  Json limits = Json::array();
+  for (const Limit& limit : report.limits) {
+    limits.push_back({{"what", limit.what}, {"change", limit.change}});
+  }
+  const Json json = {
+      {"run_dir", plan.run_dir},
+      {"steps", plan.steps},
+      {"model", to_json(plan.model)},
+      {"epoch", epoch_json(plan)},
+      {"memory", memory_json(plan)},
+      {"step", step_json(plan)},
+      {"threads", threads_json(plan)},
+      {"larger_batch", larger_batch_json(plan)},
+      {"validation",
+       {{"times", plan.validations},
+        {"scoring_seconds", plan.scoring},
+        {"decoding_seconds", plan.decoding},
+        {"decoded", plan.decoded},
+        {"whole_set", plan.whole_validation}}},
+      {"saving",
+       {{"fewest_times", plan.saves.fewest},
+        {"most_times", plan.saves.most},
+        {"seconds", plan.saving},
+        {"checkpoint_bytes", plan.checkpoint_bytes},
+        {"checkpoints", plan.checkpoints},
+        {"free_disk_bytes", plan.free_disk ? Json(*plan.free_disk) : Json(nullptr)}}},
+      {"processes", division_json(report.division)},
+      {"time",
+       {{"seconds", plan.total()},
+        {"start_seconds", plan.start},
+        {"step_seconds", plan.all_steps()},
+        {"validation_seconds", plan.all_validations()},
+        {"saving_seconds", plan.all_saves()}}},
+      {"limits", std::move(limits)},
+      {"description", report.description}};
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+Action define(ArgumentParser& parser) {
+  const auto arguments = std::make_shared<Arguments>();
+  parser.add_option("CONFIG", arguments->config, "Config file (YAML)")
+      .required()
+      .check(not_empty());
+  parser.add_option("OVERRIDES", arguments->overrides,
+                    "Config keys with other values, such as model.d_model=128");
+  parser
+      .add_option("--processes", arguments->processes,
+                  "Also tell how as many processes would divide a step")
+      .check(within(between(1, 1'000'000)))
+      .show_default();
+  parser
+      .add_option("--seconds", arguments->seconds,
+                  "About as long are steps, and each other number of threads, measured")
+      .check(within(between_reals(0.01, 3600)))
+      .show_default();
+  add_json(parser, arguments->json);
+  parser.set_footer(
+      "Examples:\n  tapestry plan configs/copy.yaml train.batch_size=256\n"
+      "  tapestry plan configs/copy.yaml train.accumulate=8 --processes 4");
+  return [arguments] {
+    const auto started = Clock::now();
+    const Report report = make_report(*arguments, started);
+    (arguments->json ? print_json : print_text)(report);
+    return static_cast<int>(ExitCode::done);
+  };
+}
+
+}  // namespace
+
+const Command plan_command{.name = "plan",
+                           .purpose = "Tell time, memory and disk of a run before it begins",
+                           .define = define,
+                           .memory_hint =
+                               "try a smaller train.batch_size with a larger train.accumulate, or "
+                               "a smaller model (model.d_model, model.num_encoder_layers, "
+                               "model.num_decoder_layers), or fewer data"};
+
+}  // namespace tapestry

@@ -1,0 +1,163 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/batch_schedule.h"
+#include "data/corpus.h"
+#include "train/config/config.h"
+#include "train/memory_need.h"
+#include "train/model_summary.h"
+#include "train/platform/memory.h"
+#include "train/trainer.h"
+
+/// What a run is going to take, measured before it begins, for `tapestry plan`. All times are in
+/// seconds.
+namespace tapestry {
+
+/// The size of a step and the time that it took.
+struct StepSample {
+  double seconds = 0.0;
+  double positions = 0.0;  ///< of its rows, with padding
+};
+
+/// The time of a step of mean size.
+struct StepDistribution {
+  double median = 0.0;
+  double low = 0.0;       ///< 10th percentile
+  double high = 0.0;      ///< 90th percentile
+  std::size_t steps = 0;  ///< number of measured steps
+};
+
+/// The time of a step with `mean_positions` from steps of various sizes: a line of time over size
+/// with the slope of Theil and Sen [1], which a few steps that other programs have disturbed do not
+/// change, moved to the percentiles of the distances of the samples from it. The slope is at least
+/// 0.
+///
+/// samples  at least one
+///
+/// [1] Sen 1968, "Estimates of the regression coefficient based on Kendall's tau".
+StepDistribution time_of_mean_step(std::span<const StepSample> samples, double mean_positions);
+
+/// How often a run does something.
+struct Occasions {
+  std::uint64_t fewest = 0, most = 0;
+};
+
+/// The number of validations of a run from its first step: every `train.validate_every` steps and
+/// after the last one; 0 without a validation set.
+std::uint64_t count_validations(const TrainOptions& options, bool has_validation_set);
+
+/// The number of saves of a run: every `train.save_every` steps and after the last one, and at most
+/// one for each validation, if each of them is the best up to then.
+Occasions count_saves(const TrainOptions& options, bool has_validation_set);
+
+/// How the processes of a parallel run divide a step, see train/parallel/README.md.
+struct StepDivision {
+  std::vector<std::size_t> micro_batches;  ///< of each process
+  /// What the process that sends most sends in each step, and all processes together, in bytes.
+  std::uint64_t most_sent = 0, all_sent = 0;
+  /// 2 (p - 1) / p times the gradient: what a process sends at least.
+  std::uint64_t least_sent = 0;
+  /// Share of the time of gradients that processes wait for those with more micro-batches, [0, 1).
+  double idle_share = 0.0;
+  /// The time of a step without exchange, and as a multiple of the speed of one process.
+  double seconds = 0.0, speedup = 0.0;
+};
+
+/// gradient_bytes  size of the gradient of all parameters
+/// gradients       seconds of forward and backward of all micro-batches, in one process
+/// others          seconds of the rest of a step, which each process does
+/// throws          std::invalid_argument unless 1 <= processes <= micro_batches.
+StepDivision divide_step(std::size_t processes, std::size_t micro_batches,
+                         std::uint64_t gradient_bytes, double gradients, double others);
+
+/// The numbers of threads to measure for a machine with `cores` that is set to `threads`: 1, 2, 4
+/// ..., the number of cores and that of the config, in ascending order; each number up to 8 cores.
+std::vector<std::size_t> thread_counts(std::size_t cores, std::size_t threads);
+
+/// The time of a step with a number of threads.
+struct ThreadTime {
+  std::size_t threads = 0;
+  double seconds = 0.0;  ///< of the fastest of the repetitions of each step, mean
+};
+
+/// The speed of a step with other batches, relative to those of the config.
+struct BatchTrial {
+  std::size_t batch_size = 0;    ///< examples of a batch; 0: batch_tokens
+  std::size_t batch_tokens = 0;  ///< tokens of a batch; 0: batch_size
+  std::size_t accumulate = 1;    ///< batches of a step
+  double speedup = 0.0;          ///< target tokens per second, as a multiple
+  bool same_step = false;        ///< whether a step has as many examples as before
+};
+
+/// Everything that plan_run() finds out.
+struct RunPlan {
+  std::string run_dir;
+  std::uint64_t steps = 0;
+  ModelSummary model;
+  BatchStatistics epoch;       ///< of the first epoch
+  std::size_t accumulate = 1;  ///< batches of a step
+  bool has_lengths = true;     ///< false for images, which have no tokens and no padding
+
+  MemoryNeed need;              ///< the estimate that `train` prints
+  std::uint64_t peak_memory{};  ///< measured: of a process that has done all that the run does
+  AvailableMemory available;    ///< at the start
+
+  StepDistribution step;     ///< with the threads of the config
+  double preparation = 0.0;  ///< median time that a step waits for its batches
+  double gradients = 0.0;    ///< median time of forward and backward
+  double update = 0.0;       ///< median time of norm, clipping and optimizer
+  double targets = 0.0;      ///< mean number of target tokens of a step
+
+  std::size_t threads = 0;               ///< of the config
+  std::vector<ThreadTime> thread_times;  ///< ascending numbers; empty if steps take too long
+  std::optional<BatchTrial> larger_batch;
+  /// Batches of a number of tokens that have as many tokens on average, and their padding share.
+  std::optional<std::size_t> equal_batch_tokens;
+  double padding_by_tokens = 0.0;
+
+  std::uint64_t validations = 0;
+  double scoring = 0.0;          ///< of one validation
+  double decoding = 0.0;         ///< of one validation
+  std::size_t decoded = 0;       ///< sequences decoded in a validation
+  bool whole_validation = true;  ///< whether the whole set was measured, not a part of it
+
+  Occasions saves;
+  double saving = 0.0;                     ///< of one save, without the time of the disk
+  std::uint64_t checkpoint_bytes = 0;      ///< size of the first checkpoint
+  std::uint64_t checkpoints = 0;           ///< most files at a time, that being written included
+  std::optional<std::uint64_t> free_disk;  ///< nullopt if the system does not tell
+
+  double start = 0.0;       ///< from the start of the process to the first step
+  double busy_cores = 0.0;  ///< cores that other programs used during the measurements
+  std::size_t cores = 0;    ///< cores that this process may use
+
+  std::uint64_t steps_per_epoch() const;
+  double padding_share() const;  ///< of the positions of an epoch; 0 for images
+  double all_steps() const { return step.median * static_cast<double>(steps); }
+  double all_validations() const { return (scoring + decoding) * static_cast<double>(validations); }
+  double all_saves() const { return saving * static_cast<double>(saves.most); }
+  /// Start, steps, validations and saves.
+  double total() const { return start + all_steps() + all_validations() + all_saves(); }
+};
+
+/// How a plan is measured.
+struct PlanOptions {
+  double seconds = 3.0;  ///< for the steps, for each number of threads and for each trial, about
+  TimeLimit::Clock::time_point started;  ///< start of the process
+};
+
+/// Measures steps, threads, larger batches, a validation and a save of a run that has not begun, in
+/// this process; writes nothing. The trainer is not to be run afterwards. The number of threads of
+/// the process is that of the config when it returns.
+///
+/// throws  NumericError from a step; kernels::OutOfMemory.
+RunPlan plan_run(Trainer& trainer, const Corpus& corpus, const PlanOptions& options);
+
+}  // namespace tapestry
