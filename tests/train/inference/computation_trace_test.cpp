@@ -1,0 +1,226 @@
+#include "train/inference/computation_trace.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "autograd/ops/activations.h"
+#include "autograd/ops/linear.h"
+#include "autograd/ops/norms.h"
+#include "autograd/tape.h"
+#include "data/batch.h"
+#include "data/text/vocabulary.h"
+#include "tests/support/values.h"
+#include "tests/train/make_model.h"
+#include "train/inference/batch_tensors.h"
+
+namespace tapestry {
+namespace {
+
+using test::make_model;
+using test::values_of;
+
+constexpr std::size_t vocabulary = 11;
+
+Model model_of(const std::string& kind, TransformerOptions options = {}) {
+  options.d_model = 8;
+  options.num_heads = 2;
+  options.num_encoder_layers = 1;
+  options.num_decoder_layers = 1;
+  options.d_ff = 12;
+  options.max_length = 12;
+  return make_model(kind, options,
+                    {vocabulary, vocabulary, {.height = 4, .width = 4, .channels = 1}},
+                    DType::float64, 1);
+}
+
+/// A batch of one example for a kind of model, with labels.
+Batch batch_of(const std::string& kind) {
+  Example example{.source = {4, 5, 6}, .target = {7, 8, 9, 10}};
+  if (kind == "classifier") example.target = {5};
+  if (kind == "tagger") example.target = {5, 6, 5};
+  if (kind == "vision_transformer")
+    example = {.target = {5}, .pixels = std::vector<float>(16, 0.5F)};
+  Batch batch = inference_batch(find_task(kind), example);
+  if (kind == "masked_language_model") batch.labels = {no_label, 8, no_label, 10};
+  return batch;
+}
+
+ComputationTrace trace_of(Model& model, const Batch& batch) {
+  return trace_computation(model, network_input(batch, DType::float64), label_ids(batch));
+}
+
+const TracedStep& step_at(const ComputationTrace& trace, const std::string& layer,
+                          const std::string& operation = "linear") {
+  const auto found = std::ranges::find_if(trace.steps, [&](const TracedStep& step) {
+    return step.layer == layer && step.operation == operation;
+  });
+  REQUIRE(found != trace.steps.end());
+  return *found;
+}
+
+Tensor parameter(const Model& model, const std::string& name) {
+  REQUIRE(model.parameters.find(name) != nullptr);
+  return model.parameters.find(name)->tensor;
+}
+
+const std::vector<std::string> kinds{"seq2seq",    "language_model", "masked_language_model",
+                                     "classifier", "tagger",         "vision_transformer"};
+
+TEST_CASE("a trace has logits, loss and gradients of a forward and backward pass of every kind") {
+  for (const std::string& kind : kinds) {
+    CAPTURE(kind);
+    Model model = model_of(kind);
+    const Batch batch = batch_of(kind);
+    const NetworkInput input = network_input(batch, DType::float64);
+
+    Tape tape;
+    const Tensor logits = (*model.network)(input, Mode::inference());
+    const Loss loss = cross_entropy(logits, label_ids(batch), {.ignored_id = no_label});
+    tape.backward(loss.mean);
+    std::vector<std::vector<double>> gradients;
+    for (const auto& [name, tensor] : model.parameters) {
+      const Tensor gradient = tensor.gradient();
+      gradients.push_back(gradient.defined() ? values_of(gradient) : std::vector<double>{});
+    }
+
+    const ComputationTrace trace = trace_of(model, batch);
+    CHECK(values_of(trace.logits) == values_of(logits));
+    CHECK(trace.loss == loss.mean.item());
+    std::size_t i = 0;
+    for (const NamedTensor& parameter : model.parameters) {
+      CAPTURE(parameter.name);
+      const Tensor gradient = parameter.tensor.gradient();
+      CHECK((gradient.defined() ? values_of(gradient) : std::vector<double>{}) == gradients[i++]);
+    }
+    CHECK(trace.steps.back().operation == "cross_entropy");
+    CHECK(values_of(trace.steps.back().gradient) == std::vector{1.0});
+  }
+}
+
+TEST_CASE("the steps of every kind are those of its layers, with gradients of their outputs") {
+  for (const std::string& kind : kinds) {
+    CAPTURE(kind);
+    Model model = model_of(kind);
+    const ComputationTrace trace = trace_of(model, batch_of(kind));
+    std::size_t attentions = 0;
+    for (std::size_t i = 0; i < trace.steps.size(); ++i) {
+      const TracedStep& step = trace.steps[i];
+      REQUIRE(step.gradient.defined());
+      CHECK(step.gradient.shape() == step.output.shape());
+      CHECK((step.attention != nullptr) == (step.operation == "scaled_dot_product_attention"));
+      if (step.attention) {
+        ++attentions;
+        CHECK(step.attention->path == step.layer);
+        CHECK(step.attention->dscores.defined());
+      }
+      for (const TracedInput& input : step.inputs) {
+        if (input.step) CHECK(*input.step < i);
+        CHECK_FALSE((input.step && !input.parameter.empty()));
+      }
+    }
+    CHECK(attentions == (kind == "seq2seq" ? 3 : 1));
+  }
+}
+
+TEST_CASE("the values of steps are those that operations by hand give") {
+  Model model = model_of("language_model");
+  const ComputationTrace trace = trace_of(model, batch_of("language_model"));
+  const std::string layer = "decoder.layers.0.";
+  const TracedStep& norm = step_at(trace, layer + "self_attn_residual.norm", "layer_norm");
+  const Tensor x = norm.inputs.at(0).value;
+  CHECK(norm.inputs.at(1).parameter == layer + "self_attn_residual.norm.weight");
+  const Tensor normed = layer_norm(x, parameter(model, norm.inputs.at(1).parameter),
+                                   parameter(model, norm.inputs.at(2).parameter), 1e-5);
+  CHECK(values_of(norm.output) == values_of(normed));
+
+  const TracedStep& queries = step_at(trace, layer + "self_attn.q_proj");
+  REQUIRE(queries.inputs.at(0).step.has_value());
+  CHECK(&trace.steps[*queries.inputs[0].step] == &norm);
+  const Tensor q = linear(normed, parameter(model, layer + "self_attn.q_proj.weight"),
+                          parameter(model, layer + "self_attn.q_proj.bias"));
+  const Tensor k = linear(normed, parameter(model, layer + "self_attn.k_proj.weight"),
+                          parameter(model, layer + "self_attn.k_proj.bias"));
+  CHECK(values_of(queries.output) == values_of(q));
+
+  const TracedStep& attention = step_at(trace, layer + "self_attn", "scaled_dot_product_attention");
+  REQUIRE(attention.attention);
+  const std::vector<double> q_values = values_of(q), k_values = values_of(k);
+  const std::vector<double> scores = values_of(attention.attention->scores),
+                            weights = values_of(attention.attention->weights);
+  REQUIRE(scores.size() == 2 * 3 * 3);
+  for (std::size_t h = 0; h < 2; ++h) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      double total = 0.0;
+      std::vector<double> expected(3, 0.0);
+      for (std::size_t j = 0; j <= i; ++j) {
+        double product = 0.0;
+        for (std::size_t c = 0; c < 4; ++c) {
+          product += q_values[i * 8 + h * 4 + c] * k_values[j * 8 + h * 4 + c];
+        }
+        CHECK(scores[(h * 3 + i) * 3 + j] == doctest::Approx(product / 2.0).epsilon(1e-12));
+        expected[j] = std::exp(product / 2.0);
+        total += expected[j];
+      }
+      for (std::size_t j = 0; j < 3; ++j) {
+        CHECK(weights[(h * 3 + i) * 3 + j] == doctest::Approx(expected[j] / total).epsilon(1e-12));
+      }
+    }
+  }
+}
+
+TEST_CASE("the gradient of the logits is (p - onehot) / n, and 0 without a label") {
+  Model model = model_of("masked_language_model");
+  const Batch batch = batch_of("masked_language_model");
+  const ComputationTrace trace = trace_of(model, batch);
+  const TracedStep& output = step_at(trace, "output");
+  CHECK(output.output.identity() == trace.logits.identity());
+  const std::vector<double> p = values_of(softmax(trace.logits)), g = values_of(output.gradient);
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t c = 0; c < vocabulary; ++c) {
+      const bool labelled = batch.labels[i] != no_label;
+      const double hit = static_cast<std::int32_t>(c) == batch.labels[i] ? 1.0 : 0.0;
+      const double expected = labelled ? (p[i * vocabulary + c] - hit) / 2.0 : 0.0;
+      CHECK(g[i * vocabulary + c] == doctest::Approx(expected).epsilon(1e-12));
+    }
+  }
+  double loss = 0.0;
+  for (const std::size_t i : {1U, 3U}) {
+    loss -= std::log(p[i * vocabulary + static_cast<std::size_t>(batch.labels[i])]) / 2.0;
+  }
+  CHECK(trace.loss == doctest::Approx(loss).epsilon(1e-12));
+}
+
+TEST_CASE("gradients of an earlier pass do not add to those of a trace") {
+  Model model = model_of("classifier");
+  const Batch batch = batch_of("classifier");
+  trace_of(model, batch);
+  const auto first = values_of(parameter(model, "head.weight").gradient());
+  trace_of(model, batch);
+  CHECK(values_of(parameter(model, "head.weight").gradient()) == first);
+}
+
+TEST_CASE("a trace without any label is refused, and changes no later pass") {
+  Model model = model_of("masked_language_model");
+  Batch batch = batch_of("masked_language_model");
+  std::ranges::fill(batch.labels, no_label);
+  CHECK_THROWS_AS(trace_of(model, batch), ValueError);
+  CHECK(Tape::active() == nullptr);
+  CHECK(AttentionTracer::active() == nullptr);
+}
+
+TEST_CASE("the input of positions and patches is a constant with its values") {
+  Model model = model_of("vision_transformer");
+  const ComputationTrace trace = trace_of(model, batch_of("vision_transformer"));
+  const TracedStep& patches = trace.steps.front();
+  CHECK(patches.layer == "patches.projection");
+  CHECK_FALSE(patches.inputs.at(0).step.has_value());
+  CHECK(patches.inputs[0].parameter.empty());
+  CHECK(values_of(patches.inputs[0].value) == std::vector<double>(16, 0.5));
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,338 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "autograd/ops/reductions.h"
+#include "data/io/text_file.h"
+#include "data/io/utf8.h"
+#include "train/cli/command.h"
+#include "train/cli/open_model.h"
+#include "train/config/error.h"
+#include "train/config/text.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/inference/batch_tensors.h"
+#include "train/inference/computation_trace.h"
+#include "train/platform/durable_file.h"
+#include "train/platform/standard_streams.h"
+#include "train/report/computation_page.h"
+#include "train/report/html_page.h"
+#include "train/storage/run_directory.h"
+
+namespace tapestry {
+namespace {
+
+constexpr const char* file_name = "explain.html";
+constexpr const char* standard_input = "-";     ///< TEXT to read a line of standard input
+constexpr std::size_t large_page = 20'000'000;  ///< bytes from which on a warning is printed
+
+struct Arguments {
+  std::string model;                   ///< a config file, run directory or checkpoint
+  std::string text;                    ///< the input, as a line of the task's command
+  std::vector<std::string> overrides;  ///< section.key=value
+  std::optional<std::string> target;   ///< labels of the loss
+  std::string output;                  ///< empty: default_output()
+  std::size_t top = 5;                 ///< predictions of each position
+  bool json = false;
+};
+
+/// A model whose forward and backward pass is shown.
+struct Subject {
+  TrainedModel trained;
+  std::string origin;
+  bool is_trained;
+};
+
+Subject open_subject(const Arguments& arguments) {
+  if (is_run_or_checkpoint(arguments.model)) {
+    auto [trained, origin] = open_trained(arguments.model, arguments.overrides);
+    return {.trained = std::move(trained), .origin = origin.in_words(), .is_trained = true};
+  }
+  ConfiguredModel opened = open_model(arguments.model, arguments.overrides);
+  const Corpus& corpus = opened.corpus;
+  return {.trained = {.config = opened.config,
+                      .codec = make_codec(opened.config.data, corpus.source_vocabulary,
+                                          corpus.target_vocabulary),
+                      .model = opened.with_dtype(opened.config.train.dtype),
+                      .data = {},
+                      .step = 0},
+          .origin = opened.origin.in_words(),
+          .is_trained = false};
+}
+
+/// The input line: the argument, or the first line of standard input.
+std::string read_input(const Arguments& arguments, const Task& task) {
+  if (arguments.text != standard_input) return arguments.text;
+  LineReader lines(STDIN_FILENO, "standard input", task.input_hint());
+  const auto line = lines.next();
+  if (!line)
+    refuse_option("TEXT", "found no line on standard input, expected one", task.input_hint());
+  return *line;
+}
+
+Example read_example(const Arguments& arguments, const Subject& subject, const Task& task) {
+  const std::string line = read_input(arguments, task);
+  const bool from_input = arguments.text == standard_input;
+  // Number 2, since a heading is no input.
+  const auto example =
+      task.read_line(line, 2, from_input ? "standard input" : "TEXT", subject.trained);
+  if (!example) {
+    refuse_option("TEXT",
+                  task.reads_images() ? "found no pixels, expected those of an image"
+                                      : "found no word, expected a sentence",
+                  task.reads_images() ? "give it the pixels of an image, separated by commas"
+                                      : "give it a sentence");
+  }
+  return *example;
+}
+
+/// The input as a batch, with the labels of its loss.
+struct LabelledInput {
+  Batch batch;
+  std::string labels;  ///< where the labels come from
+};
+
+constexpr const char* own_predictions = "the model's own predictions (--target gives others)";
+
+/// The most likely prediction at each position.
+Ids predictions(const Model& model, const Batch& batch) {
+  return argmax(
+      (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference()));
+}
+
+[[noreturn]] void refuse_target(const std::string& message, const std::string& hint) {
+  refuse_option("--target", message, hint);
+}
+
+std::string count_of(std::size_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// The classes of the words of --target.
+std::vector<std::int32_t> target_classes(const std::string& target, const Vocabulary& names) {
+  std::vector<std::int32_t> classes;
+  for (std::size_t at = 0; at < target.size();) {
+    const std::size_t end = std::min(target.find(' ', at), target.size());
+    const std::string word = target.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    const std::int32_t id = names.id(word);
+    if (id == unk_id) {
+      std::vector<std::string> all;
+      for (std::size_t i = first_word_id; i < names.size() && all.size() < 20; ++i) {
+        all.push_back(names.token(static_cast<std::int32_t>(i)));
+      }
+      refuse_target(fmt::format("there is no class `{}`", escaped(word)),
+                    fmt::format("use {}", list_in_words(all)));
+    }
+    classes.push_back(id);
+  }
+  return classes;
+}
+
+/// A source with the target given, or with the greedy output of the model.
+LabelledInput labelled_pair(const Arguments& arguments, const Subject& subject, const Task& task,
+                            Example example) {
+  const Config& config = subject.trained.config;
+  if (arguments.target) {
+    example.target = subject.trained.codec.encode_target(*arguments.target);
+    const TokenLimit most = task.token_limit(config);
+    const std::size_t tokens = longest_side(example, task.layout());
+    if (tokens > most.tokens) {
+      refuse_target(fmt::format("found {} with <eos>, expected at most {} ({})",
+                                count_of(tokens, "token"), most.tokens, most.key),
+                    "cut the target");
+    }
+    return {.batch = inference_batch(task, example), .labels = "the target given"};
+  }
+  Config greedy = config;
+  greedy.decoding.beam_size = 1;
+  // The output of an untrained model would seldom end.
+  if (!subject.is_trained)
+    greedy.train.max_decode_length = std::max<std::size_t>(example.source.size(), 1);
+  example = task.with_own_target(std::move(example), *subject.trained.model, greedy);
+  return {.batch = inference_batch(task, example),
+          .labels = subject.is_trained
+                        ? "the model's own greedy output (--target gives another)"
+                        : "the untrained model's own greedy output, of at most as many tokens as "
+                          "the source (--target gives another)"};
+}
+
+/// A text whose tokens are predicted from those before them.
+LabelledInput labelled_text(const Arguments& arguments, const Subject& subject, const Task& task,
+                            const Example& example) {
+  if (arguments.target) {
+    refuse_target("a language model predicts the next tokens of the text",
+                  "leave --target out, and put the tokens to predict into TEXT");
+  }
+  Batch batch = inference_batch(task, example);
+  if (!subject.trained.codec.multiple_lines()) {
+    return {.batch = std::move(batch), .labels = "the next token of the text"};
+  }
+  // What follows the last token of a window is not known.
+  batch.labels.back() = no_label;
+  if (batch.labels.size() > 1) {
+    return {.batch = std::move(batch), .labels = "the next token of the text, none at its end"};
+  }
+  batch.labels.back() = predictions(*subject.trained.model, batch)[0];
+  return {.batch = std::move(batch), .labels = own_predictions};
+}
+
+/// A text or image with one class, or a class for each token.
+LabelledInput labelled_classes(const Arguments& arguments, const Subject& subject, const Task& task,
+                               Example example) {
+  if (!arguments.target) {
+    Batch batch = inference_batch(task, example);
+    const Ids own = predictions(*subject.trained.model, batch);
+    std::copy(own.begin(), own.end(), batch.labels.begin());
+    return {.batch = std::move(batch), .labels = own_predictions};
+  }
+  const auto classes = target_classes(*arguments.target, subject.trained.codec.target_vocabulary());
+  if (classes.size() != example.target.size()) {
+    refuse_target(
+        fmt::format("found {}, expected {}", count_of(classes.size(), "label"),
+                    example.target.size()),
+        task.one_label_per_example() ? "give it one class" : "give it one label for each token");
+  }
+  example.target = classes;
+  return {.batch = inference_batch(task, example), .labels = "the target given"};
+}
+
+/// A text whose blanks, or all of whose tokens without blanks, are predicted.
+LabelledInput labelled_blanks(const Arguments& arguments, const Subject& subject, const Task& task,
+                              const Example& example) {
+  Batch batch = inference_batch(task, example);
+  const bool has_blanks = std::ranges::find(batch.input, unk_id) != batch.input.end();
+  std::vector<std::int32_t> tokens = example.target;
+  if (arguments.target) {
+    tokens = task.read_text(*arguments.target, subject.trained.codec).target;
+    if (tokens.size() != example.target.size()) {
+      refuse_target(fmt::format("found {}, expected {} as in TEXT",
+                                count_of(tokens.size(), "token"), example.target.size()),
+                    "give it the text with a token for each blank");
+    }
+  } else if (has_blanks) {
+    const Ids own = predictions(*subject.trained.model, batch);
+    tokens.assign(own.begin(), own.end());
+  }
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const bool labelled = !has_blanks || batch.input[i] == unk_id;
+    batch.labels[i] = labelled ? tokens[i] : no_label;
+  }
+  const char* labels = arguments.target ? "the tokens of the target given"
+                       : has_blanks     ? own_predictions
+                                        : "the tokens of the text, which has no blank `_`";
+  return {.batch = std::move(batch), .labels = labels};
+}
+
+LabelledInput labelled_input(const Arguments& arguments, const Subject& subject, const Task& task,
+                             const Example& example) {
+  if (task.layout().labels_are_classes) {
+    return labelled_classes(arguments, subject, task, example);
+  }
+  if (task.reads_source()) return labelled_pair(arguments, subject, task, example);
+  if (task.generates_text()) return labelled_text(arguments, subject, task, example);
+  return labelled_blanks(arguments, subject, task, example);
+}
+
+/// explain.html in the run directory if MODEL is one, else in the working folder.
+std::filesystem::path default_output(const std::string& model) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(model, ignored) ? find_run(model).path() / file_name
+                                                       : std::filesystem::path(file_name);
+}
+
+void write_page(const Arguments& arguments, const nlohmann::ordered_json& data) {
+  const std::string page = html_page(data, file_name);
+  const std::filesystem::path output = arguments.output.empty()
+                                           ? default_output(arguments.model)
+                                           : std::filesystem::path(arguments.output);
+  write_file_durably(output, std::as_bytes(std::span(page)));
+  if (page.size() > large_page) {
+    warn(fmt::format("the page has {}: a shorter text or a smaller model makes it smaller",
+                     format_bytes(page.size())));
+  }
+  fmt::print("{}: {}\n", escaped(output.string()), format_bytes(page.size()));
+}
+
+int run(const Arguments& arguments) {
+  Subject subject = open_subject(arguments);
+  const Task& task = find_task(subject.trained.config);
+  const Example example = read_example(arguments, subject, task);
+  const LabelledInput input = labelled_input(arguments, subject, task, example);
+  Model& model = *subject.trained.model;
+  const ComputationTrace trace = trace_computation(
+      model, network_input(input.batch, model.parameters.dtype()), label_ids(input.batch));
+  const ExplainedComputation explained{.config = subject.trained.config,
+                                       .codec = subject.trained.codec,
+                                       .model = model,
+                                       .batch = input.batch,
+                                       .trace = trace,
+                                       .origin = subject.origin,
+                                       .labels = input.labels};
+  const auto data = computation_json(explained, arguments.top, {.as_text = !arguments.json});
+  if (!arguments.json) {
+    write_page(arguments, data);
+  } else {
+    using Handler = nlohmann::ordered_json::error_handler_t;
+    fmt::print("{}\n", data.dump(-1, ' ', false, Handler::replace));
+  }
+  return static_cast<int>(ExitCode::done);
+}
+
+Action define(ArgumentParser& parser) {
+  const auto arguments = std::make_shared<Arguments>();
+  add_model(parser, arguments->model);
+  parser
+      .add_option("TEXT", arguments->text,
+                  "The input: a sentence, or the pixels of an image as for classify; `-` reads a "
+                  "line of standard input")
+      .required();
+  add_overrides(parser, arguments->overrides);
+  parser.add_option("--target", arguments->target,
+                    "What the loss compares the output with: a translation, class, labels or the "
+                    "text without blanks; default: the model's own output");
+  parser.add_option("--top", arguments->top, "Number of most likely predictions of each position")
+      .check(within(between(1, 1'000)))
+      .show_default();
+  Option& output = parser
+                       .add_option("--output", arguments->output,
+                                   "File to write; default: explain.html in the directory of a "
+                                   "run, else in the working folder")
+                       .check(not_empty())
+                       .value_name("FILE");
+  parser
+      .add_flag("--json", arguments->json,
+                "Print one JSON object with all numbers in place of the page")
+      .not_with(output);
+  parser.set_footer(
+      "The page has each step of the forward pass with its formula, shapes, numbers, config keys "
+      "and source files,\nattention head by head, the most likely predictions, and the gradient of "
+      "the loss at each step. It needs\nno other files and no network: open it in a browser. "
+      "Dropout and label smoothing are off.\n"
+      "Examples:\n  tapestry explain runs/toy_translation \"la voiture bleue\"\n"
+      "  tapestry explain configs/toy_masked.yaml \"le chat _ dort\" model.d_model=8 "
+      "model.num_heads=2\n"
+      "  head -n 1 digits.csv | cut -d, -f1-64 | tapestry explain runs/digits_vit - --target 7");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command explain_command{
+    .name = "explain",
+    .purpose = "Write an HTML file that follows one input through a model, forward and backward",
+    .define = define,
+    .memory_hint = "give it a shorter text, or more memory (see `ulimit -v`)"};
+
+}  // namespace tapestry

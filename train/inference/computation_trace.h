@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autograd/attention_trace.h"
+#include "autograd/ids.h"
+#include "autograd/tensor.h"
+#include "layers/model.h"
+
+namespace tapestry {
+
+/// An input of a recorded operation: the output of an earlier step, a parameter, or a constant such
+/// as a table of positions or an image.
+struct TracedInput {
+  std::optional<std::size_t> step;  ///< index of the step with this output
+  std::string parameter;            ///< the name of the parameter; empty if it is none
+  Tensor value;                     ///< the values that the operation has read
+};
+
+/// A recorded operation, with the gradient of the loss with respect to its output.
+struct TracedStep {
+  std::string operation;            ///< its name, such as "linear"
+  std::string layer;                ///< path of the layer; empty outside of layers
+  std::vector<TracedInput> inputs;  ///< absent inputs are left out
+  Tensor output;                    ///< its output
+  Tensor gradient;                  ///< dL/doutput; absent if the loss does not depend on it
+  std::shared_ptr<const AttentionTrace> attention;  ///< the steps inside; null for other operations
+};
+
+/// The forward and backward pass of one batch.
+struct ComputationTrace {
+  std::vector<TracedStep> steps;  ///< the operations that a tape recorded, in their order
+  Tensor logits;                  ///< (rows, labels per row, vocabulary or classes)
+  double loss = 0.0;              ///< mean cross entropy over the labels
+};
+
+/// Runs the model forward and backward as in inference, without dropout and label smoothing, and
+/// keeps what each operation has computed. The logits are stored, unlike in training, where the
+/// loss computes some of them at a time. The gradients of the parameters are in model.parameters
+/// afterwards, in place of those before.
+///
+/// labels  (rows, labels per row); no_label: no loss at the position
+/// throws  ValueError if no position has a label.
+ComputationTrace trace_computation(Model& model, const NetworkInput& input, const Ids& labels);
+
+}  // namespace tapestry

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/text/codec.h"
+#include "train/config/config.h"
+#include "train/inference/computation_trace.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+
+/// What the page of `tapestry explain` shows: one input on its way through a model and back.
+struct ExplainedComputation {
+  const Config& config;           ///< of the model
+  const TextCodec& codec;         ///< between text and ids
+  const Model& model;             ///< with the gradients of the trace
+  const Batch& batch;             ///< of one example, with the labels of the loss
+  const ComputationTrace& trace;  ///< of the batch
+  std::string origin;             ///< "runs/copy/checkpoints/step-00002000.h5, step 2000"
+  std::string labels;             ///< where the labels come from, in words
+};
+
+/// How numbers are stored.
+struct NumberStorage {
+  bool as_text = true;  ///< as NumberText for the page; else as arrays of numbers
+  /// Of the text: while it is longer, the largest tensors have fewer digits.
+  std::size_t characters = 9'000'000;
+};
+
+/// The data of the page, or of `--json`: the input, each step with formula, source files, config
+/// keys, output and gradient, the steps of attention, parameters and predictions.
+///
+/// top  number of most likely predictions of each position
+nlohmann::ordered_json computation_json(const ExplainedComputation& explained, std::size_t top,
+                                        const NumberStorage& storage = {});
+
+}  // namespace tapestry

@@ -1,0 +1,213 @@
+// The page of `tapestry explain`: draws the data of train/report/computation_page.h.
+
+/** The names of the rows of a step, or null. */
+function rowNames(rows) {
+  if (rows === 'patches') return data.tokens.encoder.slice(1);
+  return rows ? data.tokens[rows] : null;
+}
+
+/** The part of the model that a layer belongs to. */
+function groupOf(step) {
+  const layer = step.layer.match(/^(?:(?:.*\.)?(?:encoder|decoder)\.layers\.\d+|layers\.\d+)/);
+  if (layer) return layer[0];
+  if (/^source_/.test(step.layer) || (step.operation === 'embedding' && step.rows === 'encoder' && data.kind === 'seq2seq')) return 'Source embedding';
+  if (/^target_/.test(step.layer)) return 'Target embedding';
+  if (/^(embedding|positions|patches)/.test(step.layer)) return 'Embedding';
+  if (/^encoder\.norm/.test(step.layer) && data.kind === 'seq2seq') return 'Encoder output';
+  return 'Output and loss';
+}
+
+/** Steps one after another in the same part of the model: {title, steps: [numbers]}. */
+function groupSteps() {
+  const groups = [];
+  data.steps.forEach((step, i) => {
+    const title = groupOf(step), last = groups[groups.length - 1];
+    if (last && last.title === title) last.steps.push(i);
+    else groups.push({title, steps: [i]});
+  });
+  return groups;
+}
+
+const stepHosts = [];  // per step: its group's details element
+const stepId = (i) => `step${i}`;
+
+/** A link to a step, which opens the part of the page that has it. */
+function stepLink(i, text) {
+  return el('a', {href: `#${stepId(i)}`, onclick: () => { stepHosts[i].open = true; fill(stepHosts[i]); }}, text);
+}
+
+/** Contents of details elements that are made when they open. */
+const contents = new Map();
+function fill(details) {
+  const make = contents.get(details);
+  if (!make) return;
+  contents.delete(details);
+  details.append(...[make()].flat(Infinity).filter((part) => part != null));
+}
+function lazyDetails(summary, make, name = '') {
+  const details = el('details', {class: name, ontoggle: () => { if (details.open) fill(details); }}, el('summary', {}, summary));
+  contents.set(details, make);
+  return details;
+}
+
+const facts = (rows) => el('dl', {class: 'facts'}, rows.filter(([, value]) => value != null && value.length !== 0)
+  .map(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
+const joined = (parts, separator = ', ') => parts.flatMap((part, i) => (i ? [separator, part] : [part]));
+const code = (text) => el('code', {}, text);
+
+function inputText(input) {
+  const shape = ` ${shapeText(input.shape)}`;
+  if (input.step != null) return el('span', {}, stepLink(input.step, `step ${input.step + 1}, ${data.steps[input.step].title}`), shape);
+  if (input.parameter) return el('span', {}, code(input.parameter), shape);
+  return `constant${shape}`;
+}
+
+/** A parameter with its norm, and its values if the page has them. */
+function parameterView(path) {
+  const p = data.parameters[path];
+  const sizes = `${path} ${shapeText(p.shape)}: norm ${short(p.norm)}, norm of the gradient ${p.gradient_norm == null ? 'none' : short(p.gradient_norm)}`;
+  if (p.value == null) return el('p', {class: 'quiet'}, `${sizes}; too large to be shown.`);
+  return lazyDetails(sizes, () => el('div', {class: 'matrices'}, matrixView(path, whole(p.value)),
+    p.gradient == null ? null : matrixView(`dL/d ${path}`, whole(p.gradient))));
+}
+
+function stepView(i) {
+  const step = data.steps[i], names = rowNames(step.rows), output = data.tensors[step.output];
+  const parameters = [...new Set(step.inputs.filter((input) => input.parameter).map((input) => input.parameter))];
+  const constants = step.inputs.filter((input) => input.constant != null);
+  const columns = step.logits ? data.outputs : null;
+  const matrices = [
+    ...constants.map((input) => matrixView('constant input', whole(input.constant), names)),
+    matrixView('output y', whole(step.output), names, columns),
+    step.gradient == null ? el('p', {class: 'quiet'}, 'The loss does not depend on this output.')
+      : matrixView('gradient dL/dy', whole(step.gradient), names, columns)];
+  return el('article', {class: 'step', id: stepId(i), tabindex: -1},
+    el('h3', {}, `${i + 1}. ${step.title} `, el('span', {class: 'quiet mono'}, step.layer)),
+    step.formula ? el('p', {class: 'formula'}, code(step.formula)) : null,
+    facts([
+      ['inputs', joined(step.inputs.map(inputText), '; ')],
+      ['output', `${shapeText(output.shape)}, ${data.dtype}, ${output.digits} digits`],
+      ['backward', step.gradient_formula ? code(step.gradient_formula) : null],
+      ['config', joined(step.keys.map(([key, value]) => code(`${key}: ${value}`)))],
+      ['source', joined(step.files.map(code))]]),
+    step.attention ? attentionView(step) : el('div', {class: 'matrices'}, matrices),
+    parameters.map(parameterView));
+}
+
+/** How often steps read the output of step i. */
+const uses = (i) => data.steps.reduce((n, step) => n + step.inputs.filter((input) => input.step === i).length, 0);
+
+/** The steps of attention for one head, forward and backward. */
+function attentionView(step) {
+  const a = step.attention, queries = data.tokens[a.queries], keys = data.tokens[a.keys];
+  const [q, k, v] = step.inputs.map((input) => data.steps[input.step]);
+  const host = el('div', {});
+  const part = (title, formula, ...views) => [el('h4', {}, title, ': ', code(formula)), el('div', {class: 'matrices'}, views)];
+  // A step that several operations read has the sum of their gradients.
+  const gradientName = (letter, from) => (uses(data.steps.indexOf(from)) === 1 ? `dL/d${letter}` : `dL/d${letter} of all that read it`);
+  const operand = (letter, from, h, names) => [
+    matrixView(`${letter}, head ${h}`, columnsOf(from.output, h, a.heads), names),
+    from.gradient == null ? null : matrixView(`${gradientName(letter, from)}, head ${h}`, columnsOf(from.gradient, h, a.heads), names)];
+  const scores = (title, id, h) => (id == null ? null : matrixView(title, headOf(id, h), queries, keys));
+  function show(h) {
+    const parts = [];
+    if (q && k && v) {
+      parts.push(part('Queries, keys and values of the head', 'the columns of the head',
+        operand('Q', q, h, queries), operand('K', k, h, keys), operand('V', v, h, keys)));
+    }
+    parts.push(
+      part('Scores before scaling', a.formula, scores('S', a.products, h)),
+      part('Scaled scores', `S \u00b7 ${short(a.scale)}`, scores('scaled', a.scores, h),
+        scores('dL/d scaled', a.dscores, h)),
+      a.biased == null ? null : part('ALiBi', 'scaled \u2212 slope \u00b7 |i \u2212 j|', scores('with distances', a.biased, h)),
+      part('Mask', '\u2212\u221e where a query may not attend to a key', scores('masked', a.masked, h)),
+      part('Weights', 'P = softmax(masked), row by row; dL/dscaled = P \u00b7 (dL/dP \u2212 \u03a3\u2c7c P \u00b7 dL/dP)', scores('P', a.weights, h),
+        scores('dL/dP = dL/dy V\u1d40', a.dweights, h)),
+      part('Weighted sum of the values', 'y = P V', matrixView(`y, head ${h}`, columnsOf(step.output, h, a.heads), queries),
+        step.gradient == null ? null : matrixView(`dL/dy, head ${h}`, columnsOf(step.gradient, h, a.heads), queries)));
+    host.replaceChildren(...parts.flat(Infinity).filter((x) => x != null));
+  }
+  show(0);
+  const heads = Array.from({length: a.heads}, (_, h) => `head ${h}`);
+  return [el('div', {class: 'controls'}, choice('Head', heads, show)), host];
+}
+
+// ---- The input and the predictions
+
+function imageView(image) {
+  const cell = Math.max(1, Math.floor(224 / Math.max(image.height, image.width)));
+  const canvas = el('canvas', {role: 'img', 'aria-label': `Image of ${image.height} by ${image.width} pixels`,
+    width: image.width * cell, height: image.height * cell});
+  const context = canvas.getContext('2d');
+  let low = Infinity, high = -Infinity;
+  for (const p of image.pixels) { low = Math.min(low, p); high = Math.max(high, p); }
+  const level = (p) => Math.round(255 * (high > low ? (p - low) / (high - low) : 0));
+  for (let i = 0; i < image.height * image.width; ++i) {
+    const channel = (c) => level(image.pixels[i * image.channels + Math.min(c, image.channels - 1)]);
+    context.fillStyle = `rgb(${channel(0)},${channel(1)},${channel(2)})`;
+    context.fillRect((i % image.width) * cell, Math.floor(i / image.width) * cell, cell, cell);
+  }
+  return el('figure', {}, canvas, el('figcaption', {}, `${image.height} \u00d7 ${image.width} pixels, patches of ${image.patch_size} \u00d7 ${image.patch_size}`));
+}
+
+function tokenTable(caption, tokens) {
+  return table(caption, [
+    {title: 'position', number: true, cell: ([, i]) => i},
+    {title: 'token', cell: ([t]) => el('span', {class: 'mono'}, t.token)},
+    {title: 'id', number: true, cell: ([t]) => t.id}], tokens.map((t, i) => [t, i]), 'tokens-table');
+}
+
+const likely = (p) => el('span', {}, el('span', {class: 'mono'}, p.token), ` ${percent(p.probability)}`);
+
+function inputSection() {
+  const {source, target, image} = data.input;
+  return section('Input', el('div', {class: 'attention'},
+    source ? tokenTable(target ? 'Source' : 'Tokens', source) : null,
+    target ? tokenTable(source ? 'Target, as the decoder reads it' : 'Tokens', target) : null,
+    image ? imageView(image) : null));
+}
+
+function predictionSection() {
+  const read = data.input.target, several = data.predictions.length > 1;
+  const columns = [
+    {title: several ? (data.causal ? 'after' : 'at') : 'output', cell: ([, i]) => el('span', {class: 'mono'}, several && read ? read[i].token : several ? i : 'input')},
+    {title: 'label', cell: ([p]) => (p.label ? el('span', {class: 'mono'}, p.label.token) : 'none')},
+    {title: 'p(label)', number: true, cell: ([p]) => (p.label ? numberText(p.label.probability, 6) : '')},
+    {title: '\u2212log p(label)', number: true, cell: ([p]) => (p.label ? numberText(-Math.log(p.label.probability), 6) : '')},
+    {title: 'most likely', cell: ([p]) => joined(p.top.map(likely))}];
+  return section('Prediction and loss',
+    el('p', {}, `Labels: ${data.labels}. Loss: `, el('b', {}, data.loss == null ? 'not finite' : numberText(data.loss, 6)),
+      ', the mean of \u2212log p(label) over the labels. Probabilities are the softmax of the logits.'),
+    table('', columns, data.predictions.map((p, i) => [p, i]), 'tokens-table'));
+}
+
+function groupSection({title, steps}) {
+  const summary = `${steps.length} ${steps.length === 1 ? 'step' : 'steps'}: ${[...new Set(steps.map((i) => data.steps[i].title))].join(', ')}`;
+  const details = lazyDetails(summary, () => steps.map(stepView), 'group');
+  for (const i of steps) stepHosts[i] = details;
+  return section(title, details);
+}
+
+function build() {
+  document.title = `${data.model} - one input through a model`;
+  document.getElementById('subtitle').textContent =
+    `${data.model} (${data.kind}, ${data.dtype}); written ${data.time} by ${data.program}`;
+  const main = document.getElementById('main');
+  const toggle = (open) => () => document.querySelectorAll('details.group').forEach((d) => { d.open = open; });
+  main.append(
+    el('p', {}, 'Every number is one that the model has computed for this input, without dropout and label smoothing, ',
+      'and its gradient that of the loss below. Colors: ', el('span', {class: 'scale signed', 'aria-hidden': 'true'}),
+      ' negative to positive, by the square root of the size relative to the greatest of the matrix. ',
+      'Point at a number, or choose one with the arrow keys, to see its digits.'),
+    inputSection(), predictionSection(),
+    el('div', {class: 'controls'}, el('button', {type: 'button', onclick: toggle(true)}, 'Open all steps'),
+      el('button', {type: 'button', onclick: toggle(false)}, 'Close all steps'),
+      el('span', {class: 'quiet'}, 'A print has the steps that are open.')));
+  const groups = groupSteps();
+  main.append(...groups.map(groupSection));
+  const first = groups.findIndex(({title}) => /layers\.\d+$/.test(title));
+  groups.slice(0, first + 1).forEach(({steps}) => { stepHosts[steps[0]].open = true; fill(stepHosts[steps[0]]); });
+}
+
+startTheme();
+build();
