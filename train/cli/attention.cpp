@@ -131,13 +131,13 @@ Json layer_to_json(const LayerAttention& layer, HeadRange range) {
 /// The data split that the example is taken from.
 struct Part {
   const char* name;
-  const std::vector<Example>& examples;
+  Examples examples;
 };
 
 Part example_part(const Corpus& corpus) {
   if (!corpus.test.empty()) return {"test", corpus.test};
   if (!corpus.validation.empty()) return {"validation", corpus.validation};
-  return {"training", corpus.train};
+  return {"training", corpus.training()};
 }
 
 void choose_example(const Corpus& corpus, std::size_t number, AttentionSubject& subject) {
@@ -235,24 +235,25 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
-  add_model(app, arguments->model);
-  add_overrides(app, arguments->overrides);
-  auto* example =
-      app.add_option("--example", arguments->example,
-                     "Which example of the test set, else of the validation or training "
-                     "set")
-          ->check(within(between(1, 1'000'000'000)))
-          ->capture_default_str();
-  app.add_option("--text", arguments->text, "A text to read instead of an example")
-      ->excludes(example);
-  app.add_option("--layer", arguments->layer,
-                 "The only layer to show, such as encoder.layers.0.self_attn");
-  app.add_option("--head", arguments->head, "The only head to show, from 0")
-      ->check(within(between(0, 1'000'000)));
-  app.add_flag("--json", arguments->json, "Print one JSON object");
-  app.footer(
+  add_model(parser, arguments->model);
+  add_overrides(parser, arguments->overrides);
+  Option& example =
+      parser
+          .add_option("--example", arguments->example,
+                      "Which example of the test set, else of the validation or training "
+                      "set")
+          .check(within(between(1, 1'000'000'000)))
+          .show_default();
+  parser.add_option("--text", arguments->text, "A text to read instead of an example")
+      .not_with(example);
+  parser.add_option("--layer", arguments->layer,
+                    "The only layer to show, such as encoder.layers.0.self_attn");
+  parser.add_option("--head", arguments->head, "The only head to show, from 0")
+      .check(within(between(0, 1'000'000)));
+  parser.add_flag("--json", arguments->json, "Print one JSON object");
+  parser.set_footer(
       "A seq2seq model reads the reference of an example, and its own translation of a text.\n"
       "Words that are not in the vocabulary are <unk>.\n"
       "Examples:\n  tapestry attention runs/copy --layer decoder.layers.1.cross_attn\n"

@@ -148,30 +148,35 @@ int run(Arguments arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
-  app.add_option("HYPOTHESES", arguments->hypotheses,
-                 "File with one translation a line; -: standard input")
-      ->required()
-      ->check(not_empty());
-  app.add_option("--reference", arguments->references,
-                 "File with the reference of each line; several: several references")
-      ->required()
-      ->type_name("FILE")
-      ->check(not_empty())
-      ->allow_extra_args(false);
-  add_metric_options(app, arguments->metrics);
-  auto* confidence =
-      app.add_option("--confidence", arguments->confidence,
-                     "Bootstrap samples of a 95 % confidence interval, such as 1000; 0: none")
-          ->check(within(between(0, 1'000'000)))
-          ->capture_default_str();
-  app.add_flag("--sentence-level", arguments->sentence_level,
-               "Score each sentence; BLEU with effective order")
-      ->excludes(confidence);
-  auto* score_only = app.add_flag("--score-only", arguments->score_only, "Print the numbers alone");
-  app.add_flag("--json", arguments->json, "Print one JSON object")->excludes(score_only);
-  app.footer(
+  parser
+      .add_option("HYPOTHESES", arguments->hypotheses,
+                  "File with one translation a line; -: standard input")
+      .required()
+      .check(not_empty());
+  parser
+      .add_option("--reference", arguments->references,
+                  "File with the reference of each line; several: several references")
+      .required()
+      .value_name("FILE")
+      .check(not_empty())
+      .one_value_per_use();
+  add_metric_options(parser, arguments->metrics);
+  Option& confidence =
+      parser
+          .add_option("--confidence", arguments->confidence,
+                      "Bootstrap samples of a 95 % confidence interval, such as 1000; 0: none")
+          .check(within(between(0, 1'000'000)))
+          .show_default();
+  parser
+      .add_flag("--sentence-level", arguments->sentence_level,
+                "Score each sentence; BLEU with effective order")
+      .not_with(confidence);
+  Option& score_only =
+      parser.add_flag("--score-only", arguments->score_only, "Print the numbers alone");
+  parser.add_flag("--json", arguments->json, "Print one JSON object").not_with(score_only);
+  parser.set_footer(
       "Scores, signatures and options are those of sacreBLEU. `multi-bleu` is BLEU of text that "
       "is\n"
       "tokenized already, lowercased and without smoothing, as multi-bleu.perl -lc computes it.\n\n"

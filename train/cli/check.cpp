@@ -111,12 +111,12 @@ int run(const Arguments& arguments) {
   return static_cast<int>(num_passed == num_run ? ExitCode::done : ExitCode::check_failed);
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
-  add_model(app, arguments->model);
-  add_overrides(app, arguments->overrides);
-  add_json(app, arguments->json);
-  app.footer(list_of_checks());
+  add_model(parser, arguments->model);
+  add_overrides(parser, arguments->overrides);
+  add_json(parser, arguments->json);
+  parser.set_footer(list_of_checks());
   return [arguments] { return run(*arguments); };
 }
 

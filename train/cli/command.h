@@ -1,12 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "train/cli/argument_parser.h"
 #include "train/config/domains.h"
 #include "train/tasks/task.h"
 
@@ -26,9 +26,9 @@ inline constexpr const char* smaller_model_hint =
 
 struct Command {
   const char* name;
-  const char* purpose;                            ///< one line of `tapestry --help`
-  std::function<Action(CLI::App& app)> define;    ///< adds arguments, options and examples
-  const char* memory_hint = general_memory_hint;  ///< hint for std::bad_alloc
+  const char* purpose;                                   ///< one line of `tapestry --help`
+  std::function<Action(ArgumentParser& parser)> define;  ///< adds arguments, options and examples
+  const char* memory_hint = general_memory_hint;         ///< hint for std::bad_alloc
   bool answers_lines = false;  ///< true if it answers each line of standard input
   /// Whether it fails if standard output cannot be written, and SIGPIPE ends it.
   bool output_is_the_result = true;
@@ -37,8 +37,10 @@ struct Command {
 /// The help of a command, or of the program if the name is empty; as --help prints it.
 std::string help_text(const std::string& command);
 
-extern const Command train_command, evaluate_command, generate_command, gradcheck_command,
-    check_command, attention_command, inspect_command, bleu_command, compare_command,
+extern const Command train_command, plan_command, evaluate_command, generate_command,
+    gradcheck_command, check_command, attention_command, explain_command, inspect_command,
+    report_command, runs_command, watch_command, diff_command, replay_command, errors_command,
+    average_command, sweep_command, config_command, bleu_command, compare_command,
     completion_command, man_command, help_command;
 
 /// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in
@@ -58,27 +60,32 @@ const std::vector<Command>& all_commands();
 // ---- Arguments shared by several commands.
 
 /// Refuses an empty path, such as the value of an unset variable of a shell script.
-CLI::Validator not_empty();
+ValueCheck not_empty();
 
 /// RUN: a run directory or checkpoint.
-void add_run(CLI::App& app, std::string& run);
+void add_run(ArgumentParser& parser, std::string& run);
 
 /// MODEL: a config file, run directory or checkpoint.
-void add_model(CLI::App& app, std::string& model);
+void add_model(ArgumentParser& parser, std::string& model);
 
 /// --threads: the number of threads of the command, which never changes its results. The command
 /// passes the value to set_num_threads().
-void add_threads(CLI::App& app, std::size_t& threads);
+void add_threads(ArgumentParser& parser, std::size_t& threads);
 
 /// --json: print one JSON object.
-void add_json(CLI::App& app, bool& json);
+void add_json(ArgumentParser& parser, bool& json);
 
 /// OVERRIDES: any number of section.key=value.
-void add_overrides(CLI::App& app, std::vector<std::string>& overrides);
+void add_overrides(ArgumentParser& parser, std::vector<std::string>& overrides);
 
 /// An argument with one of the values `choices`. Help lists them as {a,b}.
-CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& value,
-                        const std::vector<std::string>& choices, const std::string& description);
+Option& add_choice(ArgumentParser& parser, const std::string& name, std::string& value,
+                   const std::vector<std::string>& choices, const std::string& description);
+
+/// Accepts the values of a config domain.
+ValueCheck within(const WholeNumber& domain);
+ValueCheck within(const RealNumber& domain);
+ValueCheck within(const OneOf& domain);  ///< help lists the names
 
 // ---- Descriptions of the commands, for manual pages and shell completion.
 
@@ -86,34 +93,13 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& val
 std::string with_program_name(const std::string& text);
 
 /// Calls command.define(), and gives its help the name of the program.
-Action define_command(const Command& command, CLI::App& app);
+Action define_command(const Command& command, ArgumentParser& parser);
 
 /// The arguments and options of a command, as its `define` adds them.
-std::unique_ptr<CLI::App> describe(const Command& command);
+std::unique_ptr<ArgumentParser> describe(const Command& command);
 
 /// RUN, MODEL, OVERRIDES ...: the name of a positional argument, the type of another option's
 /// value.
-std::string argument_name(const CLI::Option& option);
-
-/// The choices of an argument that add_choice() added; empty for others.
-std::vector<std::string> argument_choices(const CLI::Option& option);
-
-/// Whether an option has no value.
-inline bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
-
-/// Whether an argument or option may be given several times.
-bool is_repeatable(const CLI::Option& option);
-
-/// Accepts the values of a config domain. In the error message the hint follows after a line feed.
-template <class Domain>
-CLI::Validator within(const Domain& domain) {
-  const auto find_problem = [domain](const std::string& text) {
-    const auto parsed = domain.parse(text);
-    const Mistake* mistake = std::get_if<Mistake>(&parsed);
-    if (mistake == nullptr) return std::string();
-    return mistake->hint.empty() ? mistake->message : mistake->message + "\n" + mistake->hint;
-  };
-  return CLI::Validator(find_problem, "");
-}
+std::string argument_name(const Option& option);
 
 }  // namespace tapestry

@@ -1,15 +1,15 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <regex>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
 #include "train/cli/command.h"
+#include "train/cli/translate.h"
 #include "train/platform/program_name.h"
 #include "train/tasks/task.h"
 
@@ -24,19 +24,36 @@ void add_line_commands(std::vector<Command>& commands) {
     const auto same_name = [&](const Command& other) {
       return std::string_view(other.name) == command->name;
     };
-    if (std::ranges::none_of(commands, same_name)) commands.push_back(make_line_command(*command));
+    if (std::ranges::any_of(commands, same_name)) continue;
+    commands.push_back(command->decodes ? make_translate_command(*command)
+                                        : make_line_command(*command));
   }
+}
+
+/// ValueCheck::problem of a config domain.
+template <class Domain>
+std::function<std::string(const std::string&)> problem_in(const Domain& domain) {
+  return [domain](const std::string& text) {
+    const auto parsed = domain.parse(text);
+    const Mistake* mistake = std::get_if<Mistake>(&parsed);
+    if (mistake == nullptr) return std::string();
+    return mistake->hint.empty() ? mistake->message : mistake->message + "\n" + mistake->hint;
+  };
 }
 
 }  // namespace
 
 const std::vector<Command>& all_commands() {
   static const std::vector<Command> all = [] {
-    std::vector<Command> commands{train_command, evaluate_command};
+    std::vector<Command> commands{train_command, plan_command, evaluate_command};
     add_line_commands(commands);
     for (const Command& command :
-         {generate_command, gradcheck_command, check_command, attention_command, inspect_command,
-          bleu_command, compare_command, completion_command, man_command, help_command}) {
+         {score_command,     generate_command, gradcheck_command,  check_command,
+          attention_command, explain_command,  inspect_command,    report_command,
+          runs_command,      watch_command,    diff_command,       replay_command,
+          errors_command,    average_command,  sweep_command,      config_command,
+          bleu_command,      compare_command,  completion_command, man_command,
+          help_command}) {
       commands.push_back(command);
     }
     return commands;
@@ -44,43 +61,50 @@ const std::vector<Command>& all_commands() {
   return all;
 }
 
-CLI::Validator not_empty() {
-  return CLI::Validator(
-      [](const std::string& path) {
-        return std::string(path.empty() ? "found an empty text, expected a path" : "");
-      },
-      "");
+ValueCheck not_empty() {
+  return {.problem = [](const std::string& path) {
+    return std::string(path.empty() ? "found an empty text, expected a path" : "");
+  }};
 }
 
-void add_run(CLI::App& app, std::string& run) {
-  app.add_option("RUN", run, "Run directory or checkpoint")->required()->check(not_empty());
+void add_run(ArgumentParser& parser, std::string& run) {
+  parser.add_option("RUN", run, "Run directory or checkpoint").required().check(not_empty());
 }
 
-void add_model(CLI::App& app, std::string& model) {
-  app.add_option("MODEL", model,
-                 "Config file (initial values), run directory or checkpoint (trained values)")
-      ->required()
-      ->check(not_empty());
+void add_model(ArgumentParser& parser, std::string& model) {
+  parser
+      .add_option("MODEL", model,
+                  "Config file (initial values), run directory or checkpoint (trained values)")
+      .required()
+      .check(not_empty());
 }
 
-void add_threads(CLI::App& app, std::size_t& threads) {
-  app.add_option("--threads", threads, "Number of threads; 0: all cores")
-      ->check(within(between(0, kernels::most_threads)))
-      ->capture_default_str();
+void add_threads(ArgumentParser& parser, std::size_t& threads) {
+  parser.add_option("--threads", threads, "Number of threads; 0: all cores")
+      .check(within(between(0, kernels::most_threads)))
+      .show_default();
 }
 
-void add_json(CLI::App& app, bool& json) { app.add_flag("--json", json, "Print one JSON object"); }
-
-void add_overrides(CLI::App& app, std::vector<std::string>& overrides) {
-  app.add_option("OVERRIDES", overrides,
-                 "Config keys with other values, such as model.d_model=128; of a run, data files "
-                 "only, such as data.test_text=more.txt");
+void add_json(ArgumentParser& parser, bool& json) {
+  parser.add_flag("--json", json, "Print one JSON object");
 }
 
-CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& value,
-                        const std::vector<std::string>& choices, const std::string& description) {
-  return app.add_option(name, value, description)
-      ->check(within(OneOf{choices}).description(fmt::format("{{{}}}", fmt::join(choices, ","))));
+void add_overrides(ArgumentParser& parser, std::vector<std::string>& overrides) {
+  parser.add_option(
+      "OVERRIDES", overrides,
+      "Config keys with other values, such as model.d_model=128; of a run, data files "
+      "and keys of the section decoding only, such as data.test_text=more.txt");
+}
+
+Option& add_choice(ArgumentParser& parser, const std::string& name, std::string& value,
+                   const std::vector<std::string>& choices, const std::string& description) {
+  return parser.add_option(name, value, description).check(within(OneOf{choices}));
+}
+
+ValueCheck within(const WholeNumber& domain) { return {.problem = problem_in(domain)}; }
+ValueCheck within(const RealNumber& domain) { return {.problem = problem_in(domain)}; }
+ValueCheck within(const OneOf& domain) {
+  return {.problem = problem_in(domain), .choices = domain.names};
 }
 
 std::string with_program_name(const std::string& text) {
@@ -92,31 +116,20 @@ std::string with_program_name(const std::string& text) {
   return std::regex_replace(text, command, name);
 }
 
-Action define_command(const Command& command, CLI::App& app) {
-  Action action = command.define(app);
-  app.footer(with_program_name(app.get_footer()));
+Action define_command(const Command& command, ArgumentParser& parser) {
+  Action action = command.define(parser);
+  parser.set_footer(with_program_name(parser.footer()));
   return action;
 }
 
-std::unique_ptr<CLI::App> describe(const Command& command) {
-  auto app = std::make_unique<CLI::App>(command.purpose, command.name);
-  define_command(command, *app);
-  return app;
+std::unique_ptr<ArgumentParser> describe(const Command& command) {
+  auto parser = std::make_unique<ArgumentParser>(command.name, command.purpose);
+  define_command(command, *parser);
+  return parser;
 }
 
-std::string argument_name(const CLI::Option& option) {
-  return option.nonpositional() ? option.get_type_name() : option.get_name();
-}
-
-std::vector<std::string> argument_choices(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t begin = type.find('{');
-  if (begin == type.npos || !type.ends_with('}')) return {};
-  return CLI::detail::split(type.substr(begin + 1, type.size() - begin - 2), ',');
-}
-
-bool is_repeatable(const CLI::Option& option) {
-  return option.get_items_expected_max() >= CLI::detail::expected_max_vector_size;
+std::string argument_name(const Option& option) {
+  return option.is_positional() ? option.name() : option.type_name();
 }
 
 }  // namespace tapestry

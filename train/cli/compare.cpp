@@ -184,33 +184,36 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
-  app.add_option("REFERENCE", arguments->reference, "File with one reference a line")
-      ->required()
-      ->check(not_empty());
-  app.add_option("BASELINE", arguments->baseline, "File with the translations of one system")
-      ->required()
-      ->check(not_empty());
-  app.add_option("SYSTEMS", arguments->systems,
-                 "Files with the translations of other systems, each compared with the baseline")
-      ->required()
-      ->check(not_empty());
-  app.add_option("--reference", arguments->more_references, "Further references")
-      ->type_name("FILE")
-      ->check(not_empty())
-      ->allow_extra_args(false);
-  add_metric_options(app, arguments->metrics);
-  app.add_option("--bootstrap", arguments->samples,
-                 "Samples of paired bootstrap resampling (Koehn 2004); 0: none")
-      ->check(within(between(0, 1'000'000)))
-      ->capture_default_str();
-  app.add_option("--randomization", arguments->trials,
-                 "Trials of approximate randomization (Riezler & Maxwell 2005); 0: none")
-      ->check(within(between(0, 1'000'000)))
-      ->capture_default_str();
-  add_json(app, arguments->json);
-  app.footer(
+  parser.add_option("REFERENCE", arguments->reference, "File with one reference a line")
+      .required()
+      .check(not_empty());
+  parser.add_option("BASELINE", arguments->baseline, "File with the translations of one system")
+      .required()
+      .check(not_empty());
+  parser
+      .add_option("SYSTEMS", arguments->systems,
+                  "Files with the translations of other systems, each compared with the baseline")
+      .required()
+      .check(not_empty());
+  parser.add_option("--reference", arguments->more_references, "Further references")
+      .value_name("FILE")
+      .check(not_empty())
+      .one_value_per_use();
+  add_metric_options(parser, arguments->metrics);
+  parser
+      .add_option("--bootstrap", arguments->samples,
+                  "Samples of paired bootstrap resampling (Koehn 2004); 0: none")
+      .check(within(between(0, 1'000'000)))
+      .show_default();
+  parser
+      .add_option("--randomization", arguments->trials,
+                  "Trials of approximate randomization (Riezler & Maxwell 2005); 0: none")
+      .check(within(between(0, 1'000'000)))
+      .show_default();
+  add_json(parser, arguments->json);
+  parser.set_footer(
       "p is the probability that systems which are equally good differ by more than these.\n\n"
       "JSON: `sentences`, `metrics`; each metric has `name`, `signature` and `systems`, the "
       "baseline\nfirst, with `file`, `score`, `difference`, `confidence_mean`, "

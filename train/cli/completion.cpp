@@ -27,12 +27,15 @@ using Words = std::span<const std::string>;
 
 bool is_data_file(const ConfigKey& key) { return key.section == "data" && key.is_path; }
 
+/// Whether a trained model accepts another value of the key, see with_other_data().
+bool may_follow_run(const ConfigKey& key) { return is_data_file(key) || key.section == "decoding"; }
+
 /// Completes `section.key`, or the value in `section.key=value`.
-Completions complete_override(const std::string& word, bool data_files_only) {
+Completions complete_override(const std::string& word, bool follows_run) {
   Completions result;
   const std::size_t equals = word.find('=');
   for (const ConfigKey& key : config_keys()) {
-    if (data_files_only && !is_data_file(key)) continue;
+    if (follows_run && !may_follow_run(key)) continue;
     const std::string start = key.path() + "=";
     if (equals == word.npos) {
       result.candidates.push_back({start, key.meaning});
@@ -62,32 +65,28 @@ Completions paths(std::vector<std::string> extensions) {
 
 /// The command whose line is completed, and what precedes the last word.
 struct GivenArguments {
-  const CLI::App* command;
-  std::set<const CLI::Option*> options;
-  std::vector<const CLI::Option*> positionals;  ///< still to come; one that repeats stays the last
-  const CLI::Option* awaiting = nullptr;        ///< the option whose value the last word is
-  bool only_positionals = false;                ///< after `--`
+  const ArgumentParser* command;
+  std::set<const Option*> options;
+  std::vector<const Option*> positionals;  ///< still to come; one that repeats stays the last
+  const Option* awaiting = nullptr;        ///< the option whose value the last word is
+  bool only_positionals = false;           ///< after `--`
 };
 
-std::vector<const CLI::Option*> positionals_of(const CLI::App& command) {
-  return command.get_options([](const CLI::Option* option) { return !option->nonpositional(); });
-}
-
 void take_positional(GivenArguments& given) {
-  if (given.positionals.empty() || is_repeatable(*given.positionals.front())) return;
+  if (given.positionals.empty() || given.positionals.front()->is_repeatable()) return;
   given.positionals.erase(given.positionals.begin());
 }
 
 void take_option(GivenArguments& given, const std::string& word) {
   const std::size_t equals = word.find('=');
-  const CLI::Option* option = given.command->get_option_no_throw(word.substr(0, equals));
+  const Option* option = given.command->find(word.substr(0, equals));
   if (option == nullptr) return;
   given.options.insert(option);
-  if (equals == word.npos && !is_flag(*option)) given.awaiting = option;
+  if (equals == word.npos && !option->is_flag()) given.awaiting = option;
 }
 
-GivenArguments read_arguments(const CLI::App& command, Words words) {
-  GivenArguments given{.command = &command, .options = {}, .positionals = positionals_of(command)};
+GivenArguments read_arguments(const ArgumentParser& command, Words words) {
+  GivenArguments given{.command = &command, .options = {}, .positionals = command.positionals()};
   for (const std::string& word : words) {
     if (given.awaiting != nullptr) {
       given.awaiting = nullptr;
@@ -102,13 +101,13 @@ GivenArguments read_arguments(const CLI::App& command, Words words) {
   return given;
 }
 
-/// Whether the command takes a trained model, whose config cannot be overridden but for data files.
-bool takes_a_run(const CLI::App& command) {
-  const auto positionals = positionals_of(command);
+/// Whether the command takes a trained model, of whose config few keys can be overridden.
+bool takes_a_run(const ArgumentParser& command) {
+  const auto positionals = command.positionals();
   return !positionals.empty() && argument_name(*positionals.front()) == "RUN";
 }
 
-Completions complete_value(const CLI::App& command, const CLI::Option& option,
+Completions complete_value(const ArgumentParser& command, const Option& option,
                            const std::string& word) {
   const std::string name = argument_name(option);
   if (name == "CONFIG") return paths({"yaml", "yml"});
@@ -117,29 +116,29 @@ Completions complete_value(const CLI::App& command, const CLI::Option& option,
   if (name == "OVERRIDES") return complete_override(word, takes_a_run(command));
   if (name == "KEY") return complete_key();
   static const std::set<std::string> text_files{"HYPOTHESES", "REFERENCE", "BASELINE", "SYSTEMS",
-                                                "FILE"};
+                                                "SOURCE",     "TARGET",    "FILE"};
   if (text_files.contains(name)) return paths({});
   Completions result;
-  for (const std::string& choice : argument_choices(option)) {
+  for (const std::string& choice : option.choices()) {
     result.candidates.push_back({choice, ""});
   }
   return result;
 }
 
-bool is_excluded(const GivenArguments& given, const CLI::Option& option) {
-  const auto excluded = option.get_excludes();
-  return std::ranges::any_of(given.options, [&](const CLI::Option* other) {
+bool is_excluded(const GivenArguments& given, const Option& option) {
+  const auto excluded = option.excluded();
+  return std::ranges::any_of(given.options, [&](const Option* other) {
     return std::ranges::find(excluded, other) != excluded.end();
   });
 }
 
 Completions complete_option(const GivenArguments& given) {
   Completions result;
-  for (const CLI::Option* option : given.command->get_options()) {
-    if (!option->nonpositional() || is_excluded(given, *option)) continue;
-    if (given.options.contains(option) && !is_repeatable(*option)) continue;
-    for (const std::string& name : option->get_lnames()) {
-      result.candidates.push_back({"--" + name, option->get_description()});
+  for (const Option* option : given.command->options()) {
+    if (option->is_positional() || is_excluded(given, *option)) continue;
+    if (given.options.contains(option) && !option->is_repeatable()) continue;
+    for (const std::string& name : option->long_names()) {
+      result.candidates.push_back({"--" + name, option->description()});
     }
   }
   return result;
@@ -149,7 +148,7 @@ Completions complete_option(const GivenArguments& given) {
 Completions complete_attached_value(const GivenArguments& given, const std::string& word) {
   const std::size_t value = word.find('=') + 1;
   const std::string start = word.substr(0, value);
-  const CLI::Option* option = given.command->get_option_no_throw(word.substr(0, value - 1));
+  const Option* option = given.command->find(word.substr(0, value - 1));
   if (option == nullptr) return {};
   Completions result = complete_value(*given.command, *option, word.substr(value));
   for (Candidate& candidate : result.candidates) candidate.word.insert(0, start);
@@ -158,16 +157,16 @@ Completions complete_attached_value(const GivenArguments& given, const std::stri
 }
 
 Completions complete_argument(const Command& command, Words words) {
-  const auto app = describe(command);
+  const auto parser = describe(command);
   const std::string& word = words.back();
-  const GivenArguments given = read_arguments(*app, words.first(words.size() - 1));
-  if (given.awaiting != nullptr) return complete_value(*app, *given.awaiting, word);
+  const GivenArguments given = read_arguments(*parser, words.first(words.size() - 1));
+  if (given.awaiting != nullptr) return complete_value(*parser, *given.awaiting, word);
   if (!given.only_positionals && word.starts_with('-')) {
     return word.find('=') == word.npos ? complete_option(given)
                                        : complete_attached_value(given, word);
   }
   if (given.positionals.empty()) return {};
-  return complete_value(*app, *given.positionals.front(), word);
+  return complete_value(*parser, *given.positionals.front(), word);
 }
 
 Completions complete_command(const std::string& word) {
@@ -195,12 +194,12 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
-  add_choice(app, "SHELL", arguments->shell, completion_shells, "The shell")->required();
-  app.add_option("WORDS", arguments->words,
-                 "After `--`: words of a command line; prints candidates for the last one");
-  app.footer(
+  add_choice(parser, "SHELL", arguments->shell, completion_shells, "The shell").required();
+  parser.add_option("WORDS", arguments->words,
+                    "After `--`: words of a command line; prints candidates for the last one");
+  parser.set_footer(
       "Installed packages have these scripts. To complete in this session, or in all of them:\n"
       "  source <(tapestry completion bash)               or add this line to ~/.bashrc\n"
       "  source <(tapestry completion zsh)                or to ~/.zshrc, after compinit\n"

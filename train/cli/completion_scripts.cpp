@@ -14,8 +14,7 @@ namespace tapestry {
 namespace {
 
 // Bash splits words at the `=` of COMP_WORDBREAKS; they are joined again, and what precedes the
-// last
-// `=` is left out of the replies.
+// last `=` is left out of the replies.
 constexpr std::string_view bash_script =
     R"bash(# Completion of tapestry for Bash: source <(tapestry completion bash)
 

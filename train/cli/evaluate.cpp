@@ -40,16 +40,19 @@ std::vector<SetScores> score_sets(const TrainedModel& trained, const Corpus& cor
   const Task& task = find_task(config);
   const Vocabulary& targets = trained.codec.target_vocabulary();
   std::vector<SetScores> all;
-  const auto score = [&](const char* name, const std::vector<Example>& examples) {
+  const auto score = [&](const char* name, const std::vector<Example>& examples,
+                         const ExampleLines& lines) {
     if (examples.empty()) return;
-    all.push_back({.name = name,
-                   .scores = task.evaluate(*trained.model, config,
-                                           batch_rules(config, targets.size()), targets, examples,
-                                           /*decoded=*/examples.size()),
-                   .unknown = share_of_unknown_tokens(examples, task.layout())});
+    const EvaluationSet set{
+        .examples = examples, .target_texts = lines.target_texts, .codec = trained.codec};
+    all.push_back(
+        {.name = name,
+         .scores = task.evaluate(*trained.model, config, batch_rules(config, targets.size()), set,
+                                 /*decoded=*/examples.size()),
+         .unknown = share_of_unknown_tokens(examples, task.layout())});
   };
-  score("validation", corpus.validation);
-  score("test", corpus.test);
+  score("validation", corpus.validation, corpus.validation_lines);
+  score("test", corpus.test, corpus.test_lines);
   return all;
 }
 
@@ -117,7 +120,7 @@ int run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   const auto [trained, origin] = open_trained(arguments.run, arguments.overrides);
   Corpus corpus = load_corpus_for(trained, DataUse::scores, arguments.overrides);
-  corpus.train.clear();  // the training set is not used and may no longer fit the model
+  corpus.clear_training();  // the training set is not used and may no longer fit the model
   require_fitting_examples(corpus, trained.config);
   warn_of_skipped(corpus);
   const auto sets = score_sets(trained, corpus);
@@ -127,17 +130,18 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
-  add_run(app, arguments->run);
-  app.add_option("OVERRIDES", arguments->overrides,
-                 "Other data files, such as data.test_text=more.txt");
-  app.add_option("--examples", arguments->examples, "Inputs to show with their outputs")
-      ->check(within(between(0, 1'000'000)))
-      ->capture_default_str();
-  add_threads(app, arguments->threads);
-  add_json(app, arguments->json);
-  app.footer(
+  add_run(parser, arguments->run);
+  parser.add_option("OVERRIDES", arguments->overrides,
+                    "Other data files, such as data.test_text=more.txt, or keys of the section "
+                    "decoding, such as decoding.beam_size=5");
+  parser.add_option("--examples", arguments->examples, "Inputs to show with their outputs")
+      .check(within(between(0, 1'000'000)))
+      .show_default();
+  add_threads(parser, arguments->threads);
+  add_json(parser, arguments->json);
+  parser.set_footer(
       "JSON: `model`, `step`, `choice`; `validation` and `test`, null or the scores of the set, "
       "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`.");
   return [arguments] { return run(*arguments); };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
@@ -44,6 +45,8 @@ std::vector<std::string> kinds_that_generate() {
   return kinds;
 }
 
+constexpr std::string_view replacement_character = "\uFFFD";
+
 /// Prints a prompt and its continuation.
 void print_continuation(const TrainedModel& trained, const std::string& prompt_text,
                         std::size_t tokens, const SamplingOptions& sampling) {
@@ -53,16 +56,22 @@ void print_continuation(const TrainedModel& trained, const std::string& prompt_t
   fmt::print("{}", prompt_text);
   std::vector<std::int32_t> line = given;
   std::string printed = trained.codec.decode_target(line);
+  const auto print_rest = [&](const std::string& text) {
+    if (text.size() > printed.size()) fmt::print("{}", text.substr(printed.size()));
+  };
   generate(*trained.model->network, trained.config.model.max_length, prompt, tokens, sampling,
            [&](std::int32_t token) {
              line.push_back(token);
              const std::string text = trained.codec.decode_target(line);
-             if (text.size() > printed.size()) fmt::print("{}", text.substr(printed.size()));
+             // The bytes of a character may be several tokens.
+             if (text.ends_with(replacement_character)) return;
+             print_rest(text);
              flush_standard_output();
              const bool ended = text.ends_with('\n');
              if (ended) line.clear();
              printed = ended ? "" : text;
            });
+  print_rest(trained.codec.decode_target(line));
   fmt::print("\n");
   flush_standard_output();
 }
@@ -93,35 +102,46 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
-  add_run(app, arguments->run);
+  add_run(parser, arguments->run);
   SamplingOptions& sampling = arguments->sampling;
-  app.add_option("PROMPT", arguments->prompt,
-                 "The beginning of the text; `-` reads prompts from standard input, one a line");
-  app.add_option("--tokens", arguments->tokens, "Characters or words to add")
-      ->check(within(between(0, 1'000'000'000)))
-      ->capture_default_str();
-  app.add_option("--temperature", sampling.temperature,
-                 "Sampling temperature, by which logits are divided; 0 takes the most likely token")
-      ->check(within(RealNumber{.high = 1e6}))
-      ->capture_default_str();
-  app.add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")
-      ->check(within(between(0, 1'000'000'000)))
-      ->capture_default_str();
-  app.add_option("--top-p", sampling.top_p,
-                 "Sample from the fewest tokens that have this probability together")
-      ->check(within(RealNumber{.high = 1.0, .has_low = false}))
-      ->capture_default_str();
-  app.add_option("--seed", sampling.seed, "Of the sampling")
-      ->check(within(at_least(0)))
-      ->capture_default_str();
-  app.add_option("--samples", arguments->samples,
-                 "Continuations of each prompt; sample N has the seed of the first plus N - 1")
-      ->check(within(between(1, 1'000'000)))
-      ->capture_default_str();
-  add_threads(app, arguments->threads);
-  app.footer(
+  parser.add_option("PROMPT", arguments->prompt,
+                    "The beginning of the text; `-` reads prompts from standard input, one a line");
+  parser.add_option("--tokens", arguments->tokens, "Characters or words to add")
+      .check(within(between(0, 1'000'000'000)))
+      .show_default();
+  parser
+      .add_option(
+          "--temperature", sampling.temperature,
+          "Sampling temperature, by which logits are divided; 0 takes the most likely token")
+      .check(within(RealNumber{.high = 1e6}))
+      .show_default();
+  parser.add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")
+      .check(within(between(0, 1'000'000'000)))
+      .show_default();
+  parser
+      .add_option("--top-p", sampling.top_p,
+                  "Sample from the fewest tokens that have this probability together")
+      .check(within(RealNumber{.high = 1.0, .has_low = false}))
+      .show_default();
+  parser
+      .add_option(
+          "--repetition-penalty", sampling.repetition_penalty,
+          "Divides positive logits of tokens that the model has read, and multiplies negative "
+          "ones; 1: none")
+      .check(within(RealNumber{.high = 1e6, .has_low = false}))
+      .show_default();
+  parser.add_option("--seed", sampling.seed, "Random seed for sampling")
+      .check(within(at_least(0)))
+      .show_default();
+  parser
+      .add_option("--samples", arguments->samples,
+                  "Continuations of each prompt; sample N has the seed of the first plus N - 1")
+      .check(within(between(1, 1'000'000)))
+      .show_default();
+  add_threads(parser, arguments->threads);
+  parser.set_footer(
       "If there are several texts, a line such as `== prompt 1, sample 2, seed 2` precedes each.\n"
       "Examples:\n  tapestry generate runs/shakespeare_char \"ROMEO:\" --tokens 300 --samples 3\n"
       "  tapestry generate runs/shakespeare_char - < prompts.txt");

@@ -182,22 +182,26 @@ int run(const Arguments& arguments) {
   return static_cast<int>(report.passed() ? ExitCode::done : ExitCode::check_failed);
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
-  add_model(app, arguments->model);
-  add_overrides(app, arguments->overrides);
-  app.add_option("--coordinates", arguments->coordinates,
-                 "Coordinates to move of each tensor; larger ones are sampled")
-      ->check(within(between(0, 1'000'000'000)))
-      ->capture_default_str();
-  app.add_option("--directions", arguments->directions,
-                 "Random directions in which to move each tensor as a whole")
-      ->check(within(between(0, 1000)))
-      ->capture_default_str();
-  app.add_option("--seed", arguments->seed, "Of the sample, the directions and output weights")
-      ->check(within(at_least(0)))
-      ->capture_default_str();
-  app.add_flag("--json", arguments->json, "Print one JSON object");
+  add_model(parser, arguments->model);
+  add_overrides(parser, arguments->overrides);
+  parser
+      .add_option("--coordinates", arguments->coordinates,
+                  "Coordinates to move of each tensor; larger ones are sampled")
+      .check(within(between(0, 1'000'000'000)))
+      .show_default();
+  parser
+      .add_option("--directions", arguments->directions,
+                  "Random directions in which to move each tensor as a whole")
+      .check(within(between(0, 1000)))
+      .show_default();
+  parser
+      .add_option("--seed", arguments->seed,
+                  "Random seed for coordinates, directions and output weights")
+      .check(within(at_least(0)))
+      .show_default();
+  parser.add_flag("--json", arguments->json, "Print one JSON object");
   return [arguments] { return run(*arguments); };
 }
 

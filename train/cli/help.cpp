@@ -10,11 +10,11 @@
 namespace tapestry {
 namespace {
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto command = std::make_shared<std::string>();
   std::vector<std::string> names;
   for (const Command& each : all_commands()) names.emplace_back(each.name);
-  add_choice(app, "COMMAND", *command, names, "The command; without one, all are listed");
+  add_choice(parser, "COMMAND", *command, names, "The command; without one, all are listed");
   return [command] {
     fmt::print("{}", help_text(*command));
     return static_cast<int>(ExitCode::done);

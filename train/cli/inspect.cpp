@@ -24,6 +24,7 @@
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/cli/command.h"
+#include "train/cli/model_json.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/metrics.h"
@@ -158,21 +159,6 @@ struct ListedCheckpoint {
   bool best, newest;
 };
 
-/// The validation losses of a metrics table, by step.
-std::map<std::uint64_t, double> validation_losses(const std::string& csv) {
-  std::map<std::uint64_t, double> losses;
-  std::istringstream lines(csv);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    std::string step, epoch, split, loss;
-    std::getline(
-        std::getline(std::getline(std::getline(fields, step, ','), epoch, ','), split, ','), loss,
-        ',');
-    if (split == "validation") losses[std::stoull(step)] = std::strtod(loss.c_str(), nullptr);
-  }
-  return losses;
-}
-
 /// The checkpoints of a run directory, oldest first; empty for a checkpoint file.
 std::vector<ListedCheckpoint> list_checkpoints(const std::string& run) {
   std::error_code error;
@@ -182,7 +168,7 @@ std::vector<ListedCheckpoint> list_checkpoints(const std::string& run) {
   if (!newest) return {};
   const std::string csv = newest->snapshot.get_text("train/metrics");
   require_metrics(csv, newest->path.string() + ": train/metrics");
-  const auto losses = validation_losses(csv);
+  const auto losses = validation_values(csv, "loss");
   const bool has_best = std::isfinite(newest->snapshot.get_scalar<double>("train/best_loss"));
   const auto best = newest->snapshot.get_scalar<std::uint64_t>("train/best_step");
   std::vector<ListedCheckpoint> list;
@@ -225,28 +211,6 @@ Json to_json(const std::vector<ListedCheckpoint>& list) {
          {"newest", each.newest}});
   }
   return json;
-}
-
-Json to_json(const ModelSummary& summary) {
-  Json blocks = Json::array();
-  for (const ModelBlock& block : summary.blocks) {
-    Json tensors = Json::array();
-    for (const ParameterShape& tensor : block.tensors) {
-      tensors.push_back(
-          {{"name", tensor.name},
-           {"shape", std::vector<std::size_t>(tensor.shape.begin(), tensor.shape.end())},
-           {"trainable", !tensor.frozen}});
-    }
-    blocks.push_back({{"path", block.path},
-                      {"count", block.count},
-                      {"parameters", block.parameters},
-                      {"tensors", std::move(tensors)}});
-  }
-  return {{"parameters", summary.parameters},
-          {"trainable", summary.parameters - summary.frozen},
-          {"frozen", summary.frozen},
-          {"tensors", summary.tensors},
-          {"blocks", std::move(blocks)}};
 }
 
 // ---- The whole answer.
@@ -316,10 +280,10 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
-  add_run(app, arguments->run);
-  add_json(app, arguments->json);
+  add_run(parser, arguments->run);
+  add_json(parser, arguments->json);
   return [arguments] { return run(*arguments); };
 }
 

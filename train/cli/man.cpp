@@ -1,6 +1,5 @@
 #include "train/cli/man.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,7 +10,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
-#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -25,6 +23,7 @@
 #include "train/config/domains.h"
 #include "train/config/rules.h"
 #include "train/error.h"
+#include "train/format.h"
 #include "train/platform/machine.h"
 #include "train/platform/program_name.h"
 
@@ -36,7 +35,9 @@ using roff::Page;
 constexpr std::array exit_codes{
     ManualEntry{"0", "done"},
     ManualEntry{
-        "1", "an internal error, an error in a custom model, a wrong gradient or a failed check"},
+        "1",
+        "an internal error, an error in a custom model, a wrong gradient, a failed check, or "
+        "a difference that `diff` or `replay` has found"},
     ManualEntry{"2", "invalid command line or config"},
     ManualEntry{"3", "invalid data"},
     ManualEntry{"4", "a checkpoint cannot be used"},
@@ -47,6 +48,7 @@ constexpr std::array exit_codes{
     ManualEntry{"6", "NaN, infinity or divergence"},
     ManualEntry{"7", "another process uses the run directory"},
     ManualEntry{"8", "not enough memory"},
+    ManualEntry{"9", "another process of a parallel run failed"},
     ManualEntry{"124", "stopped by `train.max_time`, after saving"},
     ManualEntry{"128 + n", "stopped by signal n, after saving"},
 };
@@ -66,7 +68,13 @@ constexpr std::array environment{
     ManualEntry{"TAPESTRY_MATMUL",
                 "the matrix products that `train.matmul: auto` and commands without a config use: "
                 "tapestry or openblas"},
+    ManualEntry{"TAPESTRY_PEER_TIMEOUT",
+                "the seconds after which a process of a parallel run that sends no heartbeat ends "
+                "the run, 60 unless it is set"},
     ManualEntry{"TERM", "dumb or unset: no line on the terminal shows the progress of training"},
+    ManualEntry{"TMPDIR",
+                "the folder of temporary files of training examples, where a command needs one "
+                "(`data.cache`); default: /var/tmp"},
 };
 
 constexpr std::array files{
@@ -75,8 +83,15 @@ constexpr std::array files{
     ManualEntry{"runs/NAME/config.yaml", "the effective config, with all keys"},
     ManualEntry{"runs/NAME/checkpoints/step-*.h5",
                 "checkpoints, each an HDF5 file that needs nothing else"},
+    ManualEntry{"runs/NAME/cache/train.examples",
+                "tokenized training examples, with `data.cache`; made anew if it is deleted"},
     ManualEntry{"runs/NAME/metrics.csv", "metrics of the training and of each validation"},
     ManualEntry{"runs/NAME/timing.csv", "time of day and speed at each log line"},
+    ManualEntry{"runs/NAME/recording.jsonl",
+                "samples, weights and gradients at each validation, for `tapestry report`"},
+    ManualEntry{"runs/NAME/tensorboard/", "event files for TensorBoard, with `train.tensorboard`"},
+    ManualEntry{"runs/NAME/report.html", "the page of `tapestry report`"},
+    ManualEntry{"runs/NAME/explain.html", "the page of `tapestry explain`"},
     ManualEntry{"runs/NAME/history.txt", "changes that were made to the run, by step"},
     ManualEntry{"runs/NAME/train.log", "the log"},
     ManualEntry{"runs/NAME/non-finite-step-*.txt",
@@ -84,10 +99,12 @@ constexpr std::array files{
 };
 
 constexpr std::array signals{
-    ManualEntry{"SIGTERM, SIGINT, SIGHUP",
-                "finish the training step, save a checkpoint and stop; a second signal stops the "
-                "program immediately"},
+    ManualEntry{
+        "SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGXCPU",
+        "drop the training step that has begun, save a checkpoint and stop; a second signal "
+        "other than SIGXCPU ends the program at once, without a save"},
     ManualEntry{"SIGUSR1", "save a checkpoint and continue"},
+    ManualEntry{"SIGQUIT", "ends the program at once, without a save"},
 };
 
 void add_entries(Page& page, std::span<const ManualEntry> entries) {
@@ -106,61 +123,64 @@ Page begin_page(std::string_view name, int section, std::string_view date,
 
 // ---- tapestry(1).
 
-std::string in_synopsis(const CLI::Option& positional) {
-  const std::string name = positional.get_name() + (is_repeatable(positional) ? " ..." : "");
-  return positional.get_required() ? name : fmt::format("[{}]", name);
+std::string in_synopsis(const Option& positional) {
+  const std::string name = positional.name() + (positional.is_repeatable() ? " ..." : "");
+  return positional.is_required() ? name : fmt::format("[{}]", name);
 }
 
-std::string synopsis(const CLI::App& command) {
-  std::string line = fmt::format("{} {} [OPTIONS]", program_name(), command.get_name());
-  for (const CLI::Option* option : command.get_options()) {
-    if (!option->nonpositional()) line += " " + in_synopsis(*option);
+std::string synopsis(const ArgumentParser& command) {
+  std::string line = fmt::format("{} {} [OPTIONS]", program_name(), command.name());
+  for (const Option* option : command.options()) {
+    if (option->is_positional()) line += " " + in_synopsis(*option);
   }
   return line;
 }
 
 /// `--tokens UINT`, `-h, --help` or the name of a positional argument.
-std::string option_tag(const CLI::Option& option) {
-  if (!option.nonpositional()) return option.get_name();
+std::string option_tag(const Option& option) {
+  if (option.is_positional()) return option.name();
   std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  for (const std::string& name : option.short_names()) names.push_back("-" + name);
+  for (const std::string& name : option.long_names()) names.push_back("--" + name);
   const std::string tag = fmt::format("{}", fmt::join(names, ", "));
-  return is_flag(option) ? tag : fmt::format("{} {}", tag, argument_name(option));
+  return option.is_flag() ? tag : fmt::format("{} {}", tag, argument_name(option));
 }
 
-std::string option_names(const std::set<CLI::Option*>& options) {
+std::string option_names(const std::vector<const Option*>& options) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : options) names.push_back("`" + option->get_name() + "`");
+  for (const Option* option : options) names.push_back("`" + option->name() + "`");
   return list_in_words(names);
 }
 
-std::string option_text(const CLI::Option& option) {
-  std::string text = option.get_description();
-  if (const auto choices = argument_choices(option); !choices.empty()) {
-    text += ": " + list_in_words(choices);
-  }
-  if (!option.get_default_str().empty()) text += "; default: " + option.get_default_str();
-  if (option.nonpositional() && is_repeatable(option)) text += "; may be repeated";
-  if (!option.get_needs().empty()) text += "; only with " + option_names(option.get_needs());
-  if (!option.get_excludes().empty()) text += "; not with " + option_names(option.get_excludes());
+std::string option_text(const Option& option) {
+  std::string text = option.description();
+  if (!option.choices().empty()) text += ": " + list_in_words(option.choices());
+  if (!option.default_text().empty()) text += "; default: " + option.default_text();
+  if (!option.is_positional() && option.is_repeatable()) text += "; may be repeated";
+  if (!option.needed().empty()) text += "; only with " + option_names(option.needed());
+  if (!option.excluded().empty()) text += "; not with " + option_names(option.excluded());
   return text;
 }
 
-/// The lines at the start of `text` that belong together: indented ones, or those of a sentence.
+/// The lines at the start of `text` that belong together: indented ones, those of a sentence, or an
+/// empty line.
 std::string_view first_part(std::string_view text) {
   const bool indented = text.starts_with(' ');
   std::size_t end = text.find('\n');
+  if (end == 0) return {};
   while (end != text.npos) {
-    const bool next_is_indented = text.substr(end + 1).starts_with(' ');
+    const std::string_view next = text.substr(end + 1);
+    const bool next_is_indented = next.starts_with(' ');
     const bool sentence_ends = text[end - 1] == '.' || text[end - 1] == ':';
-    if (next_is_indented != indented || (!indented && sentence_ends)) break;
+    if (next_is_indented != indented || (!indented && sentence_ends) || next.starts_with('\n'))
+      break;
     end = text.find('\n', end + 1);
   }
   return text.substr(0, end);
 }
 
-/// The text below the options: indented lines stay as they are, others are filled.
+/// The text below the options: indented lines stay as they are, others are filled; a paragraph
+/// begins after an empty line.
 void add_footer(Page& page, std::string_view text) {
   bool begins = true;
   while (!text.empty()) {
@@ -169,26 +189,26 @@ void add_footer(Page& page, std::string_view text) {
     const bool indented = part.starts_with(' ');
     if (indented) {
       page.lines(part);
-    } else if (begins) {
+    } else if (begins && !part.empty()) {
       page.paragraph(part);
-    } else {
+    } else if (!part.empty()) {
       page.line(part);
     }
-    begins = indented;
+    begins = indented || part.empty();
   }
 }
 
 void add_command(Page& page, const Command& command) {
-  const auto app = describe(command);
-  page.subsection(synopsis(*app));
+  const auto parser = describe(command);
+  page.subsection(synopsis(*parser));
   page.paragraph(command.purpose + std::string("."));
   for (const bool positional : {true, false}) {
-    for (const CLI::Option* option : app->get_options()) {
-      if (option->nonpositional() == positional || option == app->get_help_ptr()) continue;
+    for (const Option* option : parser->options()) {
+      if (option->is_positional() != positional || option->name() == "--help") continue;
       page.item(option_tag(*option), option_text(*option));
     }
   }
-  add_footer(page, app->get_footer());
+  add_footer(page, parser->footer());
 }
 
 Page program_page(std::string_view date) {
@@ -205,7 +225,7 @@ Page program_page(std::string_view date) {
   page.paragraph(
       "RUN is a run directory or a checkpoint file; MODEL is one of these or a config file. For a "
       "run directory, `train --resume` uses the newest checkpoint, and all other commands use the "
-      "checkpoint with the lowest validation loss.");
+      "checkpoint with the best train.best_metric, by default the lowest validation loss.");
   page.section("OPTIONS");
   page.item("-h, --help", "Print help: the list of commands, or the options of a command");
   page.item("--version", "Print the version");
@@ -305,13 +325,14 @@ std::string page_date() {
     }
     seconds = static_cast<std::time_t>(std::get<std::uint64_t>(parsed));
   }
-  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(seconds));
+  const std::string time = format_time(seconds);
+  return time.substr(0, time.find('T'));
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto page = std::make_shared<std::string>(manual_pages().front());
-  add_choice(app, "PAGE", *page, manual_pages(), "The page")->capture_default_str();
-  app.footer(
+  add_choice(parser, "PAGE", *page, manual_pages(), "The page").show_default();
+  parser.set_footer(
       "Prints roff, which man(1) shows:\n"
       "  tapestry man | man -l -\n"
       "  tapestry man tapestry-config | man -l -");

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/resume_policy.h"
 #include "train/config/domains.h"
@@ -76,6 +77,10 @@ void require_data_file(const std::string& override, const std::string& path) {
                               path),
                   "leave it out, or name a config file");
   }
+  if (key == "data.subword_file" || key == "data.target_subword_file") {
+    refuse_option(override, "a trained model keeps the subwords that it was trained with",
+                  "leave it out, or name a config file");
+  }
   if (rule && equals + 1 == override.size()) {
     refuse_option(override, "found no file, expected one", fmt::format("write {}FILE", override));
   }
@@ -84,9 +89,9 @@ void require_data_file(const std::string& override, const std::string& path) {
 }  // namespace
 
 Batch ConfiguredModel::first_batch(std::size_t rows) const {
-  const std::vector<Example>& examples = !corpus.train.empty()        ? corpus.train
-                                         : !corpus.validation.empty() ? corpus.validation
-                                                                      : corpus.test;
+  const Examples examples = !corpus.training().empty()   ? corpus.training()
+                            : !corpus.validation.empty() ? Examples(corpus.validation)
+                                                         : Examples(corpus.test);
   std::vector<std::size_t> indices(std::min(rows, examples.size()));
   std::iota(indices.begin(), indices.end(), std::size_t{0});
   return make_batch(examples, indices, batch_rules(config, corpus.target_vocabulary.size()));
@@ -103,9 +108,11 @@ bool is_run_or_checkpoint(const std::filesystem::path& path) {
 
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides) {
   auto [file, snapshot, choice] = open_run(path);
-  if (!choice.empty()) inform(fmt::format("using {}, {}", file.string(), choice));
+  if (!choice.empty()) inform(fmt::format("using {}, {}", escaped(file.string()), choice));
   TrainedModel found = load_model(snapshot);
   found.config = with_other_data(path, found.config, overrides);
+  found.config.data.cache_folder = file.parent_path().parent_path() / "cache";
+  found.config.data.cache_is_read_only = true;
   std::string place = fmt::format("{}, step {}", file.string(), found.step);
   return {.trained = std::move(found),
           .origin = {.place = std::move(place), .choice = std::move(choice)}};

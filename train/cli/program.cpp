@@ -1,7 +1,6 @@
 #include "train/cli/program.h"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -11,7 +10,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,6 +20,7 @@
 #include "autograd/kernels/memory.h"
 #include "data/io/error.h"
 #include "data/io/utf8.h"
+#include "train/cli/argument_parser.h"
 #include "train/cli/command.h"
 #include "train/cli/man.h"
 #include "train/config/domains.h"
@@ -76,43 +75,42 @@ class CommandLine {
   bool parse(int argc, char** argv);
   /// The help of a command, or of the program if the name is empty.
   std::string help(const std::string& command) const;
-  const std::string& memory_hint() const { return memory_hint_; }
-  int run() const { return action_(); }
+  const char* memory_hint() const { return given_->memory_hint; }
+  int run() const { return given_->action(); }
 
  private:
+  struct Entry {
+    const ArgumentParser* parser;
+    Action action;
+    const char* memory_hint;
+  };
+
   void add(const Command& command);
   void require_command(const std::string& word) const;
-  [[noreturn]] void refuse_extra() const;
+  [[noreturn]] void refuse_unexpected(const std::string& argument) const;
   [[noreturn]] void refuse(const std::string& mistake,
                            const std::optional<std::string>& meant = std::nullopt) const;
 
-  CLI::App app_{"Trains Transformers on the CPU, from config files.", program_name()};
+  ArgumentParser parser_{program_name(), "Trains Transformers on the CPU, from config files."};
   std::vector<std::string> names_;
-  std::string memory_hint_;
-  Action action_;
+  std::vector<Entry> entries_;
+  const Entry* given_ = nullptr;
 };
 
 CommandLine::CommandLine() {
-  app_.set_version_flag("--version", version_line());
-  app_.require_subcommand(1);
+  parser_.add_version(version_line());
   for (const Command& command : all_commands()) add(command);
-  app_.footer(program_footer());  // commands inherit an earlier one
+  parser_.set_footer(program_footer());  // commands inherit an earlier one
 }
 
 void CommandLine::add(const Command& command) {
   names_.emplace_back(command.name);
-  CLI::App& app = *app_.add_subcommand(command.name, command.purpose);
-  Action action = define_command(command, app);
-  for (CLI::Option* option : app.get_options()) {
-    if (is_flag(*option)) option->disable_flag_override();
-  }
+  ArgumentParser& parser = parser_.add_command(command.name, command.purpose);
+  Action action = define_command(command, parser);
   if (command.output_is_the_result) {
     action = [action = std::move(action)] { return run_and_flush(action); };
   }
-  app.callback([this, action = std::move(action), hint = command.memory_hint] {
-    action_ = action;
-    memory_hint_ = hint;
-  });
+  entries_.push_back({&parser, std::move(action), command.memory_hint});
 }
 
 void CommandLine::require_command(const std::string& word) const {
@@ -126,79 +124,58 @@ void CommandLine::require_command(const std::string& word) const {
 }
 
 std::string CommandLine::help(const std::string& command) const {
-  if (command.empty()) return app_.help();
-  return app_.get_subcommand(command)->help(app_.get_name());
+  return command.empty() ? parser_.help() : parser_.help(command);
 }
 
-/// Refuses the first argument that the command does not take.
-void CommandLine::refuse_extra() const {
-  std::vector<std::string> extra = app_.remaining(true);
-  std::erase(extra, "--");
-  if (extra.empty()) refuse("found `--`, expected nothing more");
-  const std::string& first = extra.front();
-  const CLI::App& given = *app_.get_subcommands().front();
-  if (!first.starts_with('-')) {
-    const std::string mistake = fmt::format("found `{}`, expected nothing more", first);
+/// Refuses an argument that the command does not take.
+void CommandLine::refuse_unexpected(const std::string& argument) const {
+  if (argument == "--") refuse("found `--`, expected nothing more");
+  const ArgumentParser& given = *parser_.given_command();
+  if (!argument.starts_with('-')) {
+    const std::string mistake = fmt::format("found `{}`, expected nothing more", argument);
     const auto command = std::ranges::find_if(
-        all_commands(), [&](const Command& each) { return given.get_name() == each.name; });
+        all_commands(), [&](const Command& each) { return given.name() == each.name; });
     if (!command->answers_lines) refuse(mistake);
     std::error_code ignored;
     throw UsageError(mistake,
-                     std::filesystem::exists(first, ignored)
-                         ? fmt::format("to read a file, write < {}", format_argument(first))
+                     std::filesystem::exists(argument, ignored)
+                         ? fmt::format("to read a file, write < {}", format_argument(argument))
                          : "give it the lines as standard input, such as `< FILE`");
   }
   std::vector<std::string> options;
-  for (const CLI::Option* option : given.get_options()) {
-    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  for (const Option* option : given.options()) {
+    for (const std::string& name : option->long_names()) options.push_back("--" + name);
   }
-  refuse(fmt::format("there is no option {}", first), closest(first, options));
+  refuse(fmt::format("there is no option {}", argument), closest(argument, options));
 }
 
 void CommandLine::refuse(const std::string& mistake,
                          const std::optional<std::string>& meant) const {
-  const auto given = app_.get_subcommands();
-  const std::string command = given.empty() ? "" : given.front()->get_name() + " ";
+  const ArgumentParser* given = parser_.given_command();
+  const std::string command = given == nullptr ? "" : given->name() + " ";
   throw UsageError(mistake, meant ? fmt::format("did you mean {}?", *meant)
                                   : fmt::format("see `{} {}--help`", program_name(), command));
-}
-
-/// What is wrong with the number of values of an option. CLI11 only has it as a text, such as
-/// "--tokens: At Most 1 required but received 2".
-std::string count_mistake(const CLI::ArgumentMismatch& mismatch) {
-  const std::string text = mismatch.what();
-  std::string name = text.substr(0, text.find_first_of(": "));
-  if (!name.starts_with('-')) name.insert(0, "--");  // of a flag
-  const auto about = [&](std::string_view mistake) { return fmt::format("{}: {}", name, mistake); };
-  if (text.ends_with("missing")) return about("found no value, expected one");
-  if (text.ends_with("flag override")) return about("found a value, expected none");
-  if (text.find("At Most 1 ") == text.npos) return text;
-  return about(fmt::format("found {} values, expected one", text.substr(text.rfind(' ') + 1)));
 }
 
 bool CommandLine::parse(int argc, char** argv) {
   if (argc < 2) refuse("a command is required");
   require_command(argv[1]);
   try {
-    app_.parse(argc, argv);
-  } catch (const CLI::Success& asked_for_help) {
-    std::ostringstream text;
-    run_and_flush([&] {
-      const int code = app_.exit(asked_for_help, text, text);
-      fmt::print("{}", text.str());
-      return code;
-    });
-    return false;
-  } catch (const CLI::ExtrasError&) {
-    refuse_extra();
-  } catch (const CLI::ArgumentMismatch& error) {
-    refuse(count_mistake(error));
-  } catch (const CLI::ParseError& error) {
-    const std::string problem = error.what();
-    const std::size_t end = problem.find('\n');
-    if (end != problem.npos) throw UsageError(problem.substr(0, end), problem.substr(end + 1));
-    refuse(problem);
+    if (const auto help_or_version = parser_.parse(argc, argv)) {
+      run_and_flush([&] {
+        fmt::print("{}", *help_or_version);
+        return static_cast<int>(ExitCode::done);
+      });
+      return false;
+    }
+  } catch (const UnexpectedArgument& error) {
+    refuse_unexpected(error.argument());
+  } catch (const InvalidArgument& error) {
+    if (!error.hint().empty()) throw UsageError(error.what(), error.hint());
+    refuse(error.what());
   }
+  const auto is_given = [&](const Entry& entry) { return entry.parser == parser_.given_command(); };
+  given_ = &*std::ranges::find_if(entries_, is_given);
   return true;
 }
 

@@ -54,7 +54,7 @@ BleuOptions bleu_options(const MetricArguments& arguments) {
   options.tokenizer = value_of(tokenizers, arguments.tokenizer);
   options.smoothing = value_of(smoothings, arguments.smoothing);
   options.lowercase = arguments.lowercase;
-  if (arguments.smooth_value_option->count() > 0) {
+  if (arguments.smooth_value_option->is_given()) {
     if (options.smoothing != BleuSmoothing::floor && options.smoothing != BleuSmoothing::add_k) {
       throw UsageError(
           fmt::format("--smooth-value: found it with --smooth {}, which takes no value",
@@ -100,51 +100,53 @@ std::string without_space_at_end(const std::string& line) {
 
 }  // namespace
 
-void add_metric_options(CLI::App& app, MetricArguments& arguments) {
-  app.add_option("--metrics", arguments.metrics, "Metrics, separated by commas")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(within(OneOf{metric_names})
-                  .description(fmt::format("{{{}}}", fmt::join(metric_names, ","))))
-      ->default_str(fmt::format("{}", fmt::join(arguments.metrics, ",")));
-  app.add_flag("--lowercase", arguments.lowercase, "BLEU and chrF: ignore case");
-  add_choice(app, "--tokenize", arguments.tokenizer, names_of(tokenizers), "BLEU: tokenizer")
-      ->capture_default_str();
-  add_choice(app, "--smooth", arguments.smoothing, names_of(smoothings),
+void add_metric_options(ArgumentParser& parser, MetricArguments& arguments) {
+  parser.add_option("--metrics", arguments.metrics, "Metrics, separated by commas")
+      .delimiter(',')
+      .one_value_per_use()
+      .check(within(OneOf{metric_names}))
+      .show_default(fmt::format("{}", fmt::join(arguments.metrics, ",")));
+  parser.add_flag("--lowercase", arguments.lowercase, "BLEU and chrF: ignore case");
+  add_choice(parser, "--tokenize", arguments.tokenizer, names_of(tokenizers), "BLEU: tokenizer")
+      .show_default();
+  add_choice(parser, "--smooth", arguments.smoothing, names_of(smoothings),
              "BLEU: smoothing of n-gram orders without a match")
-      ->capture_default_str();
+      .show_default();
   arguments.smooth_value_option =
-      app.add_option("--smooth-value", arguments.smooth_value,
-                     "BLEU: value of the smoothing; floor: 0.1 by default, add-k: 1")
-          ->check(within(not_negative()));
-  app.add_flag("--effective-order", arguments.bleu.effective_order,
-               "BLEU: leave out n-gram orders longer than every hypothesis");
-  app.add_option("--chrf-char-order", arguments.chrf.char_order,
-                 "chrF: maximum order of character n-grams")
-      ->check(within(between(1, 20)))
-      ->capture_default_str();
-  app.add_option("--chrf-word-order", arguments.chrf.word_order,
-                 "chrF: maximum order of word n-grams; chrf++ has 2")
-      ->check(within(between(0, 20)))
-      ->capture_default_str();
-  app.add_option("--chrf-beta", arguments.chrf.beta, "chrF: weight of recall against precision")
-      ->check(within(between(0, 100)))
-      ->capture_default_str();
-  app.add_flag("--chrf-whitespace", arguments.chrf.whitespace,
-               "chrF: white space is part of character n-grams");
-  app.add_flag("--chrf-eps-smoothing", arguments.chrf.eps_smoothing,
-               "chrF: mean of the F scores of all orders, as in chrF++.py");
-  app.add_flag("--ter-case-sensitive", arguments.ter.case_sensitive, "TER: distinguish case");
-  app.add_flag("--ter-normalized", arguments.ter.normalized, "TER: separate punctuation");
-  app.add_flag("--ter-no-punct", arguments.ter.no_punct, "TER: delete punctuation");
-  app.add_flag("--ter-asian-support", arguments.ter.asian_support,
-               "TER: the same for Chinese and Japanese characters");
-  app.add_option("--seed", arguments.seed, "Of the random samples")
-      ->check(within(at_least(0)))
-      ->capture_default_str();
-  app.add_option("--decimals", arguments.decimals, "Decimals of printed scores")
-      ->check(within(between(0, 10)))
-      ->capture_default_str();
+      &parser
+           .add_option("--smooth-value", arguments.smooth_value,
+                       "BLEU: value of the smoothing; floor: 0.1 by default, add-k: 1")
+           .check(within(not_negative()));
+  parser.add_flag("--effective-order", arguments.bleu.effective_order,
+                  "BLEU: leave out n-gram orders longer than every hypothesis");
+  parser
+      .add_option("--chrf-char-order", arguments.chrf.char_order,
+                  "chrF: maximum order of character n-grams")
+      .check(within(between(1, 20)))
+      .show_default();
+  parser
+      .add_option("--chrf-word-order", arguments.chrf.word_order,
+                  "chrF: maximum order of word n-grams; chrf++ has 2")
+      .check(within(between(0, 20)))
+      .show_default();
+  parser.add_option("--chrf-beta", arguments.chrf.beta, "chrF: weight of recall against precision")
+      .check(within(between(0, 100)))
+      .show_default();
+  parser.add_flag("--chrf-whitespace", arguments.chrf.whitespace,
+                  "chrF: white space is part of character n-grams");
+  parser.add_flag("--chrf-eps-smoothing", arguments.chrf.eps_smoothing,
+                  "chrF: mean of the F scores of all orders, as in chrF++.py");
+  parser.add_flag("--ter-case-sensitive", arguments.ter.case_sensitive, "TER: distinguish case");
+  parser.add_flag("--ter-normalized", arguments.ter.normalized, "TER: separate punctuation");
+  parser.add_flag("--ter-no-punct", arguments.ter.no_punct, "TER: delete punctuation");
+  parser.add_flag("--ter-asian-support", arguments.ter.asian_support,
+                  "TER: the same for Chinese and Japanese characters");
+  parser.add_option("--seed", arguments.seed, "Random seed for samples")
+      .check(within(at_least(0)))
+      .show_default();
+  parser.add_option("--decimals", arguments.decimals, "Decimals of printed scores")
+      .check(within(between(0, 10)))
+      .show_default();
 }
 
 std::vector<std::unique_ptr<TextMetric>> make_metrics(const MetricArguments& arguments) {

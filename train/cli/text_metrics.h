@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "data/metrics/significance.h"
 #include "data/metrics/ter.h"
 #include "data/metrics/text_metric.h"
+#include "train/cli/argument_parser.h"
 
 /// Arguments and files of the commands that score translations: bleu, compare.
 namespace tapestry {
@@ -27,10 +27,10 @@ struct MetricArguments {
   TerOptions ter;
   std::uint64_t seed = default_significance_seed;
   std::size_t decimals = 2;
-  const CLI::Option* smooth_value_option = nullptr;
+  const Option* smooth_value_option = nullptr;
 };
 
-void add_metric_options(CLI::App& app, MetricArguments& arguments);
+void add_metric_options(ArgumentParser& parser, MetricArguments& arguments);
 
 /// The metrics in the order of the command line.
 ///

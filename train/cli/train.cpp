@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -13,14 +14,18 @@
 #include "train/checkpoint/resume_policy.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/cli/command.h"
+#include "train/cli/new_run.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
 #include "train/config/percentages.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/initial_state.h"
+#include "train/parallel/equal_processes.h"
+#include "train/parallel/launch.h"
 #include "train/platform/machine.h"
 #include "train/platform/program_name.h"
+#include "train/platform/standard_streams.h"
 #include "train/process_settings.h"
 #include "train/run_length.h"
 #include "train/storage/run_directory.h"
@@ -41,74 +46,15 @@ struct Arguments {
   bool fresh = false;                  ///< move an existing run aside
   bool profile = false;                ///< print the time of each operation at the end
   bool dry_run = false;                ///< compute one step, write nothing
+  bool quiet = false;                  ///< print nothing on standard output
+  std::size_t until = 0;               ///< stop after this step; 0: train.steps
 };
 
+std::optional<std::uint64_t> last_step(const Arguments& arguments) {
+  return arguments.until == 0 ? std::nullopt : std::optional(arguments.until);
+}
+
 // ---- A new run.
-
-void refuse_to_replace_run(const RunDirectory& directory) {
-  const auto steps = directory.steps();
-  if (steps.empty()) return;
-  const std::string path = directory.path().string();
-  throw ConfigError(
-      {{.place = {.file = path},
-        .message = fmt::format("already contains a run, at step {}", format_count(steps.back())),
-        .hint = fmt::format("resume it with `{} train --resume {}`, start over with --fresh (the "
-                            "old run is moved aside) or choose another train.run_dir",
-                            program_name(), format_argument(path))}});
-}
-
-void refuse_to_replace_files(const RunDirectory& directory) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
-  for (const char* name :
-       {"config.yaml", "metrics.csv", "timing.csv", "history.txt", "train.log"}) {
-    const auto path = directory.path() / name;
-    if (!std::filesystem::exists(path, ignored)) continue;
-    throw ConfigError({{.place = {.file = path.string()},
-                        .message = "exists and is not part of a run; a run here would overwrite it",
-                        .hint = "choose another train.run_dir"}});
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(directory.path(), ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with('.')) continue;  // such as .gitkeep
-    throw ConfigError({{.place = {.file = directory.path().string()},
-                        .message = fmt::format("holds other files, such as {}, and is not the "
-                                               "directory of a run, expected a new or an empty one",
-                                               name),
-                        .hint = "choose another train.run_dir"}});
-  }
-}
-
-/// Refuses the copy of the config of a run, which names the directory of that run.
-void refuse_copied_config(const Arguments& arguments, const Config& config) {
-  const std::string& run = config.train.run_dir;
-  if (names_run_dir(arguments.overrides) || run == default_run_dir(arguments.config)) return;
-  std::error_code ignored;
-  const auto own = std::filesystem::path(run) / "config.yaml";
-  if (std::filesystem::equivalent(own, arguments.config, ignored)) return;
-  if (!read_run_id(arguments.config)) return;
-  throw ConfigError({{.place = {.file = arguments.config},
-                      .message = fmt::format("is a copy of the config of a run and names the "
-                                             "directory of that run, {}, expected another one",
-                                             run),
-                      .hint = "name a directory with train.run_dir=DIR, or delete run_dir from "
-                              "the copy"}});
-}
-
-/// Refuses a config that could not be read back from a checkpoint, from which the run could then
-/// not be resumed.
-void require_storable(const Arguments& arguments, const Config& config) {
-  try {
-    parse_config(dump_config(config), "the stored config");
-  } catch (const ConfigError& error) {
-    const std::string problem = error.what();
-    throw ConfigError({{.place = {.file = arguments.config},
-                        .message = "the config could not be read back from a checkpoint: " +
-                                   problem.substr(0, problem.find('\n')),
-                        .hint = "rename files and folders whose names have control characters or "
-                                "are not UTF-8"}});
-  }
-}
 
 void move_aside(const RunDirectory& directory) {
   if (directory.steps().empty()) return;
@@ -120,33 +66,51 @@ void move_aside(const RunDirectory& directory) {
   std::error_code error;
   std::filesystem::rename(path, fmt::format("{}.old-{}", path, number), error);
   if (error) {
-    throw OutputError(fmt::format("{}: could not move the run aside: {}", path, error.message()),
-                      "choose another train.run_dir");
+    throw OutputError(
+        fmt::format("{}: could not move the run aside: {}", escaped(path), error.message()),
+        "choose another train.run_dir");
   }
 }
 
-/// throws  ConfigError if the run would stop by validations that it cannot have.
-void require_validation_for_patience(const Config& config, const Corpus& corpus) {
-  if (config.train.patience == 0 || !corpus.validation.empty()) return;
-  throw ConfigError(
-      {{.place = {.file = "train.patience"},
-        .message = fmt::format("found {}, expected 0: there are no validation {}, without which it "
-                               "has no effect",
-                               config.train.patience, find_task(config).example_noun(config)),
-        .hint = "name a validation set or its size in the section data, or leave the key out"}});
+/// What `load` returns. If it uses a cache, which has the key `data`, the first process makes it
+/// and the others read it.
+template <class Load>
+auto load_with_cache(DataOptions& data, ProcessGroup& group, const Load& load) {
+  // Files of other sizes, which are refused later, may make a cache necessary for some.
+  if (!group.any(uses_cache(data)) || group.size() == 1) return load();
+  decltype(load()) loaded;
+  group.first_does([&] { loaded = load(); });
+  if (group.is_first()) return loaded;
+  data.cache_is_read_only = true;
+  return load();
 }
 
-int start_run(const Arguments& arguments, Clock::time_point started) {
-  Config config = load_config(arguments.config, arguments.overrides);
-  refuse_copied_config(arguments, config);
-  apply_process_settings(config.train);
-  const RunDirectory directory(config.train.run_dir);
-  refuse_to_replace_files(directory);
-  if (!arguments.fresh) refuse_to_replace_run(directory);
-  const InitialState initial = load_initial_state(config);
-  resolve_epochs(config, initial.corpus.train.size());
-  require_storable(arguments, config);
-  require_validation_for_patience(config, initial.corpus);
+int start_run(const Arguments& arguments, Clock::time_point started, ProcessGroup& group) {
+  Config config = load_new_config(arguments.config, arguments.overrides);
+  RunDirectory directory(config.train.run_dir);
+  group.first_does([&] {
+    refuse_to_replace_files(directory);
+    if (!arguments.fresh) refuse_to_replace_run(directory);
+  });
+  bool is_claimed = false;
+  const auto claim = [&](RunDirectory& claimed) {
+    if (std::exchange(is_claimed, true)) return;
+    if (arguments.fresh) move_aside(claimed);
+    claimed.create();
+    claimed.lock();
+    // Checked again: another process may have created a run before the lock was taken.
+    refuse_to_replace_run(claimed);
+  };
+  if (group.any(uses_cache(config.data)) && !arguments.dry_run) {
+    group.first_does([&] {
+      claim(directory);
+      directory.create_cache_folder();
+    });
+    config.data.cache_folder = directory.cache_folder();
+  }
+  const InitialState initial =
+      load_with_cache(config.data, group, [&] { return load_initial_state(config); });
+  complete_new_config(arguments.config, initial.corpus, config);
   return run_training({.config = config,
                        .corpus = initial.corpus,
                        .directory = directory,
@@ -155,18 +119,13 @@ int start_run(const Arguments& arguments, Clock::time_point started) {
                              return initial.model ? trainer.initialize(*initial.model)
                                                   : std::vector<std::string>();
                            },
-                       .claim_directory =
-                           [&](RunDirectory& claimed) {
-                             if (arguments.fresh) move_aside(claimed);
-                             claimed.create();
-                             claimed.lock();
-                             // Checked again: another process may have created a run before the
-                             // lock was taken.
-                             refuse_to_replace_run(claimed);
-                           },
+                       .claim_directory = claim,
                        .started = started,
                        .profile = arguments.profile,
-                       .dry_run = arguments.dry_run});
+                       .dry_run = arguments.dry_run,
+                       .last_step = last_step(arguments),
+                       .quiet = arguments.quiet,
+                       .group = group});
 }
 
 // ---- A resumed run.
@@ -184,7 +143,7 @@ void require_run(const RunDirectory& directory) {
   std::error_code ignored;
   const bool is_folder = std::filesystem::is_directory(directory.path(), ignored);
   throw CheckpointError(
-      fmt::format("{}: {}, expected the directory of a run", directory.path().string(),
+      fmt::format("{}: {}, expected the directory of a run", escaped(directory.path().string()),
                   is_folder ? "holds no checkpoint to resume from" : "is no directory"),
       fmt::format("name a run directory such as runs/copy, or start a run: {} train CONFIG",
                   program_name()));
@@ -270,8 +229,8 @@ ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) 
 /// Resolves train.epochs, once the data are known. Returns whether there was something to resolve.
 bool resolve_length(ResumePlan& plan, const Arguments& arguments, const Corpus& corpus) {
   if (plan.config.train.epochs == 0) return false;
-  resolve_epochs(plan.config, corpus.train.size(), plan.checkpoint.step,
-                 saved_position(plan.checkpoint.snapshot));
+  resolve_epochs(plan.config, make_batch_schedule(corpus, plan.config).batches_per_epoch(),
+                 plan.checkpoint.step, saved_position(plan.checkpoint.snapshot));
   compare(plan, arguments);
   return true;
 }
@@ -298,6 +257,32 @@ std::string reason_of_end(const ResumePlan& plan) {
   return "";
 }
 
+/// The steps that config.yaml of the run has, which its newest process wrote; nullopt if it cannot
+/// be read.
+std::optional<std::size_t> steps_in_directory(const std::string& run_dir) try {
+  return load_config((std::filesystem::path(run_dir) / "config.yaml").string()).train.steps;
+} catch (const ConfigError&) {
+  return std::nullopt;
+}
+
+/// What to tell of newer checkpoints that were skipped.
+std::vector<std::string> warnings_of_fallback(const ResumePlan& plan) {
+  std::vector<std::string> warnings;
+  for (const auto& rejected : plan.checkpoint.rejected) {
+    warnings.push_back(fmt::format("{}; an older checkpoint is used", rejected.reason));
+  }
+  if (warnings.empty() || plan.config.train.epochs != 0) return warnings;
+  const std::size_t steps = plan.config.train.steps;
+  const auto latest = steps_in_directory(plan.before.train.run_dir);
+  if (latest && *latest != steps && steps == plan.before.train.steps) {
+    warnings.push_back(
+        fmt::format("train.steps is {}, as in the older checkpoint, and no longer {}; to have as "
+                    "many again, add train.steps={}",
+                    steps, *latest, *latest));
+  }
+  return warnings;
+}
+
 /// Resumes the trainer and returns lines for the log. Changes that affect the results are also
 /// added to the history.
 std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const ResumedCorpus& data,
@@ -305,8 +290,8 @@ std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const 
   const Snapshot& snapshot = plan.checkpoint.snapshot;
   trainer.resume(snapshot);
   std::vector<std::string> lines;
-  for (const auto& rejected : plan.checkpoint.rejected) {
-    lines.push_back(fmt::format("warning: {}; an older checkpoint is used", rejected.reason));
+  for (const std::string& warning : warnings_of_fallback(plan)) {
+    lines.push_back("warning: " + warning);
   }
   lines.push_back(fmt::format("resuming {} at step {} of {}", run_dir, format_count(trainer.step()),
                               format_count(plan.config.train.steps)));
@@ -320,8 +305,7 @@ std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const 
   if (!continues_state(plan.before.optimizer, plan.config.optimizer)) {
     events.emplace_back("the state of the optimizer starts anew");
   }
-  if (plan.before.train.batch_size != plan.config.train.batch_size ||
-      plan.before.data.train_size != plan.config.data.train_size) {
+  if (has_other_batches(plan.before, plan.config)) {
     events.emplace_back("continues with the first batch of an epoch");
   }
   const std::string before = saved_arithmetic(snapshot);
@@ -339,11 +323,22 @@ std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const 
 }
 
 /// Prints why no steps are left to train, and returns whether that is so.
-bool report_finished(const RunDirectory& directory, const ResumePlan& plan) {
+bool report_finished(const RunDirectory& directory, const ResumePlan& plan, bool quiet) {
   const std::string reason = reason_of_end(plan);
   if (reason.empty()) return false;
-  fmt::print("{} is finished: {}\n", escaped(directory.path().string()), reason);
+  for (const std::string& warning : warnings_of_fallback(plan)) warn(warning);
+  if (!quiet) fmt::print("{} is finished: {}\n", escaped(directory.path().string()), reason);
   return true;
+}
+
+/// Refuses processes that see other checkpoints than the first one, as over a network file system:
+/// each decides by its plan whether there are steps to train.
+void require_same_plan(ProcessGroup& group, const ResumePlan& plan) {
+  const std::string reason = reason_of_end(plan);
+  require_equal_processes(group, {{.what = "checkpoint to resume",
+                                   .text = fmt::format("step {}{}{}", plan.checkpoint.step,
+                                                       reason.empty() ? "" : ": ", reason),
+                                   .code = ExitCode::checkpoint}});
 }
 
 std::string find_run_directory(const Arguments& arguments) {
@@ -351,21 +346,35 @@ std::string find_run_directory(const Arguments& arguments) {
   return load_config(arguments.config, arguments.overrides).train.run_dir;
 }
 
-int resume_run(const Arguments& arguments, Clock::time_point started) {
+int resume_run(const Arguments& arguments, Clock::time_point started, ProcessGroup& group) {
   RunDirectory directory = find_run(find_run_directory(arguments));
   require_run(directory);
   ResumePlan plan = make_plan(directory, arguments);
-  if (report_finished(directory, plan)) return static_cast<int>(ExitCode::done);
+  require_same_plan(group, plan);
+  if (report_finished(directory, plan, arguments.quiet)) return static_cast<int>(ExitCode::done);
   if (!arguments.dry_run) {
     const auto before = directory.steps();
-    directory.lock();
-    if (directory.steps() != before) plan = make_plan(directory, arguments);
+    group.first_does([&] { directory.lock(); });
+    if (group.any(directory.steps() != before)) {
+      plan = make_plan(directory, arguments);
+      require_same_plan(group, plan);
+    }
   }
   apply_process_settings(plan.config.train, saved_arithmetic(plan.checkpoint.snapshot));
-  const ResumedCorpus data =
-      load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
+  if (group.any(uses_cache(plan.config.data))) {
+    DataOptions& data = plan.config.data;
+    data.cache_is_read_only = arguments.dry_run;
+    data.cache_folder = directory.cache_folder();
+    group.first_does([&] {
+      if (!arguments.dry_run) directory.create_cache_folder();
+    });
+  }
+  const ResumedCorpus data = load_with_cache(plan.config.data, group, [&] {
+    return load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
+  });
   const bool was_unknown = resolve_length(plan, arguments, data.corpus);
-  if (was_unknown && report_finished(directory, plan)) return static_cast<int>(ExitCode::done);
+  if (was_unknown && report_finished(directory, plan, arguments.quiet))
+    return static_cast<int>(ExitCode::done);
   require_validation_for_patience(plan.config, data.corpus);
   return run_training({.config = plan.config,
                        .corpus = data.corpus,
@@ -380,7 +389,10 @@ int resume_run(const Arguments& arguments, Clock::time_point started) {
                            },
                        .started = started,
                        .profile = arguments.profile,
-                       .dry_run = arguments.dry_run});
+                       .dry_run = arguments.dry_run,
+                       .last_step = last_step(arguments),
+                       .quiet = arguments.quiet,
+                       .group = group});
 }
 
 // ---- The command line.
@@ -414,43 +426,66 @@ void sort_resume_arguments(Arguments& arguments) {
   }
 }
 
-int run(Arguments arguments) {
-  const auto started = Clock::now();
+/// The program of one process of a group; only the first one prints.
+int run(Arguments arguments, Clock::time_point started, ProcessGroup& group) {
+  if (!group.is_first()) arguments.quiet = true;
   if (arguments.resume) sort_resume_arguments(arguments);
   if (arguments.config.empty() && arguments.run.empty()) {
     throw UsageError(arguments.resume ? "a run directory or CONFIG is required"
                                       : "CONFIG or --resume RUN is required",
                      fmt::format("see `{} train --help`", program_name()));
   }
-  return arguments.resume ? resume_run(arguments, started) : start_run(arguments, started);
+  return arguments.resume ? resume_run(arguments, started, group)
+                          : start_run(arguments, started, group);
 }
 
-Action define(CLI::App& app) {
+Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
-  app.add_option("CONFIG", arguments->config,
-                 "Config file (YAML); with --resume also, or only, a run directory")
-      ->check(not_empty());
-  add_overrides(app, arguments->overrides);
-  auto* resume =
-      app.add_flag("--resume", arguments->resume, "Resume the run from its newest checkpoint");
-  app.add_option("--allow-change", arguments->allowed,
-                 "Key, or key of a data file, that may differ from what the run had")
-      ->type_name("KEY")
-      ->allow_extra_args(false)
-      ->needs(resume);
-  app.add_flag("--fresh", arguments->fresh,
-               "Start a new run in a directory that has one; the old run is moved aside")
-      ->excludes(resume);
-  app.add_flag("--dry-run", arguments->dry_run,
-               "Check config, data and memory and compute one step, without writing anything");
-  app.add_flag("--profile", arguments->profile,
-               "At the end, list the time that each operation took");
-  app.footer(
+  parser
+      .add_option("CONFIG", arguments->config,
+                  "Config file (YAML); with --resume also, or only, a run directory")
+      .check(not_empty());
+  parser.add_option("OVERRIDES", arguments->overrides,
+                    "Config keys with other values, such as model.d_model=128");
+  Option& resume =
+      parser.add_flag("--resume", arguments->resume, "Resume the run from its newest checkpoint");
+  parser
+      .add_option("--allow-change", arguments->allowed,
+                  "Key, or key of a data file, that may differ from what the run had")
+      .value_name("KEY")
+      .one_value_per_use()
+      .only_with(resume);
+  parser
+      .add_flag("--fresh", arguments->fresh,
+                "Start a new run in a directory that has one; the old run is moved aside")
+      .not_with(resume);
+  Option& dry_run = parser.add_flag(
+      "--dry-run", arguments->dry_run,
+      "Check config, data and memory and compute one step, without writing anything");
+  Option& profile = parser.add_flag("--profile", arguments->profile,
+                                    "At the end, list the time that each operation took");
+  parser
+      .add_flag("--quiet", arguments->quiet,
+                "Print nothing but warnings and errors, on standard error; the log of the run has "
+                "everything")
+      .not_with(dry_run)
+      .not_with(profile);
+  parser
+      .add_option("--until", arguments->until,
+                  "Save and stop after this step; the run can be resumed")
+      .check(within(between(1, 1'000'000'000'000)))
+      .value_name("STEP")
+      .not_with(dry_run);
+  parser.set_footer(
       "Examples:\n  tapestry train configs/copy.yaml model.dropout=0.1\n"
       "  tapestry train --resume runs/copy\n"
       "  tapestry train --resume configs/copy.yaml        the same, by its config\n"
       "  tapestry train --resume runs/copy model.dropout=0.2 --allow-change model.dropout");
-  return [arguments] { return run(*arguments); };
+  return [arguments] {
+    const auto started = Clock::now();
+    return run_launched_processes(
+        [&](ProcessGroup& group) { return run(*arguments, started, group); });
+  };
 }
 
 }  // namespace

@@ -39,20 +39,22 @@ TEST_CASE("the first word is a command, with its purpose") {
 }
 
 TEST_CASE("options are those of the command, with their descriptions") {
-  CHECK(candidates({"train", "--"}) ==
-        Words{"--help", "--resume", "--allow-change", "--fresh", "--dry-run", "--profile"});
+  CHECK(candidates({"train", "--"}) == Words{"--help", "--resume", "--allow-change", "--fresh",
+                                             "--dry-run", "--profile", "--quiet", "--until"});
   CHECK(complete({"train", "-"}).candidates[1] ==
         Candidate{"--resume", "Resume the run from its newest checkpoint"});
   CHECK(candidates({"inspect", "--"}) == Words{"--help", "--json"});
+  CHECK(candidates({"replay", "--"}) == Words{"--help", "--step", "--output"});
+  CHECK(candidates({"plan", "--"}) == Words{"--help", "--processes", "--seconds", "--json"});
   CHECK(offers({"help", ""}, "evaluate"));
   CHECK(complete({"train", "--"}).paths == PathPlace::nowhere);
 }
 
 TEST_CASE("an option is offered once, unless it repeats, and not beside one that excludes it") {
   CHECK(candidates({"train", "--profile", "--"}) ==
-        Words{"--help", "--resume", "--allow-change", "--fresh", "--dry-run"});
+        Words{"--help", "--resume", "--allow-change", "--fresh", "--dry-run", "--until"});
   CHECK(candidates({"train", "--resume", "--"}) ==
-        Words{"--help", "--allow-change", "--dry-run", "--profile"});
+        Words{"--help", "--allow-change", "--dry-run", "--profile", "--quiet", "--until"});
   CHECK(offers({"train", "--allow-change", "model.dropout", "--"}, "--allow-change"));
   CHECK(!offers({"attention", "runs/a", "--text", "a b", "--"}, "--example"));
   CHECK(!offers({"attention", "runs/a", "--text=a b", "--"}, "--example"));
@@ -69,6 +71,8 @@ TEST_CASE("an option that needs a value takes the next word") {
 TEST_CASE("files with translations and references may have any extension") {
   for (const Words& words :
        {Words{"bleu", ""}, Words{"bleu", "out.de", "--reference", ""}, Words{"compare", ""},
+        Words{"score", "runs/a", ""}, Words{"score", "runs/a", "in", ""},
+        Words{"translate", "runs/a", "--forbid", ""}, Words{"translate", "runs/a", "--allow", ""},
         Words{"compare", "ref", ""}, Words{"compare", "ref", "a", ""},
         Words{"compare", "ref", "a", "b", ""}}) {
     CHECK(complete(words).paths == PathPlace::word);
@@ -105,10 +109,13 @@ TEST_CASE("after a config, all keys are offered, with their meanings") {
   CHECK(candidates({"train", "--", "copy.yaml", "--"}) == candidates({"train", "copy.yaml", ""}));
 }
 
-TEST_CASE("a trained model accepts the keys of data files only") {
+TEST_CASE("a trained model accepts the keys of data files and of decoding only") {
   const Words keys = candidates({"evaluate", "runs/a", ""});
   CHECK(std::ranges::count(keys, "data.test_text=") == 1);
-  CHECK(std::ranges::all_of(keys, [](const auto& key) { return key.starts_with("data."); }));
+  CHECK(std::ranges::count(keys, "decoding.beam_size=") == 1);
+  CHECK(std::ranges::all_of(keys, [](const auto& key) {
+    return key.starts_with("data.") || key.starts_with("decoding.");
+  }));
   CHECK(std::ranges::count(keys, "data.task=") == 0);
   CHECK(candidates({"evaluate", "runs/a", "data.task="}).empty());
 }

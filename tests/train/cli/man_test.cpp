@@ -45,9 +45,9 @@ TEST_CASE("tapestry(1) has every command with its arguments, options and example
     CAPTURE(command.name);
     CHECK(contains(page, fmt::format(".SS tapestry {} [OPTIONS]", command.name)));
     CHECK(contains(joined(page), roff::escaped(command.purpose) + "."));
-    const auto app = describe(command);
-    for (const CLI::Option* option : app->get_options()) {
-      CHECK(contains(page, roff::literal(option->get_name())));
+    const auto parser = describe(command);
+    for (const Option* option : parser->options()) {
+      CHECK(contains(page, roff::literal(option->name())));
     }
   }
   CHECK(contains(page, ".SS tapestry train [OPTIONS] [CONFIG] [OVERRIDES ...]\n"));

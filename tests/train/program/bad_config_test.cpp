@@ -229,6 +229,7 @@ TEST_CASE("a value of the wrong type is refused in the place of every key") {
     CAPTURE(field.path());
     ++keys;
     using Domain = std::decay_t<decltype(domain)>;
+    if constexpr (ListDomain<Domain>) return;  // see domains_test.cpp
     const std::size_t column = field.key.size() + 5;
     const auto refused = [&](const std::string& value, std::size_t at, const std::string& found) {
       CAPTURE(value);

@@ -195,6 +195,7 @@ TEST_CASE("names are escaped where a terminal would obey them, in results as wel
     CHECK_FALSE(contains(done.out + done.err, "\u202E"));
   };
   const std::string turned = "a\u202Eb", turned_escaped = "a\\xE2\\x80\\xAEb";
+  check({"plan", "text.yaml", "train.run_dir=" + turned}, turned_escaped);
   check({"train", "text.yaml", "train.run_dir=" + turned}, turned_escaped);
   check({"train", "--resume", turned}, turned_escaped);
   check({"train", "--resume", turned, "train.steps=4"}, turned_escaped);
@@ -206,6 +207,12 @@ TEST_CASE("names are escaped where a terminal would obey them, in results as wel
            {"check", colored},
            {"gradcheck", colored, "--coordinates=1", "--directions=1"},
            {"attention", colored},
+           {"errors", colored},
+           {"runs", "."},
+           {"diff", colored, colored},
+           {"report", colored},
+           {"explain", colored, "a"},
+           {"average", colored + "/average.h5", colored, "--last=1"},
        }) {
     check(arguments, "a\\x1B[31m");
   }

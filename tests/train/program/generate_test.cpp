@@ -70,6 +70,19 @@ TEST_CASE("samples differ by their seeds, and a line names each") {
                 "\xFF\n");
 }
 
+TEST_CASE("generate has a repetition penalty") {
+  const TalkingWorkplace work;
+  const auto with_penalty = [&](const char* penalty) {
+    return work.generate({"runs/language", "a", "--tokens", "50", "--temperature", "0",
+                          "--repetition-penalty", penalty});
+  };
+  const std::string without =
+      work.generate({"runs/language", "a", "--tokens", "50", "--temperature", "0"});
+  CHECK(with_penalty("1") == without);
+  CHECK(with_penalty("100") != without);
+  CHECK(work.run({"generate", "runs/language", "--repetition-penalty", "0"}).code == 2);
+}
+
 TEST_CASE("generate prints the prompt as it is, unknown characters too") {
   const TalkingWorkplace work;
   const std::string text = work.generate({"runs/language", "Ä\tcab", "--tokens", "5"});

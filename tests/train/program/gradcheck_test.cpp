@@ -100,10 +100,11 @@ TEST_CASE("gradcheck refuses overrides of a trained model") {
     const Outcome refused = work.run({"gradcheck", "runs/tiny", override});
     CHECK(refused.code == 2);
     CHECK(refused.out.empty());
-    CHECK(refused.err == "tapestry: error: command line: " + std::string(override) +
-                             ": expected only data files and keys of decoding after runs/tiny, such as "
-                             "data.test_text=more.txt: a trained model keeps its config\n"
-                             "hint: leave it out, or name a config file\n");
+    CHECK(refused.err ==
+          "tapestry: error: command line: " + std::string(override) +
+              ": expected only data files and keys of decoding after runs/tiny, such as "
+              "data.test_text=more.txt: a trained model keeps its config\n"
+              "hint: leave it out, or name a config file\n");
   }
 }
 

@@ -45,13 +45,14 @@ TEST_CASE("evaluate --json has the scores and examples that evaluate prints") {
   for (const char* set : {"validation", "test"}) {
     CAPTURE(set);
     const json& of = scores.at(set);
-    char line[200];
+    char line[250];
     std::snprintf(line, sizeof(line),
                   "%-10s  %d held-out pairs: loss %.4f  perplexity %.3f  tokens %.2f %%"
-                  "  exact match %.2f %%\n",
+                  "  exact match %.2f %%  BLEU %.2f  chrF %.2f\n",
                   set, of.at("examples").get<int>(), of.at("loss").get<double>(),
                   of.at("perplexity").get<double>(), 100 * of.at("accuracy").get<double>(),
-                  100 * of.at("exact_match").get<double>());
+                  100 * of.at("exact_match").get<double>(), of.at("bleu").get<double>(),
+                  of.at("chrf").get<double>());
     CHECK(contains(text, line));
     CHECK(of.at("labels").get<int>() > of.at("examples").get<int>());
     CHECK(of.at("unknown_tokens") == 0.0);

@@ -63,7 +63,7 @@ TEST_CASE("a line that is too long gets an empty answer and a warning, and the o
     const LongLineCase given = with_lines(raw);
     const LongLineWorkplace work(given);
     const std::string answer = work.run({given.command, given.run}, given.good + "\n").out;
-    const Outcome done = work.run({given.command, given.run},
+    const Outcome done = work.run({given.command, given.run, "--long-lines", "empty"},
                                   given.good + "\n" + given.too_long + "\n\n" + given.good + "\n");
     CHECK(done.code == 0);
     CHECK(done.out == answer + "\n\n" + answer);

@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
+#include "tests/train/terminal.h"
 
 /// Programs that write lines to the program and wait for the answers, both through pipes.
 namespace tapestry {
@@ -18,6 +21,8 @@ using test::Arguments;
 using test::KindWorkplace;
 using test::Process;
 using test::Streams;
+using test::TrainedWorkplace;
+using test::Workplace;
 
 /// A pipe whose ends are not inherited by other processes.
 class Pipe {
@@ -47,10 +52,11 @@ class Pipe {
 /// A command with both its standard streams in pipes.
 class Dialogue {
  public:
-  Dialogue(const KindWorkplace& work, const Arguments& arguments)
-      : process_(
-            work.path(), arguments,
-            Streams{.out_descriptor = out_.writing_end(), .in_descriptor = in_.reading_end()}) {
+  Dialogue(const Workplace& work, const Arguments& arguments, const std::string& err = "/dev/null")
+      : process_(work.path(), arguments,
+                 Streams{.err = err,
+                         .out_descriptor = out_.writing_end(),
+                         .in_descriptor = in_.reading_end()}) {
     in_.close_reading_end();
     out_.close_writing_end();
   }
@@ -117,6 +123,21 @@ TEST_CASE("a line is answered before the next one is written") {
     }
     CHECK(dialogue.end() == 0);
   }
+}
+
+TEST_CASE("a terminal shows how many lines have been answered, until the end") {
+  if (test::has_no_terminals()) return;
+  const TrainedWorkplace work;
+  const test::Terminal terminal;
+  Dialogue dialogue(work, {"translate", work.checkpoint(12)}, terminal.path());
+  for (int line = 0; line < 2; ++line) {
+    dialogue.write("a b\n");
+    CHECK(dialogue.read_line() != "no answer");
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  }
+  CHECK(terminal.text().find("\r2 lines, ") != std::string::npos);
+  CHECK(dialogue.end() == 0);
+  CHECK(terminal.text() == "\r\x1B[K");
 }
 
 TEST_CASE("a prompt is continued before the next one is written") {

@@ -27,8 +27,10 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   check({}, "a command is required\nhint: see `tapestry --help`");
   check({"trian", "tiny.yaml"}, "unknown command `trian`\nhint: did you mean `train`?");
   const std::string commands =
-      "train, evaluate, translate, fill, classify, tag, generate, gradcheck, check, attention, "
-      "inspect, bleu, compare, completion, man or help";
+      "train, plan, evaluate, translate, fill, classify, tag, score, generate, gradcheck, check, "
+      "attention, explain, inspect, report, runs, watch, diff, replay, errors, average, sweep, "
+      "config, bleu, compare, "
+      "completion, man or help";
   check({"begin"}, "unknown command `begin`\nhint: use " + commands);
   check({"help", "begin"},
         "COMMAND: expected " + commands + ", found \"begin\"\nhint: see `tapestry help --help`");
@@ -48,6 +50,8 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
         "found `one`, expected nothing more" + inspect_help);
   check({"inspect", "runs/tiny", "--", "one"}, "found `one`, expected nothing more" + inspect_help);
   check({"inspect", "--", "runs/tiny", "one"}, "found `one`, expected nothing more" + inspect_help);
+  check({"bleu", "--reference", "one", "two", "three"},
+        "found `three`, expected nothing more\nhint: see `tapestry bleu --help`");
   work.write("in.txt", "a\n");
   check({"translate", "runs/tiny", "in.txt"},
         "found `in.txt`, expected nothing more\nhint: to read a file, write < in.txt");
@@ -89,12 +93,13 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
 
 TEST_CASE("an empty path is refused by its argument") {
   const Workplace work;
-  for (const char* command : {"evaluate", "translate", "classify", "inspect", "generate"}) {
+  for (const char* command :
+       {"evaluate", "translate", "classify", "inspect", "report", "generate"}) {
     check_refusal(work, {command, ""}, 2,
                   "command line: RUN: found an empty text, expected a path\nhint: see `tapestry " +
                       std::string(command) + " --help`");
   }
-  for (const char* command : {"check", "gradcheck", "attention"}) {
+  for (const char* command : {"check", "gradcheck", "attention", "explain"}) {
     check_refusal(
         work, {command, ""}, 2,
         "command line: MODEL: found an empty text, expected a path\nhint: see `tapestry " +
@@ -364,18 +369,27 @@ TEST_CASE("a config file whose name cannot be stored is refused before training"
 
 TEST_CASE("a config in a folder whose name cannot be stored is refused before training") {
   const test::TextWorkplace work;
-  std::filesystem::create_directory(work / "a\x1B");
-  for (const auto& entry : std::filesystem::directory_iterator(work.path())) {
-    if (entry.is_regular_file()) {
-      std::filesystem::copy_file(entry.path(), work / "a\x1B" / entry.path().filename());
+  struct Name {
+    std::string name, escaped, found;
+  };
+  for (const Name& bad : {Name{"a\x1B", "a\\x1B", "control character U+001B"},
+                          Name{"a\nb", "a\\nb", "control character U+000A"},
+                          Name{"caf\xE9", "caf\\xE9", "byte 0xe9, which is not UTF-8"}}) {
+    CAPTURE(bad.escaped);
+    std::filesystem::create_directory(work / bad.name);
+    for (const auto& entry : std::filesystem::directory_iterator(work.path())) {
+      if (entry.is_regular_file()) {
+        std::filesystem::copy_file(entry.path(), work / bad.name / entry.path().filename());
+      }
     }
+    const Outcome refused = work.run({"train", bad.name + "/text.yaml"});
+    CHECK(refused.code == 2);
+    CHECK(contains(refused.err,
+                   "/text.yaml: data.train_source: found " + bad.found + " in the path "));
+    CHECK(contains(refused.err, "/" + bad.escaped + "/"));
+    CHECK(contains(refused.err, "\nhint: rename the file, or the folder that it is in\n"));
+    CHECK_FALSE(std::filesystem::exists(work / "runs"));
   }
-  const Outcome refused = work.run({"train", "a\x1B/text.yaml"});
-  CHECK(refused.code == 2);
-  CHECK(contains(refused.err,
-                 "a\\x1B/text.yaml: the config could not be read back from a "
-                 "checkpoint: the stored config:"));
-  CHECK_FALSE(std::filesystem::exists(work / "runs"));
 }
 
 TEST_CASE("the config of a run means the run where it lies, and a copy needs another directory") {

@@ -240,7 +240,7 @@ TEST_CASE("a run of a program with other rounding says so, though its kernels ar
   const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=13"});
   CHECK(resumed.code == 0);
   CHECK(contains(resumed.out, "\nwarning: changed arithmetic: " + before + " -> " + before +
-                                  ", revision 2; results will differ in rounding "));
+                                  ", revision 3; results will differ in rounding "));
 }
 
 /// A workplace with a finished run of text.
@@ -366,6 +366,17 @@ TEST_CASE("leftovers of crashes are removed at the next start") {
   CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=13"}).code == 0);
   for (const std::string& name : leftovers) CHECK_FALSE(std::filesystem::exists(work / name));
   CHECK(std::filesystem::exists(work / "runs/tiny/.notes"));
+}
+
+TEST_CASE("a leftover of a crash that cannot be deleted is a warning") {
+  const TrainedWorkplace work;
+  const std::string leftover = "runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0";
+  std::filesystem::create_directory(work / leftover);
+  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=13"});
+  CHECK(resumed.code == 0);
+  CHECK(resumed.out.find("warning: temporary file of a crash not deleted: " + leftover +
+                         ": could not delete the file: Is a directory\n") != std::string::npos);
+  CHECK(std::filesystem::exists(work / work.checkpoint(13)));
 }
 
 }  // namespace

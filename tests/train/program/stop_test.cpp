@@ -13,6 +13,7 @@
 
 #include "tests/support/contains.h"
 #include "tests/train/program.h"
+#include "tests/train/terminal.h"
 #include "train/format.h"
 #include "train/storage/run_directory.h"
 
@@ -54,29 +55,32 @@ class LiveOutput {
 
 /// A workplace with a run that was stopped by a signal while it trained without an end in sight.
 struct StoppedWorkplace : Workplace {
-  explicit StoppedWorkplace(int signal, const std::vector<std::string>& options = {}) {
+  explicit StoppedWorkplace(int signal, const std::vector<std::string>& options = {},
+                            const std::string& err = {}) {
     write("tiny.yaml", test::tiny_yaml);
     LiveOutput output(stream("live"));
     std::vector<std::string> arguments{"train", "tiny.yaml", "train.steps=1000000000",
                                        "train.save_every=1000000"};
     arguments.insert(arguments.end(), options.begin(), options.end());
-    Process training(path(), arguments, {.out = stream("live"), .err = stream("err")});
+    Process training(path(), arguments,
+                     {.out = stream("live"), .err = err.empty() ? stream("err").string() : err});
     std::ifstream progress = output.lines();
     std::string line;
     while (std::getline(progress, line) && !line.starts_with("step ")) continue;
     training.send(signal);
     while (std::getline(progress, line)) last_line = line;
     code = training.wait();
-    step = RunDirectory(path() / "runs/tiny").steps().back();
+    const auto steps = RunDirectory(path() / "runs/tiny").steps();
+    step = steps.empty() ? 0 : steps.back();
   }
 
   int code = 0;
   std::string last_line;
-  std::uint64_t step = 0;
+  std::uint64_t step = 0;  ///< of the newest checkpoint; 0: none
 };
 
 TEST_CASE("a run that is told to stop saves, says how to go on and ends with 128 + the signal") {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGXCPU}) {
     CAPTURE(signal);
     const StoppedWorkplace work(signal);
     CHECK(work.code == 128 + signal);
@@ -85,6 +89,46 @@ TEST_CASE("a run that is told to stop saves, says how to go on and ends with 128
     CHECK(work.last_line.ends_with("; resume with: tapestry train --resume runs/tiny"));
     CHECK(test::read_text(work.stream("err")).empty());
   }
+}
+
+TEST_CASE("SIGQUIT ends a run without a save") {
+  const StoppedWorkplace work(SIGQUIT);
+  CHECK(work.code == 128 + SIGQUIT);
+  CHECK(work.step == 0);
+}
+
+TEST_CASE("a terminal is told at once that the run stops and is saved") {
+  if (test::has_no_terminals()) return;
+  const test::Terminal terminal;
+  const StoppedWorkplace work(SIGINT, {}, terminal.path());
+  CHECK(work.code == 128 + SIGINT);
+  CHECK(terminal.text() ==
+        "\r\nstopping: the run is saved; a second signal ends it at once, without a save\r\n");
+}
+
+TEST_CASE("a dry run ends at a signal and at its time limit, also within a step") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const std::vector<std::string> arguments{"train", "tiny.yaml", "--dry-run",
+                                           "train.accumulate=1000000"};
+  {
+    LiveOutput output(work.stream("live"));
+    Process training(work.path(), arguments,
+                     {.out = work.stream("live"), .err = work.stream("err")});
+    std::ifstream lines = output.lines();
+    std::string line, last_line;
+    while (std::getline(lines, line) && !line.starts_with("memory: ")) continue;
+    training.send(SIGTERM);
+    while (std::getline(lines, line)) last_line = line;
+    CHECK(training.wait() == 128 + SIGTERM);
+    CHECK(last_line == "stopped by signal 15; nothing was written");
+  }
+  std::vector<std::string> limited = arguments;
+  limited.push_back("train.max_time=1s");
+  const Outcome done = work.run(limited);
+  CHECK(done.code == 124);
+  CHECK(done.out.ends_with("\nstopped by the time limit, train.max_time; nothing was written\n"));
+  CHECK_FALSE(std::filesystem::exists(work / "runs"));
 }
 
 TEST_CASE("a run that is told to stop says where the time went, if it was asked to") {

@@ -38,6 +38,8 @@ const std::vector<Arguments> printing_commands = {
     {"gradcheck", "tiny.yaml", "--coordinates", "2"},
     {"gradcheck", "tiny.yaml", "--coordinates", "2", "--json"},
     {"check", "tiny.yaml"},
+    {"plan", "tiny.yaml", "--seconds", "0.01"},
+    {"plan", "tiny.yaml", "--seconds", "0.01", "--json"},
 };
 
 /// A pipe whose reader is gone.
@@ -132,6 +134,19 @@ TEST_CASE("a run goes on to the same bytes without its reader, or with all its s
     CHECK(log.find(warning) != log.npos);
     CHECK(log.find(warning) == log.rfind(warning));
   }
+}
+
+TEST_CASE("a dry run whose output cannot be written fails, with the reason") {
+  const TrainedWorkplace work;
+  const Arguments arguments = {"train", "tiny.yaml", "--fresh", "--dry-run"};
+  const auto before = work.contents();
+  const Outcome full = work.run(arguments, Streams{.out = "/dev/full"});
+  CHECK(full.code == 5);
+  CHECK(full.err ==
+        "tapestry: error: standard output: could not be written: No space left on device\n"
+        "hint: send it to a disk with free space, or to a program that reads all of it\n");
+  CHECK(work.run(arguments, Streams{.out = ""}).code == 5);
+  CHECK(work.contents() == before);
 }
 
 TEST_CASE("the exit code tells of a refusal that nobody can read") {

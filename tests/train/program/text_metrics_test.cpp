@@ -192,9 +192,10 @@ TEST_CASE("files whose numbers of lines differ are refused") {
 TEST_CASE("files that are no text are refused with file, line and byte") {
   const Translations work;
   work.write("bytes", "ok\na\xFF\n");
-  check_refusal(work, {"bleu", "bytes", "--reference", "ref"}, 3,
-                "bytes:2: byte 2 (0xFF) is not UTF-8\nhint: convert the text to UTF-8, for example: "
-                "iconv -f ISO-8859-1 -t UTF-8");
+  check_refusal(
+      work, {"bleu", "bytes", "--reference", "ref"}, 3,
+      "bytes:2: byte 2 (0xFF) is not UTF-8\nhint: convert the text to UTF-8, for example: "
+      "iconv -f ISO-8859-1 -t UTF-8");
   check_refusal(work, {"bleu", "-", "--reference", "ref"}, 3,
                 "standard input: found no line, expected one sentence a line\nhint: send it the "
                 "sentences, such as < FILE");

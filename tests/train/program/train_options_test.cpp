@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -126,6 +129,7 @@ TEST_CASE("batch size, data size and optimizer may change with permission, and t
   };
   const std::vector<Change> changes = {
       {"train.batch_size=8", "train.batch_size: 4 -> 8", true, false},
+      {"train.batch_tokens=25", "train.batch_tokens: 0 -> 25", true, false},
       {"data.train_size=40", "data.train_size: 22 -> 40", true, false},
       {"optimizer.kind=adamw", "optimizer.kind: adam -> adamw", false, false},
       {"optimizer.kind=sgd", "optimizer.kind: adam -> sgd", false, true},
@@ -173,6 +177,85 @@ TEST_CASE("a run without changes has no history.txt") {
   CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/history.txt"));
 }
 
+TEST_CASE("after a fallback to an older checkpoint, history.txt tells its history again") {
+  const TrainedWorkplace work;
+  const Arguments resume = {"train", "--resume", "runs/tiny"};
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=20", "train.keep_last=9",
+                  "model.dropout=0.5", "--allow-change", "model.dropout"})
+            .code == 0);
+  CHECK(contains(read_text(work / "runs/tiny/history.txt"), "model.dropout"));
+  for (const auto& entry : std::filesystem::directory_iterator(work / "runs/tiny/checkpoints")) {
+    if (entry.path() != work / work.checkpoint(12)) std::filesystem::resize_file(entry, 100);
+  }
+  // The older checkpoint is the end of a run of 12 steps.
+  const Outcome finished = work.run(resume);
+  CHECK(finished.code == 0);
+  CHECK(contains(finished.out, "runs/tiny is finished: 12 of 12 steps"));
+  CHECK(contains(finished.err, "; an older checkpoint is used\n"));
+  CHECK(contains(finished.err,
+                 "tapestry: warning: train.steps is 12, as in the older checkpoint, and no longer "
+                 "20; to have as many again, add train.steps=20\n"));
+  const Outcome done = work.run({"train", "--resume", "runs/tiny", "train.steps=15"});
+  CHECK(done.code == 0);
+  CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/history.txt"));
+}
+
+// ---- --quiet.
+
+TEST_CASE("a quiet run prints nothing, and its log has what others print") {
+  const TinyWorkplace work;
+  const Outcome done = work.run({"train", "tiny.yaml", "--quiet"});
+  CHECK(done.code == 0);
+  CHECK(done.out.empty());
+  CHECK(done.err.empty());
+  const std::string log = read_text(work / "runs/tiny/train.log");
+  CHECK(contains(log, "step 12/12  epoch 2  loss "));
+  CHECK(contains(log, "done: 12 steps; next: "));
+  const Outcome finished = work.run({"train", "--resume", "runs/tiny", "--quiet"});
+  CHECK(finished.code == 0);
+  CHECK(finished.out.empty());
+  CHECK(finished.err.empty());
+}
+
+TEST_CASE("a quiet run prints warnings and errors on standard error") {
+  const TrainedWorkplace work;
+  std::filesystem::remove(work / "runs/tiny/timing.csv");
+  std::filesystem::create_directory(work / "runs/tiny/timing.csv");
+  const Outcome done = work.run({"train", "--resume", "runs/tiny", "train.steps=20", "--quiet"});
+  CHECK(done.code == 0);
+  CHECK(done.out.empty());
+  CHECK(done.err.starts_with("tapestry: warning: runs/tiny/timing.csv: could not be written: "));
+  CHECK(std::ranges::count(done.err, '\n') == 1);
+  const Outcome refused = work.run({"train", "tiny.yaml", "--quiet"});
+  CHECK(refused.code == 2);
+  CHECK(refused.out.empty());
+  CHECK(contains(refused.err, "already contains a run"));
+  check_refusal(work, {"train", "tiny.yaml", "--quiet", "--dry-run"}, 2,
+                "command line: --dry-run excludes --quiet\nhint: see `tapestry train --help`");
+}
+
+// ---- train.log.
+
+TEST_CASE("what is no file in the place of train.log is refused without waiting for it") {
+  const TrainedWorkplace work;
+  const auto log = work / "runs/tiny/train.log";
+  const auto refuse = [&](const std::string& found) {
+    const Outcome refused = work.run({"train", "--resume", "runs/tiny", "train.steps=20"});
+    CHECK(refused.code == 5);
+    CHECK(refused.err == "tapestry: error: runs/tiny/train.log: found " + found +
+                             ", expected a regular file\nhint: delete it, or move it away\n");
+    std::filesystem::remove(log);
+  };
+  std::filesystem::remove(log);
+  REQUIRE(::mkfifo(log.c_str(), 0600) == 0);
+  refuse("a pipe, socket or device, or a link to one");
+  std::filesystem::create_symlink("/dev/full", log);
+  refuse("a pipe, socket or device, or a link to one");
+  std::filesystem::create_directory(log);
+  refuse("a folder");
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=20"}).code == 0);
+}
+
 // ---- timing.csv.
 
 /// The first fields of the rows of timing.csv, after its heading.
@@ -199,6 +282,15 @@ TEST_CASE("timing.csv has a row for each log line, and a resumed run repairs and
   CHECK(timed_steps(work) == std::vector<std::string>{"4", "8", "12"});
   const std::string before = read_text(work / "runs/tiny/timing.csv");
   work.write("runs/tiny/timing.csv", before + "16,2026-01-02T03:04:05Z,1.0,0.1,5\n20,20");
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 0);
+  CHECK(timed_steps(work) == std::vector<std::string>{"4", "8", "12", "15"});
+  CHECK(read_text(work / "runs/tiny/timing.csv").starts_with(before));
+}
+
+TEST_CASE("a timing.csv of terabytes is cut to its rows, and not read") {
+  const TrainedWorkplace work;
+  const std::string before = read_text(work / "runs/tiny/timing.csv");
+  std::filesystem::resize_file(work / "runs/tiny/timing.csv", std::uintmax_t{1} << 40);
   CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 0);
   CHECK(timed_steps(work) == std::vector<std::string>{"4", "8", "12", "15"});
   CHECK(read_text(work / "runs/tiny/timing.csv").starts_with(before));

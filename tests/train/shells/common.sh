@@ -2,7 +2,7 @@
 # configs, a run and other files, goes there, and puts the program into PATH.
 program=$(realpath "$1")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work" 2>/dev/null || { sleep 1; rm -rf "$work"; }' EXIT  # a shell may still write its history
 mkdir -p "$work/bin" "$work/place/runs/copy/checkpoints" "$work/place/runs/my run" "$work/place/configs"
 ln -s "$program" "$work/bin/tapestry"
 PATH=$work/bin:$PATH

@@ -1,0 +1,41 @@
+#include "train/inference/example_losses.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/train/hand_made_model.h"
+#include "train/inference/evaluator.h"
+
+namespace tapestry {
+namespace {
+
+using doctest::Approx;
+
+TEST_CASE("the loss of an example is the sum over its labels, in the order of the examples") {
+  // Gives 4 the probability 1/2, <eos> and 5 each 1/4, wherever they stand.
+  std::vector<double> scores(6, -1000.0);
+  scores[4] = std::log(0.5);
+  scores[eos_id] = scores[5] = std::log(0.25);
+  const Model model = test::model_with_scores(scores);
+  const std::vector<Example> examples{{{4, 4, 4}, {5, 5, 4}}, {{4}, {4}}, {{5, 5}, {}}};
+  for (const std::size_t batch_size : {1, 2, 3}) {
+    const auto losses = example_losses(model, examples, batch_size, {});
+    REQUIRE(losses.size() == 3);
+    CHECK(losses[0].sum == Approx(7 * std::log(2.0)).epsilon(1e-12));  // 5 5 4 <eos>
+    CHECK(losses[0].labels == 4);
+    CHECK(losses[0].hits == 1);
+    CHECK(losses[0].mean() == Approx(7 * std::log(2.0) / 4).epsilon(1e-12));
+    CHECK(losses[1].sum == Approx(3 * std::log(2.0)).epsilon(1e-12));
+    CHECK(losses[2].sum == Approx(2 * std::log(2.0)).epsilon(1e-12));
+    CHECK(losses[2].hits == 0);
+    for (std::size_t i = 0; i < losses.size(); ++i) CHECK(losses[i].example == i);
+  }
+  CHECK(example_losses(model, {}, 2, {}).empty());
+}
+
+TEST_CASE("an example without labels has a loss of 0") { CHECK(ExampleLoss{}.mean() == 0.0); }
+
+}  // namespace
+}  // namespace tapestry

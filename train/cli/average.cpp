@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "data/io/utf8.h"
+#include "train/checkpoint/average.h"
+#include "train/cli/command.h"
+#include "train/error.h"
+#include "train/platform/program_name.h"
+#include "train/storage/checkpoint_file.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::string output;               ///< the checkpoint to write
+  std::vector<std::string> inputs;  ///< checkpoints, or one run directory
+  std::optional<std::size_t> last;  ///< newest checkpoints of the run to average
+  std::optional<std::size_t> best;  ///< best checkpoints of the run to average
+};
+
+std::vector<std::filesystem::path> chosen_checkpoints(const Arguments& arguments) {
+  std::error_code ignored;
+  const bool is_run =
+      arguments.inputs.size() == 1 && std::filesystem::is_directory(arguments.inputs[0], ignored);
+  const bool chooses = arguments.last || arguments.best;
+  if (is_run != chooses) {
+    throw UsageError(is_run ? fmt::format("{} is a run directory, expected --last N or --best N",
+                                          arguments.inputs[0])
+                            : "--last and --best need one run directory",
+                     fmt::format("see `{} average --help`", program_name()));
+  }
+  if (!is_run) return {arguments.inputs.begin(), arguments.inputs.end()};
+  const RunDirectory run = find_run(arguments.inputs[0]);
+  std::vector<std::filesystem::path> paths;
+  for (const std::uint64_t step :
+       arguments.last ? newest_steps(run, *arguments.last) : best_steps(run, *arguments.best)) {
+    paths.push_back(run.checkpoint_path(step));
+  }
+  return paths;
+}
+
+int run(const Arguments& arguments) {
+  std::error_code ignored;
+  if (std::filesystem::exists(arguments.output, ignored)) {
+    throw UsageError(
+        fmt::format("{} exists, expected the name of a new file", escaped(arguments.output)),
+        "choose another name, or delete the file");
+  }
+  CheckpointAverage average;
+  const auto paths = chosen_checkpoints(arguments);
+  for (const std::filesystem::path& path : paths) {
+    average.add(read_checkpoint(path));
+    fmt::print("{}\n", escaped(path.string()));
+  }
+  write_checkpoint(arguments.output, average.result());
+  fmt::print("average of {} checkpoints: {}\n", paths.size(), escaped(arguments.output));
+  return static_cast<int>(ExitCode::done);
+}
+
+Action define(ArgumentParser& parser) {
+  const auto arguments = std::make_shared<Arguments>();
+  parser.add_option("OUTPUT", arguments->output, "The checkpoint to write, a new file")
+      .required()
+      .check(not_empty());
+  parser
+      .add_option("INPUTS", arguments->inputs,
+                  "Checkpoints with the same parameters, or one run directory")
+      .required()
+      .check(not_empty());
+  Option& last = parser
+                     .add_option("--last", arguments->last,
+                                 "Average this many of the newest checkpoints of the run")
+                     .check(within(between(1, 1'000'000)));
+  parser
+      .add_option("--best", arguments->best,
+                  "Average this many of the checkpoints of the run with the best train.best_metric")
+      .check(within(between(1, 1'000'000)))
+      .not_with(last);
+  parser.set_footer(
+      "The average is a checkpoint that all commands but `train --resume` accept. A run keeps\n"
+      "train.keep_last checkpoints, and its best one.\n"
+      "Examples:\n  tapestry average average.h5 runs/multi30k --best 3\n"
+      "  tapestry average average.h5 runs/a/checkpoints/step-00004000.h5 "
+      "runs/b/checkpoints/step-00004000.h5");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command average_command{
+    .name = "average", .purpose = "Average the parameters of checkpoints", .define = define};
+
+}  // namespace tapestry

@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "data/io/utf8.h"
+#include "train/cli/command.h"
+#include "train/cli/open_model.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/inference/example_losses.h"
+#include "train/initial_state.h"
+#include "train/report/held_out.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::string run;                     ///< a run directory or a checkpoint
+  std::vector<std::string> overrides;  ///< data.KEY=FILE
+  std::string set;                     ///< empty: test, or else validation
+  std::string by = "mean";
+  std::size_t examples = 10;
+  std::size_t threads = 0;
+  bool json = false;
+};
+
+/// An example with its loss.
+struct Finding {
+  ExampleLoss loss;
+  ReportExample example;
+};
+
+/// The examples of the greatest loss, the greatest first. NaN is greater than any number.
+std::vector<ExampleLoss> greatest(std::vector<ExampleLoss> losses, const Arguments& arguments) {
+  const auto value = [&](const ExampleLoss& loss) {
+    const double chosen = arguments.by == "sum" ? loss.sum : loss.mean();
+    return std::isnan(chosen) ? std::numeric_limits<double>::infinity() : chosen;
+  };
+  std::ranges::stable_sort(losses, std::ranges::greater(), value);
+  losses.resize(std::min(arguments.examples, losses.size()));
+  return losses;
+}
+
+std::vector<Finding> find(const TrainedModel& trained, const std::vector<Example>& set,
+                          const Arguments& arguments) {
+  const auto losses = greatest(
+      example_losses(*trained.model, set, trained.config.train.batch_size,
+                     batch_rules(trained.config, trained.codec.target_vocabulary().size())),
+      arguments);
+  std::vector<std::size_t> indices;
+  for (const ExampleLoss& loss : losses) indices.push_back(loss.example);
+  std::vector<ReportExample> examples = report_examples(trained, set, indices);
+  std::vector<Finding> findings;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    findings.push_back({.loss = losses[i], .example = std::move(examples[i])});
+  }
+  return findings;
+}
+
+// ---- Output
+
+/// The wrong predictions of an example, the least likely label first.
+std::vector<TokenPrediction> wrong_predictions(const ReportExample& example) {
+  std::vector<TokenPrediction> wrong;
+  for (const TokenPrediction& token : example.tokens) {
+    if (!token.predicted.empty() && token.predicted != token.expected) wrong.push_back(token);
+  }
+  std::ranges::stable_sort(wrong, {}, &TokenPrediction::probability);
+  return wrong;
+}
+
+std::string expected_tokens(const ReportExample& example) {
+  constexpr std::size_t most = 60;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(example.tokens.size(), most); ++i) {
+    text += (i == 0 ? "" : " ") + escaped(example.tokens[i].expected);
+  }
+  return example.tokens.size() > most ? text + " ..." : text;
+}
+
+void print_text(const Finding& finding, std::size_t rank, const Task& task, const Config& config) {
+  constexpr std::size_t most_tokens = 8;
+  const auto& [loss, example] = finding;
+  fmt::print("\n{}. example {}: loss {:.4f}, {} of {} {} right\n", rank,
+             format_count(example.number), loss.mean(), format_count(loss.hits),
+             format_count(loss.labels),
+             task.one_label_per_example() ? "labels" : task.target_noun(config));
+  const ShownExample& text = example.text;
+  if (!text.input.empty()) fmt::print("   input     {}\n", escaped(text.input));
+  if (!text.expected.empty()) fmt::print("   expected  {}\n", escaped(text.expected));
+  if (!text.output.empty()) fmt::print("   output    {}\n", escaped(text.output));
+  if (!example.tokens.empty()) fmt::print("   tokens    {}\n", expected_tokens(example));
+  std::vector<TokenPrediction> wrong = wrong_predictions(example);
+  wrong.resize(std::min(wrong.size(), most_tokens));
+  for (const TokenPrediction& token : wrong) {
+    fmt::print("   expected {} (probability {:.2g}), predicted {}\n", escaped(token.expected),
+               token.probability, escaped(token.predicted));
+  }
+}
+
+using Json = nlohmann::ordered_json;  // writes values that are not finite as null
+
+void print_json(const std::vector<Finding>& findings, const ModelOrigin& origin,
+                const std::string& set) {
+  Json json = {{"model", origin.place}, {"set", set}, {"examples", Json::array()}};
+  for (const auto& [loss, example] : findings) {
+    Json tokens = Json::array();
+    for (const TokenPrediction& token : example.tokens) {
+      if (token.predicted.empty()) continue;
+      tokens.push_back({{"expected", token.expected},
+                        {"predicted", token.predicted},
+                        {"probability", token.probability}});
+    }
+    json["examples"].push_back({{"example", example.number},
+                                {"loss", loss.mean()},
+                                {"loss_sum", loss.sum},
+                                {"labels", loss.labels},
+                                {"right", loss.hits},
+                                {"input", example.text.input},
+                                {"expected", example.text.expected},
+                                {"output", example.text.output},
+                                {"tokens", std::move(tokens)}});
+  }
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+/// The set that the arguments name.
+HeldOutSet chosen_set(const Corpus& corpus, const std::string& name) {
+  const HeldOutSet any = held_out_set(corpus);
+  const HeldOutSet set = name.empty() ? any
+                         : name == "test"
+                             ? HeldOutSet{.name = "test", .examples = corpus.test}
+                             : HeldOutSet{.name = "validation", .examples = corpus.validation};
+  if (!set.examples.empty()) return set;
+  throw UsageError(fmt::format("found no {} examples, expected at least one",
+                               name.empty() ? "held-out" : std::string_view(set.name)),
+                   any.examples.empty()
+                       ? "name a file, such as data.test_text=more.txt"
+                       : fmt::format("the run has another held-out set: --set {}", any.name));
+}
+
+int run(const Arguments& arguments) {
+  set_num_threads(arguments.threads);
+  const auto [trained, origin] = open_trained(arguments.run, arguments.overrides);
+  Corpus corpus = load_corpus_for(trained, DataUse::scores, arguments.overrides);
+  corpus.clear_training();  // the training set is not used and may no longer fit the model
+  require_fitting_examples(corpus, trained.config);
+  const auto [set_name, set] = chosen_set(corpus, arguments.set);
+  const std::vector<Finding> findings = find(trained, set, arguments);
+  if (arguments.json) {
+    print_json(findings, origin, set_name);
+    return static_cast<int>(ExitCode::done);
+  }
+  const Task& task = find_task(trained.config);
+  fmt::print("{}\n{}: the {} of {} {} with the greatest loss\n", origin.in_words(), set_name,
+             format_count(findings.size()), format_count(set.size()),
+             task.example_noun(trained.config));
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    print_text(findings[i], i + 1, task, trained.config);
+  }
+  return static_cast<int>(ExitCode::done);
+}
+
+Action define(ArgumentParser& parser) {
+  const auto arguments = std::make_shared<Arguments>();
+  add_run(parser, arguments->run);
+  parser.add_option("OVERRIDES", arguments->overrides,
+                    "Other data files, such as data.test_text=more.txt");
+  add_choice(parser, "--set", arguments->set, {"test", "validation"},
+             "Held-out set; test, or else validation");
+  add_choice(parser, "--by", arguments->by, {"mean", "sum"},
+             "Order: by the mean loss of an example's labels, or by their sum");
+  parser.add_option("--examples", arguments->examples, "Number of examples to list")
+      .check(within(between(1, 1'000'000)))
+      .show_default();
+  add_threads(parser, arguments->threads);
+  add_json(parser, arguments->json);
+  parser.set_footer(
+      "The loss is -log p(label), in nats, without label smoothing. Examples of masked models and\n"
+      "language models are listed with the tokens that are predicted wrongly.\n"
+      "Examples:\n  tapestry errors runs/multi30k --examples 20\n"
+      "  tapestry errors runs/digits --set validation --json\n"
+      "JSON: `model`, `set`; `examples`, each with `example` (its number in the set), `loss`,\n"
+      "`loss_sum`, `labels`, `right`, `input`, `expected`, `output` and `tokens`.");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command errors_command{.name = "errors",
+                             .purpose = "List the held-out examples with the greatest loss",
+                             .define = define};
+
+}  // namespace tapestry

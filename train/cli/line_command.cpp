@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "autograd/packed_weights.h"
+#include "train/cli/answer_lines.h"
+#include "train/cli/command.h"
+#include "train/cli/open_model.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::string run;  ///< a run directory or a checkpoint
+  std::string on_long_line = long_lines::empty;
+  std::size_t threads = 0;
+  std::size_t top = 1;  ///< answers per line, of a command that ranks
+};
+
+std::vector<std::string> kinds_with_command(const LineCommand& command) {
+  std::vector<std::string> kinds;
+  for (const Task* task : all_tasks()) {
+    if (task->command() == &command) kinds.emplace_back(task->kind().name);
+  }
+  return kinds;
+}
+
+/// Prints the answers to lines.
+void print_answers(const Task& task, const TrainedModel& trained, std::size_t top,
+                   std::span<const InputLine> input) {
+  std::vector<Example> examples;
+  for (const InputLine& line : input) {
+    if (line.example) examples.push_back(*line.example);
+  }
+  const auto answers =
+      top == 1 ? task.answer(trained, examples) : task.rank(trained, examples, top);
+  auto answer = answers.begin();
+  for (const InputLine& line : input) fmt::print("{}\n", line.example ? *answer++ : "");
+}
+
+int run(const LineCommand& command, const Arguments& arguments) {
+  set_num_threads(arguments.threads);
+  const TrainedModel trained = open_trained(arguments.run).trained;
+  require_kind(trained, kinds_with_command(command), command.name);
+  const Task& task = find_task(trained.config);
+  const PackedWeights packed;
+  answer_lines({.read =
+                    [&](const std::string& line, std::size_t number, const std::string& place) {
+                      return task.read_line(line, number, place, trained);
+                    },
+                .hint = task.input_hint(),
+                .on_long_line = arguments.on_long_line},
+               [&](std::span<const InputLine> lines) {
+                 print_answers(task, trained, arguments.top, lines);
+               });
+  return static_cast<int>(ExitCode::done);
+}
+
+}  // namespace
+
+Command make_line_command(const LineCommand& line_command) {
+  return {.name = line_command.name,
+          .purpose = line_command.purpose,
+          .define =
+              [&line_command](ArgumentParser& parser) {
+                const auto arguments = std::make_shared<Arguments>();
+                add_run(parser, arguments->run);
+                add_long_lines(parser, arguments->on_long_line);
+                add_threads(parser, arguments->threads);
+                if (line_command.ranks) {
+                  parser
+                      .add_option("--top", arguments->top,
+                                  "Number of most likely classes to print, 1 to 1,000,000; all if "
+                                  "there are fewer")
+                      .check(within(between(1, 1'000'000)))
+                      .show_default();
+                }
+                parser.set_footer(line_command.footer);
+                return [arguments, &line_command] { return run(line_command, *arguments); };
+              },
+          .memory_hint = line_command.memory_hint,
+          .answers_lines = true};
+}
+
+}  // namespace tapestry

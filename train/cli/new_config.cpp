@@ -1,0 +1,281 @@
+#include "train/cli/new_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <istream>
+#include <map>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "data/io/utf8.h"
+#include "train/cli/command.h"
+#include "train/config/config.h"
+#include "train/config/text.h"
+#include "train/error.h"
+#include "train/platform/program_name.h"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A key and its value, as in YAML.
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+/// A data file that is asked for.
+struct DataFile {
+  std::string_view key;       ///< `data.train_source`
+  std::string_view question;  ///< `Training text`
+  bool required = true;
+};
+
+/// A kind of task that is offered.
+struct TaskChoice {
+  std::string_view description;
+  std::vector<DataFile> files;
+  Values values;              ///< of the data and the model
+  bool is_of_images = false;  ///< and the size of images is asked for
+};
+
+/// What the questions offer. The first is the default.
+const std::vector<TaskChoice>& task_choices() {
+  static const std::vector<TaskChoice> choices{
+      {.description = "turn one text into another: translation, summaries, corrections",
+       .files = {{"data.train_source", "Training text, one sentence per line"},
+                 {"data.train_target", "Its translation, line by line"},
+                 {"data.validation_source", "Validation text"},
+                 {"data.validation_target", "Its translation"},
+                 {"data.test_source", "Test text (may be empty)", false},
+                 {"data.test_target", "Its translation (may be empty)", false}},
+       .values = {{"data.task", "parallel_text"},
+                  {"data.subwords", "unigram"},
+                  {"data.on_bad_line", "skip"},
+                  {"model.kind", "seq2seq"}}},
+      {.description = "continue a text: a language model",
+       .files = {{"data.train_text", "Training text"},
+                 {"data.validation_text", "Validation text (empty: the end of the training text)",
+                  false}},
+       .values = {{"data.task", "text"},
+                  {"data.unit", "character"},
+                  {"data.context", "128"},
+                  {"model.kind", "language_model"}}},
+      {.description = "classify sentences",
+       .files = {{"data.train_text", "Training text, a label, a tab and a sentence per line"},
+                 {"data.validation_text", "Validation text"},
+                 {"data.test_text", "Test text (may be empty)", false}},
+       .values = {{"data.task", "labelled_text"},
+                  {"data.min_frequency", "2"},
+                  {"model.kind", "classifier"}}},
+      {.description = "label every token of a sentence: named entities, parts of speech",
+       .files = {{"data.train_text",
+                  "Training text, a token, a tab and a label per line, sentences separated by an "
+                  "empty line"},
+                 {"data.validation_text", "Validation text"},
+                 {"data.test_text", "Test text (may be empty)", false}},
+       .values = {{"data.task", "tagged_text"},
+                  {"data.min_frequency", "2"},
+                  {"model.kind", "tagger"}}},
+      {.description = "classify images",
+       .files = {{"data.train_images", "Training images: a CSV, HDF5 or NumPy file"},
+                 {"data.validation_images",
+                  "Validation images (empty: a tenth of the training images)", false}},
+       .values = {{"data.task", "images"}, {"model.kind", "vision_transformer"}},
+       .is_of_images = true},
+  };
+  return choices;
+}
+
+/// Sizes of models, for the bytes of training data up to a limit.
+struct ModelSize {
+  std::string_view name;
+  std::uint64_t most_bytes;  ///< of training data for which it is the default
+  std::string_view d_model, num_heads, layers, d_ff, dropout;
+};
+constexpr ModelSize model_sizes[] = {
+    {"small", 20'000'000, "128", "4", "3", "512", "0.3"},
+    {"medium", 200'000'000, "256", "4", "4", "1024", "0.1"},
+    {"large", UINT64_MAX, "512", "8", "6", "2048", "0.1"},
+};
+
+class Interview {
+ public:
+  Interview(const fs::path& path, std::istream& answers, std::ostream& questions)
+      : folder_(fs::absolute(path).parent_path()), answers_(answers), questions_(questions) {}
+
+  Values run() {
+    const TaskChoice& task = choose_task();
+    values_ = task.values;
+    for (const DataFile& file : task.files) ask_for_file(file);
+    if (task.is_of_images) ask_for_image_size();
+    choose_size(task);
+    set("train.steps", ask_for_number("Optimizer steps", "5000"));
+    return std::move(values_);
+  }
+
+ private:
+  void set(std::string key, std::string value) {
+    values_.emplace_back(std::move(key), std::move(value));
+  }
+
+  /// The answer to a question, without white space around it.
+  std::string ask(std::string_view question, std::string_view default_answer) {
+    fmt::print(questions_, "{}{}: ", question,
+               default_answer.empty() ? "" : fmt::format(" [{}]", default_answer));
+    questions_.flush();
+    std::string line;
+    if (!std::getline(answers_, line)) {
+      throw UsageError(fmt::format("the answers end before the question \"{}\"", question),
+                       "answer all questions; an empty line takes the default");
+    }
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == line.npos) return std::string(default_answer);
+    return line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+  }
+
+  /// Asks until an answer is valid; `mistake_in` says what is wrong with one, or nothing.
+  std::string ask_until(std::string_view question, std::string_view default_answer,
+                        const std::function<std::string(const std::string&)>& mistake_in) {
+    while (true) {
+      std::string answer = ask(question, default_answer);
+      const std::string mistake = mistake_in(answer);
+      if (mistake.empty()) return answer;
+      fmt::print(questions_, "  {}\n", mistake);
+    }
+  }
+
+  const TaskChoice& choose_task() {
+    fmt::print(questions_, "What shall the model do?\n");
+    const auto& choices = task_choices();
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      fmt::print(questions_, "  {}  {}\n", i + 1, choices[i].description);
+    }
+    const WholeNumber numbers = between(1, choices.size());
+    const std::string answer =
+        ask_until("Task", "1", [&](const std::string& text) { return mistake_in(numbers, text); });
+    return choices[std::get<std::uint64_t>(numbers.parse(answer)) - 1];
+  }
+
+  static std::string mistake_in(const WholeNumber& numbers, const std::string& text) {
+    const auto parsed = numbers.parse(text);
+    const Mistake* mistake = std::get_if<Mistake>(&parsed);
+    return mistake == nullptr ? "" : escaped(mistake->message);
+  }
+
+  std::string ask_for_number(std::string_view question, std::string_view default_answer) {
+    return ask_until(question, default_answer, [](const std::string& text) {
+      return mistake_in(between(1, 1'000'000'000), text);
+    });
+  }
+
+  void ask_for_file(const DataFile& file) {
+    const std::string answer =
+        ask_until(file.question, "", [&](const std::string& text) -> std::string {
+          if (text.empty()) return file.required ? "a file is needed" : "";
+          std::error_code error;
+          if (fs::is_regular_file(text, error)) return "";
+          return fmt::format("{} is not a file that can be read", escaped(text));
+        });
+    if (answer.empty()) return;
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(answer, error);
+    if (!error && file.key.starts_with("data.train")) training_bytes_ += bytes;
+    const fs::path absolute = fs::absolute(answer).lexically_normal();
+    const fs::path relative = absolute.lexically_relative(folder_.lexically_normal());
+    const bool is_near = !relative.empty() && *relative.begin() != "..";
+    set(std::string(file.key), Text::print((is_near ? relative : absolute).string()));
+  }
+
+  void ask_for_image_size() {
+    set("data.image_height", ask_for_number("Height of an image in pixels", "8"));
+    set("data.image_width", ask_for_number("Width of an image in pixels", "8"));
+    set("data.image_channels", ask_for_number("Values per pixel", "1"));
+    set("data.pixel_maximum", ask_for_number("Largest value of a pixel", "255"));
+    const std::string patch = ask_for_number("Height and width of a patch in pixels", "2");
+    set("model.patch_size", patch);
+    set("model.positions", "learned");
+    set("model.max_length", "1024");
+  }
+
+  void choose_size(const TaskChoice& task) {
+    std::string names;
+    for (const ModelSize& size : model_sizes) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", size.name);
+    }
+    const auto suitable = std::ranges::find_if(
+        model_sizes, [&](const ModelSize& size) { return training_bytes_ <= size.most_bytes; });
+    const auto find_size = [](const std::string& name) {
+      return std::ranges::find(model_sizes, name, &ModelSize::name);
+    };
+    const std::string name = ask_until(
+        fmt::format("Size of the model, {}", names), suitable->name, [&](const std::string& text) {
+          const bool known = find_size(text) != std::end(model_sizes);
+          return known
+                     ? ""
+                     : fmt::format("expected {}, found {}", names, tapestry::quoted(escaped(text)));
+        });
+    const ModelSize& size = *find_size(name);
+    set("model.d_model", std::string(size.d_model));
+    set("model.num_heads", std::string(size.num_heads));
+    const std::string_view kind = value_of(task.values, "model.kind");
+    if (kind != "language_model") set("model.num_encoder_layers", std::string(size.layers));
+    if (kind == "seq2seq" || kind == "language_model") {
+      set("model.num_decoder_layers", std::string(size.layers));
+    }
+    set("model.d_ff", std::string(size.d_ff));
+    set("model.dropout", std::string(size.dropout));
+    set("optimizer.kind", "adamw");
+    set("schedule.kind", "cosine");
+    set("schedule.learning_rate", "1e-3");
+    set("schedule.warmup_steps", "5%");
+  }
+
+  static std::string_view value_of(const Values& values, std::string_view key) {
+    return std::ranges::find(values, key, &Values::value_type::first)->second;
+  }
+
+  fs::path folder_;  ///< of the config
+  std::istream& answers_;
+  std::ostream& questions_;
+  Values values_{};
+  std::uint64_t training_bytes_ = 0;
+};
+
+/// The values as a config file, in the order of all keys, with a comment for each.
+std::string to_config(const fs::path& path, const Values& values) {
+  const std::map<std::string, std::string> given(values.begin(), values.end());
+  std::string text = fmt::format(
+      "# Written by `{0} config new`.\n#\n#   {0} train {1}\n#\n# All other keys: {0} config "
+      "explain {1}\n",
+      program_name(), path.string());
+  std::string section;
+  for (const ConfigKey& key : config_keys()) {
+    const auto value = given.find(key.path());
+    if (value == given.end()) continue;
+    if (key.section != section) text += fmt::format("\n{}:\n", key.section);
+    section = key.section;
+    const std::string assignment = fmt::format("{}: {}", key.key, value->second);
+    const std::string meaning = key.meaning.substr(0, key.meaning.find_first_of(";:"));
+    text += fmt::format("  {:<32} # {}; default {}\n", assignment, meaning, key.default_value);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ask_for_config(const fs::path& path, std::istream& answers, std::ostream& questions) {
+  std::string text = to_config(path, Interview(path, answers, questions).run());
+  parse_config(text, path.string());
+  return text;
+}
+
+}  // namespace tapestry

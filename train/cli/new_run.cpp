@@ -1,0 +1,123 @@
+#include "train/cli/new_run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "data/io/utf8.h"
+#include "train/checkpoint/run_identity.h"
+#include "train/config/error.h"
+#include "train/format.h"
+#include "train/platform/program_name.h"
+#include "train/process_settings.h"
+#include "train/run_length.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+namespace {
+
+/// Refuses the copy of the config of a run, which names the directory of that run.
+void refuse_copied_config(const std::string& path, const std::vector<std::string>& overrides,
+                          const Config& config) {
+  const std::string& run = config.train.run_dir;
+  if (names_run_dir(overrides) || run == default_run_dir(path)) return;
+  std::error_code ignored;
+  const auto own = std::filesystem::path(run) / "config.yaml";
+  if (std::filesystem::equivalent(own, path, ignored)) return;
+  if (!read_run_id(path)) return;
+  throw ConfigError({{.place = {.file = path},
+                      .message = fmt::format("is a copy of the config of a run and names the "
+                                             "directory of that run, {}, expected another one",
+                                             run),
+                      .hint = "name a directory with train.run_dir=DIR, or delete run_dir from "
+                              "the copy"}});
+}
+
+/// Refuses a config that could not be read back from a checkpoint, from which the run could then
+/// not be resumed.
+void require_storable(const std::string& path, const Config& config) {
+  try {
+    parse_config(dump_config(config), "the stored config");
+  } catch (const ConfigError& error) {
+    if (const auto bad = find_unstorable_path(config)) {
+      throw ConfigError({{.place = {.file = path},
+                          .message = fmt::format(
+                              "{}: found {} in the path {}, expected UTF-8 text without control "
+                              "characters, which can be stored in a checkpoint",
+                              bad->key, bad->found, escaped(bad->path)),
+                          .hint = "rename the file, or the folder that it is in"}});
+    }
+    const std::string problem = error.what();
+    throw ConfigError({{.place = {.file = path},
+                        .message = "the config could not be read back from a checkpoint: " +
+                                   problem.substr(0, problem.find('\n')),
+                        .hint = "rename files and folders whose names have control characters or "
+                                "are not UTF-8"}});
+  }
+}
+
+}  // namespace
+
+Config load_new_config(const std::string& path, const std::vector<std::string>& overrides) {
+  Config config = load_config(path, overrides);
+  refuse_copied_config(path, overrides, config);
+  apply_process_settings(config.train);
+  return config;
+}
+
+void complete_new_config(const std::string& path, const Corpus& corpus, Config& config) {
+  if (config.train.epochs != 0) {
+    resolve_epochs(config, make_batch_schedule(corpus, config).batches_per_epoch());
+  }
+  require_storable(path, config);
+  require_validation_for_patience(config, corpus);
+}
+
+void require_validation_for_patience(const Config& config, const Corpus& corpus) {
+  if (config.train.patience == 0 || !corpus.validation.empty()) return;
+  throw ConfigError(
+      {{.place = {.file = "train.patience"},
+        .message = fmt::format("found {}, expected 0: there are no validation {}, without which it "
+                               "has no effect",
+                               config.train.patience, find_task(config).example_noun(config)),
+        .hint = "name a validation set or its size in the section data, or leave the key out"}});
+}
+
+void refuse_to_replace_run(const RunDirectory& directory) {
+  const auto steps = directory.steps();
+  if (steps.empty()) return;
+  const std::string path = directory.path().string();
+  throw ConfigError(
+      {{.place = {.file = path},
+        .message = fmt::format("already contains a run, at step {}", format_count(steps.back())),
+        .hint = fmt::format("resume it with `{} train --resume {}`, start over with --fresh (the "
+                            "old run is moved aside) or choose another train.run_dir",
+                            program_name(), format_argument(path))}});
+}
+
+void refuse_to_replace_files(const RunDirectory& directory) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
+  for (const char* name : {"config.yaml", "metrics.csv", "timing.csv", "history.txt",
+                           "recording.jsonl", "train.log"}) {
+    const auto path = directory.path() / name;
+    if (!std::filesystem::exists(path, ignored)) continue;
+    throw ConfigError({{.place = {.file = path.string()},
+                        .message = "exists and is not part of a run; a run here would overwrite it",
+                        .hint = "choose another train.run_dir"}});
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.')) continue;  // such as .gitkeep
+    throw ConfigError({{.place = {.file = directory.path().string()},
+                        .message = fmt::format("holds other files, such as {}, and is not the "
+                                               "directory of a run, expected a new or an empty one",
+                                               name),
+                        .hint = "choose another train.run_dir"}});
+  }
+}
+
+}  // namespace tapestry

@@ -1,0 +1,301 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "autograd/ops/elementwise.h"
+#include "data/io/utf8.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/parameter_file.h"
+#include "train/checkpoint/run_identity.h"
+#include "train/cli/command.h"
+#include "train/cli/open_model.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/initial_state.h"
+#include "train/memory_need.h"
+#include "train/platform/machine.h"
+#include "train/platform/program_name.h"
+#include "train/platform/standard_streams.h"
+#include "train/process_settings.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/trainer.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::string run;
+  std::vector<std::string> overrides;  ///< other places of data files
+  std::uint64_t step = 0;              ///< the step to compute again, from 1
+  std::string output;                  ///< empty: replay-step-NNNNNNNN.h5
+};
+
+/// Where a replay starts.
+struct Start {
+  Snapshot newest;                   ///< the newest checkpoint of the run
+  std::optional<Snapshot> snapshot;  ///< the state before the first step; nullopt: initial values
+  std::uint64_t step = 0;            ///< steps done
+};
+
+/// The newest usable checkpoint before a step.
+Start find_start(const RunDirectory& directory, std::uint64_t step) {
+  auto newest = read_newest_of_run(directory);
+  if (!newest) {
+    throw CheckpointError(
+        fmt::format("{}: found no checkpoint, expected the directory of a run",
+                    escaped(directory.path().string())),
+        fmt::format("name a run directory; `{} runs` lists them", program_name()));
+  }
+  Start start{.newest = std::move(newest->snapshot), .snapshot = std::nullopt, .step = 0};
+  std::vector<std::uint64_t> steps = directory.steps();
+  std::ranges::reverse(steps);
+  for (const std::uint64_t saved : steps) {
+    if (saved >= step) continue;
+    try {
+      start.snapshot = read_checkpoint_of_run(directory, saved);
+      start.step = saved;
+      return start;
+    } catch (const CheckpointError& error) {
+      warn(fmt::format("{}; an older checkpoint is used", error.what()));
+    }
+  }
+  return start;
+}
+
+/// Warns of changes of the run that the config of the start does not have: those after the
+/// checkpoint, before the step. The initial values are trained with the newest config, so all of
+/// its changes count. A line of the history is "step 12: changed ..."; steps that were skipped are
+/// skipped again.
+void warn_of_changes(const Start& start, std::uint64_t step) {
+  const std::string all = saved_history(start.newest);
+  const std::string known = start.snapshot ? saved_history(*start.snapshot) : "";
+  std::istringstream lines(all.starts_with(known) ? all.substr(known.size()) : all);
+  for (std::string line; std::getline(lines, line);) {
+    std::uint64_t at = 0;
+    std::string word;
+    if (!(std::istringstream(line) >> word >> at) || line.ends_with("which is skipped")) continue;
+    if (start.snapshot && at >= step) continue;
+    warn(fmt::format("the run has changed, and the replay is with the config {}: {}",
+                     start.snapshot ? "before" : "after", escaped(line)));
+  }
+}
+
+template <class T>
+void put_rows(Snapshot& snapshot, const std::string& path, const std::vector<T>& values,
+              std::size_t rows) {
+  if (values.empty()) return;
+  snapshot.put<T>(path, std::span<const T>(values), {rows, values.size() / rows});
+}
+
+template <class From>
+void put_counts(Snapshot& snapshot, const std::string& path, const From& counts) {
+  const std::vector<std::uint64_t> values(counts.begin(), counts.end());
+  if (!values.empty()) snapshot.put<std::uint64_t>(path, values, {values.size()});
+}
+
+void put_batch(Snapshot& snapshot, const std::string& group, const Batch& batch) {
+  put_rows(snapshot, group + "/source", batch.source, batch.rows);
+  put_rows(snapshot, group + "/input", batch.input, batch.rows);
+  put_rows(snapshot, group + "/labels", batch.labels, batch.rows);
+  put_rows(snapshot, group + "/pixels", batch.pixels, batch.rows);
+  put_counts(snapshot, group + "/source_lengths", batch.source_lengths);
+  put_counts(snapshot, group + "/target_lengths", batch.target_lengths);
+  put_counts(snapshot, group + "/examples", batch.examples);
+}
+
+void put_step(Snapshot& snapshot, const Trainer& trainer, const Trainer::StepRecord& record) {
+  snapshot.put_text("program_version", program_version);
+  snapshot.put_text("run_id", trainer.run_id());
+  snapshot.put_text("arithmetic", arithmetic());
+  snapshot.put_text("config", dump_config(with_process_settings(trainer.config(), Config{})));
+  snapshot.put_text("train/history", "");
+  snapshot.put_scalar("train/step", record.step);
+  snapshot.put_scalar("train/epoch", record.position.epoch);
+  snapshot.put_scalar("train/batch", static_cast<std::uint64_t>(record.position.batch));
+  snapshot.put_scalar("train/loss", record.loss.mean);
+  snapshot.put_scalar("train/nll_sum", record.loss.nll_sum);
+  snapshot.put_scalar("train/target_tokens", static_cast<std::uint64_t>(record.loss.target_tokens));
+  snapshot.put_scalar("train/gradient_norm", record.gradient_norm);
+  snapshot.put_scalar("train/clip_factor", record.clip_factor);
+  snapshot.put_scalar("train/learning_rate", record.learning_rate);
+  snapshot.put_scalar("train/updated", std::uint64_t{record.updated ? 1U : 0U});
+  for (std::size_t i = 0; i < record.batches.size(); ++i) {
+    put_batch(snapshot, fmt::format("batches/{}", i), record.batches[i]);
+  }
+}
+
+std::vector<NamedTensor> gradients_of(const Parameters& parameters) {
+  std::vector<NamedTensor> gradients;
+  for (const NamedTensor& parameter : parameters) {
+    if (parameter.tensor.gradient().defined()) {
+      gradients.push_back({parameter.name, parameter.tensor.gradient()});
+    }
+  }
+  return gradients;
+}
+
+/// What the step added to each parameter.
+std::vector<NamedTensor> updates_of(const Parameters& parameters,
+                                    const std::vector<Tensor>& before) {
+  std::vector<NamedTensor> updates;
+  for (const NamedTensor& parameter : parameters) {
+    updates.push_back({parameter.name, sub(parameter.tensor, before[updates.size()])});
+  }
+  return updates;
+}
+
+/// Computes the next step and collects what the output has of it.
+Snapshot record_step(Trainer& trainer, Trainer::StepRecord& record) {
+  Snapshot snapshot;
+  const Parameters& parameters = trainer.model().parameters;
+  std::vector<Tensor> before;
+  record = trainer.replay_step([&](const Trainer::StepRecord& step) {
+    put_step(snapshot, trainer, step);
+    put_tensors(snapshot, "parameters", parameters.list());
+    put_tensors(snapshot, "gradients", gradients_of(parameters));
+    for (const NamedTensor& parameter : parameters) {
+      before.push_back(parameter.tensor.copied(parameter.tensor.dtype()));
+    }
+  });
+  put_tensors(snapshot, "updates", updates_of(parameters, before));
+  return snapshot;
+}
+
+/// throws  NumericError if the run did not continue after a step that is not finite.
+void compute_steps_before(Trainer& trainer, std::uint64_t step) {
+  while (trainer.step() + 1 < step) {
+    const Trainer::StepRecord record = trainer.replay_step();
+    if (record.updated || trainer.config().train.on_nan == OnNan::skip) continue;
+    throw NumericError(
+        fmt::format("step {}: the loss is {} and the norm of the gradient {}, expected finite "
+                    "numbers",
+                    record.step, record.loss.mean, record.gradient_norm),
+        fmt::format("the run ended here or went back; replay this step, with --step {}",
+                    record.step));
+  }
+}
+
+/// Whether the weights are those of the checkpoint of this step; nullopt if there is none.
+std::optional<bool> compare(const RunDirectory& directory, const Trainer& trainer) {
+  const auto steps = directory.steps();
+  if (std::ranges::find(steps, trainer.step()) == steps.end()) return std::nullopt;
+  Snapshot ours;
+  put_tensors(ours, "parameters", trainer.model().parameters.list());
+  try {
+    const Snapshot saved = read_checkpoint_of_run(directory, trainer.step());
+    return std::ranges::all_of(ours, [&](const auto& array) {
+      return saved.contains(array.first) && saved.at(array.first) == array.second;
+    });
+  } catch (const CheckpointError& error) {
+    warn(error.what());
+    return std::nullopt;
+  }
+}
+
+int report(const RunDirectory& directory, const Trainer& trainer, const Trainer::StepRecord& record,
+           const std::string& output) {
+  fmt::print(
+      "step {}: loss {:.6g}  gradient {:.6g}  clip factor {:.6g}  learning rate {:.6g}  {} "
+      "targets{}\n",
+      format_count(record.step), record.loss.mean, record.gradient_norm, record.clip_factor,
+      record.learning_rate, format_count(record.loss.target_tokens),
+      record.updated ? "" : "; not finite: the weights are unchanged");
+  fmt::print("written: {}\n", escaped(output));
+  const auto equal = compare(directory, trainer);
+  if (!equal) return static_cast<int>(ExitCode::done);
+  const std::string name = directory.checkpoint_path(record.step).string();
+  if (*equal) {
+    fmt::print("the weights after the step are those of {}, bit by bit\n", escaped(name));
+    return static_cast<int>(ExitCode::done);
+  }
+  warn(fmt::format("the weights after the step differ from those of {}", name));
+  return static_cast<int>(ExitCode::check_failed);
+}
+
+void require_new_file(const std::string& output) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(output, ignored)) return;
+  throw UsageError(fmt::format("{} exists, expected the name of a new file", escaped(output)),
+                   "choose another name with --output, or delete the file");
+}
+
+int run(Arguments arguments) {
+  if (arguments.output.empty()) {
+    arguments.output = fmt::format("replay-step-{:08}.h5", arguments.step);
+  }
+  require_new_file(arguments.output);
+  RunDirectory directory = find_run(arguments.run);
+  const Start start = find_start(directory, arguments.step);
+  const Snapshot& origin = start.snapshot ? *start.snapshot : start.newest;
+  Config config = with_other_data(arguments.run, saved_config(origin), arguments.overrides);
+  config.train.steps = saved_config(start.newest).train.steps;  // may have been raised since
+  if (arguments.step > config.train.steps) {
+    throw UsageError(fmt::format("--step: found {}, expected a step of the run, which has {}",
+                                 arguments.step, config.train.steps),
+                     "give a smaller step");
+  }
+  config.train.run_dir = directory.path().string();
+  config.train.detect_anomaly = false;  // a step that is not finite is recorded
+  config.data.cache_folder = directory.cache_folder();
+  config.data.cache_is_read_only = true;
+  apply_process_settings(config.train, saved_arithmetic(origin));
+  warn_of_changes(start, arguments.step);
+  const ResumedCorpus data = load_same_corpus(config, origin, {});
+  require_memory_for_model(config, data.corpus, read_available_memory());
+  Progress silent(nullptr, start.step, config.train.steps);
+  Trainer trainer(config, data.corpus, directory, silent);
+  if (start.snapshot) {
+    trainer.resume(*start.snapshot);
+  } else if (!config.train.initialize_from.empty()) {
+    const InitialState initial = load_initial_state(config);
+    trainer.initialize(*initial.model);
+  }
+  inform(fmt::format("computing steps {} to {} again, from {}", start.step + 1, arguments.step,
+                     start.snapshot ? escaped(directory.checkpoint_path(start.step).string())
+                                    : std::string("the initial values")));
+  compute_steps_before(trainer, arguments.step);
+  Trainer::StepRecord record;
+  const Snapshot snapshot = record_step(trainer, record);
+  write_checkpoint(arguments.output, snapshot);
+  return report(directory, trainer, record, arguments.output);
+}
+
+Action define(ArgumentParser& parser) {
+  const auto arguments = std::make_shared<Arguments>();
+  parser.add_option("RUN", arguments->run, "Run directory").required().check(not_empty());
+  parser.add_option("OVERRIDES", arguments->overrides,
+                    "Data files that have moved, such as data.train_text=more.txt");
+  parser.add_option("--step", arguments->step, "The step to compute again")
+      .check(within(between(1, 1'000'000'000'000)))
+      .value_name("STEP")
+      .required();
+  parser
+      .add_option("--output", arguments->output,
+                  "The HDF5 file to write, a new file; by default replay-step-NNNNNNNN.h5")
+      .value_name("FILE");
+  parser.set_footer(
+      "The run is only read. It keeps few checkpoints: steps before the first of them are "
+      "computed\n"
+      "from the initial values.\n"
+      "Example:\n  tapestry replay runs/copy --step 1234 --output step.h5");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command replay_command{
+    .name = "replay",
+    .purpose = "Compute a step of a run again, and write its batch, gradients and update",
+    .define = define};
+
+}  // namespace tapestry

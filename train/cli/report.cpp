@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "data/io/utf8.h"
+#include "train/cli/command.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/platform/standard_streams.h"
+#include "train/report/report_file.h"
+#include "train/storage/run_directory.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> runs;  ///< run directories or checkpoints
+  std::string output;             ///< empty: default_output()
+  ReportOptions options;
+  std::size_t threads = 0;
+};
+
+/// report.html in the run directory of a single run, else in the working folder.
+std::filesystem::path default_output(const std::vector<std::string>& runs) {
+  std::error_code ignored;
+  const bool one = runs.size() == 1 && std::filesystem::is_directory(runs.front(), ignored);
+  return one ? find_run(runs.front()).path() / report_file_name
+             : std::filesystem::path(report_file_name);
+}
+
+int run(const Arguments& arguments) {
+  set_num_threads(arguments.threads);
+  ReportData data(arguments.options);
+  for (const std::string& path : arguments.runs) data.add(path);
+  for (const std::string& note : data.notes()) warn(note);
+  std::filesystem::path output = arguments.output;
+  if (output.empty()) output = default_output(arguments.runs);
+  const std::size_t bytes = write_report(data, output);
+  fmt::print("{}: {}\n", escaped(output.string()), format_bytes(bytes));
+  return static_cast<int>(ExitCode::done);
+}
+
+Action define(ArgumentParser& parser) {
+  const auto arguments = std::make_shared<Arguments>();
+  parser.add_option("RUN", arguments->runs, "Run directories or checkpoints")
+      .required()
+      .check(not_empty());
+  parser
+      .add_option("--output", arguments->output,
+                  "File to write; default: report.html in the directory of a single run, else in "
+                  "the working folder")
+      .check(not_empty())
+      .value_name("FILE");
+  parser
+      .add_option("--examples", arguments->options.examples,
+                  "Held-out examples to show with the model's outputs, of each run")
+      .check(within(between(0, 10'000)))
+      .show_default();
+  parser
+      .add_option("--attention", arguments->options.attention,
+                  "Held-out examples to show with the weights of every attention head, of each run")
+      .check(within(between(0, 100)))
+      .show_default();
+  add_threads(parser, arguments->threads);
+  parser.set_footer(
+      "The file needs no other files and no network: open it in a browser. It has curves of all "
+      "runs over one\nanother, the keys in which their configs differ, mean and deviation of runs "
+      "that differ in their seeds only,\nand of each run held-out examples, accuracy, attention, "
+      "weights and the history of the run.\nParts that need data files or a checkpoint that cannot "
+      "be used are left out, with a warning.\n"
+      "Examples:\n  tapestry report runs/copy\n"
+      "  tapestry report runs/seed1 runs/seed2 runs/seed3 --output seeds.html");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command report_command{
+    .name = "report",
+    .purpose = "Write an HTML file about runs: curves, examples, attention, weights",
+    .define = define};
+
+}  // namespace tapestry

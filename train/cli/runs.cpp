@@ -1,0 +1,120 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "data/io/utf8.h"
+#include "train/checkpoint/run_state.h"
+#include "train/cli/command.h"
+#include "train/error.h"
+#include "train/format.h"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Arguments {
+  std::string folder = "runs";
+  bool json = false;
+};
+
+std::time_t to_time(std::filesystem::file_time_type time) {
+  return std::chrono::system_clock::to_time_t(
+      std::chrono::time_point_cast<std::chrono::system_clock::duration>(
+          std::chrono::file_clock::to_sys(time)));
+}
+
+std::string when(const RunState& run) {
+  if (run.changed == std::filesystem::file_time_type{}) return "";
+  return fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(to_time(run.changed)));
+}
+
+std::string best(const RunState& run) {
+  if (!run.best) return "";
+  return fmt::format("{} {:.4f} at step {}", run.metric, *run.best, format_count(*run.best_step));
+}
+
+void print_table(const std::vector<RunState>& runs) {
+  using Row = std::array<std::string, 5>;
+  std::vector<Row> rows = {{"run", "state", "step", "best", "last change"}};
+  for (const RunState& run : runs) {
+    rows.push_back({escaped(run.path.string()), std::string(phase_name(run.phase)),
+                    fmt::format("{}/{}", run.step, run.steps), best(run), when(run)});
+  }
+  std::array<std::size_t, 5> widths{};
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    fmt::print("{:<{}}  {:<{}}  {:>{}}  {:<{}}  {}\n", rows[i][0], widths[0], rows[i][1], widths[1],
+               rows[i][2], widths[2], rows[i][3], widths[3], rows[i][4]);
+    if (i == 0) continue;
+    const RunState& run = runs[i - 1];
+    if (!run.problem.empty()) fmt::print("  {}\n", escaped(run.problem));
+  }
+}
+
+void print_json(const std::vector<RunState>& runs) {
+  Json json = Json::array();
+  for (const RunState& run : runs) {
+    json.push_back({{"run", run.path.string()},
+                    {"state", phase_name(run.phase)},
+                    {"holder", run.holder},
+                    {"step", run.step},
+                    {"steps", run.steps},
+                    {"metric", run.metric},
+                    {"best", run.best ? Json(*run.best) : Json(nullptr)},
+                    {"best_step", run.best_step ? Json(*run.best_step) : Json(nullptr)},
+                    {"problem", run.problem}});
+  }
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+int run(const Arguments& arguments) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(arguments.folder, error)) {
+    throw UsageError(fmt::format("{}: expected a folder with runs", escaped(arguments.folder)),
+                     "name the folder in which `train` writes its run directories, such as runs");
+  }
+  std::vector<RunState> runs;
+  for (const auto& path : find_runs(arguments.folder)) runs.push_back(read_run_state(path));
+  if (arguments.json) {
+    print_json(runs);
+  } else if (runs.empty()) {
+    fmt::print("no runs in {}\n", escaped(arguments.folder));
+  } else {
+    print_table(runs);
+  }
+  return static_cast<int>(ExitCode::done);
+}
+
+Action define(ArgumentParser& parser) {
+  const auto arguments = std::make_shared<Arguments>();
+  parser.add_option("FOLDER", arguments->folder, "Folder with run directories, or one run")
+      .show_default()
+      .check(not_empty());
+  add_json(parser, arguments->json);
+  parser.set_footer(
+      "A run is running, finished, failed (its error is shown) or stopped, and can then be\n"
+      "resumed. The best value is that of train.best_metric at the last save.\n"
+      "Example:\n  tapestry runs runs");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command runs_command{
+    .name = "runs", .purpose = "List runs with state, step and best score", .define = define};
+
+}  // namespace tapestry

@@ -1,0 +1,291 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "autograd/packed_weights.h"
+#include "data/io/file.h"
+#include "data/io/text_file.h"
+#include "train/cli/answer_lines.h"
+#include "train/cli/open_model.h"
+#include "train/cli/translate.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/inference/pair_scores.h"
+#include "train/platform/standard_streams.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::string run;                               ///< a run directory or a checkpoint
+  std::string source_file, target_file;          ///< empty: lines of standard input
+  std::string on_long_line = long_lines::empty;  ///< empty or stop
+  std::size_t threads = 0;
+  bool json = false;
+};
+
+/// The most pairs that are read before they are scored.
+constexpr std::size_t pairs_at_once = 1024;
+
+constexpr const char* input_name = "standard input";
+constexpr const char* input_hint = "give it lines with a source, a tab and a translation";
+
+constexpr FileKind text_kind{.expected = "a text file",
+                             .special_hint = "write the text to a file first",
+                             .too_large_hint = "",
+                             .max_bytes = std::numeric_limits<std::uint64_t>::max()};
+
+// ---- Input
+
+/// A source and its translation.
+struct TextPair {
+  std::string source, target;
+  std::string place;  ///< of the target, for messages
+};
+
+/// Reads pairs, from two files or from lines with a tab.
+class PairReader {
+ public:
+  virtual ~PairReader() = default;
+  /// The next pair; nullopt at the end.
+  virtual std::optional<TextPair> next() = 0;
+  /// Whether next() would return without waiting for another program.
+  virtual bool is_ready() = 0;
+};
+
+class FilePairs : public PairReader {
+ public:
+  FilePairs(const std::string& source, const std::string& target)
+      : source_file_(source, text_kind),
+        target_file_(target, text_kind),
+        sources_(source_file_.descriptor(), source_file_.name(), unreadable_hint),
+        targets_(target_file_.descriptor(), target_file_.name(), unreadable_hint) {}
+
+  std::optional<TextPair> next() override {
+    auto source = sources_.next(), target = targets_.next();
+    if (!source && !target) return std::nullopt;
+    if (!source || !target) {
+      throw DataError(fmt::format("{}: found {} lines, and more in {}, expected as many",
+                                  source ? target_file_.name() : source_file_.name(), count_,
+                                  source ? source_file_.name() : target_file_.name()),
+                      "give it the source and the translation of each sentence on the same line");
+    }
+    ++count_;
+    return TextPair{.source = *std::move(source),
+                    .target = *std::move(target),
+                    .place = fmt::format("{}:{}", target_file_.name(), targets_.line_number())};
+  }
+  bool is_ready() override { return true; }
+
+ private:
+  OpenFile source_file_, target_file_;
+  LineReader sources_, targets_;
+  std::size_t count_ = 0;  // pairs that have been read
+};
+
+class TabbedPairs : public PairReader {
+ public:
+  TabbedPairs() : lines_(STDIN_FILENO, input_name, input_hint) {}
+
+  std::optional<TextPair> next() override {
+    const auto line = lines_.next();
+    if (!line) return std::nullopt;
+    std::string place = fmt::format("{}:{}", input_name, lines_.line_number());
+    const std::size_t tab = line->find('\t');
+    if (tab == line->npos) {
+      throw DataError(place + ": found no tab, expected a source, a tab and its translation",
+                      input_hint);
+    }
+    return TextPair{
+        .source = line->substr(0, tab), .target = line->substr(tab + 1), .place = std::move(place)};
+  }
+  bool is_ready() override { return lines_.line_is_ready(); }
+
+ private:
+  LineReader lines_;
+};
+
+// ---- Scores
+
+using Json = nlohmann::ordered_json;  // writes values that are not finite as null
+
+double sum_of(const TokenScores& scores) {
+  return std::accumulate(scores.begin(), scores.end(), 0.0);
+}
+
+std::string json_object(std::size_t line, const Example* pair, const TokenScores& scores,
+                        const Vocabulary& vocabulary) {
+  Json json = {{"line", line}, {"log_probability", nullptr}};
+  if (pair != nullptr) {
+    Json tokens = Json::array();
+    for (const std::int32_t id : pair->target) tokens.push_back(vocabulary.token(id));
+    tokens.push_back(vocabulary.token(eos_id));
+    json["log_probability"] = sum_of(scores);
+    json["tokens"] = std::move(tokens);
+    json["token_log_probabilities"] = scores;
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Scores pairs as they are read, and prints a line for each.
+class PairScorer {
+ public:
+  PairScorer(const TrainedModel& trained, const Arguments& arguments)
+      : trained_(trained), arguments_(arguments) {}
+
+  void add(const TextPair& text) {
+    const Task& task = find_task(trained_.config);
+    Example pair = task.read_text(text.source, trained_.codec);
+    pair.target = trained_.codec.encode_target(text.target);
+    const TokenLimit most = task.token_limit(trained_.config);
+    const std::size_t tokens = longest_side(pair, task.layout());
+    if (tokens <= most.tokens) {
+      is_scored_.push_back(true);
+      pairs_.push_back(std::move(pair));
+      return;
+    }
+    const std::string problem =
+        fmt::format("{}: found {} tokens {}, expected at most {} ({})", text.place, tokens,
+                    task.length_words().tokens, most.tokens, most.key);
+    if (arguments_.on_long_line == long_lines::stop) {
+      throw DataError(
+          problem, fmt::format("leave the pair out, or train a model with a larger {}", most.key));
+    }
+    warn(problem + "; the answer is an empty line");
+    is_scored_.push_back(false);
+  }
+
+  bool is_full() const { return is_scored_.size() >= pairs_at_once; }
+
+  /// Prints the scores of the pairs that have been added since the last call.
+  void answer() {
+    const std::vector<TokenScores> scores = score_pairs(*trained_.model->network, pairs_);
+    std::size_t next = 0;
+    for (const bool is_scored : is_scored_) {
+      ++line_;
+      print(is_scored ? &pairs_[next] : nullptr, is_scored ? scores[next] : TokenScores{});
+      next += is_scored ? 1 : 0;
+    }
+    flush_standard_output();
+    is_scored_.clear();
+    pairs_.clear();
+  }
+
+  /// Reports the scores of all pairs together.
+  void finish() const {
+    if (count_ == 0) return;
+    const double mean = total_ / static_cast<double>(tokens_);
+    inform(
+        fmt::format("{} pairs, {} tokens with <eos>: log-probability {:.4f}, per token {:.6f}, "
+                    "perplexity {:.4f}",
+                    format_count(count_), format_count(tokens_), total_, mean, std::exp(-mean)));
+  }
+
+ private:
+  void print(const Example* pair, const TokenScores& scores) {
+    const double sum = sum_of(scores);
+    if (pair != nullptr) {
+      ++count_;
+      tokens_ += scores.size();
+      total_ += sum;
+    }
+    if (arguments_.json) {
+      fmt::print("{}\n", json_object(line_, pair, scores, trained_.codec.target_vocabulary()));
+    } else if (pair != nullptr) {
+      const auto count = static_cast<double>(scores.size());
+      fmt::print("{:.6f}\t{:.6f}\t{}\n", sum, sum / count, scores.size());
+    } else {
+      fmt::print("\n");
+    }
+  }
+
+  const TrainedModel& trained_;
+  const Arguments& arguments_;
+  std::vector<bool> is_scored_;  // for each pair that was added
+  std::vector<Example> pairs_;   // those that are scored
+  std::size_t line_ = 0;
+  std::uint64_t count_ = 0, tokens_ = 0;  // of all pairs that were scored
+  double total_ = 0;
+};
+
+void score_all(PairReader& reader, PairScorer& scorer) {
+  try {
+    while (const auto pair = reader.next()) {
+      scorer.add(*pair);
+      if (scorer.is_full() || !reader.is_ready()) scorer.answer();
+    }
+  } catch (const DataError&) {
+    scorer.answer();  // the pairs before the one that cannot be used
+    throw;
+  }
+  scorer.answer();
+  scorer.finish();
+}
+
+int run(const Arguments& arguments) {
+  set_num_threads(arguments.threads);
+  const TrainedModel trained = open_trained(arguments.run).trained;
+  require_kind(trained, kinds_that_decode(), "score");
+  std::unique_ptr<PairReader> reader;
+  if (arguments.source_file.empty()) {
+    reader = std::make_unique<TabbedPairs>();
+  } else {
+    reader = std::make_unique<FilePairs>(arguments.source_file, arguments.target_file);
+  }
+  const PackedWeights packed;
+  PairScorer scorer(trained, arguments);
+  score_all(*reader, scorer);
+  return static_cast<int>(ExitCode::done);
+}
+
+Action define(ArgumentParser& parser) {
+  const auto arguments = std::make_shared<Arguments>();
+  add_run(parser, arguments->run);
+  Option& source =
+      parser
+          .add_option("SOURCE", arguments->source_file,
+                      "File with a source per line; without files, lines of standard input are a "
+                      "source, a tab and its translation")
+          .check(not_empty());
+  Option& target =
+      parser
+          .add_option("TARGET", arguments->target_file, "File with the translation of each source")
+          .check(not_empty());
+  source.only_with(target);
+  parser.add_flag("--json", arguments->json, "Print a JSON object for each pair");
+  add_choice(parser, "--long-lines", arguments->on_long_line, {long_lines::empty, long_lines::stop},
+             "The answer to a pair with more tokens than the model can read: an empty line, or "
+             "none: the command fails")
+      .show_default();
+  add_threads(parser, arguments->threads);
+  parser.set_footer(
+      "Prints for each pair, separated by tabs: log p(target, <eos> | source) in nats, the same "
+      "per token, and the number of tokens with <eos>. Standard error gets the perplexity of all.\n"
+      "JSON: `line`, from 1; `log_probability`, null for a pair that is too long; `tokens` and "
+      "`token_log_probabilities`.\n"
+      "Examples:\n  tapestry score runs/multi30k test.en test.de\n"
+      "  paste test.en test.de | tapestry score runs/multi30k --json");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace
+
+const Command score_command{
+    .name = "score",
+    .purpose = "Print the log-probabilities of given translations",
+    .define = define,
+    .memory_hint = "give it shorter lines, or more memory (see `ulimit -v`)"};
+
+}  // namespace tapestry

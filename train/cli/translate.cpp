@@ -1,0 +1,419 @@
+#include "train/cli/translate.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "autograd/packed_weights.h"
+#include "data/io/text_file.h"
+#include "train/cli/answer_lines.h"
+#include "train/cli/open_model.h"
+#include "train/config/domains.h"
+#include "train/config/error.h"
+#include "train/error.h"
+#include "train/inference/beam_search.h"
+#include "train/inference/word_alignment.h"
+#include "train/platform/standard_streams.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+namespace {
+
+struct Arguments {
+  std::string run;                          ///< a run directory or a checkpoint
+  std::optional<std::size_t> num_best{};    ///< outputs per line; nullopt: the text of one
+  std::optional<std::size_t> beam_size{};   ///< nullopt: of the run
+  std::optional<double> length_penalty{};   ///< nullopt: of the run
+  std::size_t min_length = 0;               ///< tokens
+  std::optional<std::size_t> max_length{};  ///< tokens; nullopt: of the run
+  bool samples = false;                     ///< sampling instead of beam search
+  SamplingOptions sampling{};
+  bool has_prefixes = false;       ///< lines are source<TAB>prefix
+  std::string forbidden, allowed;  ///< files with tokens; may be empty
+  std::size_t no_repeat_ngram = 0;
+  bool align = false;                          ///< print word alignments
+  std::string align_layer;                     ///< empty: the last but one
+  bool interactive = false;                    ///< each line is answered before the next is read
+  std::size_t batch_tokens = 2048;             ///< source tokens
+  std::string on_long_line = long_lines::cut;  ///< one of long_lines
+  std::size_t threads = 0;
+  bool json = false;
+};
+
+// ---- Options
+
+/// For each id of the target vocabulary, whether the file has its token on a line of its own.
+std::vector<bool> tokens_in_file(const std::string& path, const Vocabulary& vocabulary) {
+  std::vector<bool> found(vocabulary.size(), false);
+  std::size_t unknown = 0;
+  const TextFile file = read_text_file(
+      path, {.expected = "one token a line", .hint = "name a file with tokens, one a line"});
+  for (const std::string& token : file.lines) {
+    const std::int32_t id = vocabulary.id(token);
+    if (id == unk_id && token != vocabulary.token(unk_id)) {
+      unknown += token.empty() ? 0 : 1;
+    } else {
+      found[static_cast<std::size_t>(id)] = true;
+    }
+  }
+  if (unknown > 0) {
+    warn(fmt::format("{}: {} of {} tokens are not in the target vocabulary", path, unknown,
+                     file.lines.size()));
+  }
+  return found;
+}
+
+std::vector<bool> forbidden_tokens(const Arguments& arguments, const Vocabulary& vocabulary) {
+  if (!arguments.forbidden.empty()) return tokens_in_file(arguments.forbidden, vocabulary);
+  if (arguments.allowed.empty()) return {};
+  std::vector<bool> tokens = tokens_in_file(arguments.allowed, vocabulary);
+  tokens.flip();
+  return tokens;
+}
+
+SearchOptions search_options(const TrainedModel& trained, const Arguments& arguments) {
+  SearchOptions options = search_options(trained.config);
+  options.num_best = arguments.num_best.value_or(1);
+  options.beam_size = arguments.beam_size.value_or(std::max(options.beam_size, options.num_best));
+  options.length_penalty = arguments.length_penalty.value_or(options.length_penalty);
+  options.min_length = arguments.min_length;
+  options.max_length = arguments.max_length.value_or(options.max_length);
+  options.forbidden = forbidden_tokens(arguments, trained.codec.target_vocabulary());
+  options.no_repeat_ngram = arguments.no_repeat_ngram;
+  options.batch_size = arguments.batch_tokens;
+  options.batch_tokens = arguments.batch_tokens;
+  if (arguments.samples) options.sampling = arguments.sampling;
+  if (!arguments.samples && options.num_best > options.beam_size) {
+    refuse_option(fmt::format("--n-best {}", options.num_best),
+                  fmt::format("expected at most --beam-size ({})", options.beam_size),
+                  fmt::format("write --beam-size {}", options.num_best));
+  }
+  if (options.max_length != 0 && options.min_length > options.max_length) {
+    refuse_option(fmt::format("--min-length {}", options.min_length),
+                  fmt::format("expected at most the maximum length ({})", options.max_length),
+                  fmt::format("write --max-length {} or more", options.min_length));
+  }
+  return options;
+}
+
+// ---- Input
+
+/// The example of a line: the source, and as its target the prefix, which may be empty.
+std::optional<Example> read_with_prefix(const std::string& line, std::size_t number,
+                                        const std::string& place, const TrainedModel& trained) {
+  const Task& task = find_task(trained.config);
+  const std::size_t tab = line.find('\t');
+  if (tab == line.npos) return task.read_line(line, number, place, trained);
+  const Sentence prefix = trained.codec.encode_target(line.substr(tab + 1));
+  const std::size_t positions = trained.config.model.max_length;
+  if (prefix.size() >= positions) {
+    throw DataError(fmt::format("{}: found a prefix of {} tokens, expected at most {} "
+                                "(model.max_length)",
+                                place, prefix.size(), positions - 1),
+                    "cut the prefix, or train a model with a larger model.max_length");
+  }
+  try {
+    std::optional<Example> example = task.read_line(line.substr(0, tab), number, place, trained);
+    if (example) example->target = prefix;
+    return example;
+  } catch (const LongLine& error) {
+    Example cut = error.cut();
+    cut.target = prefix;
+    throw LongLine(error.what(), error.hint(), std::move(cut));
+  }
+}
+
+// ---- Output
+
+/// For each target token the index of the source token that it is aligned with.
+using Alignment = std::vector<std::size_t>;
+
+/// An output as it is printed.
+struct Answer {
+  Hypothesis output{};
+  Alignment alignment{};
+};
+
+/// "0-0 2-1": the source and the target token of each link, as in the Pharaoh format.
+std::string in_pharaoh_format(const Alignment& alignment) {
+  std::vector<std::string> links;
+  for (std::size_t t = 0; t < alignment.size(); ++t) {
+    links.push_back(fmt::format("{}-{}", alignment[t], t));
+  }
+  return fmt::format("{}", fmt::join(links, " "));
+}
+
+/// An answer of --n-best, as in the n-best lists of Moses.
+std::string list_entry(const InputLine& line, const std::string& text, const Hypothesis& output) {
+  return fmt::format("{} ||| {} ||| LogP= {:.6f} ||| {:.6f}", line.number - 1, text,
+                     output.log_probability, output.score);
+}
+
+using Json = nlohmann::ordered_json;  // writes values that are not finite as null
+
+std::string json_object(const InputLine& line, const std::vector<Answer>& answers,
+                        const Arguments& arguments, const TextCodec& codec) {
+  Json list = Json::array();
+  for (const auto& [output, alignment] : answers) {
+    Json json = {{"text", codec.decode_target(output.tokens)},
+                 {"log_probability", output.log_probability},
+                 {"score", output.score},
+                 {"tokens", output.tokens.size()}};
+    if (arguments.align) json["alignment"] = alignment;
+    list.push_back(std::move(json));
+  }
+  const Json json = {{"line", line.number}, {"translations", std::move(list)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Prints the answers to one line; an empty text if there are none.
+void print_answers(const InputLine& line, std::vector<Answer> answers, const Arguments& arguments,
+                   const TextCodec& codec) {
+  if (arguments.json) {
+    fmt::print("{}\n", json_object(line, answers, arguments, codec));
+    return;
+  }
+  if (answers.empty()) answers.emplace_back();
+  for (const auto& [output, alignment] : answers) {
+    const std::string text = codec.decode_target(output.tokens);
+    fmt::print("{}", arguments.num_best ? list_entry(line, text, output) : text);
+    if (arguments.align) fmt::print(" ||| {}", in_pharaoh_format(alignment));
+    fmt::print("\n");
+  }
+}
+
+/// The outputs for each input with their alignments, if they are printed.
+std::vector<std::vector<Answer>> with_alignments(const std::vector<SearchInput>& inputs,
+                                                 std::vector<std::vector<Hypothesis>> outputs,
+                                                 const Network& network,
+                                                 const Arguments& arguments) {
+  std::vector<Example> pairs;
+  for (std::size_t i = 0; arguments.align && i < inputs.size(); ++i) {
+    for (const Hypothesis& output : outputs[i]) {
+      pairs.push_back({.source = inputs[i].source, .target = output.tokens});
+    }
+  }
+  const auto alignments = align_tokens(network, pairs, arguments.align_layer);
+  std::vector<std::vector<Answer>> answers(inputs.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (Hypothesis& output : outputs[i]) {
+      answers[i].push_back({.output = std::move(output),
+                            .alignment = arguments.align ? alignments[next++] : Alignment{}});
+    }
+  }
+  return answers;
+}
+
+void translate_lines(std::span<const InputLine> lines, const TrainedModel& trained,
+                     const SearchOptions& options, const Arguments& arguments) {
+  std::vector<SearchInput> inputs;
+  for (const auto& [number, example] : lines) {
+    if (!example) continue;
+    inputs.push_back({.source = example->source, .prefix = example->target, .number = number});
+  }
+  const Network& network = *trained.model->network;
+  auto outputs = search_outputs(network, trained.config.model.max_length, inputs, options);
+  auto answers = with_alignments(inputs, std::move(outputs), network, arguments);
+  auto next = answers.begin();
+  for (const InputLine& line : lines) {
+    print_answers(line, line.example ? std::move(*next++) : std::vector<Answer>{}, arguments,
+                  trained.codec);
+  }
+}
+
+/// The layer whose attention --align shows.
+std::string chosen_layer(const std::string& given, const Network& network) {
+  const std::vector<std::string> layers = cross_attention_layers(network);
+  if (layers.empty()) {
+    refuse_option("--align", "the model has no cross-attention", "leave it out");
+  }
+  if (given.empty()) return layers[layers.size() - std::min<std::size_t>(2, layers.size())];
+  if (std::ranges::find(layers, given) != layers.end()) return given;
+  refuse_option("--align-layer " + given, "there is no such layer",
+                fmt::format("use {}", list_in_words(layers)));
+}
+
+/// The most lines that are sorted by length and answered together.
+constexpr std::size_t large_window = 1000;
+
+int run(const LineCommand& command, Arguments arguments) {
+  set_num_threads(arguments.threads);
+  const TrainedModel trained = open_trained(arguments.run).trained;
+  require_kind(trained, kinds_that_decode(), command.name);
+  if (arguments.align) {
+    arguments.align_layer = chosen_layer(arguments.align_layer, *trained.model->network);
+  }
+  const SearchOptions options = search_options(trained, arguments);
+  const Task& task = find_task(trained.config);
+  const PackedWeights packed;
+  answer_lines({.read =
+                    [&](const std::string& line, std::size_t number, const std::string& place) {
+                      return arguments.has_prefixes ? read_with_prefix(line, number, place, trained)
+                                                    : task.read_line(line, number, place, trained);
+                    },
+                .hint = task.input_hint(),
+                .on_long_line = arguments.on_long_line,
+                .window = arguments.interactive ? 1 : large_window},
+               [&](std::span<const InputLine> lines) {
+                 translate_lines(lines, trained, options, arguments);
+               });
+  return static_cast<int>(ExitCode::done);
+}
+
+// ---- Command line
+
+/// Adds the options of beam search. Returns --beam-size.
+Option& add_search(ArgumentParser& parser, Arguments& arguments) {
+  const auto lengths = within(between(0, 1'000'000));
+  Option& beam_size =
+      parser
+          .add_option("--beam-size", arguments.beam_size,
+                      "Hypotheses that beam search extends at once; 1: greedy decoding (default: "
+                      "decoding.beam_size of the run, or --n-best if that is more)")
+          .check(within(between(1, DecodingOptions::widest_beam)));
+  parser
+      .add_option("--length-penalty", arguments.length_penalty,
+                  "Exponent of the length normalization; 0: none (default: "
+                  "decoding.length_penalty of the run)")
+      .check(within(not_negative()));
+  parser.add_option("--min-length", arguments.min_length, "Minimum tokens of an output")
+      .check(lengths)
+      .show_default();
+  parser
+      .add_option("--max-length", arguments.max_length,
+                  "Maximum tokens of an output; 0: those of its source + 50 (default: "
+                  "train.max_decode_length of the run)")
+      .check(lengths);
+  parser
+      .add_option("--no-repeat-ngram", arguments.no_repeat_ngram,
+                  "No sequence of N tokens occurs twice in an output; 0: it may")
+      .check(lengths)
+      .show_default();
+  return beam_size;
+}
+
+void add_constraints(ArgumentParser& parser, Arguments& arguments) {
+  parser.add_flag("--prefix", arguments.has_prefixes,
+                  "Lines are SOURCE, a tab and PREFIX, the first words of the translation");
+  Option& forbid = parser
+                       .add_option("--forbid", arguments.forbidden,
+                                   "File with tokens, one a line, that no translation contains")
+                       .value_name("FILE")
+                       .check(not_empty());
+  parser
+      .add_option("--allow", arguments.allowed,
+                  "File with tokens, one a line; translations contain no others")
+      .value_name("FILE")
+      .check(not_empty())
+      .not_with(forbid);
+}
+
+void add_sampling(ArgumentParser& parser, Arguments& arguments, const Option& beam_size) {
+  SamplingOptions& sampling = arguments.sampling;
+  Option& sample =
+      parser
+          .add_flag("--sample", arguments.samples,
+                    "Sample translations instead of searching for the most likely ones")
+          .not_with(beam_size);
+  parser
+      .add_option(
+          "--temperature", sampling.temperature,
+          "Sampling temperature, by which logits are divided; 0 takes the most likely token")
+      .check(within(RealNumber{.high = 1e6}))
+      .show_default()
+      .only_with(sample);
+  parser.add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")
+      .check(within(between(0, 1'000'000'000)))
+      .show_default()
+      .only_with(sample);
+  parser
+      .add_option("--top-p", sampling.top_p,
+                  "Sample from the fewest tokens that have this probability together")
+      .check(within(RealNumber{.high = 1.0, .has_low = false}))
+      .show_default()
+      .only_with(sample);
+  parser
+      .add_option("--repetition-penalty", sampling.repetition_penalty,
+                  "Divides positive logits of tokens that have occurred, and multiplies negative "
+                  "ones; 1: none")
+      .check(within(RealNumber{.high = 1e6, .has_low = false}))
+      .show_default()
+      .only_with(sample);
+  parser.add_option("--seed", sampling.seed, "Random seed for sampling")
+      .check(within(at_least(0)))
+      .show_default()
+      .only_with(sample);
+}
+
+Action define(const LineCommand& command, ArgumentParser& parser) {
+  const auto arguments = std::make_shared<Arguments>();
+  add_run(parser, arguments->run);
+  parser
+      .add_option("--n-best", arguments->num_best,
+                  "Print the N best translations of each line with their scores")
+      .check(within(between(1, DecodingOptions::widest_beam)));
+  parser.add_flag("--json", arguments->json, "Print a JSON object for each line");
+  const Option& beam_size = add_search(parser, *arguments);
+  add_sampling(parser, *arguments, beam_size);
+  add_constraints(parser, *arguments);
+  Option& align =
+      parser.add_flag("--align", arguments->align,
+                      "Print for each word of a translation the word of the source that it "
+                      "attends to most, as pairs SOURCE-TARGET of indices from 0");
+  parser
+      .add_option("--align-layer", arguments->align_layer,
+                  "The layer of --align, such as decoder.layers.0.cross_attn (default: the last "
+                  "but one)")
+      .only_with(align);
+  parser.add_flag("--interactive", arguments->interactive,
+                  "Answer each line before the next one is read");
+  parser
+      .add_option("--batch-tokens", arguments->batch_tokens,
+                  "Maximum source tokens, with padding, that are decoded at once")
+      .check(within(between(1, 1'000'000)))
+      .show_default();
+  add_long_lines(parser, arguments->on_long_line);
+  add_threads(parser, arguments->threads);
+  parser.set_footer(
+      "With --n-best, each output is a line `INDEX ||| TEXT ||| LogP= LOG_PROBABILITY ||| SCORE`, "
+      "the best first;\nINDEX is that of the line of input, from 0, and SCORE the log-probability "
+      "after length normalization.\nJSON: `line`, from 1; `translations`, each with `text`, "
+      "`log_probability`, `score` and `tokens`.\n"
+      "Examples:\n  tapestry translate runs/multi30k < test.en > test.de\n"
+      "  tapestry translate runs/multi30k --beam-size 5 --n-best 5 < test.en\n"
+      "  tapestry translate runs/multi30k --sample --top-p 0.9 --n-best 3 --seed 7 < test.en");
+  return [arguments, &command] { return run(command, *arguments); };
+}
+
+}  // namespace
+
+std::vector<std::string> kinds_that_decode() {
+  std::vector<std::string> kinds;
+  for (const Task* task : all_tasks()) {
+    if (task->command() != nullptr && task->command()->decodes) {
+      kinds.emplace_back(task->kind().name);
+    }
+  }
+  return kinds;
+}
+
+Command make_translate_command(const LineCommand& line_command) {
+  return {
+      .name = line_command.name,
+      .purpose = line_command.purpose,
+      .define = [&line_command](ArgumentParser& parser) { return define(line_command, parser); },
+      .memory_hint = line_command.memory_hint,
+      .answers_lines = true};
+}
+
+}  // namespace tapestry

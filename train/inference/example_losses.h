@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "data/batch.h"
+#include "layers/model.h"
+
+namespace tapestry {
+
+/// The loss of a model on an example.
+struct ExampleLoss {
+  std::size_t example = 0;  ///< its index
+  double sum = 0.0;         ///< of -log p(label) over the labels, in nats, without label smoothing
+  std::size_t labels = 0;   ///< number of labels; 0 if no token of the example is masked
+  std::size_t hits = 0;     ///< labels that equal the most likely prediction
+
+  /// The mean over the labels; 0 without labels.
+  double mean() const { return labels == 0 ? 0.0 : sum / static_cast<double>(labels); }
+};
+
+/// The loss of each example, in their order, with dropout disabled; their sum is that of
+/// score_labels(), up to rounding.
+std::vector<ExampleLoss> example_losses(const Model& model, const std::vector<Example>& examples,
+                                        std::size_t batch_size, const BatchRules& rules);
+
+}  // namespace tapestry
