@@ -6,9 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 build=.build/fuzz-coverage
 .ci/packages.sh clang llvm
-targets=(arrays checkpoint config images labels metrics npy text vocabulary)
+targets=(arrays checkpoint config examples images labels metrics npy subwords tags text vocabulary)
 
-cmake --preset fuzz -B "$build" -DTAPESTRY_SANITIZE=fuzzer-no-link \
+cmake --preset asan -B "$build" -DTAPESTRY_SANITIZE=fuzzer-no-link \
   -DCMAKE_CXX_FLAGS='-Wno-unknown-warning-option -fprofile-instr-generate -fcoverage-mapping' >/dev/null
 cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}"
 

@@ -2,16 +2,16 @@
 # Fuzzes the readers of files from elsewhere, as many at a time as there are cores:
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]   60 seconds for each of all targets; 1800 is the full figure
 #   tests/fuzz/run.sh --merge [TARGET...]     adds to the repository's corpus what reaches new code
-# Exits with 1 if there is a finding. What the fuzzers find on the way is kept in .build/fuzz/corpus
+# Exits with 1 if there is a finding. What the fuzzers find on the way is kept in .build/asan/fuzz/corpus
 # and is where the next run starts.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-build=.build/fuzz
+build=.build/asan
 corpus=tests/fuzz/corpus
-work=$build/corpus
-findings=$build/findings
-targets=(arrays checkpoint config images labels metrics npy tags text vocabulary)
+work=$build/fuzz/corpus
+findings=$build/fuzz/findings
+targets=(arrays checkpoint config examples images labels metrics npy subwords tags text vocabulary)
 
 seconds=${1:-60}
 if [[ ! $seconds =~ ^([1-9][0-9]*|--merge)$ ]]; then
@@ -22,8 +22,8 @@ fi
 [ $# -eq 0 ] || targets=("$@")
 
 .ci/packages.sh clang libclang-rt-dev
-cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}"
+cmake --preset asan ${CI:+-DTAPESTRY_WERROR=ON} >/dev/null
+cmake --build --preset asan --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}"
 
 # fuzz TARGET ARGUMENT...: an input is of some kilobytes, so that 512 MB in all or 128 MB at once are
 # a finding. So are 5 s of processor time, which the target itself checks; -timeout is for hangs.
@@ -51,7 +51,7 @@ TIMEFORMAT='%U %S'
 
 # fuzz_for_a_while TARGET: prints what came of it; fails if there is a finding.
 fuzz_for_a_while() {
-  local target=$1 log=$build/$1.log dictionary=() status=0 cpu
+  local target=$1 log=$build/fuzz/$1.log dictionary=() status=0 cpu
   mkdir -p "$work/$target" "$findings/$target"
   [ ! -f "tests/fuzz/$target.dict" ] || dictionary=(-dict="tests/fuzz/$target.dict")
   cpu=$({ time fuzz "$target" -max_total_time="$seconds" -print_final_stats=1 \
