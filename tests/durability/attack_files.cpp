@@ -227,13 +227,13 @@ std::vector<std::byte> wrapped_file(const Attack& attack) {
                                     .size = data.size(),
                                     .digest = array_digest(data)}});
   std::ranges::copy(table, file.begin() + envelope_size);
-  seal(file, table.size(), hdf5_offset);
+  seal(file, {}, table.size(), hdf5_offset);
   return file;
 }
 
 void reseal(std::vector<std::byte>& file, const std::vector<std::byte>& original) {
   const Envelope envelope = open_envelope(original, original.size(), "");
-  seal(file, envelope.table_size, envelope.hdf5_offset);
+  seal(file, {}, envelope.table_size, envelope.hdf5_offset);
 }
 
 }  // namespace tapestry::test

@@ -131,6 +131,7 @@ class Target {
             .corpus = corpus_,
             .model = model_,
             .optimizer = *optimizer_,
+            .average = nullptr,
             .state = state_};
   }
 

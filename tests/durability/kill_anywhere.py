@@ -85,9 +85,18 @@ def kill_once(run, reference, rng, tally):
 
 
 def test(options, folder):
-    kills, in_save = (2000, 400) if options.full else (60, 12)
     rng = random.Random(options.seed)
-    reference = Reference(options.program, folder, STEPS)
+    for name in ("memory", "file"):
+        print(f"examples in {name}:")
+        parts = folder / name
+        parts.mkdir()
+        config = runs.CONFIG if name == "memory" else runs.cached_config(parts)
+        kill_again_and_again(options, parts, rng, config)
+
+
+def kill_again_and_again(options, folder, rng, config):
+    kills, in_save = (1000, 200) if options.full else (40, 8)
+    reference = Reference(options.program, folder, STEPS, config=config)
     tally = Tally()
     begin = time.monotonic()
     while tally.kills < kills or tally.in_save < in_save:

@@ -33,6 +33,7 @@ Config config_of_run(std::size_t steps) {
   config.train.validate_every = 6;
   config.train.save_every = 11;
   config.train.exact_match_sequences = 1;
+  config.train.ema_decay = 0.9;
   config.train.steps = steps;
   return config;
 }

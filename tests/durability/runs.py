@@ -44,9 +44,33 @@ train:
   validate_every: 3
   save_every: 1
   keep_last: 2
+  ema_decay: 0.9
+  best_metric: bleu
 """
 SMALL_MODEL = CONFIG.replace("d_model: 64", "d_model: 16").replace("d_ff: 256", "d_ff: 32")
 THREADS = "train.threads=1"  # belongs to the process: a resumed run has to be told again
+
+
+def cached_config(folder):
+    """CONFIG of two corpora of text, which are written to `folder`; their examples are kept in a
+    file of the run."""
+    texts = {"a.src": "".join(f"w{i % 5} w{i % 3} x\n" for i in range(18)),
+             "a.tgt": "".join(f"w{i % 3} y\n" for i in range(18)),
+             "b.src": "x w1\nw4 w0 w2\n",
+             "b.tgt": "y w1\nw2\n"}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return f"""\
+data:
+  task: parallel_text
+  folder: {folder}
+  train_source: [a.src, b.src]
+  train_target: [a.tgt, b.tgt]
+  corpus_weights: [1, 2]
+  validation_source: b.src
+  validation_target: b.tgt
+  cache: always
+""" + CONFIG[CONFIG.index("model:"):]
 
 
 class Failure(Exception):

@@ -2,11 +2,11 @@
 # Fails on an include that goes against the folders' arrows, or on HDF5 outside its one place:
 #   train -> layers, optim, data, autograd;  layers, optim -> autograd;  ops -> kernels
 #   autograd/ops/detail, which is not installed, is for the sources of autograd/ops alone
-#   data -> data/corpora -> data/text -> data/io; of data/*.h, corpora use corpus.h and random.h
+#   data -> data/corpora -> data/text -> data/io; of data/*.h, corpora use corpus.h and random.h, and text random.h
 #   data/metrics -> data/io and data/random.h, and no other folder of data uses it
 #   train/cli -> all of train; train/tasks -> train/inference; train/tasks, train/inference and
 #   train/checkpoint -> train/config, train/storage, train/platform, of which storage uses platform
-#   and config uses neither; of train/*.h, all may use error.h and format.h, checkpoint the state of
+#   and config uses neither; train/parallel -> train/platform, and only the loop and cli use it; of train/*.h, all may use error.h and format.h, checkpoint the state of
 #   a run as well
 # usage: include_arrows.sh SOURCE_DIR
 set -euo pipefail
@@ -35,7 +35,7 @@ forbid data/io 'data/([^i]|i[^o])'
 forbid data/corpora 'data/(batch|batch_schedule)[.]'
 forbid data/metrics 'data/(batch|batch_schedule|corpora|corpus|text)[./]'
 for folder in data/*.cpp data/*.h data/corpora data/text; do forbid "$folder" 'data/metrics/'; done
-forbid data/text 'data/(batch|batch_schedule|corpora|corpus|random)[./]'
+forbid data/text 'data/(batch|batch_schedule|corpora|corpus)[./]'
 forbid train 'tests/'
 # The headers directly in train/ that folders below may not use, and those that checkpoint may not.
 root=$(cd train && ls -- *.h | grep -vxE '(error|format)\.h' | paste -sd '|')
@@ -45,9 +45,16 @@ forbid train/inference "train/((tasks|checkpoint|storage|checks|cli)/|$root)"
 forbid train/tasks "train/((checkpoint|checks|cli)/|$root)"
 forbid train/checkpoint "train/((tasks|inference|checks|cli)/|$loop)"
 forbid train/storage "train/((config|tasks|inference|checkpoint|checks|cli)/|$root)"
-forbid train/platform "train/((config|tasks|inference|checkpoint|storage|checks|cli)/|$root)"
-for folder in train/*.cpp train/*.h train/checks; do forbid "$folder" 'train/cli/'; done
+forbid train/platform "train/((config|tasks|inference|checkpoint|storage|parallel|checks|cli)/|$root)"
+forbid train/parallel "train/((config|tasks|inference|checkpoint|storage|checks|cli)/|$root)"
+for folder in train/config train/inference train/tasks train/checkpoint train/storage; do
+  forbid "$folder" 'train/parallel/'
+done
+for folder in train/*.cpp train/*.h train/checks train/report train/sweep; do forbid "$folder" 'train/cli/'; done
 for folder in autograd layers optim data; do forbid "$folder" 'hdf5|H5'; done
+for folder in autograd layers optim data train/*.cpp train/*.h train/*/*.cpp train/*/*.h; do
+  forbid "$folder" 'mpi[.]h'
+done
 for file in $(grep -rlE '^#include [<"](hdf5|H5)' train); do
   case "$file" in
     train/storage/hdf5_*) ;;

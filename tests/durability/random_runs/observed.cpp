@@ -349,7 +349,7 @@ std::vector<MetricsRow> parse_metrics(const std::string& csv) {
     std::vector<std::string> fields;
     std::istringstream in(line);
     for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
-    if (fields.size() != 10 || fields[0] == "step") continue;
+    if (fields.size() < 10 || fields[0] == "step") continue;
     rows.push_back({.step = std::stoull(fields[0]),
                     .epoch = std::stoull(fields[1]),
                     .training = fields[2] == "train",
