@@ -86,7 +86,7 @@ install(FILES autograd/README.md DESTINATION ${dev_doc}/autograd COMPONENT dev)
 install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
   FILES_MATCHING PATTERN "*.cpp" PATTERN "*.py")
 # Example configs, with data files beside them instead of in a folder beside the sources.
-install(FILES configs/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+install(FILES configs/README.md configs/translation.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 file(GLOB configs CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} configs/*.yaml)
 foreach(config ${configs})
   file(READ ${config} text)

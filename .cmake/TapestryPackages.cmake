@@ -1,11 +1,14 @@
-# Debian packages, by `cpack` in the build folder: tapestry, the program, and libtapestry-dev, the
-# libraries.
+# Debian packages, by `cpack` in the build folder: tapestry, the program; tapestry-mpi, its plugin for
+# MPI, if it is built; and libtapestry-dev, the libraries.
 set(TAPESTRY_MAINTAINER "Tapestry maintainers <maintainers@tapestry.invalid>" CACHE STRING
   "Name and address of who builds Debian packages")
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "${TAPESTRY_MAINTAINER}")
 set(CPACK_COMPONENTS_ALL program dev)
+if(TARGET tapestry_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own
@@ -29,6 +32,16 @@ any number of threads, and gradients are checked against finite differences.
 
 This package has the command-line program, its manual pages, example configs,
 and completion for Bash, Zsh and fish.")
+
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME tapestry-mpi)
+set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_MPI_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "tapestry (= ${PROJECT_VERSION}), openmpi-bin")
+set(CPACK_DEBIAN_MPI_DESCRIPTION
+"trainer of Transformers on CPUs (several machines)
+Tapestry trains and applies Transformer models on CPUs. With this package,
+mpirun and srun train one model in several processes, on one or several
+machines; the result has the same bits as that of one process.")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libtapestry-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
@@ -58,8 +71,8 @@ function(tapestry_same_version variable package)
 endfunction()
 
 # What tapestry-config.cmake and tapestry.pc look for.
-set(dependencies libcli11-dev libutf8proc-dev libxtensor-dev libxxhash-dev nlohmann-json3-dev
-  pkgconf xtl-dev)
+set(dependencies libsentencepiece-dev libutf8proc-dev libxtensor-dev libxxhash-dev
+  nlohmann-json3-dev pkgconf xtl-dev zlib1g-dev)
 foreach(package libfmt-dev libhdf5-dev libspdlog-dev libyaml-cpp-dev)
   tapestry_same_version(dependencies ${package})
 endforeach()

@@ -39,7 +39,7 @@ found=0
 while IFS=: read -r page link; do
   found=$((found + 1))
   [ -e "$(dirname "$page")/$link" ] || fail "$page: dead link $link"
-done < <(grep -roP --include='*.md' '(?<=[^\[]\]\()(?!https?:|#)[^) #]+(?=[)#])' "$doc")
+done < <(grep -roP --include='*.md' '(?<=[^\[]\]\()(?!https?:|#)[^) #]+(?=[)#])' "$doc"/*tapestry*)
 [ "$found" -gt 5 ] || fail "found only $found links in $doc"
 ! grep -n '\.\./' "$doc"/tapestry/examples/*.yaml || fail "an example config names another folder"
 
