@@ -6,11 +6,23 @@ set -euo pipefail
 config=$(realpath "${1:-$(dirname "${BASH_SOURCE[0]}")/../configs/copy.yaml}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-.ci/packages.sh
-cmake --preset release >/dev/null
-cmake --build --preset release --parallel "$(nproc)" --target tapestry
+# The widest kernels that this processor executes, instead of all, and no tests.
+flags=" $(grep -m 1 '^flags' /proc/cpuinfo || true) "
+has() {
+  for flag; do [[ $flags == *" $flag "* ]] || return 1; done
+}
+kernels=baseline
+if has avx2 fma; then
+  kernels=avx2
+  if has avx512f avx512bw avx512cd avx512dq avx512vl; then kernels=avx512; fi
+fi
 
-tapestry=.build/release/tapestry
+.ci/packages.sh
+build=.build/quickstart
+cmake --preset release -B $build -DTAPESTRY_KERNELS=$kernels -DTAPESTRY_TESTS=OFF >/dev/null
+cmake --build $build --parallel "$(nproc)" --target tapestry
+
+tapestry=$build/tapestry
 run=runs/$(basename "${config%.*}")
 if compgen -G "$run/checkpoints/step-*.h5" >/dev/null; then
   "$tapestry" train --resume "$run"
