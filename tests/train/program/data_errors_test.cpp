@@ -209,7 +209,6 @@ TEST_CASE("names are escaped where a terminal would obey them, in results as wel
            {"attention", colored},
            {"errors", colored},
            {"runs", "."},
-           {"diff", colored, colored},
            {"report", colored},
            {"explain", colored, "a"},
            {"average", colored + "/average.h5", colored, "--last=1"},
