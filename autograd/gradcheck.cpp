@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/error.h"
@@ -61,7 +62,7 @@ class OperationCheck final : public TapeObserver {
     Tensor dy;                   ///< no tensor if backward did not reach the call
   };
 
-  std::optional<GradcheckRow> wrong_row(const Call& call, const GradcheckOptions& options) const;
+  std::vector<FaultyInput> wrong_inputs(const Call& call, const GradcheckOptions& options) const;
 
   std::vector<Call> calls_;
 };
@@ -82,33 +83,35 @@ void OperationCheck::backward_ran(const GradientSlot& output, const Tensor& dy) 
   if (call != calls_.end()) call->dy = dy.copied(dy.dtype());
 }
 
-std::optional<GradcheckRow> OperationCheck::wrong_row(const Call& call,
+std::vector<FaultyInput> OperationCheck::wrong_inputs(const Call& call,
                                                       const GradcheckOptions& options) const {
-  if (!call.again || !call.dy.defined()) return std::nullopt;
+  if (!call.again || !call.dy.defined()) return {};
+  std::vector<FaultyInput> wrong;
   try {
     const auto function = [&] { return std::vector<NamedTensor>{{"", call.again(call.inputs)}}; };
     Objectives objectives(function, options.seed);
     objectives.mask_zero_gradients(0, call.dy);
-    const auto rows = gradcheck_detail::check(objectives, gradient_leaves(call.inputs), options);
-    const auto wrong = std::ranges::find(rows, GradcheckVerdict::wrong, &GradcheckRow::verdict);
-    return wrong == rows.end() ? std::nullopt : std::optional(*wrong);
+    for (GradcheckRow& row :
+         gradcheck_detail::check(objectives, gradient_leaves(call.inputs), options)) {
+      if (row.verdict != GradcheckVerdict::wrong) continue;
+      wrong.push_back({.input = std::stoul(row.name), .row = std::move(row)});
+    }
   } catch (const Error&) {  // for instance an operation with state, which cannot run alone
-    return std::nullopt;
   }
+  return wrong;
 }
 
 std::optional<FaultyOperation> OperationCheck::first_wrong(const GradcheckOptions& options) const {
   for (std::size_t index = 0; index < calls_.size(); ++index) {
     const Call& call = calls_[index];
-    const auto row = wrong_row(call, options);
-    if (!row) continue;
+    std::vector<FaultyInput> wrong = wrong_inputs(call, options);
+    if (wrong.empty()) continue;
     return FaultyOperation{.index = index,
                            .recorded = calls_.size(),
                            .operation = call.operation,
                            .layer_path = call.layer_path,
-                           .input = std::stoul(row->name),
                            .inputs = input_shapes(call.inputs),
-                           .row = *row};
+                           .wrong_inputs = std::move(wrong)};
   }
   return std::nullopt;
 }

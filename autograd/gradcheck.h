@@ -79,16 +79,21 @@ struct GradcheckRow {
   GradcheckVerdict verdict = GradcheckVerdict::agrees;
 };
 
+/// An input of an operation with a wrong gradient.
+struct FaultyInput {
+  std::size_t input = 0;  ///< which input of the operation, from 0
+  GradcheckRow row = {};  ///< the result for this input
+};
+
 /// The first recorded operation with a wrong gradient when it is checked individually, on its
 /// inputs.
 struct FaultyOperation {
-  std::size_t index = 0;           ///< position in recording order, from 0
-  std::size_t recorded = 0;        ///< number of recorded operations
-  std::string operation = {};      ///< name of the operation
-  std::string layer_path = {};     ///< empty outside of layers
-  std::size_t input = 0;           ///< the input with the wrong gradient, from 0
-  std::vector<Shape> inputs = {};  ///< their shapes; () for an absent input
-  GradcheckRow row = {};           ///< the result for this input
+  std::size_t index = 0;                       ///< position in recording order, from 0
+  std::size_t recorded = 0;                    ///< number of recorded operations
+  std::string operation = {};                  ///< name of the operation
+  std::string layer_path = {};                 ///< empty outside of layers
+  std::vector<Shape> inputs = {};              ///< shapes of the inputs; () for an absent input
+  std::vector<FaultyInput> wrong_inputs = {};  ///< inputs with a wrong gradient, at least one
 };
 
 /// The results of `gradcheck`; to_string() describes them.

@@ -64,12 +64,12 @@ void GradientSlot::add(const Tensor& g) {
 void Gradient::require_fitting(const Tensor& g) const {
   if (g.shape() != slot_->shape()) {
     throw ShapeError(fmt::format("{}: backward: the gradient of input {} has shape {}, expected {}",
-                                 operation_, input_, to_string(g.shape()),
+                                 operation_, input_ + 1, to_string(g.shape()),
                                  to_string(slot_->shape())));
   }
   if (g.dtype() != slot_->dtype()) {
     throw DTypeError(fmt::format("{}: backward: the gradient of input {} is {}, expected {}",
-                                 operation_, input_, name(g.dtype()), name(slot_->dtype())));
+                                 operation_, input_ + 1, name(g.dtype()), name(slot_->dtype())));
   }
 }
 

@@ -55,6 +55,14 @@ concept NamedOperation = requires {
   std::string_view(Op::name);
 };
 
+/// Whether an operation has a backward for as many inputs as there are indices.
+template <class Op, std::size_t... I>
+constexpr bool has_backward(std::index_sequence<I...>) {
+  return requires(const Op& op, const Tensor& dy) {
+    op.backward(dy, ((void)I, std::declval<Gradient>())...);
+  };
+}
+
 template <class Op, std::size_t N>
 class OperationRecord final : public Record {
  public:
@@ -183,6 +191,9 @@ template <class Op, class... Inputs>
 auto apply(Op op, const Inputs&... inputs) {
   static_assert(detail::NamedOperation<Op>,
                 "an operation needs a name: static constexpr const char* name = \"my_operation\";");
+  static_assert(detail::has_backward<Op>(std::make_index_sequence<sizeof...(Inputs)>()),
+                "backward has dL/dy and a Gradient for each input of forward, and is const: "
+                "void backward(const Tensor& dy, Gradient dx) const");
   if (!is_recorded(inputs...)) {
     Tensor y = detail::run_forward(op, inputs...);
     return detail::with_result(std::move(y), op);

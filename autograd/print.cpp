@@ -105,4 +105,6 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   return out << to_string(tensor);
 }
 
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
+
 }  // namespace tapestry

@@ -207,5 +207,7 @@ DType common_dtype(const char* operation, const Tensor& a, const Tensor& b);
 std::string to_string(const Tensor& tensor);
 /// Writes to_string(tensor).
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+/// Writes name(dtype).
+std::ostream& operator<<(std::ostream& out, DType dtype);
 
 }  // namespace tapestry

@@ -71,6 +71,8 @@ class BatchNorm {
  public:
   BatchNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);
   Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths, const Mode& mode) const;
+  /// Without padding, and with any leading axes: x (..., n) -> (..., n).
+  Tensor operator()(const Tensor& x, const Mode& mode) const { return (*this)(x, {}, mode); }
 
  private:
   Tensor train(const Tensor& x, const Mode& mode) const;

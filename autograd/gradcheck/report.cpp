@@ -165,25 +165,25 @@ std::string shapes(const std::vector<Shape>& inputs) {
 std::string located(const GradcheckReport& report) {
   if (report.first_wrong) {
     const FaultyOperation& found = *report.first_wrong;
-    return fmt::format(
-        "first wrong operation: {} (number {} of {} recorded), {}, inputs {}\n"
-        "  input {}: {}\n",
-        found.operation, found.index + 1, found.recorded,
-        found.layer_path.empty() ? "outside of layers" : "in " + found.layer_path,
-        shapes(found.inputs), found.input + 1, explanation(found.row));
+    std::string text =
+        fmt::format("first wrong operation: {} (number {} of {} recorded), {}, inputs {}\n",
+                    found.operation, found.index + 1, found.recorded,
+                    found.layer_path.empty() ? "outside of layers" : "in " + found.layer_path,
+                    shapes(found.inputs));
+    for (const auto& [input, row] : found.wrong_inputs) {
+      text += fmt::format("  input {}: {}\n", input + 1, explanation(row));
+    }
+    return text;
   }
-  const std::string alone = "no operation is wrong when it is checked alone on the inputs it had: ";
   const bool missing = std::ranges::any_of(report.rows, [](const GradcheckRow& row) {
     return row.verdict == GradcheckVerdict::wrong && !row.has_gradient;
   });
-  if (missing) {
-    return alone +
-           "look for values that leave the tape, through copied(), viewed_as(), to_vector() or a "
-           "NoGrad guard\n";
-  }
-  return alone +
-         "look at how contributions to one gradient come together, and for values that change "
-         "between calls\n";
+  return fmt::format(
+      "no operation is wrong when it is checked alone on the inputs it had: look for values that "
+      "leave the tape, through copied(), viewed_as(), to_vector() or a NoGrad guard{}\n",
+      missing ? ""
+              : "; then at how contributions to one gradient come together, and for values that "
+                "change between calls");
 }
 
 }  // namespace

@@ -291,4 +291,29 @@ Tensor one_hot(const Ids& ids, std::size_t classes, DType dtype) {
   return y;
 }
 
+Ids to_ids(const Tensor& x) {
+  Ids ids(x.shape());
+  dispatch(x.dtype(), [&]<class T>() {
+    const auto values = x.values<T>();
+    for (std::size_t p = 0; p < ids.size(); ++p) {
+      const auto value = static_cast<double>(values[p]);
+      if (!(value >= -0x1p31 && value < 0x1p31 && value == std::trunc(value))) {
+        throw ValueError(fmt::format("to_ids: x{} is {}, expected a whole number in [-2^31, 2^31)",
+                                     x.rank() == 0 ? "" : " " + place_in(x.shape(), p), value));
+      }
+      ids[p] = static_cast<std::int32_t>(value);
+    }
+  });
+  return ids;
+}
+
+Tensor to_tensor(const Ids& ids, DType dtype) {
+  Tensor y = Tensor::empty(ids.shape(), dtype);
+  dispatch(dtype, [&]<class T>() {
+    std::ranges::transform(ids, y.mutable_values<T>().begin(),
+                           [](std::int32_t id) { return static_cast<T>(id); });
+  });
+  return y;
+}
+
 }  // namespace tapestry

@@ -68,6 +68,17 @@ TopK topk_log_softmax(const Tensor& x, std::size_t k);
 /// throws   ValueError if an id is out of range.
 Tensor one_hot(const Ids& ids, std::size_t classes, DType dtype = DType::float32);
 
+/// The values of a tensor as ids, as x.long() of PyTorch, such as a column of classes of a CSV
+/// file: to_ids(select(table, 1, 0)).
+///
+/// x        (...), whole numbers in [-2^31, 2^31).
+/// returns  (...).
+/// throws   ValueError, with the place, for any other value.
+Ids to_ids(const Tensor& x);
+
+/// Ids as a tensor of the same shape, as ids.float() of PyTorch; it needs no gradient.
+Tensor to_tensor(const Ids& ids, DType dtype = DType::float32);
+
 /// Looks up a vector for each id: y[i] = scale * weight[ids[i]], for each index i of ids.
 ///
 /// weight      (vocabulary, d).

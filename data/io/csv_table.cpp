@@ -42,8 +42,9 @@ void append_line(CsvTable& table, const std::string& line, const std::string& pl
       refuse_data(
           place,
           fmt::format("\"{}\" in field {}, expected a finite number", excerpt((*fields)[i]), i + 1),
-          table.rows == 0 ? "set CsvOptions::header if this line has the names of the columns"
-                          : "correct the field");
+          table.rows == 0
+              ? "if this line has the names of the columns, read_csv(path, {.header = true})"
+              : "correct the field");
     }
     table.values.push_back(*value);
   }

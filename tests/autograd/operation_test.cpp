@@ -184,11 +184,11 @@ TEST_CASE("an error in backward names the operation, and a gradient that does no
     tape.backward(y, Tensor::ones({2, 3}, DType::float64));
   };
   CHECK_THROWS_WITH_AS(run([](const Tensor& dy, Gradient, Gradient db) { db.add(dy); }),
-                       "sum_with: backward: the gradient of input 1 has shape (2, 3), expected (3)",
+                       "sum_with: backward: the gradient of input 2 has shape (2, 3), expected (3)",
                        ShapeError);
   CHECK_THROWS_WITH_AS(
       run([](const Tensor& dy, Gradient da, Gradient) { da.add(dy.copied(DType::float32)); }),
-      "sum_with: backward: the gradient of input 0 is float32, expected float64", DTypeError);
+      "sum_with: backward: the gradient of input 1 is float32, expected float64", DTypeError);
   CHECK_THROWS_WITH_AS(run([](const Tensor& dy, Gradient, Gradient) {
                          (void)(dy + Tensor::zeros({2}, DType::float64));
                        }),
@@ -200,7 +200,7 @@ TEST_CASE("an error in backward names the operation, and a gradient that does no
                        "encoder.ff: sum_with: backward: no luck", ValueError);
 }
 
-/// Gives input 1 a gradient of a wrong shape.
+/// Gives input 2 a gradient of a wrong shape.
 struct Broken {
   static constexpr const char* name = "broken";
   Tensor forward(std::span<const Tensor> inputs) { return inputs[0].copied(DType::float64); }
@@ -209,11 +209,11 @@ struct Broken {
   }
 };
 
-TEST_CASE("an error in the backward of a list names the input") {
+TEST_CASE("an error in the backward of a list names the input, counted from 1") {
   const std::vector<Tensor> inputs{leaf(1.0), leaf(2.0)};
   Tape tape;
   const Tensor y = apply_to_list(Broken{}, inputs);
   CHECK_THROWS_WITH_AS(tape.backward(y),
-                       "broken: backward: the gradient of input 1 has shape (2), expected ()",
+                       "broken: backward: the gradient of input 2 has shape (2), expected ()",
                        ShapeError);
 }

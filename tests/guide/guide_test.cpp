@@ -151,6 +151,7 @@ TEST_CASE("the guide: tensors") {
     const std::filesystem::path p = folder.write("table.csv", "1,2\n3,4\n");
     const CsvTable table = read_csv(p);
     CHECK(Tensor::from({table.rows, table.columns}, table.values).to_vector() == values);
+    CHECK(read_csv(p, {.header = true}).rows == 1);
   }
   {
     const std::size_t n = 100;
@@ -168,6 +169,15 @@ TEST_CASE("the guide: tensors") {
     tape.backward(sum(x));
   }
   CHECK(as_xtensor<float>(x.gradient())(0, 1) == 1.0F);
+  {
+    const Tensor x = Tensor::from({2, 1});
+    const Ids ids = to_ids(x);
+    CHECK(ids == Ids{2, 1});
+    use(to_tensor(ids));
+    std::ostringstream text;
+    text << x.dtype();
+    CHECK(text.str() == "float32");
+  }
   CHECK(random_ids({3}, RandomStream(seed), 2, 7).shape() == Shape{3});
   CHECK(random_categorical(x, RandomStream(seed)).shape() == Shape{1});
   use(x.to_vector(), x.values<float>());
@@ -368,6 +378,14 @@ TEST_CASE("the guide: layers") {
   use(Encoder(scope / "encoder", 64, {.num_layers = 2}));
   {
     const Scope scope = new_scope();
+    use(Encoder(scope / "encoder", 64,
+                {.num_layers = 2,
+                 .layer = {.self_attn = {.num_heads = 4, .dropout = 0.1},
+                           .ff = {.d_ff = 256, .dropout = 0.1},
+                           .residual = {.dropout = 0.1}}}));
+  }
+  {
+    const Scope scope = new_scope();
     std::vector<Linear> linears;
     for (std::size_t i = 0; i < 2; ++i) linears.push_back(Linear(scope / i, 8, 8));
     const Mode mode = Mode::inference();
@@ -378,11 +396,11 @@ TEST_CASE("the guide: layers") {
     const Positions positions =
         Positions(scope / "positions", 64, {.kind = PositionKind::learned, .max_length = 100});
     const MultiHeadAttention attention(scope / "attention", 64, {.num_heads = 4});
-    const Encoder encoder =
-        Encoder(scope / "encoder", 64, {.num_layers = 2, .layer = {.self_attn = {.num_heads = 4}}});
+    const BatchNorm batch_norm(scope / "batch_norm", 64);
+    const Encoder encoder(scope / "encoder", 64, {.num_layers = 2});
     Tensor x = random_normal({2, 5, 64}, RandomStream(1));
     const Tensor y = x;
-    use(norm(x), dropout(x, mode), feed_forward(x, mode), positions(x));
+    use(norm(x), dropout(x, mode), feed_forward(x, mode), batch_norm(x, mode), positions(x));
     use(dropout(x, mode.at(0)), dropout(x, mode.at(1)));
     const AttentionMask mask = AttentionMask::padding({5, 3});
     use(AttentionMask::causal());
@@ -394,6 +412,8 @@ TEST_CASE("the guide: layers") {
   use([](const Transformer&, const LanguageModel&, const MaskedLanguageModel&, const Classifier&,
          const Tagger&, const VisionTransformer&) {});
   use(scope.parameter("bias", {8}, zeros_initializer()));
+  use(CustomKey::integer("model.window", {.initial = 3, .minimum = 1, .maximum = 64},
+                         "tokens read"));
   use(scope.buffer("running_mean", {8}, zeros_initializer()));
   const std::size_t fan_in = 4, fan_out = 8;
   use(glorot_uniform(fan_in, fan_out), normal_initializer(0.02));

@@ -9,6 +9,7 @@
 
 #include "autograd/error.h"
 #include "autograd/tape.h"
+#include "layers/basic_layers.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/threads.h"
@@ -57,6 +58,16 @@ TEST_CASE("training normalises by the batch, inference by the running moments") 
                  {a + 1, -1}, tolerance(dtype));
     check_values(made.layer(Tensor::from({1, 2}, {0.4, 1.2}, dtype), {}, Mode::inference()),
                  {1, b - 1}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("a batch norm without padding takes any leading axes, and fits into a Sequential") {
+  const Tensor x = random_normal({3, 4, 2}, RandomStream(1), DType::float64);
+  Made made(2, DType::float64, 4.0);
+  for (const Mode& mode : {Mode::training(RandomStream(1)), Mode::inference()}) {
+    const Tensor y = made.layer(x, mode);
+    CHECK(y.to_vector() == made.layer(x, {}, mode).to_vector());
+    CHECK(Sequential{made.layer}(x, mode).to_vector() == y.to_vector());
   }
 }
 

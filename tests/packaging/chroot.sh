@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Tries the Debian packages in a bare Debian 12, as root: chroot.sh CHROOT FOLDER
-# FOLDER has the packages, as cpack has written them. Makes the folder CHROOT with debootstrap if it does not exist, installs the packages there with what
-# they depend on, and uses them: program, manual pages, completion, and the projects of installed.sh
-# with Debian's own CMake. Prints a line for each step; the exit code is 1 if one fails.
+# FOLDER has the packages, as cpack has written them. Makes the folder CHROOT with debootstrap if it
+# does not exist, installs the packages there with what they depend on, and uses them: program, manual
+# pages, completion, and the projects of installed.sh with Debian's own CMake. Prints a line for each
+# step; the exit code is 1 if one fails.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$(cd "$here/../.." && pwd)

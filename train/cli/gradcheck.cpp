@@ -146,10 +146,16 @@ Json fault_to_json(const std::optional<FaultyOperation>& found) {
   if (!found) return nullptr;
   Json inputs = Json::array();
   for (const Shape& shape : found->inputs) inputs.push_back(shape_to_json(shape));
-  return {{"operation", found->operation}, {"layer_path", found->layer_path},
-          {"index", found->index},         {"recorded", found->recorded},
-          {"input", found->input},         {"inputs", inputs},
-          {"row", row_to_json(found->row)}};
+  Json wrong = Json::array();
+  for (const auto& [input, row] : found->wrong_inputs) {
+    wrong.push_back({{"input", input}, {"row", row_to_json(row)}});
+  }
+  return {{"operation", found->operation},
+          {"layer_path", found->layer_path},
+          {"index", found->index},
+          {"recorded", found->recorded},
+          {"inputs", inputs},
+          {"wrong_inputs", wrong}};
 }
 
 GradcheckVerdict overall_verdict(const GradcheckReport& report) {

@@ -36,6 +36,7 @@ TEST_CASE("the list of all operations has each function of autograd/ops with a g
                                                "less_equal",
                                                "not_equal",
                                                "one_hot",
+                                               "to_tensor",
                                                "topk_log_softmax"};
   const std::filesystem::path sources = tapestry::test::source_folder();
   const std::string list = text_of(sources / "tests/autograd/edges/every_operation.cpp");

@@ -42,6 +42,17 @@ struct WrongSecond {
   }
 };
 
+/// x + y, with gradients that are 2 and 3 times too large.
+struct WrongBoth {
+  static constexpr const char* name = "wrong_both";
+
+  Tensor forward(const Tensor& a, const Tensor& b) { return a + b; }
+  void backward(const Tensor& dz, Gradient dx, Gradient dy) const {
+    if (dx) dx.add(2.0 * dz);
+    if (dy) dy.add(3.0 * dz);
+  }
+};
+
 /// Something that cannot be copied, and so cannot run again.
 struct Unique {
   static constexpr const char* name = "unique";
@@ -73,9 +84,9 @@ TEST_CASE("the first wrong operation is named with its place in the run and its 
   CHECK(report.first_wrong->layer_path == "encoder.layers.1.ff");
   CHECK(report.first_wrong->index == 1);
   CHECK(report.first_wrong->recorded == 4);
-  CHECK(report.first_wrong->input == 0);
+  CHECK(report.first_wrong->wrong_inputs.at(0).input == 0);
   CHECK(report.first_wrong->inputs == std::vector<Shape>{{2, 3}});
-  CHECK(report.first_wrong->row.factor == doctest::Approx(0.5));
+  CHECK(report.first_wrong->wrong_inputs.at(0).row.factor == doctest::Approx(0.5));
 }
 
 TEST_CASE("the input with the wrong gradient is named") {
@@ -84,7 +95,19 @@ TEST_CASE("the input with the wrong gradient is named") {
   REQUIRE(report.first_wrong);
   CHECK(report.first_wrong->operation == "wrong_second");
   CHECK(report.first_wrong->index == 2);
-  CHECK(report.first_wrong->input == 1);
+  REQUIRE(report.first_wrong->wrong_inputs.size() == 1);
+  CHECK(report.first_wrong->wrong_inputs.at(0).input == 1);
+}
+
+TEST_CASE("all inputs of the first wrong operation whose gradients are wrong are named") {
+  const Tensor x = random_leaf({3}, 1);
+  const auto report = report_of([&] { return apply(WrongBoth{}, exp(x), square(x)); }, x);
+  REQUIRE(report.first_wrong);
+  REQUIRE(report.first_wrong->wrong_inputs.size() == 2);
+  CHECK(report.first_wrong->wrong_inputs.at(0).input == 0);
+  CHECK(report.first_wrong->wrong_inputs.at(0).row.factor == doctest::Approx(2.0));
+  CHECK(report.first_wrong->wrong_inputs.at(1).input == 1);
+  CHECK(report.first_wrong->wrong_inputs.at(1).row.factor == doctest::Approx(3.0));
 }
 
 TEST_CASE("of two outputs the operations on the way to the wrong one are looked at") {
@@ -107,7 +130,7 @@ TEST_CASE("inputs that want no gradient, or are absent, stay what they are") {
   CHECK_FALSE(report_of([&] { return apply(WrongSecond{}, x, constant); }, x).first_wrong);
   const auto report = report_of([&] { return apply(WrongSecond{}, constant, x); }, x);
   REQUIRE(report.first_wrong);
-  CHECK(report.first_wrong->input == 1);
+  CHECK(report.first_wrong->wrong_inputs.at(0).input == 1);
 }
 
 TEST_CASE("what an operation leaves out where nothing flows back is not held against it") {

@@ -297,6 +297,26 @@ TEST_CASE("topk_log_softmax refuses a number of classes that there are not, and 
   CHECK_THROWS_AS(topk_log_softmax(x, 3), ValueError);
 }
 
+TEST_CASE("to_ids takes whole numbers and refuses others with their place") {
+  CHECK(to_ids(Tensor::from({{1, -2}, {0, 7}})) == Ids{{1, -2}, {0, 7}});
+  CHECK(to_ids(Tensor::from({2147483647.0, -2147483648.0}, DType::float64)) ==
+        Ids{2147483647, -2147483647 - 1});
+  CHECK(to_ids(Tensor::scalar(3.0)).shape() == Shape{});
+  CHECK_THROWS_WITH_AS(to_ids(Tensor::from({{1, 2}, {3, 4.5}})),
+                       "to_ids: x [1, 1] is 4.5, expected a whole number in [-2^31, 2^31)",
+                       ValueError);
+  CHECK_THROWS_AS(to_ids(Tensor::from({2147483648.0}, DType::float64)), ValueError);
+  CHECK_THROWS_AS(to_ids(Tensor::from({-2147483649.0}, DType::float64)), ValueError);
+  CHECK_THROWS_AS(to_ids(Tensor::scalar(NAN)), ValueError);
+}
+
+TEST_CASE("to_tensor has the ids as numbers") {
+  const Tensor x = to_tensor(Ids{{4, -1}}, DType::float64);
+  CHECK(x.shape() == Shape{1, 2});
+  CHECK(x.to_vector() == std::vector<double>{4.0, -1.0});
+  CHECK(to_tensor(Ids{2}).dtype() == DType::float32);
+}
+
 TEST_CASE("one_hot is 1 at the id and 0 elsewhere") {
   const Tensor y = one_hot(Ids{{2, 0}}, 3);
   CHECK(y.shape() == Shape{1, 2, 3});

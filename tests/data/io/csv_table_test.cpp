@@ -52,7 +52,7 @@ TEST_CASE("a CSV file with anything but a table of numbers is refused with its l
   CHECK(message_for("a,b\n1,2\n") ==
         "table.csv:1: found \"a\" in field 1, expected a finite number");
   CHECK(hint_of([] { table_of("a,b\n1,2\n"); }) ==
-        "set CsvOptions::header if this line has the names of the columns");
+        "if this line has the names of the columns, read_csv(path, {.header = true})");
   CHECK(hint_of([] { table_of("1,2\na,b\n"); }) == "correct the field");
   CHECK(message_for("1,2\n\n3,4,5\n") ==
         "table.csv:3: found 3 fields, expected 2 as in the lines before");

@@ -63,17 +63,17 @@ TEST_CASE("what there is not, and what is not finite, is null") {
 }
 
 TEST_CASE("the first wrong operation has its place, its inputs and the row of one of them") {
-  const GradcheckReport report{.rows = {},
-                               .first_wrong = FaultyOperation{.index = 7,
-                                                              .recorded = 9,
-                                                              .operation = "mul",
-                                                              .layer_path = "encoder.norm",
-                                                              .input = 1,
-                                                              .inputs = {{2}, {}},
-                                                              .row = uneven_row()}};
+  const GradcheckReport report{
+      .rows = {},
+      .first_wrong = FaultyOperation{.index = 7,
+                                     .recorded = 9,
+                                     .operation = "mul",
+                                     .layer_path = "encoder.norm",
+                                     .inputs = {{2}, {}},
+                                     .wrong_inputs = {{.input = 1, .row = uneven_row()}}}};
   json expected = json::parse(R"({"operation": "mul", "layer_path": "encoder.norm", "index": 7,
-                                  "recorded": 9, "input": 1, "inputs": [[2], []]})");
-  expected["row"] = uneven_object;
+                                  "recorded": 9, "inputs": [[2], []]})");
+  expected["wrong_inputs"] = json::array({{{"input", 1}, {"row", uneven_object}}});
   CHECK(object_of(report).at("first_wrong") == expected);
 }
 
