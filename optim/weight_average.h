@@ -11,8 +11,9 @@ namespace tapestry {
 /// Exponential moving average of the values of parameters [1], which often scores better than the
 /// values of any single step. With the number t of updates, from 1:
 ///
-///     average <- d_t average + (1 - d_t) value,   d_t = min(decay, (1 + t) / (10 + t))
+///     average <- average + (1 - d_t) (value - average),   d_t = min(decay, (1 + t) / (10 + t))
 ///
+/// The average of a value that does not change equals the value in every bit.
 /// The smaller d_t of the first updates lets the average forget the initial values.
 ///
 ///     WeightAverage average(parameters.list(), 0.999);
@@ -27,8 +28,8 @@ namespace tapestry {
 ///
 /// An update gives the same bits on any number of threads.
 ///
-/// [1] Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging"; the warm-up
-///     of the decay is that of tf.train.ExponentialMovingAverage.
+/// [1] Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging"; the decay
+///     warms up as in tf.train.ExponentialMovingAverage.
 class WeightAverage {
  public:
   /// The averages of these parameters, which start as copies of their values.

@@ -120,9 +120,10 @@ void sgd_momentum_update(std::size_t n, const SgdCoefficients& c, const T* g, T*
 
 template <class T>
 void average_update(std::size_t n, double decay, const T* p, T* average) {
-  const Vec<T> kept(static_cast<T>(decay)), rest(static_cast<T>(1.0 - decay));
+  const Vec<T> rate(static_cast<T>(1.0 - decay));
   const auto update = [&](const T* value, T* mean) {
-    const Vec<T> next = rounded(kept * load(mean)) + rounded(rest * load(value));
+    const Vec<T> old = load(mean);
+    const Vec<T> next = old + rounded(rate * (load(value) - old));
     without_subnormals(next).store_unaligned(mean);
   };
   update_vectors(n, update, p, average);

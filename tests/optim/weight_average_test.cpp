@@ -37,6 +37,21 @@ TEST_CASE("the average moves by 1 - decay, and faster in the first updates") {
   }
 }
 
+TEST_CASE("the average of a constant stays the constant in every bit") {
+  const std::vector<double> values{1.0, 1.0 / 3, -0.7, 1e-30, 3e38, 0.0};
+  for (const DType dtype : dtypes) {
+    const std::vector<NamedTensor> p{leaf("p", {6}, values, dtype)};
+    const std::vector<double> constant = p[0].tensor.to_vector();
+    for (const double decay : {0.9, 0.999, 0.9999, 0.99999, 0.99999999}) {
+      CAPTURE(decay);
+      WeightAverage average(p, decay);
+      for (std::uint64_t t = 1; t <= 20; ++t) average.update(t);
+      for (std::uint64_t t = 0; t < 2000; ++t) average.update(1'000'000'000'000 + t);
+      CHECK(average.state().at(0).tensor.to_vector() == constant);
+    }
+  }
+}
+
 TEST_CASE("swap exchanges values and averages, and reset forgets the past") {
   const std::vector<NamedTensor> p{leaf("p", {2}, {1, 2}), leaf("q", {1}, {3})};
   WeightAverage average(p, 0.9);
