@@ -1,6 +1,5 @@
 #include "train/tasks/subword_regularization.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,6 +23,15 @@ Sampler make_sampler(const Vocabulary& words, const SubwordSampling& sampling) {
   return std::make_shared<const SubwordSampler>(words, sampling);
 }
 
+/// Cuts ids to `most` of them, which begin at any place with the same probability. A cut at the end
+/// alone would train the last tokens of windows less often than the first.
+void cut_at_random(std::vector<std::int32_t>& ids, std::size_t most, RandomDraws& random) {
+  if (ids.size() <= most) return;
+  const auto begin = static_cast<std::ptrdiff_t>(random.below(ids.size() - most + 1));
+  ids.erase(ids.begin(), ids.begin() + begin);
+  ids.resize(most);
+}
+
 class Regularization {
  public:
   Regularization(const Config& config, const Corpus& corpus, const SubwordSampling& sampling)
@@ -41,13 +49,12 @@ class Regularization {
       // The key joins seed and epoch, as for masking.
       RandomDraws random(seed_ + (epoch << 32U), DrawPurpose::subword_segmentation,
                          2 * index + static_cast<std::uint64_t>(side));
+      const std::size_t before = ids.size();
       ids = (*sampler)(ids, random);
+      if (windows_) cut_at_random(ids, before, random);
     };
     sample(source_, sampled.source, Side::source);
     sample(target_, sampled.target, Side::target);
-    if (windows_) {
-      sampled.target.resize(std::min(sampled.target.size(), example.target.size()));
-    }
     return longest_side(sampled, layout_) <= max_length_ ? sampled : example;
   }
 

@@ -11,7 +11,7 @@ namespace tapestry {
 /// example, its index, the epoch and train.seed.
 ///
 /// An example that would not fit the model keeps its own segmentation; a window of a text is cut to
-/// its number of tokens.
+/// its number of tokens, at a place that is drawn as well.
 ///
 /// throws  DataError if the model of subwords is of another kind than the key.
 ExampleTransform subword_regularization(const Config& config, const Corpus& corpus);

@@ -11,6 +11,7 @@
 
 #include "data/io/error.h"
 #include "data/text/subwords.h"
+#include "tests/support/contains.h"
 #include "train/memory_need.h"
 #include "train/tasks/task.h"
 
@@ -126,10 +127,35 @@ TEST_CASE("a window is cut to its number of tokens") {
   for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
     const Example sampled = transform(window, 0, epoch);
     CHECK(sampled.target.size() <= window.target.size());
-    CHECK(std::string("the dog plays").starts_with(sentences.text(sampled.target)));
+    CHECK(transform(window, 0, epoch) == sampled);
+    CHECK(test::contains("the dog plays", sentences.text(sampled.target)));
     different.insert(sampled.target);
   }
   CHECK(different.size() > 2);
+}
+
+TEST_CASE("cut windows have the first tokens as well as the last") {
+  for (const char* kind : {"language_model", "masked_language_model"}) {
+    Sentences sentences;
+    sentences.config.data.task = "text";
+    sentences.config.model_kind = kind;
+    sentences.config.data.subwords.sampling.alpha = 0.05;
+    const auto transform = subword_regularization(sentences.config, sentences.corpus);
+    const Example window{.target = sentences.corpus.train.front().target};
+    const std::string text = sentences.text(window.target);
+    std::size_t cut = 0, with_begin = 0, with_end = 0;
+    for (std::uint64_t epoch = 0; epoch < 200; ++epoch) {
+      const std::string sampled = sentences.text(transform(window, 0, epoch).target);
+      if (sampled == text) continue;
+      ++cut;
+      if (text.starts_with(sampled)) ++with_begin;
+      if (text.ends_with(sampled)) ++with_end;
+    }
+    CAPTURE(cut);
+    REQUIRE(cut > 50);
+    CHECK(with_begin > cut / 10);
+    CHECK(with_end > cut / 10);
+  }
 }
 
 TEST_CASE("the classes of sentences stay as they are") {
