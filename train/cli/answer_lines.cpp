@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -169,6 +170,13 @@ void answer_lines(const LineInput& input,
     throw;
   }
   waiting.finish(lines.bytes_read());
+}
+
+std::string as_one_line(std::string answer) {
+  constexpr std::string_view ends("\n\r\0", 3);
+  std::ranges::replace_if(
+      answer, [&](char c) { return ends.find(c) != ends.npos; }, ' ');
+  return answer;
 }
 
 void add_long_lines(ArgumentParser& parser, std::string& on_long_line) {

@@ -47,6 +47,10 @@ struct LineInput {
 void answer_lines(const LineInput& input,
                   const std::function<void(std::span<const InputLine>)>& answer);
 
+/// An answer with spaces in place of line feeds, carriage returns and NUL, which tokens of single
+/// bytes (data.byte_fallback) or of line ends may give: the answer to a line is one line.
+std::string as_one_line(std::string answer);
+
 /// --long-lines, whose default is the value of `on_long_line`.
 void add_long_lines(ArgumentParser& parser, std::string& on_long_line);
 

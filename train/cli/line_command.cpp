@@ -38,7 +38,9 @@ void print_answers(const Task& task, const TrainedModel& trained, std::size_t to
   const auto answers =
       top == 1 ? task.answer(trained, examples) : task.rank(trained, examples, top);
   auto answer = answers.begin();
-  for (const InputLine& line : input) fmt::print("{}\n", line.example ? *answer++ : "");
+  for (const InputLine& line : input) {
+    fmt::print("{}\n", line.example ? as_one_line(*answer++) : "");
+  }
 }
 
 int run(const LineCommand& command, const Arguments& arguments) {

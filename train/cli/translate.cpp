@@ -184,7 +184,7 @@ void print_answers(const InputLine& line, std::vector<Answer> answers, const Arg
   }
   if (answers.empty()) answers.emplace_back();
   for (const auto& [output, alignment] : answers) {
-    const std::string text = codec.decode_target(output.tokens);
+    const std::string text = as_one_line(codec.decode_target(output.tokens));
     fmt::print("{}", arguments.num_best ? list_entry(line, text, output) : text);
     if (arguments.align) fmt::print(" ||| {}", in_pharaoh_format(alignment));
     fmt::print("\n");

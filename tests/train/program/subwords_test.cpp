@@ -220,6 +220,21 @@ TEST_CASE("language models, masked models and classifiers of subwords read and w
   CHECK(contains(classified.out, "\nyes\t"));
 }
 
+TEST_CASE("line ends that are written as bytes do not divide an answer into lines") {
+  const PairWorkplace work;
+  REQUIRE(work.run({"train", "pairs.yaml", "data.byte_fallback=true", "data.vocabulary_size=276",
+                    "data.text_normalization=identity", "train.steps=1"})
+              .code == 0);
+  work.write("ends", "<0x0A>\n<0x0D>\n<0x00>\n");
+  const Arguments translate = {"translate",    "runs/pairs", "--allow",      "ends",
+                               "--min-length", "4",          "--max-length", "4"};
+  const std::string ends = "    ";
+  CHECK(work.run(translate, "zwei\ndrei\n").out == ends + "\n" + ends + "\n");
+  Arguments list = translate;
+  list.insert(list.end(), {"--n-best", "1"});
+  CHECK(work.run(list, "zwei\n").out.starts_with("0 ||| " + ends + " ||| LogP= "));
+}
+
 TEST_CASE("a pretrained vocabulary has subwords if and only if the config has") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "masked.yaml"}).code == 0);
