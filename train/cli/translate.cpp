@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -134,22 +135,19 @@ std::optional<Example> read_with_prefix(const std::string& line, std::size_t num
 
 // ---- Output
 
-/// For each target token the index of the source token that it is aligned with.
-using Alignment = std::vector<std::size_t>;
-
 /// An output as it is printed.
 struct Answer {
   Hypothesis output{};
-  Alignment alignment{};
+  std::vector<WordLink> links{};  ///< empty without --align
 };
 
-/// "0-0 2-1": the source and the target token of each link, as in the Pharaoh format.
-std::string in_pharaoh_format(const Alignment& alignment) {
-  std::vector<std::string> links;
-  for (std::size_t t = 0; t < alignment.size(); ++t) {
-    links.push_back(fmt::format("{}-{}", alignment[t], t));
+/// "0-0 2-1": the source and the target word of each link, as in the Pharaoh format.
+std::string in_pharaoh_format(const std::vector<WordLink>& links) {
+  std::vector<std::string> pairs;
+  for (const WordLink& link : links) {
+    pairs.push_back(fmt::format("{}-{}", link.source, link.target));
   }
-  return fmt::format("{}", fmt::join(links, " "));
+  return fmt::format("{}", fmt::join(pairs, " "));
 }
 
 /// An answer of --n-best, as in the n-best lists of Moses.
@@ -160,18 +158,53 @@ std::string list_entry(const InputLine& line, const std::string& text, const Hyp
 
 using Json = nlohmann::ordered_json;  // writes values that are not finite as null
 
+/// The text of each word of a sentence.
+///
+/// decode  gives the text of ids
+template <class Decode>
+Json words_of(std::span<const std::int32_t> ids, const Vocabulary& vocabulary,
+              const Decode& decode) {
+  const std::vector<std::size_t> words = word_indices(vocabulary, ids);
+  Json texts = Json::array();
+  for (std::size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
+    while (end < ids.size() && words[end] == words[begin]) ++end;
+    texts.push_back(decode(ids.subspan(begin, end - begin)));
+  }
+  return texts;
+}
+
+Json source_words(const InputLine& line, const TextCodec& codec) {
+  if (!line.example) return Json::array();
+  return words_of(line.example->source, codec.source_vocabulary(),
+                  [&](std::span<const std::int32_t> ids) { return codec.decode_source(ids); });
+}
+
+/// The words of a translation and their links to the words of the source.
+void add_alignment(const Answer& answer, const TextCodec& codec, Json& json) {
+  json["words"] =
+      words_of(answer.output.tokens, codec.target_vocabulary(),
+               [&](std::span<const std::int32_t> ids) { return codec.decode_target(ids); });
+  Json& links = json["alignment"] = Json::array();
+  for (const WordLink& link : answer.links) {
+    links.push_back(Json::array({link.source, link.target}));
+  }
+}
+
 std::string json_object(const InputLine& line, const std::vector<Answer>& answers,
                         const Arguments& arguments, const TextCodec& codec) {
   Json list = Json::array();
-  for (const auto& [output, alignment] : answers) {
+  for (const Answer& answer : answers) {
+    const Hypothesis& output = answer.output;
     Json json = {{"text", codec.decode_target(output.tokens)},
                  {"log_probability", output.log_probability},
                  {"score", output.score},
-                 {"tokens", output.tokens.size()}};
-    if (arguments.align) json["alignment"] = alignment;
+                 {"num_tokens", output.tokens.size()}};
+    if (arguments.align) add_alignment(answer, codec, json);
     list.push_back(std::move(json));
   }
-  const Json json = {{"line", line.number}, {"translations", std::move(list)}};
+  Json json = {{"line", line.number}};
+  if (arguments.align) json["source_words"] = source_words(line, codec);
+  json["translations"] = std::move(list);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -183,10 +216,10 @@ void print_answers(const InputLine& line, std::vector<Answer> answers, const Arg
     return;
   }
   if (answers.empty()) answers.emplace_back();
-  for (const auto& [output, alignment] : answers) {
+  for (const auto& [output, links] : answers) {
     const std::string text = as_one_line(codec.decode_target(output.tokens));
     fmt::print("{}", arguments.num_best ? list_entry(line, text, output) : text);
-    if (arguments.align) fmt::print(" ||| {}", in_pharaoh_format(alignment));
+    if (arguments.align) fmt::print(" ||| {}", in_pharaoh_format(links));
     fmt::print("\n");
   }
 }
@@ -194,21 +227,27 @@ void print_answers(const InputLine& line, std::vector<Answer> answers, const Arg
 /// The outputs for each input with their alignments, if they are printed.
 std::vector<std::vector<Answer>> with_alignments(const std::vector<SearchInput>& inputs,
                                                  std::vector<std::vector<Hypothesis>> outputs,
-                                                 const Network& network,
+                                                 const TrainedModel& trained,
                                                  const Arguments& arguments) {
+  const TextCodec& codec = trained.codec;
   std::vector<Example> pairs;
   for (std::size_t i = 0; arguments.align && i < inputs.size(); ++i) {
     for (const Hypothesis& output : outputs[i]) {
       pairs.push_back({.source = inputs[i].source, .target = output.tokens});
     }
   }
-  const auto alignments = align_tokens(network, pairs, arguments.align_layer);
+  const auto alignments = align_tokens(*trained.model->network, pairs, arguments.align_layer);
   std::vector<std::vector<Answer>> answers(inputs.size());
   std::size_t next = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     for (Hypothesis& output : outputs[i]) {
-      answers[i].push_back({.output = std::move(output),
-                            .alignment = arguments.align ? alignments[next++] : Alignment{}});
+      std::vector<WordLink> links;
+      if (arguments.align) {
+        links = link_words(alignments[next++],
+                           word_indices(codec.source_vocabulary(), inputs[i].source),
+                           word_indices(codec.target_vocabulary(), output.tokens));
+      }
+      answers[i].push_back({.output = std::move(output), .links = std::move(links)});
     }
   }
   return answers;
@@ -221,9 +260,9 @@ void translate_lines(std::span<const InputLine> lines, const TrainedModel& train
     if (!example) continue;
     inputs.push_back({.source = example->source, .prefix = example->target, .number = number});
   }
-  const Network& network = *trained.model->network;
-  auto outputs = search_outputs(network, trained.config.model.max_length, inputs, options);
-  auto answers = with_alignments(inputs, std::move(outputs), network, arguments);
+  auto outputs =
+      search_outputs(*trained.model->network, trained.config.model.max_length, inputs, options);
+  auto answers = with_alignments(inputs, std::move(outputs), trained, arguments);
   auto next = answers.begin();
   for (const InputLine& line : lines) {
     print_answers(line, line.example ? std::move(*next++) : std::vector<Answer>{}, arguments,
@@ -368,8 +407,8 @@ Action define(const LineCommand& command, ArgumentParser& parser) {
   add_constraints(parser, *arguments);
   Option& align =
       parser.add_flag("--align", arguments->align,
-                      "Print for each word of a translation the word of the source that it "
-                      "attends to most, as pairs SOURCE-TARGET of indices from 0");
+                      "Print for each word of a translation the words of the source that its "
+                      "tokens attend to most, as pairs SOURCE-TARGET of indices from 0");
   parser
       .add_option("--align-layer", arguments->align_layer,
                   "The layer of --align, such as decoder.layers.0.cross_attn (default: the last "
@@ -386,9 +425,11 @@ Action define(const LineCommand& command, ArgumentParser& parser) {
   add_threads(parser, arguments->threads);
   parser.set_footer(
       "With --n-best, each output is a line `INDEX ||| TEXT ||| LogP= LOG_PROBABILITY ||| SCORE`, "
-      "the best first;\nINDEX is that of the line of input, from 0, and SCORE the log-probability "
-      "after length normalization.\nJSON: `line`, from 1; `translations`, each with `text`, "
-      "`log_probability`, `score` and `tokens`.\n"
+      "the best first;\nINDEX is the index of the line of input, from 0, and SCORE the "
+      "log-probability after length normalization.\nJSON: `line`, from 1; `translations`, each "
+      "with `text`, `log_probability`, `score` and `num_tokens`. With --align also\n"
+      "`source_words`, and for each translation `words` and `alignment`, pairs of indices of a "
+      "source word and a word.\n"
       "Examples:\n  tapestry translate runs/multi30k < test.en > test.de\n"
       "  tapestry translate runs/multi30k --beam-size 5 --n-best 5 < test.en\n"
       "  tapestry translate runs/multi30k --sample --top-p 0.9 --n-best 3 --seed 7 < test.en");

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "autograd/attention_recorder.h"
 #include "train/inference/batch_tensors.h"
@@ -72,6 +74,36 @@ std::vector<std::vector<std::size_t>> align_tokens(const Network& network,
     }
   }
   return alignments;
+}
+
+std::vector<std::size_t> word_indices(const Vocabulary& vocabulary,
+                                      std::span<const std::int32_t> ids) {
+  constexpr std::string_view space_mark = "\u2581";
+  const bool subwords = vocabulary.subwords() != nullptr;
+  std::vector<std::size_t> words;
+  std::size_t word = 0;
+  bool only_marks = true;  // whether the word has no characters but marks so far
+  for (const std::int32_t id : ids) {
+    const std::string& token = vocabulary.token(id);
+    const bool begins = !subwords || token.starts_with(space_mark);
+    if (begins && !words.empty() && !(subwords && only_marks)) {
+      ++word;
+      only_marks = true;
+    }
+    only_marks = only_marks && token == space_mark;
+    words.push_back(word);
+  }
+  return words;
+}
+
+std::vector<WordLink> link_words(const std::vector<std::size_t>& alignment,
+                                 const std::vector<std::size_t>& source_words,
+                                 const std::vector<std::size_t>& target_words) {
+  std::set<WordLink> links;
+  for (std::size_t t = 0; t < alignment.size(); ++t) {
+    links.insert({.target = target_words.at(t), .source = source_words.at(alignment[t])});
+  }
+  return {links.begin(), links.end()};
 }
 
 }  // namespace tapestry

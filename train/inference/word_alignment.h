@@ -1,11 +1,14 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
-#include <optional>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "data/batch.h"
+#include "data/text/vocabulary.h"
 #include "layers/model.h"
 
 namespace tapestry {
@@ -32,5 +35,27 @@ std::vector<std::string> cross_attention_layers(const Network& network);
 std::vector<std::vector<std::size_t>> align_tokens(const Network& network,
                                                    const std::vector<Example>& pairs,
                                                    const std::string& layer);
+
+/// The index of the word that each token belongs to, from 0. A piece of a subword model that begins
+/// with U+2581, which stands for a space, begins a word, unless the word before it has no other
+/// characters; any other token is a word.
+std::vector<std::size_t> word_indices(const Vocabulary& vocabulary,
+                                      std::span<const std::int32_t> ids);
+
+/// Two aligned words, by their indices.
+struct WordLink {
+  std::size_t target, source;
+  friend auto operator<=>(const WordLink&, const WordLink&) = default;
+};
+
+/// The links between the words of aligned tokens, each once, in ascending order of the target word
+/// and then of the source word.
+///
+/// alignment     of align_tokens(): for each target token the index of a source token
+/// source_words  word_indices() of the source
+/// target_words  word_indices() of the target
+std::vector<WordLink> link_words(const std::vector<std::size_t>& alignment,
+                                 const std::vector<std::size_t>& source_words,
+                                 const std::vector<std::size_t>& target_words);
 
 }  // namespace tapestry

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/text/subwords.h"
 #include "tests/train/inference/random_model.h"
 #include "train/inference/attention_view.h"
 
@@ -61,6 +62,38 @@ TEST_CASE("a token is aligned with the source token of most attention, averaged 
     of_layers.push_back(alignments.back());
   }
   CHECK(of_layers[0] != of_layers[1]);
+}
+
+TEST_CASE("words begin with a piece that begins with a space") {
+  const std::vector<std::string> text = {"the dog plays", "the dogs play", "a cat plays a game",
+                                         "games are played"};
+  const Vocabulary subwords(
+      train_subwords(text, {.kind = SubwordKind::bpe, .vocabulary_size = 36}, "x"));
+  const auto ids_of = [&](const Tokens& tokens) {
+    Sentence ids;
+    for (const std::string& token : tokens) {
+      ids.push_back(subwords.id(token));
+      CAPTURE(token);
+      REQUIRE(ids.back() != unk_id);
+    }
+    return ids;
+  };
+  using Indices = std::vector<std::size_t>;
+  CHECK(word_indices(subwords, ids_of({"\u2581the", "\u2581", "d", "o", "g", "\u2581play", "s"})) ==
+        Indices{0, 1, 1, 1, 1, 2, 2});
+  CHECK(word_indices(subwords, ids_of({"d", "o", "\u2581", "\u2581the", "\u2581the"})) ==
+        Indices{0, 0, 1, 1, 2});
+  CHECK(word_indices(subwords, {}).empty());
+  const Vocabulary words({"a", "\u2581", "\u2581b"});
+  CHECK(word_indices(words, Sentence{4, 5, 6, 5, 1}) == Indices{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("words are linked if any of their tokens are aligned, once") {
+  const std::vector<WordLink> links = link_words({3, 0, 1, 2, 0}, {0, 0, 1, 2}, {0, 0, 1, 1, 1});
+  CHECK(links == std::vector<WordLink>{{.target = 0, .source = 0},
+                                       {.target = 0, .source = 2},
+                                       {.target = 1, .source = 0},
+                                       {.target = 1, .source = 1}});
 }
 
 TEST_CASE("a layer that does not exist is refused") {

@@ -78,6 +78,14 @@ TEST_CASE("a translation model of subwords reads and writes text") {
   CHECK(translated.code == 0);
   CHECK_FALSE(contains(translated.out, "\u2581"));
   CHECK(translated.out == "two three.\n\nonefold twofold.\n");
+  const std::string object =
+      work.run({"translate", "runs/pairs", "--align", "--json"}, "zwei drei.\n").out;
+  CHECK(contains(object, R"("source_words":["zwei","drei."])"));
+  CHECK(contains(object, R"("words":["two","three."])"));
+  const std::string aligned = work.run({"translate", "runs/pairs", "--align"}, "zwei drei.\n").out;
+  REQUIRE(aligned.starts_with("two three. ||| "));
+  CHECK(aligned.find_first_not_of("01- \n", std::string("two three. ||| ").size()) ==
+        std::string::npos);
   CHECK(contains(work.run({"evaluate", "runs/pairs"}).out, "validation"));
 }
 

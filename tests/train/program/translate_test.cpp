@@ -107,11 +107,17 @@ TEST_CASE("JSON has what an n-best list has") {
   const auto all = work.entries(input, {"--n-best", "2", "--align"});
   const auto objects = lines_of(work.translate(input, {"--n-best", "2", "--json", "--align"}));
   REQUIRE(objects.size() == 5);
+  const auto sources = lines_of(input);
   std::size_t next = 0;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const Json json = Json::parse(objects[i]);
     CHECK(json["line"] == i + 1);
     const Json& translations = json["translations"];
+    std::string source;
+    for (const Json& word : json["source_words"]) {
+      source += (source.empty() ? "" : " ") + word.get<std::string>();
+    }
+    CHECK(source == sources[i]);
     if (i == 2) {
       CHECK(translations.empty());
       ++next;
@@ -124,12 +130,14 @@ TEST_CASE("JSON has what an n-best list has") {
       CHECK(translation["log_probability"].get<double>() ==
             doctest::Approx(entry.log_probability).epsilon(1e-5));
       CHECK(translation["score"].get<double>() == doctest::Approx(entry.score).epsilon(1e-5));
-      CHECK(translation["tokens"] ==
-            lines_of(entry.text).size() + std::ranges::count(entry.text, ' '));
+      const std::size_t words = lines_of(entry.text).size() +
+                                static_cast<std::size_t>(std::ranges::count(entry.text, ' '));
+      CHECK(translation["num_tokens"] == words);
+      CHECK(translation["words"].size() == words);
       std::string links;
-      for (std::size_t t = 0; t < translation["alignment"].size(); ++t) {
-        links += fmt::format("{}{}-{}", t == 0 ? "" : " ",
-                             translation["alignment"][t].get<std::size_t>(), t);
+      for (const Json& link : translation["alignment"]) {
+        links += fmt::format("{}{}-{}", links.empty() ? "" : " ", link[0].get<std::size_t>(),
+                             link[1].get<std::size_t>());
       }
       CHECK(links == entry.alignment);
     }
