@@ -173,6 +173,47 @@ TEST_CASE("a run without steps left, a dry run and other commands write no cache
   CHECK(fs::last_write_time(work.cache("run")) > written);
 }
 
+TEST_CASE("a fresh run that cannot begin leaves the old run in its place") {
+  const CacheWorkplace work;
+  REQUIRE(work.train("run", {"data.cache=always"}).code == 0);
+  const auto before = read_text(work / ("run" + last));
+  const Outcome bad = work.train("run", {"data.cache=always", "data.on_bad_line=stop", "--fresh"});
+  CHECK(bad.code == 3);
+  CHECK(contains(bad.err, "a.de:23: found 10 tokens"));
+  CHECK(read_text(work / ("run" + last)) == before);
+  CHECK_FALSE(fs::exists(work / "run.old-1"));
+  CHECK(work.run({"train", "--resume", "run", "train.steps=13"}).code == 0);
+
+  const Outcome fresh = work.train("run", {"data.cache=always", "--fresh"});
+  CHECK(fresh.code == 0);
+  CHECK_FALSE(contains(fresh.out, "warning: run/cache"));
+  CHECK(read_text(work / ("run.old-1" + last)) == before);
+  CHECK(fs::exists(work.cache("run")));
+  CHECK_FALSE(fs::exists(work.cache("run.old-1")));
+  CHECK(work.run({"train", "--resume", "run.old-1", "train.steps=14"}).code == 0);
+  CHECK(fs::exists(work.cache("run.old-1")));
+  CHECK(work.train("run", {"data.cache=always"}).code == 2);
+}
+
+TEST_CASE("temporary files of a crash are deleted before the cache is made") {
+  const CacheWorkplace work;
+  const auto leave = [&](const std::string& directory) {
+    fs::create_directories(work / (directory + "/cache"));
+    work.write(directory + "/cache/.train.examples.tmp-1-0", "left by a crash");
+    return work / (directory + "/cache/.train.examples.tmp-1-0");
+  };
+  fs::create_directories(work / "new/checkpoints");
+  const fs::path of_new = leave("new");
+  CHECK(work.train("new", {"data.cache=always", "data.on_bad_line=stop"}).code == 3);
+  CHECK_FALSE(fs::exists(of_new));
+  REQUIRE(work.train("run", {"data.cache=always", "train.steps=7"}).code == 0);
+  fs::remove(work.cache("run"));
+  const fs::path of_old = leave("run");
+  fs::rename(work / "b.en", work / "moved.en");
+  CHECK(work.run({"train", "--resume", "run", "train.steps=12"}).code == 3);
+  CHECK_FALSE(fs::exists(of_old));
+}
+
 TEST_CASE("a run that cannot write its cache ends with the exit code of output") {
   const CacheWorkplace work;
   work.write("blocked", "");
