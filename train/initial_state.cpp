@@ -168,9 +168,26 @@ std::map<std::string, std::string> unopened_sets(Config config,
   return reasons;
 }
 
+std::set<std::string> keys_of(const std::map<std::string, std::string>& reasons) {
+  std::set<std::string> keys;
+  for (const auto& [key, reason] : reasons) keys.insert(key);
+  return keys;
+}
+
+/// Whether the training files have no part in the scores of a trained model. Files named by
+/// `overrides` are read in any case.
+bool needs_no_training_files(const DataOptions& data, DataUse use,
+                             const std::vector<std::string>& overrides) {
+  const HeldOutParts held_out = data_source(data).held_out(data);
+  return use == DataUse::scores && !held_out.validation && !held_out.test &&
+         std::ranges::none_of(overrides, [](const std::string& override) {
+           return override.starts_with("data.train_");
+         });
+}
+
 /// The data of a config without these sets. What was held out of a training file that is left out
 /// is missing as well; nothing else is held out instead of a file that is left out.
-DataOptions without_sets(Config config, const std::map<std::string, std::string>& sets) {
+DataOptions without_sets(Config config, const std::set<std::string>& sets) {
   for_each_data_file(config, [&](const std::string& key, FileList& files) {
     if (sets.contains(set_of(key))) files.clear();
   });
@@ -363,19 +380,21 @@ Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
   const FixedVocabularies words{.source = trained.codec.source_vocabulary(),
                                 .target = trained.codec.target_vocabulary()};
   const auto unopened = unopened_sets(trained.config, overrides);
-  if (unopened.empty()) {
+  std::set<std::string> left_out = keys_of(unopened);
+  if (needs_no_training_files(trained.config.data, use, overrides)) left_out.insert("train");
+  if (left_out.empty()) {
     Corpus corpus = load_fitting_corpus(trained.config, &words);
     warn_of_changes(trained.data, corpus, {});
     return corpus;
   }
   Config config = trained.config;
-  config.data = without_sets(trained.config, unopened);
+  config.data = without_sets(trained.config, left_out);
   Corpus corpus = load_fitting_corpus(config, &words);
   // Reading a file that cannot be opened throws the error that names its key.
-  if (!has_enough(corpus, use)) return load_corpus(trained.config.data, &words);
+  if (!unopened.empty() && !has_enough(corpus, use)) {
+    return load_corpus(trained.config.data, &words);
+  }
   warn_of_missing_sets(trained.config.data, unopened);
-  std::set<std::string> left_out;
-  for (const auto& [set, reason] : unopened) left_out.insert(set);
   warn_of_changes(trained.data, corpus, left_out);
   return corpus;
 }

@@ -59,11 +59,12 @@ enum class DataUse {
 };
 
 /// Loads the data files of a trained model in their current state, encoded with the model's
-/// vocabularies and classes. Files may have changed since training; a changed training file causes
-/// a warning on standard error.
+/// vocabularies and classes. Files may have changed since training; a changed training file that is
+/// read causes a warning on standard error.
 ///
 /// Sets whose files cannot be opened are left empty if `use` allows it, with a warning if they are
-/// held-out sets.
+/// held-out sets. If only scores are wanted and nothing is held out of the training files, these
+/// are not read, which would tokenize all of them.
 ///
 /// overrides  data.KEY=FILE, as given to with_other_data(); these files must exist
 /// throws     DataError, also for a label that is not one of the model's classes.

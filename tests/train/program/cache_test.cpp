@@ -173,6 +173,23 @@ TEST_CASE("a run without steps left, a dry run and other commands write no cache
   CHECK(fs::last_write_time(work.cache("run")) > written);
 }
 
+TEST_CASE("scores do not need the training files if nothing is held out of them") {
+  const CacheWorkplace work;
+  REQUIRE(work.train("run", {"data.cache=always"}).code == 0);
+  const Outcome before = work.run({"evaluate", "run"});
+  CHECK(before.code == 0);
+  CHECK(before.err.empty());
+  write_text(work / "a.de", "not UTF-8: \xFF\n");
+  fs::remove(work.cache("run"));
+  const Outcome scores = work.run({"evaluate", "run"});
+  CHECK(scores.code == 0);
+  CHECK(scores.out == before.out);
+  CHECK(scores.err.empty());
+  CHECK(work.run({"errors", "run", "--set", "validation"}).code == 0);
+  CHECK(work.run({"evaluate", "run", "data.train_source=[a.de, b.de]"}).code == 3);
+  CHECK(work.run({"gradcheck", "run"}).code == 3);
+}
+
 TEST_CASE("a fresh run that cannot begin leaves the old run in its place") {
   const CacheWorkplace work;
   REQUIRE(work.train("run", {"data.cache=always"}).code == 0);
