@@ -53,6 +53,33 @@ StoredArray as_array(const std::vector<double>& values, const StoredArray& like)
                         "average checkpoints of one run, or of runs of one config");
 }
 
+/// Whether a key of the section model has no effect on the answers of a trained model.
+bool is_of_training_only(const std::string& key) {
+  return key.ends_with("dropout") || key == "model.stochastic_depth";
+}
+
+/// Refuses a checkpoint whose config makes another model of the same parameters than `first`.
+void require_same_model(const Snapshot& first, const Snapshot& checkpoint) {
+  for (const auto& [key, before, now] :
+       compare_configs(saved_config(first), saved_config(checkpoint))) {
+    if (!key.starts_with("model.") || is_of_training_only(key)) continue;
+    refuse(checkpoint,
+           fmt::format("{} is {}, expected {} as in {}", key, now, before, first.origin()));
+  }
+}
+
+/// Refuses a checkpoint that reads or writes other text than `first`.
+void require_same_vocabularies(const Snapshot& first, const Snapshot& checkpoint) {
+  for (const char* path : {"data/source_vocabulary", "data/target_vocabulary",
+                           "data/source_subwords", "data/target_subwords"}) {
+    const bool exists = first.contains(path);
+    if (checkpoint.contains(path) == exists && (!exists || checkpoint.at(path) == first.at(path))) {
+      continue;
+    }
+    refuse(checkpoint, fmt::format("{} differs from that of {}", path, first.origin()));
+  }
+}
+
 /// The newest checkpoint of a run, which has at least `count` of them.
 NewestCheckpoint newest_checkpoint(const RunDirectory& run, std::size_t count) {
   auto newest = read_newest_of_run(run);
@@ -67,9 +94,9 @@ NewestCheckpoint newest_checkpoint(const RunDirectory& run, std::size_t count) {
 
 void CheckpointAverage::add(const Snapshot& checkpoint) {
   const std::string group = inference_group(checkpoint);
-  for (const char* path : {"data/source_vocabulary", "data/target_vocabulary"}) {
-    if (steps_.empty() || checkpoint.at(path) == rest_.at(path)) continue;
-    refuse(checkpoint, fmt::format("{} differs from that of {}", path, rest_.origin()));
+  if (!steps_.empty()) {
+    require_same_vocabularies(rest_, checkpoint);
+    require_same_model(rest_, checkpoint);
   }
   Snapshot rest(checkpoint.origin());
   std::map<std::string, std::vector<double>> sums;
@@ -121,7 +148,14 @@ Snapshot CheckpointAverage::result() const {
 }
 
 std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count) {
-  newest_checkpoint(run, count);
+  const NewestCheckpoint newest = newest_checkpoint(run, count);
+  const std::size_t kept = saved_config(newest.snapshot).train.keep_last;
+  if (count > kept) {
+    throw CheckpointError(
+        fmt::format("{}: found the {} newest checkpoints (train.keep_last), expected {} or more",
+                    run.path().string(), kept, count),
+        "average fewer, or train with a larger train.keep_last");
+  }
   const std::vector<std::uint64_t> steps = run.steps();
   return {steps.end() - static_cast<std::ptrdiff_t>(count), steps.end()};
 }

@@ -11,7 +11,7 @@
 namespace tapestry {
 
 /// The mean of the parameters of several checkpoints, which often scores better than each of them
-/// [1]. Checkpoints with averages (train.ema_decay) take part with these. Buffers are averaged as
+/// [1]. Of checkpoints with averages (train.ema_decay), these are averaged. Buffers are averaged as
 /// well. Values are summed in float64, in the order of add().
 ///
 /// [1] Vaswani et al. 2017, "Attention Is All You Need", section 6.1.
@@ -19,8 +19,8 @@ class CheckpointAverage {
  public:
   /// Adds a checkpoint. Everything but the values, such as the config, is taken from the last one.
   ///
-  /// throws  CheckpointError if it has other parameters, shapes, element types or vocabularies than
-  ///         the first one.
+  /// throws  CheckpointError if it has other parameters, shapes, element types, vocabularies,
+  ///         subword models or values of keys `model.*` than the first one, but for dropout rates.
   void add(const Snapshot& checkpoint);
 
   /// The average as a checkpoint of a trained model, which cannot be resumed: without the state of
@@ -35,9 +35,10 @@ class CheckpointAverage {
   Snapshot rest_;  ///< of the last checkpoint, with the parameters
 };
 
-/// The steps of the newest checkpoints of a run, in ascending order.
+/// The steps of the `count` newest checkpoints of a run, in ascending order. Older checkpoints that
+/// are kept because they are the best are not among them.
 ///
-/// throws  CheckpointError if the run has fewer than `count` checkpoints.
+/// throws  CheckpointError if the run has, or keeps (train.keep_last), fewer than `count`.
 std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count);
 
 /// The steps of the checkpoints of a run with the best values of its train.best_metric, in

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -103,9 +104,30 @@ TEST_CASE("checkpoints of different models are not averaged") {
   const auto refusal = [&](const TinyRun& run) {
     return error_text<CheckpointError>([&] { average.add(run.snapshot(tiny_steps)); });
   };
-  CHECK(contains(refusal(wide), "has another shape or type there"));
+  CHECK(contains(refusal(wide), "model.d_ff is 40, expected 32 as in "));
   CHECK(contains(refusal(words), "data/source_vocabulary differs from that of"));
+  TinyRun heads, activation, dropout;
+  config = tiny_config();
+  config.model.num_heads *= 2;
+  heads.train(config);
+  config = tiny_config();
+  config.model.activation = Activation::gelu;
+  activation.train(config);
+  config = tiny_config();
+  config.model.dropout = 0.1;
+  dropout.train(config);
+  CHECK(contains(refusal(heads), "model.num_heads is "));
+  CHECK(contains(refusal(activation), "model.activation is gelu, expected relu as in "));
+  const Snapshot same = kept_run().snapshot(tiny_steps);
+  Snapshot subwords(same.origin());
+  for (const auto& [path, array] : same) subwords.put(path, array);
+  subwords.put_text("data/source_subwords", "a model");
+  CHECK(contains(error_text<CheckpointError>([&] { average.add(subwords); }),
+                 "data/source_subwords differs from that of"));
   CheckpointAverage of_average;
+  of_average.add(dropout.snapshot(tiny_steps));
+  of_average.add(same);
+  of_average = CheckpointAverage();
   of_average.add(average.result());
   CHECK(of_average.result().at("parameters/" + weight) ==
         kept_run().snapshot(tiny_steps).at("parameters/" + weight));
@@ -130,6 +152,20 @@ TEST_CASE("the newest and the best checkpoints of a run are found") {
                  "found 6 checkpoints with a validation loss, expected 7 or more"));
   CHECK(contains(error_text<CheckpointError>([&] { newest_steps(run, 13); }),
                  "found 12 checkpoints, expected 13 or more"));
+}
+
+TEST_CASE("the newest checkpoints are those of train.keep_last, without older ones that are best") {
+  TinyRun run;
+  Config config = kept_config();
+  config.train.keep_last = 2;
+  run.train(config);
+  const RunDirectory directory = run.directory();
+  const auto older = directory.checkpoint_path(3);
+  std::filesystem::copy_file(directory.checkpoint_path(tiny_steps), older);
+  REQUIRE(directory.steps().size() >= 3);
+  CHECK(newest_steps(directory, 2) == Steps{11, 12});
+  CHECK(contains(error_text<CheckpointError>([&] { newest_steps(directory, 3); }),
+                 "found the 2 newest checkpoints (train.keep_last), expected 3 or more"));
 }
 
 TEST_CASE("the best checkpoints are those of train.best_metric") {
