@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "autograd/kernels/parallel.h"
 #include "autograd/packed_weights.h"
 #include "train/config/config.h"
 #include "train/inference/batch_tensors.h"
@@ -107,15 +108,18 @@ class BatchSearch {
     return tokens;
   }
 
-  /// Advances all searches; returns the old row of each new one.
+  /// Advances all searches, which are independent, on all threads; returns the old row of each new
+  /// one.
   std::vector<std::size_t> advance(const Tensor& logits) {
     // One more than the beam, so that enough remain without <eos>.
     const NextLogits next(logits, options_.sampling ? 0 : options_.beam_size + 1);
+    std::vector<std::vector<std::size_t>> parents(searches_.size());
+    kernels::parallel_for(searches_.size(), [&](std::size_t i) {
+      parents[i] = searches_[i].advance(next, i * slots_);
+    });
     std::vector<std::size_t> rows;
     for (std::size_t i = 0; i < searches_.size(); ++i) {
-      for (const std::size_t slot : searches_[i].advance(next, i * slots_)) {
-        rows.push_back(i * slots_ + slot);
-      }
+      for (const std::size_t slot : parents[i]) rows.push_back(i * slots_ + slot);
     }
     return rows;
   }

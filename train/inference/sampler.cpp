@@ -16,38 +16,82 @@
 namespace tapestry {
 namespace {
 
-/// Softmax of the scores at a temperature > 0, in descending order.
-struct Ranking {
-  std::vector<std::size_t> ids;
-  std::vector<double> probabilities;
+/// The tokens in descending order of their scores, of equal ones the lower id first. Only as much
+/// of the order is computed as is asked for: a few of the tokens of a large vocabulary.
+class Ranking {
+ public:
+  explicit Ranking(const std::vector<double>& scores) : scores_(scores), ids_(scores.size()) {
+    std::iota(ids_.begin(), ids_.end(), std::size_t{0});
+  }
+
+  std::size_t size() const { return ids_.size(); }
+
+  std::size_t id(std::size_t rank) {
+    if (rank >= sorted_) sort_to(std::max({rank + 1, 8 * sorted_, std::size_t{64}}));
+    return ids_[rank];
+  }
+
+ private:
+  void sort_to(std::size_t end) {
+    const auto iterator = [&](std::size_t i) {
+      return ids_.begin() + static_cast<std::ptrdiff_t>(i);
+    };
+    const auto before = [&](std::size_t a, std::size_t b) {
+      return scores_[a] != scores_[b] ? scores_[a] > scores_[b] : a < b;
+    };
+    end = std::min(end, ids_.size());
+    if (end < ids_.size()) {
+      std::nth_element(iterator(sorted_), iterator(end), ids_.end(), before);
+    }
+    std::sort(iterator(sorted_), iterator(end), before);
+    sorted_ = end;
+  }
+
+  const std::vector<double>& scores_;
+  std::vector<std::size_t> ids_;
+  std::size_t sorted_ = 0;  // ranks that are in order
 };
 
-Ranking rank(const std::vector<double>& scores, double temperature) {
-  Ranking ranking{.ids = std::vector<std::size_t>(scores.size()), .probabilities = {}};
-  std::iota(ranking.ids.begin(), ranking.ids.end(), std::size_t{0});
-  std::ranges::stable_sort(ranking.ids, [&](auto a, auto b) { return scores[a] > scores[b]; });
-  const double most = scores[ranking.ids.front()];
-  double sum = 0.0;
-  for (const std::size_t id : ranking.ids) {
-    ranking.probabilities.push_back(portable::exp((scores[id] - most) / temperature));
-    sum += ranking.probabilities.back();
-  }
-  for (double& p : ranking.probabilities) p /= sum;
-  return ranking;
-}
+/// exp((score - most) / temperature): the probability of a token relative to the most likely one.
+class Weights {
+ public:
+  Weights(const std::vector<double>& scores, double temperature)
+      : scores_(scores), most_(*std::ranges::max_element(scores)), temperature_(temperature) {}
 
-/// The number of candidates to draw from, in descending order of probability. Excludes candidates
-/// of probability 0, even if the sum of the others is below 1 by rounding.
-std::size_t count_candidates(const Ranking& ranking, const SamplingOptions& options) {
-  const std::size_t all = ranking.ids.size();
-  const std::size_t most = options.top_k == 0 ? all : std::min(options.top_k, all);
-  double sum = 0.0;
-  for (std::size_t i = 0; i < most; ++i) {
-    if (ranking.probabilities[i] == 0.0) return i;
-    sum += ranking.probabilities[i];
-    if (sum >= options.top_p) return i + 1;
+  double operator()(std::size_t id) const {
+    return portable::exp((scores_[id] - most_) / temperature_);
   }
-  return most;
+
+  double sum() const {
+    double sum = 0.0;
+    for (std::size_t id = 0; id < scores_.size(); ++id) sum += (*this)(id);
+    return sum;
+  }
+
+ private:
+  const std::vector<double>& scores_;
+  double most_, temperature_;
+};
+
+/// The tokens to draw from: the first of the ranking.
+struct Candidates {
+  std::size_t count = 0;
+  double weight = 0.0;  // of all of them
+};
+
+Candidates find_candidates(Ranking& ranking, const Weights& weight,
+                           const SamplingOptions& options) {
+  const std::size_t all = ranking.size();
+  const std::size_t most = options.top_k == 0 ? all : std::min(options.top_k, all);
+  const bool has_bound = options.top_p < 1.0;
+  if (!has_bound && most == all) return {.count = all, .weight = weight.sum()};
+  const double bound = has_bound ? options.top_p * weight.sum() : 0.0;
+  Candidates found;
+  while (found.count < most) {
+    found.weight += weight(ranking.id(found.count++));
+    if (has_bound && found.weight >= bound) break;
+  }
+  return found;
 }
 
 Ids one_row(std::span<const std::int32_t> tokens) {
@@ -85,19 +129,25 @@ class NextScores {
 
 }  // namespace
 
-std::int32_t draw_token(std::vector<double> scores, const SamplingOptions& options,
+std::int32_t draw_token(const std::vector<double>& scores, const SamplingOptions& options,
                         double uniform) {
   if (options.temperature == 0.0) {
     return static_cast<std::int32_t>(std::ranges::max_element(scores) - scores.begin());
   }
-  const Ranking ranking = rank(scores, options.temperature);
-  const std::size_t kept = count_candidates(ranking, options);
-  const auto& p = ranking.probabilities;
-  const double all = std::accumulate(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(kept), 0.0);
-  double left = uniform * all;
-  std::size_t i = 0;
-  while (i + 1 < kept && left >= p[i]) left -= p[i++];
-  return static_cast<std::int32_t>(ranking.ids[i]);
+  const Weights weight(scores, options.temperature);
+  Ranking ranking(scores);
+  const Candidates candidates = find_candidates(ranking, weight, options);
+  double left = uniform * candidates.weight;
+  std::size_t token = ranking.id(0);
+  left -= weight(token);
+  for (std::size_t rank = 1; rank < candidates.count && left >= 0.0; ++rank) {
+    const std::size_t next = ranking.id(rank);
+    // What is left may be due to rounding: a token of probability 0 is not drawn.
+    if (weight(next) == 0.0) break;
+    token = next;
+    left -= weight(token);
+  }
+  return static_cast<std::int32_t>(token);
 }
 
 void penalize_repetition(std::vector<double>& scores, std::span<const std::int32_t> occurred,
@@ -128,7 +178,7 @@ void generate(const Network& network, std::size_t positions, std::vector<std::in
     std::vector<double> scores = next_scores(prompt);
     const auto read = std::span(prompt).last(std::min(prompt.size(), window));
     penalize_repetition(scores, read, options.repetition_penalty);
-    const std::int32_t next = draw_token(std::move(scores), options, random.uniform(i));
+    const std::int32_t next = draw_token(scores, options, random.uniform(i));
     prompt.push_back(next);
     take(next);
   }

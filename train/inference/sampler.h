@@ -24,7 +24,7 @@ struct SamplingOptions {
 /// Samples a token.
 ///
 ///   1. The scores are divided by the temperature and become probabilities by softmax.
-///   2. Only the top_k most likely tokens are kept, and of those only the smallest set whose total
+///   2. Only the top_k most likely tokens are kept, and of them only the smallest set whose total
 ///      probability, relative to all tokens, is at least top_p.
 ///   3. One of the kept tokens is drawn in proportion to its probability.
 ///
@@ -32,7 +32,8 @@ struct SamplingOptions {
 /// `uniform` is in [0, 1).
 ///
 /// [1] Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration".
-std::int32_t draw_token(std::vector<double> scores, const SamplingOptions& options, double uniform);
+std::int32_t draw_token(const std::vector<double>& scores, const SamplingOptions& options,
+                        double uniform);
 
 /// Makes tokens that have occurred less likely, for a penalty > 1: their scores are divided by the
 /// penalty if they are positive and multiplied by it if they are negative. [1] divides in both

@@ -11,7 +11,6 @@
 
 #include "autograd/kernels/softmax.h"
 #include "autograd/ops/indexing.h"
-#include "autograd/ops/shape_ops.h"
 #include "data/text/vocabulary.h"
 
 namespace tapestry {
@@ -59,7 +58,12 @@ NextTokens NextLogits::best(std::size_t row) const {
 }
 
 std::vector<double> NextLogits::all(std::size_t row) const {
-  return select(logits_, 0, static_cast<std::ptrdiff_t>(row)).to_vector();
+  const std::size_t vocabulary = logits_.shape()[1];
+  std::vector<double> values(vocabulary);
+  dispatch(logits_.dtype(), [&]<class T>() {
+    std::ranges::copy(logits_.values<T>().subspan(row * vocabulary, vocabulary), values.begin());
+  });
+  return values;
 }
 
 SourceSearch::SourceSearch(const SearchInput& input, std::size_t longest,
@@ -128,7 +132,8 @@ void SourceSearch::add_best(std::size_t slot, const NextTokens& next,
   for (std::size_t i = 0; i < next.ids.size(); ++i) {
     const std::int32_t token = next.ids[i];
     if (token == eos_id && h.tokens.size() < options_->min_length) continue;
-    all.push_back({slot, token, or_impossible(h.log_probability + next.log_probabilities[i])});
+    const double sum = or_impossible(h.log_probability + next.log_probabilities[i]);
+    if (sum != impossible) all.push_back({slot, token, sum});
   }
 }
 

@@ -221,6 +221,21 @@ TEST_CASE("logits that are NaN give no outputs") {
   const Model model = model_with_scores(std::vector<double>(hand_made_vocabulary, std::nan("")));
   CHECK(beam_search(*model.network, positions, {{4}}).front().empty());
   CHECK(decode(*model.network, positions, {{4}}, {.beam_size = 2}) == Sentences{{}});
+  // <eos> is among the first ids, which are the best ones of logits that are all NaN.
+  for (const std::size_t beam : {4, 6}) {
+    CHECK(beam_search(*model.network, positions, {{4}}, {.beam_size = beam}).front().empty());
+  }
+}
+
+TEST_CASE("tokens of probability 0 are in no output") {
+  std::vector<double> scores(hand_made_vocabulary, -std::numeric_limits<double>::infinity());
+  scores[7] = 1.0;
+  const Model model = model_with_scores(scores);
+  const auto outputs = beam_search(*model.network, positions, {{4}},
+                                   {.beam_size = 6, .num_best = 6, .max_length = 2})
+                           .front();
+  REQUIRE(outputs.size() == 1);
+  CHECK(outputs[0].tokens == Sentence{7, 7});
 }
 
 TEST_CASE("options outside their range are refused") {

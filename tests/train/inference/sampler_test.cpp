@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "autograd/random.h"
 #include "data/text/vocabulary.h"
@@ -130,6 +131,38 @@ TEST_CASE("equal scores are ordered by id") {
   CHECK(draw_token(equal, {.top_k = 2}, nearly_one) == 1);
   CHECK(draw_token(equal, {.temperature = 0}, 0.9) == 0);
   CHECK(draw_token(equal, {}, 0.6) == 2);
+}
+
+TEST_CASE("draws from a large vocabulary are those of a complete ranking") {
+  constexpr std::size_t words = 3000;
+  std::vector<double> scores(words);
+  for (std::size_t i = 0; i < words; ++i) {
+    scores[i] = static_cast<double>((i * 7919) % 500) / 100;  // each six times
+  }
+  std::vector<std::size_t> ranked(words);
+  std::iota(ranked.begin(), ranked.end(), std::size_t{0});
+  std::ranges::stable_sort(ranked, [&](auto a, auto b) { return scores[a] > scores[b]; });
+  double all = 0;
+  for (const double score : scores) all += std::exp(score);
+  const RandomStream random(3);
+  for (const SamplingOptions& options :
+       {SamplingOptions{}, {.top_k = 700}, {.top_p = 0.8}, {.top_k = 100, .top_p = 0.01}}) {
+    std::size_t kept = 0;
+    double weight = 0;
+    const std::size_t most = options.top_k == 0 ? words : options.top_k;
+    while (kept < most && (options.top_p == 1 || weight < options.top_p * all)) {
+      weight += std::exp(scores[ranked[kept++]]);
+    }
+    for (std::size_t draw = 0; draw < 200; ++draw) {
+      const double uniform = random.uniform(draw);
+      double left = uniform * weight;
+      std::size_t rank = 0;
+      while (rank + 1 < kept && left >= std::exp(scores[ranked[rank]])) {
+        left -= std::exp(scores[ranked[rank++]]);
+      }
+      CHECK(draw_token(scores, options, uniform) == static_cast<std::int32_t>(ranked[rank]));
+    }
+  }
 }
 
 TEST_CASE("many draws have the frequencies of the probabilities") {
