@@ -90,9 +90,9 @@ SearchOptions search_options(const TrainedModel& trained, const Arguments& argum
   options.max_length = arguments.max_length.value_or(options.max_length);
   options.forbidden = forbidden_tokens(arguments, trained.codec.target_vocabulary());
   options.no_repeat_ngram = arguments.no_repeat_ngram;
-  options.batch_size = arguments.batch_tokens;
-  options.batch_tokens = arguments.batch_tokens;
   if (arguments.samples) options.sampling = arguments.sampling;
+  options.batch_tokens = options.batch_size = arguments.batch_tokens;
+  options.batch_size = bounded_batch_size(options, trained.codec.target_vocabulary().size());
   if (!arguments.samples && options.num_best > options.beam_size) {
     refuse_option(fmt::format("--n-best {}", options.num_best),
                   fmt::format("expected at most --beam-size ({})", options.beam_size),

@@ -194,6 +194,12 @@ std::vector<std::vector<Hypothesis>> beam_search(const Network& network, std::si
   return search_outputs(network, positions, inputs, options);
 }
 
+std::size_t bounded_batch_size(const SearchOptions& options, std::size_t vocabulary) {
+  constexpr std::size_t most_logits = std::size_t{1} << 26;
+  const std::size_t of_source = SourceSearch::slots(options) * vocabulary;
+  return std::clamp<std::size_t>(most_logits / of_source, 1, options.batch_size);
+}
+
 SearchOptions search_options(const Config& config) {
   return {.beam_size = config.decoding.beam_size,
           .length_penalty = config.decoding.length_penalty,

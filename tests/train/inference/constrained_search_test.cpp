@@ -256,4 +256,13 @@ TEST_CASE("batches have no more source tokens than batch_tokens, with padding") 
   CHECK(network.sizes == std::vector<std::size_t>{7, 12, 9});
 }
 
+TEST_CASE("the number of sources of a batch is bounded by their logits") {
+  CHECK(bounded_batch_size({.beam_size = 5, .batch_size = 2048}, 32'000) == 419);
+  CHECK(bounded_batch_size({.beam_size = 1, .batch_size = 2048}, 32'000) == 2048);
+  CHECK(bounded_batch_size({.beam_size = 1000, .batch_size = 64}, 1'000'000) == 1);
+  SearchOptions samples{.beam_size = 1, .num_best = 100, .batch_size = 2048};
+  samples.sampling = SamplingOptions{};
+  CHECK(bounded_batch_size(samples, 32'000) == 20);
+}
+
 }  // namespace tapestry
