@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -25,22 +26,6 @@ constexpr const char* input_name = "standard input";
 
 /// The most bytes of lines that are answered together, unless one line has more.
 constexpr std::size_t window_bytes = std::size_t{4} << 20;
-
-/// Warns about lines that are too long: about each of the first, and at the end about their number.
-class LongLineWarnings {
- public:
-  void add(const DataError& error, const char* consequence) {
-    if (++count_ <= most) warn(fmt::format("{}; {}", error.what(), consequence));
-  }
-  void finish() const {
-    if (count_ > most) warn(fmt::format("{}: {} lines were too long", input_name, count_));
-  }
-
- private:
-  static constexpr std::size_t most = 3;
-
-  std::size_t count_ = 0;
-};
 
 /// The number of answered lines on a live line on standard error, if that is a terminal and
 /// standard output, which has the answers, is not.
@@ -70,16 +55,19 @@ class LineProgress {
         "\r{} lines, {} lines/s", format_count(lines_),
         format_count(static_cast<std::uint64_t>(static_cast<double>(lines_) / seconds)));
     if (bytes_ > 0) text += fmt::format(", {} % of the bytes", 100 * bytes_read / bytes_);
-    fmt::print(stderr, "{}\x1B[K", text);
+    show(text + "\x1B[K");
     is_drawn_ = true;
   }
   void erase() {
-    if (is_drawn_) fmt::print(stderr, "\r\x1B[K");
+    if (is_drawn_) show("\r\x1B[K");
     is_drawn_ = false;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  /// Ignores errors, unlike fmt::print(), which throws: the destructor calls it.
+  static void show(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
   bool is_shown_, is_drawn_ = false;
   std::uint64_t bytes_ = 0;  ///< of the input; 0: unknown
@@ -136,7 +124,7 @@ class WaitingLines {
 
   const LineInput& input_;
   const std::function<void(std::span<const InputLine>)>& answer_;
-  LongLineWarnings warnings_;
+  LongLineWarnings warnings_{input_name};
   LineProgress progress_;
   std::vector<InputLine> lines_;
   std::size_t bytes_ = 0;
@@ -155,6 +143,14 @@ std::optional<std::string> next_line(LineReader& lines, WaitingLines& waiting) {
 }
 
 }  // namespace
+
+void LongLineWarnings::add(const DataError& error, const char* consequence) {
+  if (++count_ <= most) warn(fmt::format("{}; {}", error.what(), consequence));
+}
+
+void LongLineWarnings::finish() const {
+  if (count_ > most) warn(fmt::format("{}: {} lines were too long", place_, count_));
+}
 
 void answer_lines(const LineInput& input,
                   const std::function<void(std::span<const InputLine>)>& answer) {

@@ -5,8 +5,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "data/batch.h"
+#include "data/io/error.h"
 #include "train/cli/argument_parser.h"
 #include "train/tasks/task.h"
 
@@ -46,6 +48,23 @@ struct LineInput {
 ///         answered.
 void answer_lines(const LineInput& input,
                   const std::function<void(std::span<const InputLine>)>& answer);
+
+/// Warns about lines that are too long: about each of the first three, and at the end about their
+/// number.
+class LongLineWarnings {
+ public:
+  /// place  of the lines, for messages
+  explicit LongLineWarnings(std::string place) : place_(std::move(place)) {}
+
+  void add(const DataError& error, const char* consequence);
+  void finish() const;
+
+ private:
+  static constexpr std::size_t most = 3;
+
+  std::string place_;
+  std::size_t count_ = 0;
+};
 
 /// An answer with spaces in place of line feeds, carriage returns and NUL, which tokens of single
 /// bytes (data.byte_fallback) or of line ends may give: the answer to a line is one line.

@@ -52,8 +52,20 @@ constexpr FileKind text_kind{.expected = "a text file",
 /// A source and its translation.
 struct TextPair {
   std::string source, target;
-  std::string place;  ///< of the target, for messages
+  std::string place;                       ///< of the target, for messages
+  std::optional<OverlongLine> overlong{};  ///< if it has a line that is too long to be read
 };
+
+/// The next line; an empty one in place of a line that is too long to be read.
+std::optional<std::string> next_line(LineReader& lines, std::optional<OverlongLine>& overlong) {
+  try {
+    return lines.next();
+  } catch (const OverlongLine& error) {
+    if (!overlong) overlong = error;
+    lines.skip_line();
+    return std::string();
+  }
+}
 
 /// Reads pairs, from two files or from lines with a tab.
 class PairReader {
@@ -61,6 +73,8 @@ class PairReader {
   virtual ~PairReader() = default;
   /// The next pair; nullopt at the end.
   virtual std::optional<TextPair> next() = 0;
+  /// What it reads, for messages.
+  virtual std::string name() const = 0;
   /// Whether next() would return without waiting for another program.
   virtual bool is_ready() = 0;
 };
@@ -74,7 +88,8 @@ class FilePairs : public PairReader {
         targets_(target_file_.descriptor(), target_file_.name(), unreadable_hint) {}
 
   std::optional<TextPair> next() override {
-    auto source = sources_.next(), target = targets_.next();
+    std::optional<OverlongLine> overlong;
+    auto source = next_line(sources_, overlong), target = next_line(targets_, overlong);
     if (!source && !target) return std::nullopt;
     if (!source || !target) {
       throw DataError(fmt::format("{}: found {} lines, and more in {}, expected as many",
@@ -85,8 +100,10 @@ class FilePairs : public PairReader {
     ++count_;
     return TextPair{.source = *std::move(source),
                     .target = *std::move(target),
-                    .place = fmt::format("{}:{}", target_file_.name(), targets_.line_number())};
+                    .place = fmt::format("{}:{}", target_file_.name(), targets_.line_number()),
+                    .overlong = std::move(overlong)};
   }
+  std::string name() const override { return target_file_.name(); }
   bool is_ready() override { return true; }
 
  private:
@@ -100,8 +117,12 @@ class TabbedPairs : public PairReader {
   TabbedPairs() : lines_(STDIN_FILENO, input_name, input_hint) {}
 
   std::optional<TextPair> next() override {
-    const auto line = lines_.next();
+    std::optional<OverlongLine> overlong;
+    const auto line = next_line(lines_, overlong);
     if (!line) return std::nullopt;
+    if (overlong) {
+      return TextPair{.source = {}, .target = {}, .place = {}, .overlong = std::move(overlong)};
+    }
     std::string place = fmt::format("{}:{}", input_name, lines_.line_number());
     const std::size_t tab = line->find('\t');
     if (tab == line->npos) {
@@ -111,6 +132,7 @@ class TabbedPairs : public PairReader {
     return TextPair{
         .source = line->substr(0, tab), .target = line->substr(tab + 1), .place = std::move(place)};
   }
+  std::string name() const override { return input_name; }
   bool is_ready() override { return lines_.line_is_ready(); }
 
  private:
@@ -142,10 +164,12 @@ std::string json_object(std::size_t line, const Example* pair, const TokenScores
 /// Scores pairs as they are read, and prints a line for each.
 class PairScorer {
  public:
-  PairScorer(const TrainedModel& trained, const Arguments& arguments)
-      : trained_(trained), arguments_(arguments) {}
+  /// name  of the input, for messages
+  PairScorer(const TrainedModel& trained, const Arguments& arguments, std::string name)
+      : trained_(trained), arguments_(arguments), warnings_(std::move(name)) {}
 
   void add(const TextPair& text) {
+    if (text.overlong) return leave_out(*text.overlong);
     const Task& task = find_task(trained_.config);
     Example pair = task.read_text(text.source, trained_.codec);
     pair.target = trained_.codec.encode_target(text.target);
@@ -156,15 +180,10 @@ class PairScorer {
       pairs_.push_back(std::move(pair));
       return;
     }
-    const std::string problem =
-        fmt::format("{}: found {} tokens {}, expected at most {} ({})", text.place, tokens,
-                    task.length_words().tokens, most.tokens, most.key);
-    if (arguments_.on_long_line == long_lines::stop) {
-      throw DataError(
-          problem, fmt::format("leave the pair out, or train a model with a larger {}", most.key));
-    }
-    warn(problem + "; the answer is an empty line");
-    is_scored_.push_back(false);
+    leave_out(
+        DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", text.place,
+                              tokens, task.length_words().tokens, most.tokens, most.key),
+                  fmt::format("leave the pair out, or train a model with a larger {}", most.key)));
   }
 
   bool is_full() const { return is_scored_.size() >= pairs_at_once; }
@@ -185,6 +204,7 @@ class PairScorer {
 
   /// Reports the scores of all pairs together.
   void finish() const {
+    warnings_.finish();
     if (count_ == 0) return;
     const double mean = total_ / static_cast<double>(tokens_);
     inform(
@@ -194,6 +214,13 @@ class PairScorer {
   }
 
  private:
+  /// The answer to a pair that is too long.
+  void leave_out(const DataError& problem) {
+    if (arguments_.on_long_line == long_lines::stop) throw DataError(problem);
+    warnings_.add(problem, "the answer is an empty line");
+    is_scored_.push_back(false);
+  }
+
   void print(const Example* pair, const TokenScores& scores) {
     const double sum = sum_of(scores);
     if (pair != nullptr) {
@@ -213,8 +240,9 @@ class PairScorer {
 
   const TrainedModel& trained_;
   const Arguments& arguments_;
+  LongLineWarnings warnings_;
   std::vector<bool> is_scored_;  // for each pair that was added
-  std::vector<Example> pairs_;   // those that are scored
+  std::vector<Example> pairs_;   // the pairs among them that are scored
   std::size_t line_ = 0;
   std::uint64_t count_ = 0, tokens_ = 0;  // of all pairs that were scored
   double total_ = 0;
@@ -245,7 +273,7 @@ int run(const Arguments& arguments) {
     reader = std::make_unique<FilePairs>(arguments.source_file, arguments.target_file);
   }
   const PackedWeights packed;
-  PairScorer scorer(trained, arguments);
+  PairScorer scorer(trained, arguments, reader->name());
   score_all(*reader, scorer);
   return static_cast<int>(ExitCode::done);
 }

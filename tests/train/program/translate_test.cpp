@@ -235,6 +235,34 @@ TEST_CASE("score leaves a pair out that is too long, or fails") {
   CHECK(Json::parse(objects[2])["line"] == 3);
 }
 
+TEST_CASE("score leaves out pairs with lines too long to be read, and warns three times") {
+  const TranslateWorkplace work;
+  const std::string huge(std::size_t{3} << 20, 'a');
+  const Outcome done = work.run({"score", "runs/tiny"}, "a\ta\n" + huge + "\tb\nb\tb\n");
+  CHECK(done.code == 0);
+  auto lines = lines_of(done.out);
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[1].empty());
+  CHECK(!lines[2].empty());
+  CHECK(contains(done.err, "standard input:2: "));
+  CHECK(contains(done.err, "2 pairs, 4 tokens"));
+  CHECK(work.run({"score", "runs/tiny", "--long-lines", "stop"}, huge + "\tb\n").code == 3);
+  work.write("in", "a\n" + huge + "\nb\n" + huge + "\nc\n");
+  work.write("out", "a\nb\n" + huge + "\n" + huge + "\nc\n");
+  const Outcome files = work.run({"score", "runs/tiny", "in", "out"});
+  CHECK(files.code == 0);
+  lines = lines_of(files.out);
+  REQUIRE(lines.size() == 5);
+  for (std::size_t i = 0; i < 5; ++i) CHECK(lines[i].empty() == (i >= 1 && i <= 3));
+  std::string pairs;
+  for (int i = 0; i < 5; ++i) pairs += "a\ta b c d e a b c d\n";
+  const Outcome many = work.run({"score", "runs/tiny"}, pairs);
+  CHECK(many.code == 0);
+  CHECK(contains(many.err, "standard input:3: found 10 tokens"));
+  CHECK_FALSE(contains(many.err, "standard input:4: found 10 tokens"));
+  CHECK(contains(many.err, "standard input: 5 lines were too long\n"));
+}
+
 TEST_CASE("translations have at least --min-length and at most --max-length tokens") {
   const TranslateWorkplace work;
   for (const std::string& line :
