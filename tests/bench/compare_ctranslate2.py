@@ -5,8 +5,9 @@
 
 Both read the same float32 parameters (CHECKPOINT is converted) and translate the lines of SOURCE with
 the same beams, batches and threads, without length normalization. They take turns, and the fastest of
-the runs counts. Printed are CPU seconds and elapsed seconds without start and loading, and the share of
-equal outputs. Needs ctranslate2, h5py, numpy and PyYAML.
+the runs counts. Printed are CPU seconds and elapsed seconds without start and loading, with tokenization,
+and the share of equal outputs. Needs ctranslate2, h5py, numpy and PyYAML, and sentencepiece for models of
+subwords.
 
 The model must be a seq2seq with layer norm, ReLU and sinusoidal positions.
 """
@@ -66,13 +67,55 @@ def positions(length, width):
     return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(length, width).astype(np.float32)
 
 
+class Words:
+    """Tokens that are separated by spaces."""
+
+    def prepare(self, line):
+        return " ".join(re.findall(r"\w+(?:[-'’]\w+)*|[^\w\s]", line))
+
+    def split(self, line):
+        return line.split()
+
+    def join(self, tokens):
+        return " ".join(tokens)
+
+
+class Subwords:
+    """Pieces of the SentencePiece models of a checkpoint, as it has them."""
+
+    def __init__(self, source, target):
+        import sentencepiece
+        self.source = sentencepiece.SentencePieceProcessor(model_proto=source)
+        self.target = sentencepiece.SentencePieceProcessor(model_proto=target)
+
+    def prepare(self, line):
+        return line
+
+    def split(self, line):
+        return self.source.encode(line, out_type=str)
+
+    def join(self, tokens):
+        return self.target.decode(tokens)
+
+
+def read_tokenizer(file):
+    if "data/source_subwords" not in file:
+        return Words()
+    models = [file[f"data/{side}_subwords"][()].tobytes() for side in ("source", "target")
+              if f"data/{side}_subwords" in file]
+    return Subwords(models[0], models[-1])
+
+
 def convert(checkpoint, folder):
-    """Writes the model of a checkpoint as a model of CTranslate2; returns its config."""
+    """Writes the model of a checkpoint as a model of CTranslate2; returns its config and tokenizer."""
     with h5py.File(checkpoint) as file:
         config = yaml.safe_load(file["config"][()].tobytes().decode())
-        parameters = {name: value[()] for name, value in file["parameters"].items()}
+        # Like `tapestry translate`, the averages of a run with train.ema_decay.
+        group = "average" if "average" in file else "parameters"
+        parameters = {name: value[()] for name, value in file[group].items()}
         words = {side: file[f"data/{side}_vocabulary"][()].tobytes().decode().split("\n")[:-1]
                  for side in ("source", "target")}
+        tokenizer = read_tokenizer(file)
     model = config["model"]
     expected = {"kind": "seq2seq", "positions": "sinusoidal", "activation": "relu",
                 "normalization": "layer_norm", "score": "scaled_dot_product", "d_head": 0, "window": 0}
@@ -103,7 +146,7 @@ def convert(checkpoint, folder):
     spec.validate()
     os.makedirs(folder)
     spec.save(folder)
-    return config
+    return config, tokenizer
 
 
 def cpu_seconds(process):
@@ -129,18 +172,19 @@ def run_tapestry(program, arguments, lines):
 class Peer:
     """CTranslate2, in a process of its own for each number of threads."""
 
-    def __init__(self, folder, threads):
+    def __init__(self, folder, tokenizer, threads):
+        self.tokenizer = tokenizer
         self.translator = ctranslate2.Translator(folder, device="cpu", compute_type="float32",
                                                  inter_threads=1, intra_threads=threads)
 
     def run(self, lines, beam, tokens):
-        sources = [line.split() for line in lines]
         begin, cpu = time.perf_counter(), time.process_time()
+        sources = [self.tokenizer.split(line) for line in lines]
         results = self.translator.translate_batch(
             sources, beam_size=beam, length_penalty=0, max_batch_size=tokens, batch_type="tokens",
             max_decoding_length=LONGEST)
-        return (time.perf_counter() - begin, time.process_time() - cpu,
-                [" ".join(result.hypotheses[0]) for result in results])
+        outputs = [self.tokenizer.join(result.hypotheses[0]) for result in results]
+        return time.perf_counter() - begin, time.process_time() - cpu, outputs
 
     def run_one_by_one(self, lines, beam):
         begin, cpu = time.perf_counter(), time.process_time()
@@ -160,16 +204,16 @@ def main():
     parser.add_argument("--differences", type=int, default=0, help="unequal outputs to print")
     options = parser.parse_args()
     folder = tempfile.mkdtemp()
-    config = convert(options.checkpoint, os.path.join(folder, "model"))
+    config, tokenizer = convert(options.checkpoint, os.path.join(folder, "model"))
     lines = options.source.read_text().splitlines()
     if config["data"]["lowercase"]:
         lines = [line.lower() for line in lines]
-    # Both get tokens with spaces between them; outputs are compared without spaces.
-    lines = [" ".join(re.findall(r"\w+(?:[-'’]\w+)*|[^\w\s]", line)) for line in lines if line.strip()]
+    # Words have spaces between them, so that both read the same; outputs are compared without spaces.
+    lines = [tokenizer.prepare(line) for line in lines if line.strip()]
     print("| threads | beam | batch | tapestry CPU s | CTranslate2 CPU s | tapestry s | CTranslate2 s | equal |")
     print("|---|---|---|---|---|---|---|---|")
     for threads in options.threads:
-        peer = Peer(os.path.join(folder, "model"), threads)
+        peer = Peer(os.path.join(folder, "model"), tokenizer, threads)
         for beam in options.beams:
             for batch in ("1 line", "2,048 tokens"):
                 some = lines[:options.single] if batch == "1 line" else lines
