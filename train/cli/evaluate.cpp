@@ -77,6 +77,11 @@ void print_text(const TrainedModel& trained, const ModelOrigin& origin,
       fmt::print("{:<10}  {} of its tokens are unknown\n", "", format_share(unknown));
     }
   }
+  if (!sets.empty()) {
+    for (const auto& [name, signature] : task.signatures()) {
+      fmt::print("{:<10}  {}\n", "signature", signature);
+    }
+  }
   if (sets.empty())
     fmt::print("no held-out {}: name files or sizes for them in the config\n", noun);
   for (const auto& [input, output, expected] : examples) {
@@ -103,6 +108,10 @@ void print_json(const TrainedModel& trained, const ModelOrigin& origin,
   Json json = {{"model", origin.place}, {"step", trained.step}, {"choice", origin.choice},
                {"validation", nullptr}, {"test", nullptr},      {"examples", Json::array()}};
   for (const SetScores& set : sets) json[set.name] = to_json(set);
+  json["signatures"] = Json::object();
+  for (const auto& [name, signature] : find_task(trained.config).signatures()) {
+    json["signatures"][name] = signature;
+  }
   for (const auto& [input, output, expected] : examples) {
     json["examples"].push_back({{"input", input}, {"output", output}, {"expected", expected}});
   }
@@ -143,7 +152,9 @@ Action define(ArgumentParser& parser) {
   add_json(parser, arguments->json);
   parser.set_footer(
       "JSON: `model`, `step`, `choice`; `validation` and `test`, null or the scores of the set, "
-      "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`.");
+      "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`; "
+      "`signatures`, by the name of "
+      "the score,\nas sacreBLEU prints them.");
   return [arguments] { return run(*arguments); };
 }
 

@@ -136,6 +136,9 @@ class Task {
                           const EvaluationSet& set, std::size_t decoded) const;
   /// The scores on one line: "loss 0.1234  perplexity 1.131  tokens 96.10 %".
   virtual std::string format_scores(const Scores& scores, const Config& config) const;
+  /// For scores of text among kind().scores, by their name there: name and signature as sacreBLEU
+  /// prints them, so that others can compute the same.
+  virtual std::vector<std::pair<std::string, std::string>> signatures() const { return {}; }
   /// The examples with the model's outputs.
   virtual std::vector<ShownExample> show(const TrainedModel& trained,
                                          const std::vector<Example>& examples) const;

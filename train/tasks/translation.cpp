@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "data/corpora/toy_language_tasks.h"
 #include "data/io/utf8.h"
 #include "data/metrics/bleu.h"
 #include "data/metrics/chrf.h"
+#include "data/metrics/text_metric.h"
 #include "layers/transformer.h"
 #include "train/format.h"
 #include "train/inference/beam_search.h"
@@ -154,6 +157,10 @@ void score_outputs(const Model& model, const Config& config, const EvaluationSet
       {"chrf", Chrf().corpus_score(outputs, {references})}};
 }
 
+std::string full_signature(const TextMetric& metric) {
+  return fmt::format("{}|{}", metric.name(), metric.signature());
+}
+
 class Translation : public Task {
  public:
   const ConfigKind& kind() const override {
@@ -228,6 +235,10 @@ class Translation : public Task {
     return fmt::format("{}  exact match {:.2f} %  BLEU {:.2f}  chrF {:.2f}", text,
                        100 * scores.others.at("exact_match"), scores.others.at("bleu"),
                        scores.others.at("chrf"));
+  }
+
+  std::vector<std::pair<std::string, std::string>> signatures() const override {
+    return {{"bleu", full_signature(Bleu())}, {"chrf", full_signature(Chrf())}};
   }
 
   std::vector<ShownExample> show(const TrainedModel& trained,

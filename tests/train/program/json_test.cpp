@@ -57,6 +57,13 @@ TEST_CASE("evaluate --json has the scores and examples that evaluate prints") {
     CHECK(of.at("labels").get<int>() > of.at("examples").get<int>());
     CHECK(of.at("unknown_tokens") == 0.0);
   }
+  const json& signatures = scores.at("signatures");
+  CHECK(signatures.at("bleu") == "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0");
+  CHECK(signatures.at("chrf") ==
+        "chrF2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0");
+  for (const json& signature : signatures) {
+    CHECK(contains(text, "\nsignature   " + signature.get<std::string>() + "\n"));
+  }
   REQUIRE(scores.at("examples").size() == 2);
   CHECK(contains(text, "input     " + scores.at("examples")[1].at("input").get<std::string>() +
                            "\noutput    "));
@@ -68,6 +75,7 @@ TEST_CASE("a set that does not exist is null, and so are scores that are no numb
   REQUIRE(work.run({"train", "classes.yaml"}).code == 0);
   const json scores = work.parsed({"evaluate", "runs/classes"});
   CHECK(scores.at("test").is_null());
+  CHECK(scores.at("signatures") == json::object());
   CHECK(scores.at("validation").at("accuracy").is_number());
 }
 
