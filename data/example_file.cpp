@@ -263,13 +263,13 @@ void ExampleFileWriter::finish(std::uint64_t origin, const std::vector<std::uint
 namespace {
 
 constexpr FileKind example_file_kind{.expected = "a file of examples",
-                                     .special_hint = "delete it: it is made anew",
+                                     .special_hint = "delete it: it is recreated",
                                      .too_large_hint = "",
-                                     .unreadable_hint = "delete it: it is made anew",
+                                     .unreadable_hint = "delete it: it is recreated",
                                      .max_bytes = std::numeric_limits<std::uint64_t>::max()};
 
 [[noreturn]] void refuse(const std::string& name, std::string_view what) {
-  throw UnusableExampleFile(fmt::format("{}: {}", name, what), "delete it: it is made anew");
+  throw UnusableExampleFile(fmt::format("{}: {}", name, what), "delete it: it is recreated");
 }
 
 template <class T>

@@ -31,7 +31,7 @@
 namespace tapestry {
 
 /// The file is not one of examples, is damaged, has another version or byte order, or was made from
-/// something else. It can be made anew.
+/// something else. It can be recreated.
 class UnusableExampleFile : public DataError {
  public:
   using DataError::DataError;

@@ -54,7 +54,7 @@ struct WeightedExamples {
 /// With `kept`, the sequence consists of the examples with these indices. With `parts`, it consists
 /// of the first parts[0].count of them, repeated parts[0].weight times, then of those of the next
 /// part in the same way. Each repetition has indices of its own, so that masking and subword
-/// regularization are drawn anew for it.
+/// regularization are drawn again for it.
 class Examples {
  public:
   /// All examples of a vector, as std::span.

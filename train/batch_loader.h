@@ -24,17 +24,18 @@ struct StepBatches {
   BatchPosition next;
 };
 
-/// Prepares the batches of a run's steps: those of the next step on a thread of its own, while the
-/// current step is computed. Which batches a step has depends on its position alone.
+/// Prepares the batches of a run's steps. The batches of the next step are prepared on a thread of
+/// its own while the current step is computed. Which batches a step has depends on its position
+/// alone.
 ///
 /// The thread is used if the last step took so long to prepare that waking a thread pays. It starts
 /// when it is first used, and has all signals blocked. If the system refuses it, or has no
 /// processor free for it, a step is prepared when it is taken.
 class BatchLoader {
  public:
-  /// CPU time of the preparation of a step from which on the next one is prepared ahead. Measured
-  /// on a machine with more busy threads than cores: for a step that takes 0.1 ms to prepare, the
-  /// trainer waited 5 ms for a thread that had no core.
+  /// Minimum CPU time of the preparation of a step for which the next step is prepared ahead.
+  /// Measured on a machine with more busy threads than cores: for a step that takes 0.1 ms to
+  /// prepare, the trainer waited 5 ms for a thread that had no core.
   static constexpr std::chrono::nanoseconds worth_a_thread = std::chrono::milliseconds(1);
 
   /// Batches of the training examples of `corpus`, which must outlive the loader, train.accumulate

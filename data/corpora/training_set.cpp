@@ -64,17 +64,17 @@ class CachedExamples {
   /// The file, if it can be used; otherwise adds a note, unless there is none.
   std::shared_ptr<const ExampleFile> find(std::vector<std::string>& notes) const {
     if (found_at_.empty()) return nullptr;
-    const auto made_anew = [&notes](const DataError& error) {
-      notes.push_back(fmt::format("warning: {}; it is made anew", error.what()));
+    const auto recreated = [&notes](const DataError& error) {
+      notes.push_back(fmt::format("warning: {}; it is recreated", error.what()));
       return nullptr;
     };
     try {
       return open(found_at_);
     } catch (const UnusableExampleFile& error) {
-      return made_anew(error);
+      return recreated(error);
     } catch (const UnopenedFile& error) {
       std::error_code ignored;
-      if (fs::exists(fs::symlink_status(found_at_, ignored))) return made_anew(error);
+      if (fs::exists(fs::symlink_status(found_at_, ignored))) return recreated(error);
       return nullptr;
     }
   }

@@ -26,7 +26,7 @@ struct TrainingSetOptions {
   /// (in $TMPDIR or /var/tmp), which is deleted at once. Must exist.
   std::filesystem::path cache_folder{};
   bool cache_is_read_only = false;  ///< a file that is not found is a temporary one
-  /// Size of the training text in bytes from which on it is large. Examples in memory take two to
+  /// Minimum size in bytes of a training text that is large. Examples in memory take two to
   /// three times the size of their text.
   std::uint64_t large_text = std::uint64_t{1} << 28;
   /// Passes over each training corpus per epoch, in the order of the files; empty: one each.
@@ -48,13 +48,13 @@ struct TrainingSource {
 
 /// Fills in the training set of `corpus`, whose vocabularies are known: in memory, or in a file,
 /// which is opened if it was made from the same text, vocabularies and options by this version of
-/// the format, and is made anew otherwise, with a note if one of that name was there.
+/// the format, and is recreated otherwise, with a note if one of that name was there.
 ///
 /// cached  is_cached()
 /// encode  encodes the examples of the corpus with this number and adds notes; called for each
-///         corpus, unless the file can be used: the notes are then those of the file
-/// throws  what `encode` throws; DataError if the number of weights differs from that of the
-///         corpora; ErrorWith<ExitCode::output> if the file cannot be written.
+///         corpus, unless the file can be used: the file then has the notes
+/// throws  what `encode` throws; DataError if the numbers of weights and corpora differ;
+/// ErrorWith<ExitCode::output> if the file cannot be written.
 void fill_training_set(const TrainingSetOptions& options, bool cached, const TrainingSource& source,
                        Corpus& corpus,
                        const std::function<void(std::size_t number, const AddExample& add,

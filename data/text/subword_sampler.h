@@ -23,7 +23,7 @@ namespace tapestry {
 class SubwordSampler {
  public:
   /// vocabulary  of subwords
-  /// throws      DataError if the sampling is not that of the kind of its model.
+  /// throws      DataError if the sampling does not fit the kind of its model (unigram or bpe).
   SubwordSampler(const Vocabulary& vocabulary, const SubwordSampling& sampling);
   ~SubwordSampler();
   SubwordSampler(SubwordSampler&&) noexcept;

@@ -85,7 +85,7 @@ TEST_CASE("for_each has every stored example once") {
   }
 }
 
-TEST_CASE("batches of a file are those of a vector, and repetitions are masked anew") {
+TEST_CASE("batches of a file are those of a vector, and repetitions are masked again") {
   const FileOfThree of;
   const ExampleFile file(of.folder / "x", 1, 10);
   const std::array<std::size_t, 3> indices{2, 0, 1};

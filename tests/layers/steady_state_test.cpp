@@ -30,7 +30,7 @@ struct Taken {
   bool operator==(const Taken&) const = default;
 };
 
-/// A model that trains on one batch, with dropout drawn anew for each step.
+/// A model that trains on one batch, with dropout drawn again for each step.
 struct Training {
   Training(const TransformerOptions& options, std::size_t words, TokenBatch from, TokenBatch to)
       : model(options, DType::float32, 1, words), source(std::move(from)), target(std::move(to)) {

@@ -40,7 +40,7 @@ std::string help_text(const std::string& command);
 extern const Command train_command, plan_command, evaluate_command, generate_command,
     gradcheck_command, check_command, attention_command, explain_command, inspect_command,
     report_command, runs_command, watch_command, diff_command, replay_command, errors_command,
-    average_command, sweep_command, config_command, bleu_command, compare_command,
+    average_command, sweep_command, config_command, score_command, bleu_command, compare_command,
     completion_command, man_command, help_command;
 
 /// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in

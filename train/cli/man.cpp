@@ -84,7 +84,7 @@ constexpr std::array files{
     ManualEntry{"runs/NAME/checkpoints/step-*.h5",
                 "checkpoints, each an HDF5 file that needs nothing else"},
     ManualEntry{"runs/NAME/cache/train.examples",
-                "tokenized training examples, with `data.cache`; made anew if it is deleted"},
+                "tokenized training examples, with `data.cache`; recreated if it is deleted"},
     ManualEntry{"runs/NAME/metrics.csv", "metrics of the training and of each validation"},
     ManualEntry{"runs/NAME/timing.csv", "time of day and speed at each log line"},
     ManualEntry{"runs/NAME/recording.jsonl",

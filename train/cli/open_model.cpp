@@ -127,6 +127,16 @@ ConfiguredModel open_model(const std::string& path, const std::vector<std::strin
   return opened;
 }
 
+std::vector<std::string> kinds_that_decode() {
+  std::vector<std::string> kinds;
+  for (const Task* task : all_tasks()) {
+    if (task->command() != nullptr && task->command()->decodes) {
+      kinds.emplace_back(task->kind().name);
+    }
+  }
+  return kinds;
+}
+
 void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,
                   std::string_view command) {
   const std::string& kind = trained.config.model_kind;

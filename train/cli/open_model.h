@@ -52,6 +52,9 @@ struct OpenedModel {
 /// throws  ConfigError for overrides of other keys; CheckpointError.
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides = {});
 
+/// The kinds of models that `translate` and `score` use: their LineCommand decodes.
+std::vector<std::string> kinds_that_decode();
+
 /// throws  UsageError naming `command` if the model is of none of these kinds.
 void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,
                   std::string_view command);

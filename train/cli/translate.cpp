@@ -330,7 +330,7 @@ Option& add_search(ArgumentParser& parser, Arguments& arguments) {
       .show_default();
   parser
       .add_option("--max-length", arguments.max_length,
-                  "Maximum tokens of an output; 0: those of its source + 50 (default: "
+                  "Maximum tokens of an output; 0: 50 more than its source has (default: "
                   "train.max_decode_length of the run)")
       .check(lengths);
   parser
@@ -351,7 +351,7 @@ void add_constraints(ArgumentParser& parser, Arguments& arguments) {
                        .check(not_empty());
   parser
       .add_option("--allow", arguments.allowed,
-                  "File with tokens, one a line; translations contain no others")
+                  "File with tokens, one a line; translations contain only these")
       .value_name("FILE")
       .check(not_empty())
       .not_with(forbid);
@@ -437,16 +437,6 @@ Action define(const LineCommand& command, ArgumentParser& parser) {
 }
 
 }  // namespace
-
-std::vector<std::string> kinds_that_decode() {
-  std::vector<std::string> kinds;
-  for (const Task* task : all_tasks()) {
-    if (task->command() != nullptr && task->command()->decodes) {
-      kinds.emplace_back(task->kind().name);
-    }
-  }
-  return kinds;
-}
 
 Command make_translate_command(const LineCommand& line_command) {
   return {

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "train/cli/command.h"
 
 namespace tapestry {
@@ -12,10 +9,5 @@ namespace tapestry {
 ///
 /// line_command  must outlive the command
 Command make_translate_command(const LineCommand& line_command);
-
-/// The kinds whose tasks have a LineCommand that decodes.
-std::vector<std::string> kinds_that_decode();
-
-extern const Command score_command;
 
 }  // namespace tapestry

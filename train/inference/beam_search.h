@@ -26,7 +26,7 @@ struct SearchOptions {
   /// Minimum tokens of an output; <eos> is excluded until then. At most max_length, unless that is
   /// 0. An output that is cut at the maximum length of its source or of the network may be shorter.
   std::size_t min_length = 0;
-  std::size_t max_length = 0;    ///< maximum tokens of an output; 0: those of its source + 50
+  std::size_t max_length = 0;    ///< maximum tokens of an output; 0: 50 more than its source
   std::size_t batch_size = 64;   ///< maximum sources that are decoded at once, >= 1
   std::size_t batch_tokens = 0;  ///< maximum source tokens of a batch, with padding; 0: any number
   /// Whether no output may contain a token, by id; ids beyond the last one are allowed. <eos> is
@@ -45,8 +45,8 @@ struct SearchInput {
   std::uint64_t number = 0;  ///< keys the random numbers of sampling, with the seed
 };
 
-/// An output of search_outputs(). Probabilities are those of the model, whatever is forbidden and
-/// however tokens are sampled.
+/// An output of search_outputs(). Probabilities are computed by the model, whatever is forbidden
+/// and however tokens are sampled.
 struct Hypothesis {
   Sentence tokens;             ///< the output
   double log_probability = 0;  ///< log p(tokens, <eos> | source); without <eos> if it was cut
@@ -54,11 +54,12 @@ struct Hypothesis {
 };
 
 /// Translates sources by beam search [1, 2], or samples translations. At each step the beam_size
-/// most likely extensions of a source's hypotheses by one token are kept; among equal ones those of
-/// the more likely hypothesis and then the lowest id. Extensions by <eos> among the beam_size most
-/// likely ones are finished. The search for a source ends when no unfinished hypothesis can become
-/// better than num_best finished ones; with length_penalty > 0 also when beam_size hypotheses are
-/// finished. An output that has reached its maximum length is cut: it ends without <eos>.
+/// most likely extensions of a source's hypotheses by one token are kept; of equal ones, the
+/// extension of the more likely hypothesis and then of the lowest id. Extensions by <eos> among the
+/// beam_size most likely ones are finished. The search for a source ends when no unfinished
+/// hypothesis can become better than num_best finished ones; with length_penalty > 0 also when
+/// beam_size hypotheses are finished. An output that has reached its maximum length is cut: it ends
+/// without <eos>.
 ///
 /// With beam_size 1 this is greedy decoding. Sources are decoded in batches of similar length, and
 /// leave their batch when they end. Each result depends on its own input alone, in every bit.

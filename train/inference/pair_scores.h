@@ -8,8 +8,8 @@
 
 namespace tapestry {
 
-/// The log-probabilities log p(y_t | y_1 ... y_t-1, source) of the tokens of a target, in nats, the
-/// last one that of <eos>.
+/// The log-probabilities log p(y_t | y_1 ... y_t-1, source) of the tokens of a target, in nats,
+/// and of <eos>, the last one.
 using TokenScores = std::vector<double>;
 
 /// Scores given targets, with dropout disabled. A sum over a target is Hypothesis::log_probability

@@ -94,7 +94,7 @@ std::vector<EventSummary::Hyperparameter> hyperparameters(const Config& config) 
   return found;
 }
 
-/// Writes the hyperparameters anew; returns why that is not possible.
+/// Writes the hyperparameters again; returns why that is not possible.
 std::optional<std::string> write_hyperparameters(const std::filesystem::path& path,
                                                  const Config& config) {
   std::error_code ignored;

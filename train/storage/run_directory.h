@@ -50,7 +50,7 @@ class RunDirectory {
   /// Creates the run directory and its folder of checkpoints. throws OutputError.
   void create();
 
-  /// Where files are kept that can be made anew.
+  /// Where files are kept that can be recreated.
   std::filesystem::path cache_folder() const { return path_ / "cache"; }
 
   /// Creates cache_folder(), unless it exists, and returns it. throws OutputError.

@@ -62,7 +62,7 @@ double bytes_per_example(const DataSource& source, DataOptions options) {
 /// throws  MemoryError, naming the key of the largest part, if the examples of a generated task
 ///         need more memory than the process can have.
 void require_memory_for_data(const DataSource& source, const DataOptions& options) {
-  constexpr std::size_t enough = 100'000;  // below, the memory is not worth a thought
+  constexpr std::size_t enough = 100'000;  // fewer need little memory
   if (std::ranges::find(source.kind.keys, "data.train_size") == source.kind.keys.end()) return;
   const GeneratedSize& largest = *std::ranges::max_element(
       generated_sizes, {}, [&](const GeneratedSize& part) { return options.*part.size; });

@@ -132,13 +132,13 @@ TEST_CASE("the notes of the text are those of all corpora, in order") {
   CHECK(corpus.train_weights.size() == 2);
 }
 
-TEST_CASE("a file is made anew if text, vocabulary, options or the file itself have changed") {
+TEST_CASE("a file is recreated if text, vocabulary, options or the file itself have changed") {
   const Texts texts;
   const auto has_warning = [](const Corpus& corpus, const char* reason) {
     for (const std::string& note : corpus.notes) {
       if (!note.starts_with("warning: ")) continue;
       CHECK(contains(note, reason));
-      CHECK(note.ends_with("; it is made anew"));
+      CHECK(note.ends_with("; it is recreated"));
       return true;
     }
     return false;

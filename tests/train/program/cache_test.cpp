@@ -128,7 +128,7 @@ TEST_CASE("a run resumes bit-identically, whatever has become of its cache") {
     const Outcome resumed = work.run(arguments);
     CHECK(resumed.code == 0);
     CHECK(contains(resumed.out, said));
-    CHECK(said.empty() == !contains(resumed.out, "made anew"));
+    CHECK(said.empty() == !contains(resumed.out, "recreated"));
     check_same_but_config(work / ("whole" + last), work / ("halves" + last));
     CHECK(read_text(work / "whole/metrics.csv") == read_text(work / "halves/metrics.csv"));
   };
