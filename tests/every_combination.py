@@ -33,14 +33,16 @@ CHOICES = {
     "attention_dropout": ["dropout", "0.2"],
     "stochastic_depth": ["0", "0.2"],
     "skip_scale": ["1", "0.7"],
+    "train.ema_decay": ["0", "0.9"],
 }
-TOKENS = {"tie_embeddings": ["none", "target"]}
+BATCHES = {"train.batch_tokens": ["0", "120"]}
+TOKENS = BATCHES | {"tie_embeddings": ["none", "target"]}
 POOLED = {"pooling": ["class_token", "mean"]}
 KINDS = {
     "seq2seq": ("reverse", TOKENS | {"num_encoder_layers": ["1", "2"]}),
     "language_model": ("toy_sentences", TOKENS),
     "masked_language_model": ("toy_sentences", TOKENS),
-    "classifier": ("toy_agreement", POOLED),
+    "classifier": ("toy_agreement", BATCHES | POOLED),
     "vision_transformer": ("images", POOLED | {"patch_size": ["1", "2"]}),
 }
 
@@ -52,6 +54,8 @@ def is_allowed(choice):
             return False
         if choice["score"] in ("additive", "bilinear"):
             return False
+    if choice["normalization"] == "batch_norm" and choice.get("train.batch_tokens", "0") != "0":
+        return False
     return not (choice["positions"] == "rotary" and choice["score"] == "additive")
 
 
@@ -88,7 +92,8 @@ def covering_set(options, rng):
 
 
 def check(program, config, kind, task, choice):
-    overrides = [f"model.{key}={value}" for key, value in choice.items()]
+    overrides = [f"{key}={value}" if "." in key else f"model.{key}={value}"
+                 for key, value in choice.items()]
     command = [program, "check", config, f"model.kind={kind}", f"data.task={task}", *overrides]
     if task == "images":
         command += [f"data.train_images={config.with_name('images.csv')}", "data.image_height=4",

@@ -25,7 +25,8 @@ using test::TinyRun;
 
 constexpr std::size_t all_steps = 40;
 
-/// Three epochs of 27 batches, of which two make a step: one step spans the end of an epoch.
+/// Three epochs of about 27 batches of up to 40 tokens, of which two make a step: steps span the ends
+/// of epochs.
 Config config_of_run(std::size_t steps) {
   Config config = test::tiny_config();
   config.data.train_size = 106;
@@ -34,6 +35,7 @@ Config config_of_run(std::size_t steps) {
   config.train.save_every = 11;
   config.train.exact_match_sequences = 1;
   config.train.ema_decay = 0.9;
+  config.train.batch_tokens = 40;
   config.train.steps = steps;
   return config;
 }

@@ -52,12 +52,12 @@ THREADS = "train.threads=1"  # belongs to the process: a resumed run has to be t
 
 
 def cached_config(folder):
-    """CONFIG of two corpora of text, which are written to `folder`; their examples are kept in a
-    file of the run."""
-    texts = {"a.src": "".join(f"w{i % 5} w{i % 3} x\n" for i in range(18)),
-             "a.tgt": "".join(f"w{i % 3} y\n" for i in range(18)),
-             "b.src": "x w1\nw4 w0 w2\n",
-             "b.tgt": "y w1\nw2\n"}
+    """CONFIG of two corpora of text, which are written to `folder`. Their examples are kept in a file
+    of the run; they are subwords, drawn in each epoch, in batches of a number of tokens."""
+    texts = {"a.src": "".join(f"word{i % 5} word{i % 3} x\n" for i in range(18)),
+             "a.tgt": "".join(f"word{i % 3} y\n" for i in range(18)),
+             "b.src": "x word1\nword4 word0 word2\n",
+             "b.tgt": "y word1\nword2\n"}
     for name, text in texts.items():
         (folder / name).write_text(text)
     return f"""\
@@ -70,7 +70,13 @@ data:
   validation_source: b.src
   validation_target: b.tgt
   cache: always
-""" + CONFIG[CONFIG.index("model:"):]
+  shared_vocabulary: true
+  subwords: bpe
+  vocabulary_size: 20
+  subword_dropout: 0.3
+""" + (CONFIG[CONFIG.index("model:"):]
+       .replace("max_length: 8", "max_length: 24")
+       .replace("batch_size: 4", "batch_tokens: 60"))
 
 
 class Failure(Exception):
