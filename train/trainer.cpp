@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <limits>
 #include <new>
@@ -189,11 +190,16 @@ void Trainer::record_to(const std::filesystem::path& folder) {
   const bool repeated =
       state_.validation_pending || !(finished() || records_after_step(state_.step));
   const std::uint64_t kept = repeated && state_.step > 0 ? state_.step - 1 : state_.step;
-  recorder_.emplace(RunRecorder::Start{.folder = folder,
-                                       .config = config_,
-                                       .parameters = model_.parameters,
-                                       .metrics_csv = state_.metrics.csv(),
-                                       .last_step = kept});
+  try {
+    recorder_.emplace(RunRecorder::Start{.folder = folder,
+                                         .config = config_,
+                                         .parameters = model_.parameters,
+                                         .metrics_csv = state_.metrics.csv(),
+                                         .last_step = kept});
+  } catch (const std::exception& error) {
+    progress_.message(fmt::format("warning: the run is not recorded: {}", error.what()));
+    return;
+  }
   warn_of_recording();
 }
 
@@ -399,7 +405,7 @@ void Trainer::log() {
                              .target_tokens = state_.running.tokens};
   state_.running = {};
   state_.metrics.add(metrics);
-  if (recorder_) recorder_->add_rows(state_.metrics.csv());
+  with_recorder([&](RunRecorder& recorder) { recorder.add_rows(state_.metrics.csv()); });
   progress_.metrics(metrics);
 }
 
@@ -468,35 +474,54 @@ bool Trainer::records_after_step(std::uint64_t step) const {
 
 /// update_weights(), observed if a record of the step follows.
 void Trainer::update_and_watch_weights(double learning_rate, double gradient_norm) {
-  const auto record = [&](auto&& action) {
-    if (!recorder_ || !records_after_step(state_.step + 1)) return;
-    const ProfileScope scope("recording", Phase::other);
-    action(*recorder_);
-  };
-  record([](RunRecorder& recorder) { recorder.before_update(); });
+  const bool is_recorded = records_after_step(state_.step + 1);
+  if (is_recorded) with_recorder([](RunRecorder& recorder) { recorder.before_update(); });
   update_weights(learning_rate, gradient_norm);
-  record([](RunRecorder& recorder) { recorder.after_update(); });
+  if (is_recorded) with_recorder([](RunRecorder& recorder) { recorder.after_update(); });
 }
 
-void Trainer::record(const Scores& scores) {
+/// Calls `action` if the run is recorded. A failure changes nothing in the run: a record is missing
+/// or the recording ends, with a warning.
+void Trainer::with_recorder(const std::function<void(RunRecorder&)>& action) {
   if (!recorder_) return;
   const ProfileScope scope("recording", Phase::other);
   try {
-    recorder_->add_rows(state_.metrics.csv());
-    recorder_->add(state_.step, scores.samples, attention_of_example());
+    action(*recorder_);
   } catch (const std::bad_alloc&) {
     progress_.message("warning: samples and weights not recorded: not enough memory");
+  } catch (const std::exception& error) {
+    progress_.message(fmt::format("warning: the recording ends: {}", error.what()));
+    recorder_.reset();
   }
-  warn_of_recording();
+  if (recorder_) warn_of_recording();
 }
 
-/// The attention weights on a held-out example, if they are recorded.
-std::vector<LayerAttention> Trainer::attention_of_example() {
-  if (!recorder_->shows_attention()) return {};
+void Trainer::record(const Scores& scores) {
+  with_recorder([&](RunRecorder& recorder) {
+    recorder.add_rows(state_.metrics.csv());
+    std::vector<LayerAttention> attention;
+    if (recorder.shows_attention() && !attention_problem_) attention = attention_of_example();
+    recorder.add(state_.step, scores.samples, attention);
+  });
+}
+
+/// The attention weights on a held-out example. What cannot be shown causes one warning.
+std::vector<LayerAttention> Trainer::attention_of_example() try {
   const AveragedWeights averaged(average_);
   auto samples =
       attention_samples(model_, config_, codec_, corpus_, {.examples = 1, .most_tokens = 65});
-  return samples.empty() ? std::vector<LayerAttention>{} : std::move(samples.front().layers);
+  if (samples.empty()) return {};
+  for (const std::string& note : samples.front().notes) {
+    if (!attention_notes_.insert(note).second) continue;
+    progress_.message(fmt::format("warning: attention: {}", note));
+  }
+  return std::move(samples.front().layers);
+} catch (const std::bad_alloc&) {
+  throw;
+} catch (const std::exception& error) {
+  attention_problem_ = true;
+  progress_.message(fmt::format("warning: attention is not recorded: {}", error.what()));
+  return {};
 }
 
 void Trainer::warn_of_recording() {

@@ -181,6 +181,7 @@ class Trainer {
   bool validate_and_compare();
   bool records_after_step(std::uint64_t step) const;
   void update_and_watch_weights(double learning_rate, double gradient_norm);
+  void with_recorder(const std::function<void(RunRecorder&)>& action);
   void record(const Scores& scores);
   std::vector<LayerAttention> attention_of_example();
   void warn_of_recording();
@@ -208,6 +209,8 @@ class Trainer {
   std::unique_ptr<Schedule> schedule_;
   BatchLoader batches_;
   std::optional<RunRecorder> recorder_;
+  bool attention_problem_ = false;         ///< attention cannot be recorded
+  std::set<std::string> attention_notes_;  ///< those that were printed
   std::function<void()> write_report_ = [] {};
   TrainingState state_;
   std::uint64_t epoch_ = 1;  ///< epoch of the last step, from 1

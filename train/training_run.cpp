@@ -187,10 +187,10 @@ void write_report_of(const Trainer& trainer, const TrainingRun& run, const RunSi
         run.directory,
         {.corpus = run.corpus, .metrics = trainer.metrics().csv(), .finished = trainer.finished()});
   } catch (const kernels::Cancelled&) {  // the run ends
-  } catch (const UserError& error) {
-    progress.message(fmt::format("warning: report not written: {}", error.what()));
   } catch (const std::bad_alloc&) {
     progress.message("warning: report not written: not enough memory");
+  } catch (const std::exception& error) {
+    progress.message(fmt::format("warning: report not written: {}", error.what()));
   }
 }
 

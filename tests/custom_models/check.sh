@@ -89,6 +89,16 @@ expect 0 "next: $name evaluate run" train attentive.yaml model.num_heads=2 train
 expect 0 'done: 6 steps' train --resume run train.steps=6
 expect 0 'cross, head 1' attention run
 expect 0 loss evaluate run
+# A layer whose tokens are not known, and differ in number, ends neither a recording nor a report.
+for ((i = 0; i < 10; ++i)); do echo 'le chat'; echo 'le chat dort ici'; done >source.txt
+for ((i = 0; i < 10; ++i)); do echo 'the cat sleeps'; echo 'the'; done >target.txt
+config attentive 'task: parallel_text' 'train_source: source.txt' 'train_target: target.txt' \
+  'validation_source: source.txt' 'validation_target: target.txt'
+expect 0 'warning: attention: layer cross is left out' train attentive.yaml model.num_heads=2 \
+  train.run_dir=run-recorded train.tensorboard=true train.report_every=1 train.validate_every=1
+grep -q 'done: 3 steps' printed || fail "recording ended the run: $(cat printed)"
+grep -q 'layer cross is left out' run-recorded/report.html || fail "report of a custom model"
+config attentive 'task: toy_translation' "${sizes[@]}"
 expect 1 'attentive: make_network() threw: self: multi-head attention: d_model 8 is not a multiple' \
   check attentive.yaml model.num_heads=3
 

@@ -18,6 +18,7 @@
 #include "train/error.h"
 #include "train/inference/attention_view.h"
 #include "train/platform/program_name.h"
+#include "train/platform/standard_streams.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -217,8 +218,9 @@ int run(const Arguments& arguments) {
   const AttentionSubject subject = attention_subject(arguments);
   const Task& task = find_task(subject.config);
   const Batch batch = inference_batch(task, subject.example);
-  auto all_layers = attention_weights(*subject.model, batch,
-                                      task.stack_tokens(batch, subject.config, subject.codec));
+  auto [all_layers, notes] = attention_weights(
+      *subject.model, batch, task.stack_tokens(batch, subject.config, subject.codec));
+  for (const std::string& note : notes) warn(note);
   if (all_layers.empty()) {
     refuse_option(
         "attention", "the model has no layer of attention",

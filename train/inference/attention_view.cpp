@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "autograd/attention_recorder.h"
 #include "train/inference/batch_tensors.h"
@@ -11,7 +12,10 @@
 namespace tapestry {
 namespace {
 
-LayerAttention make_view(const RecordedAttention& record, const StackTokens& tokens) {
+/// The weights with the names of their tokens, which are chosen by the path of the layer; nullopt
+/// if the names do not fit: a layer of a custom model may read anything.
+std::optional<LayerAttention> make_view(const RecordedAttention& record,
+                                        const StackTokens& tokens) {
   const std::string_view path = record.path;
   const bool encoder_looks = path.starts_with("encoder");
   const bool encoder_is_looked_at = encoder_looks || path.ends_with("cross_attn");
@@ -23,25 +27,31 @@ LayerAttention make_view(const RecordedAttention& record, const StackTokens& tok
                       .num_heads = weights.shape()[1],
                       .weights = {values.begin(), values.end()}};
   if (weights.shape() != Shape{1, view.num_heads, view.queries.size(), view.keys.size()}) {
-    throw std::logic_error(fmt::format("attention: {} has weights of shape {} for {} and {} tokens",
-                                       record.path, to_string(weights.shape()), view.queries.size(),
-                                       view.keys.size()));
+    return std::nullopt;
   }
   return view;
 }
 
 }  // namespace
 
-std::vector<LayerAttention> attention_weights(const Model& model, const Batch& batch,
-                                              const StackTokens& tokens) {
+AttentionViews attention_weights(const Model& model, const Batch& batch,
+                                 const StackTokens& tokens) {
   const NetworkInput input = network_input(batch, model.parameters.dtype());
   const AttentionRecorder recorder;
   model.network->features(model.network->embed(input, Mode::inference()), input, Mode::inference());
-  std::vector<LayerAttention> layers;
+  AttentionViews views;
   for (const RecordedAttention& record : recorder.records()) {
-    layers.push_back(make_view(record, tokens));
+    if (auto view = make_view(record, tokens)) {
+      views.layers.push_back(std::move(*view));
+      continue;
+    }
+    views.notes.push_back(
+        fmt::format("layer {} is left out: its weights of shape {} do not fit the {} encoder and "
+                    "{} decoder tokens",
+                    record.path, to_string(record.weights.shape()), tokens.encoder.size(),
+                    tokens.decoder.size()));
   }
-  return layers;
+  return views;
 }
 
 }  // namespace tapestry

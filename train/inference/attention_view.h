@@ -31,9 +31,18 @@ struct StackTokens {
   Tokens decoder;  ///< what the decoder reads
 };
 
-/// The weights of every attention call while a model reads a batch of one example, in call order,
-/// with dropout disabled. `tokens` are the names of the tokens in the batch.
-std::vector<LayerAttention> attention_weights(const Model& model, const Batch& batch,
-                                              const StackTokens& tokens);
+/// The attention weights of a model on one example.
+struct AttentionViews {
+  std::vector<LayerAttention> layers;  ///< in call order
+  std::vector<std::string> notes;      ///< which layers are left out, and why
+};
+
+/// The weights of every attention call while a model reads a batch of one example, with dropout
+/// disabled. A layer is named by its path: "encoder..." reads the encoder's tokens, "...cross_attn"
+/// attends to them, and every other layer reads the decoder's. A layer whose weights have another
+/// shape, of a custom model, is left out with a note.
+///
+/// tokens  the names of the tokens in the batch
+AttentionViews attention_weights(const Model& model, const Batch& batch, const StackTokens& tokens);
 
 }  // namespace tapestry

@@ -309,11 +309,12 @@ std::vector<AttentionSample> attention_samples(const Model& model, const Config&
     const std::size_t i = fitting[(2 * k + 1) * fitting.size() / (2 * shown)];
     const Example example = cut_window(set[i], config, most_tokens);
     const Batch batch = inference_batch(task, example);
-    AttentionSample sample{
-        .number = i + 1,
-        .layers = attention_weights(model, batch, task.stack_tokens(batch, config, codec)),
-        .image = report_image(example, config)};
-    if (!sample.layers.empty()) samples.push_back(std::move(sample));
+    AttentionViews views = attention_weights(model, batch, task.stack_tokens(batch, config, codec));
+    if (views.layers.empty() && views.notes.empty()) continue;
+    samples.push_back({.number = i + 1,
+                       .layers = std::move(views.layers),
+                       .notes = std::move(views.notes),
+                       .image = report_image(example, config)});
   }
   return samples;
 }

@@ -64,7 +64,8 @@ struct ReportExample {
 /// Attention weights of an example.
 struct AttentionSample {
   std::size_t number = 0;              ///< of the example in its set, from 1
-  std::vector<LayerAttention> layers;  ///< in call order
+  std::vector<LayerAttention> layers;  ///< in call order; may be empty if there are notes
+  std::vector<std::string> notes;      ///< layers that are left out, see AttentionViews
   ReportImage image;                   ///< empty without images
 };
 

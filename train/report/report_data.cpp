@@ -348,6 +348,10 @@ Json attention_json(const TrainedModel& trained, const Corpus& corpus, const Rep
   }
   std::size_t bytes = 0;
   for (const AttentionSample& sample : found) {
+    for (const std::string& note : sample.notes) {
+      notes.push_back(fmt::format("attention of example {}: {}", sample.number, note));
+    }
+    if (sample.layers.empty()) continue;
     Json json = to_json(sample);
     bytes += weight_bytes(json);
     if (bytes > options.attention_bytes) {

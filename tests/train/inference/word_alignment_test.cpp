@@ -46,7 +46,8 @@ TEST_CASE("a token is aligned with the source token of most attention, averaged 
       REQUIRE(alignments[i].size() == target.size());
       const Batch batch = make_batch({pairs[i]}, std::vector<std::size_t>{0});
       const Tokens sources(source.size() + 1, "s"), targets(target.size() + 1, "t");
-      const auto views = attention_weights(model, batch, {.encoder = sources, .decoder = targets});
+      const auto views =
+          attention_weights(model, batch, {.encoder = sources, .decoder = targets}).layers;
       const auto view = std::ranges::find(views, layer, &LayerAttention::layer);
       REQUIRE(view != views.end());
       for (std::size_t t = 0; t < target.size(); ++t) {
