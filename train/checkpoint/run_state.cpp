@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <exception>
 #include <fstream>
@@ -14,34 +15,20 @@
 #include <string_view>
 #include <system_error>
 
+#include "data/io/file.h"
 #include "train/config/config.h"
 #include "train/metrics.h"
+#include "train/storage/run_file.h"
 
 namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The last bytes of a file, at most `most`; empty if it cannot be read.
-std::string end_of(const fs::path& path, std::size_t most) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return {};
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file.tellg();
-  if (size <= 0) return {};
-  const auto count = std::min<std::streamoff>(size, static_cast<std::streamoff>(most));
-  file.seekg(-count, std::ios::end);
-  std::string text(static_cast<std::size_t>(count), '\0');
-  file.read(text.data(), count);
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
-}
-
 std::string first_line(const fs::path& path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
+  constexpr std::size_t most = 4096;
+  const std::string text = read_end_of_run_file(path, most).value_or("");
+  return text.substr(0, text.find('\n'));
 }
 
 /// The message of a line of train.log, which begins with the time of day and two blanks.
@@ -71,7 +58,7 @@ std::optional<std::uint64_t> number_after(std::string_view prefix, std::string_v
 /// Reads the end of train.log: the last step, and how the run ended.
 void read_log(RunState& state) {
   constexpr std::size_t enough = 64 * 1024;
-  const std::string text = end_of(state.path / "train.log", enough);
+  const std::string text = read_end_of_run_file(state.path / "train.log", enough).value_or("");
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view message = message_of(std::string_view(text).substr(begin, end - begin));
@@ -82,6 +69,8 @@ void read_log(RunState& state) {
       goes_on = true;
     } else if (const auto at = number_after("validation at step ", message)) {
       state.step = std::max(state.step, *at);
+      goes_on = true;
+    } else if (message.starts_with("resuming ")) {
       goes_on = true;
     } else if (const auto done = number_after("done: ", message)) {
       state.step = *done;
@@ -98,6 +87,12 @@ void read_log(RunState& state) {
   }
 }
 
+void read_lock(RunState& state) {
+  if (!is_locked(state.path)) return;
+  state.phase = RunPhase::running;
+  state.holder = first_line(state.path / ".lock");
+}
+
 void read_config(RunState& state) {
   const Config config = load_config((state.path / "config.yaml").string());
   state.steps = config.train.steps;
@@ -105,12 +100,12 @@ void read_config(RunState& state) {
 }
 
 void read_best(RunState& state) {
-  std::ifstream file(state.path / "metrics.csv", std::ios::binary);
-  const std::string csv{std::istreambuf_iterator<char>(file), {}};
+  const std::string csv = read_run_file(state.path / "metrics.csv").value_or("");
   if (csv.empty()) return;
   require_metrics(csv, (state.path / "metrics.csv").string());
   for (const auto& [step, value] : validation_values(csv, state.metric)) {
-    if (state.best && !is_better(state.metric, value, *state.best)) continue;
+    if (!std::isfinite(value) || (state.best && !is_better(state.metric, value, *state.best)))
+      continue;
     state.best = value;
     state.best_step = step;
   }
@@ -138,35 +133,52 @@ bool is_run_directory(const fs::path& folder) {
          fs::is_directory(folder / "checkpoints", error);
 }
 
-bool is_locked(const fs::path& run) {
-  struct stat lock {};
-  if (::lstat((run / ".lock").c_str(), &lock) != 0) return false;
-  // MAJOR:MINOR:INODE, after `FLOCK  ADVISORY  WRITE PID`.
-  const std::string place =
-      fmt::format(" {:02x}:{:02x}:{} ", major(lock.st_dev), minor(lock.st_dev), lock.st_ino);
-  std::ifstream locks("/proc/locks");
-  for (std::string line; std::getline(locks, line);) {
-    if (line.find(" FLOCK ") != line.npos && line.find(place) != line.npos) return true;
+bool lists_lock(std::string_view locks, const LockFile& file) {
+  const std::string inode = fmt::format(":{} ", file.inode);
+  const std::string device = fmt::format(" {:02x}:{:02x}{}", file.major, file.minor, inode);
+  const std::string process = fmt::format(" {} ", file.process);
+  for (std::size_t begin = 0; begin < locks.size();) {
+    const std::size_t end = std::min(locks.find('\n', begin), locks.size());
+    const std::string_view line = locks.substr(begin, end - begin);
+    begin = end + 1;
+    const auto has = [&](std::string_view part) { return line.find(part) != line.npos; };
+    if (!has(" FLOCK ") || !has(inode)) continue;
+    if (has(device) || (file.process > 0 && has(process))) return true;
   }
   return false;
 }
 
+bool is_locked(const fs::path& run) {
+  struct stat lock {};
+  if (::lstat((run / ".lock").c_str(), &lock) != 0 || !S_ISREG(lock.st_mode)) return false;
+  LockFile file{.major = major(lock.st_dev), .minor = minor(lock.st_dev), .inode = lock.st_ino};
+  try {
+    file.process = number_after("pid ", first_line(run / ".lock")).value_or(0);
+  } catch (const FileError&) {  // the device has to match
+  }
+  std::ifstream locks("/proc/locks");
+  const std::string text{std::istreambuf_iterator<char>(locks), {}};
+  return lists_lock(text, file);
+}
+
 RunState read_run_state(const fs::path& run) {
   RunState state{.path = run};
-  read_log(state);
-  if (is_locked(run)) {
-    state.phase = RunPhase::running;
-    state.holder = first_line(run / ".lock");
-  }
+  const auto attempt = [&](const auto& read) {
+    try {
+      read(state);
+    } catch (const std::exception& unreadable) {
+      if (state.problem.empty()) state.problem = unreadable.what();
+    }
+  };
+  attempt(read_log);
+  attempt(read_lock);
   std::error_code error;
   const auto changed = fs::last_write_time(run / "train.log", error);
   if (!error) state.changed = changed;
-  try {
-    read_config(state);
-    read_best(state);
-  } catch (const std::exception& unreadable) {
-    if (state.problem.empty()) state.problem = unreadable.what();
-  }
+  attempt([](RunState& each) {
+    read_config(each);
+    read_best(each);
+  });
   return state;
 }
 

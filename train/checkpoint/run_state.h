@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tapestry {
@@ -39,6 +40,17 @@ bool is_run_directory(const std::filesystem::path& folder);
 /// The state of the run in a directory. Files that cannot be read leave values out and set
 /// `problem`.
 RunState read_run_state(const std::filesystem::path& run);
+
+/// The lock file of a run, as the file system and the file itself identify it.
+struct LockFile {
+  unsigned major = 0, minor = 0;  ///< device number
+  std::uint64_t inode = 0;
+  std::uint64_t process = 0;  ///< id of the last process that held the lock; 0: unknown
+};
+
+/// Whether the text of /proc/locks has a lock of the file: by inode and device, or by inode and
+/// process, since a file system such as btrfs has other device numbers there than stat() returns.
+bool lists_lock(std::string_view locks, const LockFile& file);
 
 /// Whether a process of this machine holds the lock of a run. Always false where /proc/locks cannot
 /// be read.

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -22,6 +21,7 @@
 #include "train/format.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/run_directory.h"
+#include "train/storage/run_file.h"
 
 namespace tapestry {
 namespace {
@@ -59,14 +59,10 @@ bool print_difference(const std::string& title, const Snapshot& a, const Snapsho
   return true;
 }
 
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// Prints the first lines of metrics.csv that differ. Returns whether there are any.
 bool print_metrics_difference(const fs::path& a, const fs::path& b) {
-  const std::string x = text_of(a / "metrics.csv"), y = text_of(b / "metrics.csv");
+  const std::string x = read_run_file(a / "metrics.csv").value_or(""),
+                    y = read_run_file(b / "metrics.csv").value_or("");
   if (x == y) return false;
   const auto [in_x, in_y] = std::ranges::mismatch(x, y);
   // The line that a byte is in.

@@ -1,22 +1,28 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
+#include <limits>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 
+#include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/checkpoint/run_state.h"
 #include "train/cli/command.h"
 #include "train/error.h"
 #include "train/platform/standard_streams.h"
 #include "train/storage/run_directory.h"
+#include "train/storage/run_file.h"
 
 namespace tapestry {
 namespace {
@@ -31,35 +37,54 @@ class LogFollower {
  public:
   explicit LogFollower(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Skips all but the last `count` lines that the log has.
+  /// Skips all but the last `count` lines that the log has, at most the last 64 MiB.
   void skip_all_but(std::size_t count) {
-    std::ifstream file(path_, std::ios::binary);
-    std::size_t lines = 0;
-    for (std::string line; std::getline(file, line);) ++lines;
-    file.clear();
-    file.seekg(0);
-    for (std::string line; lines > count && std::getline(file, line); --lines) {
-      position_ += line.size() + 1;
-    }
-  }
-
-  /// Prints the complete lines that have been appended since the last call. A log that has become
-  /// shorter is read from its beginning.
-  void print_new_lines() {
+    constexpr std::size_t most = 64 << 20;
+    const std::string text = read_end_of_run_file(path_, most).value_or("");
+    std::size_t begin = text.rfind('\n') + 1;  // 0 without a line feed
+    for (; count > 0 && begin > 0; --count) begin = line_before(text, begin);
     std::error_code error;
     const std::uintmax_t size = std::filesystem::file_size(path_, error);
-    if (error) return;
-    if (size < position_) position_ = 0;
-    std::ifstream file(path_, std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(position_));
-    for (std::string line; std::getline(file, line) && !file.eof();) {
-      position_ += line.size() + 1;
-      fmt::print("{}\n", escaped(line));
+    position_ = error || size < text.size() ? 0 : size - text.size() + begin;
+  }
+
+  /// Prints the complete lines that have been appended since the last call, and parts of very long
+  /// ones. A log that has become shorter is read from its beginning.
+  void print_new_lines() {
+    std::error_code error;
+    if (!std::filesystem::exists(path_, error)) return;
+    const OpenFile file(path_, {.expected = "a log",
+                                .special_hint = "name the directory of a run",
+                                .too_large_hint = "name the directory of a run",
+                                .max_bytes = std::numeric_limits<std::uint64_t>::max()});
+    if (file.size() < position_) position_ = 0;
+    std::string text(1 << 20, '\0');
+    while (position_ < file.size()) {
+      const std::size_t count = file.read_at(position_, std::as_writable_bytes(std::span(text)));
+      const std::string_view read = std::string_view(text).substr(0, count);
+      const bool is_long = count == text.size() && read.find('\n') == read.npos;
+      const std::size_t complete = is_long ? count : read.rfind('\n') + 1;
+      if (complete == 0) break;
+      print_lines(read.substr(0, complete));
+      position_ += complete;
     }
     flush_standard_output();
   }
 
  private:
+  /// Where the line before the line that starts at `begin` starts, begin > 0.
+  static std::size_t line_before(std::string_view text, std::size_t begin) {
+    return begin < 2 ? 0 : text.rfind('\n', begin - 2) + 1;
+  }
+
+  static void print_lines(std::string_view lines) {
+    while (!lines.empty()) {
+      const std::size_t end = std::min(lines.find('\n'), lines.size());
+      fmt::print("{}\n", escaped(lines.substr(0, end)));
+      lines.remove_prefix(std::min(end + 1, lines.size()));
+    }
+  }
+
   std::filesystem::path path_;
   std::uint64_t position_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -104,6 +105,17 @@ ValidationRecord read_record(const Json& json) {
   return record;
 }
 
+std::optional<ValidationRecord> parse_line(std::string_view line) {
+  if (!step_of(line)) return std::nullopt;
+  // A line nested deeper than ours is not parsed, which would take as deep a recursion.
+  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < 8; };
+  try {
+    return read_record(Json::parse(line, shallow));
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 RunRecording::RunRecording(std::filesystem::path path, std::uint64_t step)
@@ -113,24 +125,22 @@ void RunRecording::add(const ValidationRecord& record) {
   log_.append(to_json(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-std::vector<ValidationRecord> parse_recording(std::string_view text) {
-  std::vector<ValidationRecord> records;
+ParsedRecording parse_recording(std::string_view text) {
+  ParsedRecording parsed;
+  std::vector<ValidationRecord>& records = parsed.records;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);
     if (end == text.npos) break;
-    const std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
-    // A line nested deeper than ours is not parsed, which would take as deep a recursion.
-    const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < 8; };
-    const auto step = step_of(line);
-    if (!step || (!records.empty() && *step <= records.back().step)) break;
-    try {
-      records.push_back(read_record(Json::parse(line, shallow)));
-    } catch (const Json::exception&) {
+    const auto record = parse_line(text.substr(begin, end - begin));
+    if (!record || (!records.empty() && record->step < records.back().step)) {
+      parsed.ignored_lines = static_cast<std::size_t>(std::ranges::count(text.substr(begin), '\n'));
       break;
     }
+    if (!records.empty() && record->step == records.back().step) records.pop_back();
+    records.push_back(*record);
+    begin = end + 1;
   }
-  return records;
+  return parsed;
 }
 
 }  // namespace tapestry

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/inference/evaluator.h"
@@ -45,7 +47,15 @@ class RunRecording {
 /// The name of the file in a run directory.
 inline constexpr const char* recording_file_name = "recording.jsonl";
 
-/// The records in the untrusted text of a recording.jsonl, up to the first line that is not valid.
-std::vector<ValidationRecord> parse_recording(std::string_view text);
+/// The content of a recording.jsonl.
+struct ParsedRecording {
+  std::vector<ValidationRecord> records{};  ///< by step, each later than the one before
+  std::size_t ignored_lines = 0;            ///< from the first that is not valid on
+};
+
+/// The records in the untrusted text of a recording.jsonl, up to the first complete line that is
+/// not valid or has an earlier step than the line before. Of lines of the same step the last one
+/// counts.
+ParsedRecording parse_recording(std::string_view text);
 
 }  // namespace tapestry

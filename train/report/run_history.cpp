@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <chrono>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -12,9 +13,9 @@
 #include <system_error>
 
 #include "data/io/error.h"
-#include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/metrics.h"
+#include "train/storage/run_file.h"
 #include "train/timing_log.h"
 
 namespace tapestry {
@@ -49,18 +50,46 @@ std::optional<T> parse(std::string_view text) {
   return value;
 }
 
-/// At most the last `most` bytes of a file; nullopt if there is none. throws FileError.
-std::optional<std::string> read_end(const std::filesystem::path& path, std::uint64_t most) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return std::nullopt;
-  const OpenFile file(path, {.expected = "a text file",
-                             .special_hint = "name the directory of a run",
-                             .too_large_hint = "name the directory of a run"});
-  const std::uint64_t bytes = std::min(file.size(), most);
-  std::string text(bytes, '\0');
-  text.resize(file.read_at(file.size() - bytes, std::as_writable_bytes(std::span(text))));
-  return text;
+// ---- Times
+
+/// Seconds since 1970 of a time such as "2026-01-01T00:00:01Z"; nullopt for another text.
+std::optional<double> seconds_of(std::string_view time) {
+  constexpr std::string_view pattern = "0000-00-00T00:00:00Z";
+  if (time.size() != pattern.size()) return std::nullopt;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '0' && time[i] != pattern[i]) return std::nullopt;
+  }
+  const auto part = [&](std::size_t begin, std::size_t count) {
+    return parse<unsigned>(time.substr(begin, count)).value_or(0);
+  };
+  using namespace std::chrono;
+  const year_month_day date(year(static_cast<int>(part(0, 4))), month(part(5, 2)), day(part(8, 2)));
+  if (!date.ok()) return std::nullopt;
+  const auto days = sys_days(date).time_since_epoch().count();
+  return 86400.0 * static_cast<double>(days) + 3600.0 * part(11, 2) + 60.0 * part(14, 2) +
+         part(17, 2);
 }
+
+/// Finds the rows of timing.csv that another process wrote than the row before: the time that has
+/// elapsed since the start of the process falls, or the start is later. (It is later as well after
+/// the machine was suspended, which elapsed times leave out.)
+class ProcessStarts {
+ public:
+  bool is_new(std::string_view time, double elapsed) {
+    constexpr double tolerance = 1.5;  // times have whole seconds
+    const auto now = seconds_of(time);
+    const auto start = now ? std::optional(*now - elapsed) : std::nullopt;
+    const bool is_later = start && start_ && *start > *start_ + tolerance;
+    const bool result = elapsed < elapsed_ || is_later;
+    start_ = start;
+    elapsed_ = elapsed;
+    return result;
+  }
+
+ private:
+  std::optional<double> start_;  ///< of the process of the last row
+  double elapsed_ = 0.0;         ///< of the last row
+};
 
 // ---- Tables
 
@@ -110,6 +139,7 @@ void read_timing(std::string_view text, const std::string& place, RunHistory& hi
   }
   const Fields columns = split(timing_heading, ',');
   CurveBuilder curves(columns, false);
+  ProcessStarts starts;
   std::uint64_t last = 0;
   for (const std::string_view line : std::span(lines).subspan(1)) {
     const Fields fields = split(line, ',');
@@ -119,7 +149,7 @@ void read_timing(std::string_view text, const std::string& place, RunHistory& hi
     if (!seconds) break;
     for (std::size_t i = 3; i < fields.size(); ++i) curves.add(*step, i, fields[i]);
     std::vector<RunProcess>& all = history.processes;
-    if (all.empty() || *seconds < all.back().seconds) all.push_back({.first_step = *step});
+    if (starts.is_new(fields[1], *seconds) || all.empty()) all.push_back({.first_step = *step});
     all.back().step_seconds +=
         parse<double>(fields[3]).value_or(0.0) * static_cast<double>(*step - last);
     all.back().last_step = last = *step;
@@ -131,8 +161,12 @@ void read_timing(std::string_view text, const std::string& place, RunHistory& hi
 
 /// Adds the memory of all records as a curve, and some of the records, evenly spread, the last one
 /// among them.
-void read_records(std::string_view text, RunHistory& history) {
-  std::vector<ValidationRecord> all = parse_recording(text);
+void read_records(std::string_view text, const std::string& place, RunHistory& history) {
+  auto [all, ignored] = parse_recording(text);
+  if (ignored > 0) {
+    history.notes.push_back(fmt::format(
+        "{}: the last {} lines are ignored, from one that is not valid on", place, ignored));
+  }
   NamedCurve memory{.name = "memory_bytes", .validation = false, .curve = {}};
   for (const ValidationRecord& record : all) {
     if (record.resident_bytes == 0) continue;
@@ -234,24 +268,26 @@ std::vector<RunChange> history_changes(std::string_view text) {
 }
 
 RunHistory read_run_history(const std::filesystem::path& run_directory) {
-  constexpr std::uint64_t largest_table = std::uint64_t{1} << 30, log_bytes = 64 << 20;
+  constexpr std::size_t log_bytes = 64 << 20;
   RunHistory history;
-  const auto read = [&](const char* name, std::uint64_t most, const auto& use) {
+  const auto read = [&](const char* name, std::size_t most, const auto& use) {
     const std::filesystem::path path = run_directory / name;
     try {
-      if (const auto text = read_end(path, most)) use(*text, escaped(path.string()));
+      if (const auto text = read_end_of_run_file(path, most)) use(*text, escaped(path.string()));
     } catch (const UserError& error) {
       history.notes.push_back(error.what());
     }
   };
-  read("metrics.csv", largest_table, [&](const std::string& text, const std::string& place) {
+  read("metrics.csv", largest_run_file, [&](const std::string& text, const std::string& place) {
     history.curves = metric_curves(text, place);
   });
-  read("timing.csv", largest_table, [&](const std::string& text, const std::string& place) {
+  read("timing.csv", largest_run_file, [&](const std::string& text, const std::string& place) {
     read_timing(text, place, history);
   });
-  read(recording_file_name, largest_table,
-       [&](const std::string& text, const std::string&) { read_records(text, history); });
+  read(recording_file_name, largest_run_file,
+       [&](const std::string& text, const std::string& place) {
+         read_records(text, place, history);
+       });
   read("history.txt", log_bytes, [&](const std::string& text, const std::string&) {
     history.changes = history_changes(text);
   });

@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <deque>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <list>
 #include <map>
 #include <optional>
@@ -19,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
@@ -30,6 +29,7 @@
 #include "train/platform/standard_streams.h"
 #include "train/report/report_file.h"
 #include "train/storage/run_directory.h"
+#include "train/storage/run_file.h"
 #include "train/sweep/sweep_results.h"
 #include "train/sweep/sweep_runs.h"
 #include "train/sweep/training_process.h"
@@ -124,13 +124,9 @@ void SweepRunner::require_valid_configs() {
 void SweepRunner::require_same_plan() const {
   const std::string text = sweep_plan_text(sweep_, first_config_);
   const fs::path path = sweep_.folder / plan_file_name;
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
-    return write_file_durably(path, std::as_bytes(std::span(text)));
-  }
-  std::ifstream file(path, std::ios::binary);
-  const std::string before{std::istreambuf_iterator<char>(file), {}};
-  if (before == text) return;
+  const auto before = read_run_file(path);
+  if (!before) return write_file_durably(path, std::as_bytes(std::span(text)));
+  if (*before == text) return;
   throw ConfigError(
       {{.place = {.file = path.string()},
         .message = "the folder has a sweep of another config, other values or another --halving",
@@ -165,12 +161,18 @@ Job SweepRunner::start(std::size_t run, const SweepStage& stage) const {
 
 /// The last error that the process of a run has printed.
 std::string SweepRunner::error_of(std::size_t run) const {
-  std::ifstream file(sweep_.folder / (name(run) + ".err"), std::ios::binary);
-  std::string found;
-  for (std::string line; std::getline(file, line);) {
-    constexpr std::string_view mark = "error: ";
-    const std::size_t at = line.find(mark);
-    if (at != line.npos) found = line.substr(at + mark.size());
+  constexpr std::size_t most = 64 * 1024;
+  constexpr std::string_view mark = "error: ";
+  try {
+    const fs::path path = sweep_.folder / (name(run) + ".err");
+    const std::string text = read_end_of_run_file(path, most).value_or("");
+    const std::size_t last = text.rfind(mark);
+    if (last == text.npos) return "";
+    const std::size_t line = text.rfind('\n', last) + 1;  // 0 in the first line
+    const std::size_t begin = text.find(mark, line) + mark.size();
+    return text.substr(begin, text.find('\n', begin) - begin);
+  } catch (const FileError& error) {
+    return error.what();
   }
   return found;
 }
@@ -269,10 +271,9 @@ void SweepRunner::train(const SweepStage& stage, std::deque<std::size_t>& waitin
 
 /// The best value of a run up to a step. A run whose metrics.csv is damaged fails.
 std::optional<BestValue> SweepRunner::best(std::size_t run, std::uint64_t last_step) {
-  std::ifstream file(folder(run) / "metrics.csv", std::ios::binary);
-  const std::string csv{std::istreambuf_iterator<char>(file), {}};
-  if (csv.empty()) return std::nullopt;
   try {
+    const std::string csv = read_run_file(folder(run) / "metrics.csv").value_or("");
+    if (csv.empty()) return std::nullopt;
     require_metrics(csv, escaped((folder(run) / "metrics.csv").string()));
     return best_value(csv, first_config_.train.best_metric, last_step);
   } catch (const UserError& error) {

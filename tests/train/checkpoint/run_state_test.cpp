@@ -1,6 +1,7 @@
 #include "train/checkpoint/run_state.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -66,6 +67,52 @@ TEST_CASE("a run is finished, failed or stopped as its log ends") {
   const RunState resumed = read_run_state(make_run(folder / "resumed", error + steps));
   CHECK(resumed.phase == RunPhase::stopped);
   CHECK(resumed.problem.empty());
+}
+
+TEST_CASE("a resumed run that was killed before its first log line is not finished") {
+  const TemporaryFolder folder;
+  const RunState resumed = read_run_state(
+      make_run(folder / "run", stamp + "done: 40 steps; next: tapestry evaluate x\n" + stamp +
+                                   "resuming run at step 40 of 80\n"));
+  CHECK(resumed.phase == RunPhase::stopped);
+}
+
+TEST_CASE("a value that is not finite is not the best of a run") {
+  const TemporaryFolder folder;
+  const fs::path run = make_run(folder / "run", "");
+  write(run / "metrics.csv", heading +
+                                 "10,1,validation,nan,nan,0.9,,,,30\n"
+                                 "20,1,validation,0.25,1.3,0.9,,,,30\n"
+                                 "30,1,validation,inf,inf,0.9,,,,30\n");
+  CHECK(read_run_state(run).best == 0.25);
+}
+
+TEST_CASE("pipes and huge files in a run are problems and read no further") {
+  const TemporaryFolder folder;
+  const fs::path run = make_run(folder / "run", "");
+  for (const char* name : {"train.log", "metrics.csv"}) {
+    fs::remove(run / name);
+    REQUIRE(::mkfifo((run / name).c_str(), 0600) == 0);
+    CHECK(contains(read_run_state(run).problem, "found a pipe"));
+    fs::remove(run / name);
+  }
+  write(run / "metrics.csv", "");
+  fs::resize_file(run / "metrics.csv", std::uintmax_t{1} << 40);  // takes no space
+  CHECK(contains(read_run_state(run).problem, "found 1099511627776 bytes, expected at most"));
+  REQUIRE(::mkfifo((run / ".lock").c_str(), 0600) == 0);
+  CHECK_FALSE(is_locked(run));
+}
+
+TEST_CASE("a lock is listed by its inode with its device or its process") {
+  const std::string locks =
+      "1: POSIX  ADVISORY  WRITE 42 00:2a:1234 0 EOF\n"
+      "2: FLOCK  ADVISORY  WRITE 42 00:2a:5678 0 EOF\n";
+  CHECK(lists_lock(locks, {.major = 0, .minor = 0x2a, .inode = 5678, .process = 7}));
+  CHECK(lists_lock(locks, {.major = 0, .minor = 0x17, .inode = 5678, .process = 42}));
+  CHECK_FALSE(lists_lock(locks, {.major = 0, .minor = 0x17, .inode = 5678, .process = 7}));
+  CHECK_FALSE(lists_lock(locks, {.major = 0, .minor = 0x17, .inode = 5678}));
+  CHECK_FALSE(lists_lock(locks, {.major = 0, .minor = 0x2a, .inode = 678, .process = 42}));
+  CHECK_FALSE(lists_lock(locks, {.major = 0, .minor = 0x2a, .inode = 1234, .process = 42}));
 }
 
 TEST_CASE("the best value of a run is that of its metric") {

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/support/contains.h"
@@ -37,6 +39,25 @@ TEST_CASE("watch prints the last lines of a run that has ended") {
   CHECK(contains(watched.out, "runs/tiny is finished\n"));
   CHECK_FALSE(contains(watched.out, "validation at"));
   CHECK(work.run({"watch", "."}).code == 4);
+}
+
+TEST_CASE("pipes and huge files in a run directory neither block nor exhaust a command") {
+  const test::TrainedWorkplace work;
+  std::filesystem::copy(work / "runs/tiny", work / "runs/copy",
+                        std::filesystem::copy_options::recursive);
+  const auto metrics = work / "runs/copy/metrics.csv", log = work / "runs/copy/train.log";
+  std::filesystem::resize_file(metrics, std::uintmax_t{1} << 40);
+  CHECK(work.run({"diff", "runs/tiny", "runs/copy"}).code == 3);
+  std::filesystem::remove(metrics);
+  REQUIRE(::mkfifo(metrics.c_str(), 0600) == 0);
+  CHECK(contains(work.run({"diff", "runs/tiny", "runs/copy"}).err, "found a pipe"));
+  CHECK(contains(work.run({"runs"}).out, "found a pipe"));
+  test::write_text(log, std::string(3 << 20, 'x') + "\nlast\n");
+  CHECK(contains(work.run({"watch", "runs/copy", "--lines", "1"}).out, "last\nruns/copy is "));
+  CHECK(work.run({"watch", "runs/copy", "--lines", "2"}).out.size() > (3 << 20));
+  std::filesystem::remove(log);
+  REQUIRE(::mkfifo(log.c_str(), 0600) == 0);
+  CHECK(contains(work.run({"watch", "runs/copy"}).err, "found a pipe"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "train/report/run_recording.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <string>
@@ -36,7 +37,7 @@ TEST_CASE("records are read as they were written") {
   recording.add(record_of(5));
   recording.add(record_of(10));
   CHECK_FALSE(recording.problem().has_value());
-  const auto records = parse_recording(read_text(folder / "recording.jsonl"));
+  const auto records = parse_recording(read_text(folder / "recording.jsonl")).records;
   REQUIRE(records.size() == 2);
   CHECK(records[1].step == 10);
   CHECK(records[0].resident_bytes == 12345);
@@ -68,7 +69,7 @@ TEST_CASE("a recording is continued without later steps and incomplete lines") {
   { const RunRecording again(path, 100); }
   CHECK(read_text(path) == whole);
   RunRecording recording(path, 10);
-  CHECK(parse_recording(read_text(path)).size() == 2);
+  CHECK(parse_recording(read_text(path)).records.size() == 2);
   recording.add(record_of(15));
   CHECK(read_text(path) == whole);
   recording.drop_after(4);
@@ -85,10 +86,26 @@ TEST_CASE("reading ends at the first line that is not a record") {
         std::string("{\"step\":7,\"samples\":1}\n"), line,
         std::string("{\"step\":7,\"resident_bytes\":\"x\",\"samples\":[],\"blocks\":[]}\n"),
         "{\"step\":7,\"a\":" + std::string(100'000, '[') + "}\n"}) {
-    CHECK(parse_recording(line + odd + line).size() == 1);
+    CHECK(parse_recording(line + odd + line).records.size() == 1);
   }
-  CHECK(parse_recording("").empty());
-  CHECK(parse_recording(line.substr(0, line.size() - 1)).empty());
+  CHECK(parse_recording("").records.empty());
+  CHECK(parse_recording(line.substr(0, line.size() - 1)).records.empty());
+}
+
+TEST_CASE("of records of the same step the last one counts, and ignored lines are counted") {
+  const auto line = [](int step, int bytes) {
+    return fmt::format(R"({{"step":{},"resident_bytes":{},"samples":[],"blocks":[]}})", step,
+                       bytes) +
+           "\n";
+  };
+  const auto all = parse_recording(line(5, 1) + line(5, 2) + line(6, 3));
+  REQUIRE(all.records.size() == 2);
+  CHECK(all.records[0].resident_bytes == 2);
+  CHECK(all.records[1].step == 6);
+  CHECK(all.ignored_lines == 0);
+  const auto some = parse_recording(line(5, 1) + line(4, 2) + line(6, 3) + "incomplete");
+  CHECK(some.records.size() == 1);
+  CHECK(some.ignored_lines == 2);
 }
 
 TEST_CASE("a recording that cannot be written has a problem and no effect") {
@@ -127,7 +144,7 @@ TEST_CASE("recording changes no bit of a run") {
     trainer.run();
     *checkpoint = read_text(directory.checkpoint_path(config.train.steps)) +
                   read_text(folder / "metrics.csv");
-    const auto records = parse_recording(read_text(folder / "recording.jsonl"));
+    const auto records = parse_recording(read_text(folder / "recording.jsonl")).records;
     if (checkpoint == &without) continue;
     REQUIRE(records.size() == 3);  // of the steps 4, 8 and 12
     CHECK(records[2].step == 12);
@@ -144,18 +161,43 @@ TEST_CASE("recording changes no bit of a run") {
   CHECK(with == without);
 }
 
+TEST_CASE("attention that cannot be computed is a warning and changes no bit of a run") {
+  Config config = test::tiny_config();
+  config.train.tensorboard = true;
+  Corpus corpus = load_corpus(config.data);
+  for (Example& example : corpus.test) example.source.assign(2, 1000);  // no id of the vocabulary
+  std::string with, without;
+  for (std::string* checkpoint : {&with, &without}) {
+    const test::TemporaryFolder folder;
+    RunDirectory directory(folder.path());
+    directory.create();
+    Progress progress(nullptr, 0, config.train.steps);
+    progress.log_to((folder / "train.log").string());
+    Trainer trainer(config, corpus, directory, progress);
+    if (checkpoint == &with) trainer.record_to(folder.path());
+    trainer.run();
+    *checkpoint = read_text(directory.checkpoint_path(config.train.steps));
+    if (checkpoint == &without) continue;
+    const std::string log = read_text(folder / "train.log"), text = "attention is not recorded: ";
+    CHECK(log.find(text) != log.npos);
+    CHECK(log.find(text) == log.rfind(text));
+    CHECK(parse_recording(read_text(folder / "recording.jsonl")).records.size() == 3);
+  }
+  CHECK(with == without);
+}
+
 TEST_CASE("the recording of a resumed run is that of an uninterrupted run") {
   const test::Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=whole"}).code == 0);
   // Step 7 is validated since the run ends there, which the longer run does not repeat.
   REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=parts", "train.steps=7"}).code == 0);
-  const auto first = parse_recording(read_text(work / "parts/recording.jsonl"));
+  const auto first = parse_recording(read_text(work / "parts/recording.jsonl")).records;
   REQUIRE(first.size() == 2);
   CHECK(first[1].step == 7);
   REQUIRE(work.run({"train", "--resume", "parts", "train.steps=12"}).code == 0);
   const std::string whole = without_memory(work / "whole/recording.jsonl");
-  CHECK(parse_recording(read_text(work / "whole/recording.jsonl")).size() == 2);
+  CHECK(parse_recording(read_text(work / "whole/recording.jsonl")).records.size() == 2);
   CHECK(without_memory(work / "parts/recording.jsonl") == whole);
   // A process that was killed after it had recorded a step that it had not saved.
   REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=killed"}).code == 0);

@@ -105,17 +105,36 @@ TEST_CASE("the rows of timing.csv are curves and processes") {
   CHECK(history.processes[1].seconds == 6);
 }
 
+TEST_CASE("a process that was killed is found by the later start of the next one") {
+  const test::TemporaryFolder folder;
+  folder.write("timing.csv", std::string(timing_heading) +
+                                 "\n"
+                                 "5,2026-02-28T23:59:58Z,10.2,0.5,1000\n"
+                                 "10,2026-03-01T00:00:08Z,20.9,0.25,2000\n"  // a second off
+                                 "15,2026-03-01T01:00:00Z,30,0.5,1500\n"     // more has elapsed
+                                 "20,2026-03-01T01:00:11Z,40,0.5,1500\n"
+                                 "25,no time,50,0.5,1500\n");
+  const RunHistory history = read_run_history(folder.path());
+  REQUIRE(history.processes.size() == 2);
+  CHECK(history.processes[0].last_step == 10);
+  CHECK(history.processes[1].first_step == 15);
+  CHECK(history.processes[1].last_step == 25);
+  CHECK(history.processes[1].seconds == 50);
+}
+
 TEST_CASE("files with other content cause notes, and the others are read") {
   const test::TemporaryFolder folder;
   folder.write("metrics.csv", "");
   folder.write("timing.csv", "a,b\n1,2\n");
   std::filesystem::create_directory(folder / "train.log");
+  folder.write("recording.jsonl", "a\nb\n");
   folder.write("history.txt", "step 7: changed model.dropout: 0 -> 0.1\nodd\n");
   const RunHistory history = read_run_history(folder.path());
-  REQUIRE(history.notes.size() == 3);
+  REQUIRE(history.notes.size() == 4);
   CHECK(contains(history.notes[0], "metrics.csv: line 1: found the end of the table"));
   CHECK(contains(history.notes[1], "timing.csv: found another heading"));
-  CHECK(contains(history.notes[2], "train.log"));
+  CHECK(contains(history.notes[2], "recording.jsonl: the last 2 lines are ignored"));
+  CHECK(contains(history.notes[3], "train.log"));
   REQUIRE(history.changes.size() == 2);
   CHECK(history.changes[0].step == 7);
   CHECK(history.changes[0].text == "changed model.dropout: 0 -> 0.1");
