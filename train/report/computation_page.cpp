@@ -214,9 +214,12 @@ class Builder {
   }
 
   Json predictions() const {
-    const Tensor p = softmax(e_.trace.logits);
-    const std::vector<double> probabilities = p.to_vector(), logits = e_.trace.logits.to_vector();
-    const std::size_t width = p.shape().back();
+    // In float64, since the loss has few exact digits if it is computed from rounded probabilities.
+    const Tensor exact = e_.trace.logits.copied(DType::float64);
+    const std::vector<double> probabilities = softmax(exact).to_vector(),
+                              log_probabilities = log_softmax(exact).to_vector(),
+                              logits = e_.trace.logits.to_vector();
+    const std::size_t width = exact.shape().back();
     Json list = Json::array();
     for (std::size_t i = 0; i < probabilities.size() / width; ++i) {
       const std::span of_position(probabilities.data() + i * width, width);
@@ -236,10 +239,13 @@ class Builder {
       };
       Json top = Json::array();
       for (std::size_t k = 0; k < count; ++k) top.push_back(entry(order[k]));
-      const std::int32_t label = e_.batch.labels.at(i);
-      list.push_back(
-          {{"label", label == no_label ? Json() : entry(static_cast<std::size_t>(label))},
-           {"top", std::move(top)}});
+      const std::int32_t id = e_.batch.labels.at(i);
+      Json label;
+      if (id != no_label) {
+        label = entry(static_cast<std::size_t>(id));
+        label["loss"] = -log_probabilities[i * width + static_cast<std::size_t>(id)];
+      }
+      list.push_back({{"label", std::move(label)}, {"top", std::move(top)}});
     }
     return list;
   }

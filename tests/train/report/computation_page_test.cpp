@@ -108,7 +108,10 @@ TEST_CASE("the data have tokens, ids, labels and the most likely predictions") {
   for (std::size_t i = 0; i < 3; ++i) {
     const Json& prediction = data["predictions"][i];
     CHECK(prediction["label"]["token"] == Json{"b", "a", "<eos>"}[i]);
-    loss -= std::log(prediction["label"]["probability"].get<double>()) / 3;
+    loss += prediction["label"]["loss"].get<double>() / 3;
+    const double p = prediction["label"]["probability"].get<double>();
+    CHECK(prediction["label"]["loss"].get<double>() ==
+          doctest::Approx(-std::log(p)).epsilon(1e-13));
     REQUIRE(prediction["top"].size() == 2);
     CHECK(prediction["top"][0]["probability"] >= prediction["top"][1]["probability"]);
     CHECK(prediction["top"][0]["probability"] >= prediction["label"]["probability"]);

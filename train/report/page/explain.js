@@ -173,11 +173,11 @@ function predictionSection() {
     {title: several ? (data.causal ? 'after' : 'at') : 'output', cell: ([, i]) => el('span', {class: 'mono'}, several && read ? read[i].token : several ? i : 'input')},
     {title: 'label', cell: ([p]) => (p.label ? el('span', {class: 'mono'}, p.label.token) : 'none')},
     {title: 'p(label)', number: true, cell: ([p]) => (p.label ? numberText(p.label.probability, 6) : '')},
-    {title: '\u2212log p(label)', number: true, cell: ([p]) => (p.label ? numberText(-Math.log(p.label.probability), 6) : '')},
+    {title: '\u2212log p(label)', number: true, cell: ([p]) => (p.label ? numberText(p.label.loss, 6) : '')},
     {title: 'most likely', cell: ([p]) => joined(p.top.map(likely))}];
   return section('Prediction and loss',
     el('p', {}, `Labels: ${data.labels}. Loss: `, el('b', {}, data.loss == null ? 'not finite' : numberText(data.loss, 6)),
-      ', the mean of \u2212log p(label) over the labels. Probabilities are the softmax of the logits.'),
+      ', the mean of \u2212log p(label) over the labels. Probabilities and losses of the table are computed in float64 from the logits of the model.'),
     table('', columns, data.predictions.map((p, i) => [p, i]), 'tokens-table'));
 }
 
@@ -196,7 +196,7 @@ function build() {
   const toggle = (open) => () => document.querySelectorAll('details.group').forEach((d) => { d.open = open; });
   main.append(
     el('p', {}, 'Every number is one that the model has computed for this input, without dropout and label smoothing, ',
-      'and its gradient that of the loss below. Colors: ', el('span', {class: 'scale signed', 'aria-hidden': 'true'}),
+      'or the gradient of the loss below with respect to it. Colors: ', el('span', {class: 'scale signed', 'aria-hidden': 'true'}),
       ' negative to positive, by the square root of the size relative to the greatest of the matrix. ',
       'Point at a number, or choose one with the arrow keys, to see its digits.'),
     inputSection(), predictionSection(),
