@@ -493,11 +493,17 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
   if (std::filesystem::is_directory(path, ignored)) {
     const RunDirectory directory = find_run(path);
     run->name = last_component(directory.path().string());
-    opened = open_checkpoint(path, directory, run->notes);
+    if (options_.details) opened = open_checkpoint(path, directory, run->notes);
     run->history = read_run_history(directory.path());
     run->notes.insert(run->notes.end(), run->history.notes.begin(), run->history.notes.end());
     run->config = read_run_config(directory, run->notes);
     if (now != nullptr) use_current_metrics(now->metrics, run->history);
+    if (!options_.details) {
+      run->history.records.clear();
+      run->history.log.clear();
+      run->history.log_lines_left_out = 0;
+      run->history.profile.clear();
+    }
   } else {
     opened = open_run(path);
   }
@@ -528,12 +534,9 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
       findings(run->history, run->config && last_step(run->history) >= run->config->train.steps);
   json["history"] = history_json(run->history);
   json["recording"] = recording_json(run->history.records);
-  Json curves = Json::array();
-  for (const NamedCurve& curve : run->history.curves) {
-    curves.push_back(to_json(curve, options_.curve_points));
+  if (run->history.curves.empty()) {
+    run->notes.emplace_back("no step has been logged and saved yet");
   }
-  if (curves.empty()) run->notes.emplace_back("no step has been logged and saved yet");
-  json["curves"] = std::move(curves);
   run->json = std::move(json);
   runs_.push_back(std::move(run));
 }
@@ -554,6 +557,9 @@ Json ReportData::json() const {
   for (const auto& run : runs_) ++names[run->name];
   Json runs = Json::array();
   std::vector<Config> configs;
+  constexpr std::size_t fewest = 100;
+  const std::size_t share = options_.curve_points / std::max<std::size_t>(runs_.size(), 1);
+  const std::size_t points = std::min(options_.curve_points, std::max(share, fewest));
   for (const auto& run : runs_) {
     Json json = run->json;
     if (names[run->name] > 1) json["name"] = run->path;
@@ -576,6 +582,7 @@ Json ReportData::json() const {
   return {{"program", fmt::format("tapestry {}", program_version)},
           {"time", format_time(std::time(nullptr))},
           {"levels", level_characters()},
+          {"details", options_.details},
           {"runs", std::move(runs)},
           {"differences", std::move(differences)},
           {"groups", std::move(groups)}};

@@ -20,10 +20,14 @@ struct ReportOptions {
   std::size_t examples = 20;            ///< held-out examples with the model's output, of each run
   std::size_t attention = 4;            ///< held-out examples with attention weights, of each run
   std::size_t scored = 2000;            ///< most held-out examples to score
-  std::size_t curve_points = 2000;      ///< most points of a curve, >= 4
+  std::size_t curve_points = 2000;      ///< most points of a curve of one run, >= 4; of several
+                                        ///< runs they are divided among the runs, at least 100
   std::size_t attention_tokens = 64;    ///< most tokens of an example with attention weights
   std::size_t attention_patches = 257;  ///< the same of an image, with the class token
   std::size_t attention_bytes = 4'000'000;  ///< most bytes of attention weights, of each run
+  /// Whether checkpoints and data are read for the model, weights, examples and attention, and the
+  /// recording and the log of each run are shown. Without, a report of many runs stays small.
+  bool details = true;
 };
 
 /// A run that is being trained by this process.
@@ -45,8 +49,9 @@ class ReportData {
   /// that open_run() chooses. Parts that need a checkpoint or data files that cannot be used are
   /// left out, for which notes say why; warnings as open_run() and load_corpus_for() print them.
   ///
-  /// now     the run if this process trains it, whose data and metrics are used; null: those of the
-  ///         files
+  /// now     the run if this process trains it: its data and metrics are used in place of the
+  /// files;
+  ///         may be null
   /// throws  CheckpointError if the path is neither a run directory nor a usable checkpoint
   void add(const std::string& path, const RunInProgress* now = nullptr);
 

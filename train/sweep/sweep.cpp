@@ -344,7 +344,7 @@ void SweepRunner::print_line(const std::string& line) {
 /// The report of the runs that have a checkpoint, with curves and differences of their configs. The
 /// results do not depend on it.
 void SweepRunner::write_report() const try {
-  ReportData data({.examples = 0, .attention = 0, .scored = 0});
+  ReportData data({.details = false});
   bool has_run = false;
   for (std::size_t run = 0; run < sweep_.runs.size(); ++run) {
     if (steps_done(run) == 0) continue;

@@ -14,6 +14,7 @@
 #include "tests/train/kind_configs.h"
 #include "train/config/config.h"
 #include "train/error.h"
+#include "train/metrics.h"
 #include "train/report/attention_text.h"
 #include "train/tasks/data_source.h"
 
@@ -280,6 +281,47 @@ TEST_CASE("every kind of model has examples, accuracy, attention and weights") {
     const bool shows_tokens = kind.name == "language" || kind.name == "words";
     CHECK(run["held_out"]["shown"][0].contains("tokens") == shows_tokens);
   }
+}
+
+TEST_CASE("a report without details has the curves and configs of its runs alone") {
+  const test::TrainedWorkplace work;
+  const auto path = work / "runs/tiny";
+  // A checkpoint that is read would be refused.
+  for (const auto& file : std::filesystem::directory_iterator(path / "checkpoints")) {
+    std::filesystem::resize_file(file.path(), 100);
+  }
+  const Json json = report_of({path, path}, {.details = false});
+  CHECK(json["details"] == false);
+  const Json& run = json["runs"][0];
+  CHECK(run["notes"].empty());
+  CHECK(run["kind"] == "seq2seq");
+  CHECK_FALSE(run.contains("weights"));
+  CHECK(run["recording"].is_null());
+  CHECK(run["history"]["log"].empty());
+  CHECK(run["history"]["processes"].size() == 1);
+  check_equal(curve_of(run["curves"], "loss", true),
+              column_of(path / "metrics.csv", 3, "validation"));
+}
+
+TEST_CASE("the points of the curves are divided among the runs of a report") {
+  const test::TemporaryFolder folder;
+  std::string csv = std::string(metrics_heading) + "\n";
+  for (int step = 1; step <= 3000; ++step) {
+    csv += std::to_string(step) + ",1,train,0.5,1.6,,,0.1,1,30\n";
+  }
+  folder.write("metrics.csv", csv);
+  folder.write("config.yaml", "data:\n  task: copy\n");
+  std::filesystem::create_directory(folder / "checkpoints");
+  const auto points_of = [&](std::size_t runs, std::size_t most) {
+    const Json json =
+        report_of(std::vector(runs, folder.path()), {.curve_points = most, .details = false});
+    return json["runs"][0]["curves"][0]["steps"].size();
+  };
+  // A curve of equal values keeps two points of each of its parts.
+  CHECK(points_of(1, 400) == 200);
+  CHECK(points_of(2, 400) == 100);
+  CHECK(points_of(40, 400) == 50);
+  CHECK(points_of(2, 20) <= 20);
 }
 
 TEST_CASE("what cannot be read is left out and named") {

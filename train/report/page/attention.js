@@ -104,7 +104,8 @@ function attentionPart(run) {
   if (!run.attention || run.attention.length === 0) return el('p', {}, 'No attention weights: see the notes of the overview.');
   const state = {sample: 0, layer: 0, head: 0};
   const host = el('div', {class: 'attention'});
-  const noun = {images: 'Image', windows: 'Window', sentences: 'Sentence', pairs: 'Pair'}[run.held_out.noun] || 'Example';
+  const nouns = new Map([['images', 'Image'], ['windows', 'Window'], ['sentences', 'Sentence'], ['pairs', 'Pair']]);
+  const noun = nouns.get(run.held_out.noun) || 'Example';
   const headWeights = (layer, h) => {
     if (h < layer.heads.length) return roots(layer.heads[h]);
     const all = layer.heads.map(roots);  // the mean of the weights

@@ -7,6 +7,8 @@ const titles = {
   target_tokens_per_second: ['Target tokens per second', short], step_seconds: ['Seconds per step', short],
   memory_bytes: ['Memory', (x) => `${short(x / 1e6)} MB`],
 };
+/** Title and format of the values of a curve; a column of a custom task may have any name. */
+const titleOf = (name) => (Object.hasOwn(titles, name) ? titles[name] : [name, short]);
 
 /** The series of all runs and groups, by name of the curve. */
 function seriesByName() {
@@ -40,7 +42,7 @@ function curvesSection() {
   const order = Object.keys(titles);
   const place = (name) => (order.includes(name) ? order.indexOf(name) : order.length);
   const names = [...seriesByName()].sort(([a], [b]) => place(a) - place(b));
-  const charts = names.map(([name, series]) => new Chart((titles[name] || [name])[0], series, (titles[name] || [0, short])[1]));
+  const charts = names.map(([name, series]) => new Chart(titleOf(name)[0], series, titleOf(name)[1]));
   const slider = el('input', {type: 'range', min: 0, max: 0.99, step: 0.01, value: view.smoothing,
     oninput: () => { view.smoothing = Number(slider.value); redrawCharts(); }});
   const set = (key) => (on) => { view[key] = on; redrawCharts(); };

@@ -42,12 +42,14 @@ function imageCanvas(image, width, label) {
 
 const verdict = (right) => el('span', {class: `verdict ${right ? 'yes' : 'no'}`}, right ? 'correct' : 'wrong');
 
+const shownTokens = new Map([['<newline>', '\u23ce\n'], ['<space>', ' ']]);
+
 /** Tokens of a text, colored by how unlikely the model finds them. */
 function tokenExample(example, readout) {
   let chosen = -1;
   const spans = example.tokens.map(([expected, predicted, probability]) => {
     const surprise = predicted === '' ? 0 : Math.min(1, -Math.log(Math.max(probability, 1e-9)) / 5);
-    const text = {'<newline>': '\u23ce\n', '<space>': ' '}[expected] ?? expected.replaceAll('\u2581', ' ');
+    const text = shownTokens.get(expected) ?? expected.replaceAll('\u2581', ' ');
     return el('span', {class: `token${predicted !== '' && predicted !== expected ? ' wrong' : ''}`,
       style: `background:color-mix(in srgb, var(--error-fill) ${Math.round(100 * surprise)}%, transparent)`}, text);
   });

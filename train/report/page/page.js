@@ -20,11 +20,15 @@ function build() {
     redrawWithTheme.length = 0;
     detailParts.forEach(([, part], k) => hosts[k][1].replaceChildren(...[part(runs[i])].flat(Infinity).filter((x) => x != null)));
   };
-  if (runs.length > 1) {
+  if (runs.length > 1 && data.details) {
     main.append(el('div', {class: 'controls'}, choice('Sections below are about the run', runs.map((run) => run.name), show)));
   }
-  main.append(...hosts.map(([part]) => part));
-  show(0);
+  if (data.details) {
+    main.append(...hosts.map(([part]) => part));
+    show(0);
+  } else {
+    main.append(el('p', {}, 'Models, examples, attention and logs of the runs are left out: ', el('code', {}, 'tapestry report RUN'), ' shows those of a run.'));
+  }
   redrawCharts();
   let width = 0;
   new ResizeObserver(() => {
@@ -34,15 +38,15 @@ function build() {
 
 /** Reloads the page while a run is in progress, with the settings of the charts. */
 function startReload() {
-  const seconds = 20, settings = ['from', 'to', 'smoothing', 'logX', 'logY', 'means'];
+  const seconds = 20, place = `tapestry-view ${location.pathname}`, settings = ['from', 'to', 'smoothing', 'logX', 'logY', 'means'];
   const store = (use) => { try { use(sessionStorage); } catch { /* a file may have no storage */ } };
-  store((storage) => Object.assign(view, JSON.parse(storage.getItem('tapestry-view') || '{}')));
+  store((storage) => Object.assign(view, JSON.parse(storage.getItem(place) || '{}')));
   if (!runs.some((run) => run.in_progress)) return;
   const box = checkbox(`reload every ${seconds} seconds`, true, () => {});
   document.getElementById('subtitle').append('. The run is in progress: ', box);
   setInterval(() => {
     if (!box.querySelector('input').checked || document.hidden) return;
-    store((storage) => storage.setItem('tapestry-view', JSON.stringify(Object.fromEntries(settings.map((key) => [key, view[key]])))));
+    store((storage) => storage.setItem(place, JSON.stringify(Object.fromEntries(settings.map((key) => [key, view[key]])))));
     location.reload();
   }, 1000 * seconds);
 }
