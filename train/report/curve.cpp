@@ -48,6 +48,21 @@ std::vector<std::uint64_t> common_steps(std::span<const Curve> curves) {
   return common;
 }
 
+/// P(|T| <= t) of Student's t distribution: Abramowitz & Stegun 1964, 26.7.3 and 26.7.4.
+double central_probability(double t, std::size_t degrees) {
+  const double angle = std::atan(t / std::sqrt(static_cast<double>(degrees)));
+  const double cosine = std::cos(angle), sine = std::sin(angle);
+  const bool odd = degrees % 2 == 1;
+  double term = odd ? cosine : 1.0, sum = odd && degrees == 1 ? 0.0 : term;
+  for (std::size_t k = odd ? 3 : 2; k < degrees; k += 2) {
+    const auto n = static_cast<double>(k);
+    term *= cosine * cosine * (n - 1) / n;
+    sum += term;
+  }
+  constexpr double pi = 3.14159265358979323846;
+  return odd ? 2 / pi * (angle + sine * sum) : sine * sum;
+}
+
 }  // namespace
 
 Curve extremes(const Curve& curve, std::size_t most) {
@@ -107,6 +122,15 @@ MeanCurve mean_and_deviation(std::span<const Curve> curves) {
     result.deviation.push_back(std::sqrt(squares / (n - 1)));
   }
   return result;
+}
+
+double student_t_975(std::size_t degrees) {
+  double low = 1.9, high = 12.8;  // the quantile of the normal distribution, and of one degree
+  while (high - low > 1e-6) {
+    const double middle = (low + high) / 2;
+    (central_probability(middle, degrees) < 0.95 ? low : high) = middle;
+  }
+  return (low + high) / 2;
 }
 
 }  // namespace tapestry

@@ -41,4 +41,9 @@ struct MeanCurve {
 /// throws  std::invalid_argument if there are fewer
 MeanCurve mean_and_deviation(std::span<const Curve> curves);
 
+/// The quantile 0.975 of Student's t distribution, with a relative error below 1e-4.
+///
+/// degrees  of freedom, >= 1
+double student_t_975(std::size_t degrees);
+
 }  // namespace tapestry

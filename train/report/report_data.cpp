@@ -562,6 +562,10 @@ Json ReportData::json() const {
   const std::size_t points = std::min(options_.curve_points, std::max(share, fewest));
   for (const auto& run : runs_) {
     Json json = run->json;
+    json["curves"] = Json::array();
+    for (const NamedCurve& curve : run->history.curves) {
+      json["curves"].push_back(to_json(curve, points));
+    }
     if (names[run->name] > 1) json["name"] = run->path;
     json["notes"] = run->notes;
     runs.push_back(std::move(json));
@@ -575,8 +579,9 @@ Json ReportData::json() const {
     for (const std::vector<std::size_t>& group : seed_groups(configs)) {
       std::vector<const RunHistory*> histories;
       for (const std::size_t i : group) histories.push_back(&runs_[i]->history);
-      groups.push_back(
-          {{"runs", group}, {"curves", mean_curves_json(histories, options_.curve_points)}});
+      groups.push_back({{"runs", group},
+                        {"t_975", number(student_t_975(group.size() - 1))},
+                        {"curves", mean_curves_json(histories, points)}});
     }
   }
   return {{"program", fmt::format("tapestry {}", program_version)},

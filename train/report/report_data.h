@@ -59,7 +59,8 @@ class ReportData {
   std::vector<std::string> notes() const;
 
   /// The data: `runs`, `differences` (keys in which their configs differ) and `groups` (mean and
-  /// deviation of runs that differ in their seeds only).
+  /// deviation of runs that differ in their seeds only, with the quantile of Student's t for a 95 %
+  /// interval).
   nlohmann::ordered_json json() const;
 
  private:

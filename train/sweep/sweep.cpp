@@ -41,6 +41,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* plan_file_name = "sweep.json";
 constexpr const char* table_file_name = "sweep.csv";
+constexpr const char* groups_file_name = "sweep-groups.csv";
 
 /// A run of the sweep while it is being trained.
 struct Job {
@@ -84,6 +85,7 @@ class SweepRunner {
   std::vector<std::size_t> best_of(const std::vector<std::size_t>& runs, std::uint64_t last_step,
                                    std::size_t count);
   std::vector<SweepResult> results(const std::vector<std::size_t>& last_stage);
+  void write_tables(const std::vector<SweepResult>& results) const;
   void print(const std::vector<SweepResult>& results);
   void write_report() const;
   int exit_code(const std::vector<SweepResult>& results) const;
@@ -316,6 +318,17 @@ std::vector<SweepResult> SweepRunner::results(const std::vector<std::size_t>& la
   return results;
 }
 
+/// With several seeds also the table of their means.
+void SweepRunner::write_tables(const std::vector<SweepResult>& results) const {
+  const auto& axes = sweep_.overrides.axes;
+  const std::string runs = sweep_csv(axes, results, first_config_.train.best_metric);
+  write_file_durably(sweep_.folder / table_file_name, std::as_bytes(std::span(runs)));
+  const auto summaries = summarize_seeds(axes, results);
+  if (summaries.empty()) return;
+  const std::string groups = seed_summaries_csv(axes, summaries);
+  write_file_durably(sweep_.folder / groups_file_name, std::as_bytes(std::span(groups)));
+}
+
 void SweepRunner::print(const std::vector<SweepResult>& results) {
   const std::string& metric = first_config_.train.best_metric;
   std::vector<std::optional<double>> values;
@@ -387,8 +400,7 @@ int SweepRunner::run() {
     }
   }
   const auto table = results(runs);
-  const std::string csv = sweep_csv(sweep_.overrides.axes, table, train.best_metric);
-  write_file_durably(sweep_.folder / table_file_name, std::as_bytes(std::span(csv)));
+  write_tables(table);
   print(table);
   write_report();
   flush_standard_output(print_error_);

@@ -20,9 +20,10 @@ struct Sweep {
   std::size_t halving = 0;                     ///< factor of sweep_stages()
 };
 
-/// Trains the runs of a sweep, each in a process of its own, and writes sweep.csv and report.html
-/// into its folder. Runs that have ended are skipped, and runs that were stopped are resumed, so
-/// that a sweep continues after it was stopped or killed, with the same results.
+/// Trains the runs of a sweep, each in a process of its own, and writes sweep.csv,
+/// sweep-groups.csv (with several seeds) and report.html into its folder. Runs that have ended are
+/// skipped, and runs that were stopped are resumed, so that a sweep continues after it was stopped
+/// or killed, with the same results.
 ///
 /// A run that fails, or whose metrics.csv is damaged, is reported and does not end the sweep, nor
 /// does standard output that cannot be written, which is an error at the end. A report.html that

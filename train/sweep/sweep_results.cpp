@@ -9,6 +9,7 @@
 
 #include "data/io/utf8.h"
 #include "train/metrics.h"
+#include "train/report/curve.h"
 
 namespace tapestry {
 namespace {
@@ -44,21 +45,6 @@ SeedSummary summarize(std::vector<std::string> values, const std::vector<double>
   summary.deviation = deviation;
   summary.half_width = student_t_975(bests.size() - 1) * deviation / std::sqrt(n);
   return summary;
-}
-
-/// P(|T| <= t) of Student's t distribution: Abramowitz & Stegun 1964, 26.7.3 and 26.7.4.
-double central_probability(double t, std::size_t degrees) {
-  const double angle = std::atan(t / std::sqrt(static_cast<double>(degrees)));
-  const double cosine = std::cos(angle), sine = std::sin(angle);
-  const bool odd = degrees % 2 == 1;
-  double term = odd ? cosine : 1.0, sum = odd && degrees == 1 ? 0.0 : term;
-  for (std::size_t k = odd ? 3 : 2; k < degrees; k += 2) {
-    const auto n = static_cast<double>(k);
-    term *= cosine * cosine * (n - 1) / n;
-    sum += term;
-  }
-  constexpr double pi = 3.14159265358979323846;
-  return odd ? 2 / pi * (angle + sine * sum) : sine * sum;
 }
 
 }  // namespace
@@ -131,13 +117,29 @@ std::string seed_summary_line(const std::vector<SweepAxis>& axes, const SeedSumm
                             mean - *summary.half_width, mean + *summary.half_width);
 }
 
-double student_t_975(std::size_t degrees) {
-  double low = 1.9, high = 12.8;  // the quantile of the normal distribution, and of one degree
-  while (high - low > 1e-6) {
-    const double middle = (low + high) / 2;
-    (central_probability(middle, degrees) < 0.95 ? low : high) = middle;
+std::string seed_summaries_csv(const std::vector<SweepAxis>& axes,
+                               const std::vector<SeedSummary>& summaries) {
+  const auto number = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.17g}", *value) : std::string();
+  };
+  std::vector<std::string> heading;
+  for (const SweepAxis& axis : axes) {
+    if (axis.key != seed_key) heading.push_back(axis.key);
   }
-  return (low + high) / 2;
+  heading.insert(heading.end(), {"runs", "mean", "deviation", "low", "high"});
+  std::string csv = csv_line(heading);
+  for (const SeedSummary& summary : summaries) {
+    const auto end_of_interval = [&](double sign) {
+      if (!summary.half_width) return std::string();
+      return number(*summary.mean + sign * *summary.half_width);
+    };
+    std::vector<std::string> fields = summary.values;
+    fields.insert(fields.end(),
+                  {fmt::to_string(summary.runs), number(summary.mean), number(summary.deviation),
+                   end_of_interval(-1), end_of_interval(1)});
+    csv += csv_line(fields);
+  }
+  return csv;
 }
 
 std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<SweepResult>& results,

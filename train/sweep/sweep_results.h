@@ -66,10 +66,10 @@ std::vector<SeedSummary> summarize_seeds(const std::vector<SweepAxis>& axes,
 std::string seed_summary_line(const std::vector<SweepAxis>& axes, const SeedSummary& summary,
                               const std::string& metric);
 
-/// The quantile 0.975 of Student's t distribution, with a relative error below 1e-4.
-///
-/// degrees  of freedom, >= 1
-double student_t_975(std::size_t degrees);
+/// The summaries as CSV (RFC 4180): the keys of the axes but train.seed, runs, mean, deviation, low
+/// and high (the ends of the interval); what is not known is empty.
+std::string seed_summaries_csv(const std::vector<SweepAxis>& axes,
+                               const std::vector<SeedSummary>& summaries);
 
 /// The table as CSV (RFC 4180): run, the keys of the axes, state, steps, the metric, best_step.
 std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<SweepResult>& results,

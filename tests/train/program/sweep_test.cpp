@@ -36,6 +36,8 @@ TEST_CASE("a sweep trains a run for each combination and names the best one") {
                         "run-01,1,0.01,finished,8,"));
   CHECK(contains(table, "\nrun-04,2,0.02,finished,8,"));
   CHECK(std::filesystem::exists(work / "runs/tiny-sweep/report.html"));
+  const std::string groups = read_text(work / "runs/tiny-sweep/sweep-groups.csv");
+  CHECK(groups.starts_with("schedule.learning_rate,runs,mean,deviation,low,high\n0.01,2,"));
   CHECK_FALSE(std::filesystem::exists(work / "runs/tiny-sweep/run-01.err"));
   // A run of the sweep is that of the same config.
   REQUIRE(work.run({"train", "tiny.yaml", "train.seed=2", "schedule.learning_rate=0.01",

@@ -86,5 +86,14 @@ TEST_CASE("mean and deviation of curves are of the steps that all have") {
   CHECK_THROWS_AS(mean_and_deviation(std::span(curves).first(1)), std::invalid_argument);
 }
 
+TEST_CASE("Student's t quantiles are those of tables") {
+  CHECK(student_t_975(1) == doctest::Approx(12.706205).epsilon(1e-5));
+  CHECK(student_t_975(2) == doctest::Approx(4.302653).epsilon(1e-5));
+  CHECK(student_t_975(3) == doctest::Approx(3.182446).epsilon(1e-5));
+  CHECK(student_t_975(4) == doctest::Approx(2.776445).epsilon(1e-5));
+  CHECK(student_t_975(9) == doctest::Approx(2.262157).epsilon(1e-5));
+  CHECK(student_t_975(1000) == doctest::Approx(1.962339).epsilon(1e-5));
+}
+
 }  // namespace
 }  // namespace tapestry

@@ -1,6 +1,7 @@
 #include "train/sweep/sweep_results.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "train/metrics.h"
+#include "train/report/curve.h"
 
 namespace tapestry {
 namespace {
@@ -38,15 +40,6 @@ TEST_CASE("the best runs are chosen by the metric, and runs without a value are 
   CHECK(best_runs(values, "loss", 1) == std::vector<std::size_t>{2});
   CHECK(best_runs(values, "bleu", 2) == std::vector<std::size_t>{0, 3});
   CHECK(best_runs(values, "loss", 9).size() == 5);
-}
-
-TEST_CASE("Student's t quantiles are those of tables") {
-  CHECK(student_t_975(1) == Approx(12.706205).epsilon(1e-5));
-  CHECK(student_t_975(2) == Approx(4.302653).epsilon(1e-5));
-  CHECK(student_t_975(3) == Approx(3.182446).epsilon(1e-5));
-  CHECK(student_t_975(4) == Approx(2.776445).epsilon(1e-5));
-  CHECK(student_t_975(9) == Approx(2.262157).epsilon(1e-5));
-  CHECK(student_t_975(1000) == Approx(1.962339).epsilon(1e-5));
 }
 
 SweepResult result(std::vector<std::string> values, std::optional<double> best) {
@@ -99,6 +92,18 @@ TEST_CASE("the table has a row for each run, with quoted fields where necessary"
         "run,data.train_text,state,steps,loss,best_step\n"
         "run-01,\"a,b\",finished,20,0.10000000000000001,10\n"
         "run-01,\"c\"\"d\",failed,20,,\n");
+}
+
+TEST_CASE("the table of groups has mean, deviation and interval, or what is known of them") {
+  const std::vector<SweepAxis> axes = {{"a", {"x", "y,z"}}, {"train.seed", {"1", "2"}}};
+  const std::vector<SweepResult> results = {result({"x", "1"}, 1), result({"x", "2"}, 2),
+                                            result({"y,z", "1"}, 3),
+                                            result({"y,z", "2"}, std::nullopt)};
+  const std::string csv = seed_summaries_csv(axes, summarize_seeds(axes, results));
+  const double half = student_t_975(1) * std::sqrt(0.5) / std::sqrt(2.0);
+  CHECK(csv == fmt::format("a,runs,mean,deviation,low,high\nx,2,1.5,{:.17g},{:.17g},{:.17g}\n"
+                           "\"y,z\",1,3,,,\n",
+                           std::sqrt(0.5), 1.5 - half, 1.5 + half));
 }
 
 }  // namespace

@@ -66,14 +66,35 @@ function curvesSection() {
 const find = (run, name, validation) => run.curves.find((c) => c.name === name && c.validation === validation);
 const lastOf = (curve) => (curve ? points(curve.steps, curve.values).pop() : null);
 
+const metricOf = (run) => run.best_metric || 'loss';
+const isBetter = (metric, a, b) => (metric === 'loss' ? a < b : a > b);
+
+/** The point of the best validation; null without any. */
 function bestOf(run) {
-  const metric = run.best_metric || 'loss';
-  const curve = find(run, metric, true);
+  const curve = find(run, metricOf(run), true);
   const finite = curve ? points(curve.steps, curve.values).filter((p) => p.y != null) : [];
-  if (finite.length === 0) return '-';
-  const best = finite.reduce((a, b) => ((metric === 'loss' ? b.y < a.y : b.y > a.y) ? b : a));
-  return `${(titles[metric] || [0, short])[1](best.y)} at step ${count(best.x)}`;
+  return finite.length ? finite.reduce((a, b) => (isBetter(metricOf(run), b.y, a.y) ? b : a)) : null;
 }
+
+function bestText(run) {
+  const best = bestOf(run);
+  return best ? `${titleOf(metricOf(run))[1](best.y)} at step ${count(best.x)}` : '-';
+}
+
+/** The runs, best first, if all are compared by the same metric. */
+function rankedRuns() {
+  const metric = metricOf(runs[0]);
+  if (runs.some((run) => metricOf(run) !== metric)) return runs;
+  const values = new Map(runs.map((run) => [run, bestOf(run)?.y]));
+  const rank = (a, b) => (values.get(a) == null || values.get(b) == null
+    ? (values.get(a) == null) - (values.get(b) == null)
+    : isBetter(metric, values.get(a), values.get(b)) ? -1 : values.get(a) === values.get(b) ? 0 : 1);
+  return [...runs].sort(rank);
+}
+
+/** The keys in which the runs differ, as columns of the table of runs, if they are few. */
+const keyColumns = () => (data.differences.length > 12 ? []
+  : data.differences.map(({key, values}) => ({title: key, cell: (run) => values[runs.indexOf(run)]})));
 
 const parameters = (run) => (run.weights || []).flatMap((b) => b.parameters)
   .reduce((sum, p) => sum + p.statistics.values, 0);
@@ -88,9 +109,10 @@ function overviewSection() {
       if (runs.length === 1) return run.name;
       return checkbox(el('span', {}, name), true, (on) => { view.hidden[on ? 'delete' : 'add'](i); redrawCharts(); });
     }},
+    ...keyColumns(),
     {title: 'Kind', cell: (run) => run.kind || '-'},
     {title: 'Step', number: true, cell: (run) => count(step(run)) + (run.steps ? ` of ${count(run.steps)}` : '')},
-    {title: 'Best validation', cell: bestOf},
+    {title: 'Best validation', cell: bestText},
     {title: 'Last training loss', number: true, cell: (run) => (find(run, 'loss', false) ? short(lastOf(find(run, 'loss', false)).y) : '-')},
     {title: 'Parameters', number: true, cell: (run) => (run.weights ? count(parameters(run)) : '-')},
     {title: 'Training time', number: true, cell: (run) => (run.history.processes.length ? duration(trained(run)) : '-')},
@@ -101,23 +123,49 @@ function overviewSection() {
     ? el('div', {class: 'notes'}, el('p', {}, title), el('ul', {}, texts.map((text) => el('li', {}, text)))) : null);
   return section('Overview',
     list('Findings:', lines('findings')), list('Left out or noteworthy:', lines('notes')),
-    table('Runs of this report', columns, runs));
+    table(runs.length > 1 ? 'Runs of this report, best first' : 'Runs of this report', columns, rankedRuns()));
+}
+
+/** Mean, deviation and 95 % confidence interval of the best values of runs with several seeds. */
+function seedTable() {
+  const keys = data.differences.filter(({key}) => key !== 'train.seed');
+  const rows = data.groups.map((group) => {
+    const values = group.runs.map((i) => bestOf(runs[i])?.y).filter((y) => y != null);
+    const n = values.length, mean = values.reduce((a, b) => a + b, 0) / n;
+    const deviation = Math.sqrt(values.reduce((sum, y) => sum + (y - mean) ** 2, 0) / (n - 1));
+    // The quantile is that of all runs of the group.
+    const half = n === group.runs.length ? group.t_975 * deviation / Math.sqrt(n) : null;
+    const run = runs[group.runs[0]];
+    return {name: keys.map(({key, values: all}) => `${key}=${all[group.runs[0]]}`).join(' ') || run.name,
+      metric: metricOf(run), format: titleOf(metricOf(run))[1], n, mean, deviation, half};
+  }).filter((row) => row.n > 1);
+  if (rows.length === 0) return null;
+  return table('Best values over seeds', [
+    {title: 'Runs', cell: (row) => row.name},
+    {title: 'Score', cell: (row) => titleOf(row.metric)[0]},
+    {title: 'Seeds', number: true, cell: (row) => count(row.n)},
+    {title: 'Mean', number: true, cell: (row) => row.format(row.mean)},
+    {title: 'Deviation', number: true, cell: (row) => row.format(row.deviation)},
+    {title: '95 % interval', number: true, cell: (row) => (row.half == null ? '-' : `${row.format(row.mean - row.half)} to ${row.format(row.mean + row.half)}`)}], rows);
 }
 
 function comparisonSection() {
   const columns = (title) => [{title, cell: (row) => row.key},
     ...runs.map((run, i) => ({title: run.name, text: false, cell: (row) => row.values[i]}))];
-  const parts = [data.differences.length
-    ? table('Config keys in which the runs differ', columns('Key'), data.differences)
-    : el('p', {}, 'The configs of the runs do not differ, or are not known.')];
+  const parts = [seedTable()];
+  if (data.differences.length === 0) {
+    parts.push(el('p', {}, 'The configs of the runs do not differ, or are not known.'));
+  } else if (runs.length <= 8 || keyColumns().length === 0) {
+    parts.push(table('Config keys in which the runs differ', columns('Key'), data.differences));
+  }
   for (const group of data.groups) {
     const rows = group.curves.filter((c) => c.validation).map((c) => ({name: c.name, last: lastOf(c), deviation: c.deviation[c.deviation.length - 1]}));
-    const format = (row) => (titles[row.name] || [0, short])[1];
+    const format = (row) => titleOf(row.name)[1];
     parts.push(table(`Mean and standard deviation (n - 1) over seeds: ${group.runs.map((i) => runs[i].name).join(', ')}`, [
-      {title: 'Validation score', cell: (row) => (titles[row.name] || [row.name])[0]},
+      {title: 'Validation score', cell: (row) => titleOf(row.name)[0]},
       {title: 'Step', number: true, cell: (row) => count(row.last.x)},
       {title: 'Mean', number: true, cell: (row) => format(row)(row.last.y)},
       {title: 'Deviation', number: true, cell: (row) => format(row)(row.deviation)}], rows));
   }
-  return section('Comparison', parts);
+  return section('Comparison', parts.filter((part) => part != null));
 }
