@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
+#include <span>
 
 namespace tapestry {
 
@@ -129,6 +131,29 @@ constexpr Capitals all_capitals[] = {
     {0x1EA0, 0x1EFE, 2, 1},
 };
 
+struct CodePointRange {
+  char32_t first, last;
+};
+
+/// Combining marks of the scripts in wide use, joiners and variation selectors.
+constexpr CodePointRange zero_width[] = {
+    {0x0300, 0x036F}, {0x0483, 0x0489}, {0x0591, 0x05BD}, {0x064B, 0x065F}, {0x093C, 0x093C},
+    {0x094D, 0x094D}, {0x0E31, 0x0E31}, {0x0E34, 0x0E3A}, {0x0E47, 0x0E4E}, {0x1AB0, 0x1AFF},
+    {0x1DC0, 0x1DFF}, {0x200B, 0x200F}, {0x2060, 0x2064}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F},
+    {0xFE20, 0xFE2F}, {0xFEFF, 0xFEFF}};
+
+/// The blocks of wide characters, by East Asian Width (Unicode Standard Annex 11), and emoji.
+constexpr CodePointRange double_width[] = {
+    {0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xA960, 0xA97F},  {0xAC00, 0xD7A3},
+    {0xF900, 0xFAFF},   {0xFE10, 0xFE19},   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},  {0xFFE0, 0xFFE6},
+    {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1FAFF}, {0x20000, 0x3FFFD}};
+
+bool is_in(std::span<const CodePointRange> ranges, char32_t code_point) {
+  return std::ranges::any_of(ranges, [code_point](const CodePointRange& range) {
+    return range.first <= code_point && code_point <= range.last;
+  });
+}
+
 }  // namespace
 
 std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
@@ -176,6 +201,22 @@ bool is_control(char32_t code_point) {
 bool changes_direction(char32_t c) {
   return c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) ||
          (c >= 0x2066 && c <= 0x2069);
+}
+
+std::size_t display_columns(std::string_view text) {
+  std::size_t columns = 0;
+  for (std::size_t position = 0; position < text.size();) {
+    const Utf8Character character = character_at(text, position);
+    position += character.bytes.size();
+    if (is_in(zero_width, character.code_point)) continue;
+    columns += is_in(double_width, character.code_point) ? 2 : 1;
+  }
+  return columns;
+}
+
+std::string padded(std::string_view text, std::size_t columns) {
+  const std::size_t used = display_columns(text);
+  return std::string(text) + std::string(columns - std::min(used, columns), ' ');
 }
 
 bool is_blank(std::string_view text) {

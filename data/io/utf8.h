@@ -55,6 +55,13 @@ std::string to_lowercase(std::string_view text);
 /// by which a file name can look like another.
 bool changes_direction(char32_t code_point);
 
+/// The columns that a valid UTF-8 text takes on a terminal: two of a wide East Asian character or
+/// an emoji, none of a combining mark or an invisible character, else one.
+std::size_t display_columns(std::string_view text);
+
+/// A valid UTF-8 text, followed by blanks up to the given number of columns.
+std::string padded(std::string_view text, std::size_t columns);
+
 /// Escapes an untrusted text, such as a file name, for a message on a terminal: control characters,
 /// those of changes_direction() and bytes that are not UTF-8 are written as \n, \t, \r or \x1B; all
 /// other characters are unchanged.

@@ -96,17 +96,16 @@ void diff(const Arguments& arguments) {
     fmt::print("no key differs\n");
     return;
   }
-  std::size_t key_width = 0, value_width = a.size();
+  std::size_t key_width = 0, value_width = display_columns(escaped(a));
   for (const ConfigDifference& each : differences) {
     key_width = std::max(key_width, each.key.size());
-    value_width = std::max(value_width, each.checkpoint.size());
+    value_width = std::max(value_width, display_columns(escaped(each.checkpoint)));
   }
-  std::string table = fmt::format("{:<{}}  {:<{}}  {}\n", "", key_width, a, value_width, b);
-  for (const ConfigDifference& each : differences) {
-    table += fmt::format("{:<{}}  {:<{}}  {}\n", each.key, key_width, each.checkpoint, value_width,
-                         each.now);
-  }
-  fmt::print("{}", escaped_lines(table));
+  const auto print_row = [&](const std::string& key, const std::string& x, const std::string& y) {
+    fmt::print("{}  {}  {}\n", padded(key, key_width), padded(escaped(x), value_width), escaped(y));
+  };
+  print_row("", a, b);
+  for (const ConfigDifference& each : differences) print_row(each.key, each.checkpoint, each.now);
 }
 
 void write_new(const Arguments& arguments) {

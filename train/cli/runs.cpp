@@ -54,11 +54,13 @@ void print_table(const std::vector<RunState>& runs) {
   }
   std::array<std::size_t, 5> widths{};
   for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], display_columns(row[i]));
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    fmt::print("{:<{}}  {:<{}}  {:>{}}  {:<{}}  {}\n", rows[i][0], widths[0], rows[i][1], widths[1],
-               rows[i][2], widths[2], rows[i][3], widths[3], rows[i][4]);
+    fmt::print("{}  {}  {:>{}}  {}  {}\n", padded(rows[i][0], widths[0]),
+               padded(rows[i][1], widths[1]), rows[i][2], widths[2], padded(rows[i][3], widths[3]),
+               rows[i][4]);
     if (i == 0) continue;
     const RunState& run = runs[i - 1];
     if (!run.problem.empty()) fmt::print("  {}\n", escaped(run.problem));

@@ -143,6 +143,19 @@ TEST_CASE("the ends of the ranges and their neighbours are mapped right") {
   }
 }
 
+TEST_CASE("wide characters take two columns of a terminal and combining marks none") {
+  CHECK(display_columns("") == 0);
+  CHECK(display_columns("run") == 3);
+  CHECK(display_columns("ähnlich") == 7);
+  CHECK(display_columns("a\u0308hnlich") == 7);
+  CHECK(display_columns("\u8a9e\u5b66") == 4);
+  CHECK(display_columns("\uac00\uff21\U0001F600") == 6);
+  CHECK(display_columns("a\u200bb") == 2);
+  CHECK(padded("\u8a9e", 4) == "\u8a9e  ");
+  CHECK(padded("ä", 3) == "ä  ");
+  CHECK(padded("long", 3) == "long");
+}
+
 TEST_CASE("every range of capitals has the ends that the Unicode data gives it") {
   const std::initializer_list<std::pair<char32_t, char32_t>> expected = {
       {0x12E, 0x12F},   {0x132, 0x133},   {0x136, 0x137},   {0x147, 0x148},   {0x176, 0x177},
