@@ -11,7 +11,6 @@
 #include <list>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -50,6 +49,14 @@ struct Job {
   TrainingProcess process;
 };
 
+using Clock = std::chrono::steady_clock;
+
+/// When a run that another process has locked is tried again.
+struct InUse {
+  std::chrono::milliseconds delay;  ///< before the next attempt
+  Clock::time_point retry{};
+};
+
 /// Requests that all runs save and end, and waits for them.
 void stop(std::list<Job>& jobs) {
   for (Job& job : jobs) job.process.stop();
@@ -77,6 +84,7 @@ class SweepRunner {
   void finish(std::size_t run, int code, const SweepStage& stage);
   void fail(std::size_t run, int code, const std::string& error);
   void wait_for(std::size_t run, std::deque<std::size_t>& waiting);
+  std::optional<std::size_t> take_ready(std::deque<std::size_t>& waiting) const;
   bool has_checkpoint(std::size_t run) const;
   std::uint64_t steps_done(std::size_t run) const;
   std::string error_of(std::size_t run) const;
@@ -93,11 +101,11 @@ class SweepRunner {
 
   const Sweep& sweep_;
   RunSignals signals_;
-  Config first_config_;                ///< of the first run
-  std::set<std::size_t> in_use_;       ///< as printed by wait_for()
-  std::map<std::size_t, int> failed_;  ///< with their exit codes
-  std::optional<int> stopped_;         ///< the exit code if the sweep was stopped
-  int print_error_ = 0;                ///< errno of the first line that could not be printed
+  Config first_config_;                  ///< of the first run
+  std::map<std::size_t, InUse> in_use_;  ///< runs that other processes had locked
+  std::map<std::size_t, int> failed_;    ///< with their exit codes
+  std::optional<int> stopped_;           ///< the exit code if the sweep was stopped
+  int print_error_ = 0;                  ///< errno of the first line that could not be printed
 };
 
 SweepRunner::SweepRunner(const Sweep& sweep) : sweep_(sweep) { require_valid_configs(); }
@@ -207,11 +215,28 @@ void SweepRunner::fail(std::size_t run, int code, const std::string& error) {
 
 /// Tries a run again that another process has locked: one of a killed sweep that still saves.
 void SweepRunner::wait_for(std::size_t run, std::deque<std::size_t>& waiting) {
-  if (in_use_.insert(run).second) {
+  constexpr std::chrono::milliseconds first_delay(100), longest_delay(10'000);
+  const auto [place, is_new] = in_use_.try_emplace(run, InUse{.delay = first_delay});
+  if (is_new) {
     print_line(fmt::format("{}  waits for another process, which trains it", describe(run)));
   }
+  InUse& in_use = place->second;
+  in_use.retry = Clock::now() + in_use.delay;
+  in_use.delay = std::min(2 * in_use.delay, longest_delay);
   waiting.push_front(run);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
+/// Removes the first waiting run that can be started now; nullopt if there is none.
+std::optional<std::size_t> SweepRunner::take_ready(std::deque<std::size_t>& waiting) const {
+  const auto is_ready = [&](std::size_t run) {
+    const auto in_use = in_use_.find(run);
+    return in_use == in_use_.end() || in_use->second.retry <= Clock::now();
+  };
+  const auto ready = std::ranges::find_if(waiting, is_ready);
+  if (ready == waiting.end()) return std::nullopt;
+  const std::size_t run = *ready;
+  waiting.erase(ready);
+  return run;
 }
 
 /// Whether a new run was refused because a process of a killed sweep, which was still ending, has
@@ -244,10 +269,10 @@ void SweepRunner::train(const SweepStage& stage, std::deque<std::size_t>& waitin
   while (!waiting.empty() || !jobs.empty()) {
     if (signals_.stop() != 0) stopped_ = signal_exit_base + signals_.stop();
     if (stopped_) return;
-    while (jobs.size() < sweep_.jobs && !waiting.empty()) {
-      const std::size_t run = waiting.front();
-      waiting.pop_front();
-      jobs.push_back(start(run, stage));
+    while (jobs.size() < sweep_.jobs) {
+      const auto run = take_ready(waiting);
+      if (!run) break;
+      jobs.push_back(start(*run, stage));
     }
     for (auto job = jobs.begin(); job != jobs.end();) {
       const auto code = job->process.poll();

@@ -1,11 +1,15 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "autograd/instruction_set.h"
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
+#include "train/storage/run_directory.h"
 
 /// `tapestry sweep`, and `tapestry train --until`.
 namespace tapestry {
@@ -198,6 +202,26 @@ TEST_CASE("a sweep that cannot start a run saves the others before it fails") {
   CHECK(failed.code == 5);
   CHECK(contains(failed.err, "runs/tiny-sweep/run-03: could not start the run: "));
   CHECK_FALSE(std::filesystem::is_empty(work / "runs/tiny-sweep/run-02/checkpoints"));
+}
+
+TEST_CASE("a sweep trains other runs while another process has locked one, and then that one") {
+  const SweepWorkplace work;
+  const auto locked = work / "runs/tiny-sweep/run-01";
+  std::filesystem::create_directories(locked);
+  std::optional<RunLock> lock(std::in_place, locked);
+  const auto output = work.stream("sweep");
+  test::Process sweep(work.path(), {"sweep", "tiny.yaml", "train.seed=1..2"},
+                      test::Streams{.out = output});
+  for (int tries = 0; tries < 1000 && !contains(read_text(output), "run-02  train.seed=2  step 12");
+       ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  lock.reset();
+  CHECK(sweep.wait() == 0);
+  const std::string text = read_text(output);
+  CHECK(text.starts_with("run-01  train.seed=1  waits for another process, which trains it\n"
+                         "run-02  train.seed=2  step 12: "));
+  CHECK(contains(text, "\nrun-01  train.seed=1  step 12: "));
 }
 
 TEST_CASE("a sweep prints its results although it cannot write the report") {
