@@ -32,20 +32,26 @@ std::string index_of(std::size_t element, const ArrayShape& shape) {
 
 template <class T>
 std::string compare_elements(std::span<const T> a, std::span<const T> b, const ArrayShape& shape) {
-  std::size_t count = 0, first = 0;
+  std::size_t count = 0, first = 0, not_finite = 0;
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (has_same_bits(a[i], b[i])) continue;
     if (count++ == 0) first = i;
     if constexpr (std::is_floating_point_v<T>) {
-      largest = std::fmax(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+      const double x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+      const bool finite = std::isfinite(x) && std::isfinite(y);
+      if (finite) largest = std::max(largest, std::abs(x - y));
+      if (!finite) ++not_finite;
     }
   }
   if (count == 0) return "";
   std::string text = fmt::format("{} of {} elements differ, the first{}: {} and {}", count,
                                  a.size(), index_of(first, shape), a[first], b[first]);
   if constexpr (std::is_floating_point_v<T>) {
-    text += fmt::format(", by at most {:.3g}", largest);
+    if (not_finite < count) text += fmt::format(", by at most {:.3g}", largest);
+    if (not_finite > 0) {
+      text += fmt::format(", {} of them with a value that is not finite", not_finite);
+    }
   }
   return text;
 }

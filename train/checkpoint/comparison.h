@@ -8,7 +8,7 @@
 
 namespace tapestry {
 
-/// An array that two checkpoints do not have alike.
+/// An array that differs between two checkpoints.
 struct ArrayDifference {
   std::string path;  ///< `parameters/encoder.norm.weight`
   /// `only in the first`, `only in the second`, or how types, shapes or elements differ.
@@ -21,7 +21,8 @@ struct ArrayDifference {
 /// of the program, are left out.
 ///
 /// For elements it says how many differ, and index and values of the first; for floating point
-/// numbers also the largest difference.
+/// numbers also the largest difference of finite ones, and how many have a value that is not
+/// finite.
 std::vector<ArrayDifference> compare_snapshots(const Snapshot& a, const Snapshot& b);
 
 }  // namespace tapestry
