@@ -1,25 +1,19 @@
 #include "train/progress.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "data/io/utf8.h"
-#include "train/config/text.h"
 #include "train/error.h"
 #include "train/format.h"
+#include "train/platform/memory.h"
 #include "train/platform/standard_streams.h"
 
 namespace tapestry {
@@ -28,28 +22,6 @@ namespace {
 double seconds_between(std::chrono::steady_clock::time_point from,
                        std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
-}
-
-/// Whether `out` is a terminal that has the escape sequence to erase a line.
-bool is_capable_terminal(std::FILE* out) {
-  if (out == nullptr || isatty(fileno(out)) == 0) return false;
-  const char* const type = std::getenv("TERM");
-  return type != nullptr && *type != '\0' && std::string_view(type) != "dumb";
-}
-
-/// Characters in a line of the terminal, which changes with its window; 0 if it is unknown.
-std::size_t terminal_columns(std::FILE* out) {
-  winsize size{};
-  return ::ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
-/// As many parts as fit into `columns` characters, in their order: the last but one is left out
-/// first, then from the end. The first is always there, cut if it has to be.
-std::string fitting_line(std::vector<std::string> parts, std::size_t columns) {
-  const auto line = [&] { return fmt::format("{}", fmt::join(parts, "  ")); };
-  if (count_characters(line()) > columns) parts.erase(parts.end() - 2);
-  while (parts.size() > 1 && count_characters(line()) > columns) parts.pop_back();
-  return std::string(characters(line(), 0, columns));
 }
 
 /// The reason of an error of spdlog, which ends with the text of errno.
@@ -71,19 +43,24 @@ void require_log_file(const std::string& path) {
                     "delete it, or move it away");
 }
 
+std::unique_ptr<ProgressOutput> make_output(std::FILE* out, ProgressFormat format) {
+  if (out == nullptr) return nullptr;
+  return format == ProgressFormat::json ? make_json_output(out) : make_text_output(out);
+}
+
 }  // namespace
 
 Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
-                   std::string targets)
-    : out_(out),
-      terminal_(is_capable_terminal(out)),
+                   std::string targets, ProgressFormat format)
+    : output_(make_output(out, format)),
       first_step_(first_step),
       total_steps_(total_steps),
+      last_step_(first_step),
       targets_(std::move(targets)),
       started_(Clock::now()),
       interval_started_(started_) {}
 
-Progress::~Progress() { erase_live_line(); }
+Progress::~Progress() = default;
 
 void Progress::log_to(const std::string& path) {
   require_log_file(path);
@@ -132,34 +109,28 @@ void Progress::warn_of_timing() {
 }
 
 void Progress::rolled_back(std::uint64_t step) {
+  last_step_ = step;
   if (timing_) timing_->drop_after(step);
   begin_interval();
 }
 
-void Progress::erase_live_line() {
-  if (terminal_) std::fputs("\r\033[K", out_);
-}
-
-void Progress::line(const std::string& text) {
+/// Writes a line to the log.
+void Progress::log(const std::string& text) {
   if (log_ != nullptr) log_->info(text);
   if (const auto problem = std::exchange(log_problem_, std::nullopt)) {
     message("warning: " + *problem);
   }
-  print(text);
 }
 
-/// Prints a line on `out_` alone.
-void Progress::print(const std::string& text) {
-  if (out_ == nullptr) return;
-  erase_live_line();
-  errno = 0;
-  if (std::fputs((text + "\n").c_str(), out_) >= 0 && std::fflush(out_) == 0) return;
-  if (output_error_ == 0) output_error_ = errno;
-  // Standard output is closed: the run continues and the log records the failure once.
-  if (log_ == nullptr || lost_) return;
+/// Calls `report` with the output, if there is one. If standard output is closed, the run continues
+/// and the log records the failure once.
+void Progress::output(const std::function<void(ProgressOutput&)>& report) {
+  if (output_ == nullptr) return;
+  report(*output_);
+  if (output_->error() == 0 || log_ == nullptr || lost_) return;
   lost_ = true;
   log_->info("warning: standard output could not be written: {}",
-             std::generic_category().message(errno));
+             std::generic_category().message(output_->error()));
 }
 
 void Progress::log_error(const std::string& text) {
@@ -168,7 +139,9 @@ void Progress::log_error(const std::string& text) {
 
 void Progress::message(const std::string& text) {
   constexpr std::string_view warning = "warning: ";
-  line(escaped_lines(text));
+  const std::string line = escaped_lines(text);
+  log(line);
+  output([&](ProgressOutput& out) { out.message(line); });
   if (warns_ && text.starts_with(warning)) warn(text.substr(warning.size()));
 }
 
@@ -184,54 +157,71 @@ void Progress::print_later_message() {
   if (text) message(*text);
 }
 
-std::string Progress::speed() const {
+double Progress::targets_per_second() const {
   const double seconds = seconds_between(interval_started_, Clock::now());
-  const double speed = seconds > 0 ? static_cast<double>(interval_targets_) / seconds : 0.0;
-  return fmt::format("{} {}/s", format_count(static_cast<std::uint64_t>(speed)), targets_);
+  return seconds > 0 ? static_cast<double>(interval_targets_) / seconds : 0.0;
 }
 
-std::string Progress::time_left(std::uint64_t step) const {
+std::string Progress::speed() const {
+  return fmt::format("{} {}/s", format_count(static_cast<std::uint64_t>(targets_per_second())),
+                     targets_);
+}
+
+double Progress::seconds_left(std::uint64_t step) const {
   const double per_step = seconds_between(started_, Clock::now()) /
                           static_cast<double>(std::max<std::uint64_t>(step - first_step_, 1));
-  return format_duration(per_step * static_cast<double>(total_steps_ - step));
+  return per_step * static_cast<double>(total_steps_ - step);
+}
+
+void Progress::start(const RunStart& run) {
+  output([&](ProgressOutput& out) { out.start(run); });
 }
 
 void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
+  last_step_ = step;
   interval_targets_ += targets;
   ++interval_steps_;
+  losses_.add(loss);
   print_later_message();
-  const Clock::time_point now = Clock::now();
-  if (!terminal_ || seconds_between(drawn_, now) < 0.1) return;
-  drawn_ = now;
-  draw_live_line(step, loss);
-}
-
-void Progress::draw_live_line(std::uint64_t step, double loss) {
-  std::vector<std::string> parts{fmt::format("step {}/{}", step, total_steps_),
-                                 fmt::format("loss {:.4f}", loss), speed(),
-                                 fmt::format("{} left", time_left(step))};
-  // The last column stays empty: some terminals begin a new line once it is written.
-  const std::size_t columns = terminal_columns(out_);
-  const std::string text =
-      "\r\033[K" + fitting_line(std::move(parts), columns > 0 ? columns - 1 : std::string::npos);
-  // Unlike fmt::print, fputs does not throw if the terminal is closed: the run continues.
-  std::fputs(text.c_str(), out_);
-  std::fflush(out_);
+  if (output_ == nullptr || !output_->shows_step()) return;
+  output_->step({.step = step,
+                 .total_steps = total_steps_,
+                 .loss = losses_.smoothed(),
+                 .time_left = format_duration(seconds_left(step)),
+                 .speed = speed(),
+                 .past = losses_.parts(),
+                 .best = best_,
+                 .resident_bytes = read_resident_bytes()});
 }
 
 void Progress::metrics(const TrainMetrics& m) {
-  line(
-      fmt::format("step {:>{}}/{}  epoch {}  loss {:.4f}  perplexity {:.3f}  lr {:.2e}  "
-                  "gradient {:.3f}  {}  {} left",
-                  m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
-                  m.perplexity, m.learning_rate, m.gradient_norm, speed(), time_left(m.step)));
+  const std::string line = fmt::format(
+      "step {:>{}}/{}  epoch {}  loss {:.4f}  perplexity {:.3f}  lr {:.2e}  "
+      "gradient {:.3f}  {}  {} left",
+      m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss, m.perplexity,
+      m.learning_rate, m.gradient_norm, speed(), format_duration(seconds_left(m.step)));
+  log(line);
+  const ProgressRates rates{.targets_per_second = targets_per_second(),
+                            .seconds_left = seconds_left(m.step)};
+  output([&](ProgressOutput& out) { out.metrics(line, m, rates); });
   add_timing(m.step);
   begin_interval();
 }
 
-void Progress::validation(std::uint64_t step, const std::string& scores, bool best) {
-  line(fmt::format("validation at step {}: {}{}", step, scores, best ? "  (best so far)" : ""));
+void Progress::validation(const ValidationReport& report) {
+  const std::string line = fmt::format("validation at step {}: {}{}", report.step, report.text,
+                                       report.best ? "  (best so far)" : "");
+  log(line);
+  output([&](ProgressOutput& out) { out.validation(line, report); });
   begin_interval();
+}
+
+void Progress::checkpoint(std::uint64_t step, const std::string& path) {
+  output([&](ProgressOutput& out) { out.checkpoint(step, path); });
+}
+
+void Progress::end(int exit_code) {
+  output([&](ProgressOutput& out) { out.end(last_step_, exit_code); });
 }
 
 }  // namespace tapestry

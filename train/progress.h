@@ -7,8 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "train/live_line.h"
 #include "train/metrics.h"
+#include "train/progress_output.h"
 #include "train/timing_log.h"
 
 namespace spdlog {
@@ -17,15 +20,20 @@ class logger;
 
 namespace tapestry {
 
-/// Reports the progress of a run: on a terminal as a live line that is redrawn and fits its width,
-/// otherwise, also on a terminal without escape sequences (TERM=dumb), as plain lines. Everything
-/// but the live line is also written to the run's log file, with the time of day.
+/// What a Progress writes to its output.
+enum class ProgressFormat {
+  text,  ///< lines of text, and on a terminal a live line
+  json   ///< one JSON object per line
+};
+
+/// Reports the progress of a run to an output (see ProgressOutput), and as lines of text, with the
+/// time of day, to the run's log file.
 class Progress {
  public:
   /// `out` may be null: then only the log file, if any, is written. `total_steps` is the last step,
   /// and `targets` the noun for what is predicted, see Task::target_noun().
   Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
-           std::string targets = "tokens");
+           std::string targets = "tokens", ProgressFormat format = ProgressFormat::text);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -39,10 +47,19 @@ class Progress {
   void warn_on_standard_error() { warns_ = true; }
 
   /// The errno of the first line that `out` did not take; 0 if there is none.
-  int output_error() const { return output_error_; }
+  int output_error() const { return output_ == nullptr ? 0 : output_->error(); }
 
   /// Also writes the speed of each logged interval to this file from now on, see TimingLog.
   void time_to(const std::string& path);
+
+  /// To be called before training.
+  void start(const RunStart& run);
+  /// The best value of an earlier process, or a new one.
+  void best(BestScore score) { best_ = std::move(score); }
+  /// To be called after a checkpoint has been written.
+  void checkpoint(std::uint64_t step, const std::string& path);
+  /// To be called at the end of the run, whatever its reason is.
+  void end(int exit_code);
 
   /// Writes an error that ends the run to the log file alone.
   void log_error(const std::string& text);
@@ -60,32 +77,31 @@ class Progress {
   void exclude(std::chrono::steady_clock::duration time) { interval_started_ += time; }
   /// To be called after the run has returned to an earlier step.
   void rolled_back(std::uint64_t step);
-  /// `scores` as formatted by Task::format_scores().
-  void validation(std::uint64_t step, const std::string& scores, bool best);
+  /// To be called after every validation.
+  void validation(const ValidationReport& report);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  void line(const std::string& text);
-  void print(const std::string& text);
+  void log(const std::string& text);
+  void output(const std::function<void(ProgressOutput&)>& report);
   void begin_interval();
   void add_timing(std::uint64_t step);
   void warn_of_timing();
-  void erase_live_line();
-  void draw_live_line(std::uint64_t step, double loss);
   void print_later_message();
+  double targets_per_second() const;
   /// "31,672 tokens/s"
   std::string speed() const;
-  std::string time_left(std::uint64_t step) const;
+  double seconds_left(std::uint64_t step) const;
 
-  std::FILE* out_;
-  bool terminal_;  ///< whether there is a live line
-  int output_error_ = 0;
-  bool lost_ = false;   ///< whether the log records that writing to out_ failed
+  std::unique_ptr<ProgressOutput> output_;  ///< null: the log alone
+  bool lost_ = false;   ///< whether the log records that writing to output_ failed
   bool warns_ = false;  ///< whether warnings are printed on standard error
-  std::uint64_t first_step_, total_steps_;
+  std::uint64_t first_step_, total_steps_, last_step_;
   std::string targets_;
-  Clock::time_point started_, drawn_{}, interval_started_;
+  LossHistory losses_;
+  std::optional<BestScore> best_;
+  Clock::time_point started_, interval_started_;
   std::uint64_t interval_targets_ = 0, interval_steps_ = 0;
   std::optional<TimingLog> timing_;
   std::shared_ptr<spdlog::logger> log_;

@@ -228,6 +228,7 @@ Trainer::End Trainer::run(Interruptions interruptions) {
   TimeLimit& time = interruptions.time;
   end_requested_ = signals != nullptr ? &signals->end_requested() : nullptr;
   if (config_.train.on_nan == OnNan::rollback && !saved_step_ && !finished()) save_as_scheduled();
+  if (state_.best_step) report_best();
   std::optional<End> stop;
   while (state_.validation_pending || !finished()) {
     if (signals != nullptr && time.last_call()) signals->end_at(*time.last_call());
@@ -430,6 +431,23 @@ double Trainer::best_metric(const Scores& scores) const {
   return score == scores.others.end() ? std::nan("") : score->second;
 }
 
+/// Tells the progress of a validation.
+void Trainer::report_validation(const Scores& scores, bool best) const {
+  ValidationReport report{.step = state_.step,
+                          .text = find_task(config_).format_scores(scores, config_),
+                          .scores = scores.others,
+                          .best = best};
+  report.scores["loss"] = scores.loss;
+  report.scores["perplexity"] = scores.perplexity;
+  report.scores["token_accuracy"] = scores.token_accuracy;
+  if (state_.best_step) report_best();
+  progress_.validation(report);
+}
+
+void Trainer::report_best() const {
+  progress_.best({.metric = config_.train.best_metric, .value = state_.best_value});
+}
+
 bool Trainer::is_best(double value) const {
   if (!state_.best_step) return std::isfinite(value);
   return is_better(config_.train.best_metric, value, state_.best_value);
@@ -455,7 +473,7 @@ bool Trainer::validate_and_compare() {
   }
   state_.metrics.add_validation(state_.step, epoch_, scores);
   record(scores);
-  progress_.validation(state_.step, find_task(config_).format_scores(scores, config_), best);
+  report_validation(scores, best);
   for (const ShownExample& sample : scores.samples) {
     progress_.message(fmt::format("  source     {}\n  reference  {}\n  output     {}",
                                   escaped(sample.input), escaped(sample.expected),

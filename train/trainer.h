@@ -178,6 +178,8 @@ class Trainer {
   void log();
   double best_metric(const Scores& scores) const;
   bool is_best(double value) const;
+  void report_validation(const Scores& scores, bool best) const;
+  void report_best() const;
   bool validate_and_compare();
   bool records_after_step(std::uint64_t step) const;
   void update_and_watch_weights(double learning_rate, double gradient_norm);

@@ -54,7 +54,10 @@ bool Trainer::save(bool last) {
     return std::string(written ? "saved" : "");
   });
   const bool saved = answer == "saved";
-  if (saved) saved_step_ = state_.step;
+  if (saved) {
+    saved_step_ = state_.step;
+    progress_.checkpoint(state_.step, directory_.checkpoint_path(state_.step).string());
+  }
   const TimeLimit::Clock::duration time = TimeLimit::Clock::now() - started;
   longest_save_ = std::max(longest_save_, time);
   progress_.exclude(time);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <sstream>
+#include <stdexcept>
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
@@ -254,16 +255,15 @@ void require_work_for_all(std::size_t processes, const Config& config) {
                             processes)}});
 }
 
-int run_training(const TrainingRun& run) {
+namespace {
+
+/// Trains the run and reports it to `progress`, all but its end. Returns the exit code.
+int train_run(const TrainingRun& run, Progress& progress) {
   ProcessGroup& group = run.group;
-  require_work_for_all(group.size(), run.config);
   const std::string run_dir = run.directory.path().string();
   const AvailableMemory available = read_available_memory();
   require_memory_for_model(run.config, run.corpus, available);
   RunDirectory directory = run.directory;
-  Progress progress(run.quiet || !group.is_first() ? nullptr : stdout, run.first_step,
-                    run.config.train.steps, find_task(run.config).target_noun(run.config));
-  if (run.quiet && group.is_first()) progress.warn_on_standard_error();
   Trainer trainer(run.config, run.corpus, directory, progress, group);
   const std::vector<std::string> messages = run.load_state(trainer);
   try_network(run.config, trainer.model(), first_example(run));
@@ -274,6 +274,11 @@ int run_training(const TrainingRun& run) {
   if (!run.dry_run) {
     group.first_does([&] { begin_directory(run, directory, trainer, progress); });
   }
+  progress.start({.run_dir = run_dir,
+                  .kind = run.config.model_kind,
+                  .first_step = trainer.step(),
+                  .total_steps = run.config.train.steps,
+                  .parameters = trainer.model().parameters.num_values()});
   for (const std::string& message : messages) progress.message(message);
   for (const std::string& line : describe_run(trainer, run.corpus, run_dir, group.size())) {
     progress.message(line);
@@ -297,6 +302,36 @@ int run_training(const TrainingRun& run) {
   }
   const Trainer::End end = train_and_log(trainer, run, interruptions, progress);
   return report_end(end, trainer, run_dir, signals, progress);
+}
+
+/// The exit code of the program for the exception that is handled.
+int code_of_exception() try { throw; } catch (const UserError& error) {
+  return static_cast<int>(error.exit_code());
+} catch (const std::bad_alloc&) {
+  return static_cast<int>(ExitCode::memory);
+} catch (const std::length_error&) {  // from a container: a size above max_size()
+  return static_cast<int>(ExitCode::memory);
+} catch (...) {
+  return static_cast<int>(ExitCode::bug);
+}
+
+}  // namespace
+
+int run_training(const TrainingRun& run) {
+  ProcessGroup& group = run.group;
+  require_work_for_all(group.size(), run.config);
+  Progress progress(run.quiet || !group.is_first() ? nullptr : stdout, run.first_step,
+                    run.config.train.steps, find_task(run.config).target_noun(run.config),
+                    run.format);
+  if (run.quiet && group.is_first()) progress.warn_on_standard_error();
+  try {
+    const int code = train_run(run, progress);
+    progress.end(code);
+    return code;
+  } catch (...) {
+    progress.end(code_of_exception());
+    throw;
+  }
 }
 
 }  // namespace tapestry

@@ -35,7 +35,8 @@ struct TrainingRun {
   bool dry_run = false;                  ///< compute one step, write nothing
   std::optional<std::uint64_t> last_step{};  ///< the process stops after this step
   bool quiet = false;  ///< print nothing on standard output, and warnings on standard error
-  ProcessGroup& group = single_process();  ///< the processes that train together
+  ProgressFormat format = ProgressFormat::text;  ///< of what is printed on standard output
+  ProcessGroup& group = single_process();        ///< the processes that train together
 };
 
 /// throws  ConfigError if a process would have nothing to compute, because a step has fewer

@@ -158,8 +158,8 @@ TEST_CASE("in a pipe each report is a plain line and steps say nothing") {
   Progress progress(output.file(), 0, 1000);
   progress.message("hello");
   progress.step(1, 64, 0.5);
-  progress.validation(50, scores, true);
-  progress.validation(100, scores, false);
+  progress.validation({.step = 50, .text = scores, .best = true});
+  progress.validation({.step = 100, .text = scores, .best = false});
   CHECK(output.text() == "hello\nvalidation at step 50: " + scores +
                              "  (best so far)\nvalidation at step 100: " + scores + "\n");
 }
@@ -226,7 +226,7 @@ TEST_CASE("the speed is of all that was predicted since the last line of scores"
   progress.metrics(metrics);
   CHECK(speed_in(output.text()) == 0.0);
   progress.step(6, 1'000'000, 0.5);
-  progress.validation(50, scores, true);
+  progress.validation({.step = 50, .text = scores, .best = true});
   progress.metrics(metrics);
   CHECK(speed_in(output.text()) == 0.0);
 }
@@ -289,8 +289,8 @@ TEST_CASE("on a terminal a live line is drawn, and erased for other lines and at
     Progress progress(terminal.file(), 0, 1000);
     progress.step(1, 64, 0.5);
     const std::string live = terminal.shown();
-    CHECK(live.starts_with("\r\033[Kstep 1/1000  loss 0.5000  "));
-    CHECK(live.ends_with(" left"));
+    CHECK(live.starts_with("\r\033[K[----------]  step 1/1000  loss 0.5000  "));
+    CHECK(contains(live, " left"));
     progress.message("hello");
     CHECK(terminal.shown() == "\r\033[Khello\r\n");
   }
@@ -321,7 +321,7 @@ TEST_CASE("the live line fits the width of the terminal, also after that has cha
     CAPTURE(columns);
     CHECK(line(columns).size() < columns);
   }
-  CHECK(line(90).starts_with("step 1/1000  loss 0.5000  "));
+  CHECK(line(90).starts_with("[----------]  step 1/1000  loss 0.5000  "));
   CHECK(contains(line(90), " tokens/s  "));
   CHECK(line(40).starts_with("step 1/1000  loss 0.5000  "));
   CHECK(line(40).ends_with(" left"));
@@ -336,7 +336,7 @@ TEST_CASE("the live line fits the width of the terminal, also after that has cha
 TEST_CASE("characters count for the width of the live line, not bytes") {
   if (test::has_no_terminals()) return;
   const Terminal terminal;
-  terminal.resize(90);
+  terminal.resize(108);
   CHECK(contains(live_line(terminal, "ähnlichkeitsmaße äöüßäöüßäöüßäöüß"), "äöüß/s  "));
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -27,6 +28,7 @@
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
 #include "train/process_settings.h"
+#include "train/progress_output.h"
 #include "train/run_length.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
@@ -47,11 +49,16 @@ struct Arguments {
   bool profile = false;                ///< print the time of each operation at the end
   bool dry_run = false;                ///< compute one step, write nothing
   bool quiet = false;                  ///< print nothing on standard output
+  bool json = false;                   ///< print one JSON object per line
   std::size_t until = 0;               ///< stop after this step; 0: train.steps
 };
 
 std::optional<std::uint64_t> last_step(const Arguments& arguments) {
   return arguments.until == 0 ? std::nullopt : std::optional(arguments.until);
+}
+
+ProgressFormat format_of(const Arguments& arguments) {
+  return arguments.json ? ProgressFormat::json : ProgressFormat::text;
 }
 
 // ---- A new run.
@@ -161,6 +168,7 @@ int start_run(const Arguments& arguments, Clock::time_point started, ProcessGrou
                        .dry_run = arguments.dry_run,
                        .last_step = last_step(arguments),
                        .quiet = arguments.quiet,
+                       .format = format_of(arguments),
                        .group = group});
 }
 
@@ -359,11 +367,18 @@ std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const 
 }
 
 /// Prints why no steps are left to train, and returns whether that is so.
-bool report_finished(const RunDirectory& directory, const ResumePlan& plan, bool quiet) {
+bool report_finished(const RunDirectory& directory, const ResumePlan& plan,
+                     const Arguments& arguments) {
   const std::string reason = reason_of_end(plan);
   if (reason.empty()) return false;
   for (const std::string& warning : warnings_of_fallback(plan)) warn(warning);
-  if (!quiet) fmt::print("{} is finished: {}\n", escaped(directory.path().string()), reason);
+  if (arguments.quiet) return true;
+  const std::string text =
+      fmt::format("{} is finished: {}", escaped(directory.path().string()), reason);
+  const auto output = arguments.json ? make_json_output(stdout) : make_text_output(stdout);
+  output->message(text);
+  output->end(plan.checkpoint.step, static_cast<int>(ExitCode::done));
+  flush_standard_output(output->error());
   return true;
 }
 
@@ -387,7 +402,7 @@ int resume_run(const Arguments& arguments, Clock::time_point started, ProcessGro
   require_run(directory);
   ResumePlan plan = make_plan(directory, arguments);
   require_same_plan(group, plan);
-  if (report_finished(directory, plan, arguments.quiet)) return static_cast<int>(ExitCode::done);
+  if (report_finished(directory, plan, arguments)) return static_cast<int>(ExitCode::done);
   if (!arguments.dry_run) {
     const auto before = directory.steps();
     group.first_does([&] { directory.lock(); });
@@ -411,7 +426,7 @@ int resume_run(const Arguments& arguments, Clock::time_point started, ProcessGro
     return load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
   });
   const bool was_unknown = resolve_length(plan, arguments, data.corpus);
-  if (was_unknown && report_finished(directory, plan, arguments.quiet))
+  if (was_unknown && report_finished(directory, plan, arguments))
     return static_cast<int>(ExitCode::done);
   require_validation_for_patience(plan.config, data.corpus);
   return run_training({.config = plan.config,
@@ -430,6 +445,7 @@ int resume_run(const Arguments& arguments, Clock::time_point started, ProcessGro
                        .dry_run = arguments.dry_run,
                        .last_step = last_step(arguments),
                        .quiet = arguments.quiet,
+                       .format = format_of(arguments),
                        .group = group});
 }
 
@@ -502,11 +518,14 @@ Action define(ArgumentParser& parser) {
       "Check config, data and memory and compute one step, without writing anything");
   Option& profile = parser.add_flag("--profile", arguments->profile,
                                     "At the end, list the time that each operation took");
+  Option& json =
+      parser.add_flag("--json", arguments->json, "Print one JSON object per line, for programs");
   parser
       .add_flag("--quiet", arguments->quiet,
                 "Print nothing but warnings and errors, on standard error; the log of the run has "
                 "everything")
       .not_with(dry_run)
+      .not_with(json)
       .not_with(profile);
   parser
       .add_option("--until", arguments->until,

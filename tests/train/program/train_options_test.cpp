@@ -200,6 +200,44 @@ TEST_CASE("after a fallback to an older checkpoint, history.txt tells its histor
   CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/history.txt"));
 }
 
+// ---- --json.
+
+std::vector<json> events_of(const std::string& text) {
+  std::vector<json> events;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) events.push_back(json::parse(line));
+  return events;
+}
+
+std::size_t count_events(const std::vector<json>& events, const std::string& name) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(events, [&](const auto& event) { return event.at("event") == name; }));
+}
+
+TEST_CASE("train --json prints the events of a run as JSON lines") {
+  const TinyWorkplace work;
+  const Outcome done = work.run({"train", "tiny.yaml", "--json"});
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  const auto events = events_of(done.out);
+  CHECK(events.front()["event"] == "start");
+  CHECK(events.front()["steps"] == 12);
+  CHECK(count_events(events, "step") == 3);
+  CHECK(count_events(events, "validation") == 2);
+  CHECK(count_events(events, "checkpoint") > 0);
+  CHECK(events.back() == json{{"event", "end"}, {"step", 12}, {"exit_code", 0}});
+
+  const auto finished = events_of(work.run({"train", "--resume", "runs/tiny", "--json"}).out);
+  CHECK(finished.back()["exit_code"] == 0);
+
+  const Outcome failed =
+      work.run({"train", "tiny.yaml", "--json", "train.run_dir=bad", "optimizer.kind=sgd",
+                "schedule.learning_rate=1e30", "optimizer.clip_norm=0"});
+  CHECK(failed.code == 6);
+  CHECK(events_of(failed.out).back()["exit_code"] == 6);
+  CHECK(contains(failed.err, "error: step "));
+}
+
 // ---- --quiet.
 
 TEST_CASE("a quiet run prints nothing, and its log has what others print") {
