@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/tensor.h"
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
@@ -29,6 +30,7 @@
 #include "train/format.h"
 #include "train/metrics.h"
 #include "train/model_summary.h"
+#include "train/report/weight_statistics.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
 
@@ -53,20 +55,43 @@ Statistics statistics(const auto& values) {
   return {mean, std::sqrt(squares / count)};
 }
 
-/// The value of a single number, or mean and standard deviation of several floats; empty for other
-/// arrays.
+/// Norm and histogram of ten intervals.
+template <class T>
+WeightStatistics distribution(std::span<const T> values) {
+  constexpr std::size_t intervals = 10;
+  const Tensor tensor = Tensor::from({values.size()}, values,
+                                     std::is_same_v<T, float> ? DType::float32 : DType::float64);
+  return weight_statistics(std::span(&tensor, 1), intervals);
+}
+
+/// A digit for each interval: 0 without values, else 1 to 9 in proportion to the largest count.
+std::string digits(const Histogram& histogram) {
+  std::string text;
+  if (histogram.counts.empty()) return text;
+  const auto most = static_cast<double>(std::ranges::max(histogram.counts));
+  for (const std::uint64_t count : histogram.counts) {
+    const double level = std::ceil(9.0 * static_cast<double>(count) / most);
+    text += static_cast<char>('0' + static_cast<int>(level));
+  }
+  return text;
+}
+
+/// The value of a single number, or mean, standard deviation, norm and histogram of several floats;
+/// empty for other arrays.
 template <class T>
 std::string summary(std::span<const T> values) {
   if (values.size() == 1) return fmt::format("{}", values.front());
   if constexpr (std::is_floating_point_v<T>) {
     if (values.empty()) return "";
     const auto [mean, deviation] = statistics(values);
-    return fmt::format("mean {:+.3e}  deviation {:.3e}", mean, deviation);
+    const WeightStatistics all = distribution(values);
+    return fmt::format("mean {:+.3e}  deviation {:.3e}  norm {:.3e}  {:+.2e} [{}] {:+.2e}", mean,
+                       deviation, all.norm, all.low, digits(all.histogram), all.high);
   }
   return "";
 }
 
-/// The same as JSON: `value`, or `mean` and `deviation`.
+/// The same as JSON: `value`, or `mean`, `deviation`, `norm` and `histogram`.
 template <class T>
 void add_summary(Json& json, std::span<const T> values) {
   if (values.size() == 1) {
@@ -74,8 +99,13 @@ void add_summary(Json& json, std::span<const T> values) {
   } else if constexpr (std::is_floating_point_v<T>) {
     if (values.empty()) return;
     const auto [mean, deviation] = statistics(values);
+    const WeightStatistics all = distribution(values);
     json["mean"] = mean;
     json["deviation"] = deviation;
+    json["norm"] = all.norm;
+    json["zeros"] = all.zeros;
+    json["not_finite"] = all.not_finite;
+    json["histogram"] = {{"low", all.low}, {"high", all.high}, {"counts", all.histogram.counts}};
   }
 }
 
@@ -284,6 +314,13 @@ Action define(ArgumentParser& parser) {
   const auto arguments = std::make_shared<Arguments>();
   add_run(parser, arguments->run);
   add_json(parser, arguments->json);
+  parser.set_footer(
+      "An array of floats has its mean, standard deviation and norm, and a histogram: the "
+      "smallest\n"
+      "value, the numbers of values in ten equal intervals from it to the greatest one, as digits\n"
+      "from 0 (none) to 9 (most), and the greatest value.\n"
+      "Examples:\n  tapestry inspect runs/copy\n"
+      "  tapestry inspect runs/copy/checkpoints/step-00002500.h5 --json");
   return [arguments] { return run(*arguments); };
 }
 

@@ -85,9 +85,25 @@ TEST_CASE("inspect gives mean and standard deviation of every array of floats") 
     for (const float value : values) {
       variance += (value - mean) * (value - mean) / static_cast<double>(values.size());
     }
-    const std::size_t line = out.find(path);
-    CHECK(contains(out.substr(line, out.find('\n', line) - line),
-                   fmt::format(" mean {:+.3e}  deviation {:.3e}", mean, std::sqrt(variance))));
+    const std::size_t begin = out.find(path);
+    const std::string line = out.substr(begin, out.find('\n', begin) - begin);
+    CHECK(
+        contains(line, fmt::format(" mean {:+.3e}  deviation {:.3e}", mean, std::sqrt(variance))));
+    double squares = 0.0;
+    std::vector<std::size_t> counts(10);
+    const auto [low, high] = std::ranges::minmax(values);
+    for (const float value : values) {
+      squares += double{value} * value;
+      const double place = 10 * (double{value} - low) / (double{high} - low);
+      ++counts[std::min<std::size_t>(9, static_cast<std::size_t>(place))];
+    }
+    std::string histogram;
+    for (const std::size_t count : counts) {
+      const std::size_t most = std::ranges::max(counts);
+      histogram += static_cast<char>('0' + (9 * count + most - 1) / most);
+    }
+    CHECK(line.ends_with(fmt::format("  norm {:.3e}  {:+.2e} [{}] {:+.2e}", std::sqrt(squares), low,
+                                     histogram, high)));
   }
 }
 

@@ -96,6 +96,13 @@ TEST_CASE("inspect --json has every array, and the texts") {
       has_value = array.at("value") == listed.at("step") && array.at("type") == "uint64";
     }
     has_mean = has_mean || (array.contains("mean") && array.at("deviation").get<double>() > 0.0);
+    if (!array.contains("mean")) continue;
+    CHECK(array.at("norm").get<double>() >= 0.0);
+    std::size_t values = 0;
+    for (const json& count : array.at("histogram").at("counts")) values += count.get<std::size_t>();
+    std::size_t expected = 1;
+    for (const json& extent : array.at("shape")) expected *= extent.get<std::size_t>();
+    CHECK(values == expected);
   }
   CHECK(has_value);
   CHECK(has_mean);
