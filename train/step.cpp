@@ -66,7 +66,8 @@ std::size_t count_target_tokens(const std::vector<Batch>& batches) {
 }
 
 StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step,
-                           const TrainOptions& options, Model& model, ProcessGroup& group) {
+                           const TrainOptions& options, Model& model, ProcessGroup& group,
+                           const BatchObservers& observers) {
   model.parameters.clear_gradients();
   StepLoss sum{.target_tokens = count_target_tokens(batches)};
   GradientSum gradients(model.parameters, batches.size(), group);
@@ -75,7 +76,8 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
     for (std::size_t i = gradients.own().begin; i < gradients.own().end; ++i) {
       const BatchPlace place{.step = step, .index = i, .target_tokens = sum.target_tokens};
       AnomalyDetector detector;
-      Tape tape(options.detect_anomaly ? &detector : nullptr);
+      const std::unique_ptr<TapeObserver> observer = observers ? observers(i) : nullptr;
+      Tape tape(options.detect_anomaly ? &detector : observer.get());
       const Loss loss = batch_loss(batches[i], place, options, model);
       tape.backward(loss.mean);
       gradients.add();

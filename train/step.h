@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "autograd/ops/losses.h"
+#include "autograd/tape.h"
 #include "autograd/tensor.h"
 #include "data/batch.h"
 #include "layers/mode.h"
@@ -33,6 +36,10 @@ struct BatchPlace {
 Loss batch_loss(const Batch& batch, const BatchPlace& place, const TrainOptions& options,
                 const Model& model);
 
+/// Makes the observer of the computation of a batch, which lives until its gradients are computed;
+/// may return null.
+using BatchObservers = std::function<std::unique_ptr<TapeObserver>(std::size_t batch)>;
+
 /// The total number of target tokens.
 std::size_t count_target_tokens(const std::vector<Batch>& batches);
 
@@ -43,11 +50,13 @@ std::size_t count_target_tokens(const std::vector<Batch>& batches);
 /// Each process of the group computes some of the batches; all have the sum afterwards, and the
 /// pending updates of the buffers of all batches.
 ///
-/// step    from 1
-/// throws  AnomalyError with train.detect_anomaly, at the first value that is not finite.
+/// step      from 1
+/// observers without train.detect_anomaly, makes the observer of the batch with this index
+/// throws    AnomalyError with train.detect_anomaly, at the first value that is not finite.
 StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step,
                            const TrainOptions& options, Model& model,
-                           ProcessGroup& group = single_process());
+                           ProcessGroup& group = single_process(),
+                           const BatchObservers& observers = nullptr);
 
 /// The objective of a batch: cross entropy of the labels.
 ///

@@ -163,10 +163,11 @@ Trainer::StepTime Trainer::try_step(const std::vector<Batch>& batches) {
 }
 
 Trainer::StepRecord Trainer::replay_step(
-    const std::function<void(const StepRecord&)>& before_update) {
+    const std::function<void(const StepRecord&)>& before_update, const BatchObservers& observers) {
   StepRecord record{.step = state_.step + 1, .position = state_.position};
   record.batches = next_batches(false);
-  record.loss = compute_gradients(record.batches, record.step, config_.train, model_, group_);
+  record.loss =
+      compute_gradients(record.batches, record.step, config_.train, model_, group_, observers);
   record.gradient_norm = gradient_norm();
   record.clip_factor = clip_factor(record.gradient_norm, config_.train.clip_norm);
   record.learning_rate = schedule_->learning_rate(record.step);

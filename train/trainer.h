@@ -119,8 +119,11 @@ class Trainer {
   /// Computes the next step in memory as the run does, and calls `before_update` when the
   /// parameters have their gradients. Nothing is logged, validated or saved; the trainer is not to
   /// be run afterwards.
-  StepRecord replay_step(const std::function<void(const StepRecord&)>& before_update =
-                             [](const StepRecord&) {});
+  ///
+  /// observers  of the computation of each batch, see compute_gradients()
+  StepRecord replay_step(
+      const std::function<void(const StepRecord&)>& before_update = [](const StepRecord&) {},
+      const BatchObservers& observers = nullptr);
 
   /// What a checkpoint of this state would hold.
   Snapshot snapshot() { return make_snapshot(parts()); }

@@ -10,9 +10,11 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <unordered_map>
 #include <vector>
 
 #include "autograd/ops/elementwise.h"
+#include "autograd/tape.h"
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/parameter_file.h"
@@ -38,6 +40,7 @@ struct Arguments {
   std::vector<std::string> overrides;  ///< other places of data files
   std::uint64_t step = 0;              ///< the step to compute again, from 1
   std::string output;                  ///< empty: replay-step-NNNNNNNN.h5
+  bool no_activations = false;         ///< leave out activations and their gradients
 };
 
 /// Where a replay starts.
@@ -154,19 +157,55 @@ std::vector<NamedTensor> updates_of(const Parameters& parameters,
   return updates;
 }
 
+/// Stores the output of each operation of a batch, and its gradient, in a snapshot. Their name is
+/// the number of the operation in order of execution, the path of the layer, and the operation.
+class ActivationRecorder : public TapeObserver {
+ public:
+  ActivationRecorder(Snapshot& snapshot, std::size_t batch)
+      : snapshot_(snapshot),
+        activations_(fmt::format("activations/{}", batch)),
+        gradients_(fmt::format("activation_gradients/{}", batch)) {}
+
+  void forward_ran(const RecordedCall& call) override {
+    const std::string& layer = *call.layer_path;
+    const std::string name =
+        fmt::format("{:05}.{}{}{}", count_++, layer, layer.empty() ? "" : ".", call.operation);
+    put_tensors(snapshot_, activations_, {{name, call.output}});
+    names_[call.output.slot().get()] = name;
+  }
+
+  void backward_ran(const GradientSlot& output, const Tensor& dy) override {
+    const auto name = names_.find(&output);
+    if (name != names_.end()) put_tensors(snapshot_, gradients_, {{name->second, dy}});
+  }
+
+ private:
+  Snapshot& snapshot_;
+  std::string activations_, gradients_;
+  std::size_t count_ = 0;  ///< operations up to now
+  std::unordered_map<const GradientSlot*, std::string> names_;
+};
+
 /// Computes the next step and collects what the output has of it.
-Snapshot record_step(Trainer& trainer, Trainer::StepRecord& record) {
+Snapshot record_step(Trainer& trainer, bool activations, Trainer::StepRecord& record) {
   Snapshot snapshot;
   const Parameters& parameters = trainer.model().parameters;
   std::vector<Tensor> before;
-  record = trainer.replay_step([&](const Trainer::StepRecord& step) {
+  const auto before_update = [&](const Trainer::StepRecord& step) {
     put_step(snapshot, trainer, step);
     put_tensors(snapshot, "parameters", parameters.list());
     put_tensors(snapshot, "gradients", gradients_of(parameters));
     for (const NamedTensor& parameter : parameters) {
       before.push_back(parameter.tensor.copied(parameter.tensor.dtype()));
     }
-  });
+  };
+  BatchObservers observers;
+  if (activations) {
+    observers = [&](std::size_t batch) {
+      return std::make_unique<ActivationRecorder>(snapshot, batch);
+    };
+  }
+  record = trainer.replay_step(before_update, observers);
   put_tensors(snapshot, "updates", updates_of(parameters, before));
   return snapshot;
 }
@@ -265,7 +304,7 @@ int run(Arguments arguments) {
                                     : std::string("the initial values")));
   compute_steps_before(trainer, arguments.step);
   Trainer::StepRecord record;
-  const Snapshot snapshot = record_step(trainer, record);
+  const Snapshot snapshot = record_step(trainer, !arguments.no_activations, record);
   write_checkpoint(arguments.output, snapshot);
   return report(directory, trainer, record, arguments.output);
 }
@@ -283,6 +322,8 @@ Action define(ArgumentParser& parser) {
       .add_option("--output", arguments->output,
                   "The HDF5 file to write, a new file; by default replay-step-NNNNNNNN.h5")
       .value_name("FILE");
+  parser.add_flag("--no-activations", arguments->no_activations,
+                  "Leave out activations and their gradients, the greater part of the file");
   parser.set_footer(
       "The run is only read. It keeps few checkpoints: steps before the first of them are "
       "computed\n"
@@ -295,7 +336,7 @@ Action define(ArgumentParser& parser) {
 
 const Command replay_command{
     .name = "replay",
-    .purpose = "Compute a step of a run again, and write its batch, gradients and update",
+    .purpose = "Compute a step of a run again, and write its batch, activations and gradients",
     .define = define};
 
 }  // namespace tapestry

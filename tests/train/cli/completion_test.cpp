@@ -40,11 +40,12 @@ TEST_CASE("the first word is a command, with its purpose") {
 
 TEST_CASE("options are those of the command, with their descriptions") {
   CHECK(candidates({"train", "--"}) == Words{"--help", "--resume", "--allow-change", "--fresh",
-                                             "--dry-run", "--profile", "--quiet", "--until"});
+                                             "--dry-run", "--profile", "--json", "--quiet",
+                                             "--until"});
   CHECK(complete({"train", "-"}).candidates[1] ==
         Candidate{"--resume", "Resume the run from its newest checkpoint"});
   CHECK(candidates({"inspect", "--"}) == Words{"--help", "--json"});
-  CHECK(candidates({"replay", "--"}) == Words{"--help", "--step", "--output"});
+  CHECK(candidates({"replay", "--"}) == Words{"--help", "--step", "--output", "--no-activations"});
   CHECK(candidates({"plan", "--"}) == Words{"--help", "--processes", "--seconds", "--json"});
   CHECK(offers({"help", ""}, "evaluate"));
   CHECK(complete({"train", "--"}).paths == PathPlace::nowhere);
@@ -52,9 +53,10 @@ TEST_CASE("options are those of the command, with their descriptions") {
 
 TEST_CASE("an option is offered once, unless it repeats, and not beside one that excludes it") {
   CHECK(candidates({"train", "--profile", "--"}) ==
-        Words{"--help", "--resume", "--allow-change", "--fresh", "--dry-run", "--until"});
-  CHECK(candidates({"train", "--resume", "--"}) ==
-        Words{"--help", "--allow-change", "--dry-run", "--profile", "--quiet", "--until"});
+        Words{"--help", "--resume", "--allow-change", "--fresh", "--dry-run", "--json", "--until"});
+  CHECK(candidates({"train", "--resume", "--"}) == Words{"--help", "--allow-change", "--dry-run",
+                                                         "--profile", "--json", "--quiet",
+                                                         "--until"});
   CHECK(offers({"train", "--allow-change", "model.dropout", "--"}, "--allow-change"));
   CHECK(!offers({"attention", "runs/a", "--text", "a b", "--"}, "--example"));
   CHECK(!offers({"attention", "runs/a", "--text=a b", "--"}, "--example"));

@@ -69,6 +69,33 @@ TEST_CASE("a replayed step gives the weights of the checkpoint after it, bit by 
   CHECK(step.get_scalar<double>("train/clip_factor") == Approx(std::min(1.0, 1.0 / norm)));
 }
 
+TEST_CASE("a replayed step has the output of each operation and its gradient") {
+  const TrainedWorkplace work;
+  Outcome done;
+  const Snapshot step = replayed(work, "7", done);
+  const std::string outputs = "activations/0/", gradients = "activation_gradients/0/";
+  std::size_t count = 0;
+  std::string last;
+  for (const auto& [path, array] : step) {
+    if (!path.starts_with(outputs)) continue;
+    ++count;
+    last = path.substr(outputs.size());
+    REQUIRE(step.contains(gradients + last));
+    CHECK(step.at(gradients + last).shape == array.shape);
+  }
+  CHECK(count > 20);
+  CHECK(step.contains(outputs + "00000.source_embedding.embedding"));
+  // The last operation is the loss.
+  CHECK(step.get<float>(outputs + last)[0] ==
+        Approx(step.get_scalar<double>("train/loss")).epsilon(1e-6));
+  CHECK(step.get<float>(gradients + last)[0] == 1.0F);
+  CHECK(work.run({"replay", "runs/tiny", "--step", "7", "--no-activations", "--output", "few.h5"})
+            .code == 0);
+  const Snapshot few = read_checkpoint(work / "few.h5");
+  CHECK(few.size() == step.size() - 2 * count);
+  for (const auto& [path, array] : few) CHECK(step.at(path) == array);
+}
+
 TEST_CASE("a replayed step has the batches of the step") {
   const TrainedWorkplace work;
   Outcome done;
