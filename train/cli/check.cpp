@@ -116,7 +116,9 @@ Action define(ArgumentParser& parser) {
   add_model(parser, arguments->model);
   add_overrides(parser, arguments->overrides);
   add_json(parser, arguments->json);
-  parser.set_footer(list_of_checks());
+  parser.set_footer(list_of_checks() +
+                    "\nExamples:\n  tapestry check configs/copy.yaml\n"
+                    "  tapestry check runs/copy --json");
   return [arguments] { return run(*arguments); };
 }
 

@@ -200,7 +200,8 @@ Action define(ArgumentParser& parser) {
   parser.add_option("WORDS", arguments->words,
                     "After `--`: words of a command line; prints candidates for the last one");
   parser.set_footer(
-      "Installed packages have these scripts. To complete in this session, or in all of them:\n"
+      "Installed packages have these scripts.\n"
+      "Examples, for this session or for all of them:\n"
       "  source <(tapestry completion bash)               or add this line to ~/.bashrc\n"
       "  source <(tapestry completion zsh)                or to ~/.zshrc, after compinit\n"
       "  tapestry completion fish | source                or to ~/.config/fish/config.fish");

@@ -147,11 +147,11 @@ Action define(ArgumentParser& parser) {
       "  diff A B                                the keys whose values differ\n"
       "  schema                                  a JSON Schema of configs, for editors\n"
       "  new CONFIG                              asks for task and data, and writes a config\n"
+      "With the YAML language server, the first line of a config names the schema:\n"
+      "  # yaml-language-server: $schema=tapestry.schema.json\n"
       "Examples:\n  tapestry config explain configs/copy.yaml train.steps=100\n"
       "  tapestry config diff runs/a runs/b\n"
-      "  tapestry config schema > tapestry.schema.json\n"
-      "With the YAML language server, the first line of a config names the schema:\n"
-      "  # yaml-language-server: $schema=tapestry.schema.json");
+      "  tapestry config schema > tapestry.schema.json");
   return [arguments] { return run(*arguments); };
 }
 

@@ -187,10 +187,10 @@ Action define(ArgumentParser& parser) {
   parser.set_footer(
       "The loss is -log p(label), in nats, without label smoothing. Examples of masked models and\n"
       "language models are listed with the tokens that are predicted wrongly.\n"
-      "Examples:\n  tapestry errors runs/multi30k --examples 20\n"
-      "  tapestry errors runs/digits --set validation --json\n"
       "JSON: `model`, `set`; `examples`, each with `example` (its number in the set), `loss`,\n"
-      "`loss_sum`, `labels`, `right`, `input`, `expected`, `output` and `tokens`.");
+      "`loss_sum`, `labels`, `right`, `input`, `expected`, `output` and `tokens`.\n"
+      "Examples:\n  tapestry errors runs/multi30k --examples 20\n"
+      "  tapestry errors runs/digits --set validation --json");
   return [arguments] { return run(*arguments); };
 }
 

@@ -153,8 +153,9 @@ Action define(ArgumentParser& parser) {
   parser.set_footer(
       "JSON: `model`, `step`, `choice`; `validation` and `test`, null or the scores of the set, "
       "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`; "
-      "`signatures`, by the name of "
-      "the score,\nas sacreBLEU prints them.");
+      "`signatures`, by the name of the score,\nas sacreBLEU prints them.\n"
+      "Examples:\n  tapestry evaluate runs/copy\n"
+      "  tapestry evaluate runs/copy/checkpoints/step-00002500.h5 --json");
   return [arguments] { return run(*arguments); };
 }
 

@@ -208,6 +208,9 @@ Action define(ArgumentParser& parser) {
       .check(within(at_least(0)))
       .show_default();
   parser.add_flag("--json", arguments->json, "Print one JSON object");
+  parser.set_footer(
+      "Examples:\n  tapestry gradcheck configs/copy.yaml\n"
+      "  tapestry gradcheck configs/copy.yaml model.d_model=16 --coordinates 0");
   return [arguments] { return run(*arguments); };
 }
 

@@ -15,6 +15,7 @@ Action define(ArgumentParser& parser) {
   std::vector<std::string> names;
   for (const Command& each : all_commands()) names.emplace_back(each.name);
   add_choice(parser, "COMMAND", *command, names, "The command; without one, all are listed");
+  parser.set_footer("Examples:\n  tapestry help\n  tapestry help train");
   return [command] {
     fmt::print("{}", help_text(*command));
     return static_cast<int>(ExitCode::done);

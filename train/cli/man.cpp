@@ -333,7 +333,8 @@ Action define(ArgumentParser& parser) {
   const auto page = std::make_shared<std::string>(manual_pages().front());
   add_choice(parser, "PAGE", *page, manual_pages(), "The page").show_default();
   parser.set_footer(
-      "Prints roff, which man(1) shows:\n"
+      "Prints roff, which man(1) shows.\n"
+      "Examples:\n"
       "  tapestry man | man -l -\n"
       "  tapestry man tapestry-config | man -l -");
   return [page] {

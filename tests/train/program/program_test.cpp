@@ -373,6 +373,20 @@ TEST_CASE("inspect counts arrays and bytes, and shows numbers that stand alone")
                               fmt::format("{}", snapshot.get_scalar<double>("train/best_loss")))));
 }
 
+/// The last paragraph of the help is "Example:" or "Examples...:" and indented lines, of which one
+/// has the command.
+void check_ends_with_example(const std::string& help, const std::string& command) {
+  const std::size_t heading = help.rfind("\nExample");
+  REQUIRE(heading != help.npos);
+  std::istringstream lines(help.substr(help.find('\n', heading + 1) + 1));
+  bool has_command = false;
+  for (std::string line; std::getline(lines, line);) {
+    CHECK_MESSAGE(line.starts_with("  "), line);
+    has_command = has_command || contains(line, "tapestry " + command);
+  }
+  CHECK(has_command);
+}
+
 TEST_CASE("help and version go to standard output") {
   const Workplace work;
   const Outcome help = work.run({"--help"});
@@ -396,6 +410,7 @@ TEST_CASE("help and version go to standard output") {
     const Outcome of_command = work.run({"help", command.name});
     CHECK(of_command.code == 0);
     CHECK(of_command.out == work.run({command.name, "--help"}).out);
+    check_ends_with_example(of_command.out, command.name);
   }
   const Outcome version = work.run({"--version"});
   CHECK(version.code == 0);
