@@ -80,7 +80,6 @@ bool print_metrics_difference(const fs::path& a, const fs::path& b) {
 /// Compares the checkpoints that two runs have of the same steps, oldest first, up to the first
 /// that differ. Returns whether the runs differ.
 bool compare_runs(const RunDirectory& a, const RunDirectory& b, bool all) {
-  const bool metrics_differ = print_metrics_difference(a.path(), b.path());
   std::vector<std::uint64_t> steps;
   std::ranges::set_intersection(a.steps(), b.steps(), std::back_inserter(steps));
   if (steps.empty()) {
@@ -89,6 +88,7 @@ bool compare_runs(const RunDirectory& a, const RunDirectory& b, bool all) {
                     escaped(a.path().string()), escaped(b.path().string())),
         "name two checkpoints");
   }
+  const bool metrics_differ = print_metrics_difference(a.path(), b.path());
   bool is_first = true;
   for (const std::uint64_t step : steps) {
     const Snapshot x = read_checkpoint(a.checkpoint_path(step));
