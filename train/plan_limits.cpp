@@ -22,7 +22,7 @@ void add_shortages(const RunPlan& plan, const Config& config, std::vector<Limit>
   }
   const std::uint64_t disk = plan.checkpoints * plan.checkpoint_bytes;
   if (plan.free_disk && *plan.free_disk < disk) {
-    limits.push_back({.what = fmt::format("checkpoints take up to {}, and {} of the disk are free",
+    limits.push_back({.what = fmt::format("checkpoints take up to {}, and the disk has {} of free space",
                                           format_bytes(disk), format_bytes(*plan.free_disk)),
                       .change = "free space, set train.run_dir to another disk, or lower "
                                 "train.keep_last"});

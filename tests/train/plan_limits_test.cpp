@@ -137,7 +137,7 @@ TEST_CASE("what prevents a run comes first") {
   REQUIRE(limits.size() == 4);
   CHECK(limits[0].what.starts_with("3.0 GB of memory may be needed"));
   CHECK(contains(limits[0].change, "smaller train.batch_size"));
-  CHECK(limits[1].what.starts_with("checkpoints take up to 12 MB, and 12 MB of the disk"));
+  CHECK(limits[1].what.starts_with("checkpoints take up to 12 MB, and the disk has 12 MB of"));
   CHECK(limits[2].what == "train.max_time stops the run after 5 seconds, before its end");
   CHECK(limits[3].what.starts_with("padding"));
   plan.free_disk = 12'000'000;

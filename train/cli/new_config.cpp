@@ -154,7 +154,7 @@ class Interview {
   }
 
   const TaskChoice& choose_task() {
-    fmt::print(questions_, "What shall the model do?\n");
+    fmt::print(questions_, "Which task should the model be trained for?\n");
     const auto& choices = task_choices();
     for (std::size_t i = 0; i < choices.size(); ++i) {
       fmt::print(questions_, "  {}  {}\n", i + 1, choices[i].description);

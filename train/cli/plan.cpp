@@ -365,12 +365,12 @@ Action define(ArgumentParser& parser) {
                     "Config keys with other values, such as model.d_model=128");
   parser
       .add_option("--processes", arguments->processes,
-                  "Also tell how as many processes would divide a step")
+                  "Also print how this number of processes would divide a step")
       .check(within(between(1, 1'000'000)))
       .show_default();
   parser
       .add_option("--seconds", arguments->seconds,
-                  "About as long are steps, and each other number of threads, measured")
+                  "Time to measure steps, and again for each other number of threads")
       .check(within(between_reals(0.01, 3600)))
       .show_default();
   add_json(parser, arguments->json);
@@ -387,12 +387,13 @@ Action define(ArgumentParser& parser) {
 
 }  // namespace
 
-const Command plan_command{.name = "plan",
-                           .purpose = "Tell time, memory and disk of a run before it begins",
-                           .define = define,
-                           .memory_hint =
-                               "try a smaller train.batch_size with a larger train.accumulate, or "
-                               "a smaller model (model.d_model, model.num_encoder_layers, "
-                               "model.num_decoder_layers), or fewer data"};
+const Command plan_command{
+    .name = "plan",
+    .purpose = "Estimate time, memory and disk space of a run before it begins",
+    .define = define,
+    .memory_hint =
+        "try a smaller train.batch_size with a larger train.accumulate, or "
+        "a smaller model (model.d_model, model.num_encoder_layers, "
+        "model.num_decoder_layers), or fewer data"};
 
 }  // namespace tapestry

@@ -184,7 +184,6 @@ std::string SweepRunner::error_of(std::size_t run) const {
   } catch (const FileError& error) {
     return error.what();
   }
-  return found;
 }
 
 void SweepRunner::finish(std::size_t run, int code, const SweepStage& stage) {
@@ -213,7 +212,8 @@ void SweepRunner::fail(std::size_t run, int code, const std::string& error) {
                          error.empty() ? "" : ": " + escaped(error)));
 }
 
-/// Tries a run again that another process has locked: one of a killed sweep that still saves.
+/// Tries a run again, later each time, that another process has locked: one of a killed sweep that
+/// still saves, or that of another user.
 void SweepRunner::wait_for(std::size_t run, std::deque<std::size_t>& waiting) {
   constexpr std::chrono::milliseconds first_delay(100), longest_delay(10'000);
   const auto [place, is_new] = in_use_.try_emplace(run, InUse{.delay = first_delay});
@@ -414,8 +414,8 @@ int SweepRunner::run() {
     if (stage.runs < runs.size()) runs = best_of(runs, last_step, stage.runs);
     last_step = stage.step;
     if (stages.size() > 1) {
-      print_line(
-          fmt::format("{} runs to step {}", format_count(runs.size()), format_count(stage.step)));
+      print_line(fmt::format("{} run{} to step {}", format_count(runs.size()),
+                             runs.size() == 1 ? "" : "s", format_count(stage.step)));
     }
     run_stage(stage, runs);
     if (stopped_) {

@@ -25,10 +25,10 @@ struct Sweep {
 /// skipped, and runs that were stopped are resumed, so that a sweep continues after it was stopped
 /// or killed, with the same results.
 ///
-/// A run that fails, or whose metrics.csv is damaged, is reported and does not end the sweep, nor
-/// does standard output that cannot be written, which is an error at the end. A report.html that
-/// cannot be written is a warning. A signal, or an error that ends the sweep, stops the runs with a
-/// save first.
+/// A run that fails, or whose metrics.csv is damaged, is reported, and the sweep continues. If
+/// standard output cannot be written, the sweep continues as well, with an error at its end. If
+/// report.html cannot be written, there is a warning. Before a signal or an error ends the sweep,
+/// the runs that are being trained are saved and stopped.
 ///
 /// returns  the exit code: 0 if a run has finished; otherwise that of the first failed run; 128 + n
 ///          after signal n, 124 if a run was stopped by train.max_time

@@ -121,7 +121,7 @@ TEST_CASE("successive halving abandons all but the best runs") {
   CHECK(done.code == 0);
   CHECK(contains(done.out, "4 runs to step 4\n"));
   CHECK(contains(done.out, "2 runs to step 8\n"));
-  CHECK(contains(done.out, "1 runs to step 16\n"));
+  CHECK(contains(done.out, "1 run to step 16\n"));
   const std::string table = read_text(work / "out/sweep.csv");
   CHECK(contains(table, "\nrun-01,1e-5,abandoned,4,"));
   CHECK(contains(table, ",finished,16,"));
