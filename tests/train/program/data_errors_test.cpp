@@ -201,6 +201,7 @@ TEST_CASE("names are escaped where a terminal would obey them, in results as wel
   check({"train", "--resume", turned, "train.steps=4"}, turned_escaped);
   const std::string colored = "a\x1B[31m";
   std::filesystem::rename(work / turned, work / colored);
+  const std::string newest = colored + "/checkpoints/step-00000004.h5";
   for (const Arguments& arguments : std::vector<Arguments>{
            {"evaluate", colored},
            {"inspect", colored},
@@ -209,6 +210,7 @@ TEST_CASE("names are escaped where a terminal would obey them, in results as wel
            {"attention", colored},
            {"errors", colored},
            {"runs", "."},
+           {"diff", newest, newest},
            {"report", colored},
            {"explain", colored, "a"},
            {"average", colored + "/average.h5", colored, "--last=1"},
