@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/step_log.h"
+#include "train/recording/step_log.h"
 
 namespace tapestry {
 

@@ -27,7 +27,7 @@
 #include "train/parallel/process_group.h"
 #include "train/platform/interruptions.h"
 #include "train/progress.h"
-#include "train/report/run_recorder.h"
+#include "train/recording/run_recorder.h"
 #include "train/save_attempts.h"
 #include "train/step.h"
 #include "train/storage/run_directory.h"

@@ -30,7 +30,7 @@
 #include "train/format.h"
 #include "train/metrics.h"
 #include "train/model_summary.h"
-#include "train/report/weight_statistics.h"
+#include "train/recording/weight_statistics.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
 

@@ -1,4 +1,4 @@
-#include "train/report/event_file.h"
+#include "train/recording/event_file.h"
 
 #include <algorithm>
 #include <array>

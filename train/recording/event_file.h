@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "train/platform/appended_file.h"
-#include "train/report/weight_statistics.h"
+#include "train/recording/weight_statistics.h"
 
 namespace tapestry {
 

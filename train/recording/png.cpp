@@ -1,4 +1,4 @@
-#include "train/report/png.h"
+#include "train/recording/png.h"
 
 #include <fmt/format.h>
 #include <zlib.h>

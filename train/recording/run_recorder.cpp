@@ -1,4 +1,4 @@
-#include "train/report/run_recorder.h"
+#include "train/recording/run_recorder.h"
 
 #include <new>
 

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "train/inference/attention_view.h"
-#include "train/report/run_recording.h"
-#include "train/report/tensorboard_log.h"
-#include "train/report/weight_watch.h"
+#include "train/recording/run_recording.h"
+#include "train/recording/tensorboard_log.h"
+#include "train/recording/weight_watch.h"
 
 namespace tapestry {
 

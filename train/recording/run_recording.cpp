@@ -1,4 +1,4 @@
-#include "train/report/run_recording.h"
+#include "train/recording/run_recording.h"
 
 #include <fmt/format.h>
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "train/inference/evaluator.h"
-#include "train/report/weight_watch.h"
-#include "train/step_log.h"
+#include "train/recording/step_log.h"
+#include "train/recording/weight_watch.h"
 
 namespace tapestry {
 

@@ -1,4 +1,4 @@
-#include "train/step_log.h"
+#include "train/recording/step_log.h"
 
 #include <utility>
 #include <vector>

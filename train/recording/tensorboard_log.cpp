@@ -1,4 +1,4 @@
-#include "train/report/tensorboard_log.h"
+#include "train/recording/tensorboard_log.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 #include "train/config/fields.h"
 #include "train/error.h"
 #include "train/platform/durable_file.h"
-#include "train/report/png.h"
+#include "train/recording/png.h"
 
 namespace tapestry {
 namespace {

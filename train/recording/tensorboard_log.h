@@ -9,8 +9,8 @@
 
 #include "train/config/config.h"
 #include "train/inference/attention_view.h"
-#include "train/report/event_file.h"
-#include "train/report/run_recording.h"
+#include "train/recording/event_file.h"
+#include "train/recording/run_recording.h"
 
 namespace tapestry {
 

@@ -1,4 +1,4 @@
-#include "train/report/weight_statistics.h"
+#include "train/recording/weight_statistics.h"
 
 #include <algorithm>
 #include <cmath>

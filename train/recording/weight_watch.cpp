@@ -1,4 +1,4 @@
-#include "train/report/weight_watch.h"
+#include "train/recording/weight_watch.h"
 
 #include <algorithm>
 #include <cmath>

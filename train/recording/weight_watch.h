@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "layers/parameters.h"
-#include "train/report/weight_statistics.h"
+#include "train/recording/weight_statistics.h"
 
 namespace tapestry {
 

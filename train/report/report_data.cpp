@@ -22,12 +22,12 @@
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/platform/machine.h"
+#include "train/recording/weight_statistics.h"
 #include "train/report/attention_text.h"
 #include "train/report/curve.h"
 #include "train/report/findings.h"
 #include "train/report/held_out.h"
 #include "train/report/run_comparison.h"
-#include "train/report/weight_statistics.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
 

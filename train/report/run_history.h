@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "train/recording/run_recording.h"
 #include "train/report/curve.h"
-#include "train/report/run_recording.h"
 
 namespace tapestry {
 

@@ -1,4 +1,4 @@
-#include "tests/train/report/png_pixels.h"
+#include "tests/train/recording/png_pixels.h"
 
 #include <doctest/doctest.h>
 #include <zlib.h>

@@ -1,4 +1,4 @@
-#include "train/report/png.h"
+#include "train/recording/png.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "tests/train/report/png_pixels.h"
+#include "tests/train/recording/png_pixels.h"
 
 namespace tapestry {
 namespace {

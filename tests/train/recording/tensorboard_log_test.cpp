@@ -1,4 +1,4 @@
-#include "train/report/tensorboard_log.h"
+#include "train/recording/tensorboard_log.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/program.h"
-#include "tests/train/report/png_pixels.h"
+#include "tests/train/recording/png_pixels.h"
 #include "tests/train/tiny_run.h"
 
 namespace tapestry {
