@@ -15,9 +15,9 @@ namespace {
 
 /// Gives all processes the pending updates of the buffers of all of them, in the order of the
 /// micro-batches.
-void exchange_notes(const Parameters& parameters, ProcessGroup& group) {
+void gather_pending_updates(const Parameters& parameters, ProcessGroup& group) {
   if (group.size() == 1 || parameters.averages().empty()) return;
-  const auto messages = group.exchange([&] {
+  const auto messages = group.all_gather([&] {
     MessageWriter own;
     for (const RunningAverage& average : parameters.averages()) {
       own.put(average.pending());
@@ -71,7 +71,7 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
   model.parameters.clear_gradients();
   StepLoss sum{.target_tokens = count_target_tokens(batches)};
   GradientSum gradients(model.parameters, batches.size(), group);
-  const auto losses = group.exchange([&] {
+  const auto losses = group.all_gather([&] {
     MessageWriter own;
     for (std::size_t i = gradients.own().begin; i < gradients.own().end; ++i) {
       const BatchPlace place{.step = step, .index = i, .target_tokens = sum.target_tokens};
@@ -87,7 +87,7 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
     return own.take();
   });
   gradients.finish();
-  exchange_notes(model.parameters, group);
+  gather_pending_updates(model.parameters, group);
   for (const std::string& of_process : losses) {
     for (MessageReader reader(of_process); !reader.at_end();) {
       sum.mean += reader.get<double>();

@@ -241,7 +241,7 @@ Trainer::End Trainer::run(Interruptions interruptions) {
     } catch (const kernels::Cancelled&) {
       continue;
     }
-    if (group_.any(signals != nullptr && signals->take_save_request())) save_on_request();
+    if (group_.any_process(signals != nullptr && signals->take_save_request())) save_on_request();
     time.note_turn(Clock::now() - started);
     time.note_save(longest_save_);
   }
@@ -260,12 +260,12 @@ std::optional<Trainer::End> Trainer::reason_to_stop(const Interruptions& interru
   return std::nullopt;
 }
 
-/// reason_to_stop() of the first process that has one. A signal that another process received
+/// reason_to_stop() of the lowest rank that has one. A signal that another process received
 /// counts as received by this one.
 std::optional<Trainer::End> Trainer::agree_to_stop(const Interruptions& interruptions) {
   const auto own = reason_to_stop(interruptions);
   if (group_.size() == 1) return own;
-  const auto reasons = group_.exchange([&] {
+  const auto reasons = group_.all_gather([&] {
     MessageWriter reason;
     if (own) {
       reason.put(static_cast<int>(*own));

@@ -35,7 +35,7 @@ void Trainer::refuse_divergence() const {
 
 Trainer::StepEnd Trainer::meet_non_finite(const std::string& found,
                                           const std::vector<Batch>& batches) {
-  const std::string finding = group_.ask_first([&] { return examine(found, batches); });
+  const std::string finding = group_.broadcast([&] { return examine(found, batches); });
   count_nan_step(fmt::format("step {}: {}; the weights are those of step {}", state_.step + 1,
                              finding, state_.step));
   if (config_.train.on_nan == OnNan::rollback) {

@@ -49,7 +49,7 @@ bool Trainer::save(bool last) {
     refuse_state(*found);
   }
   const TimeLimit::Clock::time_point started = TimeLimit::Clock::now();
-  const std::string answer = group_.ask_first([&] {
+  const std::string answer = group_.broadcast([&] {
     const bool written = saves_.attempt([this] { write_files(); }, state_.step, last);
     return std::string(written ? "saved" : "");
   });

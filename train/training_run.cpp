@@ -218,7 +218,7 @@ void require_same_run(ProcessGroup& group, const TrainingRun& run, const Trainer
 /// Prints why a dry run has ended during its step or before it, and returns the exit code: of the
 /// signal that any process has received, or of the time limit.
 int code_of_interruption(ProcessGroup& group, const RunSignals& signals, Progress& progress) {
-  const auto signals_of_all = group.exchange([&] { return fmt::to_string(signals.stop()); });
+  const auto signals_of_all = group.all_gather([&] { return fmt::to_string(signals.stop()); });
   const auto first = std::ranges::find_if(signals_of_all, [](auto& text) { return text != "0"; });
   if (first == signals_of_all.end()) {
     progress.message("stopped by the time limit, train.max_time; nothing was written");
@@ -272,7 +272,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
 
   RunSignals signals(!run.dry_run);
   if (!run.dry_run) {
-    group.first_does([&] { begin_directory(run, directory, trainer, progress); });
+    group.on_rank_0([&] { begin_directory(run, directory, trainer, progress); });
   }
   progress.start({.run_dir = run_dir,
                   .kind = run.config.model_kind,
@@ -294,7 +294,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
   } catch (const kernels::Cancelled&) {  // the trainer finds the reason and ends
     if (run.dry_run) return code_of_interruption(group, signals, progress);
   }
-  if (group.is_first()) {
+  if (group.is_rank_0()) {
     progress.time_to((directory.path() / "timing.csv").string());
     trainer.record_to(directory.path());
     trainer.report_with([&] { write_report_of(trainer, run, signals, progress); });
@@ -320,10 +320,10 @@ int code_of_exception() try { throw; } catch (const UserError& error) {
 int run_training(const TrainingRun& run) {
   ProcessGroup& group = run.group;
   require_work_for_all(group.size(), run.config);
-  Progress progress(run.quiet || !group.is_first() ? nullptr : stdout, run.first_step,
+  Progress progress(run.quiet || !group.is_rank_0() ? nullptr : stdout, run.first_step,
                     run.config.train.steps, find_task(run.config).target_noun(run.config),
                     run.format);
-  if (run.quiet && group.is_first()) progress.warn_on_standard_error();
+  if (run.quiet && group.is_rank_0()) progress.warn_on_standard_error();
   try {
     const int code = train_run(run, progress);
     progress.end(code);

@@ -26,8 +26,8 @@ struct TrainingRun {
   /// Loads initial or saved values into the trainer. Returns lines for the log.
   std::function<std::vector<std::string>(Trainer& trainer)> load_state;
 
-  /// Creates and locks the run directory, unless that has been done. Called by the first process of
-  /// the group, after all other checks and before anything is written.
+  /// Creates and locks the run directory, unless that has been done. Called by rank 0 of the group,
+  /// after all other checks and before anything is written.
   std::function<void(RunDirectory& directory)> claim_directory = [](RunDirectory&) {};
 
   TimeLimit::Clock::time_point started;  ///< start of the process, from which train.max_time counts
@@ -47,8 +47,8 @@ void require_work_for_all(std::size_t processes, const Config& config);
 /// its state, prepares the run directory, prints a description of the run and how it ended. Returns
 /// the exit code. A dry run ends after one step and leaves the run directory alone.
 ///
-/// All processes of a group call it; the first one writes the run directory and prints. Refused are
-/// processes of another program, config or data than the first one, and more processes than a step
+/// All processes of a group call it; rank 0 writes the run directory and prints. Refused are
+/// processes of another program, config or data than rank 0, and more processes than a step
 /// has micro-batches.
 ///
 /// throws  PeerFailure, ConfigError, DataError, CheckpointError, MemoryError, OutputError,

@@ -130,15 +130,15 @@ class NewRunDirectory {
   std::optional<RunLock> lock_;  ///< while the cache is made
 };
 
-/// What `load` returns. If it uses a cache, which has the key `data`, the first process makes it
+/// What `load` returns. If it uses a cache, which has the key `data`, rank 0 makes it
 /// and the others read it.
 template <class Load>
 auto load_with_cache(DataOptions& data, ProcessGroup& group, const Load& load) {
   // Files of other sizes, which are refused later, may make a cache necessary for some.
-  if (!group.any(uses_cache(data)) || group.size() == 1) return load();
+  if (!group.any_process(uses_cache(data)) || group.size() == 1) return load();
   decltype(load()) loaded;
-  group.first_does([&] { loaded = load(); });
-  if (group.is_first()) return loaded;
+  group.on_rank_0([&] { loaded = load(); });
+  if (group.is_rank_0()) return loaded;
   data.cache_is_read_only = true;
   return load();
 }
@@ -146,9 +146,9 @@ auto load_with_cache(DataOptions& data, ProcessGroup& group, const Load& load) {
 int start_run(const Arguments& arguments, Clock::time_point started, ProcessGroup& group) {
   Config config = load_new_config(arguments.config, arguments.overrides);
   NewRunDirectory place(RunDirectory(config.train.run_dir), arguments.fresh);
-  group.first_does([&] { place.check(); });
-  if (group.any(uses_cache(config.data)) && !arguments.dry_run) {
-    group.first_does([&] { place.prepare_cache(); });
+  group.on_rank_0([&] { place.check(); });
+  if (group.any_process(uses_cache(config.data)) && !arguments.dry_run) {
+    group.on_rank_0([&] { place.prepare_cache(); });
     config.data.cache_folder = place.directory().cache_folder();
   }
   const InitialState initial =
@@ -382,7 +382,7 @@ bool report_finished(const RunDirectory& directory, const ResumePlan& plan,
   return true;
 }
 
-/// Refuses processes that see other checkpoints than the first one, as over a network file system:
+/// Refuses processes that see other checkpoints than rank 0, as over a network file system:
 /// each decides by its plan whether there are steps to train.
 void require_same_plan(ProcessGroup& group, const ResumePlan& plan) {
   const std::string reason = reason_of_end(plan);
@@ -405,18 +405,18 @@ int resume_run(const Arguments& arguments, Clock::time_point started, ProcessGro
   if (report_finished(directory, plan, arguments)) return static_cast<int>(ExitCode::done);
   if (!arguments.dry_run) {
     const auto before = directory.steps();
-    group.first_does([&] { directory.lock(); });
-    if (group.any(directory.steps() != before)) {
+    group.on_rank_0([&] { directory.lock(); });
+    if (group.any_process(directory.steps() != before)) {
       plan = make_plan(directory, arguments);
       require_same_plan(group, plan);
     }
   }
   apply_process_settings(plan.config.train, saved_arithmetic(plan.checkpoint.snapshot));
-  if (group.any(uses_cache(plan.config.data))) {
+  if (group.any_process(uses_cache(plan.config.data))) {
     DataOptions& data = plan.config.data;
     data.cache_is_read_only = arguments.dry_run;
     data.cache_folder = directory.cache_folder();
-    group.first_does([&] {
+    group.on_rank_0([&] {
       if (arguments.dry_run) return;
       directory.remove_stray_temporaries();  // they may be as large as the cache
       directory.create_cache_folder();
@@ -480,9 +480,9 @@ void sort_resume_arguments(Arguments& arguments) {
   }
 }
 
-/// The program of one process of a group; only the first one prints.
+/// The program of one process of a group; only rank 0 prints.
 int run(Arguments arguments, Clock::time_point started, ProcessGroup& group) {
-  if (!group.is_first()) arguments.quiet = true;
+  if (!group.is_rank_0()) arguments.quiet = true;
   if (arguments.resume) sort_resume_arguments(arguments);
   if (arguments.config.empty() && arguments.run.empty()) {
     throw UsageError(arguments.resume ? "a run directory or CONFIG is required"

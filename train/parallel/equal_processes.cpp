@@ -28,7 +28,7 @@ std::string first_other_line(std::string_view text, std::string_view other) {
 
 void require_equal_processes(ProcessGroup& group, const std::vector<EqualProperty>& properties) {
   if (group.size() == 1) return;
-  const std::vector<std::string> all = group.exchange([&] {
+  const std::vector<std::string> all = group.all_gather([&] {
     MessageWriter own;
     own.put(host_name());
     for (const EqualProperty& property : properties) own.put(property.text);
@@ -40,12 +40,11 @@ void require_equal_processes(ProcessGroup& group, const std::vector<EqualPropert
     for (const EqualProperty& property : properties) {
       const std::string_view expected = first.get_text(), found = other.get_text();
       if (found == expected) continue;
-      throw PeerFailure(
-          property.code,
-          fmt::format("rank {} on {}: {}: found `{}`, expected `{}`, as rank 0 on {} has it", rank,
-                      host, property.what, first_other_line(found, expected),
-                      first_other_line(expected, found), first_host),
-          "start the same program with the same arguments and files on all machines");
+      throw PeerFailure(property.code,
+                        fmt::format("rank {} on {}: {}: found `{}`, expected `{}` as on rank 0, {}",
+                                    rank, host, property.what, first_other_line(found, expected),
+                                    first_other_line(expected, found), first_host),
+                        "start the same program with the same arguments and files on all machines");
     }
   }
 }

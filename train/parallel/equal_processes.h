@@ -15,7 +15,7 @@ struct EqualProperty {
   ExitCode code;     ///< of the error if it differs
 };
 
-/// Refuses processes that differ from the first one. To be called by all of them, each with the
+/// Refuses processes that differ from rank 0. To be called by all of them, each with the
 /// same properties.
 ///
 /// throws  PeerFailure, in all processes, with the lowest rank that differs, its machine, the first

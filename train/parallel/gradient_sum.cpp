@@ -139,7 +139,7 @@ void GradientSum::finish() {
     return;
   }
   // A parameter may have a gradient in some processes alone.
-  const std::vector<std::string> found = group_.exchange([&] {
+  const std::vector<std::string> found = group_.all_gather([&] {
     store(current_);
     waiting_.push_back(std::exchange(current_, {}));
     std::string present(parameters_.list().size(), absent);

@@ -95,7 +95,7 @@ void end_for_timeout(const Watchdog::Timeout& peer, const std::string& host,
 }
 
 /// What connects the processes, up to the end of the program: a launcher ends all processes when
-/// one of them ends with an error, and the first one has to print it before.
+/// one of them ends with an error, and rank 0 has to print it before.
 struct Connection {
   std::unique_ptr<Transport> transport;
   std::vector<std::string> hosts;  ///< by rank
@@ -131,7 +131,7 @@ int run_launched_processes(const std::function<int(ProcessGroup& group)>& progra
   Transport& transport = *connection.transport;
   state.rank = transport.rank();
   ProcessGroup group(transport, &state.step);
-  connection.hosts = group.exchange(host_name);
+  connection.hosts = group.all_gather(host_name);
   connection.watchdog.emplace(
       transport, timeout, state.step, [timeout](const Watchdog::Timeout& peer) {
         end_for_timeout(peer, connection.hosts[peer.rank], timeout, *connection.transport);

@@ -27,7 +27,7 @@ std::optional<Launch> read_launch(const std::function<const char*(const char*)>&
 /// libtapestry_mpi.so beside the program or in ../lib/tapestry.
 ///
 /// throws  UsageError if there are several processes and MPI cannot be loaded, or connects another
-///         number of them; what `program` throws, in the first process.
+///         number of them; what `program` throws, in rank 0.
 int run_launched_processes(const std::function<int(ProcessGroup& group)>& program);
 
 }  // namespace tapestry

@@ -107,7 +107,7 @@ ProcessGroup::ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* las
 
 // ---- Work of all processes.
 
-std::vector<std::string> ProcessGroup::exchange(const std::function<std::string()>& work) {
+std::vector<std::string> ProcessGroup::all_gather(const std::function<std::string()>& work) {
   if (size() == 1) return {work()};
   Outcome mine;
   std::exception_ptr thrown;
@@ -136,25 +136,25 @@ std::vector<std::string> ProcessGroup::exchange(const std::function<std::string(
 }
 
 void ProcessGroup::together(const std::function<void()>& work) {
-  exchange([&] {
+  all_gather([&] {
     work();
     return std::string();
   });
 }
 
-bool ProcessGroup::any(bool mine) {
+bool ProcessGroup::any_process(bool mine) {
   if (size() == 1) return mine;
-  const auto answers = exchange([&] { return std::string(mine ? "yes" : ""); });
+  const auto answers = all_gather([&] { return std::string(mine ? "yes" : ""); });
   return std::ranges::any_of(answers, [](const std::string& answer) { return !answer.empty(); });
 }
 
-std::string ProcessGroup::ask_first(const std::function<std::string()>& work) {
-  return exchange([&] { return is_first() ? work() : std::string(); }).front();
+std::string ProcessGroup::broadcast(const std::function<std::string()>& work) {
+  return all_gather([&] { return is_rank_0() ? work() : std::string(); }).front();
 }
 
-void ProcessGroup::first_does(const std::function<void()>& work) {
+void ProcessGroup::on_rank_0(const std::function<void()>& work) {
   together([&] {
-    if (is_first()) work();
+    if (is_rank_0()) work();
   });
 }
 
@@ -164,7 +164,7 @@ int ProcessGroup::run(const std::function<int()>& program) {
     together([&] { code = program(); });
     return code;
   } catch (...) {
-    if (is_first()) throw;
+    if (is_rank_0()) throw;
     return outcome_of_error(std::current_exception()).code;
   }
 }
@@ -183,7 +183,7 @@ void ProcessGroup::transfer(const std::function<void()>& transfers) {
 
 // ---- Messages.
 
-/// The messages of all processes, which are collected in the first one over a binomial tree, and
+/// The messages of all processes, which are collected in rank 0 over a binomial tree, and
 /// distributed over the same tree.
 std::vector<std::string> ProcessGroup::gather(std::string mine) {
   MessageWriter writer;
@@ -193,7 +193,7 @@ std::vector<std::string> ProcessGroup::gather(std::string mine) {
   for (; distance < size() && rank() % (2 * distance) == 0; distance *= 2) {
     if (rank() + distance < size()) all += receive_message(rank() + distance);
   }
-  if (!is_first()) {
+  if (!is_rank_0()) {
     send_message(rank() - distance, all);
     all = receive_message(rank() - distance);
   }

@@ -22,7 +22,7 @@ class PeerFailure : public UserError {
 /// The processes that train a model together; each has the same state and computes a part of each
 /// step. A group of one process does everything directly.
 ///
-/// All processes call exchange() and the functions based on it in the same order. A process whose
+/// All processes call all_gather() and the functions based on it in the same order. A process whose
 /// work throws tells the others in its next exchange, so that all of them go on or throw.
 class ProcessGroup {
  public:
@@ -39,7 +39,7 @@ class ProcessGroup {
   /// Number of processes.
   std::size_t size() const { return transport_ == nullptr ? 1 : transport_->size(); }
   /// Whether this is the process that writes the run directory and prints: rank 0.
-  bool is_first() const { return rank() == 0; }
+  bool is_rank_0() const { return rank() == 0; }
 
   /// Does `work` and returns its results in all processes, in the order of their ranks.
   ///
@@ -47,19 +47,19 @@ class ProcessGroup {
   ///         AnomalyError if it was one of these there, PeerFailure with the exit code, the message
   ///         and the hint otherwise. If it throws in several, an error goes before AnomalyError,
   ///         this before Cancelled, and then the lower rank first.
-  std::vector<std::string> exchange(const std::function<std::string()>& work);
+  std::vector<std::string> all_gather(const std::function<std::string()>& work);
 
-  /// exchange() of work without results: it is done by all processes or throws in all of them.
+  /// all_gather() of work without results: it is done by all processes or throws in all of them.
   void together(const std::function<void()>& work);
   /// Whether `mine` is true in a process.
-  bool any(bool mine);
-  /// Does `work` in the first process alone, while the others wait, and returns its result in all.
-  std::string ask_first(const std::function<std::string()>& work);
+  bool any_process(bool mine);
+  /// Does `work` in rank 0 alone, while the others wait, and returns its result in all.
+  std::string broadcast(const std::function<std::string()>& work);
   /// The same for work without a result.
-  void first_does(const std::function<void()>& work);
+  void on_rank_0(const std::function<void()>& work);
 
   /// Runs the program of all processes, and returns its exit code. If it throws, all processes end:
-  /// the first one throws, the others return the exit code of the error.
+  /// rank 0 throws, the others return the exit code of the error.
   int run(const std::function<int()>& program);
 
   /// Records that this process has done a step, for messages about a process that has failed.
@@ -87,7 +87,7 @@ class ProcessGroup {
 
   Transport* transport_ = nullptr;
   std::atomic<std::uint64_t>* last_step_ = nullptr;
-  bool has_failed_ = false;  ///< whether exchange() has thrown an error that ends all processes
+  bool has_failed_ = false;  ///< whether all_gather() has thrown an error that ends all processes
 };
 
 /// The group of this process alone.

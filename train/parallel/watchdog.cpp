@@ -71,7 +71,7 @@ struct Peer {
 
 using Peers = std::vector<std::unique_ptr<Peer>>;
 
-/// The first process listens to all others, and these to the first one.
+/// Rank 0 listens to all others, and these to rank 0.
 Peers peers_of(Transport& transport) {
   Peers peers;
   if (transport.rank() != 0) {

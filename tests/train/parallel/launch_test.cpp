@@ -65,7 +65,7 @@ struct Alarms {
   }
 };
 
-TEST_CASE("the first process names a process that sends no heartbeats") {
+TEST_CASE("rank 0 names a process that sends no heartbeats") {
   test::LocalNetwork network(3);
   const std::atomic<std::uint64_t> step = 7;
   Alarms alarms;
@@ -79,7 +79,7 @@ TEST_CASE("the first process names a process that sends no heartbeats") {
   CHECK(alarms.wrong == 0);
 }
 
-TEST_CASE("the other processes name the first one if it sends no heartbeats") {
+TEST_CASE("the other processes name rank 0 if it sends no heartbeats") {
   test::LocalNetwork network(3);
   const std::atomic<std::uint64_t> step = 7;
   Alarms alarms;

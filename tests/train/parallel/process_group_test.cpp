@@ -18,11 +18,11 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("processes exchange their results in the order of their ranks") {
+TEST_CASE("all_gather() gives all processes their results in the order of their ranks") {
   for (std::size_t size = 1; size <= 9; ++size) {
     std::atomic<std::size_t> right = 0;
     test::run_processes(size, [&, size](ProcessGroup& group) {
-      const auto results = group.exchange(
+      const auto results = group.all_gather(
           [&] { return std::string(group.rank() * 100, static_cast<char>('a' + group.rank())); });
       bool all = results.size() == size;
       for (std::size_t rank = 0; rank < results.size(); ++rank) {
@@ -34,10 +34,10 @@ TEST_CASE("processes exchange their results in the order of their ranks") {
   }
 }
 
-TEST_CASE("a question to the first process has one answer") {
+TEST_CASE("broadcast() gives all processes the result of rank 0") {
   std::atomic<int> asked = 0, right = 0;
   test::run_processes(5, [&](ProcessGroup& group) {
-    const std::string answer = group.ask_first([&] {
+    const std::string answer = group.broadcast([&] {
       ++asked;
       return fmt::format("from {}", group.rank());
     });
@@ -47,21 +47,21 @@ TEST_CASE("a question to the first process has one answer") {
   CHECK(right == 5);
 }
 
-TEST_CASE("what the first process does is done once, before the others go on") {
+TEST_CASE("work on_rank_0() is done once, before the other processes continue") {
   std::atomic<int> done = 0, seen = 0;
   test::run_processes(5, [&](ProcessGroup& group) {
-    group.first_does([&] { ++done; });
+    group.on_rank_0([&] { ++done; });
     if (done == 1) ++seen;
   });
   CHECK(done == 1);
   CHECK(seen == 5);
 }
 
-TEST_CASE("what is true in one process is true for any() in all of them") {
+TEST_CASE("any_process() is true in all processes if one of them passes true") {
   std::atomic<int> yes = 0;
   test::run_processes(5, [&](ProcessGroup& group) {
-    if (group.any(group.rank() == 3)) ++yes;
-    if (group.any(false)) yes += 100;
+    if (group.any_process(group.rank() == 3)) ++yes;
+    if (group.any_process(false)) yes += 100;
   });
   CHECK(yes == 5);
 }
@@ -150,7 +150,7 @@ TEST_CASE("a group goes on after a cancelled exchange") {
         if (group.rank() == 1) throw kernels::Cancelled();
       });
     } catch (const kernels::Cancelled&) {
-      if (group.any(group.rank() == 2)) ++done;
+      if (group.any_process(group.rank() == 2)) ++done;
     }
   });
   CHECK(done == 3);
@@ -168,7 +168,7 @@ TEST_CASE("a program whose second process fails outside of an exchange ends with
       });
       returned += code;
     } catch (const UserError& error) {
-      if (group.is_first() && std::string(error.what()).starts_with("rank 1 on ")) ++thrown;
+      if (group.is_rank_0() && std::string(error.what()).starts_with("rank 1 on ")) ++thrown;
     }
   });
   CHECK(thrown == 1);    // which prints the error
