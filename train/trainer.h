@@ -41,8 +41,8 @@ namespace tapestry {
 /// an uninterrupted run, on any number of threads.
 ///
 /// A group of processes, each with a Trainer of the same config and corpus, trains as one process
-/// does, with the same bits. All functions that are not const are then called by all of them. Rank
-/// 0 alone writes the run directory; each of them validates.
+/// does, with the same bits. All functions that are not const are then called by all of them. The
+/// rank 0 alone writes the run directory; each of them validates.
 class Trainer {
  public:
   enum class End { finished, signal, time, last_step };

@@ -206,7 +206,9 @@ void require_same_run(ProcessGroup& group, const TrainingRun& run, const Trainer
   require_equal_processes(
       group, {{.what = "program", .text = std::string(program_version), .code = ExitCode::usage},
               {.what = "arithmetic", .text = arithmetic(), .code = ExitCode::usage},
-              {.what = "config", .text = dump_config(run.config), .code = ExitCode::usage},
+              {.what = "config",
+               .text = dump_config(with_process_settings(run.config, Config{})),
+               .code = ExitCode::usage},
               {.what = "data",
                .text = fmt::format("fingerprint {:016x}", run.corpus.fingerprint),
                .code = ExitCode::data},

@@ -136,7 +136,7 @@ def environment():
 
 
 def check_config(options, folder, name):
-    """All numbers of processes end as one, also if other numbers begin the run."""
+    """Any number of processes ends with the files of one, also if other numbers begin the run."""
     def train(lives):
         """The files of a run, and their names. Each run has the same path, which is stored."""
         parallel = Parallel(options.program, folder / name, name)
@@ -163,7 +163,7 @@ def check_config(options, folder, name):
 
 
 def check_many(options, folder, numbers):
-    """Many processes that take turns on few cores end as one."""
+    """Many processes that take turns on few cores end with the files of one process."""
     settings = ["train.accumulate=64", "train.batch_size=1"]
     ends = []
     for processes in (1, *numbers):
@@ -266,7 +266,7 @@ def check_signal(options, folder, expected, processes, victim):
 
 
 def check_refusals(options, folder):
-    """What cannot work is refused by all, and said once."""
+    """What cannot work is refused by all processes, with one message."""
     parallel = Parallel(options.program, folder / "refusals", "copy")
     command = parallel.command(MICRO_BATCHES + 1, 1)
     outcome = parallel.run.execute(command, env=environment())
@@ -279,6 +279,34 @@ def check_refusals(options, folder):
     require(outcome.code == 2 and outcome.err.count("tapestry: error:") == 1 and
             re.search(r"rank 1 on \S+: config: found `dropout: 0.3`, expected `dropout: 0.1`",
                       outcome.err), f"another config: {outcome}")
+    # Rank 1 decides otherwise in the first place.
+    for option in ("--dry-run", "--resume"):
+        outcome = parallel.run.execute([*mpirun(1), *one, ":", "-n", "1", *one, option],
+                                       env=environment())
+        require(outcome.code == 2 and outcome.err.count("tapestry: error:") == 1 and
+                f": command line: found `{option}`, expected ``" in outcome.err,
+                f"{option} on rank 1 alone: {outcome}")
+    for epochs in (2, 3):
+        text = CONFIGS["copy"].replace("train:\n", f"train:\n  epochs: {epochs}\n")
+        (parallel.run.folder / f"epochs-{epochs}.yaml").write_text(text)
+    first, second = ([options.program, "train", "--resume", f"epochs-{n}.yaml"] for n in (2, 3))
+    outcome = parallel.run.execute([*mpirun(1), *first, ":", "-n", "1", *second],
+                                   env=environment())
+    require(outcome.code == 2 and outcome.err.count("tapestry: error:") == 1 and
+            ": config: found `epochs: 3`, expected `epochs: 2`" in outcome.err,
+            f"other epochs in the config of rank 1: {outcome}")
+    # Threads are a setting of the process.
+    outcome = parallel.run.execute(
+        [*mpirun(1), *one, "--dry-run", ":", "-n", "1", *one, "--dry-run", "train.threads=2"],
+        env=environment())
+    require(outcome.code == 0, f"other threads on rank 1: {outcome}")
+    # Rank 1 never joins.
+    began = time.monotonic()
+    outcome = parallel.run.execute([*mpirun(1), *one, ":", "-n", "1", "sleep", "600"],
+                                   env=environment())
+    require(outcome.code == PEER_FAILED and time.monotonic() - began < PEER_TIMEOUT * 4 + 20 and
+            "has waited to be connected with the other processes" in outcome.err,
+            f"a rank that does not join: {outcome}")
     # Without the plugin each process would be a run of its own.
     alone = folder / "alone"
     alone.mkdir()
@@ -316,7 +344,7 @@ def test(options, folder):
                   for n in (2, 4, 5) for v in range(n)]
     longest = max(check_fault(options, folder, expected, *fault) for fault in faults)
     print(f"{len(faults)} faults end the run with code 9 within {longest:.1f} s, limit "
-          f"{PEER_TIMEOUT} s; resumed, it ends as one process")
+          f"{PEER_TIMEOUT} s; resumed, it ends with the files of one process")
 
 
 if __name__ == "__main__":

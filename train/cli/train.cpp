@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "train/cli/new_run.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
+#include "train/config/fields.h"
 #include "train/config/percentages.h"
 #include "train/error.h"
 #include "train/format.h"
@@ -480,10 +482,51 @@ void sort_resume_arguments(Arguments& arguments) {
   }
 }
 
+/// The options that decide what a process does, one on each line.
+std::string options_text(const Arguments& arguments) {
+  std::string text = arguments.resume ? "--resume\n" : "";
+  if (arguments.fresh) text += "--fresh\n";
+  if (arguments.dry_run) text += "--dry-run\n";
+  if (arguments.until != 0) text += fmt::format("--until {}\n", arguments.until);
+  for (const std::string& key : arguments.allowed) text += "--allow-change " + key + "\n";
+  return text;
+}
+
+/// Whether a key such as `train.threads` is a process setting.
+bool is_process_setting(std::string_view key) {
+  bool found = false;
+  const Config defaults;
+  for_each_field(defaults, [&](const Field& field, const auto&, const auto&) {
+    if (field.path() == key) found = !field.rule.stored;
+  });
+  return found;
+}
+
+/// The config without process settings; of a run that is resumed without a config file, what the
+/// command line changes in it.
+std::string config_text(const Arguments& arguments) {
+  if (!arguments.config.empty()) {
+    const Config config = load_config(arguments.config, arguments.overrides);
+    return dump_config(with_process_settings(config, Config{}));
+  }
+  std::string text;
+  for (const std::string& change : arguments.overrides) {
+    if (!is_process_setting(change.substr(0, change.find('=')))) text += change + "\n";
+  }
+  return text;
+}
+
+/// What has to be the same in all processes, so that they take the same decisions up to
+/// run_training(), which compares the rest.
+std::vector<EqualProperty> equal_properties(const Arguments& arguments) {
+  return {{.what = "program", .text = std::string(program_version), .code = ExitCode::usage},
+          {.what = "command line", .text = options_text(arguments), .code = ExitCode::usage},
+          {.what = "config", .text = config_text(arguments), .code = ExitCode::usage}};
+}
+
 /// The program of one process of a group; only rank 0 prints.
 int run(Arguments arguments, Clock::time_point started, ProcessGroup& group) {
   if (!group.is_rank_0()) arguments.quiet = true;
-  if (arguments.resume) sort_resume_arguments(arguments);
   if (arguments.config.empty() && arguments.run.empty()) {
     throw UsageError(arguments.resume ? "a run directory or CONFIG is required"
                                       : "CONFIG or --resume RUN is required",
@@ -540,7 +583,9 @@ Action define(ArgumentParser& parser) {
       "  tapestry train --resume runs/copy model.dropout=0.2 --allow-change model.dropout");
   return [arguments] {
     const auto started = Clock::now();
+    if (arguments->resume) sort_resume_arguments(*arguments);
     return run_launched_processes(
+        [&] { return equal_properties(*arguments); },
         [&](ProcessGroup& group) { return run(*arguments, started, group); });
   };
 }

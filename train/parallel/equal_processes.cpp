@@ -27,8 +27,15 @@ std::string first_other_line(std::string_view text, std::string_view other) {
 }  // namespace
 
 void require_equal_processes(ProcessGroup& group, const std::vector<EqualProperty>& properties) {
+  require_equal_processes(group, [&] { return properties; });
+}
+
+void require_equal_processes(ProcessGroup& group,
+                             const std::function<std::vector<EqualProperty>()>& compute) {
   if (group.size() == 1) return;
+  std::vector<EqualProperty> properties;
   const std::vector<std::string> all = group.all_gather([&] {
+    properties = compute();
     MessageWriter own;
     own.put(host_name());
     for (const EqualProperty& property : properties) own.put(property.text);

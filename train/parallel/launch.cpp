@@ -83,13 +83,18 @@ std::unique_ptr<Transport> join_processes(const Launch& launch) {
 /// Ends all processes, because one of them hangs or its connection is lost.
 void end_for_timeout(const Watchdog::Timeout& peer, const std::string& host,
                      std::chrono::seconds timeout, Transport& transport) {
+  const std::string found =
+      peer.has_ended
+          ? fmt::format("it ended more than {} seconds ago after step {}, and rank {} still runs",
+                        timeout.count(), peer.step, transport.rank())
+          : fmt::format(
+                "no heartbeat for {} seconds after step {}: the process hangs, or its "
+                "connection is lost",
+                timeout.count(), peer.step);
   const std::string text = fmt::format(
-      "{}: error: rank {} on {}: no heartbeat for {} seconds after step {}: the process hangs, or "
-      "its "
-      "connection is lost\nhint: see whether its machine can be reached; resume the run with "
-      "--resume, "
-      "with any number of processes; TAPESTRY_PEER_TIMEOUT sets the limit\n",
-      program_name(), peer.rank, host, timeout.count(), peer.step);
+      "{}: error: rank {} on {}: {}\nhint: see whether its machine can be reached; resume the run "
+      "with --resume, with any number of processes; TAPESTRY_PEER_TIMEOUT sets the limit\n",
+      program_name(), peer.rank, host, found);
   std::fputs(text.c_str(), stderr);
   transport.abort(static_cast<int>(ExitCode::peer_failed));
 }
@@ -118,7 +123,8 @@ std::optional<Launch> read_launch(const std::function<const char*(const char*)>&
   return std::nullopt;
 }
 
-int run_launched_processes(const std::function<int(ProcessGroup& group)>& program) {
+int run_launched_processes(const std::function<std::vector<EqualProperty>()>& properties,
+                           const std::function<int(ProcessGroup& group)>& program) {
   const auto launch =
       read_launch([](const char* name) -> const char* { return std::getenv(name); });
   if (!launch) return program(single_process());
@@ -136,7 +142,10 @@ int run_launched_processes(const std::function<int(ProcessGroup& group)>& progra
       transport, timeout, state.step, [timeout](const Watchdog::Timeout& peer) {
         end_for_timeout(peer, connection.hosts[peer.rank], timeout, *connection.transport);
       });
-  return group.run([&] { return program(group); });
+  return group.run([&] {
+    require_equal_processes(group, properties);
+    return program(group);
+  });
 }
 
 }  // namespace tapestry

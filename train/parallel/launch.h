@@ -4,7 +4,9 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "train/parallel/equal_processes.h"
 #include "train/parallel/process_group.h"
 
 namespace tapestry {
@@ -26,8 +28,13 @@ std::optional<Launch> read_launch(const std::function<const char*(const char*)>&
 /// this process alone, and returns its exit code. MPI is loaded for several processes only, from
 /// libtapestry_mpi.so beside the program or in ../lib/tapestry.
 ///
+/// properties  what has to be the same in all processes for `program` to take the same decisions;
+///             called and compared with several processes only, before anything else is exchanged
+///
 /// throws  UsageError if there are several processes and MPI cannot be loaded, or connects another
-///         number of them; what `program` throws, in rank 0.
-int run_launched_processes(const std::function<int(ProcessGroup& group)>& program);
+///         number of them; what `properties` and `program` throw, and PeerFailure if the
+///         processes differ, in rank 0.
+int run_launched_processes(const std::function<std::vector<EqualProperty>()>& properties,
+                           const std::function<int(ProcessGroup& group)>& program);
 
 }  // namespace tapestry

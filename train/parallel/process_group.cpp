@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -59,9 +60,11 @@ Outcome outcome_of_error(const std::exception_ptr& thrown) {
   }
 }
 
-std::string to_message(const Outcome& outcome) {
+/// call  a number for the function that the process has called
+std::string to_message(const Outcome& outcome, int call) {
   MessageWriter message;
   message.put(static_cast<int>(outcome.ending));
+  message.put(call);
   message.put(outcome.result);
   if (outcome.ending == Ending::failed) {
     message.put(outcome.hint);
@@ -75,6 +78,7 @@ std::string to_message(const Outcome& outcome) {
 [[noreturn]] void throw_as(const std::string& message, std::size_t rank) {
   MessageReader reader(message);
   const auto ending = static_cast<Ending>(reader.get<int>());
+  reader.get<int>();
   const std::string text(reader.get_text());
   if (ending == Ending::cancelled) throw kernels::Cancelled();
   if (ending == Ending::anomaly) throw AnomalyError(text);
@@ -87,12 +91,19 @@ Ending ending_of(const std::string& message) {
   return static_cast<Ending>(MessageReader(message).get<int>());
 }
 
+int call_of(const std::string& message) {
+  MessageReader reader(message);
+  reader.get<int>();
+  return reader.get<int>();
+}
+
 /// Before each message: shows whether the other process is the same program on the same kind of
 /// machine.
 struct Header {
-  static constexpr std::uint64_t expected_mark = 0x7461706573747201;  // "tapestr", version 1
+  static constexpr std::uint64_t expected_mark = 0x7461706573747202;  // "tapestr", version 2
 
   std::uint64_t mark = expected_mark;
+  std::uint64_t call = 0;  ///< number of the call that it belongs to, from 1
   std::uint64_t bytes = 0;
 };
 
@@ -107,7 +118,14 @@ ProcessGroup::ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* las
 
 // ---- Work of all processes.
 
-std::vector<std::string> ProcessGroup::all_gather(const std::function<std::string()>& work) {
+const char* ProcessGroup::name_of(Call call) {
+  constexpr std::array names = {"all_gather", "together",  "any_process",
+                                "broadcast",  "on_rank_0", "the end of the program"};
+  return names.at(static_cast<std::size_t>(call));
+}
+
+std::vector<std::string> ProcessGroup::gather_results(Call call,
+                                                      const std::function<std::string()>& work) {
   if (size() == 1) return {work()};
   Outcome mine;
   std::exception_ptr thrown;
@@ -119,9 +137,13 @@ std::vector<std::string> ProcessGroup::all_gather(const std::function<std::strin
     mine = outcome_of_error(thrown);
   }
   std::vector<std::string> messages;
-  transfer([&] { messages = gather(to_message(mine)); });
+  ++calls_;
+  transfer([&] { messages = gather(to_message(mine, static_cast<int>(call))); });
   const auto worst = std::ranges::max_element(messages, {}, ending_of);
-  if (const Ending ending = ending_of(*worst); ending != Ending::done) {
+  const Ending ending = ending_of(*worst);
+  // A process that fails says so in its next call, whichever the others make.
+  if (ending != Ending::failed) require_same_call(messages);
+  if (ending != Ending::done) {
     has_failed_ = ending == Ending::failed;
     const auto origin = static_cast<std::size_t>(worst - messages.begin());
     if (origin == rank()) std::rethrow_exception(thrown);
@@ -130,13 +152,30 @@ std::vector<std::string> ProcessGroup::all_gather(const std::function<std::strin
   for (std::string& message : messages) {
     MessageReader reader(message);
     reader.get<int>();
+    reader.get<int>();
     message = std::string(reader.get_text());
   }
   return messages;
 }
 
+/// throws  PeerFailure, in all processes, if one has called another function than rank 0.
+void ProcessGroup::require_same_call(const std::vector<std::string>& messages) {
+  const int expected = call_of(messages.front());
+  const auto other = std::ranges::find_if(
+      messages, [&](const std::string& message) { return call_of(message) != expected; });
+  if (other == messages.end()) return;
+  has_failed_ = true;
+  throw PeerFailure(
+      ExitCode::peer_failed,
+      fmt::format("rank {}: found {} as call {} between the processes, expected {} as on rank 0: "
+                  "the processes have decided differently",
+                  other - messages.begin(), name_of(static_cast<Call>(call_of(*other))), calls_,
+                  name_of(static_cast<Call>(expected))),
+      "see whether all machines have the same files and environment variables");
+}
+
 void ProcessGroup::together(const std::function<void()>& work) {
-  all_gather([&] {
+  gather_results(Call::together, [&] {
     work();
     return std::string();
   });
@@ -144,24 +183,30 @@ void ProcessGroup::together(const std::function<void()>& work) {
 
 bool ProcessGroup::any_process(bool mine) {
   if (size() == 1) return mine;
-  const auto answers = all_gather([&] { return std::string(mine ? "yes" : ""); });
+  const auto answers =
+      gather_results(Call::any_process, [&] { return std::string(mine ? "yes" : ""); });
   return std::ranges::any_of(answers, [](const std::string& answer) { return !answer.empty(); });
 }
 
 std::string ProcessGroup::broadcast(const std::function<std::string()>& work) {
-  return all_gather([&] { return is_rank_0() ? work() : std::string(); }).front();
+  return gather_results(Call::broadcast, [&] { return is_rank_0() ? work() : std::string(); })
+      .front();
 }
 
 void ProcessGroup::on_rank_0(const std::function<void()>& work) {
-  together([&] {
+  gather_results(Call::on_rank_0, [&] {
     if (is_rank_0()) work();
+    return std::string();
   });
 }
 
 int ProcessGroup::run(const std::function<int()>& program) {
   int code = 0;
   try {
-    together([&] { code = program(); });
+    gather_results(Call::end, [&] {
+      code = program();
+      return std::string();
+    });
     return code;
   } catch (...) {
     if (is_rank_0()) throw;
@@ -207,7 +252,7 @@ std::vector<std::string> ProcessGroup::gather(std::string mine) {
 }
 
 void ProcessGroup::send_message(std::size_t to, const std::string& message) {
-  const Header header{.bytes = message.size()};
+  const Header header{.call = calls_, .bytes = message.size()};
   const Transfer first = start_send(to, std::as_bytes(std::span(&header, 1)));
   const Transfer second = start_send(to, bytes_of(message));
   wait(first);
@@ -223,6 +268,13 @@ std::string ProcessGroup::receive_message(std::size_t from) {
                                   "expected those of this one",
                                   from),
                       "start the same program on machines of the same kind");
+  }
+  if (header.call != calls_) {
+    throw PeerFailure(ExitCode::peer_failed,
+                      fmt::format("found a message of call {} between the processes from rank {}, "
+                                  "expected call {}",
+                                  header.call, from, calls_),
+                      "please report it with the command line and the config");
   }
   std::string message(header.bytes, '\0');
   wait(start_receive(from, std::as_writable_bytes(std::span(message))));

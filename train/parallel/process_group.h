@@ -22,8 +22,9 @@ class PeerFailure : public UserError {
 /// The processes that train a model together; each has the same state and computes a part of each
 /// step. A group of one process does everything directly.
 ///
-/// All processes call all_gather() and the functions based on it in the same order. A process whose
-/// work throws tells the others in its next exchange, so that all of them go on or throw.
+/// All processes call all_gather() and the functions based on it in the same order; processes that
+/// do not, because they have decided differently, end with an error. A process whose work throws
+/// tells the others in its next call, so that all of them continue or throw.
 class ProcessGroup {
  public:
   /// The group of this process alone.
@@ -46,8 +47,11 @@ class ProcessGroup {
   /// throws  what `work` throws. If it throws in another process: kernels::Cancelled or
   ///         AnomalyError if it was one of these there, PeerFailure with the exit code, the message
   ///         and the hint otherwise. If it throws in several, an error goes before AnomalyError,
-  ///         this before Cancelled, and then the lower rank first.
-  std::vector<std::string> all_gather(const std::function<std::string()>& work);
+  ///         this before Cancelled, and then the lower rank first. PeerFailure if other processes
+  ///         have called another function.
+  std::vector<std::string> all_gather(const std::function<std::string()>& work) {
+    return gather_results(Call::all_gather, work);
+  }
 
   /// all_gather() of work without results: it is done by all processes or throws in all of them.
   void together(const std::function<void()>& work);
@@ -81,12 +85,19 @@ class ProcessGroup {
   void wait(const Transfer& transfer);
 
  private:
+  /// The functions of which all processes have to call the same.
+  enum class Call : int { all_gather, together, any_process, broadcast, on_rank_0, end };
+  static const char* name_of(Call call);
+
+  std::vector<std::string> gather_results(Call call, const std::function<std::string()>& work);
+  void require_same_call(const std::vector<std::string>& messages);
   std::vector<std::string> gather(std::string mine);
   void send_message(std::size_t to, const std::string& message);
   std::string receive_message(std::size_t from);
 
   Transport* transport_ = nullptr;
   std::atomic<std::uint64_t>* last_step_ = nullptr;
+  std::uint64_t calls_ = 0;  ///< number of calls that all processes have made together
   bool has_failed_ = false;  ///< whether all_gather() has thrown an error that ends all processes
 };
 

@@ -56,6 +56,9 @@ struct Peer {
     return outgoing.has_value();
   }
 
+  /// Whether it has said that it ends.
+  bool has_ended() const { return !incoming; }
+
   void send(std::uint64_t sign) {
     sent = sign;
     outgoing = transport.start_send(rank, Transport::Channel::heartbeat,
@@ -100,7 +103,7 @@ bool send_to_all(const Peers& peers, std::uint64_t sign) {
 /// Whether all have sent their goodbye and received what was sent to them.
 bool have_left(const Peers& peers) {
   return std::ranges::all_of(
-      peers, [](const auto& peer) { return !peer->incoming && !peer->is_sending(); });
+      peers, [](const auto& peer) { return peer->has_ended() && !peer->is_sending(); });
 }
 
 }  // namespace
@@ -130,15 +133,16 @@ void Watchdog::watch() {
   bool has_left = false;
   while (!has_left || !have_left(peers)) {
     const Clock::time_point now = Clock::now();
+    const bool ends = ends_;
     const bool was_stopped = now - looked > limit_ / 2;
     looked = now;
     for (const auto& peer : peers) {
       if (was_stopped) peer->heard = now;
       peer->listen();
-      if (!peer->incoming || now - peer->heard <= timeout) continue;
-      return alarm_({.rank = peer->rank, .step = peer->step});
+      const bool is_done = ends && peer->has_ended() && !peer->is_sending();
+      if (is_done || now - peer->heard <= timeout) continue;
+      return alarm_({.rank = peer->rank, .step = peer->step, .has_ended = peer->has_ended()});
     }
-    const bool ends = ends_;
     if (!has_left && (ends || now - sent >= interval)) {
       has_left = send_to_all(peers, ends ? goodbye : step_.load()) && ends;
       sent = now;

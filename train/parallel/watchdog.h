@@ -11,14 +11,16 @@
 
 namespace tapestry {
 
-/// Notices that another process hangs, or that the connection to its machine is lost: on a thread
+/// Notices that another process hangs, that the connection to its machine is lost, or that it has
+/// ended while this process still works: on a thread
 /// of its own, every process sends heartbeats to rank 0, and rank 0 sends them to all others.
 class Watchdog {
  public:
-  /// A process from which no heartbeat has come for `limit`.
+  /// A process from which no heartbeat has come for `limit`, because it hangs or has ended.
   struct Timeout {
     std::size_t rank = 0;
     std::uint64_t step = 0;  ///< the last step that it had done
+    bool has_ended = false;  ///< whether it has said that it ends
   };
   /// Called on the thread of the watchdog, once. It is to end all processes.
   using Alarm = std::function<void(const Timeout& timeout)>;

@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -89,6 +92,32 @@ TEST_CASE("the other processes name rank 0 if it sends no heartbeats") {
   }
   CHECK(alarms.right == 2);
   CHECK(alarms.wrong == 0);
+}
+
+TEST_CASE("a process that has ended while others still work raises an alarm") {
+  for (const std::size_t ended : {0, 1}) {
+    CAPTURE(ended);
+    test::LocalNetwork network(2);
+    const std::atomic<std::uint64_t> step = 7;
+    std::atomic<bool> is_named = false;
+    std::thread ending([&] {
+      const Watchdog watchdog(network.end(ended), 400ms, step, [](const Watchdog::Timeout&) {});
+    });
+    const Watchdog working(network.end(1 - ended), 400ms, step,
+                           [&](const Watchdog::Timeout& timeout) {
+                             is_named = timeout.rank == ended && timeout.has_ended;
+                           });
+    const auto began = std::chrono::steady_clock::now();
+    while (!is_named && std::chrono::steady_clock::now() - began < 10s) {
+      std::this_thread::sleep_for(10ms);
+    }
+    CHECK(is_named);
+    // In the place of the alarm, which ends the process.
+    const std::uint64_t goodbye = ~std::uint64_t{0};
+    network.end(1 - ended).start_send(ended, Transport::Channel::heartbeat,
+                                      std::as_bytes(std::span(&goodbye, 1)));
+    ending.join();
+  }
 }
 
 TEST_CASE("processes that end one after the other raise no alarm") {

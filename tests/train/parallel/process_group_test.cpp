@@ -6,6 +6,8 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -112,10 +114,56 @@ TEST_CASE("an error of one process is thrown in all, with its rank, its hint and
 
 TEST_CASE("messages of another program end all processes") {
   test::LocalNetwork network(2);
-  const std::array<std::byte, 16> other{};
+  const std::array<std::byte, 24> other{};
   network.end(1).start_send(0, Transport::Channel::data, other);
   ProcessGroup group(network.end(0));
   CHECK_THROWS_WITH(group.together([] {}), "aborted with 2");
+}
+
+TEST_CASE("a message of another call ends all processes") {
+  test::LocalNetwork network(2);
+  const std::array<std::uint64_t, 3> header = {0x7461706573747202, 7, 0};
+  network.end(1).start_send(0, Transport::Channel::data, std::as_bytes(std::span(header)));
+  ProcessGroup group(network.end(0));
+  CHECK_THROWS_WITH(group.together([] {}), "aborted with 9");
+}
+
+TEST_CASE("processes that call different functions end with an error that names them") {
+  const auto thrown = thrown_by(3, [](ProcessGroup& group) {
+    group.together([] {});
+    if (group.rank() == 1) {
+      group.any_process(true);
+    } else {
+      group.together([] {});
+    }
+  });
+  for (const Thrown& each : thrown) {
+    CHECK(
+        each.message.starts_with("rank 1: found any_process as call 2 between the processes, "
+                                 "expected together as on rank 0"));
+    CHECK(each.code == 9);
+  }
+}
+
+TEST_CASE("a process that returns while others go on ends the program of all with an error") {
+  for (const std::size_t first_to_end : {0, 1, 2}) {
+    CAPTURE(first_to_end);
+    std::atomic<int> thrown = 0, returned = 0;
+    test::run_processes(3, [&](ProcessGroup& group) {
+      try {
+        returned += group.run([&] {
+          group.together([] {});
+          if (group.rank() != first_to_end) group.together([] {});
+          return 0;
+        });
+      } catch (const PeerFailure& error) {
+        const std::string text = error.what();
+        if (group.is_rank_0() && text.find("the end of the program") != text.npos) ++thrown;
+      }
+    });
+    CHECK(thrown == 1);     // which prints the error
+    CHECK(returned == 18);  // twice 9
+  }
 }
 
 TEST_CASE("a cancelled process cancels the work of all") {
