@@ -80,9 +80,37 @@ std::unique_ptr<Transport> join_processes(const Launch& launch) {
       "use the launcher of the MPI that the program was built with; with Slurm, srun --mpi=pmix");
 }
 
+/// The number that a text begins with; nullopt if it begins with none or is null.
+std::optional<std::size_t> read_number(const char* value) {
+  if (value == nullptr) return std::nullopt;
+  const std::string_view text(value);
+  std::size_t number = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
+  return result.ec == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+/// What connects the processes, up to the end of the program: a launcher ends all processes when
+/// one of them ends with an error, and rank 0 has to print it before.
+struct Connection {
+  Connection() = default;
+  /// The supervisor watches the time that MPI takes, which no Watchdog does any more.
+  ~Connection() {
+    watchdog.reset();
+    if (state != nullptr) state->phase = SupervisedState::Phase::leaving;
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  SupervisedState* state = nullptr;
+  std::unique_ptr<Transport> transport;
+  std::vector<std::string> hosts;  ///< by rank
+  std::optional<Watchdog> watchdog;
+};
+
 /// Ends all processes, because one of them hangs or its connection is lost.
 void end_for_timeout(const Watchdog::Timeout& peer, const std::string& host,
-                     std::chrono::seconds timeout, Transport& transport) {
+                     std::chrono::seconds timeout, Connection& connection) {
+  Transport& transport = *connection.transport;
   const std::string found =
       peer.has_ended
           ? fmt::format("it ended more than {} seconds ago after step {}, and rank {} still runs",
@@ -96,29 +124,38 @@ void end_for_timeout(const Watchdog::Timeout& peer, const std::string& host,
       "with --resume, with any number of processes; TAPESTRY_PEER_TIMEOUT sets the limit\n",
       program_name(), peer.rank, host, found);
   std::fputs(text.c_str(), stderr);
+  connection.state->phase = SupervisedState::Phase::leaving;  // in case the launcher hangs
   transport.abort(static_cast<int>(ExitCode::peer_failed));
 }
 
-/// What connects the processes, up to the end of the program: a launcher ends all processes when
-/// one of them ends with an error, and rank 0 has to print it before.
-struct Connection {
-  std::unique_ptr<Transport> transport;
-  std::vector<std::string> hosts;  ///< by rank
-  std::optional<Watchdog> watchdog;
+/// While it is alive, an end of the process is not that of the program.
+class ResultScope {
+ public:
+  explicit ResultScope(SupervisedState& state) : state_(state) {}
+  ~ResultScope() { state_.has_result = true; }
+  ResultScope(const ResultScope&) = delete;
+  ResultScope& operator=(const ResultScope&) = delete;
+
+ private:
+  SupervisedState& state_;
 };
 
 }  // namespace
 
 std::optional<Launch> read_launch(const std::function<const char*(const char*)>& get) {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    const char* const value = get(name);
-    if (value == nullptr) continue;
-    const std::string_view text(value);
-    std::size_t processes = 0;
-    const auto result = std::from_chars(text.data(), text.data() + text.size(), processes);
-    if (result.ec != std::errc()) continue;
+  struct Variables {
+    const char* size;
+    const char* rank;
+  };
+  for (const auto& [size, rank] :
+       {Variables{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+        Variables{"PMI_SIZE", "PMI_RANK"}, Variables{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}) {
+    const auto processes = read_number(get(size));
+    if (!processes) continue;
     // mpirun in a Slurm job starts its processes in a step of srun, which has other tasks.
-    return processes > 1 ? std::optional(Launch{name, processes}) : std::nullopt;
+    if (*processes < 2) return std::nullopt;
+    return Launch{
+        .launcher = size, .processes = *processes, .rank = read_number(get(rank)).value_or(0)};
   }
   return std::nullopt;
 }
@@ -131,8 +168,10 @@ int run_launched_processes(const std::function<std::vector<EqualProperty>()>& pr
   const std::chrono::seconds timeout = read_peer_timeout(std::getenv("TAPESTRY_PEER_TIMEOUT"));
   // mpirun gives each process a terminal, also where its own output is a file.
   ::setenv("TERM", "dumb", 1);
-  SupervisedState& state = continue_supervised();
+  SupervisedState& state = continue_supervised(launch->rank, timeout);
+  const ResultScope scope(state);
   static Connection connection;
+  connection.state = &state;
   connection.transport = join_processes(*launch);
   Transport& transport = *connection.transport;
   state.rank = transport.rank();
@@ -140,8 +179,9 @@ int run_launched_processes(const std::function<std::vector<EqualProperty>()>& pr
   connection.hosts = group.all_gather(host_name);
   connection.watchdog.emplace(
       transport, timeout, state.step, [timeout](const Watchdog::Timeout& peer) {
-        end_for_timeout(peer, connection.hosts[peer.rank], timeout, *connection.transport);
+        end_for_timeout(peer, connection.hosts[peer.rank], timeout, connection);
       });
+  state.phase = SupervisedState::Phase::running;
   return group.run([&] {
     require_equal_processes(group, properties);
     return program(group);

@@ -15,11 +15,13 @@ namespace tapestry {
 struct Launch {
   std::string launcher;       ///< the variable that says so
   std::size_t processes = 1;  ///< number of processes of the launcher, >= 2
+  std::size_t rank = 0;       ///< of this process, until MPI says it; 0 if it is not known
 };
 
 /// The launch of this process; nullopt if it was started by itself or as the only process. Read
 /// from the first of OMPI_COMM_WORLD_SIZE (Open MPI), PMI_SIZE (MPICH, Intel MPI, Slurm with PMI-2)
-/// and SLURM_STEP_NUM_TASKS (srun) that is a number.
+/// and SLURM_STEP_NUM_TASKS (srun) that is a number; the rank from OMPI_COMM_WORLD_RANK, PMI_RANK
+/// and SLURM_PROCID.
 ///
 /// get  returns the value of a variable, or null, as std::getenv
 std::optional<Launch> read_launch(const std::function<const char*(const char*)>& get);

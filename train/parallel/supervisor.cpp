@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string>
 
 #include "train/error.h"
 #include "train/platform/interruptions.h"
@@ -21,6 +23,9 @@
 
 namespace tapestry {
 namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
 
 constexpr std::array passed_on = {SIGINT,  SIGTERM, SIGHUP,  SIGUSR1,
                                   SIGUSR2, SIGXCPU, SIGQUIT, SIGCONT};
@@ -36,24 +41,82 @@ void pass_on(int signal) {
   errno = error;
 }
 
-/// Waits until the child has ended. Returns the exit code of the supervisor.
-int watch_child(const SupervisedState& state) {
-  int status = 0;
-  pid_t ended = 0;
-  while ((ended = ::waitpid(child, &status, 0)) < 0 && errno == EINTR) {
-  }
-  if (ended < 0) return static_cast<int>(ExitCode::peer_failed);
-  if (WIFEXITED(status)) return WEXITSTATUS(status);
-  const int signal = WTERMSIG(status);
-  if (signal == last_passed_on) return signal_exit_base + signal;
+/// Prints what happened to the child, and returns the exit code of the supervisor.
+int report_failure(const SupervisedState& state, const std::string& found, const char* hint) {
   const std::string text = fmt::format(
-      "{}: error: rank {} on {}: process {} was ended by signal {} ({}) after step {}, expected it "
-      "to go on until all end\nhint: the last checkpoint is whole; resume the run with --resume, "
-      "with any number of processes\n",
-      program_name(), state.rank.load(), host_name(), child + 0, signal, ::strsignal(signal),
-      state.step.load());
+      "{}: error: rank {} on {}: process {} {} after step {}\nhint: {}\n", program_name(),
+      state.rank.load(), host_name(), child + 0, found, state.step.load(), hint);
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(ExitCode::peer_failed);
+}
+
+/// Whether the exit code is one that the program ends with when it ends all processes: not 1, with
+/// which MPI ends as well.
+bool is_abort_code(int code) {
+  return code >= static_cast<int>(ExitCode::usage) &&
+         code <= static_cast<int>(ExitCode::peer_failed);
+}
+
+/// The exit code of the supervisor of a child that ended with `status`, see waitpid(2).
+int code_of(int status, const SupervisedState& state) {
+  constexpr const char* hint =
+      "the last checkpoint is whole; resume the run with --resume, with any number of processes";
+  if (WIFEXITED(status)) {
+    const int code = WEXITSTATUS(status);
+    if (state.has_result || is_abort_code(code)) return code;
+    return report_failure(
+        state, fmt::format("was ended by MPI or another library, with exit code {},", code), hint);
+  }
+  const int signal = WTERMSIG(status);
+  if (signal == last_passed_on) return signal_exit_base + signal;
+  return report_failure(
+      state, fmt::format("was ended by signal {} ({})", signal, ::strsignal(signal)), hint);
+}
+
+/// How long the child has been in its phase, without the time in which this process was stopped.
+class PhaseTime {
+ public:
+  /// To be called at least once a second.
+  Clock::duration measure(SupervisedState::Phase phase) {
+    const Clock::time_point now = Clock::now();
+    time_ = phase == phase_ ? time_ + std::min<Clock::duration>(now - looked_, 2s) : 0s;
+    looked_ = now;
+    phase_ = phase;
+    return time_;
+  }
+
+ private:
+  SupervisedState::Phase phase_ = SupervisedState::Phase::joining;
+  Clock::time_point looked_ = Clock::now();
+  Clock::duration time_ = 0s;
+};
+
+/// Waits until the child has ended, or kills it if it does not go on. Returns the exit code of the
+/// supervisor.
+///
+/// ended  the set of SIGCHLD, which is blocked
+int watch_child(const SupervisedState& state, std::chrono::seconds limit, const sigset_t& ended) {
+  PhaseTime time;
+  for (;;) {
+    int status = 0;
+    const pid_t found = ::waitpid(child, &status, WNOHANG);
+    if (found == child) return code_of(status, state);
+    if (found < 0 && errno != EINTR) return static_cast<int>(ExitCode::peer_failed);
+    const SupervisedState::Phase phase = state.phase;
+    if (time.measure(phase) > limit && phase != SupervisedState::Phase::running) {
+      ::kill(child, SIGKILL);
+      return report_failure(
+          state,
+          fmt::format("has {} the other processes for more than {} seconds, and was ended,",
+                      phase == SupervisedState::Phase::joining ? "waited to be connected with"
+                                                               : "waited to be disconnected from",
+                      limit.count()),
+          "another process was not started, hangs or cannot be reached; see the messages of the "
+          "others; TAPESTRY_PEER_TIMEOUT sets the limit");
+    }
+    const timespec second{.tv_sec = 1, .tv_nsec = 0};
+    ::sigtimedwait(&ended, nullptr, &second);  // or until another signal is passed on
+  }
 }
 
 /// Memory that parent and child share.
@@ -66,12 +129,15 @@ SupervisedState& shared_state() {
 
 }  // namespace
 
-SupervisedState& continue_supervised() {
+SupervisedState& continue_supervised(std::size_t rank, std::chrono::seconds limit) {
   SupervisedState& state = shared_state();
-  sigset_t signals, before;
+  state.rank = rank;
+  sigset_t signals, before, ended;
   sigemptyset(&signals);
   for (const int signal : passed_on) sigaddset(&signals, signal);
   ::sigprocmask(SIG_BLOCK, &signals, &before);
+  sigemptyset(&ended);
+  sigaddset(&ended, SIGCHLD);
   const pid_t parent = ::getpid();
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, waitpid() does not tell how the child ended
   const pid_t forked = ::fork();
@@ -95,7 +161,8 @@ SupervisedState& continue_supervised() {
     ::sigaction(signal, &action, nullptr);
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  std::_Exit(watch_child(state));
+  ::sigprocmask(SIG_BLOCK, &ended, nullptr);
+  std::_Exit(watch_child(state, limit, ended));
 }
 
 }  // namespace tapestry

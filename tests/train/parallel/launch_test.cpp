@@ -1,11 +1,17 @@
 #include "train/parallel/launch.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -13,6 +19,7 @@
 
 #include "tests/train/parallel/local_network.h"
 #include "train/error.h"
+#include "train/parallel/supervisor.h"
 #include "train/parallel/watchdog.h"
 
 namespace tapestry {
@@ -42,6 +49,14 @@ TEST_CASE("the variables of mpirun and srun say how many processes there are") {
   const auto three = launch_of({{"OMPI_COMM_WORLD_SIZE", "3"}, {"SLURM_STEP_NUM_TASKS", "2"}});
   REQUIRE(three);
   CHECK(three->processes == 3);
+  for (const auto& [size, rank] :
+       std::map<std::string, std::string>{{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                          {"PMI_SIZE", "PMI_RANK"},
+                                          {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}) {
+    const auto launch = launch_of({{size, "4"}, {rank, "3"}});
+    REQUIRE(launch);
+    CHECK(launch->rank == 3);
+  }
   CHECK_FALSE(launch_of({}));
   CHECK_FALSE(launch_of({{"SLURM_NTASKS", "4"}}));  // in a job script, outside of srun
 }
@@ -56,6 +71,90 @@ TEST_CASE("TAPESTRY_PEER_TIMEOUT is a number of seconds, 60 by default") {
     CHECK_THROWS_AS(read_peer_timeout(text), UsageError);
   }
 }
+
+// The thread sanitizer does not follow a process forked from one with several threads.
+#if !defined(TAPESTRY_TSAN)
+/// How a supervisor with a limit of one second ends.
+struct SupervisorEnd {
+  int code = 0;
+  std::string message;
+};
+
+SupervisorEnd supervise(const std::function<void(SupervisedState& state)>& process) {
+  std::FILE* const output = std::tmpfile();
+  REQUIRE(output != nullptr);
+  const pid_t supervisor = ::fork();
+  REQUIRE(supervisor >= 0);
+  if (supervisor == 0) {
+    ::dup2(::fileno(output), STDERR_FILENO);
+    process(continue_supervised(3, 1s));
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(supervisor, &status, 0) == supervisor);
+  REQUIRE(WIFEXITED(status));
+  SupervisorEnd end{.code = WEXITSTATUS(status), .message = ""};
+  std::rewind(output);
+  for (int next = std::fgetc(output); next != EOF; next = std::fgetc(output)) {
+    end.message += static_cast<char>(next);
+  }
+  std::fclose(output);
+  return end;
+}
+
+using Phase = SupervisedState::Phase;
+
+TEST_CASE("a supervisor ends with the exit code of the program, also that of a bug") {
+  for (const int code : {0, 1, 5, 124, 143}) {
+    const SupervisorEnd end = supervise([code](SupervisedState& state) {
+      state.has_result = true;
+      ::_exit(code);
+    });
+    CHECK(end.code == code);
+    CHECK(end.message.empty());
+  }
+  CHECK(supervise([](SupervisedState&) { ::_exit(5); }).code == 5);  // by Transport::abort()
+}
+
+TEST_CASE("a supervisor ends with 9 if a library or a signal ends the process") {
+  for (const int code : {0, 1, 17, 255}) {
+    const SupervisorEnd end = supervise([code](SupervisedState& state) {
+      state.step = 7;
+      ::_exit(code);
+    });
+    CHECK(end.code == 9);
+    CHECK(end.message.find("error: rank 3 on ") != end.message.npos);
+    CHECK(end.message.find(fmt::format("with exit code {}, after step 7", code)) !=
+          end.message.npos);
+  }
+  const SupervisorEnd killed = supervise([](SupervisedState&) { ::raise(SIGKILL); });
+  CHECK(killed.code == 9);
+  CHECK(killed.message.find("was ended by signal 9") != killed.message.npos);
+}
+
+TEST_CASE("a supervisor ends a process that joins or leaves the others for too long") {
+  for (const Phase phase : {Phase::joining, Phase::leaving}) {
+    const SupervisorEnd end = supervise([phase](SupervisedState& state) {
+      state.phase = phase;
+      ::sleep(60);
+    });
+    CHECK(end.code == 9);
+    CHECK(end.message.find(phase == Phase::joining
+                               ? "to be connected with the other processes"
+                               : "to be disconnected from the other") != end.message.npos);
+  }
+}
+
+TEST_CASE("a supervisor gives a process that runs any time") {
+  const SupervisorEnd end = supervise([](SupervisedState& state) {
+    state.phase = Phase::running;
+    ::sleep(4);
+    state.has_result = true;
+    ::_exit(6);
+  });
+  CHECK(end.code == 6);
+}
+#endif
 
 /// What watchdogs have raised an alarm about.
 struct Alarms {
