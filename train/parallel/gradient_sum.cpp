@@ -59,24 +59,11 @@ void for_each_node(const MicroBatches& range, F&& f) {
   }
 }
 
-/// These nodes, without values.
-template <class Node>
-std::vector<Node> nodes_of(const MicroBatches& range) {
-  std::vector<Node> nodes;
-  for_each_node(range, [&](std::size_t first, std::size_t count) {
-    nodes.push_back({.first = first, .count = count});
-  });
-  return nodes;
-}
-
 /// Sums one part of the nodes of all processes, which come in the order of their micro-batches.
 template <class T>
 class PartSum {
  public:
   explicit PartSum(std::size_t size) : size_(size) {}
-
-  /// Memory for the part of the next node.
-  kernels::Memory memory() const { return kernels::Memory(size_ * sizeof(T)); }
 
   void add(std::size_t first, std::size_t count, kernels::Memory values) {
     nodes_.push_back({.first = first, .count = count, .values = std::move(values)});
@@ -209,6 +196,32 @@ GradientSum::Part GradientSum::part_of(std::size_t rank) const {
   return {.begin = boundary(rank), .end = boundary(rank + 1)};
 }
 
+/// Begins to receive the part of all nodes of all processes, those of each process in their order.
+/// All transfers go on at the same time, and each process begins with another one, so that all
+/// connections are in use; those of the own nodes are done.
+template <class T>
+std::vector<std::vector<GradientSum::Incoming>> GradientSum::start_to_receive(const Part& part) {
+  std::vector<std::vector<Incoming>> nodes(group_.size());
+  for (std::size_t distance = 0; distance < group_.size(); ++distance) {
+    const std::size_t from = (group_.rank() + group_.size() - distance) % group_.size();
+    const MicroBatches range = micro_batches_of(from, group_.size(), micro_batches_);
+    for_each_node(range, [&](std::size_t first, std::size_t count) {
+      Incoming node{
+          .first = first, .count = count, .values = kernels::Memory(part.size() * sizeof(T))};
+      const std::span<T> to(values_in<T>(node.values), part.size());
+      if (distance == 0) {
+        const Node& own = waiting_[nodes[from].size()];
+        std::ranges::copy(std::span(values_in<T>(own.values) + part.begin, part.size()),
+                          to.begin());
+      } else {
+        node.transfer = group_.start_receive(from, std::as_writable_bytes(to));
+      }
+      nodes[from].push_back(std::move(node));
+    });
+  }
+  return nodes;
+}
+
 /// The first waiting node becomes the sum of all nodes of all processes.
 template <class T>
 void GradientSum::exchange_parts() {
@@ -224,17 +237,11 @@ void GradientSum::exchange_parts() {
   }
   const Part part = part_of(group_.rank());
   PartSum<T> sum(part.size());
+  std::vector<std::vector<Incoming>> received = start_to_receive<T>(part);
   for (std::size_t from = 0; from < group_.size(); ++from) {
-    std::size_t index = 0;
-    for (const Node& node : nodes_of<Node>(micro_batches_of(from, group_.size(), micro_batches_))) {
-      const kernels::Memory values = sum.memory();
-      const std::span<T> to(values_in<T>(values), part.size());
-      if (from == group_.rank()) {
-        std::ranges::copy(part_in(waiting_[index++], part), to.begin());
-      } else {
-        group_.wait(group_.start_receive(from, std::as_writable_bytes(to)));
-      }
-      sum.add(node.first, node.count, values);
+    for (Incoming& node : received[from]) {
+      group_.wait(node.transfer);
+      sum.add(node.first, node.count, std::move(node.values));
     }
   }
   for (const ProcessGroup::Transfer& transfer : sent) group_.wait(transfer);

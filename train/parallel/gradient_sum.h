@@ -30,7 +30,8 @@ namespace tapestry {
 ///
 /// With p processes, each has the sums of at most 2 log2(n) nodes of the tree, or of one if n / p
 /// is a power of two. The gradient is divided into p parts. Each process receives its part of all
-/// nodes, adds them as the tree says, and sends the result to the others. With one node each, a
+/// nodes, which together are as large as the nodes of one process, adds them as the tree says, and
+/// sends the result to the others. With one node each, a
 /// process sends 2 (p - 1) / p times the size of the gradient, which is the least possible [1].
 ///
 /// [1] Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
@@ -61,6 +62,12 @@ class GradientSum {
     kernels::Memory values{};  ///< of all parameters, one after the other, without gaps
     std::vector<bool, kernels::PoolAllocator<bool>> present{};  ///< which have a gradient
   };
+  /// A part of a node that another process sends.
+  struct Incoming {
+    std::size_t first = 0, count = 0;  ///< of the node
+    kernels::Memory values{};
+    ProcessGroup::Transfer transfer{};
+  };
   /// A range of the values of all parameters.
   struct Part {
     std::size_t begin = 0, end = 0;
@@ -71,6 +78,8 @@ class GradientSum {
   void add_to_gradients(const Node& node);
   void set_gradients(const kernels::Memory& values, const std::string& present);
   Part part_of(std::size_t rank) const;
+  template <class T>
+  std::vector<std::vector<Incoming>> start_to_receive(const Part& part);
   template <class T>
   void exchange_parts();
   template <class T>

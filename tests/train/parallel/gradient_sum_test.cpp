@@ -108,6 +108,19 @@ TEST_CASE("a process sends no more than the least that a sum over processes take
   }
 }
 
+TEST_CASE("a process receives from all others at the same time") {
+  constexpr std::size_t processes = 4;
+  test::LocalNetwork network(processes);
+  test::run_processes(network, processes, [](ProcessGroup& group) {
+    Parameters parameters = two_parameters();
+    sum_gradients(parameters, 8, group);
+  });
+  for (std::size_t rank = 0; rank < processes; ++rank) {
+    // The parts of the gradient that it sums, and those of the sum.
+    CHECK(network.count_receives_at_once(rank, processes - 1) == 2);
+  }
+}
+
 TEST_CASE("a parameter that has a gradient in one process alone gets it in all of them") {
   std::atomic<std::size_t> right = 0;
   test::run_processes(3, [&](ProcessGroup& group) {

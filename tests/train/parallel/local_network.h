@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -30,6 +31,11 @@ class LocalNetwork {
   /// Bytes that the process has sent so far.
   std::size_t bytes_sent(std::size_t rank) const { return ends_[rank].bytes_sent; }
 
+  /// How often the process began to receive `count` messages before it waited for one.
+  std::size_t count_receives_at_once(std::size_t rank, std::size_t count) const {
+    return static_cast<std::size_t>(std::ranges::count(ends_[rank].receives_at_once, count));
+  }
+
  private:
   class End final : public Transport {
    public:
@@ -48,12 +54,16 @@ class LocalNetwork {
 
     Request start_receive(std::size_t from, Channel channel, std::span<std::byte> bytes) override {
       const std::lock_guard lock(network_.mutex_);
+      if (!is_receiving_) receives_at_once.push_back(0);
+      is_receiving_ = true;
+      ++receives_at_once.back();
       receives_.push_back({.from = from, .channel = channel, .to = bytes});
       return receives_.size();
     }
 
     bool is_done(Request request) override {
       const std::lock_guard lock(network_.mutex_);
+      is_receiving_ = false;
       // Messages are given to receives in the order in which these began.
       for (Receive& receive : receives_) {
         auto& mail = network_.mail_[{receive.from, rank_, receive.channel}];
@@ -71,6 +81,8 @@ class LocalNetwork {
     }
 
     std::size_t bytes_sent = 0;
+    /// How many transfers began before the process waited for one.
+    std::vector<std::size_t> receives_at_once;
 
    private:
     struct Receive {
@@ -83,6 +95,7 @@ class LocalNetwork {
     LocalNetwork& network_;
     std::size_t rank_, size_;
     std::vector<Receive> receives_;
+    bool is_receiving_ = false;
   };
 
   std::mutex mutex_;
@@ -92,11 +105,9 @@ class LocalNetwork {
   std::deque<End> ends_;
 };
 
-/// Runs `process` in as many threads, each as a process of one group. Returns the bytes that each
-/// has sent.
-inline std::vector<std::size_t> run_processes(
-    std::size_t count, const std::function<void(ProcessGroup& group)>& process) {
-  LocalNetwork network(count);
+/// Runs `process` in as many threads, each as a process of one group in the network.
+inline void run_processes(LocalNetwork& network, std::size_t count,
+                          const std::function<void(ProcessGroup& group)>& process) {
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < count; ++rank) {
     threads.emplace_back([&network, &process, rank] {
@@ -105,6 +116,13 @@ inline std::vector<std::size_t> run_processes(
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+/// The same in a network of their own. Returns the bytes that each has sent.
+inline std::vector<std::size_t> run_processes(
+    std::size_t count, const std::function<void(ProcessGroup& group)>& process) {
+  LocalNetwork network(count);
+  run_processes(network, count, process);
   std::vector<std::size_t> sent;
   for (std::size_t rank = 0; rank < count; ++rank) sent.push_back(network.bytes_sent(rank));
   return sent;
