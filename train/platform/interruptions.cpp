@@ -24,6 +24,7 @@ volatile std::sig_atomic_t time_over = 0;
 volatile std::sig_atomic_t error_is_terminal = 0;
 volatile std::sig_atomic_t saves_at_stop = 1;
 volatile std::sig_atomic_t merges_repeats = 0;
+volatile std::sig_atomic_t stopped_by_peer = 0;  // and no signal of its own has come yet
 timespec first_stop_time{};
 std::atomic<bool> wants_end{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
@@ -58,6 +59,9 @@ void remember_stop(int signal) {
     first_stop = signal;
     wants_end = true;
     announce_stop();
+  } else if (stopped_by_peer != 0) {  // what another process has received as well, maybe later
+    ::clock_gettime(CLOCK_MONOTONIC, &first_stop_time);
+    stopped_by_peer = 0;
   } else if (signal != SIGXCPU && !is_repeat(signal)) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
@@ -88,6 +92,7 @@ void install(const Handled& entry) {
 RunSignals::RunSignals(bool saves) {
   static_assert(handled.size() == handled_signals);
   first_stop = 0;
+  stopped_by_peer = 0;
   save_requested = 0;
   time_over = 0;
   wants_end = false;
@@ -112,7 +117,7 @@ RunSignals::~RunSignals() {
 int RunSignals::stop() const { return first_stop; }
 
 void RunSignals::stop_by(int signal) {
-  if (first_stop == 0) ::clock_gettime(CLOCK_MONOTONIC, &first_stop_time);
+  if (first_stop == 0) stopped_by_peer = 1;
   first_stop = signal;
   wants_end = true;
 }

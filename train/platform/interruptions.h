@@ -31,7 +31,8 @@ class RunSignals {
   int stop() const;
 
   /// Requests an end as the signal does, which stop() then returns: for a signal that another
-  /// process of the run has received.
+  /// process of the run has received. The first signal that this process itself receives, whenever
+  /// it comes, then counts as the same request, and not as a second one.
   void stop_by(int signal);
 
   /// Whether a save has been requested since the last call.

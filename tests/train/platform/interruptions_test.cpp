@@ -87,14 +87,36 @@ TEST_CASE("a second signal ends the process, whichever it is") {
 
 TEST_CASE("a signal that another process has passed on may still arrive") {
   const int status = status_of([] {
-    merge_repeated_signals();
     RunSignals signals;
     signals.stop_by(SIGTERM);
+    ::usleep(1'200'000);  // longer than repeated signals are merged
     std::raise(SIGTERM);
     ::_exit(signals.stop());
   });
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == SIGTERM);
+}
+
+TEST_CASE("the second signal after one of another process ends the process") {
+  const int status = status_of([] {
+    RunSignals signals;
+    signals.stop_by(SIGTERM);
+    std::raise(SIGINT);
+    std::raise(SIGINT);
+  });
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
+}
+
+TEST_CASE("a second signal ends a process whose first one another process has passed on as well") {
+  const int status = status_of([] {
+    RunSignals signals;
+    std::raise(SIGTERM);
+    signals.stop_by(SIGTERM);
+    std::raise(SIGTERM);
+  });
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGTERM);
 }
 #endif
 
