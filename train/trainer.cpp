@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <limits>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
+#include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "optim/optimizer.h"
 #include "train/checkpoint/run_identity.h"
@@ -212,6 +214,24 @@ bool Trainer::finished() const { return state_.step >= config_.train.steps || ou
 
 bool Trainer::out_of_patience() const {
   return config_.train.patience > 0 && state_.validations_since_best >= config_.train.patience;
+}
+
+std::string Trainer::state_text() const {
+  Xxh3 digest;
+  const auto add = [&](std::span<const NamedTensor> tensors) {
+    for (const NamedTensor& named : tensors) {
+      dispatch(named.tensor.dtype(), [&]<class T>() {
+        const auto values = named.tensor.values<T>();
+        digest.add(values.data(), values.size_bytes());
+      });
+    }
+  };
+  add(model_.parameters.list());
+  add(model_.parameters.buffers());
+  add(optimizer_->state());
+  if (average_) add(average_->state());
+  return fmt::format("run {} at step {}, digest {:016x}", state_.run_id, state_.step,
+                     digest.value());
 }
 
 std::uint64_t Trainer::checkpoint_bytes() const {

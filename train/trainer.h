@@ -41,8 +41,8 @@ namespace tapestry {
 /// an uninterrupted run, on any number of threads.
 ///
 /// A group of processes, each with a Trainer of the same config and corpus, trains as one process
-/// does, with the same bits. All functions that are not const are then called by all of them. The
-/// rank 0 alone writes the run directory; each of them validates.
+/// does, with the same bits. All functions that are not const are then called by all of them. Rank 0
+/// alone writes the run directory; each of them validates.
 class Trainer {
  public:
   enum class End { finished, signal, time, last_step };
@@ -131,6 +131,9 @@ class Trainer {
   bool finished() const;
   std::uint64_t step() const { return state_.step; }
   const std::string& run_id() const { return state_.run_id; }
+  /// The run, its step, and a digest of all values that a step changes: the same in all processes
+  /// of a group.
+  std::string state_text() const;
   const Config& config() const { return config_; }
   /// The table of metrics.csv up to now.
   const MetricsTable& metrics() const { return state_.metrics; }

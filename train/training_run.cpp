@@ -203,18 +203,17 @@ Batch first_example(const TrainingRun& run) {
 
 /// Refuses processes that would not compute the same run.
 void require_same_run(ProcessGroup& group, const TrainingRun& run, const Trainer& trainer) {
-  require_equal_processes(
-      group, {{.what = "program", .text = std::string(program_version), .code = ExitCode::usage},
-              {.what = "arithmetic", .text = arithmetic(), .code = ExitCode::usage},
-              {.what = "config",
-               .text = dump_config(with_process_settings(run.config, Config{})),
-               .code = ExitCode::usage},
-              {.what = "data",
-               .text = fmt::format("fingerprint {:016x}", run.corpus.fingerprint),
-               .code = ExitCode::data},
-              {.what = "state",
-               .text = fmt::format("run {} at step {}", trainer.run_id(), trainer.step()),
-               .code = ExitCode::checkpoint}});
+  require_equal_processes(group, [&] {
+    return std::vector<EqualProperty>{
+        {.what = "arithmetic", .text = arithmetic(), .code = ExitCode::usage},
+        {.what = "config",
+         .text = dump_config(with_process_settings(run.config, Config{})),
+         .code = ExitCode::usage},
+        {.what = "data",
+         .text = fmt::format("fingerprint {:016x}", run.corpus.fingerprint),
+         .code = ExitCode::data},
+        {.what = "state", .text = trainer.state_text(), .code = ExitCode::checkpoint}};
+  });
 }
 
 /// Prints why a dry run has ended during its step or before it, and returns the exit code: of the

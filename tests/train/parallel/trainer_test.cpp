@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
@@ -139,6 +140,42 @@ TEST_CASE("processes that roll back end with the checkpoint of one") {
   CHECK(two.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
   const std::string history = two.snapshot(test::tiny_steps).get_text("train/history");
   CHECK(history.find("rolled back") != std::string::npos);
+}
+
+/// A trainer after a step with some batches of the first epoch.
+struct TrainedStep {
+  explicit TrainedStep(std::size_t batches)
+      : corpus(load_corpus(config.data)), trainer(config, corpus, directory, progress) {
+    const BatchRules rules = batch_rules(config, corpus.target_vocabulary.size());
+    std::vector<Batch> step;
+    for (std::size_t i = 0; i < batches; ++i) {
+      step.push_back(make_batch(corpus.training(), std::array<std::size_t, 1>{i}, rules));
+    }
+    trainer.try_step(step);
+  }
+
+  Config config = test::tiny_config();
+  Corpus corpus;
+  test::TinyRun run;
+  RunDirectory directory = RunDirectory(run.directory().path());
+  Progress progress = Progress(nullptr, 0, config.train.steps);
+  Trainer trainer;
+};
+
+TEST_CASE("processes with other parameters or another state of the optimizer have another state") {
+  TrainedStep one(1), same(1), other(2);
+  CHECK(one.trainer.state_text().starts_with("run "));
+  CHECK(same.trainer.state_text() == one.trainer.state_text());
+  CHECK(other.trainer.state_text() != one.trainer.state_text());
+  const auto from = one.trainer.model().parameters.list();
+  const auto to = other.trainer.model().parameters.list();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    Tensor tensor = to[i].tensor;
+    std::ranges::copy(from[i].tensor.values<float>(), tensor.mutable_values<float>().begin());
+  }
+  CHECK(other.trainer.state_text() != one.trainer.state_text());  // the moments of Adam
+  poison(same.trainer);
+  CHECK(same.trainer.state_text() != one.trainer.state_text());
 }
 
 /// The messages of the errors of processes that have these texts.
