@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "data/io/utf8.h"
 #include "train/checkpoint/run_identity.h"
@@ -105,16 +107,25 @@ Snapshot Trainer::rollback_target(const std::string& found) const {
   throw NumericError(fmt::format("{}; {}", found, reason), smaller_steps_hint);
 }
 
-/// Restores a checkpoint and continues with the data that follow the failed step.
+/// Restores a checkpoint, which rank 0 chooses, and continues with the data that follow the failed
+/// step.
 void Trainer::roll_back(const std::string& found) {
   const BatchPosition behind = state_.position;
   const std::uint64_t in_a_row = state_.nan_steps;
   Snapshot target;
-  group_.together([&] { target = rollback_target(found); });
-  require_equal_processes(group_, {{.what = "checkpoint to roll back to",
-                                    .text = fmt::format("step {}", saved_step(target)),
-                                    .code = ExitCode::checkpoint}});
+  const std::string chosen = group_.broadcast([&] {
+    target = rollback_target(found);
+    return std::to_string(saved_step(target));
+  });
+  group_.together([&] {
+    if (group_.is_rank_0()) return;
+    target = await_checkpoint_of_run(directory_, std::stoull(chosen), group_.timeout());
+  });
   restore(target, parts());
+  require_equal_processes(group_, [&] {
+    return std::vector<EqualProperty>{
+        {.what = "state after the rollback", .text = state_text(), .code = ExitCode::checkpoint}};
+  });
   revert_end_rows();
   saved_step_ = state_.step;
   state_.position = behind;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <thread>
 #include <type_traits>
 
 #include "data/io/file.h"
@@ -110,6 +111,19 @@ Snapshot read_checkpoint_of_run(const RunDirectory& directory, std::uint64_t ste
   Snapshot snapshot = read_checkpoint(path);
   require_of_run(snapshot, path, step, recorded_run_id(directory));
   return snapshot;
+}
+
+Snapshot await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step,
+                                 std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    try {
+      return read_checkpoint_of_run(directory, step);
+    } catch (const UnusableCheckpoint&) {
+      if (std::chrono::steady_clock::now() >= end) throw;
+    }
+    std::this_thread::sleep_for(std::min(timeout, std::chrono::milliseconds(200)));
+  }
 }
 
 }  // namespace tapestry

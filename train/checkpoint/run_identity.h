@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -40,5 +41,10 @@ std::optional<NewestCheckpoint> read_newest_of_run(const RunDirectory& directory
 
 /// The checkpoint of a step. throws CheckpointError, also if it does not belong to the run.
 Snapshot read_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step);
+
+/// The same for a checkpoint that another machine has written: over a network file system it may
+/// come late, so that an unusable checkpoint is read again for up to `timeout`.
+Snapshot await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step,
+                                 std::chrono::milliseconds timeout);
 
 }  // namespace tapestry

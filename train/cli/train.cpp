@@ -262,9 +262,30 @@ void compare(ResumePlan& plan, const Arguments& arguments) {
   require_longer_decay(before.train.run_dir, before, config);
 }
 
-ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments) {
+/// The newest usable checkpoint that rank 0 finds: over a network file system, others may still see
+/// an older list of files.
+///
+/// throws  CheckpointError if there is none.
+NewestCheckpoint newest_checkpoint(const RunDirectory& directory, ProcessGroup& group) {
+  NewestCheckpoint newest;
+  const std::string step = group.broadcast([&] {
+    require_run(directory);
+    newest = *read_newest_of_run(directory);
+    return fmt::to_string(newest.step);
+  });
+  group.together([&] {
+    if (group.is_rank_0()) return;
+    newest.step = std::stoull(step);
+    newest.path = directory.checkpoint_path(newest.step);
+    newest.snapshot = await_checkpoint_of_run(directory, newest.step, group.timeout());
+  });
+  return newest;
+}
+
+ResumePlan make_plan(const RunDirectory& directory, const Arguments& arguments,
+                     ProcessGroup& group) {
   ResumePlan plan{
-      .checkpoint = *read_newest_of_run(directory), .before = {}, .config = {}, .changes = {}};
+      .checkpoint = newest_checkpoint(directory, group), .before = {}, .config = {}, .changes = {}};
   plan.before = saved_config(plan.checkpoint.snapshot);
   plan.before.train.run_dir = directory.path().string();
   plan.config = wanted_config(arguments, plan.before);
@@ -384,8 +405,8 @@ bool report_finished(const RunDirectory& directory, const ResumePlan& plan,
   return true;
 }
 
-/// Refuses processes that see other checkpoints than rank 0, as over a network file system:
-/// each decides by its plan whether there are steps to train.
+/// Refuses processes with another plan than rank 0: each decides by its plan whether there are
+/// steps to train.
 void require_same_plan(ProcessGroup& group, const ResumePlan& plan) {
   const std::string reason = reason_of_end(plan);
   require_equal_processes(group, {{.what = "checkpoint to resume",
@@ -401,15 +422,18 @@ std::string find_run_directory(const Arguments& arguments) {
 
 int resume_run(const Arguments& arguments, Clock::time_point started, ProcessGroup& group) {
   RunDirectory directory = find_run(find_run_directory(arguments));
-  require_run(directory);
-  ResumePlan plan = make_plan(directory, arguments);
+  ResumePlan plan = make_plan(directory, arguments, group);
   require_same_plan(group, plan);
   if (report_finished(directory, plan, arguments)) return static_cast<int>(ExitCode::done);
   if (!arguments.dry_run) {
-    const auto before = directory.steps();
-    group.on_rank_0([&] { directory.lock(); });
-    if (group.any_process(directory.steps() != before)) {
-      plan = make_plan(directory, arguments);
+    bool has_other_steps = false;
+    group.on_rank_0([&] {
+      const auto before = directory.steps();
+      directory.lock();
+      has_other_steps = directory.steps() != before;
+    });
+    if (group.any_process(has_other_steps)) {
+      plan = make_plan(directory, arguments, group);
       require_same_plan(group, plan);
     }
   }

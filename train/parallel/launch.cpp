@@ -175,7 +175,7 @@ int run_launched_processes(const std::function<std::vector<EqualProperty>()>& pr
   connection.transport = join_processes(*launch);
   Transport& transport = *connection.transport;
   state.rank = transport.rank();
-  ProcessGroup group(transport, &state.step);
+  ProcessGroup group(transport, &state.step, timeout);
   connection.hosts = group.all_gather(host_name);
   connection.watchdog.emplace(
       transport, timeout, state.step, [timeout](const Watchdog::Timeout& peer) {

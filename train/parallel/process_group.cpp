@@ -113,8 +113,9 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 }  // namespace
 
-ProcessGroup::ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* last_step)
-    : transport_(&transport), last_step_(last_step) {}
+ProcessGroup::ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* last_step,
+                           std::chrono::seconds timeout)
+    : transport_(&transport), last_step_(last_step), timeout_(timeout) {}
 
 // ---- Work of all processes.
 

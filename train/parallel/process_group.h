@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -31,7 +32,10 @@ class ProcessGroup {
   ProcessGroup() = default;
   /// The processes of `transport`, which must outlive the group, and so must `last_step`, which
   /// note_step() sets.
-  explicit ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* last_step = nullptr);
+  ///
+  /// timeout  see timeout()
+  explicit ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* last_step = nullptr,
+                        std::chrono::seconds timeout = {});
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
@@ -39,6 +43,8 @@ class ProcessGroup {
   std::size_t rank() const { return transport_ == nullptr ? 0 : transport_->rank(); }
   /// Number of processes.
   std::size_t size() const { return transport_ == nullptr ? 1 : transport_->size(); }
+  /// How long a process waits for what another one has written to a shared file system.
+  std::chrono::seconds timeout() const { return timeout_; }
   /// Whether this is the process that writes the run directory and prints: rank 0.
   bool is_rank_0() const { return rank() == 0; }
 
@@ -97,6 +103,7 @@ class ProcessGroup {
 
   Transport* transport_ = nullptr;
   std::atomic<std::uint64_t>* last_step_ = nullptr;
+  std::chrono::seconds timeout_{};
   std::uint64_t calls_ = 0;  ///< number of calls that all processes have made together
   bool has_failed_ = false;  ///< whether all_gather() has thrown an error that ends all processes
 };

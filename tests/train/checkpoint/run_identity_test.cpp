@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -53,6 +56,24 @@ TEST_CASE("keys that a resumed run changes freely, processes and paths are not p
   config.train.run_dir = "elsewhere";
   config.train.initialize_from = "elsewhere";
   CHECK(id_of(config) == id_of(tiny_config()));
+}
+
+TEST_CASE("a checkpoint that another machine has written is awaited for a while") {
+  using namespace std::chrono_literals;
+  TinyRun run;
+  run.train(tiny_config());
+  const RunDirectory directory = run.directory();
+  const std::uint64_t step = directory.steps().back();
+  const auto path = directory.checkpoint_path(step);
+  const auto hidden = path.string() + ".hidden";
+  std::filesystem::rename(path, hidden);
+  CHECK_THROWS_AS(await_checkpoint_of_run(directory, step, 0ms), UnusableCheckpoint);
+  std::thread other([&] {
+    std::this_thread::sleep_for(300ms);
+    std::filesystem::rename(hidden, path);
+  });
+  CHECK(saved_step(await_checkpoint_of_run(directory, step, 60s)) == step);
+  other.join();
 }
 
 TEST_CASE("runs that begin with other pretrained parameters have different ids") {
