@@ -8,7 +8,7 @@
 #include "autograd/tape.h"
 #include "train/inference/batch_tensors.h"
 #include "train/parallel/gradient_sum.h"
-#include "train/parallel/message.h"
+#include "train/platform/message.h"
 
 namespace tapestry {
 namespace {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <new>
 #include <span>
@@ -22,7 +23,7 @@
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/non_finite.h"
-#include "train/parallel/message.h"
+#include "train/platform/message.h"
 #include "train/report/held_out.h"
 #include "train/step.h"
 #include "train/tasks/task.h"
@@ -431,14 +432,34 @@ void Trainer::log() {
   progress_.metrics(metrics);
 }
 
+/// The share of this process in validation and decoding, which an interruption cancels.
+WorkShare Trainer::work_share() {
+  WorkShare share{.index = group_.rank(), .count = group_.size()};
+  if (group_.size() == 1) return share;
+  share.all_gather = [this](const std::function<std::string()>& work) {
+    return group_.all_gather([&] {
+      const kernels::CancellationScope cancellable(end_requested_);
+      kernels::throw_if_cancelled();
+      return work();
+    });
+  };
+  return share;
+}
+
 Scores Trainer::validate() {
   const ProfileScope scope("validation and decoding", Phase::other);
+  const WorkShare share = work_share();
+  // Of several processes one alone must not give up the evaluation, but all in all_gather().
   const AveragedWeights averaged(average_);
-  const kernels::CancellationScope cancellable(end_requested_);
-  kernels::throw_if_cancelled();
+  const kernels::CancellationScope cancellable(group_.size() == 1 ? end_requested_ : nullptr);
+  share.all_gather([] {
+    kernels::throw_if_cancelled();
+    return std::string();
+  });
   const EvaluationSet set{.examples = corpus_.validation,
                           .target_texts = corpus_.validation_lines.target_texts,
-                          .codec = codec_};
+                          .codec = codec_,
+                          .share = share};
   return find_task(config_).evaluate(model_, config_, rules(0), set,
                                      config_.train.exact_match_sequences);
 }

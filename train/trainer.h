@@ -41,8 +41,8 @@ namespace tapestry {
 /// an uninterrupted run, on any number of threads.
 ///
 /// A group of processes, each with a Trainer of the same config and corpus, trains as one process
-/// does, with the same bits. All functions that are not const are then called by all of them. Rank 0
-/// alone writes the run directory; each of them validates.
+/// does, with the same bits. All functions that are not const are then called by all of them. Rank
+/// 0 alone writes the run directory; validation is divided among all.
 class Trainer {
  public:
   enum class End { finished, signal, time, last_step };
@@ -182,6 +182,7 @@ class Trainer {
 
   std::uint64_t epoch_of_last_step() const;
   void log();
+  WorkShare work_share();
   double best_metric(const Scores& scores) const;
   bool is_best(double value) const;
   void report_validation(const Scores& scores, bool best) const;

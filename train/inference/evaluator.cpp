@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
+#include <string>
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/losses.h"
@@ -10,6 +12,7 @@
 #include "data/batch.h"
 #include "data/batch_schedule.h"
 #include "train/inference/batch_tensors.h"
+#include "train/platform/message.h"
 
 namespace tapestry {
 namespace {
@@ -21,8 +24,23 @@ std::size_t count_hits(const Ids& best, const std::vector<std::int32_t>& labels)
   return hits;
 }
 
-double share(std::size_t part, std::size_t whole) {
+double share_of(std::size_t part, std::size_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+/// Writes what a batch adds to the scores: the sum of -log p(label), the number of labels that
+/// equal the prediction, the number of labels; and the predictions if they are wanted.
+void score_batch(const Model& model, const Batch& batch, bool with_predictions,
+                 MessageWriter& result) {
+  const Tensor logits =
+      (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
+  const Ids best = argmax(logits);
+  result.put(cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}).nll_sum);
+  result.put(count_hits(best, batch.labels));
+  result.put(batch.target_tokens);
+  if (!with_predictions) return;
+  result.put(best.size());
+  for (const std::int32_t id : best) result.put(id);
 }
 
 /// The `count` most likely classes of one example.
@@ -41,24 +59,36 @@ std::vector<LikelyClass> rank(std::span<const double> probabilities, std::size_t
 }  // namespace
 
 Scores score_labels(const Model& model, const std::vector<Example>& examples,
-                    std::size_t batch_size, const BatchRules& rules, const TakePredictions& take) {
+                    std::size_t batch_size, const BatchRules& rules, const TakePredictions& take,
+                    const WorkShare& share) {
+  const std::vector<BatchIndices> batches = evaluation_batches(examples, batch_size);
+  Batch batch;
+  const std::vector<std::string> messages = share.all_gather([&] {
+    MessageWriter own;
+    for (std::size_t i = share.index; i < batches.size(); i += share.count) {
+      fill_batch(examples, batches[i], batch, rules);
+      score_batch(model, batch, static_cast<bool>(take), own);
+    }
+    return own.take();
+  });
+  std::vector<MessageReader> results(messages.begin(), messages.end());
   Scores scores{.sentences = examples.size()};
   double nll_sum = 0.0;
   std::size_t hits = 0;
-  Batch batch;
-  for (const BatchIndices& indices : evaluation_batches(examples, batch_size)) {
-    fill_batch(examples, indices, batch, rules);
-    const Tensor logits =
-        (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
-    nll_sum += cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}).nll_sum;
-    const Ids best = argmax(logits);
-    hits += count_hits(best, batch.labels);
-    scores.tokens += batch.target_tokens;
-    if (take) take(batch, best);
+  for (std::size_t i = 0; i < batches.size(); ++i) {  // sums depend on the order
+    MessageReader& result = results[i % share.count];
+    nll_sum += result.get<double>();
+    hits += result.get<std::size_t>();
+    scores.tokens += result.get<std::size_t>();
+    if (!take) continue;
+    fill_batch(examples, batches[i], batch, rules);
+    std::vector<std::int32_t> predictions(result.get<std::size_t>());
+    for (std::int32_t& id : predictions) id = result.get<std::int32_t>();
+    take(batch, predictions);
   }
   scores.loss = nll_sum / static_cast<double>(std::max<std::size_t>(scores.tokens, 1));
   scores.perplexity = std::exp(scores.loss);
-  scores.token_accuracy = share(hits, scores.tokens);
+  scores.token_accuracy = share_of(hits, scores.tokens);
   return scores;
 }
 

@@ -11,6 +11,7 @@
 #include "data/batch.h"
 #include "data/corpus.h"
 #include "layers/model.h"
+#include "train/inference/work_share.h"
 
 namespace tapestry {
 
@@ -44,9 +45,12 @@ using TakePredictions =
 
 /// Scores a model on `examples` with dropout disabled. The masked positions of a masked language
 /// model are the same in every call. The result does not depend on the batch size, up to rounding.
+///
+/// take   called in all processes, for all batches
+/// share  of this process in the batches; the scores have the same bits for any number of processes
 Scores score_labels(const Model& model, const std::vector<Example>& examples,
                     std::size_t batch_size, const BatchRules& rules,
-                    const TakePredictions& take = {});
+                    const TakePredictions& take = {}, const WorkShare& share = {});
 
 /// A predicted class and its probability.
 struct LikelyClass {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "data/io/utf8.h"
-#include "train/parallel/message.h"
 #include "train/platform/machine.h"
+#include "train/platform/message.h"
 
 namespace tapestry {
 namespace {

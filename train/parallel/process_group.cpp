@@ -16,8 +16,8 @@
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
 #include "train/error.h"
-#include "train/parallel/message.h"
 #include "train/platform/machine.h"
+#include "train/platform/message.h"
 #include "train/platform/program_name.h"
 
 namespace tapestry {

@@ -140,14 +140,15 @@ class SequenceTagging : public Task {
                   const EvaluationSet& set, std::size_t) const override {
     const Vocabulary& targets = set.codec.target_vocabulary();
     SpanF1 f1;
-    Scores scores =
-        score_labels(model, set.examples, config.train.batch_size, rules,
-                     [&](const Batch& batch, std::span<const std::int32_t> best) {
-                       for (std::size_t row = 0; row < batch.rows; ++row) {
-                         f1.add(label_names(row_labels(batch.labels, batch, row), targets),
-                                label_names(row_labels(best, batch, row), targets));
-                       }
-                     });
+    Scores scores = score_labels(
+        model, set.examples, config.train.batch_size, rules,
+        [&](const Batch& batch, std::span<const std::int32_t> best) {
+          for (std::size_t row = 0; row < batch.rows; ++row) {
+            f1.add(label_names(row_labels(batch.labels, batch, row), targets),
+                   label_names(row_labels(best, batch, row), targets));
+          }
+        },
+        set.share);
     if (mark_spans(targets)) scores.others["span_f1"] = f1.value();
     return scores;
   }

@@ -210,7 +210,7 @@ std::string Task::describe_size(const Batch& batch) const {
 
 Scores Task::evaluate(const Model& model, const Config& config, const BatchRules& rules,
                       const EvaluationSet& set, std::size_t) const {
-  return score_labels(model, set.examples, config.train.batch_size, rules);
+  return score_labels(model, set.examples, config.train.batch_size, rules, {}, set.share);
 }
 
 std::string Task::format_scores(const Scores& scores, const Config&) const {

@@ -17,6 +17,7 @@
 #include "layers/model.h"
 #include "train/inference/attention_view.h"
 #include "train/inference/evaluator.h"
+#include "train/inference/work_share.h"
 #include "train/tasks/data_source.h"
 
 namespace tapestry {
@@ -74,6 +75,7 @@ struct EvaluationSet {
   const std::vector<std::string>&
       target_texts;        ///< their targets as text, or none, see ExampleLines
   const TextCodec& codec;  ///< between text and ids
+  WorkShare share{};       ///< of this process in the evaluation
 };
 
 /// A value of `model.kind`. A task defines the data sources it supports, how examples become
@@ -127,7 +129,8 @@ class Task {
 
   // ---- Scores
 
-  /// The scores of a model on a held-out set, those of kind().scores among them.
+  /// The scores of a model on a held-out set, those of kind().scores among them: the same in all
+  /// processes that share the work.
   ///
   /// rules    batch_rules() of the run
   /// decoded  number of examples, spread evenly over the set, to decode for scores that need

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "layers/transformer.h"
 #include "train/format.h"
 #include "train/inference/beam_search.h"
+#include "train/platform/message.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -128,6 +131,31 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
   return decode(*model.network, config.model.max_length, sources, search_options(config));
 }
 
+/// The same, divided among processes: each translates consecutive examples.
+std::vector<Sentence> translate(const Model& model, const Config& config,
+                                const std::vector<Example>& examples, const WorkShare& share) {
+  const auto boundary = [&](std::size_t number) {
+    return examples.begin() + static_cast<std::ptrdiff_t>(examples.size() * number / share.count);
+  };
+  const std::vector<std::string> messages = share.all_gather([&] {
+    MessageWriter own;
+    for (const Sentence& output :
+         translate(model, config, {boundary(share.index), boundary(share.index + 1)})) {
+      own.put(output.size());
+      for (const std::int32_t id : output) own.put(id);
+    }
+    return own.take();
+  });
+  std::vector<Sentence> outputs;
+  for (const std::string& message : messages) {
+    for (MessageReader reader(message); !reader.at_end();) {
+      Sentence& output = outputs.emplace_back(reader.get<std::size_t>());
+      for (std::int32_t& id : output) id = reader.get<std::int32_t>();
+    }
+  }
+  return outputs;
+}
+
 /// Translates a part of a held-out set and adds the scores of the outputs and the samples.
 void score_outputs(const Model& model, const Config& config, const EvaluationSet& set,
                    std::size_t decoded, Scores& scores) {
@@ -141,7 +169,7 @@ void score_outputs(const Model& model, const Config& config, const EvaluationSet
                                                   : set.target_texts[i]);
   }
   std::size_t matches = 0;
-  for (const Sentence& output : translate(model, config, pairs)) {
+  for (const Sentence& output : translate(model, config, pairs, set.share)) {
     const std::size_t i = outputs.size();
     matches += output == pairs[i].target ? 1 : 0;
     outputs.push_back(set.codec.decode_target(output));
