@@ -343,6 +343,12 @@ def test(options, folder):
         faults = [(fault, n, v) for fault in (signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV)
                   for n in (2, 4, 5) for v in range(n)]
     longest = max(check_fault(options, folder, expected, *fault) for fault in faults)
+    if options.full:
+        # As between machines: MPI itself ends a process that loses its connection.
+        os.environ["OMPI_MCA_btl"] = "self,tcp"
+        longest = max(longest, *(check_fault(options, folder / "tcp", expected, *fault)
+                                 for fault in faults))
+        faults *= 2
     print(f"{len(faults)} faults end the run with code 9 within {longest:.1f} s, limit "
           f"{PEER_TIMEOUT} s; resumed, it ends with the files of one process")
 
