@@ -24,8 +24,8 @@ namespace tapestry {
 namespace {
 
 constexpr const char* format_hint = "write a label, a tab and a sentence on each line";
-constexpr TextContent content{.expected = "a label, a tab and a sentence a line",
-                              .hint = "name the file with the labels and sentences"};
+constexpr TextContent labelled_lines{.expected = "a label, a tab and a sentence a line",
+                                     .hint = "name the file with the labels and sentences"};
 
 struct LabelledLine {
   std::size_t number;  ///< in its file, from 1
@@ -109,10 +109,11 @@ class TrainingFiles {
       : on_bad_line_(on_bad_line), training_(training) {
     std::uint64_t bytes = 0;
     for (const std::string& file : files.names()) {
-      texts_.emplace_back(list_file_key("data.train_text", texts_.size()), base / file, content);
+      texts_.emplace_back(list_file_key("data.train_text", texts_.size()), base / file,
+                          labelled_lines);
       bytes += texts_.back().size_now();
     }
-    if (texts_.empty()) texts_.emplace_back("data.train_text", base, content);
+    if (texts_.empty()) texts_.emplace_back("data.train_text", base, labelled_lines);
     cached_ = is_cached(training, bytes);
     if (!cached_) return;
     for (CorpusText& text : texts_) text.allow_any_size();
@@ -189,7 +190,7 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
   const auto load = [&](const std::string& part, const std::string& file,
                         std::vector<Example>& examples, ExampleLines& lines) {
     if (file.empty()) return;
-    CorpusText text(fmt::format("data.{}_text", part), base / file, content);
+    CorpusText text(fmt::format("data.{}_text", part), base / file, labelled_lines);
     lines = {.source_file = text.name(), .target_file = text.name(), .lines = {}};
     encode_lines(
         text, tokenizer, part, on_bad_line, corpus,

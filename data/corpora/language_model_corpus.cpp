@@ -32,9 +32,9 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 
 /// A corpus may be one line, as text8 is.
-constexpr TextContent content{.expected = "text",
-                              .hint = "name the file with the text",
-                              .longest_line = std::numeric_limits<std::size_t>::max()};
+constexpr TextContent any_text{.expected = "text",
+                               .hint = "name the file with the text",
+                               .longest_line = std::numeric_limits<std::size_t>::max()};
 
 /// A part of a line that consists of whole tokens.
 struct Piece {
@@ -193,10 +193,10 @@ class TrainingTexts {
     std::vector<CorpusText> texts;
     std::uint64_t bytes = 0;
     for (const std::string& file : files.names()) {
-      texts.emplace_back(list_file_key("data.train_text", texts.size()), base / file, content);
+      texts.emplace_back(list_file_key("data.train_text", texts.size()), base / file, any_text);
       bytes += texts.back().size_now();
     }
-    if (texts.empty()) texts.emplace_back("data.train_text", base, content);
+    if (texts.empty()) texts.emplace_back("data.train_text", base, any_text);
     cached_ = is_cached(training, bytes);
     for (CorpusText& text : texts) {
       if (cached_) text.allow_any_size();
@@ -307,7 +307,7 @@ Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& w
     texts->encode(options, windows.context, tokenizer, share > 0.0, corpus);
   }
   const auto load = [&](const char* key, const std::string& file, const std::string& part) {
-    CorpusText text(key, base / file, content);
+    CorpusText text(key, base / file, any_text);
     std::vector<Example> examples;
     Windows cut(windows.context, [&](Example window) { examples.push_back(std::move(window)); });
     for_each_piece(text, unit, [&](const Piece& piece) {

@@ -80,7 +80,7 @@ bool is_digit(char32_t c) { return c >= U'0' && c <= U'9'; }
 
 bool is_ascii_letter(char32_t c) { return (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z'); }
 
-bool is_punctuation(char32_t c) {
+bool is_punctuation_mark(char32_t c) {
   if (c > 0x7F) return contains(punctuation_beyond_ascii, c);
   return c > U' ' && c < 0x7F && !is_digit(c) && !is_ascii_letter(c);
 }
@@ -186,7 +186,7 @@ void append_utf8(std::string& text, char32_t code_point) {
 CharacterKind character_kind(char32_t code_point) {
   if (is_space(code_point)) return CharacterKind::space;
   if (is_digit(code_point)) return CharacterKind::digit;
-  if (is_punctuation(code_point)) return CharacterKind::punctuation;
+  if (is_punctuation_mark(code_point)) return CharacterKind::punctuation;
   return CharacterKind::word;
 }
 

@@ -16,11 +16,11 @@ namespace {
 
 bool is_any_of(std::u32string_view set, char32_t c) { return set.find(c) != set.npos; }
 
-bool is_between(char32_t c, char32_t first, char32_t last) { return first <= c && c <= last; }
+bool is_in_range(char32_t c, char32_t first, char32_t last) { return first <= c && c <= last; }
 
 bool is_asian_punctuation(char32_t c) {
-  return c == 0x3001 || c == 0x3002 || is_between(c, 0x3008, 0x3011) ||
-         is_between(c, 0x3014, 0x301F) || is_between(c, 0xFF61, 0xFF65) || c == 0x30FB;
+  return c == 0x3001 || c == 0x3002 || is_in_range(c, 0x3008, 0x3011) ||
+         is_in_range(c, 0x3014, 0x301F) || is_in_range(c, 0xFF61, 0xFF65) || c == 0x30FB;
 }
 
 /// Full-width forms of . , ? : ; ! " ( )
@@ -42,10 +42,11 @@ std::u32string normalize_western(std::u32string_view sentence) {
 /// separate Japanese syllabaries as well; as in sacreBLEU, its patterns never match.)
 std::u32string normalize_asian(std::u32string_view text) {
   const auto is_apart = [](char32_t c) {
-    return is_between(c, 0x4E00, 0x9FFF) || is_between(c, 0x3400, 0x4DBF) ||
-           is_between(c, 0x31C0, 0x31EF) || is_between(c, 0x2E80, 0x2EFF) ||
-           is_between(c, 0xF900, 0xFAFF) || is_between(c, 0xFE30, 0xFE4F) ||
-           is_between(c, 0x3200, 0x3F22) || is_asian_punctuation(c) || is_full_width_punctuation(c);
+    return is_in_range(c, 0x4E00, 0x9FFF) || is_in_range(c, 0x3400, 0x4DBF) ||
+           is_in_range(c, 0x31C0, 0x31EF) || is_in_range(c, 0x2E80, 0x2EFF) ||
+           is_in_range(c, 0xF900, 0xFAFF) || is_in_range(c, 0xFE30, 0xFE4F) ||
+           is_in_range(c, 0x3200, 0x3F22) || is_asian_punctuation(c) ||
+           is_full_width_punctuation(c);
   };
   return mteval::with_spaces_around(text, is_apart);
 }
