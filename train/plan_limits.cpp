@@ -22,10 +22,11 @@ void add_shortages(const RunPlan& plan, const Config& config, std::vector<Limit>
   }
   const std::uint64_t disk = plan.checkpoints * plan.checkpoint_bytes;
   if (plan.free_disk && *plan.free_disk < disk) {
-    limits.push_back({.what = fmt::format("checkpoints take up to {}, and the disk has {} of free space",
-                                          format_bytes(disk), format_bytes(*plan.free_disk)),
-                      .change = "free space, set train.run_dir to another disk, or lower "
-                                "train.keep_last"});
+    limits.push_back(
+        {.what = fmt::format("checkpoints take up to {}, and the disk has {} of free space",
+                             format_bytes(disk), format_bytes(*plan.free_disk)),
+         .change = "free space, set train.run_dir to another disk, or lower "
+                   "train.keep_last"});
   }
   const double most = static_cast<double>(config.train.max_time.count());
   if (most > 0.0 && plan.total() > most) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <exception>
 #include <new>
 #include <optional>
 #include <span>
@@ -305,15 +306,19 @@ int train_run(const TrainingRun& run, Progress& progress) {
   return report_end(end, trainer, run_dir, signals, progress);
 }
 
-/// The exit code of the program for the exception that is handled.
-int code_of_exception() try { throw; } catch (const UserError& error) {
-  return static_cast<int>(error.exit_code());
-} catch (const std::bad_alloc&) {
-  return static_cast<int>(ExitCode::memory);
-} catch (const std::length_error&) {  // from a container: a size above max_size()
-  return static_cast<int>(ExitCode::memory);
-} catch (...) {
-  return static_cast<int>(ExitCode::bug);
+/// The exit code of the program for an error.
+int exit_code_for(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const UserError& error) {
+    return static_cast<int>(error.exit_code());
+  } catch (const std::bad_alloc&) {
+    return static_cast<int>(ExitCode::memory);
+  } catch (const std::length_error&) {  // from a container: a size above max_size()
+    return static_cast<int>(ExitCode::memory);
+  } catch (...) {
+    return static_cast<int>(ExitCode::bug);
+  }
 }
 
 }  // namespace
@@ -330,7 +335,7 @@ int run_training(const TrainingRun& run) {
     progress.end(code);
     return code;
   } catch (...) {
-    progress.end(code_of_exception());
+    progress.end(exit_code_for(std::current_exception()));
     throw;
   }
 }

@@ -25,8 +25,8 @@ using test::TinyRun;
 
 constexpr std::size_t all_steps = 40;
 
-/// Three epochs of about 27 batches of up to 40 tokens, of which two make a step: steps span the ends
-/// of epochs.
+/// Three epochs of about 27 batches of up to 40 tokens, of which two make a step: steps span the
+/// ends of epochs.
 Config config_of_run(std::size_t steps) {
   Config config = test::tiny_config();
   config.data.train_size = 106;

@@ -219,8 +219,9 @@ TEST_CASE("a sweep trains other runs while another process has locked one, and t
   lock.reset();
   CHECK(sweep.wait() == 0);
   const std::string text = read_text(output);
-  CHECK(text.starts_with("run-01  train.seed=1  waits for another process, which trains it\n"
-                         "run-02  train.seed=2  step 12: "));
+  CHECK(
+      text.starts_with("run-01  train.seed=1  waits for another process, which trains it\n"
+                       "run-02  train.seed=2  step 12: "));
   CHECK(contains(text, "\nrun-01  train.seed=1  step 12: "));
 }
 
