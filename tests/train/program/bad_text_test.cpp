@@ -94,7 +94,6 @@ std::vector<BadText> bad_texts(const std::string& good) {
 const std::vector<Arguments> readers_of_text = {
     {"train", "text.yaml", "train.run_dir=other"},
     {"train", "--resume", "runs/text", "train.steps=4"},
-    {"evaluate", "runs/text"},
     {"check", "text.yaml"},
     {"check", "runs/text"},
     {"gradcheck", "text.yaml"},
@@ -138,7 +137,13 @@ TEST_CASE("each of the files is read as strictly") {
     CAPTURE(name);
     const std::string good = test::read_text(work / name);
     work.write(name, "\xFF\n");
-    check_all_readers(work, work.at(name) + ":1: byte 1 (0xFF) is not UTF-8" + unknown_encoding);
+    const std::string message = work.at(name) + ":1: byte 1 (0xFF) is not UTF-8" + unknown_encoding;
+    check_all_readers(work, message);
+    if (std::string_view(name).starts_with("valid")) {
+      check_refusal(work, {"evaluate", "runs/text"}, 3, message);
+    } else {
+      CHECK(work.run({"evaluate", "runs/text"}).code == 0);
+    }
     work.write(name, good);
   }
 }
@@ -197,7 +202,7 @@ TEST_CASE("a file without read permission is refused") {
   if (::geteuid() == 0) return;  // root reads everything
   const TrainedTextWorkplace work;
   fs::permissions(work / "train.de", fs::perms::none);
-  const Outcome refused = work.run({"evaluate", "runs/text"});
+  const Outcome refused = work.run({"check", "runs/text"});
   CHECK(refused.code == 3);
   CHECK(refused.err.find("train.de: cannot be read: Permission denied\n") != std::string::npos);
 }
@@ -244,7 +249,7 @@ TEST_CASE("Windows line ends, byte order marks and a missing last line end chang
 TEST_CASE("a file that is larger than any text is refused before it is read") {
   const TrainedTextWorkplace work;
   fs::resize_file(work / "train.de", std::uint64_t{1} << 42);
-  const Outcome refused = work.run({"evaluate", "runs/text"});
+  const Outcome refused = work.run({"check", "runs/text"});
   CHECK(refused.code == 3);
   CHECK(refused.err.starts_with("tapestry: error: " + work.at("train.de") +
                                 ": found 4398046511104 bytes, expected at most 1099511627776\n"));
@@ -258,7 +263,7 @@ TEST_CASE("a gigabyte in one line costs neither time nor memory") {
   fs::resize_file(work / "train.de", 1024 * mebibyte);
   const test::MemoryLimit limit(768 * mebibyte);
   const test::ChildTime time;
-  const Outcome refused = work.run({"evaluate", "runs/text"});
+  const Outcome refused = work.run({"check", "runs/text"});
   CHECK(refused.code == 3);
   CHECK(refused.err == "tapestry: error: " + work.at("train.de") + ":1:" + too_long + "\n");
   CHECK(time.passed() < std::chrono::seconds(5));
@@ -278,7 +283,7 @@ TEST_CASE("a file that changes while it is read is refused") {
                               "hint: wait until the file is complete, then try again\n";
   Outcome refused;
   for (int attempt = 0; attempt < 20 && refused.err != message; ++attempt) {
-    refused = work.run({"evaluate", "runs/text"});  // the other thread may not get its turn at once
+    refused = work.run({"check", "runs/text"});  // the other thread may not get its turn at once
   }
   CHECK(refused.code == 3);
   CHECK(refused.err == message);
