@@ -106,26 +106,61 @@ TEST_CASE("a terminal is told at once that the run stops and is saved") {
         "\r\nstopping: the run is saved; a second signal ends it at once, without a save\r\n");
 }
 
-TEST_CASE("a dry run ends at a signal and at its time limit, also within a step") {
+struct Stopped {
+  int code;
+  std::string last_line;
+};
+
+/// Starts `tapestry train` in a workplace with tiny.yaml and sends it SIGTERM after a line that
+/// begins so.
+Stopped stop_after(const std::string& line_start, const std::vector<std::string>& options) {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
-  const std::vector<std::string> arguments{"train", "tiny.yaml", "--dry-run",
-                                           "train.accumulate=1000000"};
-  {
-    LiveOutput output(work.stream("live"));
-    Process training(work.path(), arguments,
-                     {.out = work.stream("live"), .err = work.stream("err")});
-    std::ifstream lines = output.lines();
-    std::string line, last_line;
-    while (std::getline(lines, line) && !line.starts_with("memory: ")) continue;
-    training.send(SIGTERM);
-    while (std::getline(lines, line)) last_line = line;
-    CHECK(training.wait() == 128 + SIGTERM);
-    CHECK(last_line == "stopped by signal 15; nothing was written");
-  }
-  std::vector<std::string> limited = arguments;
-  limited.push_back("train.max_time=1s");
-  const Outcome done = work.run(limited);
+  LiveOutput output(work.stream("live"));
+  std::vector<std::string> arguments{"train", "tiny.yaml"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  Process training(work.path(), arguments, {.out = work.stream("live"), .err = work.stream("err")});
+  std::ifstream lines = output.lines();
+  std::string line, last_line;
+  while (std::getline(lines, line) && !line.starts_with(line_start)) continue;
+  CHECK(line.starts_with(line_start));
+  training.send(SIGTERM);
+  while (std::getline(lines, line)) last_line = line;
+  return {training.wait(), last_line};
+}
+
+TEST_CASE("a step that takes minutes is announced, and a signal ends it at once") {
+  const Stopped stopped = stop_after("a step takes up to ", {"train.accumulate=1000000"});
+  CHECK(stopped.code == 128 + SIGTERM);
+  CHECK(stopped.last_line.starts_with("stopped by signal 15 and saved at step 0; resume with: "));
+}
+
+TEST_CASE("a signal ends the measurement of a step of long sequences") {
+  const Stopped stopped =
+      stop_after("measuring memory and time of the largest step: ",
+                 {"data.max_length=6000", "model.max_length=6001", "model.d_model=64",
+                  "model.num_heads=8", "train.batch_size=20"});
+  CHECK(stopped.code == 128 + SIGTERM);
+  CHECK(stopped.last_line.starts_with("stopped by signal 15 and saved at step 0; resume with: "));
+}
+
+TEST_CASE("the time limit holds within a step") {
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome done =
+      work.run({"train", "tiny.yaml", "train.accumulate=1000000", "train.max_time=2s"});
+  CHECK(done.code == 124);
+  CHECK(test::contains(done.out, "stopped by train.max_time (2s) and saved at step 0; "));
+}
+
+TEST_CASE("a dry run ends at a signal and at its time limit, also within a step") {
+  const Stopped stopped = stop_after("memory: ", {"--dry-run", "train.accumulate=1000000"});
+  CHECK(stopped.code == 128 + SIGTERM);
+  CHECK(stopped.last_line == "stopped by signal 15; nothing was written");
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome done = work.run(
+      {"train", "tiny.yaml", "--dry-run", "train.accumulate=1000000", "train.max_time=1s"});
   CHECK(done.code == 124);
   CHECK(done.out.ends_with("\nstopped by the time limit, train.max_time; nothing was written\n"));
   CHECK_FALSE(std::filesystem::exists(work / "runs"));
