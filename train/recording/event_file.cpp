@@ -131,7 +131,7 @@ Message event_now() {
 }
 
 /// The step of an event of ours, of which it is the second field; 0 if it has none.
-std::uint64_t step_of(std::string_view event) {
+std::uint64_t event_step(std::string_view event) {
   constexpr std::size_t begin = 9;  // behind the time
   std::uint64_t step = 0;
   if (event.size() <= begin || event[begin] != 2 << 3) return 0;
@@ -272,7 +272,7 @@ void EventFile::drop_after(std::uint64_t step) {
   std::uint64_t valid = 0;
   last_step_ = 0;
   while (const auto event = records.next()) {
-    const std::uint64_t found = step_of(*event);
+    const std::uint64_t found = event_step(*event);
     if (found > step || found < last_step_) break;
     last_step_ = found;
     valid = records.offset();

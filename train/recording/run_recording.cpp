@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view line_begin = R"({"step":)";
 
-std::optional<std::uint64_t> step_of(std::string_view line) {
+std::optional<std::uint64_t> recorded_step(std::string_view line) {
   if (!line.starts_with(line_begin) || !line.ends_with('}')) return std::nullopt;
   const char* begin = line.data() + line_begin.size();
   std::uint64_t step = 0;
@@ -28,7 +28,7 @@ std::optional<std::uint64_t> step_of(std::string_view line) {
   return error == std::errc() && *stop == ',' ? std::optional(step) : std::nullopt;
 }
 
-constexpr StepLines record_lines{.heading = "", .longest_line = 4 << 20, .step_of = step_of};
+constexpr StepLines record_lines{.heading = "", .longest_line = 4 << 20, .step_of = recorded_step};
 
 // ---- Writing
 
@@ -106,7 +106,7 @@ ValidationRecord read_record(const Json& json) {
 }
 
 std::optional<ValidationRecord> parse_line(std::string_view line) {
-  if (!step_of(line)) return std::nullopt;
+  if (!recorded_step(line)) return std::nullopt;
   // A line nested deeper than ours is not parsed, which would take as deep a recursion.
   const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < 8; };
   try {
