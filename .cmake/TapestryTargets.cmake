@@ -1,9 +1,12 @@
 # How every target of Tapestry is compiled, and the function that declares a library folder.
 
+option(TAPESTRY_UNITY "Compile the sources of the libraries in groups" OFF)
+
 add_library(tapestry_compile_options INTERFACE)
 target_include_directories(tapestry_compile_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tapestry_compile_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
+  # In a group, a local name may shadow one of another file.
+  -Wall -Wextra -Wpedantic $<$<NOT:$<BOOL:${TAPESTRY_UNITY}>>:-Wshadow> -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
   # g++ 12 is mistaken about fmt, about std::string (GCC bug 105651) and about its own AVX-512
   # intrinsics (105593).
   -Wno-stringop-overflow -Wno-restrict -Wno-uninitialized -Wno-maybe-uninitialized
@@ -59,9 +62,8 @@ function(tapestry_compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# A first build takes half the time if a compiler reads ten files at once. Kernels stay alone, so that
-# their bits do not depend on it.
-option(TAPESTRY_UNITY "Compile the sources of the libraries in groups" OFF)
+# tapestry_group(TARGET): a first build takes half the time if a compiler reads ten files at once.
+# Kernels stay alone, so that their bits do not depend on it.
 function(tapestry_group target)
   set_target_properties(${target} PROPERTIES
     UNITY_BUILD ${TAPESTRY_UNITY} UNITY_BUILD_BATCH_SIZE 10)
