@@ -12,14 +12,14 @@
 namespace tapestry {
 namespace {
 
-bool is_number(std::string_view text) {
+bool is_index(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 /// `encoder.layers` of `encoder.layers.0`; empty if the path does not end with a number.
 std::string stack_of(const std::string& path) {
   const std::size_t dot = path.rfind('.');
-  return dot != path.npos && is_number(std::string_view(path).substr(dot + 1)) ? path.substr(0, dot)
+  return dot != path.npos && is_index(std::string_view(path).substr(dot + 1)) ? path.substr(0, dot)
                                                                                : "";
 }
 
@@ -62,7 +62,7 @@ std::string block_path(const std::string& name) {
   for (std::size_t begin = 0; begin < name.size();) {
     const std::size_t end = std::min(name.find('.', begin), name.size());
     if (begin > 0 && end < name.size() &&
-        is_number(std::string_view(name).substr(begin, end - begin))) {
+        is_index(std::string_view(name).substr(begin, end - begin))) {
       return name.substr(0, end);
     }
     begin = end + 1;

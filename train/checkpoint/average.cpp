@@ -19,9 +19,6 @@
 namespace tapestry {
 namespace {
 
-const std::string parameters_group = "parameters/";
-const std::string buffers_group = "buffers/";
-
 /// The path in the result of a value that is averaged; empty for other arrays.
 std::string averaged_path(const std::string& path, const std::string& group) {
   if (path.starts_with(buffers_group)) return path;

@@ -27,14 +27,8 @@
 namespace tapestry {
 namespace {
 
-const std::string parameters_group = "parameters/";
-const std::string buffers_group = "buffers/";
 const std::string optimizer_group = "optimizer/";
 const std::string average_group = "average/";
-
-ArrayShape stored_shape(const Tensor& tensor) {
-  return {tensor.shape().begin(), tensor.shape().end()};
-}
 
 /// Collects copies from arrays of a snapshot to tensors; makes them only after all have been
 /// checked.
@@ -246,6 +240,10 @@ TrainingState saved_state(const Snapshot& snapshot) {
 }
 
 }  // namespace
+
+ArrayShape stored_shape(const Tensor& tensor) {
+  return {tensor.shape().begin(), tensor.shape().end()};
+}
 
 Snapshot make_snapshot(const RunParts& run) {
   Snapshot snapshot;

@@ -27,6 +27,13 @@ struct RunParts {
 
 Snapshot make_snapshot(const RunParts& run);
 
+/// The beginnings of the paths of parameters and of buffers.
+inline const std::string parameters_group = "parameters/";
+inline const std::string buffers_group = "buffers/";
+
+/// The shape of the array of a tensor.
+ArrayShape stored_shape(const Tensor& tensor);
+
 /// Whether an optimizer of `now` continues with the state of one of `before`: the moments of adam
 /// and adamw, or the velocities of sgd with momentum.
 bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now);

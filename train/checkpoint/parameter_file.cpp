@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "data/io/utf8.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/error.h"
 #include "train/platform/machine.h"
 #include "train/storage/checkpoint_file.h"
@@ -17,10 +18,6 @@ namespace tapestry {
 namespace {
 
 constexpr std::size_t most_names = 8;  // in a line of a report
-
-ArrayShape stored_shape(const Tensor& tensor) {
-  return {tensor.shape().begin(), tensor.shape().end()};
-}
 
 bool is_float(const StoredArray& array) {
   return array.type == ElementType::float32 || array.type == ElementType::float64;

@@ -159,7 +159,7 @@ struct GroupLocation {
   std::uint64_t header = 0, tree = 0, heap = 0;
 };
 
-struct Link {
+struct GroupEntry {
   std::string_view name;
   std::uint64_t header = 0;
 };
@@ -315,7 +315,7 @@ class ObjectWriter {
   /// entries        with a common prefix of their paths
   /// prefix_length  up to and including its last slash
   GroupLocation write_links(std::span<const ArrayEntry> entries, std::size_t prefix_length) {
-    std::vector<Link> links;
+    std::vector<GroupEntry> links;
     while (!entries.empty()) {
       const std::string_view path = entries.front().path;
       const std::size_t slash = path.find('/', prefix_length);
@@ -333,8 +333,8 @@ class ObjectWriter {
       entries = entries.subspan(count);
     }
     // In byte order of the paths, "a.b" precedes "a/b"; in that of the names, "a" precedes "a.b".
-    if (!std::ranges::is_sorted(links, {}, &Link::name)) {
-      std::ranges::sort(links, {}, &Link::name);
+    if (!std::ranges::is_sorted(links, {}, &GroupEntry::name)) {
+      std::ranges::sort(links, {}, &GroupEntry::name);
     }
     return write_symbol_table(links);
   }
@@ -361,7 +361,7 @@ class ObjectWriter {
     std::uint64_t last_name = 0;  ///< offset in the heap
   };
 
-  GroupLocation write_symbol_table(const std::vector<Link>& links) {
+  GroupLocation write_symbol_table(const std::vector<GroupEntry>& links) {
     GroupLocation group;
     group.heap = address();
     const std::vector<std::uint64_t> names = write_heap(links);
@@ -374,10 +374,10 @@ class ObjectWriter {
   }
 
   /// III.D. Returns the offsets of the names; the empty name is at 0.
-  std::vector<std::uint64_t> write_heap(const std::vector<Link>& links) {
+  std::vector<std::uint64_t> write_heap(const std::vector<GroupEntry>& links) {
     std::vector<std::uint64_t> offsets;
     std::uint64_t size = 8;
-    for (const Link& link : links) {
+    for (const GroupEntry& link : links) {
       offsets.push_back(size);
       size += padded(link.name.size() + 1);
     }
@@ -387,12 +387,12 @@ class ObjectWriter {
     bytes_.put(no_free_block);
     bytes_.put(address() + 8);
     bytes_.put_zeros(8);
-    for (const Link& link : links) put_name(link.name);
+    for (const GroupEntry& link : links) put_name(link.name);
     return offsets;
   }
 
   /// III.B and III.C.
-  std::vector<Child> write_symbol_nodes(const std::vector<Link>& links,
+  std::vector<Child> write_symbol_nodes(const std::vector<GroupEntry>& links,
                                         const std::vector<std::uint64_t>& names) {
     std::vector<Child> nodes;
     for (std::size_t first = 0; first < links.size(); first += max_symbols) {

@@ -21,7 +21,7 @@ namespace tapestry {
 namespace {
 
 /// The model reads all tokens of a window.
-std::size_t tokens_read(const Config& config) { return config.data.context + 1; }
+std::size_t window_length(const Config& config) { return config.data.context + 1; }
 
 /// The ids of a text of subwords in which each word "_" is <unk>. Subwords may have pieces for it.
 std::vector<std::int32_t> encode_between_blanks(std::string_view text, const TextCodec& codec) {
@@ -50,7 +50,7 @@ class MaskedLanguageModelling : public Task {
     static const ConfigKind kind{.name = "masked_language_model",
                                  .keys = {"model.num_encoder_layers", "model.tie_embeddings"},
                                  .check = [](const Config& config, const ConfigCheck& check) {
-                                   check_windows(config, check, tokens_read(config));
+                                   check_windows(config, check, window_length(config));
                                  }};
     return kind;
   }
@@ -105,7 +105,7 @@ class MaskedLanguageModelling : public Task {
     return {.target = std::move(ids)};
   }
   TokenLimit token_limit(const Config& config) const override {
-    return window_limit(config, tokens_read(config));
+    return window_limit(config, window_length(config));
   }
 
   const LineCommand* command() const override {
