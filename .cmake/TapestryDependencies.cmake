@@ -22,6 +22,16 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_path(XTENSOR_BLAS_INCLUDE_DIR xtensor-blas/xblas.hpp REQUIRED)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
 
-# Optional: training in several processes. The deprecated C++ interface is not used.
+# Optional: training in several processes. The deprecated C++ interface is not used. FindMPI ends with
+# an error where the compiler wrapper is installed (openmpi-bin) and the headers are not.
 set(MPI_CXX_SKIP_MPICXX ON)
-find_package(MPI QUIET COMPONENTS CXX)
+find_program(TAPESTRY_MPI_WRAPPER NAMES mpicxx mpic++)
+mark_as_advanced(TAPESTRY_MPI_WRAPPER)
+if(TAPESTRY_MPI_WRAPPER)
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/mpi_header.cpp "#include <mpi.h>\n")
+  execute_process(COMMAND ${TAPESTRY_MPI_WRAPPER} -fsyntax-only mpi_header.cpp
+    WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+  if(status EQUAL 0)
+    find_package(MPI QUIET COMPONENTS CXX)
+  endif()
+endif()
