@@ -6,7 +6,8 @@ add_library(tapestry_compile_options INTERFACE)
 target_include_directories(tapestry_compile_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tapestry_compile_options INTERFACE
   # In a group, a local name may shadow one of another file.
-  -Wall -Wextra -Wpedantic $<$<NOT:$<BOOL:${TAPESTRY_UNITY}>>:-Wshadow> -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
+  -Wall -Wextra -Wpedantic $<$<NOT:$<BOOL:${TAPESTRY_UNITY}>>:-Wshadow>
+  -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
   # g++ 12 is mistaken about fmt, about std::string (GCC bug 105651) and about its own AVX-512
   # intrinsics (105593).
   -Wno-stringop-overflow -Wno-restrict -Wno-uninitialized -Wno-maybe-uninitialized
