@@ -10,7 +10,8 @@ target_compile_options(tapestry_compile_options INTERFACE
   -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
   # g++ 12 is mistaken about fmt, about std::string (GCC bug 105651) and about its own AVX-512
   # intrinsics (105593).
-  -Wno-stringop-overflow -Wno-restrict -Wno-uninitialized -Wno-maybe-uninitialized
+  -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict
+  -Wno-uninitialized -Wno-maybe-uninitialized
   $<$<BOOL:${TAPESTRY_WERROR}>:-Werror>
   # Neither changes a result: errno is never read and floating point traps are never enabled.
   -fno-math-errno -fno-trapping-math -ffp-contract=fast)
