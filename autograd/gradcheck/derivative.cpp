@@ -123,18 +123,17 @@ double standard_deviation_of_noise(Neighbours difference) {
 
 }  // namespace
 
-std::vector<double> measured_noise(Line& line, double step, const Objectives& objectives) {
-  std::vector<double> noise(objectives.count());
-  std::vector<bool> measured(objectives.count());
+std::vector<std::optional<double>> measured_noise(Line& line, double step,
+                                                  const Objectives& objectives) {
+  std::vector<std::optional<double>> noise(objectives.count());
   for (const int exponent : {-16, -12, -8, -4}) {
     const std::vector<Neighbours> values =
         values_along(line, std::ldexp(step, exponent), objectives);
     for (std::size_t k = 0; k < values.size(); ++k) {
-      if (measured[k]) continue;
-      measured[k] = !all_equal(values[k]);
+      if (noise[k] || all_equal(values[k])) continue;
       noise[k] = std::max(standard_deviation_of_noise(values[k]), objectives.rounding(k));
     }
-    if (std::ranges::find(measured, false) == measured.end()) break;
+    if (std::ranges::all_of(noise, [](const auto& found) { return found.has_value(); })) break;
   }
   return noise;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -46,14 +47,16 @@ struct Estimate {
 /// The noise of every objective near t = 0: the standard deviation of its rounding errors, measured
 /// by the differences of order 3 to 6 of seven values at distances so short that a smooth function
 /// has none [1]. Where all seven values are equal, because the function changes by less than its
-/// rounding, the distances are multiplied by 16, up to three times. At least the rounding of the
-/// sum over the output, which is all if a value is not finite.
+/// rounding, the distances are multiplied by 16, up to three times; nullopt if they are equal even
+/// then, which tells nothing. At least the rounding of the sum over the output, which is all if a
+/// value is not finite.
 ///
 /// step  the step of the first differences along the line; the first distances are 1 / 65536 of it
 ///
 /// [1] Hamming 1971, "Introduction to Applied Numerical Analysis", section 6.2; More & Wild 2011,
 ///     "Estimating computational noise", eq. 2.4.
-std::vector<double> measured_noise(Line& line, double step, const Objectives& objectives);
+std::vector<std::optional<double>> measured_noise(Line& line, double step,
+                                                  const Objectives& objectives);
 
 /// The steps h of differences along a line.
 struct Steps {

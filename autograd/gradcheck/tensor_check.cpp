@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "autograd/gradcheck/sampling.h"
@@ -301,18 +302,36 @@ std::vector<GradcheckRow> TensorCheck::rows() {
   return rows;
 }
 
+double largest_magnitude(std::span<const NamedTensor> tensors) {
+  double largest = 0.0;
+  for (const NamedTensor& named : tensors) {
+    for (const double value : named.tensor.values<double>()) {
+      largest = std::max(largest, std::abs(value));
+    }
+  }
+  return largest;
+}
+
 /// The noise of each objective: the largest of those where one of the tensors moves. A tensor that
-/// hardly changes an objective meets too few of its rounding errors.
+/// hardly changes an objective meets too few of its rounding errors. An objective that no tensor
+/// changes, such as a loss that is rounded to 0, may have lost a change of the size of the rounding
+/// of their values.
 std::vector<double> largest_noise(const Objectives& objectives,
                                   std::span<const NamedTensor> tensors,
                                   const GradcheckOptions& options) {
-  std::vector<double> largest(objectives.count());
+  std::vector<std::optional<double>> measured(objectives.count());
   for (const NamedTensor& named : tensors) {
     Tensor tensor = named.tensor;
     Line line(tensor.mutable_values<double>(), 0,
               signed_weights(tensor.size(), random_of(named, options).at(0)));
-    const std::vector<double> noise = measured_noise(line, options.step, objectives);
-    for (std::size_t k = 0; k < noise.size(); ++k) largest[k] = std::max(largest[k], noise[k]);
+    const auto noise = measured_noise(line, options.step, objectives);
+    for (std::size_t k = 0; k < noise.size(); ++k) measured[k] = std::max(measured[k], noise[k]);
+  }
+  const double rounding_of_values =
+      std::numeric_limits<double>::epsilon() * largest_magnitude(tensors);
+  std::vector<double> largest;
+  for (std::size_t k = 0; k < measured.size(); ++k) {
+    largest.push_back(measured[k].value_or(std::max(objectives.rounding(k), rounding_of_values)));
   }
   return largest;
 }

@@ -115,7 +115,7 @@ TEST_CASE("the noise of a function is measured, not only that of the sum over it
   const auto noise_of = [&](const std::function<Tensor()>& function) {
     const Objectives objectives([&] { return std::vector<NamedTensor>{{"", function()}}; }, 1);
     Line line(x.mutable_values<double>(), 0, std::vector<double>(6, 1.0));
-    return measured_noise(line, 1e-3, objectives).at(0);
+    return measured_noise(line, 1e-3, objectives).at(0).value();
   };
   CHECK(noise_of([&] { return square(x); }) < 3e-15);
   // Each element is rounded to a multiple of 2^-29 = 1.9e-9.
@@ -146,9 +146,23 @@ TEST_CASE(
       },
       1);
   Line line(x.mutable_values<double>(), 0, std::vector<double>(6, 1.0));
-  const double noise = measured_noise(line, 1e-3, objectives).at(0);
+  const double noise = measured_noise(line, 1e-3, objectives).at(0).value();
   CHECK(noise > 2e-17);
   CHECK(noise < 1e-15);
+}
+
+TEST_CASE("gradients of a loss that is rounded to zero are too small, and faults are wrong") {
+  for (const double margin : {38.0, 40.0, 50.0, 700.0}) {
+    CAPTURE(margin);
+    Tensor x = Tensor::from({{margin, 0}, {0, margin}}, DType::float64);
+    x.require_gradient();
+    const auto verdict = [&](double added) {
+      const Spoil spoil = [=](std::size_t, double g) { return g + added; };
+      return row_of([&] { return cross_entropy(faulty(x, spoil), Ids{0, 1}).mean; }, x).verdict;
+    };
+    CHECK(verdict(0.0) == GradcheckVerdict::too_small);
+    CHECK(verdict(1e-8) == GradcheckVerdict::wrong);
+  }
 }
 
 TEST_CASE("right gradients of a loss that is close to zero are not called wrong, and faults are") {
