@@ -41,7 +41,8 @@ inline constexpr std::size_t alignment = 64;
 inline constexpr std::size_t smallest_in_region =
     TAPESTRY_SEPARATE_BLOCKS ? std::numeric_limits<std::size_t>::max() : std::size_t{1} << 16;
 inline constexpr std::size_t most_bytes = std::numeric_limits<std::size_t>::max() / 4;
-/// Blocks from this size on are given back to the system when it is asked for.
+/// Blocks from this size on are given back to the system by themselves; smaller ones, of which
+/// there may be many, only by release_unused_memory().
 inline constexpr std::size_t smallest_released = std::size_t{1} << 16;
 
 /// Memory in huge pages, from which blocks are cut one after the other. A block with huge pages of
@@ -153,7 +154,7 @@ class Pool {
 
   void release_unused() {
     const std::lock_guard lock(mutex_);
-    release_unused_locked();
+    release_unused_locked(0);
   }
 
   std::size_t restart_peak() {
@@ -270,20 +271,20 @@ class Pool {
   }
 
   /// For a free block: whether all blocks of its region are free, or its own size is large enough.
-  static bool can_be_released(const Block& block) {
+  static bool can_be_released(const Block& block, std::size_t smallest = smallest_released) {
     return block.region != nullptr ? block.region->blocks_in_use == 0
-                                   : class_bytes(block.size_class) >= smallest_released;
+                                   : class_bytes(block.size_class) >= smallest;
   }
 
   /// Returns the number of bytes that were released.
-  std::size_t release_unused_locked() {
+  std::size_t release_unused_locked(std::size_t smallest = smallest_released) {
     ++searches_;
     may_release_ = false;
     const std::size_t before = statistics_.bytes_reserved;
     for (Block*& first : free_) {
       for (Block** link = &first; *link != nullptr;) {
         Block* const block = *link;
-        if (!can_be_released(*block)) {
+        if (!can_be_released(*block, smallest)) {
           link = &block->next_free;
           continue;
         }

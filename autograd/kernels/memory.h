@@ -67,9 +67,10 @@ class Memory {
   detail::Block* block_ = nullptr;
 };
 
-/// Returns free blocks of 64 KiB or more to the system, unless a block in use lies in the same
-/// region of huge pages: for memory that is not going to be needed again. Happens by itself before
-/// OutOfMemory.
+/// Returns free blocks to the system, unless a block in use lies in the same region of huge pages:
+/// for memory that is not going to be needed again. Happens by itself, for blocks of 64 KiB or
+/// more, before OutOfMemory and where the pool would hold more than a quarter and 32 MiB above its
+/// peak use.
 void release_unused_memory();
 
 /// Throws OutOfMemory unless the system can give the process `bytes` more bytes. For libraries that

@@ -170,6 +170,18 @@ TEST_CASE("what nobody uses goes back to the system when that is asked for, and 
   CHECK(memory_statistics().bytes_reserved == before);
 }
 
+TEST_CASE("small free blocks go back to the system when that is asked for") {
+  for (const std::size_t bytes : {1, 640, 20'000, 50'000}) {
+    CAPTURE(bytes);
+    release_unused_memory();
+    const std::size_t before = memory_statistics().bytes_reserved;
+    { const Memory unused(bytes); }
+    CHECK(memory_statistics().bytes_reserved > before);
+    release_unused_memory();
+    CHECK(memory_statistics().bytes_reserved == before);
+  }
+}
+
 TEST_CASE("regions without a block in use are given back, others stay whole") {
   constexpr std::size_t bytes = std::size_t{1} << 20;
   std::vector<Memory> held;
