@@ -11,13 +11,15 @@
 #include <utility>
 
 #include "autograd/anomaly.h"
+#include "autograd/kernels/parallel.h"
 #include "layers/model.h"
 #include "train/error.h"
 
 namespace tapestry {
 
 /// Calls a function of a custom model or task. Exceptions that are not errors of its code pass:
-/// UserError, std::bad_alloc and AnomalyError.
+/// UserError, std::bad_alloc, AnomalyError, and kernels::Cancelled, by which a signal or
+/// train.max_time ends a step.
 ///
 /// kind      the value of model.kind
 /// function  its name in messages, such as "make_network"
@@ -32,6 +34,8 @@ auto call_custom_code(std::string_view kind, std::string_view function, F&& f,
 } catch (const std::bad_alloc&) {
   throw;
 } catch (const AnomalyError&) {
+  throw;
+} catch (const kernels::Cancelled&) {
   throw;
 } catch (const std::exception& error) {
   throw CustomModelError(

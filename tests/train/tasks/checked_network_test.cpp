@@ -198,6 +198,10 @@ TEST_CASE("errors that are not of the code of a network pass") {
     throw AnomalyError("not finite");
   };
   CHECK_THROWS_AS(checked.forward(), AnomalyError);
+  checked.network->embed_with = [](const NetworkInput&) -> TokenVectors {
+    throw kernels::Cancelled();
+  };
+  CHECK_THROWS_AS(checked.forward(), kernels::Cancelled);
 }
 
 }  // namespace
