@@ -122,6 +122,14 @@ expect 1 'no more bits (this is a bug of the code of the custom model' \
 
 # Keys that a model does not list are refused.
 expect 2 '`num_heads` is used with' train my_tagger.yaml model.num_heads=2
+expect 2 '`d_head` is used with' train my_tagger.yaml model.d_head=4
+
+# A run of a kind without custom keys has none, so that every program can open it.
+config classifier 'task: toy_agreement' "${sizes[@]}"
+expect 0 'done: 3 steps' train classifier.yaml train.run_dir=run-plain
+! grep -E 'masks_padding|mistake|more_logits' run-plain/config.yaml || fail 'unused custom keys are stored'
+expect 0 'done: 3 steps' train attentive.yaml train.run_dir=run-own model.masks_padding=false
+grep -q 'masks_padding: false' run-own/config.yaml || fail 'a custom key is not stored'
 
 # Mistakes in the code of a model name it, also before the first step of a run.
 config wrong 'task: toy_sentences' "${sizes[@]}"
@@ -139,6 +147,7 @@ wrong shape 'features() threw: hidden: linear: x has shape'
 wrong dtype 'features() returned (1,'
 wrong constructor 'make_network() threw: no such file'
 wrong number 'features() threw an object that is not a std::exception'
+wrong key 'make_network() threw: model.mask_padding: no registered kind has this key, expected one of '
 
 # So do mistakes in the options.
 registration() {

@@ -113,6 +113,7 @@ class Wrong : public Network {
         output_(scope / "output", config.model.d_model,
                 sizes.target + (mistake_ == "wide_logits" ? 1 : 0)) {
     if (mistake_ == "constructor") throw std::runtime_error("no such file");
+    if (mistake_ == "key") (void)config.custom_value<bool>("model.mask_padding");
   }
 
   TokenVectors embed(const NetworkInput& input, const Mode&) const override {
@@ -238,7 +239,7 @@ int main(int argc, char** argv) {
       CustomKey::choice("model.mistake",
                         {.initial = "none",
                          .choices = {"none", "wide_logits", "constructor", "reads_source", "shape",
-                                     "dtype", "number"}},
+                                     "dtype", "number", "key"}},
                         "what is wrong")};
   const char* chosen = std::getenv("WRONG_REGISTRATION");
   const std::string_view mistake = chosen == nullptr ? "" : chosen;

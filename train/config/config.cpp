@@ -1,6 +1,7 @@
 #include "train/config/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <any>
@@ -149,14 +150,20 @@ std::vector<std::string> printed_values(const Config& config) {
 
 const CustomValue& Config::custom_value_or_default(std::string_view path) const {
   if (const auto found = custom.find(path); found != custom.end()) return found->second;
+  std::vector<std::string> known;
   for (const std::vector<ConfigKind>* kinds : {&data_tasks(), &model_kinds()}) {
     for (const ConfigKind& kind : *kinds) {
       for (const CustomKey& key : kind.custom_keys) {
         if (key.path() == path) return key.initial();
+        known.push_back(key.path());
       }
     }
   }
-  throw std::logic_error(fmt::format("{}: no registered kind has this key", path));
+  if (known.empty()) {
+    throw std::logic_error(fmt::format("{}: no registered kind has custom keys", path));
+  }
+  throw std::logic_error(fmt::format("{}: no registered kind has this key, expected one of {}",
+                                     path, fmt::join(known, ", ")));
 }
 
 Config with_process_settings(Config config, const Config& process) {
@@ -267,6 +274,8 @@ std::string dump_config(const Config& config) {
   std::string text;
   std::string_view section;
   for_each_field(config, [&](const Field& field, const auto& value, const auto& domain) {
+    // So that a run of a built-in kind can be opened by a program that has no custom keys.
+    if (field.custom && !field.use.in_use()) return;
     if (field.section != section) text += fmt::format("{}:\n", field.section);
     section = field.section;
     text += fmt::format("  {}: {}\n", field.key, domain.print(value));

@@ -219,7 +219,8 @@ struct ConfigKey {
 /// All keys in file order.
 std::vector<ConfigKey> config_keys();
 
-/// `config` as YAML text with every key; parse_config() of it gives the same config.
+/// `config` as YAML text with every key, but for custom keys of other kinds; parse_config() of it
+/// gives the same config.
 std::string dump_config(const Config& config);
 
 /// A path that a config file cannot hold.

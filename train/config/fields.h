@@ -52,6 +52,7 @@ struct Field {
   std::string_view meaning;
   KeyRule rule;
   Use use;
+  bool custom = false;  ///< whether it is a CustomKey
 
   std::string path() const { return std::string(section) + "." + std::string(key); }
 };
@@ -94,19 +95,27 @@ inline Use kinds_with(const std::string& path, std::string_view selector,
   return use;
 }
 
+/// Whether the network of the chosen kind does not read this key of the section `model`.
+inline bool is_left_out(const std::string& path, const std::string& model_kind) {
+  const auto kind = std::ranges::find(model_kinds(), model_kind, &ConfigKind::name);
+  return kind != model_kinds().end() && !kind->uses(path);
+}
+
 /// The current section, and the function to call for each of its fields.
 template <class F>
 struct Visitor {
   F& f;
   std::string_view section;
   const Config& config;
+  bool custom = false;  ///< whether the fields are custom keys
 
   /// use  selector other than data.task and model.kind
   template <class T, class Domain>
   void operator()(std::string_view key, T& value, const Domain& domain, KeyRule rule,
                   std::string_view meaning, Use use = {}) {
-    Field field{section, key, meaning, rule, std::move(use)};
-    if (field.use.selector.empty()) {
+    Field field{section, key, meaning, rule, std::move(use), custom};
+    const bool by_kind_alone = !custom && is_left_out(field.path(), config.model_kind);
+    if (field.use.selector.empty() || by_kind_alone) {
       field.use = section == "data"
                       ? kinds_with(field.path(), "data.task", config.data.task, data_tasks())
                       : kinds_with(field.path(), "model.kind", config.model_kind, model_kinds());
@@ -450,6 +459,7 @@ void with_custom_value(C& config, const CustomKey& key, auto&& visit) {
 template <MaybeConst<Config> C, class V>
 void visit_custom_keys(V field, C& config, std::string_view selector, const std::string& current,
                        const std::vector<ConfigKind>& kinds) {
+  field.custom = true;
   for (const ConfigKind& kind : kinds) {
     for (const CustomKey& key : kind.custom_keys) {
       if (key.section() != field.section) continue;

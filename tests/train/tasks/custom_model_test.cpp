@@ -119,7 +119,7 @@ TEST_CASE("a contradiction is reported unless the kind of model does not use one
 
 TEST_CASE("a key that no kind has has no value") {
   CHECK_THROWS_WITH_AS(static_cast<void>(Config().custom_value<bool>("model.other")),
-                       "model.other: no registered kind has this key", std::logic_error);
+                       "model.other: no registered kind has custom keys", std::logic_error);
 }
 
 TEST_CASE("values of own keys are read by their type") {
