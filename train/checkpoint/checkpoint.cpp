@@ -304,9 +304,12 @@ Config saved_config(const Snapshot& snapshot) {
   try {
     return parse_config(snapshot.get_text("config"), "config of the checkpoint");
   } catch (const ConfigError& error) {
-    throw CheckpointError(
-        fmt::format("{}: its config cannot be used: {}", snapshot.origin(), error.what()),
-        "use the version of the program that wrote the checkpoint");
+    // Hints are for people who write a config. This one was written by another program or version.
+    std::vector<Problem> problems = error.problems();
+    for (Problem& problem : problems) problem.hint.clear();
+    throw CheckpointError(fmt::format("{}: its config cannot be used: {}", snapshot.origin(),
+                                      ConfigError(problems).what()),
+                          "use the program that wrote the checkpoint, in the same version");
   }
 }
 
