@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -47,6 +48,16 @@ std::vector<std::string> kinds_that_generate() {
 
 constexpr std::string_view replacement_character = "\uFFFD";
 
+/// Warns of characters or words of the prompt that the model does not know.
+void warn_of_unknown(const std::vector<std::int32_t>& prompt) {
+  const auto unknown = std::ranges::count(prompt, unk_id);
+  if (unknown == 0) return;
+  warn(
+      fmt::format("{} of the {} tokens of the prompt are not in the vocabulary; the model reads "
+                  "them as <unk>",
+                  unknown, prompt.size()));
+}
+
 /// Prints a prompt and its continuation.
 void print_continuation(const TrainedModel& trained, const std::string& prompt_text,
                         std::size_t tokens, const SamplingOptions& sampling) {
@@ -85,6 +96,7 @@ int run(const Arguments& arguments) {
   std::size_t prompts = 0;
   const auto continue_prompt = [&](const std::string& prompt) {
     ++prompts;
+    warn_of_unknown(trained.codec.encode_target(prompt));
     SamplingOptions sampling = arguments.sampling;
     sampling.window = find_task(trained.config).token_limit(trained.config).tokens;
     for (std::size_t sample = 1; sample <= arguments.samples; ++sample, ++sampling.seed) {

@@ -83,11 +83,15 @@ TEST_CASE("generate has a repetition penalty") {
   CHECK(work.run({"generate", "runs/language", "--repetition-penalty", "0"}).code == 2);
 }
 
-TEST_CASE("generate prints the prompt as it is, unknown characters too") {
+TEST_CASE("generate prints the prompt as it is, and warns of unknown characters") {
   const TalkingWorkplace work;
-  const std::string text = work.generate({"runs/language", "Ä\tcab", "--tokens", "5"});
-  CHECK(text.starts_with("Ä\tcab"));
-  CHECK(text.size() == 6 + 5 + 1);
+  const Outcome done = work.run({"generate", "runs/language", "Ä\tcab", "--tokens", "5"});
+  CHECK(done.code == 0);
+  CHECK(done.out.starts_with("Ä\tcab"));
+  CHECK(done.out.size() == 6 + 5 + 1);
+  CHECK(done.err ==
+        "tapestry: warning: 2 of the 5 tokens of the prompt are not in the vocabulary; the model "
+        "reads them as <unk>\n");
 }
 
 TEST_CASE("words that are generated have spaces between them, and follow the prompt") {
