@@ -51,6 +51,9 @@ class Ids {
   auto end() { return values_.end(); }
   auto end() const { return values_.end(); }
 
+  /// The ids in row-major order.
+  std::vector<std::int32_t> to_vector() const { return values_; }
+
   /// The id at a position in row-major order, which must be less than size(): not checked.
   std::int32_t& operator[](std::size_t position) { return values_[position]; }
   std::int32_t operator[](std::size_t position) const { return values_[position]; }

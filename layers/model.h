@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "autograd/ids.h"
@@ -116,10 +117,13 @@ struct Model {
   /// The same with parameters that are 0, for values that will be loaded.
   Model(const MakeNetwork& make_network, DType dtype);
 
-  /// The network as its class `Kind`. throws std::bad_cast if it has another class.
+  /// The network as its class `Kind`.
+  ///
+  /// throws  std::logic_error if it has another class.
   template <class Kind>
   const Kind& as() const {
-    return dynamic_cast<const Kind&>(network->unwrapped());
+    if (const auto* found = dynamic_cast<const Kind*>(&network->unwrapped())) return *found;
+    throw std::logic_error("Model::as: the network has another class");
   }
 
   Parameters parameters;             ///< all parameters of the network

@@ -241,4 +241,14 @@ class Scope {
   const std::string* path_;
 };
 
+/// The scope of a part of the whole model: `const Linear output(parameters / "output", 8, 2);`. The
+/// parameters must outlive the scope.
+inline Scope operator/(Parameters& parameters, std::string_view name) {
+  return Scope(parameters) / name;
+}
+/// The scope of one of several parts.
+inline Scope operator/(Parameters& parameters, std::size_t index) {
+  return Scope(parameters) / index;
+}
+
 }  // namespace tapestry

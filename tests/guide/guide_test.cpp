@@ -143,6 +143,7 @@ TEST_CASE("the guide: tensors") {
   CHECK(values(Tensor::arange(5)) == std::vector<double>{0, 1, 2, 3, 4});
   CHECK(Tensor::scalar(3.0).item() == 3.0);
   const std::vector<double> values{1, 2, 3, 4};
+  CHECK(Tensor::from({1, 2}).to_vector() == std::vector<double>{1, 2});
   CHECK(Tensor::from({{1, 2}, {3, 4}}).to_vector() == values);
   CHECK(Tensor::from({2, 2}, values).to_vector() == values);
   CHECK(Tensor::from({{1}, {2}}).shape() == Shape{2, 1});
@@ -189,6 +190,16 @@ TEST_CASE("the guide: tensors") {
   CHECK(Ids{4, 7}.shape() == Shape{2});
   const Ids ids = Ids::padded({{4, 7, 5}, {6}}, 0);
   CHECK(select(ids, 0, 1) == Ids::from({6, 0, 0}));
+  {
+    const Ids labels{4, 7, 5}, rows{2, 0};
+    CHECK(labels[rows] == Ids{5, 4});
+    CHECK(labels[1] == 7);
+    CHECK(ids(0, 2) == 5);
+    CHECK(ids.to_vector() == std::vector<std::int32_t>{4, 7, 5, 6, 0, 0});
+    CHECK(ids.size() == 6);
+    const Ids other = labels;
+    CHECK_FALSE(ids == other);
+  }
   CHECK(slice(ids, 1, 0, -1) == Ids{{4, 7}, {6, 0}});
   use(x.shape(), x.shape()[0], x.shape()[-1], x.rank(), x.size());
   x = Tensor::scalar(1.0);
@@ -372,7 +383,12 @@ TEST_CASE("the guide: layers") {
   use(MultiHeadAttention(scope / "attention", 64, {.num_heads = 4}));
   const Sequential sequential = Sequential{Linear(scope / 0, 4, 8), relu};
   CHECK(sequential(Tensor::ones({1, 4}), Mode::inference()).shape() == Shape{1, 8});
-  CHECK(Sequential{tanh, relu}(Tensor::ones({1})).shape() == Shape{1});
+  {
+    const Mode mode = Mode::inference();
+    const Tensor x = Tensor::ones({1});
+    const Sequential net{tanh, relu};
+    CHECK(values(net(x)) == values(net(x, mode)));
+  }
   std::vector<Linear> list;
   for (std::size_t i = 1; i < 3; ++i) list.emplace_back(scope / i, 4, 4);
   use(Encoder(scope / "encoder", 64, {.num_layers = 2}));
@@ -398,7 +414,8 @@ TEST_CASE("the guide: layers") {
     const MultiHeadAttention attention(scope / "attention", 64, {.num_heads = 4});
     const BatchNorm batch_norm(scope / "batch_norm", 64);
     const Encoder encoder(scope / "encoder", 64, {.num_layers = 2});
-    Tensor x = random_normal({2, 5, 64}, RandomStream(1));
+    const double d_model = 64;
+    Tensor x = std::sqrt(d_model) * random_normal({2, 5, 64}, RandomStream(1));
     const Tensor y = x;
     use(norm(x), dropout(x, mode), feed_forward(x, mode), batch_norm(x, mode), positions(x));
     use(dropout(x, mode.at(0)), dropout(x, mode.at(1)));
@@ -414,11 +431,14 @@ TEST_CASE("the guide: layers") {
   use(scope.parameter("bias", {8}, zeros_initializer()));
   use(CustomKey::integer("model.window", {.initial = 3, .minimum = 1, .maximum = 64},
                          "tokens read"));
+  CHECK(CustomKey::real("model.slope", {.initial = 0.1, .minimum = 0, .maximum = 1},
+                        "slope for x < 0")
+            .path() == "model.slope");
   use(scope.buffer("running_mean", {8}, zeros_initializer()));
   const std::size_t fan_in = 4, fan_out = 8;
   use(glorot_uniform(fan_in, fan_out), normal_initializer(0.02));
   Parameters parameters(DType::float32, seed);
-  use(Linear(Scope(parameters) / "hidden", 4, 8));
+  use(Linear(parameters / "hidden", 4, 8));
   CHECK(parameters.list().size() == 2);
   CHECK(parameters.find("hidden.weight")->tensor.shape() == Shape{8, 4});
   CHECK(parameters.num_values() == 40);
@@ -437,6 +457,10 @@ TEST_CASE("the guide: training") {
   const Ids target = Ids::from({1});
   Sgd sgd(parameters.list(), {.momentum = 0.9});
   Adam adam(parameters.list());
+  {
+    Adam adam(parameters.list(), {.beta2 = 0.999, .epsilon = 1e-8});
+    CHECK(adam.steps() == 0);
+  }
   AdamW adamw(parameters.list(), {}, {{.path = "head", .learning_rate_factor = 10}});
   {
     Tape tape;
@@ -456,10 +480,13 @@ TEST_CASE("the guide: training") {
   const std::size_t num_examples = 100;
   const DataLoader loader = DataLoader(num_examples, {.batch_size = 64});
   CHECK(loader.epoch(e).size() == 2);
+  CHECK(DataLoader(num_examples, {.batch_size = 64, .shuffle = false}).epoch(e)[1].front() == 64);
   {
     const Tensor x = Tensor::arange(num_examples);
     const std::vector<std::int32_t> batch = loader.epoch(e).front();
     CHECK(x[Ids(batch)].shape() == Shape{64});
+    const Ids labels({num_examples}, 1);
+    CHECK(labels[Ids(batch)].shape() == Shape{64});
   }
   save_parameters(parameters, p);
   CHECK(load_parameters(parameters, p).complete());

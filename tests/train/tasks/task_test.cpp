@@ -161,7 +161,8 @@ TEST_CASE("each task makes its network") {
   CHECK_NOTHROW(small_model("vision_transformer").as<VisionTransformer>());
   CHECK_NOTHROW(small_model("tagger").as<Tagger>());
   const Model model = small_model("language_model");
-  CHECK_THROWS_AS(model.as<Transformer>(), std::bad_cast);
+  CHECK_THROWS_WITH_AS(model.as<Transformer>(), "Model::as: the network has another class",
+                       std::logic_error);
 }
 
 TEST_CASE("parameters are counted as the model makes them, for every task") {
