@@ -96,6 +96,21 @@ TEST_CASE("the normalization of subwords can be chosen") {
   CHECK(text(TextNormalization::identity, given) == given);
 }
 
+TEST_CASE("composed and decomposed letters are the same text after NFKC") {
+  const std::string composed = "\u00E9t\u00E9 \uAC00", decomposed = "e\u0301te\u0301 \u1100\u1161";
+  SubwordOptions options = options_of(SubwordKind::unigram, 290);
+  options.byte_fallback = true;
+  for (const auto normalization : {TextNormalization::nfkc, TextNormalization::nmt_nfkc}) {
+    options.normalization = normalization;
+    const auto model = train(options);
+    CHECK(model->split(decomposed) == model->split(composed));
+    CHECK(model->join(model->split(decomposed)) == composed);
+  }
+  options.normalization = TextNormalization::identity;
+  const auto model = train(options);
+  CHECK(model->join(model->split(decomposed)) == decomposed);
+}
+
 TEST_CASE("rare characters have no piece where the coverage leaves them out") {
   std::vector<std::string> text(100, "abcde abcde abcde");
   text.emplace_back("z");
