@@ -37,10 +37,10 @@ struct ProgressRates {
 /// The state of a run after a step.
 struct LiveValues {
   std::uint64_t step = 0, total_steps = 0;
-  double loss = 0.0;         ///< smoothed
-  std::string time_left;     ///< "0:01:20"
-  std::string speed;         ///< "31,672 tokens/s"
-  std::vector<double> past;  ///< means of the loss of equal parts of the steps of this process
+  double loss = 0.0;           ///< smoothed
+  std::string time_left;       ///< "0:01:20"
+  std::string speed;           ///< "31,672 tokens/s"
+  std::vector<double> past{};  ///< means of the loss of equal parts of the steps of this process
   std::optional<BestScore> best{};
   std::uint64_t resident_bytes = 0;  ///< memory of the process; 0: unknown
 };
