@@ -81,17 +81,17 @@ std::string number(double value, int digits) {
 
 /// A line of a table whose names are at most `width` long.
 template <class... Cells>
-std::string columns(std::size_t width, const std::string& name, const Cells&... cells) {
+std::string table_line(std::size_t width, const std::string& name, const Cells&... cells) {
   return fmt::format("{:<{}}  {:<14} {:>9} {:>9}  {:<16} {:>13} {:>13} {:>9} {:>9}  {}\n", name,
                      width, cells...);
 }
 
 std::string line(std::size_t width, const GradcheckRow& row) {
-  return columns(width, row.name, to_string(row.shape), number(row.gradient_norm, 3),
-                 fmt::format("{:.1e}", row.worst_relative_error),
-                 format_place(row.shape, row.worst_coordinate), number(row.analytic, 6),
-                 number(row.numeric, 6), number(row.cosine, 6), number(row.factor, 5),
-                 name(row.verdict));
+  return table_line(width, row.name, to_string(row.shape), number(row.gradient_norm, 3),
+                    fmt::format("{:.1e}", row.worst_relative_error),
+                    format_place(row.shape, row.worst_coordinate), number(row.analytic, 6),
+                    number(row.numeric, 6), number(row.cosine, 6), number(row.factor, 5),
+                    name(row.verdict));
 }
 
 /// One line a tensor, under a heading for each output.
@@ -102,8 +102,9 @@ std::string table(const GradcheckReport& report) {
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     const std::string& output = report.rows[i].output;
     if (i == 0 || output != report.rows[i - 1].output) {
-      text += columns(width, output.empty() ? "tensor" : "gradients of the " + output, "shape",
-                      "norm", "error", "at", "by the tape", "difference", "cosine", "factor", "");
+      text +=
+          table_line(width, output.empty() ? "tensor" : "gradients of the " + output, "shape",
+                     "norm", "error", "at", "by the tape", "difference", "cosine", "factor", "");
     }
     text += line(width, report.rows[i]);
   }

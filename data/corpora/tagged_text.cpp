@@ -17,7 +17,7 @@ namespace tapestry {
 
 namespace {
 
-constexpr const char* format_hint =
+constexpr const char* tag_format_hint =
     "write a token, a tab and its label on each line, and an empty line between two sentences; "
     "columns are chosen with cut, such as cut -f1,4";
 
@@ -38,10 +38,10 @@ struct TaggedFile {
   std::string place(std::size_t line) const { return fmt::format("{}:{}", name, line); }
 };
 
-TaggedToken parse(const std::string& line, std::size_t number, const std::string& place) {
+TaggedToken parse_token(const std::string& line, std::size_t number, const std::string& place) {
   const auto refuse = [&](const std::string& found) {
     throw DataError(fmt::format("{}: found {}, expected a token, a tab and a label", place, found),
-                    format_hint);
+                    tag_format_hint);
   };
   const auto tabs = std::ranges::count(line, '\t');
   if (tabs != 1) refuse(tabs == 0 ? "no tab" : fmt::format("{} tabs", tabs));
@@ -75,7 +75,7 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
     if (is_blank(lines[i])) {
       end_sentence();
     } else {
-      bad.attempt([&] { sentence.push_back(parse(lines[i], i + 1, tagged.place(i + 1))); });
+      bad.attempt([&] { sentence.push_back(parse_token(lines[i], i + 1, tagged.place(i + 1))); });
     }
   }
   end_sentence();
@@ -83,7 +83,7 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
   if (!tagged.sentences.empty()) return tagged;
   throw DataError(
       fmt::format("{}: found only blank lines, expected tokens and labels", tagged.name),
-      format_hint);
+      tag_format_hint);
 }
 
 std::string only_name(const FileList& files) {

@@ -13,10 +13,6 @@ namespace {
 
 using enum ChangeRule;
 
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::ranges::find(words, word) != words.end();
-}
-
 [[noreturn]] void refuse_permission(const std::string& key, const std::string& message,
                                     const std::string& hint) {
   refuse_option("--allow-change " + key, message, hint);
@@ -85,7 +81,8 @@ ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDiffe
   std::vector<ConfigDifference> refused;
   for (const ConfigDifference& difference : differences) {
     const auto rule = change_rule(difference.key);
-    const bool granted = rule == with_permission && contains(allowed, difference.key);
+    const bool granted =
+        rule == with_permission && std::ranges::find(allowed, difference.key) != allowed.end();
     (rule == free ? changes.taken : granted ? changes.allowed : refused).push_back(difference);
   }
   if (!refused.empty()) {

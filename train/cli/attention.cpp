@@ -22,6 +22,7 @@
 #include "train/tasks/task.h"
 
 namespace tapestry {
+namespace attention_cli {
 namespace {
 
 /// A model and the example that it reads.
@@ -265,26 +266,32 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace attention_cli
 
 std::string attention_tables(const std::vector<LayerAttention>& layers, HeadRange heads) {
   std::string text = "rows: queries; columns: keys; weights in per cent; `.`: exactly 0 (masked)\n";
   for (const LayerAttention& layer : layers) {
-    for (std::size_t head = heads.begin; head < heads.end; ++head) text += table(layer, head);
+    for (std::size_t head = heads.begin; head < heads.end; ++head) {
+      text += attention_cli::table(layer, head);
+    }
   }
   return text;
 }
 
 std::string attention_json(const std::vector<LayerAttention>& layers, HeadRange heads,
                            const std::string& model, const std::string& example) {
+  using attention_cli::Json;
   Json list = Json::array();
-  for (const LayerAttention& layer : layers) list.push_back(layer_to_json(layer, heads));
+  for (const LayerAttention& layer : layers) {
+    list.push_back(attention_cli::layer_to_json(layer, heads));
+  }
   const Json json = {{"model", model}, {"example", example}, {"layers", std::move(list)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 const Command attention_command{.name = "attention",
                                 .purpose = "Show the attention weights of every layer and head",
-                                .define = define,
+                                .define = attention_cli::define,
                                 .memory_hint = "give it a shorter text or example"};
 
 }  // namespace tapestry

@@ -16,6 +16,7 @@
 #include "train/storage/checkpoint_file.h"
 
 namespace tapestry {
+namespace average_cli {
 namespace {
 
 struct Arguments {
@@ -93,8 +94,10 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace average_cli
 
-const Command average_command{
-    .name = "average", .purpose = "Average the parameters of checkpoints", .define = define};
+const Command average_command{.name = "average",
+                              .purpose = "Average the parameters of checkpoints",
+                              .define = average_cli::define};
 
 }  // namespace tapestry

@@ -18,6 +18,7 @@
 #include "train/platform/standard_streams.h"
 
 namespace tapestry {
+namespace bleu_cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -189,9 +190,10 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace bleu_cli
 
 const Command bleu_command{.name = "bleu",
                            .purpose = "Score translations against references: BLEU, chrF, TER",
-                           .define = define};
+                           .define = bleu_cli::define};
 
 }  // namespace tapestry

@@ -12,6 +12,7 @@
 #include "train/tasks/task.h"
 
 namespace tapestry {
+namespace check_cli {
 namespace {
 
 struct Arguments {
@@ -123,11 +124,12 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace check_cli
 
 const Command check_command{
     .name = "check",
     .purpose = "Check a model for silent errors, such as attention to masked tokens",
-    .define = define,
+    .define = check_cli::define,
     .memory_hint = smaller_model_hint};
 
 }  // namespace tapestry

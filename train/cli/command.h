@@ -11,8 +11,9 @@
 #include "train/tasks/task.h"
 
 /// The definition of a command of the program. Each command is one file, train/cli/NAME.cpp, which
-/// defines a Command; commands.cpp lists them. A command that answers lines of standard input is
-/// defined by its task, see LineCommand in train/tasks/task.h.
+/// defines a Command; commands.cpp lists them. Its Arguments, run() and define() are in a namespace
+/// NAME_cli, so that several files can be compiled as one. A command that answers lines of standard
+/// input is defined by its task, see LineCommand in train/tasks/task.h.
 namespace tapestry {
 
 /// Runs a command whose arguments have been parsed. Returns its exit code; throws Error.

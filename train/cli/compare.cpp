@@ -15,6 +15,7 @@
 #include "train/error.h"
 
 namespace tapestry {
+namespace compare_cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -223,10 +224,11 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace compare_cli
 
 const Command compare_command{
     .name = "compare",
     .purpose = "Compare systems by their translations, with significance tests",
-    .define = define};
+    .define = compare_cli::define};
 
 }  // namespace tapestry

@@ -19,6 +19,7 @@
 #include "train/error.h"
 
 namespace tapestry {
+namespace completion_cli {
 namespace {
 
 using Words = std::span<const std::string>;
@@ -209,13 +210,16 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace completion_cli
 
 Completions complete(const std::vector<std::string>& words) {
-  if (words.size() <= 1) return complete_command(words.empty() ? "" : words.front());
+  if (words.size() <= 1) {
+    return completion_cli::complete_command(words.empty() ? "" : words.front());
+  }
   const auto command = std::ranges::find_if(
       all_commands(), [&](const Command& each) { return each.name == words.front(); });
   if (command == all_commands().end()) return {};
-  return complete_argument(*command, Words(words).subspan(1));
+  return completion_cli::complete_argument(*command, completion_cli::Words(words).subspan(1));
 }
 
 std::string to_lines(const Completions& completions) {
@@ -231,6 +235,6 @@ std::string to_lines(const Completions& completions) {
 
 const Command completion_command{.name = "completion",
                                  .purpose = "Print a script that completes commands in a shell",
-                                 .define = define};
+                                 .define = completion_cli::define};
 
 }  // namespace tapestry

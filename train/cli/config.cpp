@@ -25,6 +25,7 @@
 #include "train/platform/program_name.h"
 
 namespace tapestry {
+namespace config_cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -156,10 +157,11 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace config_cli
 
 const Command config_command{
     .name = "config",
     .purpose = "Explain, compare or write configs, or print their JSON Schema",
-    .define = define};
+    .define = config_cli::define};
 
 }  // namespace tapestry

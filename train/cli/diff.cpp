@@ -24,6 +24,7 @@
 #include "train/storage/run_file.h"
 
 namespace tapestry {
+namespace diff_cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,10 +135,11 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace diff_cli
 
 const Command diff_command{
     .name = "diff",
     .purpose = "Compare two runs or checkpoints, down to the first tensor that differs",
-    .define = define};
+    .define = diff_cli::define};
 
 }  // namespace tapestry

@@ -21,6 +21,7 @@
 #include "train/tasks/task.h"
 
 namespace tapestry {
+namespace errors_cli {
 namespace {
 
 struct Arguments {
@@ -195,9 +196,10 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace errors_cli
 
 const Command errors_command{.name = "errors",
                              .purpose = "List the held-out examples with the greatest loss",
-                             .define = define};
+                             .define = errors_cli::define};
 
 }  // namespace tapestry

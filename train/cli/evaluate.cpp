@@ -18,6 +18,7 @@
 #include "train/tasks/task.h"
 
 namespace tapestry {
+namespace evaluate_cli {
 namespace {
 
 struct Arguments {
@@ -160,8 +161,10 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace evaluate_cli
 
-const Command evaluate_command{
-    .name = "evaluate", .purpose = "Score a trained model on its held-out data", .define = define};
+const Command evaluate_command{.name = "evaluate",
+                               .purpose = "Score a trained model on its held-out data",
+                               .define = evaluate_cli::define};
 
 }  // namespace tapestry

@@ -30,6 +30,7 @@
 #include "train/storage/run_directory.h"
 
 namespace tapestry {
+namespace explain_cli {
 namespace {
 
 constexpr const char* file_name = "explain.html";
@@ -328,11 +329,12 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace explain_cli
 
 const Command explain_command{
     .name = "explain",
     .purpose = "Write an HTML file that follows one input through a model, forward and backward",
-    .define = define,
+    .define = explain_cli::define,
     .memory_hint = "give it a shorter text, or more memory (see `ulimit -v`)"};
 
 }  // namespace tapestry

@@ -19,6 +19,7 @@
 #include "train/tasks/task.h"
 
 namespace tapestry {
+namespace generate_cli {
 namespace {
 
 struct Arguments {
@@ -161,9 +162,10 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace generate_cli
 
 const Command generate_command{.name = "generate",
                                .purpose = "Continue a text with a trained language model",
-                               .define = define};
+                               .define = generate_cli::define};
 
 }  // namespace tapestry

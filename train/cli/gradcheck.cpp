@@ -13,6 +13,7 @@
 #include "train/inference/batch_tensors.h"
 
 namespace tapestry {
+namespace gradcheck_cli {
 namespace {
 
 struct Arguments {
@@ -215,13 +216,15 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace gradcheck_cli
 
 std::string to_json(const GradcheckReport& report, const std::string& model) {
+  using gradcheck_cli::Json;
   Json rows = Json::array();
-  for (const GradcheckRow& row : report.rows) rows.push_back(row_to_json(row));
+  for (const GradcheckRow& row : report.rows) rows.push_back(gradcheck_cli::row_to_json(row));
   const Json json = {{"model", model},
-                     {"verdict", name(overall_verdict(report))},
-                     {"first_wrong", fault_to_json(report.first_wrong)},
+                     {"verdict", name(gradcheck_cli::overall_verdict(report))},
+                     {"first_wrong", gradcheck_cli::fault_to_json(report.first_wrong)},
                      {"rows", rows}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
@@ -229,7 +232,7 @@ std::string to_json(const GradcheckReport& report, const std::string& model) {
 const Command gradcheck_command{
     .name = "gradcheck",
     .purpose = "Compare all gradients of a configured model with central differences",
-    .define = define,
+    .define = gradcheck_cli::define,
     .memory_hint = smaller_model_hint};
 
 }  // namespace tapestry

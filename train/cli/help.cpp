@@ -8,6 +8,7 @@
 #include "train/cli/command.h"
 
 namespace tapestry {
+namespace help_cli {
 namespace {
 
 Action define(ArgumentParser& parser) {
@@ -23,8 +24,10 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace help_cli
 
-const Command help_command{
-    .name = "help", .purpose = "Print the arguments and options of a command", .define = define};
+const Command help_command{.name = "help",
+                           .purpose = "Print the arguments and options of a command",
+                           .define = help_cli::define};
 
 }  // namespace tapestry

@@ -35,6 +35,7 @@
 #include "train/tasks/task.h"
 
 namespace tapestry {
+namespace inspect_cli {
 namespace {
 
 using Json = nlohmann::ordered_json;  // writes values that are not finite as null
@@ -325,9 +326,10 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace inspect_cli
 
 const Command inspect_command{.name = "inspect",
                               .purpose = "List the checkpoints of a run, and what one holds",
-                              .define = define};
+                              .define = inspect_cli::define};
 
 }  // namespace tapestry

@@ -11,6 +11,7 @@
 #include "train/cli/open_model.h"
 
 namespace tapestry {
+namespace line_command_cli {
 namespace {
 
 struct Arguments {
@@ -62,13 +63,14 @@ int run(const LineCommand& command, const Arguments& arguments) {
 }
 
 }  // namespace
+}  // namespace line_command_cli
 
 Command make_line_command(const LineCommand& line_command) {
   return {.name = line_command.name,
           .purpose = line_command.purpose,
           .define =
               [&line_command](ArgumentParser& parser) {
-                const auto arguments = std::make_shared<Arguments>();
+                const auto arguments = std::make_shared<line_command_cli::Arguments>();
                 add_run(parser, arguments->run);
                 add_long_lines(parser, arguments->on_long_line);
                 add_threads(parser, arguments->threads);
@@ -81,7 +83,9 @@ Command make_line_command(const LineCommand& line_command) {
                       .show_default();
                 }
                 parser.set_footer(line_command.footer);
-                return [arguments, &line_command] { return run(line_command, *arguments); };
+                return [arguments, &line_command] {
+                  return line_command_cli::run(line_command, *arguments);
+                };
               },
           .memory_hint = line_command.memory_hint,
           .answers_lines = true};

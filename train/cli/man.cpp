@@ -28,6 +28,7 @@
 #include "train/platform/program_name.h"
 
 namespace tapestry {
+namespace man_cli {
 namespace {
 
 using roff::Page;
@@ -344,18 +345,20 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace man_cli
 
 std::vector<std::string> manual_pages() { return {program_name(), program_name() + "-config"}; }
 
 std::string manual_page(std::string_view name, std::string_view date) {
-  if (name == program_name()) return program_page(date).text();
-  if (name == program_name() + "-config") return config_page(date).text();
+  if (name == program_name()) return man_cli::program_page(date).text();
+  if (name == program_name() + "-config") return man_cli::config_page(date).text();
   throw std::logic_error("no manual page " + std::string(name));
 }
 
-std::span<const ManualEntry> manual_exit_codes() { return exit_codes; }
-std::span<const ManualEntry> manual_environment() { return environment; }
+std::span<const ManualEntry> manual_exit_codes() { return man_cli::exit_codes; }
+std::span<const ManualEntry> manual_environment() { return man_cli::environment; }
 
-const Command man_command{.name = "man", .purpose = "Print a manual page", .define = define};
+const Command man_command{
+    .name = "man", .purpose = "Print a manual page", .define = man_cli::define};
 
 }  // namespace tapestry

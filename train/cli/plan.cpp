@@ -26,6 +26,7 @@
 #include "train/training_run.h"
 
 namespace tapestry {
+namespace plan_cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -386,11 +387,12 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace plan_cli
 
 const Command plan_command{
     .name = "plan",
     .purpose = "Estimate time, memory and disk space of a run before it begins",
-    .define = define,
+    .define = plan_cli::define,
     .memory_hint =
         "try a smaller train.batch_size with a larger train.accumulate, or "
         "a smaller model (model.d_model, model.num_encoder_layers, "

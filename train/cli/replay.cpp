@@ -33,6 +33,7 @@
 #include "train/trainer.h"
 
 namespace tapestry {
+namespace replay_cli {
 namespace {
 
 struct Arguments {
@@ -333,10 +334,11 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace replay_cli
 
 const Command replay_command{
     .name = "replay",
     .purpose = "Compute a step of a run again, and write its batch, activations and gradients",
-    .define = define};
+    .define = replay_cli::define};
 
 }  // namespace tapestry

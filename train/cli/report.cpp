@@ -16,6 +16,7 @@
 #include "train/storage/run_directory.h"
 
 namespace tapestry {
+namespace report_cli {
 namespace {
 
 struct Arguments {
@@ -79,10 +80,11 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace report_cli
 
 const Command report_command{
     .name = "report",
     .purpose = "Write an HTML file about runs: curves, examples, attention, weights",
-    .define = define};
+    .define = report_cli::define};
 
 }  // namespace tapestry

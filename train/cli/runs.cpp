@@ -20,6 +20,7 @@
 #include "train/format.h"
 
 namespace tapestry {
+namespace runs_cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -115,8 +116,10 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace runs_cli
 
-const Command runs_command{
-    .name = "runs", .purpose = "List runs with state, step and best score", .define = define};
+const Command runs_command{.name = "runs",
+                           .purpose = "List runs with state, step and best score",
+                           .define = runs_cli::define};
 
 }  // namespace tapestry

@@ -26,6 +26,7 @@
 #include "train/tasks/task.h"
 
 namespace tapestry {
+namespace score_cli {
 namespace {
 
 struct Arguments {
@@ -309,11 +310,12 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace score_cli
 
 const Command score_command{
     .name = "score",
     .purpose = "Print the log-probabilities of given translations",
-    .define = define,
+    .define = score_cli::define,
     .memory_hint = "give it shorter lines, or more memory (see `ulimit -v`)"};
 
 }  // namespace tapestry

@@ -12,6 +12,7 @@
 #include "train/error.h"
 
 namespace tapestry {
+namespace sweep_cli {
 namespace {
 
 struct Arguments {
@@ -96,10 +97,11 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace sweep_cli
 
 const Command sweep_command{
     .name = "sweep",
     .purpose = "Train a run for each combination of values, and compare them",
-    .define = define};
+    .define = sweep_cli::define};
 
 }  // namespace tapestry

@@ -37,6 +37,7 @@
 #include "train/training_run.h"
 
 namespace tapestry {
+namespace train_cli {
 namespace {
 
 using Clock = TimeLimit::Clock;
@@ -615,10 +616,11 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace train_cli
 
 const Command train_command{.name = "train",
                             .purpose = "Train a model, or resume training",
-                            .define = define,
+                            .define = train_cli::define,
                             .memory_hint =
                                 "try a smaller train.batch_size with a larger train.accumulate, or "
                                 "a smaller model (model.d_model, model.num_encoder_layers, "

@@ -27,6 +27,7 @@
 #include "train/tasks/task.h"
 
 namespace tapestry {
+namespace translate_cli {
 namespace {
 
 struct Arguments {
@@ -437,12 +438,14 @@ Action define(const LineCommand& command, ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace translate_cli
 
 Command make_translate_command(const LineCommand& line_command) {
   return {
       .name = line_command.name,
       .purpose = line_command.purpose,
-      .define = [&line_command](ArgumentParser& parser) { return define(line_command, parser); },
+      .define = [&line_command](
+                    ArgumentParser& parser) { return translate_cli::define(line_command, parser); },
       .memory_hint = line_command.memory_hint,
       .answers_lines = true};
 }

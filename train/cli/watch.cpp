@@ -25,6 +25,7 @@
 #include "train/storage/run_file.h"
 
 namespace tapestry {
+namespace watch_cli {
 namespace {
 
 struct Arguments {
@@ -123,8 +124,10 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+}  // namespace watch_cli
 
-const Command watch_command{
-    .name = "watch", .purpose = "Follow the log of a run from another terminal", .define = define};
+const Command watch_command{.name = "watch",
+                            .purpose = "Follow the log of a run from another terminal",
+                            .define = watch_cli::define};
 
 }  // namespace tapestry

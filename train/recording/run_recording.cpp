@@ -33,14 +33,14 @@ constexpr StepLines record_lines{.heading = "", .longest_line = 4 << 20, .step_o
 // ---- Writing
 
 /// A number with 6 significant digits; null if it is not finite.
-Json number(double value) {
+Json six_digits(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
 }
 
-Json to_json(const WeightStatistics& s) {
-  return {{"norm", number(s.norm)},      {"values", s.values},     {"not_finite", s.not_finite},
-          {"low", number(s.low)},        {"high", number(s.high)}, {"mean", number(s.mean)},
+Json statistics_json(const WeightStatistics& s) {
+  return {{"norm", six_digits(s.norm)},  {"values", s.values},         {"not_finite", s.not_finite},
+          {"low", six_digits(s.low)},    {"high", six_digits(s.high)}, {"mean", six_digits(s.mean)},
           {"counts", s.histogram.counts}};
 }
 
@@ -51,16 +51,16 @@ std::string cut(const std::string& text) {
                                  : std::string(characters(text, 0, most));
 }
 
-Json to_json(const ValidationRecord& record) {
+Json record_json(const ValidationRecord& record) {
   Json samples = Json::array(), blocks = Json::array();
   for (const auto& [input, output, expected] : record.samples) {
     samples.push_back(
         {{"input", cut(input)}, {"output", cut(output)}, {"expected", cut(expected)}});
   }
   for (const BlockRecord& block : record.blocks) {
-    Json json = {{"path", block.path}, {"weights", to_json(block.weights)}};
-    if (block.gradients) json["gradients"] = to_json(*block.gradients);
-    if (block.update_ratio) json["update_ratio"] = number(*block.update_ratio);
+    Json json = {{"path", block.path}, {"weights", statistics_json(block.weights)}};
+    if (block.gradients) json["gradients"] = statistics_json(*block.gradients);
+    if (block.update_ratio) json["update_ratio"] = six_digits(*block.update_ratio);
     blocks.push_back(std::move(json));
   }
   return {{"step", record.step},
@@ -122,7 +122,7 @@ RunRecording::RunRecording(std::filesystem::path path, std::uint64_t step)
     : log_(std::move(path), record_lines, step) {}
 
 void RunRecording::add(const ValidationRecord& record) {
-  log_.append(to_json(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  log_.append(record_json(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 ParsedRecording parse_recording(std::string_view text) {

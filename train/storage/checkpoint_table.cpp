@@ -34,9 +34,9 @@ std::size_t entry_size(const std::string& path, const ArrayShape& shape) {
   return sizeof(EntryHead) + 8 * shape.size() + padded(path.size());
 }
 
-class Encoder {
+class TableEncoder {
  public:
-  explicit Encoder(std::size_t size) { bytes_.reserve(size); }
+  explicit TableEncoder(std::size_t size) { bytes_.reserve(size); }
 
   void put(const void* source, std::size_t size) {
     const auto* first = static_cast<const std::byte*>(source);
@@ -63,9 +63,9 @@ class Encoder {
   std::vector<std::byte> bytes_;
 };
 
-class Decoder {
+class TableDecoder {
  public:
-  Decoder(std::span<const std::byte> table, const std::filesystem::path& path)
+  TableDecoder(std::span<const std::byte> table, const std::filesystem::path& path)
       : rest_(table), path_(path) {}
 
   std::vector<ArrayEntry> read_all() {
@@ -118,7 +118,7 @@ class Decoder {
   const std::filesystem::path& path_;
 };
 
-void require_inside(const ArrayEntry& entry, DataRange data, const Decoder& decoder) {
+void require_inside(const ArrayEntry& entry, DataRange data, const TableDecoder& decoder) {
   if (entry.size == 0 && entry.offset == 0) return;
   if (entry.offset >= data.begin && entry.offset <= data.end &&
       entry.size <= data.end - entry.offset) {
@@ -130,7 +130,7 @@ void require_inside(const ArrayEntry& entry, DataRange data, const Decoder& deco
 }
 
 /// Refuses overlapping arrays, with which a small file could expand to fill the memory.
-void require_disjoint(const std::vector<ArrayEntry>& entries, const Decoder& decoder) {
+void require_disjoint(const std::vector<ArrayEntry>& entries, const TableDecoder& decoder) {
   std::vector<const ArrayEntry*> by_offset;
   for (const ArrayEntry& entry : entries) {
     if (entry.size > 0) by_offset.push_back(&entry);
@@ -161,7 +161,7 @@ std::size_t table_size(const Snapshot& snapshot) {
 std::vector<std::byte> encode_table(const std::vector<ArrayEntry>& entries) {
   std::size_t size = 8;
   for (const ArrayEntry& entry : entries) size += entry_size(entry.path, entry.shape);
-  Encoder encoder(size);
+  TableEncoder encoder(size);
   const std::uint64_t count = entries.size();
   encoder.put(&count, sizeof count);
   for (const ArrayEntry& entry : entries) encoder.put(entry);
@@ -170,7 +170,7 @@ std::vector<std::byte> encode_table(const std::vector<ArrayEntry>& entries) {
 
 std::vector<ArrayEntry> decode_table(std::span<const std::byte> table, DataRange data,
                                      const std::filesystem::path& path) {
-  Decoder decoder(table, path);
+  TableDecoder decoder(table, path);
   std::vector<ArrayEntry> entries = decoder.read_all();
   for (const ArrayEntry& entry : entries) require_inside(entry, data, decoder);
   require_disjoint(entries, decoder);
