@@ -1,12 +1,18 @@
 # How every target of Tapestry is compiled, and the function that declares a library folder.
 
 option(TAPESTRY_UNITY "Compile the sources of the libraries in groups" OFF)
+# For a first try of the program, not for packages: what runs outside kernels becomes slower.
+option(TAPESTRY_QUICK_BUILD
+  "Compile in large groups, with -O1 except for kernels, and with one precompiled header" OFF)
+if(TAPESTRY_QUICK_BUILD)
+  set(TAPESTRY_UNITY ON)
+endif()
 
 add_library(tapestry_compile_options INTERFACE)
 target_include_directories(tapestry_compile_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tapestry_compile_options INTERFACE
-  # In a group, a local name may shadow one of another file.
-  -Wall -Wextra -Wpedantic $<$<NOT:$<BOOL:${TAPESTRY_UNITY}>>:-Wshadow>
+  # In a group, a local name may shadow one of another file, and g++ takes each file for a header.
+  -Wall -Wextra -Wpedantic $<IF:$<BOOL:${TAPESTRY_UNITY}>,-Wno-subobject-linkage,-Wshadow>
   -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
   # g++ 12 is mistaken about fmt, about std::string (GCC bug 105651) and about its own AVX-512
   # intrinsics (105593).
@@ -51,24 +57,34 @@ if(TAPESTRY_SANITIZE)
 endif()
 
 # tapestry_precompile(TARGET HEADER ...): headers that take seconds to compile, those below and more,
-# are compiled once for the target.
+# are compiled once for the target; in a quick build once for all targets but kernels.
 function(tapestry_precompile target)
+  get_target_property(is_kernels ${target} TAPESTRY_IS_KERNELS)
+  if(TAPESTRY_QUICK_BUILD AND NOT is_kernels)
+    target_precompile_headers(${target} REUSE_FROM tapestry_precompiled)
+    return()
+  endif()
   target_precompile_headers(${target} PRIVATE
     <algorithm> <cmath> <filesystem> <functional> <memory> <span> <string> <vector>
     <fmt/format.h> ${ARGN})
 endfunction()
 
 # tapestry_compile_quickly(TARGET): -O1 instead of -O3, which compiles in two thirds of the time, for
-# command line, configs and tests, which spend their time in the libraries.
+# command line, configs and tests, which spend their time in the libraries, and for everything but
+# kernels in a quick build. On x86-64 the results have the same bits.
 function(tapestry_compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# tapestry_group(TARGET): a first build takes half the time if a compiler reads ten files at once.
-# Kernels stay alone, so that their bits do not depend on it.
+# tapestry_group(TARGET): a first build takes half the time if a compiler reads ten files at once, in
+# a quick build twenty. Kernels stay alone, so that their bits do not depend on it.
 function(tapestry_group target)
+  set(size 10)
+  if(TAPESTRY_QUICK_BUILD)
+    set(size 20)
+  endif()
   set_target_properties(${target} PROPERTIES
-    UNITY_BUILD ${TAPESTRY_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+    UNITY_BUILD ${TAPESTRY_UNITY} UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
 
 # tapestry_sources(VARIABLE [EXCEPT REGEX]): all .cpp files below the current folder, relative to it.
@@ -108,6 +124,9 @@ function(tapestry_library name)
   tapestry_public_headers(${folder} ${ARG_PUBLIC_HEADERS})
   add_library(tapestry_${name} STATIC ${ARG_SOURCES})
   tapestry_library_options(tapestry_${name})
+  if(TAPESTRY_QUICK_BUILD)
+    tapestry_compile_quickly(tapestry_${name})
+  endif()
   tapestry_group(tapestry_${name})
   tapestry_component(${name} USES ${ARG_USES})
   target_link_libraries(tapestry_${name} PRIVATE ${ARG_PRIVATE_USES})
@@ -138,3 +157,16 @@ function(tapestry_component name)
     install(TARGETS tapestry_${name} EXPORT tapestry-${name}-targets ARCHIVE COMPONENT dev)
   endif()
 endfunction()
+
+# The precompiled header of a quick build.
+if(TAPESTRY_QUICK_BUILD)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cpp CONTENT "")
+  add_library(tapestry_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+  tapestry_library_options(tapestry_precompiled)
+  tapestry_compile_quickly(tapestry_precompiled)
+  target_link_libraries(tapestry_precompiled PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+  target_precompile_headers(tapestry_precompiled PRIVATE
+    <algorithm> <chrono> <cmath> <filesystem> <fstream> <functional> <map> <memory> <optional>
+    <ranges> <set> <span> <sstream> <string> <thread> <variant> <vector>
+    <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>)
+endif()

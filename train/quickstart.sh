@@ -20,7 +20,7 @@ fi
 .ci/packages.sh
 build=.build/quickstart
 cmake --preset release -B $build -DTAPESTRY_KERNELS=$kernels -DTAPESTRY_TESTS=OFF \
-  -DTAPESTRY_UNITY=ON >/dev/null
+  -DTAPESTRY_QUICK_BUILD=ON >/dev/null
 cmake --build $build --parallel "$(nproc)" --target tapestry
 
 tapestry=$build/tapestry
