@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <map>
@@ -27,7 +25,11 @@
 #include "train/report/curve.h"
 #include "train/report/findings.h"
 #include "train/report/held_out.h"
+#include "train/report/held_out_json.h"
+#include "train/report/json_values.h"
+#include "train/report/recording_json.h"
 #include "train/report/run_comparison.h"
+#include "train/report/weights_json.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
 
@@ -47,19 +49,7 @@ struct ReportData::Run {
 
 namespace {
 
-// ---- Values
-
-/// A number with 6 significant digits; null if it is not finite.
-Json number(double value) {
-  if (!std::isfinite(value)) return nullptr;
-  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
-}
-
-Json numbers(std::span<const double> values) {
-  Json list = Json::array();
-  for (const double value : values) list.push_back(number(value));
-  return list;
-}
+// ---- Curves
 
 /// The differences from the step before.
 Json step_differences(const std::vector<std::uint64_t>& steps) {
@@ -78,11 +68,11 @@ Json to_json(const NamedCurve& named, std::size_t most) {
                {"validation", named.validation},
                {"count", named.curve.values.size()},
                {"steps", step_differences(points.steps)},
-               {"values", numbers(points.values)}};
+               {"values", json_numbers(points.values)}};
   if (points.values.size() < named.curve.values.size()) {
     const Curve means = part_means(named.curve, most / 2);
     json["mean_steps"] = step_differences(means.steps);
-    json["means"] = numbers(means.values);
+    json["means"] = json_numbers(means.values);
   }
   return json;
 }
@@ -96,8 +86,8 @@ Json to_json(const MeanCurve& mean, std::size_t most) {
     deviation.push_back(mean.deviation[at]);
   }
   return {{"steps", step_differences(points.steps)},
-          {"values", numbers(points.values)},
-          {"deviation", numbers(deviation)}};
+          {"values", json_numbers(points.values)},
+          {"deviation", json_numbers(deviation)}};
 }
 
 /// The mean of each curve that all runs of a group have.
@@ -121,29 +111,6 @@ Json mean_curves_json(const std::vector<const RunHistory*>& group, std::size_t m
   return curves;
 }
 
-std::string base64(std::span<const std::uint8_t> bytes) {
-  constexpr std::string_view digits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
-    for (std::size_t j = 0; j < 3; ++j) group = group << 8 | (j < count ? bytes[i + j] : 0U);
-    for (std::size_t j = 0; j < 4; ++j) {
-      text += j <= count ? digits[group >> (18 - 6 * j) & 63] : '=';
-    }
-  }
-  return text;
-}
-
-Json to_json(const ReportImage& image) {
-  if (image.values.empty()) return nullptr;
-  return {{"height", image.height},
-          {"width", image.width},
-          {"channels", image.channels},
-          {"bytes", base64(image.values)}};
-}
-
 // ---- History
 
 Json history_json(const RunHistory& history) {
@@ -152,8 +119,8 @@ Json history_json(const RunHistory& history) {
     processes.push_back({{"first_step", process.first_step},
                          {"last_step", process.last_step},
                          {"ended", escaped(process.ended)},
-                         {"step_seconds", number(process.step_seconds)},
-                         {"seconds", number(process.seconds)}});
+                         {"step_seconds", json_number(process.step_seconds)},
+                         {"seconds", json_number(process.seconds)}});
   }
   for (const RunChange& change : history.changes) {
     changes.push_back({{"step", change.step}, {"text", change.text}});
@@ -166,227 +133,6 @@ Json history_json(const RunHistory& history) {
           {"profile", history.profile},
           {"log", std::move(log)},
           {"log_lines_left_out", history.log_lines_left_out}};
-}
-
-// ---- The recording
-
-Json histogram_json(const WeightStatistics& s) {
-  return {{"low", number(s.low)}, {"high", number(s.high)}, {"counts", s.histogram.counts}};
-}
-
-/// The samples of all records: their outputs over steps.
-Json samples_json(const std::vector<ValidationRecord>& records) {
-  std::map<std::pair<std::string, std::string>, std::size_t> places;
-  Json samples = Json::array();
-  for (const ValidationRecord& record : records) {
-    for (const ShownExample& sample : record.samples) {
-      const auto [place, is_new] =
-          places.try_emplace({sample.input, sample.expected}, samples.size());
-      if (is_new) {
-        samples.push_back({{"input", sample.input},
-                           {"expected", sample.expected},
-                           {"steps", Json::array()},
-                           {"outputs", Json::array()}});
-      }
-      samples[place->second]["steps"].push_back(record.step);
-      samples[place->second]["outputs"].push_back(sample.output);
-    }
-  }
-  return samples;
-}
-
-/// A value of each record that has the block.
-Json block_json(const std::string& path, const std::vector<ValidationRecord>& records) {
-  Json json = {{"path", path}};
-  for (const char* name :
-       {"steps", "update_ratio", "gradient_norm", "weight_norm", "weights", "gradients"}) {
-    json[name] = Json::array();
-  }
-  for (const ValidationRecord& record : records) {
-    const auto block = std::ranges::find(record.blocks, path, &BlockRecord::path);
-    if (block == record.blocks.end()) continue;
-    const bool has_gradients = block->gradients.has_value();
-    json["steps"].push_back(record.step);
-    json["update_ratio"].push_back(block->update_ratio ? number(*block->update_ratio)
-                                                       : Json(nullptr));
-    json["gradient_norm"].push_back(has_gradients ? number(block->gradients->norm) : Json(nullptr));
-    json["weight_norm"].push_back(number(block->weights.norm));
-    json["weights"].push_back(histogram_json(block->weights));
-    json["gradients"].push_back(has_gradients ? histogram_json(*block->gradients) : Json(nullptr));
-  }
-  return json;
-}
-
-Json recording_json(const std::vector<ValidationRecord>& records) {
-  if (records.empty()) return nullptr;
-  Json blocks = Json::array();
-  for (const BlockRecord& block : records.back().blocks) {
-    blocks.push_back(block_json(block.path, records));
-  }
-  return {{"samples", samples_json(records)}, {"blocks", std::move(blocks)}};
-}
-
-// ---- Weights
-
-Json to_json(const WeightStatistics& s) {
-  return {{"values", s.values},
-          {"zeros", s.zeros},
-          {"not_finite", s.not_finite},
-          {"norm", number(s.norm)},
-          {"rms", number(s.root_mean_square())},
-          {"mean", number(s.mean)},
-          {"deviation", number(s.deviation)},
-          {"low", number(s.low)},
-          {"high", number(s.high)},
-          {"counts", s.histogram.counts}};
-}
-
-Json weights_json(const Parameters& parameters) {
-  Json blocks = Json::array();
-  for (const BlockWeights& block : weights_by_block(parameters)) {
-    Json list = Json::array();
-    for (const BlockWeights::Parameter& parameter : block.parameters) {
-      list.push_back(
-          {{"name", parameter.name},
-           {"shape", std::vector<std::size_t>(parameter.shape.begin(), parameter.shape.end())},
-           {"frozen", parameter.frozen},
-           {"statistics", to_json(parameter.statistics)}});
-    }
-    blocks.push_back({{"path", block.path},
-                      {"matrices", to_json(block.matrices)},
-                      {"parameters", std::move(list)}});
-  }
-  return blocks;
-}
-
-// ---- Held-out data
-
-Json to_json(const std::vector<LabelGroup>& groups) {
-  Json list = Json::array();
-  for (const auto& [name, labels, hits] : groups) {
-    list.push_back({{"name", name}, {"labels", labels}, {"hits", hits}});
-  }
-  return list;
-}
-
-Json to_json(const HeldOutAccuracy& accuracy) {
-  return {{"examples", accuracy.examples},
-          {"labels", accuracy.labels},
-          {"hits", accuracy.hits},
-          {"by_length", to_json(accuracy.by_length)},
-          {"by_frequency", to_json(accuracy.by_frequency)},
-          {"frequency_of_training", accuracy.frequency_of_training},
-          {"classes", accuracy.confusion.classes},
-          {"confusion", accuracy.confusion.counts}};
-}
-
-Json to_json(const ReportExample& example) {
-  Json tokens = Json::array();
-  for (const auto& [expected, predicted, probability] : example.tokens) {
-    tokens.push_back({expected, predicted, number(probability)});
-  }
-  Json json = {{"number", example.number}};
-  if (example.tokens.empty()) {
-    json["input"] = example.text.input;
-    json["output"] = example.text.output;
-    json["expected"] = example.text.expected;
-  } else {
-    json["tokens"] = std::move(tokens);
-  }
-  if (Json image = to_json(example.image); !image.is_null()) json["image"] = std::move(image);
-  return json;
-}
-
-/// All weights of a sample; tokens that layers share are stored once.
-Json to_json(const AttentionSample& sample) {
-  std::vector<Tokens> token_lists;
-  const auto index_of = [&](const Tokens& tokens) {
-    const auto found = std::ranges::find(token_lists, tokens);
-    if (found != token_lists.end()) return found - token_lists.begin();
-    token_lists.push_back(tokens);
-    return static_cast<std::ptrdiff_t>(token_lists.size() - 1);
-  };
-  Json layers = Json::array();
-  for (const LayerAttention& layer : sample.layers) {
-    const std::size_t size = layer.queries.size() * layer.keys.size();
-    Json heads = Json::array();
-    for (std::size_t head = 0; head < layer.num_heads; ++head) {
-      heads.push_back(weights_to_text(std::span(layer.weights).subspan(head * size, size)));
-    }
-    layers.push_back({{"layer", layer.layer},
-                      {"queries", index_of(layer.queries)},
-                      {"keys", index_of(layer.keys)},
-                      {"heads", std::move(heads)}});
-  }
-  return {{"number", sample.number},
-          {"tokens", token_lists},
-          {"layers", std::move(layers)},
-          {"image", to_json(sample.image)}};
-}
-
-std::size_t weight_bytes(const Json& sample) {
-  std::size_t bytes = 0;
-  for (const Json& layer : sample["layers"]) {
-    for (const Json& head : layer["heads"]) bytes += head.get_ref<const std::string&>().size();
-  }
-  return bytes;
-}
-
-Json attention_json(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
-                    std::vector<std::string>& notes) {
-  const bool images = find_task(trained.config).reads_images();
-  const std::size_t most = images ? options.attention_patches : options.attention_tokens;
-  Json samples = Json::array();
-  if (options.attention == 0) return samples;
-  const auto found = attention_samples(*trained.model, trained.config, trained.codec, corpus,
-                                       {.examples = options.attention, .most_tokens = most});
-  if (found.empty()) {
-    notes.push_back(
-        fmt::format("attention: the model has no layer of attention, or no held-out "
-                    "example has at most {} {}",
-                    most, images ? "patches" : "tokens"));
-  }
-  std::size_t bytes = 0;
-  for (const AttentionSample& sample : found) {
-    for (const std::string& note : sample.notes) {
-      notes.push_back(fmt::format("attention of example {}: {}", sample.number, note));
-    }
-    if (sample.layers.empty()) continue;
-    Json json = to_json(sample);
-    bytes += weight_bytes(json);
-    if (bytes > options.attention_bytes) {
-      notes.push_back(
-          fmt::format("attention: {} of {} examples are shown, more would make the "
-                      "file too large",
-                      samples.size(), found.size()));
-      break;
-    }
-    samples.push_back(std::move(json));
-  }
-  return samples;
-}
-
-void add_held_out(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
-                  Json& json, std::vector<std::string>& notes) {
-  const auto [set, all] = held_out_set(corpus);
-  if (all.empty()) {
-    notes.emplace_back("held-out examples: the config names no validation or test set");
-    return;
-  }
-  Json examples = Json::array();
-  for (const ReportExample& example : report_examples(trained, corpus, options.examples)) {
-    examples.push_back(to_json(example));
-  }
-  json["held_out"] = {{"set", set},
-                      {"examples", all.size()},
-                      {"noun", find_task(trained.config).example_noun(trained.config)},
-                      {"accuracy", to_json(held_out_accuracy(trained, corpus, options.scored))},
-                      {"shown", std::move(examples)}};
-  json["attention"] = attention_json(trained, corpus, options, notes);
-  if (!find_task(trained.config).reads_images()) return;
-  json["patches"] = {{"size", trained.config.model.patch_size},
-                     {"height", trained.config.data.image_height},
-                     {"width", trained.config.data.image_width}};
 }
 
 // ---- Reading a run
@@ -465,7 +211,7 @@ std::uint64_t last_step(const RunHistory& history) {
 void add_model(const OpenedCheckpoint& opened, const Corpus* corpus, const ReportOptions& options,
                Json& json, std::vector<std::string>& notes) {
   const TrainedModel trained = load_model(opened.snapshot);
-  json["weights"] = weights_json(trained.model->parameters);
+  json["weights"] = weights_json(weights_by_block(trained.model->parameters));
   std::optional<Corpus> loaded;
   try {
     if (corpus == nullptr) {
@@ -473,7 +219,7 @@ void add_model(const OpenedCheckpoint& opened, const Corpus* corpus, const Repor
       require_fitting_examples(*loaded, trained.config);
       corpus = &*loaded;
     }
-    add_held_out(trained, *corpus, options, json, notes);
+    json.update(held_out_json(trained, *corpus, options, notes));
   } catch (const UserError& error) {
     notes.push_back(fmt::format("held-out examples and attention are left out: {}", error.what()));
   }
@@ -580,7 +326,7 @@ Json ReportData::json() const {
       std::vector<const RunHistory*> histories;
       for (const std::size_t i : group) histories.push_back(&runs_[i]->history);
       groups.push_back({{"runs", group},
-                        {"t_975", number(student_t_975(group.size() - 1))},
+                        {"t_975", json_number(student_t_975(group.size() - 1))},
                         {"curves", mean_curves_json(histories, points)}});
     }
   }

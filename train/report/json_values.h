@@ -1,0 +1,15 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+/// Values of the data of a report as JSON.
+namespace tapestry {
+
+/// A number with 6 significant digits; null if it is not finite.
+nlohmann::ordered_json json_number(double value);
+
+/// A list of such numbers.
+nlohmann::ordered_json json_numbers(std::span<const double> values);
+
+}  // namespace tapestry
