@@ -1,7 +1,7 @@
 // Charts of curves over steps, which share one view.
 
 /** What all charts share. */
-const view = {from: null, to: null, smoothing: 0.6, logX: false, logY: false, means: false,
+const view = {from: null, to: null, smoothing: null, logX: false, logY: false, means: false,
   hidden: new Set(), charts: []};
 const redrawCharts = () => view.charts.forEach((chart) => chart.draw());
 
@@ -117,7 +117,7 @@ class Chart {
     parts.push(svg('line', {class: 'axis', x1: left, x2: right, y1: bottom, y2: bottom}),
       svg('text', {x: right, y: bottom + 29, 'text-anchor': 'end'}, 'step'));
     const clip = newId();
-    parts.push(svg('clipPath', {id: clip}, svg('rect', {x: left, y: top - 4, width: right - left, height: bottom - top + 6})));
+    parts.push(svg('clipPath', {id: clip}, svg('rect', {x: left - 4, y: top - 4, width: right - left + 8, height: bottom - top + 8})));
     const drawn = svg('g', {'clip-path': `url(#${clip})`});
     for (const line of lines) this.drawLine(line, drawn, top);
     this.overlay = svg('g', {});

@@ -39,6 +39,9 @@ function seriesByName() {
 }
 
 function curvesSection() {
+  // Few points are not smoothed: the average would lag behind them.
+  const longest = Math.max(0, ...runs.flatMap((run) => run.curves.filter((c) => !c.validation).map((c) => c.values.length)));
+  view.smoothing ??= longest < 25 ? 0 : 0.6;
   const order = Object.keys(titles);
   const place = (name) => (order.includes(name) ? order.indexOf(name) : order.length);
   const names = [...seriesByName()].sort(([a], [b]) => place(a) - place(b));
@@ -126,6 +129,9 @@ function overviewSection() {
     table(runs.length > 1 ? 'Runs of this report, best first' : 'Runs of this report', columns, rankedRuns()));
 }
 
+/** The names of the runs of a group, the first ones of many. */
+const namesOf = (group) => group.runs.slice(0, 4).map((i) => runs[i].name).join(', ') + (group.runs.length > 4 ? ', ...' : '');
+
 /** Mean, deviation and 95 % confidence interval of the best values of runs with several seeds. */
 function seedTable() {
   const keys = data.differences.filter(({key}) => key !== 'train.seed');
@@ -136,7 +142,7 @@ function seedTable() {
     // The quantile is that of all runs of the group.
     const half = n === group.runs.length ? group.t_975 * deviation / Math.sqrt(n) : null;
     const run = runs[group.runs[0]];
-    return {name: keys.map(({key, values: all}) => `${key}=${all[group.runs[0]]}`).join(' ') || run.name,
+    return {name: keys.map(({key, values: all}) => `${key}=${all[group.runs[0]]}`).join(' ') || namesOf(group),
       metric: metricOf(run), format: titleOf(metricOf(run))[1], n, mean, deviation, half};
   }).filter((row) => row.n > 1);
   if (rows.length === 0) return null;
@@ -161,7 +167,7 @@ function comparisonSection() {
   for (const group of data.groups) {
     const rows = group.curves.filter((c) => c.validation).map((c) => ({name: c.name, last: lastOf(c), deviation: c.deviation[c.deviation.length - 1]}));
     const format = (row) => titleOf(row.name)[1];
-    parts.push(table(`Mean and standard deviation (n - 1) over seeds: ${group.runs.map((i) => runs[i].name).join(', ')}`, [
+    parts.push(table(`Mean and standard deviation (n - 1) over seeds: ${namesOf(group)}`, [
       {title: 'Validation score', cell: (row) => titleOf(row.name)[0]},
       {title: 'Step', number: true, cell: (row) => count(row.last.x)},
       {title: 'Mean', number: true, cell: (row) => format(row)(row.last.y)},

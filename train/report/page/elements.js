@@ -31,12 +31,17 @@ function section(title, ...children) {
 /** A table from columns {title, number, cell(row)}; the first column is the header of its row. */
 function table(caption, columns, rows, name = '') {
   const numeric = (column) => (column.number ? 'number' : null);
-  const head = columns.map((c) => el('th', {scope: 'col', class: numeric(c)}, c.title));
-  const body = rows.map((row) => el('tr', {}, columns.map((c, i) => i === 0
-    ? el('th', {scope: 'row', class: numeric(c)}, c.cell(row))
-    : el('td', {class: c.number ? 'number' : c.text ? 'text' : null}, c.cell(row)))));
-  return scrolling(caption, el('table', {class: name}, caption ? el('caption', {}, caption) : null,
-    el('thead', {}, el('tr', {}, head)), el('tbody', {}, body)));
+  // In a narrow window the cells of a table of texts stand below one another, with the titles of their columns. The
+  // roles say that it still is a table.
+  const stacked = columns.some((c) => c.text);
+  const role = (text) => (stacked ? text : null);
+  const head = columns.map((c) => el('th', {scope: 'col', class: numeric(c), role: role('columnheader')}, c.title));
+  const body = rows.map((row) => el('tr', {role: role('row')}, columns.map((c, i) => i === 0
+    ? el('th', {scope: 'row', role: role('rowheader'), class: numeric(c), 'data-title': c.title}, c.cell(row))
+    : el('td', {role: role('cell'), class: c.number ? 'number' : c.text ? 'text' : null, 'data-title': c.title}, c.cell(row)))));
+  return scrolling(caption, el('table', {class: `${name}${stacked ? ' stacked' : ''}`, role: role('table')},
+    caption ? el('caption', {}, caption) : null,
+    el('thead', {role: role('rowgroup')}, el('tr', {role: role('row')}, head)), el('tbody', {role: role('rowgroup')}, body)));
 }
 
 /** A region that scrolls by mouse, touch and keyboard. */

@@ -87,7 +87,7 @@ function examplesPart(run) {
   if (held.shown[0].image) {
     return [intro, el('div', {class: 'gallery'}, held.shown.map((e) => el('figure', {},
       imageCanvas(e.image, 96, `Image ${e.number}`),
-      el('figcaption', {}, `image ${e.number}, ${e.expected}`, el('br'), verdict(right(e)), right(e) ? '' : `: ${e.output}`))))];
+      el('figcaption', {}, `image ${e.number}`, el('br'), `label ${e.expected}`, el('br'), verdict(right(e)), right(e) ? '' : `: ${e.output}`))))];
   }
   const host = el('div', {});
   const columns = [

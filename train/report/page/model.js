@@ -29,7 +29,7 @@ function weightsPart(run) {
     {title: 'Parameters', number: true, cell: (b) => count(size(b))},
     {title: 'Share', cell: (b) => bar(size(b) / total)},
     ...distribution((b) => b.matrices).toSpliced(2, 0, {title: 'RMS, relative', cell: (b) => bar(largest ? b.matrices.rms / largest : 0)})],
-  run.weights),
+  run.weights, 'middle'),
   el('h3', {}, 'Tensors'),
   run.weights.map((block) => {
     const host = el('div', {});
@@ -39,8 +39,8 @@ function weightsPart(run) {
         {title: 'Tensor', cell: (p) => p.name + (p.frozen ? ' (frozen)' : '')},
         {title: 'Shape', cell: (p) => p.shape.join(' \u00d7 ') || 'scalar'},
         {title: 'Parameters', number: true, cell: (p) => count(p.statistics.values)},
-        ...distribution((p) => p.statistics)], block.parameters));
-    }}, el('summary', {}, `${block.path}: ${count(size(block))} in ${block.parameters.length} tensors`), host);
+        ...distribution((p) => p.statistics)], block.parameters, 'middle'));
+    }}, el('summary', {}, `${block.path}: ${count(size(block))} in ${block.parameters.length === 1 ? '1 tensor' : `${block.parameters.length} tensors`}`), host);
   })];
 }
 

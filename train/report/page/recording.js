@@ -78,7 +78,7 @@ function recordingPart(run) {
     {title: `${title} over steps`, cell: (b) => sparkline(b.steps, b[name], log)}];
   parts.push(el('p', {}, 'Update ratio: the Euclidean norm of the change of the weights of a block in one step, divided by that of the weights; both, and the norm of the gradient before clipping, at the last step before each validation. Of the matrices of a block; ratios and gradients are drawn on a log scale.'),
     table('Blocks at the last validation', [{title: 'Block', cell: (b) => b.path}, ...both('Update ratio', 'update_ratio', true),
-      ...both('Gradient norm', 'gradient_norm', true), ...both('Weight norm', 'weight_norm', false)], recording.blocks));
+      ...both('Gradient norm', 'gradient_norm', true), ...both('Weight norm', 'weight_norm', false)], recording.blocks, 'middle'));
   const host = el('div', {class: 'gallery'});
   const show = (i) => {
     const block = recording.blocks[i];
