@@ -5,7 +5,7 @@
     - an error in the console, which includes everything that the page's content security policy refuses,
     - a request other than that of the page itself,
     - a page that is wider than the window,
-    - a chart, heat map or matrix that does not react to keys, or a chart to dragging,
+    - a chart, heat map, flame graph or matrix that does not react to keys, or a chart to dragging,
     - a control that cannot be focused.
 
 By hand; exit code 77 (skipped) without Chromium, selenium or axe-core-python:
@@ -13,6 +13,9 @@ By hand; exit code 77 (skipped) without Chromium, selenium or axe-core-python:
     apt-get install chromium chromium-driver
     python3 -m venv venv && venv/bin/pip install axe-core-python selenium
     venv/bin/python tests/report/check_pages.py --screenshots FOLDER report.html ...
+
+It prints the size of each page, and when its charts were drawn and it was interactive. make_long_run.py makes a run with
+a large report.
 """
 import argparse
 import json
@@ -77,6 +80,11 @@ def exercise(browser):
         shown = browser.execute_script("return [...document.querySelectorAll('.readout')].map((r) => r.textContent).join()")
         if "query" not in shown:
             problems.append("arrow keys in a heat map show no weight")
+    for graph in browser.find_elements(By.CSS_SELECTOR, "svg.flame"):
+        graph.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+        shown = browser.execute_script("return arguments[0].parentElement.previousElementSibling.textContent", graph)
+        if "%" not in shown:
+            problems.append("arrow keys in a flame graph show no time")
     for box in browser.find_elements(By.CSS_SELECTOR, ".matrix .scroll")[:40:3]:
         box.send_keys(Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
         if not browser.execute_script("return arguments[0].parentElement.querySelector('.readout').textContent", box):
@@ -106,8 +114,10 @@ def check(browser, file, widths, screenshots):
                 "features": [{"name": "prefers-color-scheme", "value": theme}]})
             browser.get(page)
             time.sleep(0.3)
-            ready = browser.execute_script(
-                "const t = performance.getEntriesByType('navigation')[0]; return t.loadEventEnd")
+            interactive, drawn = browser.execute_script("""
+                const drawn = performance.getEntriesByName('charts drawn')[0];
+                const page = performance.getEntriesByType('navigation')[0];
+                return [page.domInteractive, drawn ? drawn.startTime : page.domInteractive];""")
             # The page of a run in progress is not loaded again meanwhile.
             browser.execute_script("document.querySelectorAll('#subtitle input').forEach((i) => i.checked = false)")
             # All details are open, so that what is in them is checked as well.
@@ -134,7 +144,8 @@ def check(browser, file, widths, screenshots):
                     "width": width, "height": size, "deviceScaleFactor": 1, "mobile": False})
                 time.sleep(0.2)
                 browser.save_screenshot(str(screenshots / f"{file.stem}_{theme}_{width}.png"))
-            print(f"{where}: loaded after {ready:.0f} ms, {file.stat().st_size:,} bytes")
+            print(f"{where}: {file.stat().st_size:,} bytes, charts drawn after {drawn:.0f} ms, "
+                  f"interactive after {interactive:.0f} ms")
     return found
 
 

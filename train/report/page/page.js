@@ -30,6 +30,7 @@ function build() {
     main.append(el('p', {}, 'Models, examples, attention and logs of the runs are left out: ', el('code', {}, 'tapestry report RUN'), ' shows those of a run.'));
   }
   redrawCharts();
+  performance.mark('charts drawn');  // see tests/report/check_pages.py
   let width = 0;
   new ResizeObserver(() => {
     if (main.clientWidth !== width) { width = main.clientWidth; redrawCharts(); }
