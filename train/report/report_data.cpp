@@ -19,6 +19,7 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/initial_state.h"
+#include "train/model_summary.h"
 #include "train/platform/machine.h"
 #include "train/recording/weight_statistics.h"
 #include "train/report/attention_text.h"
@@ -27,6 +28,8 @@
 #include "train/report/held_out.h"
 #include "train/report/held_out_json.h"
 #include "train/report/json_values.h"
+#include "train/report/model_diagram.h"
+#include "train/report/profile_tree.h"
 #include "train/report/recording_json.h"
 #include "train/report/run_comparison.h"
 #include "train/report/weights_json.h"
@@ -128,9 +131,11 @@ Json history_json(const RunHistory& history) {
   for (const LogLine& line : history.log) {
     log.push_back({{"time", line.time}, {"text", line.text}, {"warning", line.warning}});
   }
+  const std::vector<ProfileRow> profile = parse_profile_rows(history.profile);
   return {{"processes", std::move(processes)},
           {"changes", std::move(changes)},
           {"profile", history.profile},
+          {"profile_tree", profile.empty() ? Json(nullptr) : profile_json(profile_tree(profile))},
           {"log", std::move(log)},
           {"log_lines_left_out", history.log_lines_left_out}};
 }
@@ -211,6 +216,8 @@ std::uint64_t last_step(const RunHistory& history) {
 void add_model(const OpenedCheckpoint& opened, const Corpus* corpus, const ReportOptions& options,
                Json& json, std::vector<std::string>& notes) {
   const TrainedModel trained = load_model(opened.snapshot);
+  json["diagram"] =
+      diagram_json(model_diagram(summarize(shapes_of(trained.model->parameters)), trained.config));
   json["weights"] = weights_json(weights_by_block(trained.model->parameters));
   std::optional<Corpus> loaded;
   try {

@@ -116,6 +116,11 @@ TEST_CASE("the data of a run are those of its files") {
   }
   CHECK(curve_of(run["curves"], "memory_bytes", false).steps == std::vector<std::uint64_t>{6, 12});
 
+  CHECK(run["history"]["profile_tree"].is_null());  // the run has no profile
+
+  CHECK(run["diagram"][0]["title"] == "source_embedding");
+  CHECK(run["diagram"].back()["title"] == "output");
+
   const Json& held = run["held_out"];
   CHECK(held["set"] == "test");
   CHECK(held["examples"] == 4);

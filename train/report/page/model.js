@@ -24,6 +24,7 @@ function weightsPart(run) {
   const frozen = run.weights.flatMap((b) => b.parameters).filter((p) => p.frozen).reduce((sum, p) => sum + p.statistics.values, 0);
   return [el('p', {}, `${count(total)} parameters in ${count(run.weights.flatMap((b) => b.parameters).length)} tensors` +
     `${frozen ? `, ${count(frozen)} of them frozen` : ''}, of step ${count(run.checkpoint.step)}. Distributions of a block are those of its matrices.`),
+  diagramPart(run),
   table('Blocks of the model', [
     {title: 'Block', cell: (b) => b.path},
     {title: 'Parameters', number: true, cell: (b) => count(size(b))},
@@ -60,10 +61,7 @@ function historyPart(run) {
       {title: 'After step', number: true, cell: (c) => count(c.step)},
       {title: 'Change', text: true, cell: (c) => c.text}], h.changes));
   }
-  if (h.profile) {
-    parts.push(el('h3', {}, 'Time by operation'), el('p', {class: 'quiet'}, 'Of the last process with --profile.'),
-      el('pre', {tabindex: 0, role: 'group', 'aria-label': 'Time by operation'}, h.profile));
-  }
+  parts.push(...profilePart(run));
   if (h.log.length) {
     const list = el('ul', {class: 'log'});
     const show = (warnings) => list.replaceChildren(...h.log.filter((line) => !warnings || line.warning).map((line) =>
