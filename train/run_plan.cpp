@@ -10,7 +10,6 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -18,8 +17,8 @@
 #include "data/io/file_system.h"
 #include "train/config/error.h"
 #include "train/format.h"
-#include "train/parallel/gradient_sum.h"
 #include "train/platform/machine.h"
+#include "train/report/report_time.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/tasks/task.h"
 
@@ -103,34 +102,6 @@ Occasions count_saves(const TrainOptions& options, bool has_validation_set) {
   return saves;
 }
 
-// ---- Several processes.
-
-StepDivision divide_step(std::size_t processes, std::size_t micro_batches,
-                         std::uint64_t gradient_bytes, double gradients, double others) {
-  if (processes == 0 || processes > micro_batches) {
-    throw std::invalid_argument(
-        fmt::format("divide_step: found {} processes, expected 1 to {}, the number of "
-                    "micro-batches",
-                    processes, micro_batches));
-  }
-  StepDivision division;
-  const std::uint64_t to_others = gradient_bytes / processes * (processes - 1);
-  division.least_sent = processes == 1 ? 0 : 2 * to_others;
-  for (std::size_t rank = 0; rank < processes; ++rank) {
-    const MicroBatches own = micro_batches_of(rank, processes, micro_batches);
-    division.micro_batches.push_back(own.size());
-    const std::uint64_t sent = (count_sums(own) + 1) * to_others;
-    division.most_sent = std::max(division.most_sent, sent);
-    division.all_sent += sent;
-  }
-  const auto most = static_cast<double>(std::ranges::max(division.micro_batches));
-  const auto all = static_cast<double>(micro_batches);
-  division.idle_share = 1.0 - all / (static_cast<double>(processes) * most);
-  division.seconds = gradients * most / all + others;
-  division.speedup = (gradients + others) / division.seconds;
-  return division;
-}
-
 // ---- Measurements.
 
 std::vector<std::size_t> thread_counts(std::size_t cores, std::size_t threads) {
@@ -190,6 +161,7 @@ class Measurement {
   void measure_steps();
   void measure_validation();
   void measure_save();
+  void measure_report();
   void measure_threads();
   void measure_larger_batch();
   void try_batches_by_tokens();
@@ -364,6 +336,11 @@ void Measurement::measure_save() {
   if (!error) plan_.free_disk = space.available;
 }
 
+void Measurement::measure_report() {
+  plan_.reports = count_reports(config_.train);
+  if (plan_.reports > 0) plan_.reporting = time_report(trainer_.snapshot(), corpus_);
+}
+
 // ---- Other settings.
 
 /// The first steps of a run of this config.
@@ -496,6 +473,7 @@ RunPlan plan_run(Trainer& trainer, const Corpus& corpus, const PlanOptions& opti
   measurement.measure_steps();
   measurement.measure_validation();
   measurement.measure_save();
+  measurement.measure_report();
   plan.peak_memory = read_peak_resident_bytes();  // before what a run does not do
   measurement.measure_threads();
   measurement.measure_larger_batch();

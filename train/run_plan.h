@@ -57,26 +57,6 @@ std::uint64_t count_validations(const TrainOptions& options, bool has_validation
 /// one for each validation, if each of them is the best up to then.
 Occasions count_saves(const TrainOptions& options, bool has_validation_set);
 
-/// How the processes of a parallel run divide a step, see train/parallel/README.md.
-struct StepDivision {
-  std::vector<std::size_t> micro_batches;  ///< of each process
-  /// What the process that sends most sends in each step, and all processes together, in bytes.
-  std::uint64_t most_sent = 0, all_sent = 0;
-  /// 2 (p - 1) / p times the gradient: what a process sends at least.
-  std::uint64_t least_sent = 0;
-  /// Share of the time of gradients that processes wait for those with more micro-batches, [0, 1).
-  double idle_share = 0.0;
-  /// The time of a step without exchange, and as a multiple of the speed of one process.
-  double seconds = 0.0, speedup = 0.0;
-};
-
-/// gradient_bytes  size of the gradient of all parameters
-/// gradients       seconds of forward and backward of all micro-batches, in one process
-/// others          seconds of the rest of a step, which each process does
-/// throws          std::invalid_argument unless 1 <= processes <= micro_batches.
-StepDivision divide_step(std::size_t processes, std::size_t micro_batches,
-                         std::uint64_t gradient_bytes, double gradients, double others);
-
 /// The numbers of threads to measure for a machine with `cores` that is set to `threads`: 1, 2, 4
 /// ..., the number of cores and that of the config, in ascending order; each number up to 8 cores.
 std::vector<std::size_t> thread_counts(std::size_t cores, std::size_t threads);
@@ -134,6 +114,9 @@ struct RunPlan {
   std::uint64_t checkpoints = 0;           ///< most files at a time, that being written included
   std::optional<std::uint64_t> free_disk;  ///< nullopt if the system does not tell
 
+  std::uint64_t reports = 0;  ///< see train.report_every
+  double reporting = 0.0;     ///< of one report
+
   double start = 0.0;       ///< from the start of the process to the first step
   double busy_cores = 0.0;  ///< cores that other programs used during the measurements
   std::size_t cores = 0;    ///< cores that this process may use
@@ -143,8 +126,11 @@ struct RunPlan {
   double all_steps() const { return step.median * static_cast<double>(steps); }
   double all_validations() const { return (scoring + decoding) * static_cast<double>(validations); }
   double all_saves() const { return saving * static_cast<double>(saves.most); }
-  /// Start, steps, validations and saves.
-  double total() const { return start + all_steps() + all_validations() + all_saves(); }
+  double all_reports() const { return reporting * static_cast<double>(reports); }
+  /// Start, steps, validations, saves and reports.
+  double total() const {
+    return start + all_steps() + all_validations() + all_saves() + all_reports();
+  }
 };
 
 /// How a plan is measured.
@@ -153,9 +139,9 @@ struct PlanOptions {
   TimeLimit::Clock::time_point started;  ///< start of the process
 };
 
-/// Measures steps, threads, larger batches, a validation and a save of a run that has not begun, in
-/// this process; writes nothing. The trainer is not to be run afterwards. The number of threads of
-/// the process is that of the config when it returns.
+/// Measures steps, threads, larger batches, a validation, a save and a report of a run that has not
+/// begun, in this process; writes nothing. The trainer is not to be run afterwards. The number of
+/// threads of the process is that of the config when it returns.
 ///
 /// throws  NumericError from a step; kernels::OutOfMemory.
 RunPlan plan_run(Trainer& trainer, const Corpus& corpus, const PlanOptions& options);

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -99,40 +98,6 @@ TEST_CASE("saves are those that are due, the last one, and those of the best val
   check(1'000'000'000'000, 34'359'738'368, 536'870'913, true, 30, 1892);  // product above 2^64
 }
 
-// ---- Several processes.
-
-TEST_CASE("processes with a power of two of micro-batches each send the least") {
-  const StepDivision four = divide_step(4, 8, 4000, 0.8, 0.1);
-  CHECK(four.micro_batches == std::vector<std::size_t>{2, 2, 2, 2});
-  CHECK(four.least_sent == 6000);  // 2 * 3 / 4 of the gradient
-  CHECK(four.most_sent == 6000);
-  CHECK(four.all_sent == 24000);
-  CHECK(four.idle_share == 0.0);
-  CHECK(four.seconds == Approx(0.3));
-  CHECK(four.speedup == Approx(3.0));
-}
-
-TEST_CASE("micro-batches that cannot be divided evenly make processes wait and send more") {
-  const StepDivision three = divide_step(3, 8, 3000, 0.8, 0.1);
-  CHECK(three.micro_batches == std::vector<std::size_t>{2, 3, 3});
-  CHECK(three.idle_share == Approx(1.0 / 9.0));
-  CHECK(three.seconds == Approx(0.4));
-  CHECK(three.speedup == Approx(2.25));
-  // 0 1 are one sum; (2 3) 4 and 5 (6 7) are two. Each is sent once, and the result once.
-  CHECK(three.most_sent == 6000);
-  CHECK(three.all_sent == 4000 + 6000 + 6000);
-  CHECK(three.least_sent == 4000);
-}
-
-TEST_CASE("one process exchanges nothing, and more than micro-batches are refused") {
-  const StepDivision one = divide_step(1, 3, 1000, 0.9, 0.1);
-  CHECK(one.all_sent == 0);
-  CHECK(one.least_sent == 0);
-  CHECK(one.speedup == Approx(1.0));
-  CHECK_THROWS_AS(divide_step(4, 3, 1000, 0.9, 0.1), std::invalid_argument);
-  CHECK_THROWS_AS(divide_step(0, 3, 1000, 0.9, 0.1), std::invalid_argument);
-}
-
 TEST_CASE(
     "numbers of threads are all up to 8 cores, powers of two beyond, and that of the config") {
   using Counts = std::vector<std::size_t>;
@@ -183,6 +148,8 @@ TEST_CASE("a plan has the sizes of the run and writes nothing") {
   CHECK(plan.decoded == 3);
   CHECK(plan.free_disk.has_value());
   CHECK(plan.whole_validation);
+  CHECK(plan.reports == 0);
+  CHECK(plan.all_reports() == 0.0);
 
   write_checkpoint(run.folder / "written.h5", run.snapshot);
   CHECK(plan.checkpoint_bytes == std::filesystem::file_size(run.folder / "written.h5"));
@@ -215,6 +182,17 @@ TEST_CASE("a plan without a validation set has no validations") {
   CHECK(run.plan.saves.most == 4);
   CHECK(run.plan.larger_batch->batch_size == 8);
   CHECK(!run.plan.larger_batch->same_step);
+}
+
+TEST_CASE("a plan has the time of the reports of the run") {
+  Config config = tiny_config();
+  config.train.report_every = 1;
+  const RunPlan plan = PlannedRun(config).plan;
+  CHECK(plan.reports == 3);
+  CHECK(plan.reporting > 0.0);
+  CHECK(plan.all_reports() == Approx(3 * plan.reporting));
+  const double others = plan.start + plan.all_steps() + plan.all_validations() + plan.all_saves();
+  CHECK(plan.total() == Approx(others + plan.all_reports()).epsilon(1e-9));
 }
 
 TEST_CASE("a set of examples no larger than a batch has no larger batches to try") {

@@ -19,6 +19,7 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/initial_state.h"
+#include "train/parallel/step_division.h"
 #include "train/plan_limits.h"
 #include "train/run_description.h"
 #include "train/run_plan.h"
@@ -190,6 +191,13 @@ void print_saving(const RunPlan& plan) {
                      : "free disk unknown");
 }
 
+void print_reports(const RunPlan& plan) {
+  if (plan.reports == 0) return;
+  fmt::print("report: {} {}, {} without the curves and the time of the disk\n",
+             format_count(plan.reports), plan.reports == 1 ? "time" : "times",
+             short_time(plan.reporting));
+}
+
 void print_division(const Report& report) {
   if (!report.division) return;
   const StepDivision& division = *report.division;
@@ -212,10 +220,12 @@ void print_division(const Report& report) {
 }
 
 void print_total(const RunPlan& plan) {
-  fmt::print("time: {} ({}): steps {}, validation {}, saving {}, start {}\n",
+  const std::string reports =
+      plan.reports == 0 ? "" : fmt::format(", reports {}", share(plan.all_reports(), plan));
+  fmt::print("time: {} ({}): steps {}, validation {}, saving {}{}, start {}\n",
              duration_in_words(plan.total()), format_duration(plan.total()),
              share(plan.all_steps(), plan), share(plan.all_validations(), plan),
-             share(plan.all_saves(), plan), share(plan.start, plan));
+             share(plan.all_saves(), plan), reports, share(plan.start, plan));
 }
 
 void print_text(const Report& report) {
@@ -229,6 +239,7 @@ void print_text(const Report& report) {
   print_larger_batch(plan);
   print_validation(plan);
   print_saving(plan);
+  print_reports(plan);
   print_division(report);
   print_total(plan);
   if (report.limits.empty()) {
@@ -345,13 +356,15 @@ void print_json(const Report& report) {
         {"checkpoint_bytes", plan.checkpoint_bytes},
         {"checkpoints", plan.checkpoints},
         {"free_disk_bytes", plan.free_disk ? Json(*plan.free_disk) : Json(nullptr)}}},
+      {"report", {{"times", plan.reports}, {"seconds", plan.reporting}}},
       {"processes", division_json(report.division)},
       {"time",
        {{"seconds", plan.total()},
         {"start_seconds", plan.start},
         {"step_seconds", plan.all_steps()},
         {"validation_seconds", plan.all_validations()},
-        {"saving_seconds", plan.all_saves()}}},
+        {"saving_seconds", plan.all_saves()},
+        {"report_seconds", plan.all_reports()}}},
       {"limits", std::move(limits)},
       {"description", report.description}};
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));

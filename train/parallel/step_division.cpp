@@ -1,0 +1,38 @@
+#include "train/parallel/step_division.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "train/parallel/gradient_sum.h"
+
+namespace tapestry {
+
+StepDivision divide_step(std::size_t processes, std::size_t micro_batches,
+                         std::uint64_t gradient_bytes, double gradients, double others) {
+  if (processes == 0 || processes > micro_batches) {
+    throw std::invalid_argument(
+        fmt::format("divide_step: found {} processes, expected 1 to {}, the number of "
+                    "micro-batches",
+                    processes, micro_batches));
+  }
+  StepDivision division;
+  const std::uint64_t to_others = gradient_bytes / processes * (processes - 1);
+  division.least_sent = processes == 1 ? 0 : 2 * to_others;
+  for (std::size_t rank = 0; rank < processes; ++rank) {
+    const MicroBatches own = micro_batches_of(rank, processes, micro_batches);
+    division.micro_batches.push_back(own.size());
+    const std::uint64_t sent = (count_sums(own) + 1) * to_others;
+    division.most_sent = std::max(division.most_sent, sent);
+    division.all_sent += sent;
+  }
+  const auto most = static_cast<double>(std::ranges::max(division.micro_batches));
+  const auto all = static_cast<double>(micro_batches);
+  division.idle_share = 1.0 - all / (static_cast<double>(processes) * most);
+  division.seconds = gradients * most / all + others;
+  division.speedup = (gradients + others) / division.seconds;
+  return division;
+}
+
+}  // namespace tapestry
