@@ -27,14 +27,15 @@ void require_usable_epsilon(double epsilon, std::span<const NamedTensor> paramet
 }  // namespace
 
 Adam::Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-           const std::vector<ParameterGroup>& groups, WeightDecay weight_decay)
-    : Optimizer(parameters, options.weight_decay, groups),
+           const std::vector<ParameterGroup>& groups, std::span<const ElementRange> elements,
+           WeightDecay weight_decay)
+    : Optimizer(parameters, options.weight_decay, groups, elements),
       options_(options),
       weight_decay_(weight_decay) {
   validate(options);
   require_usable_epsilon(options.epsilon, parameters);
-  first_moments_ = zero_state("first_moment", parameters);
-  second_moments_ = zero_state("second_moment", parameters);
+  first_moments_ = zero_state("first_moment", parameters, ranges());
+  second_moments_ = zero_state("second_moment", parameters, ranges());
 }
 
 std::vector<NamedTensor> Adam::state() const {
@@ -66,8 +67,8 @@ void Adam::update(const GradientPieces& gradients, double learning_rate, double 
     const Tensor& parameter = parameters()[i].tensor;
     const auto& by_group = parameter.rank() >= 2 ? of_matrices : of_vectors;
     kernels::adam_update(piece.size, by_group[groups().group_index(i)], g,
-                         part<T>(parameter, piece), part<T>(first_moments_[i].tensor, piece),
-                         part<T>(second_moments_[i].tensor, piece));
+                         part<T>(parameter, piece), state_part<T>(first_moments_[i].tensor, piece),
+                         state_part<T>(second_moments_[i].tensor, piece));
   });
 }
 

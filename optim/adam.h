@@ -24,11 +24,13 @@ class Adam : public Optimizer {
  public:
   /// Uses `beta1`, `beta2`, `epsilon` and `weight_decay` of the options.
   ///
-  /// throws  ValueError; see validate() and GroupedParameters. Also if epsilon rounds to 0 in the
-  ///         element type of a parameter, since a gradient of 0 would then give NaN.
+  /// elements  the ranges of make_optimizer()
+  /// throws    ValueError; see validate() and GroupedParameters. Also if epsilon rounds to 0 in the
+  ///           element type of a parameter, since a gradient of 0 would then give NaN.
   explicit Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
-                const std::vector<ParameterGroup>& groups = {})
-      : Adam(parameters, options, groups, WeightDecay::coupled) {}
+                const std::vector<ParameterGroup>& groups = {},
+                std::span<const ElementRange> elements = {})
+      : Adam(parameters, options, groups, elements, WeightDecay::coupled) {}
 
   std::vector<NamedTensor> state() const override;
 
@@ -40,7 +42,8 @@ class Adam : public Optimizer {
   };
   /// For AdamW. Arguments and errors as above.
   Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-       const std::vector<ParameterGroup>& groups, WeightDecay weight_decay);
+       const std::vector<ParameterGroup>& groups, std::span<const ElementRange> elements,
+       WeightDecay weight_decay);
 
  private:
   void update(const GradientPieces& gradients, double learning_rate,
@@ -61,8 +64,9 @@ class AdamW : public Adam {
  public:
   /// The weight decay of a group, too, is for parameters with at least two axes alone.
   explicit AdamW(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
-                 const std::vector<ParameterGroup>& groups = {})
-      : Adam(parameters, options, groups, WeightDecay::decoupled) {}
+                 const std::vector<ParameterGroup>& groups = {},
+                 std::span<const ElementRange> elements = {})
+      : Adam(parameters, options, groups, elements, WeightDecay::decoupled) {}
 };
 
 }  // namespace tapestry

@@ -8,6 +8,7 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/named_tensor.h"
+#include "optim/element_range.h"
 
 namespace tapestry {
 
@@ -20,20 +21,26 @@ class GradientPieces {
     std::size_t index;      ///< among all pieces
     std::size_t parameter;  ///< index of its parameter in the list
     std::size_t begin;      ///< its first element in that parameter
+    std::size_t in_state;   ///< its first element in the optimizer state of that parameter
     std::size_t size;       ///< in [1, kernels::elements_per_piece]
   };
 
   /// Parameters without a gradient have no pieces.
-  explicit GradientPieces(std::span<const NamedTensor> parameters) {
+  ///
+  /// ranges  of each parameter, the elements that pieces are made of; all elements if empty
+  explicit GradientPieces(std::span<const NamedTensor> parameters,
+                          std::span<const ElementRange> ranges = {}) {
     gradients_.reserve(parameters.size());
     for (std::size_t p = 0; p < parameters.size(); ++p) {
       const Tensor& gradient = gradients_.emplace_back(parameters[p].tensor.gradient());
-      const std::size_t n = gradient.defined() ? gradient.size() : 0;
-      for (std::size_t begin = 0; begin < n; begin += kernels::elements_per_piece) {
+      if (!gradient.defined()) continue;
+      const ElementRange range = ranges.empty() ? ElementRange{0, gradient.size()} : ranges[p];
+      for (std::size_t i = 0; i < range.size(); i += kernels::elements_per_piece) {
         pieces_.push_back({.index = pieces_.size(),
                            .parameter = p,
-                           .begin = begin,
-                           .size = std::min(kernels::elements_per_piece, n - begin)});
+                           .begin = range.begin + i,
+                           .in_state = i,
+                           .size = std::min(kernels::elements_per_piece, range.size() - i)});
       }
     }
   }
@@ -61,10 +68,16 @@ class GradientPieces {
   PoolVector<Piece> pieces_;
 };
 
-/// The elements of `tensor` that correspond to the piece. `tensor` has the shape of the parameter.
+/// The elements of a parameter that correspond to the piece.
 template <class T>
-T* part(Tensor tensor, const GradientPieces::Piece& piece) {
-  return tensor.mutable_values<T>().data() + piece.begin;
+T* part(Tensor parameter, const GradientPieces::Piece& piece) {
+  return parameter.mutable_values<T>().data() + piece.begin;
+}
+
+/// The elements of the optimizer state of a parameter that correspond to the piece.
+template <class T>
+T* state_part(Tensor state, const GradientPieces::Piece& piece) {
+  return state.mutable_values<T>().data() + piece.in_state;
 }
 
 }  // namespace tapestry

@@ -52,9 +52,33 @@ void require_different(std::span<const NamedTensor> parameters) {
 
 }  // namespace
 
+std::vector<ElementRange> element_ranges(std::span<const NamedTensor> parameters,
+                                         std::span<const ElementRange> ranges) {
+  if (ranges.empty()) {
+    std::vector<ElementRange> all;
+    for (const NamedTensor& each : parameters) all.push_back({0, each.tensor.size()});
+    return all;
+  }
+  if (ranges.size() != parameters.size()) {
+    throw ValueError(
+        fmt::format("optimizer: found {} ranges of elements, expected {}, one for each parameter",
+                    ranges.size(), parameters.size()));
+  }
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].begin <= ranges[i].end && ranges[i].end <= parameters[i].tensor.size()) continue;
+    throw ValueError(fmt::format(
+        "optimizer: the range of `{}` is {} to {}, expected a part of 0 "
+        "to {}",
+        parameters[i].name, ranges[i].begin, ranges[i].end, parameters[i].tensor.size()));
+  }
+  return {ranges.begin(), ranges.end()};
+}
+
 Optimizer::Optimizer(std::span<const NamedTensor> parameters, double weight_decay,
-                     std::span<const ParameterGroup> groups)
-    : parameters_(parameters.begin(), parameters.end()), groups_(parameters, weight_decay, groups) {
+                     std::span<const ParameterGroup> groups, std::span<const ElementRange> ranges)
+    : parameters_(parameters.begin(), parameters.end()),
+      groups_(parameters, weight_decay, groups),
+      ranges_(element_ranges(parameters, ranges)) {
   if (parameters_.empty()) {
     throw ValueError("optimizer: there are no parameters, expected one or more");
   }
@@ -73,45 +97,67 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
                     "gradients finite?",
                     gradient_scale));
   }
-  const GradientPieces gradients(parameters_);
+  const GradientPieces gradients(parameters_, ranges_);
   ++steps_;
   update(gradients, learning_rate, gradient_scale);
 }
 
 std::vector<NamedTensor> zero_state(const std::string& what,
-                                    std::span<const NamedTensor> parameters) {
-  const FlatBuffer buffer(parameters);
+                                    std::span<const NamedTensor> parameters,
+                                    std::span<const ElementRange> ranges) {
   std::vector<NamedTensor> state;
   for (const auto& [name, tensor] : parameters) {
-    state.push_back(
-        {what + "/" + name, Tensor::over(tensor.shape(), tensor.dtype(), buffer.memory(),
-                                         buffer.offset(state.size()))});
+    const std::size_t size = ranges[state.size()].size();
+    const Shape shape = size == tensor.size() ? tensor.shape() : Shape{size};
+    state.push_back({what + "/" + name, Tensor::over(shape, tensor.dtype(), kernels::Memory(), 0)});
+  }
+  const FlatBuffer buffer(state);
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    Tensor& tensor = state[i].tensor;
+    tensor = Tensor::over(tensor.shape(), tensor.dtype(), buffer.memory(), buffer.offset(i));
   }
   return state;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::span<const NamedTensor> parameters,
-                                          const std::vector<ParameterGroup>& groups) {
+                                          const std::vector<ParameterGroup>& groups,
+                                          std::span<const ElementRange> ranges) {
   switch (options.kind) {
     case OptimizerKind::sgd:
-      return std::make_unique<Sgd>(parameters, options, groups);
+      return std::make_unique<Sgd>(parameters, options, groups, ranges);
     case OptimizerKind::adam:
-      return std::make_unique<Adam>(parameters, options, groups);
+      return std::make_unique<Adam>(parameters, options, groups, ranges);
     case OptimizerKind::adamw:
-      return std::make_unique<AdamW>(parameters, options, groups);
+      return std::make_unique<AdamW>(parameters, options, groups, ranges);
   }
   throw ValueError(fmt::format("optimizer: kind is {}, expected sgd, adam or adamw",
                                static_cast<int>(options.kind)));
 }
 
-double global_gradient_norm(std::span<const NamedTensor> parameters) {
-  const GradientPieces gradients(parameters);
-  std::vector<double, kernels::PoolAllocator<double>> squares(gradients.size());
+namespace {
+
+/// The sums of squares of the pieces, in their order.
+template <class Sums>
+Sums sums_of_squares(const GradientPieces& gradients) {
+  Sums squares(gradients.size());
   gradients.for_each([&]<class T>(const GradientPieces::Piece& piece, const T* gradient) {
     squares[piece.index] = kernels::sum_of_squares(piece.size, gradient);
   });
+  return squares;
+}
+
+}  // namespace
+
+double global_gradient_norm(std::span<const NamedTensor> parameters) {
+  using Sums = std::vector<double, kernels::PoolAllocator<double>>;
+  const auto squares = sums_of_squares<Sums>(GradientPieces(parameters));
   return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
+
+std::vector<double> squares_of_gradients(std::span<const NamedTensor> parameters,
+                                         std::span<const ElementRange> ranges) {
+  return sums_of_squares<std::vector<double>>(GradientPieces(parameters, ranges));
 }
 
 double clip_factor(double norm, double max_norm) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/named_tensor.h"
+#include "optim/element_range.h"
 #include "optim/options.h"
 #include "optim/parameter_groups.h"
 
@@ -21,6 +22,13 @@ class GradientPieces;  // optim/gradient_pieces.h, which is not installed
 ///     parameters.clear_gradients();
 ///
 /// A step gives the same bits on any number of threads.
+///
+/// Several processes can divide the update and the state, as in ZeRO stage 1 [1]: each process has
+/// an optimizer of a range of the elements of each parameter, its *shard*. Each element gets the
+/// same bits as from an optimizer of all elements.
+///
+/// [1] Rajbhandari et al. 2020, "ZeRO: Memory optimizations toward training trillion parameter
+///     models", section 5.1.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -61,18 +69,26 @@ class Optimizer {
   /// Continues to count from `steps`, see steps().
   void set_steps(std::uint64_t steps) { steps_ = steps; }
 
-  /// The tensors that are kept between steps, named `<what>/<parameter name>`, in a fixed order;
-  /// each has the shape and element type of its parameter. Frozen parameters are included.
+  /// The tensors that are kept between steps, named `<what>/<parameter name>`, in a fixed order:
+  /// for each kind of state one tensor per parameter, in the order of the parameters. Each has the
+  /// element type of its parameter, and its shape, or (n) for n elements of a shard. Frozen
+  /// parameters are included.
   virtual std::vector<NamedTensor> state() const = 0;
+
+  /// The elements of each parameter that are updated and have state.
+  const std::vector<ElementRange>& ranges() const { return ranges_; }
 
  protected:
   /// An optimizer of these parameters, with the weight decay of those in no group, >= 0.
   ///
+  /// ranges  of each parameter, the elements that are updated; all elements of all if empty
   /// throws  ValueError unless there is at least one parameter, all are distinct leaves that
-  ///         require gradients or are frozen, and their names are distinct; and for groups as
+  ///         require gradients or are frozen, and their names are distinct; if there is not one
+  ///         range for each parameter, or one has elements that do not exist; and for groups as
   ///         GroupedParameters.
   explicit Optimizer(std::span<const NamedTensor> parameters, double weight_decay = 0.0,
-                     std::span<const ParameterGroup> groups = {});
+                     std::span<const ParameterGroup> groups = {},
+                     std::span<const ElementRange> ranges = {});
 
   /// The parameters in the order given.
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
@@ -86,24 +102,47 @@ class Optimizer {
 
   std::vector<NamedTensor> parameters_;
   GroupedParameters groups_;
+  std::vector<ElementRange> ranges_;
   std::uint64_t steps_ = 0;
 };
 
+/// The ranges of all elements of the parameters if `ranges` is empty; otherwise `ranges`.
+///
+/// throws  ValueError unless there is one range for each parameter, of elements that exist.
+std::vector<ElementRange> element_ranges(std::span<const NamedTensor> parameters,
+                                         std::span<const ElementRange> ranges);
+
 /// Creates optimizer state such as `first_moment`: for each parameter a tensor of zeros, named
-/// `<what>/<parameter name>`, with its shape and element type. All share one memory block.
+/// `<what>/<parameter name>`, with its element type, and its shape if the range has all elements,
+/// or (n) for a range of n. All share one memory block.
+///
+/// ranges  one for each parameter
 std::vector<NamedTensor> zero_state(const std::string& what,
-                                    std::span<const NamedTensor> parameters);
+                                    std::span<const NamedTensor> parameters,
+                                    std::span<const ElementRange> ranges);
 
 /// The optimizer of `options.kind`.
 ///
-/// throws  ValueError; see validate() and GroupedParameters.
+/// ranges  of each parameter, the elements that are updated; all elements of all if empty
+/// throws  ValueError; see validate() and GroupedParameters. Also if there is not one range for
+///         each parameter, or one has elements that do not exist.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::span<const NamedTensor> parameters,
-                                          const std::vector<ParameterGroup>& groups = {});
+                                          const std::vector<ParameterGroup>& groups = {},
+                                          std::span<const ElementRange> ranges = {});
 
 /// Euclidean norm of all gradients together, accumulated in float64 in an order that depends only
 /// on shapes. Parameters without a gradient count as 0; NaN and infinity propagate.
 double global_gradient_norm(std::span<const NamedTensor> parameters);
+
+/// The sums of squares whose sum, in this order, is the square of global_gradient_norm(): one for
+/// each kernels::elements_per_piece elements of each gradient.
+///
+/// ranges  of each parameter, elements that begin at a multiple of kernels::elements_per_piece: the
+///         sums of theirs alone. The lists of consecutive shards, one after the other, are that of
+///         all elements.
+std::vector<double> squares_of_gradients(std::span<const NamedTensor> parameters,
+                                         std::span<const ElementRange> ranges);
 
 /// The factor that scales gradients with the norm `norm` to a norm of at most `max_norm` [1]:
 /// min(1, max_norm / norm), or 1 if max_norm is 0, which disables clipping. Pass it to

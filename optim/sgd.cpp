@@ -6,10 +6,10 @@
 namespace tapestry {
 
 Sgd::Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-         const std::vector<ParameterGroup>& groups)
-    : Optimizer(parameters, options.weight_decay, groups), options_(options) {
+         const std::vector<ParameterGroup>& groups, std::span<const ElementRange> elements)
+    : Optimizer(parameters, options.weight_decay, groups, elements), options_(options) {
   validate(options);
-  if (options.momentum != 0.0) velocities_ = zero_state("momentum", parameters);
+  if (options.momentum != 0.0) velocities_ = zero_state("momentum", parameters, ranges());
 }
 
 void Sgd::update(const GradientPieces& gradients, double learning_rate, double gradient_scale) {
@@ -25,7 +25,7 @@ void Sgd::update(const GradientPieces& gradients, double learning_rate, double g
     if (velocities_.empty()) {
       kernels::sgd_update(piece.size, coefficients, g, p);
     } else {
-      T* const v = part<T>(velocities_[piece.parameter].tensor, piece);
+      T* const v = state_part<T>(velocities_[piece.parameter].tensor, piece);
       kernels::sgd_momentum_update(piece.size, coefficients, g, p, v);
     }
   });

@@ -17,9 +17,11 @@ class Sgd : public Optimizer {
  public:
   /// Uses `momentum` and `weight_decay` of the options.
   ///
-  /// throws  ValueError; see validate() and GroupedParameters.
+  /// elements  the ranges of make_optimizer()
+  /// throws    ValueError; see validate() and GroupedParameters.
   explicit Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
-               const std::vector<ParameterGroup>& groups = {});
+               const std::vector<ParameterGroup>& groups = {},
+               std::span<const ElementRange> elements = {});
 
   std::vector<NamedTensor> state() const override { return velocities_; }
 

@@ -12,16 +12,16 @@
 namespace tapestry {
 namespace {
 
-/// Calls f(n, value, average) with pointers to the n elements of each piece of each tensor, on all
-/// threads.
+/// Calls f(n, value, average) with pointers to the n elements of each piece of the range of each
+/// tensor, on all threads.
 template <class F>
-void for_each_piece(std::vector<NamedTensor>& values, std::vector<NamedTensor>& averages,
-                    const F& f) {
+void for_each_piece(std::vector<NamedTensor>& values, const std::vector<ElementRange>& ranges,
+                    std::vector<NamedTensor>& averages, const F& f) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     dispatch(values[i].tensor.dtype(), [&]<class T>() {
-      T* const value = values[i].tensor.mutable_values<T>().data();
+      T* const value = values[i].tensor.mutable_values<T>().data() + ranges[i].begin;
       T* const average = averages[i].tensor.mutable_values<T>().data();
-      const std::size_t n = values[i].tensor.size(), step = kernels::elements_per_piece;
+      const std::size_t n = ranges[i].size(), step = kernels::elements_per_piece;
       kernels::parallel_for((n + step - 1) / step, [&](std::size_t piece) {
         const std::size_t begin = piece * step;
         f(std::min(step, n - begin), value + begin, average + begin);
@@ -32,8 +32,11 @@ void for_each_piece(std::vector<NamedTensor>& values, std::vector<NamedTensor>& 
 
 }  // namespace
 
-WeightAverage::WeightAverage(std::span<const NamedTensor> parameters, double decay)
-    : parameters_(parameters.begin(), parameters.end()), decay_(decay) {
+WeightAverage::WeightAverage(std::span<const NamedTensor> parameters, double decay,
+                             std::span<const ElementRange> ranges)
+    : parameters_(parameters.begin(), parameters.end()),
+      ranges_(element_ranges(parameters, ranges)),
+      decay_(decay) {
   if (parameters_.empty()) {
     throw ValueError("weight average: there are no parameters, expected one or more");
   }
@@ -41,29 +44,29 @@ WeightAverage::WeightAverage(std::span<const NamedTensor> parameters, double dec
     throw ValueError(
         fmt::format("weight average: decay is {}, expected a number between 0 and 1", decay));
   }
-  averages_ = zero_state("average", parameters_);
+  averages_ = zero_state("average", parameters_, ranges_);
   for (std::size_t i = 0; i < averages_.size(); ++i) averages_[i].name = parameters_[i].name;
   reset();
 }
 
 void WeightAverage::reset() {
-  for_each_piece(parameters_, averages_, []<class T>(std::size_t n, const T* value, T* average) {
-    std::copy_n(value, n, average);
-  });
+  for_each_piece(
+      parameters_, ranges_, averages_,
+      []<class T>(std::size_t n, const T* value, T* average) { std::copy_n(value, n, average); });
 }
 
 void WeightAverage::update(std::uint64_t t) {
   if (t == 0) throw ValueError("weight average: t is 0, expected the number of an update, from 1");
   const auto updates = static_cast<double>(t);
   const double decay = std::min(decay_, (1.0 + updates) / (10.0 + updates));
-  for_each_piece(parameters_, averages_,
+  for_each_piece(parameters_, ranges_, averages_,
                  [decay]<class T>(std::size_t n, const T* value, T* average) {
                    kernels::average_update(n, decay, value, average);
                  });
 }
 
 void WeightAverage::swap() {
-  for_each_piece(parameters_, averages_, []<class T>(std::size_t n, T* value, T* average) {
+  for_each_piece(parameters_, ranges_, averages_, []<class T>(std::size_t n, T* value, T* average) {
     std::swap_ranges(value, value + n, average);
   });
 }

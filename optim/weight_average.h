@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/named_tensor.h"
+#include "optim/element_range.h"
 
 namespace tapestry {
 
@@ -34,8 +35,12 @@ class WeightAverage {
  public:
   /// The averages of these parameters, which start as copies of their values.
   ///
-  /// throws  ValueError unless 0 < decay < 1 and there is at least one parameter.
-  WeightAverage(std::span<const NamedTensor> parameters, double decay);
+  /// ranges  of each parameter, the elements that have averages; all elements of all if empty. The
+  ///         other elements are neither read nor changed.
+  /// throws  ValueError unless 0 < decay < 1 and there is at least one parameter; for ranges as
+  ///         make_optimizer().
+  WeightAverage(std::span<const NamedTensor> parameters, double decay,
+                std::span<const ElementRange> ranges = {});
 
   /// Sets the averages to the current values.
   void reset();
@@ -48,12 +53,15 @@ class WeightAverage {
   /// Exchanges the values of the parameters with their averages.
   void swap();
 
-  /// The averages, with the names of the parameters and in their order; after an odd
-  /// number of swap() calls, the values of the parameters.
+  /// The averages, with the names of the parameters and in their order, and their shapes, or (n)
+  /// for a range of n elements; after an odd number of swap() calls, the values of the parameters.
   const std::vector<NamedTensor>& state() const { return averages_; }
+  /// The elements of each parameter that have averages.
+  const std::vector<ElementRange>& ranges() const { return ranges_; }
 
  private:
   std::vector<NamedTensor> parameters_;
+  std::vector<ElementRange> ranges_;
   std::vector<NamedTensor> averages_;
   double decay_;
 };

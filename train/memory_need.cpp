@@ -17,6 +17,7 @@
 #include "data/text/vocabulary.h"
 #include "train/error.h"
 #include "train/format.h"
+#include "train/parallel/gradient_sum.h"
 #include "train/step.h"
 #include "train/tasks/task.h"
 
@@ -135,6 +136,19 @@ BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
   return rules;
 }
 
+/// The most copies of the gradient that GradientSum holds in a process: sums that wait for others,
+/// and parts of the sums of all processes, which are as large together as its own sums. The parts
+/// do not use the memory of sums that are done, since their blocks have another size.
+std::uint64_t copies_of_gradient(std::size_t micro_batches, std::size_t processes) {
+  if (processes == 1) return std::bit_width(micro_batches) - 1U;
+  std::size_t sums = 0;
+  for (std::size_t rank = 0; rank < processes; ++rank) {
+    sums = std::max(sums, count_sums(micro_batches_of(rank, processes, micro_batches)));
+  }
+  const std::size_t most = (micro_batches + processes - 1) / processes;
+  return std::max<std::uint64_t>(sums, std::bit_width(most) - 1U) + sums;
+}
+
 std::uint64_t largest_logits(const std::vector<Example>& examples, std::size_t batch_size,
                              std::size_t vocabulary) {
   std::size_t longest = 0;
@@ -144,27 +158,26 @@ std::uint64_t largest_logits(const std::vector<Example>& examples, std::size_t b
 
 }  // namespace
 
-MemoryNeed need_of_model(const Config& config, const Corpus& corpus) {
+MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t processes) {
   const NetworkSizes sizes = network_sizes(config, corpus);
   const std::uint64_t number = bytes_per_element(config.train.dtype);
   const ValueCount count = count_values(network_maker(config, sizes));
   const std::uint64_t parameters = number * count.parameters;
-  const std::uint64_t copies =
-      1 + moments(config.optimizer) + (config.train.ema_decay > 0.0 ? 1 : 0);
-  const std::uint64_t with_moments = copies * parameters;
-  // The copies of the gradient that GradientSum holds.
-  const std::uint64_t sums = (std::bit_width(config.train.accumulate) - 1U) * parameters;
+  const std::uint64_t copies = moments(config.optimizer) + (config.train.ema_decay > 0.0 ? 1 : 0);
+  const std::uint64_t with_moments = (1 + copies) * parameters;
+  const std::uint64_t shard = copies * parameters / processes;
+  const std::uint64_t sums = copies_of_gradient(config.train.accumulate, processes) * parameters;
   // Values are created one by one and then moved beside the gradients: three times the parameters.
-  return {.state =
-              std::max(parameters + with_moments + sums, 3 * parameters) + number * count.constants,
-          .validation =
-              number * largest_logits(corpus.validation, config.train.batch_size, sizes.target),
-          .saving = with_moments + with_moments / 8};
+  return {
+      .state = std::max(2 * parameters + shard + sums, 3 * parameters) + number * count.constants,
+      .validation =
+          number * largest_logits(corpus.validation, config.train.batch_size, sizes.target),
+      .saving = with_moments + with_moments / 8};
 }
 
 void require_memory_for_model(const Config& config, const Corpus& corpus,
-                              const AvailableMemory& available) {
-  const std::uint64_t need = need_of_model(config, corpus).state;
+                              const AvailableMemory& available, std::size_t processes) {
+  const std::uint64_t need = need_of_model(config, corpus, processes).state;
   if (need <= available.total) return;
   throw MemoryError(
       fmt::format(

@@ -30,12 +30,14 @@ struct MemoryNeed {
 };
 
 /// All parts except the step, computed from shapes.
-MemoryNeed need_of_model(const Config& config, const Corpus& corpus);
+///
+/// processes  of the run, which divide moments and averages; rank 0 needs `saving` as well
+MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t processes = 1);
 
 /// throws  MemoryError if parameters, gradients and moments need more than the total memory
 ///         available to the process. Call before creating the model.
 void require_memory_for_model(const Config& config, const Corpus& corpus,
-                              const AvailableMemory& available);
+                              const AvailableMemory& available, std::size_t processes = 1);
 
 /// A batch with the maximum number of rows and with the longest source and target sentences of the
 /// training set: no batch of the run is larger on any axis.

@@ -152,20 +152,21 @@ std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, con
 }
 
 std::optional<std::string> find_non_finite_state(const Parameters& parameters,
-                                                 const Optimizer& optimizer) {
-  const auto found = [](const std::string& name) {
-    return name + " has a value that is not finite";
-  };
-  for (const NamedTensor& parameter : parameters) {
-    if (!is_finite(parameter.tensor)) return found(parameter.name);
+                                                 const Optimizer& optimizer, ProcessGroup& group) {
+  std::vector<NamedTensor> all = parameters.list();
+  all.insert(all.end(), parameters.buffers().begin(), parameters.buffers().end());
+  for (const NamedTensor& each : optimizer.state()) {
+    all.push_back({"optimizer/" + each.name, each.tensor});
   }
-  for (const NamedTensor& buffer : parameters.buffers()) {
-    if (!is_finite(buffer.tensor)) return found(buffer.name);
-  }
-  for (const NamedTensor& tensor : optimizer.state()) {
-    if (!is_finite(tensor.tensor)) return found("optimizer/" + tensor.name);
-  }
-  return std::nullopt;
+  const auto found = group.all_gather([&] {
+    const auto first =
+        std::ranges::find_if(all, [](const NamedTensor& each) { return !is_finite(each.tensor); });
+    return std::to_string(first - all.begin());
+  });
+  std::size_t first = all.size();
+  for (const std::string& of_process : found) first = std::min(first, std::stoul(of_process));
+  if (first == all.size()) return std::nullopt;
+  return all[first].name + " has a value that is not finite";
 }
 
 }  // namespace tapestry

@@ -13,6 +13,7 @@
 #include "layers/parameters.h"
 #include "optim/optimizer.h"
 #include "train/config/config.h"
+#include "train/parallel/process_group.h"
 
 namespace tapestry {
 
@@ -52,8 +53,10 @@ std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, con
 
 /// "head.weight has a value that is not finite", for the first such tensor of the parameters,
 /// buffers or optimizer state; nullopt if all are finite. An update can overflow even if loss and
-/// gradient are finite.
+/// gradient are finite. To be called by all processes of a group, which each have the state of a
+/// shard; the result is the same in all of them.
 std::optional<std::string> find_non_finite_state(const Parameters& parameters,
-                                                 const Optimizer& optimizer);
+                                                 const Optimizer& optimizer,
+                                                 ProcessGroup& group = single_process());
 
 }  // namespace tapestry

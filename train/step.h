@@ -47,8 +47,9 @@ std::size_t count_target_tokens(const std::vector<Batch>& batches);
 /// all batches. Accumulated batches give the gradient of one large batch, up to rounding; their
 /// gradients are summed over a fixed binary tree, see GradientSum.
 ///
-/// Each process of the group computes some of the batches; all have the sum afterwards, and the
-/// pending updates of the buffers of all batches.
+/// Each process of the group computes some of the batches; afterwards each has the gradients of its
+/// shard of the parameters, see ParameterShards, and the pending updates of the buffers of all
+/// batches.
 ///
 /// step      from 1
 /// observers without train.detect_anomaly, makes the observer of the batch with this index

@@ -43,26 +43,11 @@ Config resolved(Config config) {
   return config;
 }
 
-std::optional<WeightAverage> make_average(const Config& config, const Model& model) {
+std::optional<WeightAverage> make_average(const Config& config, const Model& model,
+                                          const ParameterShards& shards) {
   if (config.train.ema_decay == 0.0) return std::nullopt;
-  return WeightAverage(model.parameters.list(), config.train.ema_decay);
+  return WeightAverage(model.parameters.list(), config.train.ema_decay, shards.own());
 }
-
-/// While it is alive, the parameters have the values of their average, if there is one.
-class AveragedWeights {
- public:
-  explicit AveragedWeights(std::optional<WeightAverage>& average) : average_(average) {
-    if (average_) average_->swap();
-  }
-  ~AveragedWeights() {
-    if (average_) average_->swap();
-  }
-  AveragedWeights(const AveragedWeights&) = delete;
-  AveragedWeights& operator=(const AveragedWeights&) = delete;
-
- private:
-  std::optional<WeightAverage>& average_;
-};
 
 /// The columns of metrics.csv that only this task has.
 std::vector<std::string> other_scores(const Config& config) {
@@ -90,8 +75,9 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       group_(group),
       model_(network_maker(config_, network_sizes(config_, corpus)), config_.train.dtype,
              config_.train.seed),
-      optimizer_(make_optimizer(config_.optimizer, model_.parameters.list())),
-      average_(make_average(config_, model_)),
+      shards_(model_.parameters, group),
+      optimizer_(make_optimizer(config_.optimizer, model_.parameters.list(), {}, shards_.own())),
+      average_(make_average(config_, model_, shards_)),
       schedule_(make_schedule(config_.schedule)),
       batches_(corpus, config_),
       saves_(progress, directory) {
@@ -109,9 +95,14 @@ RunParts Trainer::parts() {
           .state = state_};
 }
 
+void Trainer::restore_state(const Snapshot& snapshot) {
+  restore(snapshot, parts());
+  restored_digest_ = digest_of_shard_states(snapshot);
+}
+
 void Trainer::resume(const Snapshot& snapshot) {
   const Config before = saved_config(snapshot);  // all that can fail comes before restore()
-  restore(snapshot, parts());
+  restore_state(snapshot);
   group_.note_step(state_.step);
   saved_step_ = state_.step;
   if (!finished()) revert_end_rows();
@@ -229,8 +220,7 @@ std::string Trainer::state_text() const {
   };
   add(model_.parameters.list());
   add(model_.parameters.buffers());
-  add(optimizer_->state());
-  if (average_) add(average_->state());
+  digest.add(&restored_digest_, sizeof(restored_digest_));
   return fmt::format("run {} at step {}, digest {:016x}", state_.run_id, state_.step,
                      digest.value());
 }
@@ -238,8 +228,8 @@ std::string Trainer::state_text() const {
 std::uint64_t Trainer::checkpoint_bytes() const {
   std::uint64_t values = model_.parameters.num_values();
   for (const NamedTensor& buffer : model_.parameters.buffers()) values += buffer.tensor.size();
-  for (const NamedTensor& tensor : optimizer_->state()) values += tensor.tensor.size();
-  if (average_) values += model_.parameters.num_values();
+  const std::size_t kinds = optimizer_->state().size() / model_.parameters.list().size();
+  values += (kinds + (average_ ? 1 : 0)) * model_.parameters.num_values();
   return values * bytes_per_element(config_.train.dtype);
 }
 
@@ -382,14 +372,15 @@ BatchRules Trainer::rules(std::uint64_t epoch) const {
   return batch_rules(config_, corpus_.target_vocabulary.size(), epoch);
 }
 
-double Trainer::gradient_norm() const {
+double Trainer::gradient_norm() {
   const ProfileScope scope("gradient norm", Phase::other);
-  return global_gradient_norm(model_.parameters.list());
+  return shards_.gradient_norm();
 }
 
 void Trainer::update_weights(double learning_rate, double gradient_norm) {
   const ProfileScope scope("optimizer step", Phase::other);
-  optimizer_->step(learning_rate, clip_factor(gradient_norm, config_.train.clip_norm));
+  const double scale = clip_factor(gradient_norm, config_.train.clip_norm);
+  shards_.update([&] { optimizer_->step(learning_rate, scale); });
   model_.parameters.commit_buffers();
   if (average_) average_->update(optimizer_->steps());
 }
@@ -446,11 +437,35 @@ WorkShare Trainer::work_share() {
   return share;
 }
 
+/// Calls `work` while the parameters of all processes have the values of their averages, if there
+/// are any.
+void Trainer::with_averaged_weights(const std::function<void()>& work) {
+  if (!average_) return work();
+  const auto swap = [this] { shards_.update([this] { average_->swap(); }); };
+  swap();
+  try {
+    work();
+  } catch (const kernels::Cancelled&) {  // in all processes
+    swap();
+    throw;
+  } catch (...) {  // ends all processes; the others cannot swap any more
+    if (group_.size() == 1) swap();
+    throw;
+  }
+  swap();
+}
+
 Scores Trainer::validate() {
+  Scores scores;
+  with_averaged_weights([&] { scores = score_validation_set(); });
+  return scores;
+}
+
+/// Scores the validation set with the weights that the parameters have.
+Scores Trainer::score_validation_set() {
   const ProfileScope scope("validation and decoding", Phase::other);
   const WorkShare share = work_share();
   // Of several processes one alone must not give up the evaluation, but all in all_gather().
-  const AveragedWeights averaged(average_);
   const kernels::CancellationScope cancellable(group_.size() == 1 ? end_requested_ : nullptr);
   share.all_gather([] {
     kernels::throw_if_cancelled();
@@ -499,7 +514,13 @@ bool Trainer::is_best(double value) const {
 bool Trainer::validate_and_compare() {
   if (corpus_.validation.empty()) return false;
   Scores scores;
-  group_.together([&] { scores = validate(); });
+  std::vector<LayerAttention> attention;
+  group_.together([&] {
+    with_averaged_weights([&] {
+      scores = score_validation_set();
+      attention = recorded_attention();
+    });
+  });
   const double value = best_metric(scores);
   const bool best = is_best(value);
   ++state_.validations_since_best;
@@ -514,7 +535,7 @@ bool Trainer::validate_and_compare() {
     state_.before_end->best_step = state_.best_step;
   }
   state_.metrics.add_validation(state_.step, epoch_, scores);
-  record(scores);
+  record(scores, attention);
   report_validation(scores, best);
   for (const ShownExample& sample : scores.samples) {
     progress_.message(fmt::format("  source     {}\n  reference  {}\n  output     {}",
@@ -535,7 +556,10 @@ bool Trainer::records_after_step(std::uint64_t step) const {
 /// update_weights(), observed if a record of the step follows.
 void Trainer::update_and_watch_weights(double learning_rate, double gradient_norm) {
   const bool is_recorded = records_after_step(state_.step + 1);
-  if (is_recorded) with_recorder([](RunRecorder& recorder) { recorder.before_update(); });
+  if (is_recorded) {
+    shards_.gather_gradients();  // rank 0 records their statistics
+    with_recorder([](RunRecorder& recorder) { recorder.before_update(); });
+  }
   update_weights(learning_rate, gradient_norm);
   if (is_recorded) with_recorder([](RunRecorder& recorder) { recorder.after_update(); });
 }
@@ -556,18 +580,24 @@ void Trainer::with_recorder(const std::function<void(RunRecorder&)>& action) {
   if (recorder_) warn_of_recording();
 }
 
-void Trainer::record(const Scores& scores) {
+void Trainer::record(const Scores& scores, const std::vector<LayerAttention>& attention) {
   with_recorder([&](RunRecorder& recorder) {
     recorder.add_rows(state_.metrics.csv());
-    std::vector<LayerAttention> attention;
-    if (recorder.shows_attention() && !attention_problem_) attention = attention_of_example();
     recorder.add(state_.step, scores.samples, attention);
   });
 }
 
+/// The attention weights that record() writes, of the weights that the parameters have.
+std::vector<LayerAttention> Trainer::recorded_attention() {
+  std::vector<LayerAttention> attention;
+  with_recorder([&](RunRecorder& recorder) {
+    if (recorder.shows_attention() && !attention_problem_) attention = attention_of_example();
+  });
+  return attention;
+}
+
 /// The attention weights on a held-out example. What cannot be shown causes one warning.
 std::vector<LayerAttention> Trainer::attention_of_example() try {
-  const AveragedWeights averaged(average_);
   auto samples =
       attention_samples(model_, config_, codec_, corpus_, {.examples = 1, .most_tokens = 65});
   if (samples.empty()) return {};

@@ -24,6 +24,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
+#include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
 #include "train/platform/interruptions.h"
 #include "train/progress.h"
@@ -42,7 +43,9 @@ namespace tapestry {
 ///
 /// A group of processes, each with a Trainer of the same config and corpus, trains as one process
 /// does, with the same bits. All functions that are not const are then called by all of them. Rank
-/// 0 alone writes the run directory; validation is divided among all.
+/// 0 alone writes the run directory; validation is divided among all. Each process has the state of
+/// the optimizer and the averages of the weights for its shard of the parameters alone, see
+/// ParameterShards.
 class Trainer {
  public:
   enum class End { finished, signal, time, last_step };
@@ -125,14 +128,15 @@ class Trainer {
       const std::function<void(const StepRecord&)>& before_update = [](const StepRecord&) {},
       const BatchObservers& observers = nullptr);
 
-  /// What a checkpoint of this state would hold.
+  /// What a checkpoint of this state would hold; of the shards of other processes nothing, see
+  /// make_snapshot().
   Snapshot snapshot() { return make_snapshot(parts()); }
 
   bool finished() const;
   std::uint64_t step() const { return state_.step; }
   const std::string& run_id() const { return state_.run_id; }
-  /// The run, its step, and a digest of all values that a step changes: the same in all processes
-  /// of a group.
+  /// The run, its step, and a digest of the values of parameters and buffers, and of the state of
+  /// the shards in the checkpoint that was restored: the same in all processes of a group.
   std::string state_text() const;
   const Config& config() const { return config_; }
   /// The table of metrics.csv up to now.
@@ -155,6 +159,7 @@ class Trainer {
   enum class StepEnd { done, skipped, rolled_back };
 
   RunParts parts();
+  void restore_state(const Snapshot& snapshot);
   bool out_of_patience() const;
   bool due(std::size_t every) const { return state_.step % every == 0; }
   std::optional<End> reason_to_stop(const Interruptions& interruptions) const;
@@ -167,7 +172,7 @@ class Trainer {
   StepEnd train_step();
   std::vector<Batch> next_batches(bool ahead);
   BatchRules rules(std::uint64_t epoch) const;
-  double gradient_norm() const;
+  double gradient_norm();
   void update_weights(double learning_rate, double gradient_norm);
   void finish_step(const StepLoss& loss, StepReport report);
 
@@ -183,6 +188,8 @@ class Trainer {
   std::uint64_t epoch_of_last_step() const;
   void log();
   WorkShare work_share();
+  void with_averaged_weights(const std::function<void()>& work);
+  Scores score_validation_set();
   double best_metric(const Scores& scores) const;
   bool is_best(double value) const;
   void report_validation(const Scores& scores, bool best) const;
@@ -191,7 +198,8 @@ class Trainer {
   bool records_after_step(std::uint64_t step) const;
   void update_and_watch_weights(double learning_rate, double gradient_norm);
   void with_recorder(const std::function<void(RunRecorder&)>& action);
-  void record(const Scores& scores);
+  void record(const Scores& scores, const std::vector<LayerAttention>& attention);
+  std::vector<LayerAttention> recorded_attention();
   std::vector<LayerAttention> attention_of_example();
   void warn_of_recording();
   bool report_is_due() const;
@@ -203,7 +211,8 @@ class Trainer {
   void save_as_scheduled();
   void save_on_request();
   bool save(bool last);
-  void write_files();
+  std::function<Snapshot()> gather_snapshot();
+  void write_files(const Snapshot& snapshot);
   void write_history();
 
   Config config_;
@@ -213,6 +222,7 @@ class Trainer {
   Progress& progress_;
   ProcessGroup& group_;
   Model model_;
+  ParameterShards shards_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<WeightAverage> average_;  ///< with train.ema_decay
   std::unique_ptr<Schedule> schedule_;
@@ -222,8 +232,9 @@ class Trainer {
   std::set<std::string> attention_notes_;  ///< those that were printed
   std::function<void()> write_report_ = [] {};
   TrainingState state_;
-  std::uint64_t epoch_ = 1;  ///< epoch of the last step, from 1
-  StepReport report_;        ///< of the last completed step
+  std::uint64_t epoch_ = 1;            ///< epoch of the last step, from 1
+  StepReport report_;                  ///< of the last completed step
+  std::uint64_t restored_digest_ = 0;  ///< digest_of_shard_states() of the restored checkpoint
   std::optional<std::uint64_t> saved_step_;
   SaveAttempts saves_;
   std::set<std::string> not_deleted_;  ///< why old checkpoints were not deleted, as warned

@@ -121,7 +121,7 @@ void Trainer::roll_back(const std::string& found) {
     if (group_.is_rank_0()) return;
     target = await_checkpoint_of_run(directory_, std::stoull(chosen), group_.timeout());
   });
-  restore(target, parts());
+  restore_state(target);
   require_equal_processes(group_, [&] {
     return std::vector<EqualProperty>{
         {.what = "state after the rollback", .text = state_text(), .code = ExitCode::checkpoint}};

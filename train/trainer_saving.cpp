@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
+#include <memory>
+#include <new>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -20,7 +23,7 @@ namespace tapestry {
 
 void Trainer::save_as_scheduled() {
   if (config_.train.on_nan == OnNan::rollback) {
-    if (const auto found = find_non_finite_state(model_.parameters, *optimizer_)) {
+    if (const auto found = find_non_finite_state(model_.parameters, *optimizer_, group_)) {
       count_nan_step(fmt::format("step {}: {}", state_.step, *found));
       return roll_back(fmt::format("{} at step {}", *found, state_.step));
     }
@@ -45,12 +48,13 @@ void Trainer::save_on_request() {
 /// last  whether this is the last save of the run
 bool Trainer::save(bool last) {
   const ProfileScope scope("saving", Phase::other);
-  if (const auto found = find_non_finite_state(model_.parameters, *optimizer_)) {
+  if (const auto found = find_non_finite_state(model_.parameters, *optimizer_, group_)) {
     refuse_state(*found);
   }
   const TimeLimit::Clock::time_point started = TimeLimit::Clock::now();
+  const std::function<Snapshot()> snapshot = gather_snapshot();
   const std::string answer = group_.broadcast([&] {
-    const bool written = saves_.attempt([this] { write_files(); }, state_.step, last);
+    const bool written = saves_.attempt([&] { write_files(snapshot()); }, state_.step, last);
     return std::string(written ? "saved" : "");
   });
   const bool saved = answer == "saved";
@@ -64,13 +68,41 @@ bool Trainer::save(bool last) {
   return saved;
 }
 
+/// A function that returns the snapshot of the state of all processes in rank 0, or throws what was
+/// thrown when the memory for the state of the other processes was allocated. A process that is
+/// alone makes the snapshot when the function is called.
+std::function<Snapshot()> Trainer::gather_snapshot() {
+  if (group_.size() == 1) return [this] { return make_snapshot(parts()); };
+  auto gathered = std::make_shared<Snapshot>();
+  std::exception_ptr problem;
+  const std::string answer = group_.broadcast([&] {
+    try {
+      *gathered = make_snapshot(parts());
+    } catch (const std::bad_alloc&) {
+      problem = std::current_exception();
+    }
+    return std::string(problem ? "" : "ready");
+  });
+  if (answer == "ready") {
+    for (const ShardState& state : shard_states(parts())) {
+      shards_.gather_state(state.tensors, [&](std::size_t i) {
+        return gathered->mutable_bytes(state.group + state.tensors[i].name);
+      });
+    }
+  }
+  return [gathered, problem] {
+    if (problem) std::rethrow_exception(problem);
+    return std::move(*gathered);
+  };
+}
+
 /// Writes the metrics first, so that the run is complete once the last checkpoint is written.
-void Trainer::write_files() {
+void Trainer::write_files(const Snapshot& snapshot) {
   directory_.require_lock();
   state_.metrics.write(directory_.path() / "metrics.csv", directory_.files());
   write_history();
   const std::vector<std::string> not_deleted = directory_.save(
-      state_.step, make_snapshot(parts()),
+      state_.step, snapshot,
       {.keep_last = config_.train.keep_last,
        .best_step = state_.best_step,
        .previous_best_step = state_.before_end ? state_.before_end->best_step : std::nullopt,

@@ -111,7 +111,7 @@ void announce_long_step(Clock::duration largest_batch, const Config& config, Pro
 /// Prints how much memory the run needs, and allocates the memory of its largest step, so that a
 /// lack of memory is detected before training. throws kernels::OutOfMemory, kernels::Cancelled.
 void prepare_memory(const Trainer& trainer, const Corpus& corpus, const AvailableMemory& available,
-                    Progress& progress) {
+                    std::size_t processes, Progress& progress) {
   const Config& config = trainer.config();
   const std::vector<Batch> batches = largest_batches(corpus, config);
   const Batch& largest = batches.front();
@@ -120,7 +120,7 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
   if (std::max(largest.source_length, largest.target_length) >= long_sequence) {
     progress.message(fmt::format("measuring memory and time of the largest step: {}", size));
   }
-  MemoryNeed need = need_of_model(config, corpus);
+  MemoryNeed need = need_of_model(config, corpus, processes);
   need.step = estimate_step(trainer.model(), corpus, config);
   progress.message(to_line(need, size, available));
   if (const auto warning = warning_about_memory(need, available, config))
@@ -264,7 +264,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
   ProcessGroup& group = run.group;
   const std::string run_dir = run.directory.path().string();
   const AvailableMemory available = read_available_memory();
-  require_memory_for_model(run.config, run.corpus, available);
+  require_memory_for_model(run.config, run.corpus, available, group.size());
   RunDirectory directory = run.directory;
   Trainer trainer(run.config, run.corpus, directory, progress, group);
   const std::vector<std::string> messages = run.load_state(trainer);
@@ -291,7 +291,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
   if (const auto time = interruptions.time.last_call()) signals.end_at(*time);
   try {
     const kernels::CancellationScope cancellable(&signals.end_requested());
-    group.together([&] { prepare_memory(trainer, run.corpus, available, progress); });
+    group.together([&] { prepare_memory(trainer, run.corpus, available, group.size(), progress); });
     if (run.dry_run) return try_one_step(trainer, run_dir, progress);
   } catch (const kernels::Cancelled&) {  // the trainer finds the reason and ends
     if (run.dry_run) return code_of_interruption(group, signals, progress);

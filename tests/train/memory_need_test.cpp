@@ -98,6 +98,14 @@ TEST_CASE(
     CHECK(need_of_model(config, corpus).state ==
           (4 + static_cast<std::uint64_t>(sums)) * parameters + constants);
   }
+  for (const auto& [processes, sums] : {std::pair(2, 3), std::pair(4, 2), std::pair(8, 2)}) {
+    config.train.accumulate = 8;
+    const auto p = static_cast<std::uint64_t>(processes);
+    const MemoryNeed of_process = need_of_model(config, corpus, p);
+    CHECK(of_process.state ==
+          (2 + static_cast<std::uint64_t>(sums)) * parameters + 2 * parameters / p + constants);
+    CHECK(of_process.saving == need.saving);
+  }
   config.train.accumulate = 1;
   CHECK(need.saving == 3 * parameters + 3 * parameters / 8);
   CHECK(need.validation == 4 * 4 * 10 * sizes.target);

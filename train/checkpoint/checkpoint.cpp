@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "data/io/error.h"
+#include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "data/text/subwords.h"
 #include "train/checkpoint/parameter_file.h"
@@ -43,32 +44,58 @@ class Assignments {
                  std::string_view besides = "") {
     std::set<std::string, std::less<>> known{group + std::string(besides)};
     for (const NamedTensor& tensor : tensors) {
-      add(*known.insert(group + tensor.name).first, tensor.tensor);
+      add(*known.insert(group + tensor.name).first, stored_shape(tensor.tensor), 0, tensor.tensor);
     }
-    for (const auto& [path, array] : snapshot_) {
-      if (path.starts_with(group) && !known.contains(path)) refuse_left_over(path);
+    refuse_others(group, known);
+  }
+
+  /// The same for the elements of a shard; all elements are checked, so that all processes of a run
+  /// refuse the same snapshots.
+  void add_shard(const ShardState& state, const std::vector<NamedTensor>& parameters,
+                 std::string_view besides = "") {
+    std::set<std::string, std::less<>> known{state.group + std::string(besides)};
+    for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+      const std::size_t parameter = i % parameters.size();
+      add(*known.insert(state.group + state.tensors[i].name).first,
+          stored_shape(parameters[parameter].tensor), state.ranges[parameter].begin,
+          state.tensors[i].tensor);
     }
+    refuse_others(state.group, known);
   }
 
   void carry_out() {
-    for (NamedTensor& target : targets_) {
+    for (Target& target : targets_) {
       dispatch(target.tensor.dtype(), [&]<class T>() {
-        std::ranges::copy(snapshot_.get<T>(target.name),
+        std::ranges::copy(snapshot_.get<T>(target.path).subspan(target.begin, target.tensor.size()),
                           target.tensor.template mutable_values<T>().begin());
       });
     }
   }
 
  private:
-  void add(const std::string& path, const Tensor& tensor) {
+  struct Target {
+    std::string path;
+    std::size_t begin = 0;  ///< of the elements of the array that are copied
+    Tensor tensor{};
+  };
+
+  void add(const std::string& path, const ArrayShape& shape, std::size_t begin,
+           const Tensor& tensor) {
     const bool squares = path.starts_with(optimizer_group + "second_moment/");
     dispatch(tensor.dtype(), [&]<class T>() {
-      for (const T value : snapshot_.get<T>(path, stored_shape(tensor))) {
+      for (const T value : snapshot_.get<T>(path, shape)) {
         if (!std::isfinite(value)) refuse_value(path, value, "finite numbers");
         if (squares && value < 0) refuse_value(path, value, "a mean of squares");
       }
     });
-    targets_.push_back({path, tensor});
+    targets_.push_back({.path = path, .begin = begin, .tensor = tensor});
+  }
+
+  void refuse_others(const std::string& group,
+                     const std::set<std::string, std::less<>>& known) const {
+    for (const auto& [path, array] : snapshot_) {
+      if (path.starts_with(group) && !known.contains(path)) refuse_left_over(path);
+    }
   }
 
   [[noreturn]] void refuse_value(const std::string& path, double value,
@@ -86,8 +113,30 @@ class Assignments {
   }
 
   const Snapshot& snapshot_;
-  std::vector<NamedTensor> targets_;
+  std::vector<Target> targets_;
 };
+
+/// Adds whole arrays with the elements of the shard to a snapshot.
+void put_shard(Snapshot& snapshot, const ShardState& state,
+               const std::vector<NamedTensor>& parameters) {
+  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+    const std::size_t parameter = i % parameters.size();
+    const Tensor& whole = parameters[parameter].tensor;
+    dispatch(whole.dtype(), [&]<class T>() {
+      const std::span<const std::byte> own = std::as_bytes(state.tensors[i].tensor.values<T>());
+      StoredArray array{.type = element_type_of<T>, .shape = stored_shape(whole), .bytes = {}};
+      if (own.size() == whole.size() * sizeof(T)) {
+        array.bytes.assign(own.begin(), own.end());
+      } else {
+        array.bytes.resize(whole.size() * sizeof(T));
+        std::ranges::copy(
+            own, array.bytes.begin() +
+                     static_cast<std::ptrdiff_t>(state.ranges[parameter].begin * sizeof(T)));
+      }
+      snapshot.put(state.group + state.tensors[i].name, std::move(array));
+    });
+  }
+}
 
 /// group  of the values of the parameters
 void add_model(Assignments& assignments, const Model& model, const std::string& group) {
@@ -245,6 +294,17 @@ ArrayShape stored_shape(const Tensor& tensor) {
   return {tensor.shape().begin(), tensor.shape().end()};
 }
 
+std::vector<ShardState> shard_states(const RunParts& run) {
+  std::vector<ShardState> states{{.group = optimizer_group,
+                                  .tensors = run.optimizer.state(),
+                                  .ranges = run.optimizer.ranges()}};
+  if (run.average != nullptr) {
+    states.push_back(
+        {.group = average_group, .tensors = run.average->state(), .ranges = run.average->ranges()});
+  }
+  return states;
+}
+
 Snapshot make_snapshot(const RunParts& run) {
   Snapshot snapshot;
   snapshot.put_text("program_version", program_version);
@@ -257,8 +317,9 @@ Snapshot make_snapshot(const RunParts& run) {
   snapshot.put_text("data/files", to_text(identify(run.corpus)));
   put_tensors(snapshot, "parameters", run.model.parameters.list());
   put_tensors(snapshot, "buffers", run.model.parameters.buffers());
-  put_tensors(snapshot, "optimizer", run.optimizer.state());
-  if (run.average != nullptr) put_tensors(snapshot, "average", run.average->state());
+  for (const ShardState& state : shard_states(run)) {
+    put_shard(snapshot, state, run.model.parameters.list());
+  }
   snapshot.put_scalar("optimizer/steps", run.optimizer.steps());
 
   put_state(snapshot, run.state);
@@ -285,10 +346,13 @@ void restore(const Snapshot& snapshot, const RunParts& run) {
   Assignments assignments(snapshot);
   add_model(assignments, run.model, parameters_group);
   const bool same_average = run.average != nullptr && inference_group(snapshot) == average_group;
-  if (same_average) assignments.add_group(average_group, run.average->state());
   const bool same_optimizer =
       continues_state(saved_config(snapshot).optimizer, run.config.optimizer);
-  if (same_optimizer) assignments.add_group(optimizer_group, run.optimizer.state(), "steps");
+  for (const ShardState& state : shard_states(run)) {
+    const bool of_optimizer = state.group == optimizer_group;
+    if (!(of_optimizer ? same_optimizer : same_average)) continue;
+    assignments.add_shard(state, run.model.parameters.list(), of_optimizer ? "steps" : "");
+  }
   TrainingState state = saved_state(snapshot);
   state.run_id = saved_run_id(snapshot);
   if (state.run_id.empty()) state.run_id = run.state.run_id;
@@ -298,6 +362,15 @@ void restore(const Snapshot& snapshot, const RunParts& run) {
   if (run.average != nullptr && !same_average) run.average->reset();
   if (same_optimizer) run.optimizer.set_steps(optimizer_steps);
   run.state = std::move(state);
+}
+
+std::uint64_t digest_of_shard_states(const Snapshot& snapshot) {
+  Xxh3 digest;
+  for (const auto& [path, array] : snapshot) {
+    if (!path.starts_with(optimizer_group) && !path.starts_with(average_group)) continue;
+    digest.add(array.bytes.data(), array.bytes.size());
+  }
+  return digest.value();
 }
 
 Config saved_config(const Snapshot& snapshot) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "data/corpus.h"
 #include "layers/model.h"
@@ -25,6 +26,19 @@ struct RunParts {
   TrainingState& state;
 };
 
+/// State that a process of a parallel run has for its shard alone.
+struct ShardState {
+  std::string group;  ///< the beginning of the paths
+  /// One per parameter for each kind of state, with the elements of `ranges`.
+  std::vector<NamedTensor> tensors;
+  std::vector<ElementRange> ranges;  ///< of each parameter
+};
+
+/// The state of the optimizer and of the average, if there is one. A snapshot has it as arrays of
+/// the shapes of the parameters, with the paths `group + name`.
+std::vector<ShardState> shard_states(const RunParts& run);
+
+/// The snapshot of a run. Elements of shard_states() that other processes have are 0.
 Snapshot make_snapshot(const RunParts& run);
 
 /// The beginnings of the paths of parameters and of buffers.
@@ -43,10 +57,10 @@ bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now
 bool has_other_batches(const Config& before, const Config& now);
 
 /// Copies parameters, optimizer state and training state from a snapshot into a model and an
-/// optimizer made from its config. An optimizer that does not continue its state, see
-/// continues_state(), keeps the state of a new one; an average that the snapshot does not have
-/// starts from the restored parameters. Checks all arrays before it changes any of the
-/// destinations. A checkpoint without an id of its run leaves the id as it is.
+/// optimizer made from its config; of shard_states() the elements of the shard. An optimizer that
+/// does not continue its state, see continues_state(), keeps the state of a new one; an average
+/// that the snapshot does not have starts from the restored parameters. Checks all arrays before it
+/// changes any of the destinations. A checkpoint without an id of its run leaves the id as it is.
 ///
 /// throws  CheckpointError if an array is missing, has another shape or element type, or is not
 ///         expected; if a parameter or the optimizer's state is not finite.
@@ -62,6 +76,9 @@ Config saved_config(const Snapshot& snapshot);
 std::uint64_t saved_step(const Snapshot& snapshot);
 /// The next batch of the run.
 BatchPosition saved_position(const Snapshot& snapshot);
+
+/// A digest of the state of the optimizer and of the averages in a snapshot.
+std::uint64_t digest_of_shard_states(const Snapshot& snapshot);
 
 /// Identifies the data of the run: fingerprint and file digests.
 DataIdentity data_identity(const Snapshot& snapshot);

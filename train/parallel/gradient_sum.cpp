@@ -6,6 +6,7 @@
 
 #include "autograd/gradient.h"
 #include "autograd/kernels/parallel.h"
+#include "train/parallel/parameter_shards.h"
 
 namespace tapestry {
 namespace {
@@ -101,7 +102,9 @@ GradientSum::GradientSum(Parameters& parameters, std::size_t micro_batches, Proc
       micro_batches_(micro_batches),
       group_(group),
       own_(micro_batches_of(group.rank(), group.size(), micro_batches)),
-      next_(own_.begin) {}
+      next_(own_.begin) {
+  if (group.size() > 1) bounds_ = shard_bounds(parameters, group.size());
+}
 
 void GradientSum::add() {
   current_.first = next_++;
@@ -144,8 +147,7 @@ void GradientSum::finish() {
         if (each[i] != absent) present[i] = each[i];
       }
     }
-    dispatch(parameters_.dtype(), [&]<class T>() { exchange_parts<T>(); });
-    set_gradients(waiting_.front().values, present);
+    set_gradients(dispatch(parameters_.dtype(), [&]<class T>() { return sum_part<T>(); }), present);
   });
 }
 
@@ -177,23 +179,23 @@ void GradientSum::add_to_gradients(const Node& node) {
   });
 }
 
-void GradientSum::set_gradients(const kernels::Memory& values, const std::string& present) {
+/// Sets the gradients of the shard of this process.
+///
+/// part  the values of the shard
+void GradientSum::set_gradients(const kernels::Memory& part, const std::string& present) {
+  const Part own = part_of(group_.rank());
+  const std::vector<ElementRange> ranges = ranges_between(parameters_, own.begin, own.end);
   for_each_parameter(parameters_, [&](Tensor tensor, std::size_t index, std::size_t offset) {
     tensor.clear_gradient();
     if (present[index] == absent) return;
     dispatch(tensor.dtype(), [&]<class T>() {
-      copy(values_in<T>(values) + offset, tensor.size(), tensor.slot()->target<T>().data);
+      T* const gradient = tensor.slot()->target<T>().data;
+      const ElementRange& range = ranges[index];
+      if (range.size() == 0) return;
+      copy(values_in<T>(part) + (offset + range.begin - own.begin), range.size(),
+           gradient + range.begin);
     });
   });
-}
-
-/// The part of the gradient that the process sums; parts begin at multiples of 16 values.
-GradientSum::Part GradientSum::part_of(std::size_t rank) const {
-  const std::size_t values = parameters_.num_values();
-  const auto boundary = [&](std::size_t number) {
-    return number == group_.size() ? values : values / group_.size() * number / 16 * 16;
-  };
-  return {.begin = boundary(rank), .end = boundary(rank + 1)};
 }
 
 /// Begins to receive the part of all nodes of all processes, those of each process in their order.
@@ -222,17 +224,17 @@ std::vector<std::vector<GradientSum::Incoming>> GradientSum::start_to_receive(co
   return nodes;
 }
 
-/// The first waiting node becomes the sum of all nodes of all processes.
+/// Sends the others their parts of the nodes of this process, and returns the sum of the part of
+/// this process.
 template <class T>
-void GradientSum::exchange_parts() {
-  const auto part_in = [](const Node& node, const Part& part) {
-    return std::span(values_in<T>(node.values) + part.begin, part.size());
-  };
+kernels::Memory GradientSum::sum_part() {
   std::vector<ProcessGroup::Transfer> sent;
   for (std::size_t distance = 1; distance < group_.size(); ++distance) {
     const std::size_t to = (group_.rank() + distance) % group_.size();
+    const Part part = part_of(to);
     for (const Node& node : waiting_) {
-      sent.push_back(group_.start_send(to, std::as_bytes(part_in(node, part_of(to)))));
+      const std::span<const T> values(values_in<T>(node.values) + part.begin, part.size());
+      sent.push_back(group_.start_send(to, std::as_bytes(values)));
     }
   }
   const Part part = part_of(group_.rank());
@@ -245,29 +247,7 @@ void GradientSum::exchange_parts() {
     }
   }
   for (const ProcessGroup::Transfer& transfer : sent) group_.wait(transfer);
-  const kernels::Memory own = sum.finish();
-  std::ranges::copy(std::span(values_in<T>(own), part.size()),
-                    part_in(waiting_.front(), part).begin());
-  gather_parts<T>(waiting_.front().values);
-}
-
-/// Sends the part of this process to all others, and receives theirs.
-template <class T>
-void GradientSum::gather_parts(kernels::Memory& values) {
-  const auto bytes_of = [&](std::size_t rank) {
-    const Part part = part_of(rank);
-    return std::as_writable_bytes(std::span(values_in<T>(values) + part.begin, part.size()));
-  };
-  std::vector<ProcessGroup::Transfer> transfers;
-  for (std::size_t distance = 1; distance < group_.size(); ++distance) {
-    const std::size_t from = (group_.rank() + group_.size() - distance) % group_.size();
-    transfers.push_back(group_.start_receive(from, bytes_of(from)));
-  }
-  for (std::size_t distance = 1; distance < group_.size(); ++distance) {
-    const std::size_t to = (group_.rank() + distance) % group_.size();
-    transfers.push_back(group_.start_send(to, bytes_of(group_.rank())));
-  }
-  for (const ProcessGroup::Transfer& transfer : transfers) group_.wait(transfer);
+  return sum.finish();
 }
 
 std::size_t count_sums(const MicroBatches& micro_batches) {

@@ -22,16 +22,17 @@ namespace tapestry {
 ///       ...                       // backward of micro-batch i
 ///       sum.add();
 ///     }
-///     sum.finish();               // all processes have the gradient of the step
+///     sum.finish();               // each process has the gradient of its shard
 ///
 /// As in the counter of a binary number, the sums that wait for their right neighbour have
 /// different powers of two of micro-batches. So in one process there are at most log2(n) of them,
 /// each as large as the gradient; for n = 1 nothing is copied.
 ///
 /// With p processes, each has the sums of at most 2 log2(n) nodes of the tree, or of one if n / p
-/// is a power of two. The gradient is divided into p parts. Each process receives its part of all
-/// nodes, which together are as large as the nodes of one process, adds them as the tree says, and
-/// sends the result to the others. With one node each, a
+/// is a power of two. The gradient is divided into p parts, as the parameters are into shards. Each
+/// process receives its part of all nodes, which together are as large as the nodes of one process,
+/// and adds them as the tree says (reduce-scatter). It updates its shard with the result, and sends
+/// the new values to the others (all-gather; ParameterShards::update()). With one node each, a
 /// process sends 2 (p - 1) / p times the size of the gradient, which is the least possible [1].
 ///
 /// [1] Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
@@ -50,8 +51,10 @@ class GradientSum {
   /// cleared unless it is the last one. A parameter without a gradient contributes nothing.
   void add();
 
-  /// Sets the gradients of the parameters to the sum, in all processes. To be called once, after
-  /// add() of the last micro-batch. Parameters without a gradient in all micro-batches have none.
+  /// Sets the gradients of the parameters to the sum: in a group of several processes only the
+  /// elements of the shard of each, see shard_bounds(); the other elements are then undefined. To
+  /// be called once, after add() of the last micro-batch. Parameters without a gradient in all
+  /// micro-batches have none.
   void finish();
 
  private:
@@ -76,21 +79,20 @@ class GradientSum {
 
   void store(Node& node);
   void add_to_gradients(const Node& node);
-  void set_gradients(const kernels::Memory& values, const std::string& present);
-  Part part_of(std::size_t rank) const;
+  void set_gradients(const kernels::Memory& part, const std::string& present);
+  Part part_of(std::size_t rank) const { return {bounds_[rank], bounds_[rank + 1]}; }
   template <class T>
   std::vector<std::vector<Incoming>> start_to_receive(const Part& part);
   template <class T>
-  void exchange_parts();
-  template <class T>
-  void gather_parts(kernels::Memory& values);
+  kernels::Memory sum_part();
 
   Parameters& parameters_;
   std::size_t micro_batches_;
   ProcessGroup& group_;
   MicroBatches own_;
-  std::size_t next_;  ///< the next micro-batch
-  Node current_;      ///< what the gradients of the parameters are
+  std::size_t next_;                 ///< the next micro-batch
+  std::vector<std::size_t> bounds_;  ///< of the parts, with several processes
+  Node current_;                     ///< what the gradients of the parameters are
   std::vector<Node, kernels::PoolAllocator<Node>> waiting_;  ///< in order
 };
 

@@ -113,6 +113,11 @@ void Snapshot::put(std::string path, StoredArray array) {
   arrays_.emplace(std::move(path), std::move(array));
 }
 
+std::span<std::byte> Snapshot::mutable_bytes(std::string_view path) {
+  at(path);  // throws if there is none
+  return arrays_.find(path)->second.bytes;
+}
+
 void Snapshot::put_text(std::string path, std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   put(std::move(path),

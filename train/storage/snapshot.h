@@ -99,6 +99,9 @@ class Snapshot {
   /// The array with that path, of any type and shape.
   const StoredArray& at(std::string_view path) const;
 
+  /// The bytes of the array with that path, for changing its elements.
+  std::span<std::byte> mutable_bytes(std::string_view path);
+
   /// The elements of an array of type T. The span is valid as long as the snapshot.
   template <typename T>
   std::span<const T> get(std::string_view path) const;

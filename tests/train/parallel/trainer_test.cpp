@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <regex>
 #include <string>
 #include <vector>
 
+#include "data/io/file.h"
 #include "tests/train/parallel/local_network.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
@@ -54,6 +56,69 @@ TEST_CASE("any number of processes trains to the checkpoint of one, with dropout
     CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
     CHECK(many.metrics() == one.metrics());
   }
+}
+
+TEST_CASE("shards of each optimizer end with the checkpoint of one process, with clipping") {
+  Config config = config_of_five_batches();
+  config.train.ema_decay = 0.7;
+  config.optimizer.weight_decay = 0.01;
+  config.train.clip_norm = 0.5;
+  config.model.d_ff = 2500;  // matrices of several pieces
+  const auto train_in_some_processes = [&] {
+    test::TinyRun one;
+    one.train(config);
+    for (const std::size_t processes : {2, 5}) {
+      CAPTURE(processes);
+      test::TinyRun many;
+      train_in_processes(many, config, processes);
+      CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+      CHECK(many.metrics() == one.metrics());
+    }
+  };
+  for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd}) {
+    config.optimizer.kind = kind;
+    train_in_some_processes();
+  }
+  config.optimizer.momentum = 0.9;
+  train_in_some_processes();
+}
+
+TEST_CASE("a parallel run with averages goes on with another number of processes") {
+  Config config = config_of_five_batches();
+  config.train.ema_decay = 0.7;
+  config.model.d_ff = 2500;
+  test::TinyRun one, many;
+  one.train(config);
+  std::size_t processes = 5;
+  for (const std::size_t steps : {std::size_t{3}, std::size_t{6}, test::tiny_steps}) {
+    Config part = config;
+    part.train.steps = steps;
+    train_in_processes(many, part, processes);
+    processes -= 2;
+  }
+  CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+}
+
+TEST_CASE("rank 0 records the gradients and averages of all shards") {
+  Config config = config_of_five_batches();
+  config.train.ema_decay = 0.7;
+  const Corpus corpus = load_corpus(config.data);
+  const auto record = [&](std::size_t processes) {
+    test::TinyRun run;
+    test::run_processes(processes, [&](ProcessGroup& group) {
+      RunDirectory directory(run.directory().path());
+      Progress progress(nullptr, 0, config.train.steps);
+      Trainer trainer(config, corpus, directory, progress, group);
+      if (group.is_rank_0()) trainer.record_to(directory.path());
+      trainer.run();
+    });
+    const auto bytes = read_binary_file(run.directory().path() / "recording.jsonl").bytes;
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return std::regex_replace(text, std::regex("\"resident_bytes\":[^,]*,"), "");
+  };
+  const std::string expected = record(1);
+  CHECK(expected.find("gradient") != expected.npos);
+  CHECK(record(3) == expected);
 }
 
 TEST_CASE("batch norm has the running averages of one process") {
@@ -173,7 +238,13 @@ TEST_CASE("processes with other parameters or another state of the optimizer hav
     Tensor tensor = to[i].tensor;
     std::ranges::copy(from[i].tensor.values<float>(), tensor.mutable_values<float>().begin());
   }
-  CHECK(other.trainer.state_text() != one.trainer.state_text());  // the moments of Adam
+  // The checkpoints differ in the moments of Adam alone.
+  const Snapshot of_one = one.trainer.snapshot(), of_other = other.trainer.snapshot();
+  same.trainer.resume(of_one);
+  one.trainer.resume(of_one);
+  CHECK(same.trainer.state_text() == one.trainer.state_text());
+  other.trainer.resume(of_other);
+  CHECK(other.trainer.state_text() != one.trainer.state_text());
   poison(same.trainer);
   CHECK(same.trainer.state_text() != one.trainer.state_text());
 }

@@ -1,0 +1,362 @@
+#include "train/parallel/parameter_shards.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/gradient.h"
+#include "autograd/kernels/memory.h"
+#include "autograd/kernels/parallel.h"
+#include "optim/optimizer.h"
+#include "optim/weight_average.h"
+#include "tests/train/parallel/local_network.h"
+#include "train/non_finite.h"
+#include "train/parallel/gradient_sum.h"
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t piece = kernels::elements_per_piece;
+constexpr std::size_t micro_batches = 8;
+
+/// A number in [-1, 1) that depends on all bits of i.
+double noise(std::uint64_t i) {
+  i = (i ^ (i >> 31U)) * 0x9e3779b97f4a7c15ULL;
+  i = (i ^ (i >> 29U)) * 0xbf58476d1ce4e5b9ULL;
+  return static_cast<double>(static_cast<std::int64_t>(i ^ (i >> 32U))) * 0x1p-63;
+}
+
+/// Parameters of less than one piece, of some pieces and a rest, of two axes; a frozen one, and one
+/// on which the loss does not depend.
+Parameters some_parameters(DType dtype) {
+  Parameters parameters(dtype, 1);
+  const Initializer initializer = normal_initializer(0.1);
+  parameters.create("small", {3}, initializer);
+  parameters.create("long", {2 * piece + 700}, initializer);
+  parameters.create("frozen", {piece + 11}, initializer);
+  parameters.create("head.weight", {2, piece + 5}, initializer);
+  parameters.create("unused", {100}, initializer);
+  parameters.create("head.bias", {7}, initializer);
+  parameters.gather();
+  parameters.freeze("frozen");
+  return parameters;
+}
+
+/// The gradients of a micro-batch.
+void set_gradients(const Parameters& parameters, std::uint64_t step, std::size_t micro_batch) {
+  std::uint64_t key = (step * micro_batches + micro_batch) << 32U;
+  for (const auto& [name, tensor] : parameters) {
+    if (tensor.is_frozen() || name == "unused") continue;
+    dispatch(tensor.dtype(), [&]<class T>() {
+      T* const gradient = tensor.slot()->template target<T>().data;
+      for (std::size_t i = 0; i < tensor.size(); ++i) gradient[i] = static_cast<T>(noise(++key));
+    });
+  }
+}
+
+void sum_gradients(Parameters& parameters, std::uint64_t step, ProcessGroup& group) {
+  GradientSum sum(parameters, micro_batches, group);
+  for (std::size_t m = sum.own().begin; m < sum.own().end; ++m) {
+    set_gradients(parameters, step, m);
+    sum.add();
+  }
+  sum.finish();
+}
+
+/// How a model is trained.
+struct Training {
+  OptimizerOptions options{};
+  double clip_norm = 0.0;
+  double ema_decay = 0.0;
+  DType dtype = DType::float32;
+  std::vector<ParameterGroup> groups{};
+};
+
+/// What a training ends with.
+struct Trained {
+  std::vector<std::vector<double>> parameters;
+  std::vector<std::vector<double>> averages;    ///< as seen in the parameters
+  std::vector<std::vector<std::byte>> state{};  ///< whole, in rank 0
+  double norm = 0.0;                            ///< of the last gradient
+
+  bool operator==(const Trained&) const = default;
+};
+
+std::vector<std::vector<double>> values_of(const Parameters& parameters) {
+  std::vector<std::vector<double>> all;
+  for (const NamedTensor& each : parameters) all.push_back(each.tensor.to_vector());
+  return all;
+}
+
+/// The whole tensors of a state of shards, in rank 0.
+std::vector<std::vector<std::byte>> gathered(ParameterShards& shards, ProcessGroup& group,
+                                             const Parameters& parameters,
+                                             const std::vector<NamedTensor>& state,
+                                             const std::vector<ElementRange>& ranges) {
+  const std::size_t count = parameters.list().size();
+  const std::size_t bytes = bytes_per_element(parameters.dtype());
+  std::vector<std::vector<std::byte>> whole(state.size());
+  for (std::size_t i = 0; i < state.size() && group.is_rank_0(); ++i) {
+    whole[i].resize(parameters.list()[i % count].tensor.size() * bytes);
+    dispatch(parameters.dtype(), [&]<class T>() {
+      const auto own = std::as_bytes(state[i].tensor.values<T>());
+      std::ranges::copy(
+          own, whole[i].begin() + static_cast<std::ptrdiff_t>(ranges[i % count].begin * bytes));
+    });
+  }
+  shards.gather_state(state, [&](std::size_t i) { return std::span(whole[i]); });
+  return whole;
+}
+
+Trained train(const Training& training, ProcessGroup& group) {
+  constexpr std::uint64_t steps = 3;
+  Parameters parameters = some_parameters(training.dtype);
+  ParameterShards shards(parameters, group);
+  const auto optimizer =
+      make_optimizer(training.options, parameters.list(), training.groups, shards.own());
+  std::optional<WeightAverage> average;
+  if (training.ema_decay > 0.0) {
+    average.emplace(parameters.list(), training.ema_decay, shards.own());
+  }
+  Trained trained;
+  for (std::uint64_t step = 1; step <= steps; ++step) {
+    parameters.clear_gradients();
+    sum_gradients(parameters, step, group);
+    trained.norm = shards.gradient_norm();
+    shards.update([&] { optimizer->step(0.01, clip_factor(trained.norm, training.clip_norm)); });
+    if (average) average->update(step);
+  }
+  trained.parameters = values_of(parameters);
+  trained.state = gathered(shards, group, parameters, optimizer->state(), optimizer->ranges());
+  if (average) {
+    for (auto& each : gathered(shards, group, parameters, average->state(), average->ranges())) {
+      trained.state.push_back(std::move(each));
+    }
+    shards.update([&] { average->swap(); });
+    trained.averages = values_of(parameters);
+    shards.update([&] { average->swap(); });
+    if (values_of(parameters) != trained.parameters) trained.averages.clear();
+  }
+  return trained;
+}
+
+/// Checks that any number of processes trains to the same bits.
+void check_training(const Training& training) {
+  const Trained expected = train(training, single_process());
+  REQUIRE(std::isfinite(expected.norm));
+  for (const std::size_t processes : {2, 3, 5, 8}) {
+    CAPTURE(processes);
+    std::vector<Trained> found(processes);
+    test::run_processes(processes,
+                        [&](ProcessGroup& group) { found[group.rank()] = train(training, group); });
+    for (std::size_t rank = 0; rank < processes; ++rank) {
+      CAPTURE(rank);
+      CHECK(found[rank].norm == expected.norm);
+      CHECK(found[rank].parameters == expected.parameters);
+      CHECK(found[rank].averages == expected.averages);
+    }
+    CHECK(found[0].state == expected.state);
+  }
+}
+
+TEST_CASE("shards of adam give the bits of one process, with clipping and averages") {
+  check_training({.options = {.kind = OptimizerKind::adam, .weight_decay = 0.1},
+                  .clip_norm = 0.5,
+                  .ema_decay = 0.9});
+}
+
+TEST_CASE("shards of adamw give the bits of one process, with groups of parameters") {
+  check_training({.options = {.kind = OptimizerKind::adamw, .weight_decay = 0.1},
+                  .groups = {{.path = "head", .learning_rate_factor = 10.0, .weight_decay = 0.3},
+                             {.path = "long", .learning_rate_factor = 0.0}}});
+}
+
+TEST_CASE("shards of sgd give the bits of one process, with and without momentum, in float64") {
+  check_training({.options = {.kind = OptimizerKind::sgd, .weight_decay = 0.1},
+                  .clip_norm = 2.0,
+                  .dtype = DType::float64});
+  check_training({.options = {.kind = OptimizerKind::sgd, .momentum = 0.9},
+                  .ema_decay = 0.99,
+                  .dtype = DType::float64});
+}
+
+TEST_CASE("bounds of shards are ends of pieces, close to those of equal shards") {
+  const Parameters parameters = some_parameters(DType::float32);
+  const std::size_t values = parameters.num_values();
+  CHECK(shard_bounds(parameters, 1) == std::vector<std::size_t>{0, values});
+  for (std::size_t processes = 2; processes <= 20; ++processes) {
+    const std::vector<std::size_t> bounds = shard_bounds(parameters, processes);
+    REQUIRE(bounds.size() == processes + 1);
+    CHECK(bounds.front() == 0);
+    CHECK(bounds.back() == values);
+    CHECK(std::ranges::is_sorted(bounds));
+    for (std::size_t rank = 0; rank <= processes; ++rank) {
+      const auto equal = static_cast<double>(values * rank) / static_cast<double>(processes);
+      CHECK(std::abs(static_cast<double>(bounds[rank]) - equal) <= piece / 2);
+      for (const ElementRange& range : ranges_between(parameters, bounds[rank], values)) {
+        CHECK((range.size() == 0 || range.begin % piece == 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("ranges of shards have each element once") {
+  const Parameters parameters = some_parameters(DType::float32);
+  const std::vector<std::size_t> bounds = shard_bounds(parameters, 5);
+  std::vector<std::size_t> next(parameters.list().size(), 0);
+  for (std::size_t rank = 0; rank < 5; ++rank) {
+    const auto ranges = ranges_between(parameters, bounds[rank], bounds[rank + 1]);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      if (ranges[i].size() == 0) continue;
+      CHECK(ranges[i].begin == next[i]);
+      next[i] = ranges[i].end;
+    }
+  }
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    CHECK(next[i] == parameters.list()[i].tensor.size());
+  }
+}
+
+/// Parameters with `values` values, most of them in matrices.
+Parameters large_parameters(std::size_t values) {
+  Parameters parameters(DType::float32, 1);
+  parameters.create("bias", {101}, zeros_initializer());
+  parameters.create("first", {values / 4}, zeros_initializer());
+  parameters.create("second", {values - values / 4 - 101}, zeros_initializer());
+  parameters.gather();
+  return parameters;
+}
+
+TEST_CASE("the memory of optimizer state and averages is divided by the number of processes") {
+  constexpr std::size_t values = 3'000'000;
+  const Parameters parameters = large_parameters(values);
+  for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd}) {
+    const std::size_t kinds = kind == OptimizerKind::sgd ? 2 : 3;  // with the average
+    for (const std::size_t processes : {1, 2, 4, 8}) {
+      const std::vector<std::size_t> bounds = shard_bounds(parameters, processes);
+      for (std::size_t rank = 0; rank < processes; ++rank) {
+        const auto own = ranges_between(parameters, bounds[rank], bounds[rank + 1]);
+        kernels::release_unused_memory();  // blocks that are too large would be used
+        const std::size_t before = kernels::memory_statistics().bytes_in_use;
+        const auto optimizer =
+            make_optimizer({.kind = kind, .momentum = 0.9}, parameters.list(), {}, own);
+        const WeightAverage average(parameters.list(), 0.9, own);
+        const auto bytes = static_cast<double>(kernels::memory_statistics().bytes_in_use - before);
+        const double equal =
+            static_cast<double>(kinds * values * sizeof(float)) / static_cast<double>(processes);
+        CHECK(bytes > 0.95 * equal);
+        CHECK(bytes < 1.05 * equal);
+      }
+    }
+  }
+}
+
+TEST_CASE("a step sends 2 (p - 1) / p times the size of the gradient") {
+  constexpr std::size_t values = 64 * piece;
+  for (const std::size_t processes : {2, 4, 8}) {
+    const auto sent = test::run_processes(processes, [](ProcessGroup& group) {
+      Parameters parameters = large_parameters(values);
+      ParameterShards shards(parameters, group);
+      const auto optimizer =
+          make_optimizer({.kind = OptimizerKind::sgd}, parameters.list(), {}, shards.own());
+      sum_gradients(parameters, 1, group);
+      const double norm = shards.gradient_norm();
+      shards.update([&] { optimizer->step(0.1, clip_factor(norm, 1.0)); });
+    });
+    const auto p = static_cast<double>(processes);
+    const double least = 2 * (p - 1) / p * values * sizeof(float);
+    const double mean =
+        static_cast<double>(std::accumulate(sent.begin(), sent.end(), std::size_t{0})) / p;
+    CHECK(mean > 0.95 * least);
+    CHECK(mean < 1.05 * least);
+    for (const std::size_t bytes : sent) CHECK(static_cast<double>(bytes) < 1.15 * least);
+  }
+}
+
+TEST_CASE("the values of a shard are one message, and received from all at the same time") {
+  constexpr std::size_t processes = 4;
+  test::LocalNetwork network(processes);
+  test::run_processes(network, processes, [](ProcessGroup& group) {
+    Parameters parameters = some_parameters(DType::float32);
+    ParameterShards shards(parameters, group);
+    shards.update([] {});
+  });
+  for (std::size_t rank = 0; rank < processes; ++rank) {
+    CHECK(network.count_receives_at_once(rank, processes - 1) == 1);
+  }
+}
+
+TEST_CASE("parameters that are not in one block of memory are exchanged as well") {
+  std::atomic<std::size_t> right = 0;
+  test::run_processes(3, [&](ProcessGroup& group) {
+    Parameters parameters(DType::float32, 1);
+    for (const char* name : {"a", "b", "c", "d"}) {
+      parameters.create(name, {piece}, zeros_initializer());
+    }
+    ParameterShards shards(parameters, group);
+    shards.update([&] {
+      for (std::size_t i = 0; i < shards.own().size(); ++i) {
+        Tensor tensor = parameters.list()[i].tensor;
+        const ElementRange& range = shards.own()[i];
+        std::ranges::fill(tensor.mutable_values<float>().subspan(range.begin, range.size()),
+                          static_cast<float>(i + 1));
+      }
+    });
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto values = parameters.list()[i].tensor.values<float>();
+      right += static_cast<std::size_t>(std::ranges::count(values, static_cast<float>(i + 1)));
+    }
+  });
+  CHECK(right == 3 * 4 * piece);
+}
+
+TEST_CASE("rank 0 can have the whole gradient") {
+  Parameters one = some_parameters(DType::float32);
+  sum_gradients(one, 1, single_process());
+  test::run_processes(4, [&](ProcessGroup& group) {
+    Parameters parameters = some_parameters(DType::float32);
+    ParameterShards shards(parameters, group);
+    sum_gradients(parameters, 1, group);
+    shards.gather_gradients();
+    if (!group.is_rank_0()) return;
+    for (std::size_t i = 0; i < one.list().size(); ++i) {
+      const Tensor expected = one.list()[i].tensor.gradient();
+      const Tensor gradient = parameters.list()[i].tensor.gradient();
+      REQUIRE(gradient.defined() == expected.defined());
+      if (expected.defined()) CHECK(gradient.to_vector() == expected.to_vector());
+    }
+  });
+}
+
+TEST_CASE("all processes find a moment of one of them that is not finite, the first by its name") {
+  std::vector<std::string> found(3);
+  test::run_processes(3, [&](ProcessGroup& group) {
+    Parameters parameters = some_parameters(DType::float32);
+    ParameterShards shards(parameters, group);
+    const auto optimizer = make_optimizer({}, parameters.list(), {}, shards.own());
+    const std::vector<NamedTensor> state = optimizer->state();
+    // Of the first moments of rank 1, and of the second ones of rank 2.
+    const std::size_t kind = group.rank() == 2 ? 1 : 0;
+    for (std::size_t i = 0; i < parameters.list().size() && !group.is_rank_0(); ++i) {
+      Tensor tensor = state[kind * parameters.list().size() + i].tensor;
+      std::ranges::fill(tensor.mutable_values<float>(), NAN);
+    }
+    found[group.rank()] = find_non_finite_state(parameters, *optimizer, group).value_or("");
+  });
+  CHECK(found[0] == "optimizer/first_moment/long has a value that is not finite");
+  CHECK(found[1] == found[0]);
+  CHECK(found[2] == found[0]);
+}
+
+}  // namespace
+}  // namespace tapestry

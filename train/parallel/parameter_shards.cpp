@@ -1,0 +1,178 @@
+#include "train/parallel/parameter_shards.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/kernels/parallel.h"
+#include "optim/optimizer.h"
+#include "train/platform/message.h"
+
+namespace tapestry {
+namespace {
+
+std::span<std::byte> bytes_of(Tensor tensor, const ElementRange& range) {
+  return dispatch(tensor.dtype(), [&]<class T>() {
+    return std::as_writable_bytes(tensor.mutable_values<T>().subspan(range.begin, range.size()));
+  });
+}
+
+}  // namespace
+
+std::vector<std::size_t> shard_bounds(const Parameters& parameters, std::size_t processes) {
+  constexpr std::size_t piece = kernels::elements_per_piece;
+  const std::size_t values = parameters.num_values();
+  std::vector<std::size_t> bounds{0};
+  auto parameter = parameters.begin();
+  std::size_t offset = 0;  // of its first value
+  for (std::size_t rank = 1; rank < processes; ++rank) {
+    const std::size_t equal = values / processes * rank + values % processes * rank / processes;
+    while (offset + parameter->tensor.size() <= equal) offset += (parameter++)->tensor.size();
+    const std::size_t inside = equal - offset;
+    const std::size_t before = inside / piece * piece;
+    const std::size_t after = std::min(before + piece, parameter->tensor.size());
+    bounds.push_back(offset + (inside - before <= after - inside ? before : after));
+  }
+  bounds.push_back(values);
+  return bounds;
+}
+
+std::vector<ElementRange> ranges_between(const Parameters& parameters, std::size_t begin,
+                                         std::size_t end) {
+  std::vector<ElementRange> ranges;
+  std::size_t offset = 0;
+  for (const NamedTensor& parameter : parameters) {
+    const std::size_t size = parameter.tensor.size();
+    const auto inside = [&](std::size_t bound) {
+      return std::clamp(bound, offset, offset + size) - offset;
+    };
+    ranges.push_back({.begin = inside(begin), .end = inside(end)});
+    offset += size;
+  }
+  return ranges;
+}
+
+ParameterShards::ParameterShards(Parameters& parameters, ProcessGroup& group)
+    : parameters_(parameters), group_(group) {
+  if (group.size() == 1) return;
+  bounds_ = shard_bounds(parameters, group.size());
+  own_ = ranges_of(group.rank());
+}
+
+std::vector<ElementRange> ParameterShards::ranges_of(std::size_t rank) const {
+  return ranges_between(parameters_, bounds_[rank], bounds_[rank + 1]);
+}
+
+double ParameterShards::gradient_norm() {
+  if (group_.size() == 1) return global_gradient_norm(parameters_.list());
+  const std::vector<std::string> found = group_.all_gather([&] {
+    MessageWriter squares;
+    for (const double square : squares_of_gradients(parameters_.list(), own_)) squares.put(square);
+    return squares.take();
+  });
+  double sum = 0.0;
+  for (const std::string& of_shard : found) {
+    for (MessageReader squares(of_shard); !squares.at_end();) sum += squares.get<double>();
+  }
+  return std::sqrt(sum);
+}
+
+void ParameterShards::update(const std::function<void()>& change) {
+  if (group_.size() == 1) return change();
+  // A process that alone gave up an update would keep the others waiting.
+  const kernels::UncancellableScope whole;
+  group_.transfer([&] {
+    change();
+    exchange_values();
+  });
+}
+
+/// The memory of the shard of a process. The values of a model are in one block, with gaps of less
+/// than 64 bytes between parameters, which are exchanged as well: one message instead of hundreds.
+ParameterShards::Blocks ParameterShards::blocks_of(std::size_t rank,
+                                                   const TensorOf& tensor_of) const {
+  constexpr std::size_t alignment = 64;
+  const auto follows = [](std::span<std::byte> next, std::span<std::byte> last) {
+    const std::byte* const end = last.data() + last.size();
+    return next.data() >= end && next.data() < end + alignment;
+  };
+  Blocks blocks;
+  const std::byte* last_memory = nullptr;
+  const std::vector<ElementRange> ranges = ranges_of(rank);
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const Tensor tensor = tensor_of(parameters_.list()[i]);
+    if (ranges[i].size() == 0 || !tensor.defined()) continue;
+    const std::span<std::byte> values = bytes_of(tensor, ranges[i]);
+    const std::byte* const memory = tensor.memory().data();
+    if (memory == last_memory && follows(values, blocks.back())) {
+      blocks.back() = {blocks.back().data(), values.data() + values.size()};
+    } else {
+      blocks.push_back(values);
+    }
+    last_memory = memory;
+  }
+  return blocks;
+}
+
+void ParameterShards::exchange_values() {
+  const auto values_of = [](const NamedTensor& parameter) { return parameter.tensor; };
+  std::vector<ProcessGroup::Transfer> transfers;
+  for (std::size_t distance = 1; distance < group_.size(); ++distance) {
+    const std::size_t from = (group_.rank() + group_.size() - distance) % group_.size();
+    for (const std::span<std::byte> block : blocks_of(from, values_of)) {
+      transfers.push_back(group_.start_receive(from, block));
+    }
+  }
+  const Blocks own = blocks_of(group_.rank(), values_of);
+  for (std::size_t distance = 1; distance < group_.size(); ++distance) {
+    const std::size_t to = (group_.rank() + distance) % group_.size();
+    for (const std::span<std::byte> block : own) transfers.push_back(group_.start_send(to, block));
+  }
+  for (const ProcessGroup::Transfer& transfer : transfers) group_.wait(transfer);
+}
+
+void ParameterShards::gather_gradients() {
+  if (group_.size() == 1) return;
+  const auto gradient_of = [](const NamedTensor& parameter) { return parameter.tensor.gradient(); };
+  group_.transfer([&] {
+    std::vector<ProcessGroup::Transfer> transfers;
+    if (group_.is_rank_0()) {
+      for (std::size_t from = 1; from < group_.size(); ++from) {
+        for (const std::span<std::byte> block : blocks_of(from, gradient_of)) {
+          transfers.push_back(group_.start_receive(from, block));
+        }
+      }
+    } else {
+      for (const std::span<std::byte> block : blocks_of(group_.rank(), gradient_of)) {
+        transfers.push_back(group_.start_send(0, block));
+      }
+    }
+    for (const ProcessGroup::Transfer& transfer : transfers) group_.wait(transfer);
+  });
+}
+
+void ParameterShards::gather_state(
+    std::span<const NamedTensor> state,
+    const std::function<std::span<std::byte>(std::size_t i)>& whole) {
+  if (group_.size() == 1) return;
+  group_.transfer([&] {
+    const std::size_t parameters = parameters_.list().size();
+    const std::size_t bytes = bytes_per_element(parameters_.dtype());
+    std::vector<ProcessGroup::Transfer> transfers;
+    for (std::size_t from = 1; group_.is_rank_0() && from < group_.size(); ++from) {
+      const std::vector<ElementRange> ranges = ranges_of(from);
+      for (std::size_t i = 0; i < state.size(); ++i) {
+        const ElementRange& range = ranges[i % parameters];
+        if (range.size() == 0) continue;
+        transfers.push_back(group_.start_receive(
+            from, whole(i).subspan(range.begin * bytes, range.size() * bytes)));
+      }
+    }
+    for (std::size_t i = 0; !group_.is_rank_0() && i < state.size(); ++i) {
+      const Tensor& tensor = state[i].tensor;
+      transfers.push_back(group_.start_send(0, bytes_of(tensor, {0, tensor.size()})));
+    }
+    for (const ProcessGroup::Transfer& transfer : transfers) group_.wait(transfer);
+  });
+}
+
+}  // namespace tapestry

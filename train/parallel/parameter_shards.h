@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "autograd/named_tensor.h"
+#include "layers/parameters.h"
+#include "optim/element_range.h"
+#include "train/parallel/process_group.h"
+
+namespace tapestry {
+
+/// The bounds of the shards of the parameters: shard r has the values bounds[r] to bounds[r + 1] of
+/// all parameters, one after the other.
+///
+/// A bound inside a parameter is at a multiple of kernels::elements_per_piece elements of it, so
+/// that each piece of an optimizer or of the norm of the gradient is in one shard, and its result
+/// has the same bits for any number of processes. Each bound is at most half a piece away from that
+/// of equal shards.
+std::vector<std::size_t> shard_bounds(const Parameters& parameters, std::size_t processes);
+
+/// The elements of each parameter that the values `begin` to `end` of all parameters are.
+std::vector<ElementRange> ranges_between(const Parameters& parameters, std::size_t begin,
+                                         std::size_t end);
+
+/// The shards of the parameters among the processes of a group: each process updates its own shard
+/// from the gradients of its shard, has optimizer state for its shard alone, and gets the values of
+/// the others (ZeRO stage 1, see Optimizer).
+///
+///     ParameterShards shards(parameters, group);
+///     const auto optimizer = make_optimizer(options, parameters.list(), {}, shards.own());
+///     ...                          // GradientSum::finish(): each process has its gradients
+///     const double norm = shards.gradient_norm();
+///     shards.update([&] { optimizer->step(learning_rate, clip_factor(norm, max_norm)); });
+///
+/// All functions that are not const are called by all processes. Nothing is exchanged by a process
+/// that is alone.
+class ParameterShards {
+ public:
+  /// Both arguments must outlive the object; no parameter may be added.
+  ParameterShards(Parameters& parameters, ProcessGroup& group);
+
+  /// The elements of each parameter in the shard of this process; empty, which stands for all, in a
+  /// group of one process.
+  const std::vector<ElementRange>& own() const { return own_; }
+
+  /// global_gradient_norm() of the whole gradient, in all processes.
+  double gradient_norm();
+
+  /// Calls `change`, which may change values of this shard, and then gives all processes the values
+  /// of all shards. Each process sends its shard to each other one.
+  void update(const std::function<void()>& change);
+
+  /// Gives rank 0 the gradients of all shards.
+  void gather_gradients();
+
+  /// Gives rank 0 the state of all shards.
+  ///
+  /// state  of this process: tensors of its shard, one per parameter for each kind of state, see
+  ///        Optimizer::state() and WeightAverage::state()
+  /// whole  in rank 0: the memory of the whole i-th tensor of the state, which gets the elements of
+  ///        the other processes. Not called in the others.
+  void gather_state(std::span<const NamedTensor> state,
+                    const std::function<std::span<std::byte>(std::size_t i)>& whole);
+
+ private:
+  using Blocks = std::vector<std::span<std::byte>>;
+  /// The tensor of a parameter whose elements are exchanged, such as its gradient.
+  using TensorOf = std::function<Tensor(const NamedTensor& parameter)>;
+
+  std::vector<ElementRange> ranges_of(std::size_t rank) const;
+  Blocks blocks_of(std::size_t rank, const TensorOf& tensor_of) const;
+  void exchange_values();
+
+  Parameters& parameters_;
+  ProcessGroup& group_;
+  std::vector<std::size_t> bounds_;
+  std::vector<ElementRange> own_;
+};
+
+}  // namespace tapestry
