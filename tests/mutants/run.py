@@ -26,6 +26,8 @@ def arguments():
     parser.add_argument("--list", action="store_true", help="print the names and end")
     parser.add_argument("--check", action="store_true",
                         help="only see that every mutant fits the sources")
+    parser.add_argument("--compile", action="store_true",
+                        help="only see that the woven sources compile")
     parser.add_argument("--build", type=Path, default=mutant_list.ROOT / ".build" / "mutants",
                         help="where to build; default .build/mutants")
     return parser.parse_args()
@@ -56,7 +58,8 @@ def build(mutants, folder):
     programs = folder / "build"
     subprocess.run(["cmake", "-S", folder / "source", "-B", programs, "-G", "Ninja"], check=True,
                    stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", programs, "--parallel", str(os.cpu_count())], check=True)
+    subprocess.run(["cmake", "--build", programs, "--parallel", str(os.cpu_count()), "--", "-k", "0"],
+                   check=True)
     return programs
 
 
@@ -83,6 +86,8 @@ def main():
         return 0
     selected = chosen(mutants, options.only)
     programs = build(mutants, options.build)
+    if options.compile:
+        return 0
     baseline = try_mutant(None, programs)
     if baseline != Trial():
         print(f"without a mutant: {report.line(None, baseline)}", file=sys.stderr)
