@@ -32,9 +32,7 @@ TASKS = {
     "copy": (ROOT / "configs/copy.yaml", [*SOCKEYE, "train.steps=4000"], 1.02, 98.0),
     "sort": (ROOT / "configs/sort.yaml", [*SOCKEYE, "train.steps=6000"], 1.03, 97.0),
     "reverse": (ROOT / "configs/parallel.yaml",
-                ["data.train_source=train.src", "data.train_target=train.trg",
-                 "data.validation_source=dev.src", "data.validation_target=dev.trg",
-                 "data.test_source=test.src", "data.test_target=test.trg", "model.d_model=64",
+                ["data.max_tokens=0", "model.d_model=64",
                  "model.num_heads=4", "model.d_ff=256", "model.num_encoder_layers=2",
                  "model.num_decoder_layers=2", "model.max_length=32", "model.dropout=0",
                  "model.positions=rotary", "train.batch_size=64", "train.label_smoothing=0",
@@ -81,7 +79,9 @@ def measure(program, task, seed, folder):
     if task == "reverse":
         data.mkdir()
         write_reversals(data, seed)
-        overrides = [*overrides, f"data.folder={data}"]
+        overrides = [*overrides, *(f"data.{part}_{side}={data / name}.{suffix}"
+                                   for part, name in (("train", "train"), ("validation", "dev"), ("test", "test"))
+                                   for side, suffix in (("source", "src"), ("target", "trg")))]
     else:
         overrides = [*overrides, f"data.seed={seed}"]
     tapestry(program, "train", config, f"train.run_dir={run}", f"train.seed={seed}", "train.threads=1",
