@@ -55,8 +55,9 @@ Parameters some_parameters(DType dtype) {
 /// The gradients of a micro-batch.
 void set_gradients(const Parameters& parameters, std::uint64_t step, std::size_t micro_batch) {
   std::uint64_t key = (step * micro_batches + micro_batch) << 32U;
-  for (const auto& [name, tensor] : parameters) {
-    if (tensor.is_frozen() || name == "unused") continue;
+  for (const NamedTensor& parameter : parameters) {
+    const Tensor& tensor = parameter.tensor;
+    if (tensor.is_frozen() || parameter.name == "unused") continue;
     dispatch(tensor.dtype(), [&]<class T>() {
       T* const gradient = tensor.slot()->template target<T>().data;
       for (std::size_t i = 0; i < tensor.size(); ++i) gradient[i] = static_cast<T>(noise(++key));
