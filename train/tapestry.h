@@ -28,6 +28,7 @@
 #include "autograd/tensor.h"
 #include "data/batch_schedule.h"
 #include "data/io/csv_table.h"
+#include "data/io/error.h"
 #include "data/metrics/bleu.h"
 #include "data/metrics/chrf.h"
 #include "data/metrics/significance.h"

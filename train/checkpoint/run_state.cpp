@@ -8,16 +8,19 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "data/io/file.h"
 #include "train/config/config.h"
 #include "train/metrics.h"
+#include "train/storage/run_directory.h"
 #include "train/storage/run_file.h"
 
 namespace tapestry {
@@ -85,6 +88,12 @@ void read_log(RunState& state) {
       state.problem.clear();
     }
   }
+}
+
+/// The log has a line every train.log_every steps; a save may be newer.
+void read_checkpoints(RunState& state) {
+  const std::vector<std::uint64_t> saved = RunDirectory(state.path).steps();
+  if (!saved.empty()) state.step = std::max(state.step, saved.back());
 }
 
 void read_lock(RunState& state) {
@@ -171,6 +180,7 @@ RunState read_run_state(const fs::path& run) {
     }
   };
   attempt(read_log);
+  attempt(read_checkpoints);
   attempt(read_lock);
   std::error_code error;
   const auto changed = fs::last_write_time(run / "train.log", error);

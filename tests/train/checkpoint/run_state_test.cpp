@@ -43,6 +43,16 @@ const std::string stamp = "2026-11-23 19:59:31  ";
 
 }  // namespace
 
+TEST_CASE("the step of a run is that of its newest checkpoint if its log ends before") {
+  const TemporaryFolder folder;
+  const fs::path run = make_run(folder / "run", stamp + "step 10/40  epoch 1  loss 2\n");
+  CHECK(read_run_state(run).step == 10);
+  write(run / "checkpoints" / "step-00000035.h5", "");
+  CHECK(read_run_state(run).step == 35);
+  write(run / "checkpoints" / "step-00000005.h5", "");
+  CHECK(read_run_state(run).step == 35);
+}
+
 TEST_CASE("a run is finished, failed or stopped as its log ends") {
   const TemporaryFolder folder;
   const std::string steps = stamp + "step   10/40  epoch 1  loss 2\n" + stamp +
