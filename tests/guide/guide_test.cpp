@@ -233,6 +233,14 @@ TEST_CASE("the guide: operations") {
     CHECK(values(total) == values(y));
   }
   use(sin(x), cos(x), sign(x));
+  {
+    const Tensor v = Tensor::ones({3});
+    CHECK(values(squeeze(matmul(x, unsqueeze(v, 1)), 1)) == std::vector<double>{6, 15});
+  }
+  CHECK(argmax(-x) == Ids{0, 0});
+  use(maximum(x, 0.1 * x));
+  CHECK(mean(abs(x - y)).item() == 2.5);
+  CHECK(values(one_hot(Ids{0, 1, 2}, 3))[4] == 1.0);
   CHECK(matmul(x, y, {.transpose_b = true}).shape() == Shape{2, 1});
   {
     const Tensor y = Tensor::ones({3, 2}), w = Tensor::ones({4, 3}), b = Tensor::zeros({4});
@@ -434,6 +442,9 @@ TEST_CASE("the guide: layers") {
   CHECK(CustomKey::real("model.slope", {.initial = 0.1, .minimum = 0, .maximum = 1},
                         "slope for x < 0")
             .path() == "model.slope");
+  CHECK(CustomKey::choice("model.squash", {.initial = "relu", .choices = {"relu", "tanh"}},
+                          "activation")
+            .path() == "model.squash");
   use(scope.buffer("running_mean", {8}, zeros_initializer()));
   const std::size_t fan_in = 4, fan_out = 8;
   use(glorot_uniform(fan_in, fan_out), normal_initializer(0.02));
@@ -442,6 +453,11 @@ TEST_CASE("the guide: layers") {
   CHECK(parameters.list().size() == 2);
   CHECK(parameters.find("hidden.weight")->tensor.shape() == Shape{8, 4});
   CHECK(parameters.num_values() == 40);
+  {
+    Tensor w = parameters.find("hidden.weight")->tensor;
+    for (float& value : w.mutable_values<float>()) value = 0.01F;
+    CHECK(parameters.find("hidden.weight")->tensor.to_vector()[5] == doctest::Approx(0.01));
+  }
   const RandomStream random = RandomStream(1).named("dropout").at(step);
   CHECK(Mode::training(random).is_training());
   CHECK_FALSE(Mode::inference().is_training());
