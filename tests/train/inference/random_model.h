@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "autograd/kernels/matmul.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/shape_ops.h"
 #include "data/batch.h"
@@ -35,6 +37,13 @@ inline Model random_model(std::uint64_t seed, std::size_t vocabulary = hand_made
 /// Sources of several lengths.
 inline const std::vector<Sentence> some_sources{{4, 5, 6, 7, 8},   {9}, {7, 8, 4}, {}, {6, 6},
                                                 {5, 9, 9, 4, 4, 7}};
+
+/// Whether a number of one sentence is equal in batches of different sizes: the bits, unless
+/// OpenBLAS multiplies, whose rounding of a row depends on how many rows there are.
+inline bool same_in_any_batch(double a, double b) {
+  const double rounding = matmul_in_use() == Matmul::openblas ? 1e-12 : 0.0;
+  return std::abs(a - b) <= rounding * std::abs(a);
+}
 
 /// log p(tokens, <eos> | source), or without <eos>, from one forward pass of the whole sentence.
 inline double log_probability(const Model& model, const Sentence& source, const Sentence& tokens,
