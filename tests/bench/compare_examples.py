@@ -35,7 +35,7 @@ def compare(name, rounds):
 
 
 def main():
-    names = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+    names = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.with_suffix(".cpp").exists())
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
     parser.add_argument("--rounds", type=int, default=5)
