@@ -27,15 +27,15 @@ void require_usable_epsilon(double epsilon, std::span<const NamedTensor> paramet
 }  // namespace
 
 Adam::Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-           const std::vector<ParameterGroup>& groups, std::span<const ElementRange> elements,
+           const std::vector<ParameterGroup>& groups, std::span<const ElementRange> ranges,
            WeightDecay weight_decay)
-    : Optimizer(parameters, options.weight_decay, groups, elements),
+    : Optimizer(parameters, options.weight_decay, groups, ranges),
       options_(options),
       weight_decay_(weight_decay) {
   validate(options);
   require_usable_epsilon(options.epsilon, parameters);
-  first_moments_ = zero_state("first_moment", parameters, ranges());
-  second_moments_ = zero_state("second_moment", parameters, ranges());
+  first_moments_ = zero_state("first_moment", parameters, this->ranges());
+  second_moments_ = zero_state("second_moment", parameters, this->ranges());
 }
 
 std::vector<NamedTensor> Adam::state() const {

@@ -24,13 +24,13 @@ class Adam : public Optimizer {
  public:
   /// Uses `beta1`, `beta2`, `epsilon` and `weight_decay` of the options.
   ///
-  /// elements  the ranges of make_optimizer()
-  /// throws    ValueError; see validate() and GroupedParameters. Also if epsilon rounds to 0 in the
-  ///           element type of a parameter, since a gradient of 0 would then give NaN.
+  /// ranges  those of make_optimizer()
+  /// throws  ValueError; see validate() and GroupedParameters. Also if epsilon rounds to 0 in the
+  ///         element type of a parameter, since a gradient of 0 would then give NaN.
   explicit Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
                 const std::vector<ParameterGroup>& groups = {},
-                std::span<const ElementRange> elements = {})
-      : Adam(parameters, options, groups, elements, WeightDecay::coupled) {}
+                std::span<const ElementRange> ranges = {})
+      : Adam(parameters, options, groups, ranges, WeightDecay::coupled) {}
 
   std::vector<NamedTensor> state() const override;
 
@@ -42,7 +42,7 @@ class Adam : public Optimizer {
   };
   /// For AdamW. Arguments and errors as above.
   Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-       const std::vector<ParameterGroup>& groups, std::span<const ElementRange> elements,
+       const std::vector<ParameterGroup>& groups, std::span<const ElementRange> ranges,
        WeightDecay weight_decay);
 
  private:
@@ -65,8 +65,8 @@ class AdamW : public Adam {
   /// The weight decay of a group, too, is for parameters with at least two axes alone.
   explicit AdamW(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
                  const std::vector<ParameterGroup>& groups = {},
-                 std::span<const ElementRange> elements = {})
-      : Adam(parameters, options, groups, elements, WeightDecay::decoupled) {}
+                 std::span<const ElementRange> ranges = {})
+      : Adam(parameters, options, groups, ranges, WeightDecay::decoupled) {}
 };
 
 }  // namespace tapestry

@@ -138,9 +138,9 @@ double global_gradient_norm(std::span<const NamedTensor> parameters);
 /// The sums of squares whose sum, in this order, is the square of global_gradient_norm(): one for
 /// each kernels::elements_per_piece elements of each gradient.
 ///
-/// ranges  of each parameter, elements that begin at a multiple of kernels::elements_per_piece: the
-///         sums of theirs alone. The lists of consecutive shards, one after the other, are that of
-///         all elements.
+/// ranges  the elements of each parameter to sum; each range begins at a multiple of
+///         kernels::elements_per_piece. The sums of consecutive shards, one shard after the other,
+///         are the sums of all elements.
 std::vector<double> squares_of_gradients(std::span<const NamedTensor> parameters,
                                          std::span<const ElementRange> ranges);
 

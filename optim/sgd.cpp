@@ -6,10 +6,10 @@
 namespace tapestry {
 
 Sgd::Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
-         const std::vector<ParameterGroup>& groups, std::span<const ElementRange> elements)
-    : Optimizer(parameters, options.weight_decay, groups, elements), options_(options) {
+         const std::vector<ParameterGroup>& groups, std::span<const ElementRange> ranges)
+    : Optimizer(parameters, options.weight_decay, groups, ranges), options_(options) {
   validate(options);
-  if (options.momentum != 0.0) velocities_ = zero_state("momentum", parameters, ranges());
+  if (options.momentum != 0.0) velocities_ = zero_state("momentum", parameters, this->ranges());
 }
 
 void Sgd::update(const GradientPieces& gradients, double learning_rate, double gradient_scale) {

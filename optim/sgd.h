@@ -17,11 +17,11 @@ class Sgd : public Optimizer {
  public:
   /// Uses `momentum` and `weight_decay` of the options.
   ///
-  /// elements  the ranges of make_optimizer()
-  /// throws    ValueError; see validate() and GroupedParameters.
+  /// ranges  those of make_optimizer()
+  /// throws  ValueError; see validate() and GroupedParameters.
   explicit Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
                const std::vector<ParameterGroup>& groups = {},
-               std::span<const ElementRange> elements = {});
+               std::span<const ElementRange> ranges = {});
 
   std::vector<NamedTensor> state() const override { return velocities_; }
 

@@ -21,7 +21,8 @@ struct StepDivision {
 
 /// gradient_bytes  size of the gradient of all parameters
 /// gradients       seconds of forward and backward of all micro-batches, in one process
-/// others          seconds of the rest of a step, which each process does
+/// others          seconds of the rest of a step, counted for each process: an upper bound, since a
+///                 process updates its shard of the parameters alone
 /// throws          std::invalid_argument unless 1 <= processes <= micro_batches.
 StepDivision divide_step(std::size_t processes, std::size_t micro_batches,
                          std::uint64_t gradient_bytes, double gradients, double others);
