@@ -1,17 +1,14 @@
 #include "train/recording/run_recording.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "data/io/utf8.h"
 #include "train/config/text.h"
+#include "train/recording/json_values.h"
 
 namespace tapestry {
 namespace {
@@ -32,15 +29,10 @@ constexpr StepLines record_lines{.heading = "", .longest_line = 4 << 20, .step_o
 
 // ---- Writing
 
-/// A number with 6 significant digits; null if it is not finite.
-Json six_digits(double value) {
-  if (!std::isfinite(value)) return nullptr;
-  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
-}
-
 Json statistics_json(const WeightStatistics& s) {
-  return {{"norm", six_digits(s.norm)},  {"values", s.values},         {"not_finite", s.not_finite},
-          {"low", six_digits(s.low)},    {"high", six_digits(s.high)}, {"mean", six_digits(s.mean)},
+  return {{"norm", json_number(s.norm)}, {"values", s.values},
+          {"not_finite", s.not_finite},  {"low", json_number(s.low)},
+          {"high", json_number(s.high)}, {"mean", json_number(s.mean)},
           {"counts", s.histogram.counts}};
 }
 
@@ -60,7 +52,7 @@ Json record_json(const ValidationRecord& record) {
   for (const BlockRecord& block : record.blocks) {
     Json json = {{"path", block.path}, {"weights", statistics_json(block.weights)}};
     if (block.gradients) json["gradients"] = statistics_json(*block.gradients);
-    if (block.update_ratio) json["update_ratio"] = six_digits(*block.update_ratio);
+    if (block.update_ratio) json["update_ratio"] = json_number(*block.update_ratio);
     blocks.push_back(std::move(json));
   }
   return {{"step", record.step},

@@ -13,7 +13,7 @@
 
 #include "train/report/attention_text.h"
 #include "train/report/held_out.h"
-#include "train/report/json_values.h"
+#include "train/recording/json_values.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -3,18 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "autograd/shape.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
 
-constexpr std::array known_kinds = {"seq2seq",    "language_model", "masked_language_model",
-                                    "classifier", "tagger",         "vision_transformer"};
+/// The task of a model of this library; null for a model of another program.
+const Task* built_in_task(const std::string& model_kind) {
+  const std::vector<std::string> custom = custom_kinds();
+  if (std::ranges::find(custom, model_kind) != custom.end()) return nullptr;
+  const auto named = [&](const Task* task) { return task->kind().name == model_kind; };
+  const auto task = std::ranges::find_if(all_tasks(), named);
+  return task == all_tasks().end() ? nullptr : *task;
+}
 
 /// The modules of a block; parameters of the same shape are counted.
 std::vector<DiagramModule> modules_of(const ModelBlock& block) {
@@ -48,27 +54,31 @@ std::vector<DiagramModule> modules_of(const ModelBlock& block) {
 
 bool is_logits(const ModelBlock& block) { return block.path == "output" || block.path == "head"; }
 
-bool is_of_encoder(const std::string& path, const Config& config) {
-  return config.model_kind == "seq2seq" &&
-         (path.starts_with("encoder.") || path == "source_embedding");
+/// Whether the model has an encoder and a decoder.
+bool has_two_stacks(const Task& task) {
+  return task.reads_source() && !task.one_label_per_example();
+}
+
+bool is_of_encoder(const std::string& path, const Task& task) {
+  return has_two_stacks(task) && (path.starts_with("encoder.") || path == "source_embedding");
 }
 
 /// The letter of the number of tokens of the output of a block, see model_diagram().
-const char* length_letter(const std::string& path, const Config& config) {
-  if (config.model_kind == "seq2seq") return is_of_encoder(path, config) ? "S" : "T";
-  const bool before_class_token = config.model_kind == "vision_transformer" &&
+const char* length_letter(const std::string& path, const Task& task, const Config& config) {
+  if (has_two_stacks(task)) return is_of_encoder(path, task) ? "S" : "T";
+  const bool before_class_token = task.reads_images() &&
                                   config.model.pooling == PoolingKind::class_token &&
                                   path == "patches.projection";
   return before_class_token ? "P" : "L";
 }
 
 /// The shape of the output of a block of a model of this library.
-std::string output_shape(const ModelBlock& block, const Config& config) {
-  const bool pools = config.model_kind == "classifier" || config.model_kind == "vision_transformer";
-  const char* length = length_letter(block.path, config);
+std::string output_shape(const ModelBlock& block, const Task& task, const Config& config) {
+  const char* length = length_letter(block.path, task, config);
   if (!is_logits(block)) return fmt::format("(B, {}, {})", length, config.model.d_model);
   const std::size_t classes = block.tensors.front().shape[0];
-  return pools ? fmt::format("(B, {})", classes) : fmt::format("(B, {}, {})", length, classes);
+  return task.one_label_per_example() ? fmt::format("(B, {})", classes)
+                                      : fmt::format("(B, {}, {})", length, classes);
 }
 
 /// A box without parameters of its own for a source embedding that is the target embedding.
@@ -82,7 +92,7 @@ DiagramBlock shared_source_embedding(const Config& config) {
 }  // namespace
 
 std::vector<DiagramBlock> model_diagram(const ModelSummary& summary, const Config& config) {
-  const bool is_known = std::ranges::find(known_kinds, config.model_kind) != known_kinds.end();
+  const Task* const task = built_in_task(config.model_kind);
   const bool has_target = std::ranges::any_of(
       summary.blocks, [](const ModelBlock& b) { return b.path == "target_embedding"; });
   std::vector<DiagramBlock> encoder, others;
@@ -91,9 +101,9 @@ std::vector<DiagramBlock> model_diagram(const ModelSummary& summary, const Confi
                      .count = block.count,
                      .parameters = block.parameters,
                      .modules = modules_of(block)};
-    if (is_known) {
-      box.output = output_shape(block, config);
-      box.of_encoder = is_of_encoder(block.path, config);
+    if (task != nullptr) {
+      box.output = output_shape(block, *task, config);
+      box.of_encoder = is_of_encoder(block.path, *task);
       box.reads_encoder = std::ranges::any_of(
           box.modules, [](const DiagramModule& m) { return m.name == "cross_attn"; });
       if (block.path == "output" && config.model.tie_embeddings != TiedEmbeddings::none) {
@@ -103,7 +113,8 @@ std::vector<DiagramBlock> model_diagram(const ModelSummary& summary, const Confi
     (box.of_encoder ? encoder : others).push_back(std::move(box));
   }
   const auto embeds_source = [](const DiagramBlock& b) { return b.title == "source_embedding"; };
-  if (config.model_kind == "seq2seq" && std::ranges::none_of(encoder, embeds_source)) {
+  const bool two_stacks = task != nullptr && has_two_stacks(*task);
+  if (two_stacks && std::ranges::none_of(encoder, embeds_source)) {
     encoder.insert(encoder.begin(), shared_source_embedding(config));
   }
   encoder.insert(encoder.end(), std::make_move_iterator(others.begin()),

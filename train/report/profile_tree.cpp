@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "train/report/json_values.h"
+#include "train/recording/json_values.h"
 
 namespace tapestry {
 namespace {

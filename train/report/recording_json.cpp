@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "train/report/json_values.h"
+#include "train/recording/json_values.h"
 
 namespace tapestry {
 

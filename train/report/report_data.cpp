@@ -27,7 +27,7 @@
 #include "train/report/findings.h"
 #include "train/report/held_out.h"
 #include "train/report/held_out_json.h"
-#include "train/report/json_values.h"
+#include "train/recording/json_values.h"
 #include "train/report/model_diagram.h"
 #include "train/report/profile_tree.h"
 #include "train/report/recording_json.h"

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "train/report/json_values.h"
+#include "train/recording/json_values.h"
 
 namespace tapestry {
 

@@ -1,4 +1,4 @@
-#include "train/report/json_values.h"
+#include "train/recording/json_values.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-/// Values of the data of a report as JSON.
+/// Numbers of a recording and of a report as JSON.
 namespace tapestry {
 
 /// A number with 6 significant digits; null if it is not finite.
