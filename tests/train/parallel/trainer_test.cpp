@@ -83,20 +83,30 @@ TEST_CASE("shards of each optimizer end with the checkpoint of one process, with
   train_in_some_processes();
 }
 
+struct Part {
+  std::size_t processes;
+  std::size_t steps;  ///< the last step of the part
+};
+
+/// Checks that a run in parts, each with another number of processes, has the bytes of one process.
+void check_parts(const Config& config, const std::vector<Part>& parts) {
+  test::TinyRun one, many;
+  one.train(config);
+  for (const Part& part : parts) {
+    Config until = config;
+    until.train.steps = part.steps;
+    train_in_processes(many, until, part.processes);
+  }
+  CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+}
+
 TEST_CASE("a parallel run with averages goes on with another number of processes") {
   Config config = config_of_five_batches();
   config.train.ema_decay = 0.7;
   config.model.d_ff = 2500;
-  test::TinyRun one, many;
-  one.train(config);
-  std::size_t processes = 5;
-  for (const std::size_t steps : {std::size_t{3}, std::size_t{6}, test::tiny_steps}) {
-    Config part = config;
-    part.train.steps = steps;
-    train_in_processes(many, part, processes);
-    processes -= 2;
-  }
-  CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+  check_parts(config, {{.processes = 5, .steps = 3},
+                       {.processes = 3, .steps = 6},
+                       {.processes = 1, .steps = test::tiny_steps}});
 }
 
 TEST_CASE("rank 0 records the gradients and averages of all shards") {
@@ -131,16 +141,9 @@ TEST_CASE("batch norm has the running averages of one process") {
 }
 
 TEST_CASE("a run goes on with another number of processes") {
-  const Config config = config_of_five_batches();
-  test::TinyRun one, many;
-  one.train(config);
-  std::size_t processes = 4;
-  for (const std::size_t steps : {std::size_t{4}, std::size_t{7}, test::tiny_steps}) {
-    Config part = config;
-    part.train.steps = steps;
-    train_in_processes(many, part, processes--);
-  }
-  CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+  check_parts(config_of_five_batches(), {{.processes = 4, .steps = 4},
+                                         {.processes = 3, .steps = 7},
+                                         {.processes = 2, .steps = test::tiny_steps}});
 }
 
 TEST_CASE("the time limit of one process ends all of them at the same step, saved") {
