@@ -182,6 +182,11 @@ TEST_CASE("the guide: tensors") {
   CHECK(random_ids({3}, RandomStream(seed), 2, 7).shape() == Shape{3});
   CHECK(random_categorical(x, RandomStream(seed)).shape() == Shape{1});
   use(x.to_vector(), x.values<float>());
+  {
+    Tensor x = Tensor::zeros({5, 3});
+    x.mutable_values<float>()[1 * 3 + 2] += 1;
+    CHECK(select(x[1], 0, 2).item() == 1.0);
+  }
   CHECK(random_uniform({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
   CHECK(random_normal({2, 3}, RandomStream(seed)).shape() == Shape{2, 3});
   CHECK(min(random_uniform({2, 3}, RandomStream(seed), -1.0, 1.0)).item() < 0.0);
