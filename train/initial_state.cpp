@@ -134,13 +134,14 @@ std::string set_of(std::string_view key) {
 /// Calls f(key, files) for each key of data files of a config that has any; f may empty `files`.
 void for_each_data_file(Config& config,
                         const std::function<void(const std::string&, FileList& files)>& f) {
-  for_each_field(config, [&]<class T, class Domain>(const Field& field, T& value, const Domain&) {
-    if constexpr (FileDomain<Domain>) {
-      if (field.section != "data" || !field.use.in_use() || value.empty()) return;
-      FileList files = value;
-      f(field.path(), files);
-      if (files.empty()) value = {};
-    }
+  for_each_field(config, [&](const Field& field, FieldValue& value, const Domain& domain) {
+    if (!domain.is_file() || field.section != "data" || !field.use.in_use()) return;
+    std::vector<std::string> paths;
+    for_each_path(std::as_const(value), [&](const std::string& path) { paths.push_back(path); });
+    if (paths.empty()) return;
+    FileList files(std::move(paths));
+    f(field.path(), files);
+    if (files.empty()) value = std::get<FieldValue>(domain.parse(""));
   });
 }
 

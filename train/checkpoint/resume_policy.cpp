@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "train/config/error.h"
+#include "train/config/fields.h"
 #include "train/config/suggestions.h"
 #include "train/config/text.h"
 
@@ -68,7 +69,7 @@ std::string table(const std::vector<ConfigDifference>& differences) {
 std::optional<ChangeRule> change_rule(std::string_view key) {
   std::optional<ChangeRule> rule;
   const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const auto&, const auto&) {
+  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain&) {
     if (field.path() == key) rule = field.rule.change;
   });
   return rule;

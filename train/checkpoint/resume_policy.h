@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "train/config/config.h"
-#include "train/config/fields.h"
 
 /// Which config keys may change when a run is resumed.
 namespace tapestry {

@@ -28,12 +28,12 @@ bool is_run_id(std::string_view text) {
 /// The lines `key: value` of the config that identify a run.
 std::string identifying_lines(const Config& config) {
   std::string lines;
-  for_each_field(
-      config, [&]<class T, class Domain>(const Field& field, const T& value, const Domain& domain) {
-        const bool kept = field.rule.stored && field.rule.change != ChangeRule::free;
-        if (!kept || FileDomain<Domain>) return;
-        lines += fmt::format("{}: {}\n", field.path(), domain.print(value));
-      });
+  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
+    const bool kept = field.rule.stored && field.rule.change != ChangeRule::free;
+    if (kept && !domain.is_file()) {
+      lines += fmt::format("{}: {}\n", field.path(), domain.print(value));
+    }
+  });
   return lines;
 }
 

@@ -521,7 +521,7 @@ std::string options_text(const Arguments& arguments) {
 bool is_process_setting(std::string_view key) {
   bool found = false;
   const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const auto&, const auto&) {
+  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain&) {
     if (field.path() == key) found = !field.rule.stored;
   });
   return found;

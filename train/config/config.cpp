@@ -77,22 +77,21 @@ void move_to_data_folder(Config& config, const Origins& origins, const Folder& o
                          const std::filesystem::path& before) {
   const std::filesystem::path folder = config.data.folder;
   if (folder.empty()) return;
-  for_each_field(config, [&]<class T, class Domain>(const Field& field, T& value, const Domain&) {
-    if constexpr (FileDomain<Domain>) {
-      const auto origin = origins.find(field.path());
-      if (field.section != "data" || origin == origins.end() || origin->second.in_override) return;
-      std::size_t number = 0;
-      for_each_path(value, [&](std::string& path) {
-        const std::vector<bool>& all = origin->second.relative;
-        const bool relative = number < all.size() && all[number];
-        ++number;
-        if (!relative && before.empty()) return;
-        const std::filesystem::path rest =
-            std::filesystem::path(path).lexically_relative(relative ? *of_text : before);
-        const bool inside = relative || (!rest.empty() && *rest.begin() != "..");
-        if (inside) path = (folder / rest).lexically_normal().string();
-      });
-    }
+  for_each_field(config, [&](const Field& field, FieldValue& value, const Domain& domain) {
+    if (!domain.is_file() || field.section != "data") return;
+    const auto origin = origins.find(field.path());
+    if (origin == origins.end() || origin->second.in_override) return;
+    std::size_t number = 0;
+    for_each_path(value, [&](std::string& path) {
+      const std::vector<bool>& all = origin->second.relative;
+      const bool relative = number < all.size() && all[number];
+      ++number;
+      if (!relative && before.empty()) return;
+      const std::filesystem::path rest =
+          std::filesystem::path(path).lexically_relative(relative ? *of_text : before);
+      const bool inside = relative || (!rest.empty() && *rest.begin() != "..");
+      if (inside) path = (folder / rest).lexically_normal().string();
+    });
   });
 }
 
@@ -140,7 +139,7 @@ std::string used_with(const Use& use) {
 /// Every value of `config` as YAML text, in file order.
 std::vector<std::string> printed_values(const Config& config) {
   std::vector<std::string> values;
-  for_each_field(config, [&](const Field&, const auto& value, const auto& domain) {
+  for_each_field(config, [&](const Field&, const FieldValue& value, const Domain& domain) {
     values.push_back(domain.print(value));
   });
   return values;
@@ -167,13 +166,13 @@ const CustomValue& Config::custom_value_or_default(std::string_view path) const 
 }
 
 Config with_process_settings(Config config, const Config& process) {
-  std::map<std::string, std::any> settings;
-  for_each_field(process, [&](const Field& field, const auto& value, const auto&) {
+  std::map<std::string, FieldValue> settings;
+  for_each_field(process, [&](const Field& field, const FieldValue& value, const Domain&) {
     if (!field.rule.stored) settings[field.path()] = value;
   });
-  for_each_field(config, [&]<class T>(const Field& field, T& value, const auto&) {
+  for_each_field(config, [&](const Field& field, FieldValue& value, const Domain&) {
     const auto setting = settings.find(field.path());
-    if (setting != settings.end()) value = std::any_cast<T>(setting->second);
+    if (setting != settings.end()) value = setting->second;
   });
   return config;
 }
@@ -237,35 +236,13 @@ std::string read_config_file(const std::string& path) try {
   throw ConfigError({{{.file = path}, error.reason(), error.hint()}});
 }
 
-namespace {
-
-/// The values of a domain that are words.
-std::vector<std::string> words_of(const Flag&) { return {"true", "false"}; }
-std::vector<std::string> words_of(const OneOf& domain) { return domain.names; }
-std::vector<std::string> words_of(const NumberOrWord& domain) { return {std::string(domain.word)}; }
-template <class E>
-std::vector<std::string> words_of(const Choice<E>& domain) {
-  return domain.names();
-}
-template <class Domain>
-std::vector<std::string> words_of(const Domain&) {
-  return {};
-}
-
-template <class Domain>
-bool is_path(const Domain&) {
-  return PathDomain<Domain>;
-}
-
-}  // namespace
-
 std::vector<ConfigKey> config_keys() {
   std::vector<ConfigKey> keys;
   const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const auto& value, const auto& domain) {
+  for_each_field(defaults, [&](const Field& field, const FieldValue& value, const Domain& domain) {
     keys.push_back({std::string(field.section), std::string(field.key), domain.expected(),
                     domain.print(value), std::string(field.meaning), used_with(field.use),
-                    field.rule.change, words_of(domain), is_path(domain)});
+                    field.rule.change, domain.words(), domain.is_path()});
   });
   return keys;
 }
@@ -273,7 +250,7 @@ std::vector<ConfigKey> config_keys() {
 std::string dump_config(const Config& config) {
   std::string text;
   std::string_view section;
-  for_each_field(config, [&](const Field& field, const auto& value, const auto& domain) {
+  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
     // So that a run of a built-in kind can be opened by a program that has no custom keys.
     if (field.custom && !field.use.in_use()) return;
     if (field.section != section) text += fmt::format("{}:\n", field.section);
@@ -285,15 +262,13 @@ std::string dump_config(const Config& config) {
 
 std::optional<UnstorablePath> find_unstorable_path(const Config& config) {
   std::optional<UnstorablePath> found;
-  for_each_field(config,
-                 [&]<class T, class Domain>(const Field& field, const T& value, const Domain&) {
-                   if constexpr (PathDomain<Domain>) {
-                     for_each_path(value, [&](const std::string& path) {
-                       const auto bad = find_bad_character(path, false);
-                       if (bad && !found) found = {field.path(), path, bad->name};
-                     });
-                   }
-                 });
+  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
+    if (!domain.is_path()) return;
+    for_each_path(value, [&](const std::string& path) {
+      const auto bad = find_bad_character(path, false);
+      if (bad && !found) found = {field.path(), path, bad->name};
+    });
+  });
   return found;
 }
 
@@ -302,7 +277,7 @@ std::vector<ConfigDifference> compare_configs(const Config& checkpoint, const Co
   const std::vector<std::string> after = printed_values(now);
   std::vector<ConfigDifference> differences;
   std::size_t index = 0;
-  for_each_field(now, [&](const Field& field, const auto&, const auto&) {
+  for_each_field(now, [&](const Field& field, const FieldValue&, const Domain&) {
     const std::size_t i = index++;
     if (before[i] != after[i]) differences.push_back({field.path(), before[i], after[i]});
   });

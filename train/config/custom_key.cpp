@@ -8,7 +8,7 @@
 #include <utility>
 #include <variant>
 
-#include "train/config/domains.h"
+#include "train/config/domain.h"
 
 namespace tapestry {
 namespace {
@@ -58,22 +58,12 @@ std::string mistake_in(const CustomChoice& values) {
   return "";
 }
 
-/// The value as YAML has it, without quotes.
-template <class Domain, class T>
-std::string plain_text(const Domain& domain, const T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    return value;
-  } else {
-    return domain.print(value);
-  }
-}
-
 }  // namespace
 
-CustomKey::CustomKey(std::string path, CustomDomain domain, CustomValue initial,
-                     std::string meaning, ChangeRule rule)
+CustomKey::CustomKey(std::string path, Domain domain, CustomValue initial, std::string meaning,
+                     ChangeRule rule)
     : path_(std::move(path)),
-      domain_(std::make_shared<const CustomDomain>(std::move(domain))),
+      domain_(std::make_shared<const Domain>(std::move(domain))),
       initial_(std::move(initial)),
       meaning_(std::move(meaning)),
       rule_(rule) {}
@@ -142,15 +132,14 @@ std::string CustomKey::mistake() const {
     return fmt::format("expected {}.KEY, with a key of letters, digits and `_`", section());
   }
   if (!mistake_.empty()) return mistake_;
-  return std::visit(
-      [&](const auto& domain) -> std::string {
-        using T = std::variant_alternative_t<0, decltype(domain.parse(""))>;
-        const std::string text = plain_text(domain, std::get<T>(initial_));
-        if (std::holds_alternative<T>(domain.parse(text))) return "";
-        return fmt::format("the default is {}, expected {}", text.empty() ? "\"\"" : text,
-                           domain.expected());
-      },
-      domain_->values);
+  const std::string* word = std::get_if<std::string>(&initial_);
+  const std::string text =
+      word != nullptr
+          ? *word
+          : std::visit([&](const auto& value) { return domain_->print(value); }, initial_);
+  if (std::holds_alternative<FieldValue>(domain_->parse(text))) return "";
+  return fmt::format("the default is {}, expected {}", text.empty() ? "\"\"" : text,
+                     domain_->expected());
 }
 
 }  // namespace tapestry

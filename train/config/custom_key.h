@@ -11,7 +11,7 @@
 
 namespace tapestry {
 
-struct CustomDomain;  // train/config/domains.h
+class Domain;  // train/config/domain.h
 
 /// The values of a CustomKey that is a whole number >= 0.
 struct CustomInteger {
@@ -91,7 +91,7 @@ class CustomKey {
   /// Its name in the section.
   std::string_view key() const;
   /// The valid values.
-  const CustomDomain& domain() const { return *domain_; }
+  const Domain& domain() const { return *domain_; }
   /// The default.
   const CustomValue& initial() const { return initial_; }
   /// One line of help.
@@ -104,11 +104,11 @@ class CustomKey {
   std::string mistake() const;
 
  private:
-  CustomKey(std::string path, CustomDomain domain, CustomValue initial, std::string meaning,
+  CustomKey(std::string path, Domain domain, CustomValue initial, std::string meaning,
             ChangeRule rule);
 
   std::string path_;
-  std::shared_ptr<const CustomDomain> domain_;  ///< never null
+  std::shared_ptr<const Domain> domain_;  ///< never null
   CustomValue initial_;
   std::string meaning_;
   ChangeRule rule_;

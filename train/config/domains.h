@@ -282,7 +282,6 @@ struct FilePath : Text {
 /// The paths of files: one, or a list such as `[a.txt, b.txt]`; empty for none. load_config() makes
 /// them absolute.
 struct FilePaths {
-  static constexpr bool is_list = true;  ///< a value may be a list in YAML
   /// Describes the set in messages.
   static std::string expected() { return "a path or a list of paths"; }
   /// The value of a text, or why it is not in the set.
@@ -293,8 +292,7 @@ struct FilePaths {
 
 /// A list of whole numbers, such as `[1, 3]`; one number is a list of one.
 struct WholeNumbers {
-  static constexpr bool is_list = true;  ///< a value may be a list in YAML
-  WholeNumber number;                    ///< the numbers
+  WholeNumber number;  ///< the numbers
 
   /// Describes the set in messages.
   std::string expected() const;
@@ -307,38 +305,11 @@ struct WholeNumbers {
 /// `["a", "b"]`: the text of a list, as the parse functions of lists take it.
 std::string print_list(const std::vector<std::string>& items);
 
-/// Whether the values of a domain may be lists.
-template <class Domain>
-concept ListDomain = requires {
-  requires Domain::is_list;
-};
-
 /// The path of a folder of data; empty for the folder of the config file.
 struct FolderPath : Text {
   /// Describes the set in messages.
   static std::string expected() { return "a path"; }
 };
-
-/// Whether the values of a domain are paths of data files.
-template <class Domain>
-concept FileDomain = std::same_as<Domain, FilePath> || std::same_as<Domain, FilePaths>;
-
-/// Whether the values of a domain are paths of data files or of their folder.
-template <class Domain>
-concept PathDomain = FileDomain<Domain> || std::same_as<Domain, FolderPath>;
-
-/// Calls f(path) for the path in a value of a PathDomain, unless it is empty.
-template <class Path, class F>
-requires std::same_as<std::remove_const_t<Path>, std::string>
-void for_each_path(Path& value, F&& f) {
-  if (!value.empty()) f(value);
-}
-/// The same for each path of a list.
-template <class Paths, class F>
-requires std::same_as<std::remove_const_t<Paths>, FileList>
-void for_each_path(Paths& value, F&& f) {
-  for (auto& path : value.names()) f(path);
-}
 
 /// The path of a run directory; empty for the default. A path that could not be created, or could
 /// not be written into a config, is refused: a name of more than 255 bytes, a path of more than
@@ -370,11 +341,6 @@ struct OneOf {
   }
   /// The value as YAML text.
   static std::string print(const std::string& value) { return value; }
-};
-
-/// The valid values of a CustomKey.
-struct CustomDomain {
-  std::variant<WholeNumber, RealNumber, Flag, Text, OneOf, FilePath> values;  ///< one domain
 };
 
 /// One of the names of an enumeration.

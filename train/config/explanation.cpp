@@ -44,17 +44,18 @@ std::vector<ExplainedKey> explain_config(const std::string& path,
   const auto& percentages = loaded.config.step_percentages;
   std::vector<ConfigKey> keys = config_keys();
   std::vector<ExplainedKey> explained;
-  for_each_field(loaded.config, [&](const Field& field, const auto& value, const auto& domain) {
-    const std::string name = field.path();
-    const auto percentage = percentages.find(name);
-    explained.push_back({.key = std::move(keys.at(explained.size())),
-                         .value = domain.print(value),
-                         .percent = percentage == percentages.end()
-                                        ? std::nullopt
-                                        : std::optional(percentage->second.percent),
-                         .origin = origin_of(name, loaded.origins),
-                         .in_use = field.use.in_use()});
-  });
+  for_each_field(loaded.config,
+                 [&](const Field& field, const FieldValue& value, const Domain& domain) {
+                   const std::string name = field.path();
+                   const auto percentage = percentages.find(name);
+                   explained.push_back({.key = std::move(keys.at(explained.size())),
+                                        .value = domain.print(value),
+                                        .percent = percentage == percentages.end()
+                                                       ? std::nullopt
+                                                       : std::optional(percentage->second.percent),
+                                        .origin = origin_of(name, loaded.origins),
+                                        .in_use = field.use.in_use()});
+                 });
   return explained;
 }
 

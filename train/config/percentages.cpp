@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <type_traits>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "train/config/fields.h"
 #include "train/format.h"
@@ -16,17 +19,24 @@ namespace tapestry {
 namespace {
 
 /// Calls visit(path, number) for every key that is a number of steps.
-template <MaybeConst<Config> C>
-void for_each_step_count(C& config, auto&& visit) {
-  for_each_field(config, [&]<class T, class Domain>(const Field& field, T& value, const Domain&) {
-    if constexpr (std::is_same_v<Domain, StepCount>) visit(field.path(), value);
+void for_each_step_count(Config& config,
+                         const std::function<void(const std::string&, std::uint64_t&)>& visit) {
+  for_each_field(config, [&](const Field& field, FieldValue& value, const Domain& domain) {
+    if (domain.is<StepCount>()) visit(field.path(), std::get<std::uint64_t>(value));
+  });
+}
+/// The same without changes.
+void for_each_step_count(const Config& config,
+                         const std::function<void(const std::string&, std::uint64_t)>& visit) {
+  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
+    if (domain.is<StepCount>()) visit(field.path(), std::get<std::uint64_t>(value));
   });
 }
 
 }  // namespace
 
 void resolve_percentages(Config& config) {
-  for_each_step_count(config, [&](const std::string& path, std::size_t& value) {
+  for_each_step_count(config, [&](const std::string& path, std::uint64_t& value) {
     const auto found = config.step_percentages.find(path);
     if (found == config.step_percentages.end()) return;
     const double steps = found->second.percent * static_cast<double>(config.train.steps) / 100.0;
@@ -40,10 +50,10 @@ void keep_resolved_percentages(Config& config, const Config& before,
                                const std::vector<std::string>& allowed) {
   if (config.schedule.kind != before.schedule.kind) return;
   std::map<std::string, std::size_t> numbers;
-  for_each_step_count(before, [&](const std::string& path, std::size_t value) {
+  for_each_step_count(before, [&](const std::string& path, std::uint64_t value) {
     if (std::ranges::find(allowed, path) == allowed.end()) numbers[path] = value;
   });
-  for_each_step_count(config, [&](const std::string& path, std::size_t& value) {
+  for_each_step_count(config, [&](const std::string& path, std::uint64_t& value) {
     const auto found = config.step_percentages.find(path);
     if (found == config.step_percentages.end() || found->second.in_override) return;
     if (!numbers.contains(path)) return;
@@ -54,7 +64,7 @@ void keep_resolved_percentages(Config& config, const Config& before,
 
 std::optional<std::string> describe_percentages(const Config& config) {
   std::vector<std::string> keys;
-  for_each_step_count(config, [&](const std::string& path, std::size_t value) {
+  for_each_step_count(config, [&](const std::string& path, std::uint64_t value) {
     const auto found = config.step_percentages.find(path);
     if (found == config.step_percentages.end()) return;
     keys.push_back(fmt::format("{} {}% = {}", path, found->second.percent, format_count(value)));

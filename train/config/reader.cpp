@@ -9,6 +9,8 @@
 
 #include "data/io/utf8.h"
 #include "train/config/fields.h"
+#include "train/config/kind.h"
+#include "train/config/rules.h"
 #include "train/config/suggestions.h"
 #include "train/config/text.h"
 
@@ -27,7 +29,7 @@ struct Names {
 Names collect_names() {
   Names names;
   const Config config;
-  for_each_field(config, [&](const Field& field, const auto&, const auto&) {
+  for_each_field(config, [&](const Field& field, const FieldValue&, const Domain&) {
     const std::string section(field.section), key(field.key);
     if (names.keys_in[section].empty()) names.sections.push_back(section);
     names.keys_in[section].push_back(key);
@@ -88,7 +90,7 @@ std::string hint_for_section(const std::string& section) {
 /// The keys of a section, those that the chosen kinds use first.
 std::vector<std::string> keys_by_use(const std::string& section, const Config& chosen) {
   std::vector<std::string> keys, unused;
-  for_each_field(chosen, [&](const Field& field, const auto&, const auto&) {
+  for_each_field(chosen, [&](const Field& field, const FieldValue&, const Domain&) {
     if (field.section != section) return;
     const Use& use = field.use;
     const bool used = use.selector.empty() || contains(use.choices, use.current);
@@ -118,13 +120,12 @@ std::string hint_for_key(const std::string& section, const std::string& key, con
 std::string hint_for_value(const std::string& path) {
   const Config defaults;
   std::string default_value;
-  for_each_field(defaults, [&](const Field& field, const auto& value, const auto& domain) {
+  for_each_field(defaults, [&](const Field& field, const FieldValue& value, const Domain& domain) {
     if (field.path() == path) default_value = domain.print(value);
   });
   return fmt::format("write for example {}, the default", default_value);
 }
 
-template <class Domain>
 Mistake wrong_kind(const Domain& domain, YamlKind kind) {
   const std::string hint = kind == YamlKind::nothing
                                ? "write a value, or remove the key to keep its default"
@@ -152,17 +153,15 @@ std::optional<Assignment> split(const std::string& override) {
 }
 
 /// Whether a number of steps is given as a percentage.
-template <class Domain>
-std::optional<double> percentage(const Domain&, std::string_view text) {
-  if constexpr (std::same_as<Domain, StepCount>) return StepCount::parse_percentage(text);
-  return std::nullopt;
+std::optional<double> percentage(const Domain& domain, std::string_view text) {
+  return domain.is<StepCount>() ? StepCount::parse_percentage(text) : std::nullopt;
 }
 
 /// Whether a text is a valid value of a key.
 bool accepts(const std::string& path, const std::string& value) {
   const Config defaults;
   bool valid = false;
-  for_each_field(defaults, [&](const Field& field, const auto&, const auto& domain) {
+  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain& domain) {
     if (field.path() != path) return;
     valid = percentage(domain, value) || !std::holds_alternative<Mistake>(domain.parse(value));
   });
@@ -260,34 +259,31 @@ void ConfigReader::give(const std::string& path, const Place& place, const Given
                         const Folder& folder) {
   bool valid = false;
   std::vector<bool> relative;
-  for_each_field(
-      config_, [&]<class T, class Domain>(const Field& field, T& value, const Domain& domain) {
-        if (field.path() != path) return;
-        if (const auto percent = percentage(domain, given.text)) {  // resolved after the last key
-          valid = true;
-          config_.step_percentages[path] = {.percent = *percent, .in_override = given.in_override};
-          return;
-        }
-        const bool list = ListDomain<Domain> && given.kind == YamlKind::list && !given.text.empty();
-        const Parsed<T> parsed = given.kind == YamlKind::value || list
-                                     ? domain.parse(given.text)
-                                     : Parsed<T>(wrong_kind(domain, given.kind));
-        if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
-          problems_.add(given.place, mistake->message,
-                        mistake->hint.empty() ? hint_for_value(path) : mistake->hint);
-          return;
-        }
-        valid = true;
-        config_.step_percentages.erase(path);
-        value = std::get<T>(parsed);
-        if constexpr (PathDomain<Domain>) {
-          if (!folder) return;
-          for_each_path(value, [&](std::string& path_of_file) {
-            relative.push_back(std::filesystem::path(path_of_file).is_relative());
-            path_of_file = (*folder / path_of_file).lexically_normal().string();
-          });
-        }
-      });
+  for_each_field(config_, [&](const Field& field, FieldValue& value, const Domain& domain) {
+    if (field.path() != path) return;
+    if (const auto percent = percentage(domain, given.text)) {  // resolved after the last key
+      valid = true;
+      config_.step_percentages[path] = {.percent = *percent, .in_override = given.in_override};
+      return;
+    }
+    const bool list = domain.is_list() && given.kind == YamlKind::list && !given.text.empty();
+    const Parsed<FieldValue> parsed = given.kind == YamlKind::value || list
+                                          ? domain.parse(given.text)
+                                          : wrong_kind(domain, given.kind);
+    if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
+      problems_.add(given.place, mistake->message,
+                    mistake->hint.empty() ? hint_for_value(path) : mistake->hint);
+      return;
+    }
+    valid = true;
+    config_.step_percentages.erase(path);
+    value = std::get<FieldValue>(parsed);
+    if (!domain.is_path() || !folder) return;
+    for_each_path(value, [&](std::string& path_of_file) {
+      relative.push_back(std::filesystem::path(path_of_file).is_relative());
+      path_of_file = (*folder / path_of_file).lexically_normal().string();
+    });
+  });
   origins_.insert_or_assign(path, Origin{place, valid, given.in_override, relative});
 }
 

@@ -71,11 +71,11 @@ class Rules {
 void Rules::check_unused_keys() const {
   std::vector<std::string> defaults;
   const Config plain;
-  for_each_field(plain, [&](const Field&, const auto& value, const auto& domain) {
+  for_each_field(plain, [&](const Field&, const FieldValue& value, const Domain& domain) {
     defaults.push_back(domain.print(value));
   });
   std::size_t index = 0;
-  for_each_field(config_, [&](const Field& field, const auto& value, const auto& domain) {
+  for_each_field(config_, [&](const Field& field, const FieldValue& value, const Domain& domain) {
     const bool changed = domain.print(value) != defaults[index++];
     if (!changed || field.use.in_use()) return;
     const std::string choices = list_in_words(field.use.choices);

@@ -69,26 +69,26 @@ Json schema_of(const RunPath&) {
 
 Json schema_of(const OneOf& domain) { return {{"enum", domain.names}}; }
 
-template <class E>
-Json schema_of(const Choice<E>& domain) {
-  return {{"enum", domain.names()}};
+Json schema_of(const Domain& domain) {
+  return std::visit([](const auto& each) { return schema_of(each); }, domain.any());
 }
 
 // ---- Values.
 
-template <class T, class Domain>
-Json json_of(const T& value, const Domain& domain) {
-  if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
-    return value;
-  } else if constexpr (std::is_same_v<T, FileList>) {
-    return value.names();
-  } else if constexpr (ListDomain<Domain>) {
-    return value;
-  } else if constexpr (std::is_same_v<T, std::optional<double>>) {
-    return value ? Json(*value) : Json(domain.print(value));
-  } else {
-    return domain.print(value);
-  }
+Json json_of(const FieldValue& value, const Domain& domain) {
+  return std::visit(
+      [&]<class T>(const T& each) -> Json {
+        if constexpr (std::is_same_v<T, FileList>) {
+          return each.names();
+        } else if constexpr (std::is_same_v<T, std::optional<double>>) {
+          return each ? Json(*each) : Json(domain.print(value));
+        } else if constexpr (std::is_same_v<T, std::chrono::seconds>) {
+          return domain.print(value);
+        } else {
+          return each;
+        }
+      },
+      value);
 }
 
 std::string description(const Field& field) {
@@ -105,7 +105,7 @@ std::string description(const Field& field) {
 std::string config_schema() {
   Json sections = Json::object();
   const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const auto& value, const auto& domain) {
+  for_each_field(defaults, [&](const Field& field, const FieldValue& value, const Domain& domain) {
     Json& section = sections[std::string(field.section)];
     if (section.is_null()) {
       section = {{"type", "object"}, {"additionalProperties", false}, {"properties", {}}};

@@ -80,17 +80,18 @@ TextTable samples_table(const std::vector<ShownExample>& samples) {
 /// The keys that are in use, without paths and settings of the process.
 std::vector<EventSummary::Hyperparameter> hyperparameters(const Config& config) {
   std::vector<EventSummary::Hyperparameter> found;
-  for_each_field(
-      config, [&]<class T, class Domain>(const Field& field, const T& value, const Domain& domain) {
-        if (!field.use.in_use() || !field.rule.stored || PathDomain<Domain>) return;
-        if constexpr (std::is_same_v<T, bool>) {
-          found.emplace_back(field.path(), value);
-        } else if constexpr (std::is_arithmetic_v<T>) {
-          found.emplace_back(field.path(), static_cast<double>(value));
-        } else {
-          found.emplace_back(field.path(), domain.print(value));
-        }
-      });
+  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
+    if (!field.use.in_use() || !field.rule.stored || domain.is_path()) return;
+    if (const bool* flag = std::get_if<bool>(&value)) {
+      found.emplace_back(field.path(), *flag);
+    } else if (const std::uint64_t* whole = std::get_if<std::uint64_t>(&value)) {
+      found.emplace_back(field.path(), static_cast<double>(*whole));
+    } else if (const double* number = std::get_if<double>(&value)) {
+      found.emplace_back(field.path(), *number);
+    } else {
+      found.emplace_back(field.path(), domain.print(value));
+    }
+  });
   return found;
 }
 

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 std::set<std::string> process_keys() {
   std::set<std::string> keys;
   const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const auto&, const auto&) {
+  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain&) {
     if (!field.rule.stored) keys.insert(field.path());
   });
   return keys;

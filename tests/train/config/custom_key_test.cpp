@@ -6,14 +6,14 @@
 #include <string>
 #include <variant>
 
-#include "train/config/domains.h"
+#include "train/config/domain.h"
 
 namespace tapestry {
 namespace {
 
-template <class Domain>
-const Domain& domain_of(const CustomKey& key) {
-  return std::get<Domain>(key.domain().values);
+template <class D>
+const D& domain_of(const CustomKey& key) {
+  return std::get<D>(key.domain().any());
 }
 
 TEST_CASE("a custom key has a section, a name, a default, a domain and a meaning") {

@@ -73,7 +73,8 @@ void check_lack_of_memory(const Outcome& outcome) {
 }
 
 /// Limits from too little for the loader to enough.
-const std::vector<std::uint64_t> limits = {25, 30, 33, 36, 40, 45, 50, 60, 75, 90, 120, 200, 500};
+const std::vector<std::uint64_t> limits = {25, 30, 33, 36, 38, 39, 40, 41,  42,  43, 44,
+                                           45, 46, 48, 50, 60, 75, 90, 120, 200, 500};
 
 /// Runs a command that changes nothing under each limit. Returns how often it lacked memory.
 int check_reader(const Workplace& work, const std::string& arguments) {

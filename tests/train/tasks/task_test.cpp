@@ -17,6 +17,7 @@
 #include "tests/train/error_text.h"
 #include "tests/train/make_model.h"
 #include "train/config/fields.h"
+#include "train/config/rules.h"
 
 namespace tapestry {
 namespace {
@@ -43,8 +44,9 @@ Config make_config(const std::string& kind, const std::string& task = "copy") {
 TEST_CASE("every key that a task or a source lists is a key of the config") {
   std::set<std::string> keys;
   const Config config;
-  for_each_field(config,
-                 [&](const Field& field, const auto&, const auto&) { keys.insert(field.path()); });
+  for_each_field(config, [&](const Field& field, const FieldValue&, const Domain&) {
+    keys.insert(field.path());
+  });
   for (const auto* kinds : {&model_kinds(), &data_tasks()}) {
     for (const ConfigKind& kind : *kinds) {
       for (const std::string_view key : kind.keys) {

@@ -30,16 +30,17 @@ std::vector<Problem> problems_of(const std::string& text,
 }
 
 /// A value of a key's domain other than `not_this`, as in YAML.
-template <class T, class Domain>
-std::string another_value(const T& value, const Domain& domain, const std::string& not_this = "") {
+std::string another_value(const FieldValue& value, const Domain& domain,
+                          const std::string& not_this = "") {
   std::vector<std::string> candidates = {"3",  "4",  "0.25", "0.5", "true", "false",
                                          "7s", "9s", "9",    "10",  "0.99", "0.995"};
-  if constexpr (requires { Domain::names(); }) candidates = Domain::names();
-  if constexpr (std::derived_from<Domain, Text>) candidates = {"x", "y", "z"};
+  if (domain.is<OneOf>()) candidates = domain.words();
+  if (domain.is_text() && !domain.is_list()) candidates = {"x", "y", "z"};
   for (const std::string& candidate : candidates) {
     const auto parsed = domain.parse(candidate);
-    if (!std::holds_alternative<T>(parsed)) continue;
-    if (domain.print(std::get<T>(parsed)) != domain.print(value) && candidate != not_this) {
+    const auto* other = std::get_if<FieldValue>(&parsed);
+    if (other == nullptr) continue;
+    if (domain.print(*other) != domain.print(value) && candidate != not_this) {
       return candidate;
     }
   }
@@ -54,7 +55,7 @@ struct OtherValues {
 std::vector<OtherValues> other_values() {
   std::vector<OtherValues> all;
   const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const auto& value, const auto& domain) {
+  for_each_field(defaults, [&](const Field& field, const FieldValue& value, const Domain& domain) {
     const std::string one = another_value(value, domain);
     all.push_back({std::string(field.section), std::string(field.key), domain.print(value), one,
                    another_value(value, domain, one), field.use.in_use()});
@@ -65,7 +66,7 @@ std::vector<OtherValues> other_values() {
 /// The value that a key has in a config, as in YAML without quotes.
 std::string value_in(const Config& config, const OtherValues& key) {
   std::string text;
-  for_each_field(config, [&](const Field& field, const auto& value, const auto& domain) {
+  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
     if (field.section == key.section && field.key == key.key) text = domain.print(value);
   });
   std::erase(text, '"');

@@ -10,6 +10,7 @@
 #include "tests/train/program.h"
 #include "train/config/config.h"
 #include "train/config/fields.h"
+#include "train/config/rules.h"
 
 /// A tiny config of every kind of model on every task that it learns, with all the files that these
 /// read. Each part has files of its own, so that one that is taken for another is seen.
@@ -206,7 +207,7 @@ struct TaskWorkplace : Workplace {
 /// The keys of a section that a config uses.
 inline std::vector<std::string> keys_in_use(const Config& config, const std::string& section) {
   std::vector<std::string> keys;
-  for_each_field(config, [&](const Field& field, const auto&, const auto&) {
+  for_each_field(config, [&](const Field& field, const FieldValue&, const Domain&) {
     if (field.section == section && field.use.in_use()) keys.emplace_back(field.key);
   });
   return keys;

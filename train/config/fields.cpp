@@ -1,0 +1,490 @@
+#include "train/config/fields.h"
+
+#include <algorithm>
+#include <concepts>
+#include <initializer_list>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "autograd/kernels/parallel.h"
+#include "train/config/custom_key.h"
+#include "train/config/kind.h"
+#include "train/config/rules.h"
+
+namespace tapestry {
+namespace {
+
+template <class E>
+Use only_for(std::string selector, E current, std::initializer_list<E> choices) {
+  Use use{std::move(selector), {}, std::string(choice_name(current))};
+  for (const E choice : choices) use.choices.emplace_back(choice_name(choice));
+  return use;
+}
+
+/// The kinds that use a key, if not all of them do.
+Use kinds_with(const std::string& path, std::string_view selector, const std::string& current,
+               const std::vector<ConfigKind>& kinds) {
+  const auto lists = [&](const ConfigKind& kind) {
+    return std::ranges::find(kind.keys, path) != kind.keys.end();
+  };
+  const bool for_some = std::ranges::any_of(kinds, lists);
+  Use use;
+  for (const ConfigKind& kind : kinds) {
+    const bool by_model_keys = kind.model_keys && path.starts_with("model.");
+    if (by_model_keys ? kind.uses(path) : !for_some || lists(kind)) {
+      use.choices.emplace_back(kind.name);
+    }
+  }
+  if (!for_some && use.choices.size() == kinds.size()) return {};
+  use.selector = selector;
+  use.current = current;
+  return use;
+}
+
+/// Whether the network of the chosen kind does not read this key of the section `model`.
+bool is_left_out(const std::string& path, const std::string& model_kind) {
+  const auto kind = std::ranges::find(model_kinds(), model_kind, &ConfigKind::name);
+  return kind != model_kinds().end() && !kind->uses(path);
+}
+
+/// The type of `Options` or, where it may not be changed, its const type.
+template <class Options, class Plain>
+concept MaybeConst = std::same_as<std::remove_const_t<Options>, Plain>;
+
+template <class T>
+FieldValue to_field_value(const T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    return std::string(choice_name(value));
+  } else {
+    return value;
+  }
+}
+
+template <class T>
+void assign(T& value, const FieldValue& changed) {
+  if constexpr (std::is_enum_v<T>) {
+    value = std::get<T>(Choice<T>::parse(std::get<std::string>(changed)));
+  } else {
+    value = std::get<T>(changed);
+  }
+}
+
+/// Calls a function for the fields of a section.
+template <class F>
+struct Visitor {
+  const F& f;
+  std::string_view section;
+  const Config& config;
+  bool custom = false;  ///< whether the fields are custom keys
+
+  /// use  selector other than data.task and model.kind
+  template <class T>
+  void operator()(std::string_view key, T& value, const Domain& domain, KeyRule rule,
+                  std::string_view meaning, Use use = {}) const {
+    FieldValue field_value = to_field_value(value);
+    call(key, field_value, domain, rule, meaning, std::move(use));
+    if constexpr (!std::is_const_v<T>) assign(value, field_value);
+  }
+
+  void call(std::string_view key, FieldValue& value, const Domain& domain, KeyRule rule,
+            std::string_view meaning, Use use) const {
+    Field field{section, key, meaning, rule, std::move(use), custom};
+    const bool by_kind_alone = !custom && is_left_out(field.path(), config.model_kind);
+    if (field.use.selector.empty() || by_kind_alone) {
+      field.use = section == "data"
+                      ? kinds_with(field.path(), "data.task", config.data.task, data_tasks())
+                      : kinds_with(field.path(), "model.kind", config.model_kind, model_kinds());
+    }
+    f(field, value, domain);
+  }
+};
+
+std::vector<std::string> kind_names(const std::vector<ConfigKind>& kinds) {
+  std::vector<std::string> names;
+  for (const ConfigKind& kind : kinds) names.emplace_back(kind.name);
+  return names;
+}
+
+/// The values of train.best_metric with any kind of model.
+std::vector<std::string> best_metrics() {
+  std::vector<std::string> metrics(std::begin(common_best_metrics), std::end(common_best_metrics));
+  for (const ConfigKind& kind : model_kinds()) {
+    for (const std::string_view score : kind.scores) {
+      if (std::ranges::find(metrics, score) == metrics.end()) metrics.emplace_back(score);
+    }
+  }
+  return metrics;
+}
+
+constexpr std::uint64_t kMostExamples = 1'000'000'000;
+constexpr std::uint64_t kLongestSequence = 65536;
+
+template <class V, MaybeConst<DataOptions> O>
+void visit(V field, O& o) {
+  using enum ChangeRule;
+  using enum SubwordKind;
+  const SubwordKind subwords = o.subwords.kind;
+  const Use with_training = only_for("data.subwords", subwords, {unigram, bpe});
+  const Use with_file = only_for("data.subwords", subwords, {file});
+  const Use with_unigram = only_for("data.subwords", subwords, {unigram, file});
+  const Use with_bpe = only_for("data.subwords", subwords, {bpe, file});
+
+  field("task", o.task, OneOf{kind_names(data_tasks())}, never,
+        "source of the data: a generated task or a format of data files");
+  field("folder", o.folder, FolderPath(), free,
+        "folder at which relative paths of data files in the config file start; default: the "
+        "folder of the config file. On resume, if the files have been moved: their new folder");
+  field("num_symbols", o.num_symbols, between(2, 1'000'000), never, "number of different symbols");
+  field("min_length", o.min_length, between(1, kLongestSequence), never,
+        "shortest sequence, in symbols");
+  field("max_length", o.max_length, between(1, kLongestSequence), never,
+        "longest sequence, in symbols");
+  field("train_size", o.train_size, between(1, kMostExamples), with_permission,
+        "number of training sequences");
+  field("validation_size", o.validation_size, between(0, kMostExamples), never,
+        "number of distinct validation sequences; images: number held out of `train_images`, "
+        "stratified by class, if there is no `validation_images`");
+  field("test_size", o.test_size, between(0, kMostExamples), never,
+        "number of distinct test sequences; images: as `validation_size`");
+  field("seed", o.seed, at_least(0), never, "seed of the generated sequences");
+  field("train_source", o.train_source, FilePaths(), free,
+        "training text, one sentence per line; several files are several corpora");
+  field("train_target", o.train_target, FilePaths(), free,
+        "its translation, line by line; as many files");
+  field("validation_source", o.validation_source, FilePath(), free, "validation text");
+  field("validation_target", o.validation_target, FilePath(), free, "its translation");
+  field("test_source", o.test_source, FilePath(), free, "test text; may be empty");
+  field("test_target", o.test_target, FilePath(), free, "its translation; may be empty");
+  field("lowercase", o.lowercase, Flag(), never, "converts all text to lowercase");
+  field("min_frequency", o.min_frequency, at_least(1), never,
+        "minimum count of a word in the training text; rarer words become `<unk>`");
+  field("max_vocabulary", o.max_vocabulary, at_least(0), never,
+        "number of most frequent words kept on each side; 0: all");
+  field(
+      "subwords", o.subwords.kind, Choice<SubwordKind>(), never,
+      "subword tokenization with SentencePiece, in place of words or characters: a unigram or BPE "
+      "model trained from the training text, or the model of a file");
+  field("vocabulary_size", o.subwords.vocabulary_size, between(5, 1'000'000), never,
+        "size of a subword vocabulary, including special symbols and bytes", with_training);
+  field("character_coverage", o.subwords.character_coverage, between_reals(0.98, 1.0), never,
+        "share of the characters of the training text that have a piece; the rarest become `<unk>` "
+        "or bytes",
+        with_training);
+  field("byte_fallback", o.subwords.byte_fallback, Flag(), never,
+        "characters without a piece become the bytes of their UTF-8 form instead of `<unk>`",
+        with_training);
+  field("text_normalization", o.subwords.normalization, Choice<TextNormalization>(), never,
+        "Unicode normalization before the text is divided: NFKC (nmt: all white space becomes "
+        "spaces; cf: with case folding), or none",
+        with_training);
+  field("subword_file", o.subwords.file, FilePath(), free,
+        "SentencePiece .model file, of type unigram or BPE", with_file);
+  field("target_subword_file", o.subwords.target_file, FilePath(), free,
+        "the same for targets, unless `shared_vocabulary` is true", with_file);
+  field("subword_alpha", o.subwords.sampling.alpha,
+        NumberOrWord{{.high = 1000.0, .has_low = false}, "none"}, with_permission,
+        "subword regularization of unigram models: in each epoch, another segmentation of each "
+        "training sentence is drawn with a probability proportional to P^alpha, such as 0.2; none: "
+        "always the most probable one",
+        with_unigram);
+  field("subword_dropout", o.subwords.sampling.dropout, from_0_below_1(), with_permission,
+        "BPE-dropout: probability of leaving out each merge in training sentences, such as 0.1",
+        with_bpe);
+  field("shared_vocabulary", o.shared_vocabulary, Flag(), never,
+        "one vocabulary for source and target");
+  field("max_tokens", o.max_tokens, at_least(0), never,
+        "training pairs with more tokens on either side are skipped; 0: none");
+  field("on_bad_line", o.on_bad_line, Choice<OnBadLine>(), never,
+        "lines of data files that cannot be used, such as pairs with one blank side or more tokens "
+        "than `model.max_length`: stop names the first of them; skip leaves them out and counts "
+        "them");
+  field("train_text", o.train_text, FilePaths(), free,
+        "training text; labelled_text: a label, a tab and a sentence per line; tagged_text: a "
+        "token, a tab and a label per line; several files are several corpora, tagged_text has "
+        "one");
+  field("corpus_weights", o.corpus_weights, WholeNumbers{{.low = 1, .high = 1000}}, with_permission,
+        "passes over each of several training corpora per epoch: with [1, 3], an epoch has each "
+        "example of the first corpus once and each of the second three times; []: once");
+  field("cache", o.cache, Choice<CacheUse>(), free,
+        "whether tokenized training examples are kept in a memory-mapped file, "
+        "RUN/cache/train.examples, instead of in memory; results are the same. auto: if the "
+        "training text has 256 MiB or more");
+  field("validation_text", o.validation_text, FilePath(), free, "validation text; may be empty");
+  field("test_text", o.test_text, FilePath(), free, "test text; may be empty");
+  field("unit", o.unit, Choice<TextUnit>(), never, "unit of tokenization");
+  field("context", o.context, between(1, kLongestSequence), never,
+        "context length: tokens per window");
+  field("validation_share", o.validation_share, from_0_below_1(), never,
+        "share of `train_text` held out at its end, if `validation_text` is empty");
+  field("train_images", o.train_images, FilePath(), free,
+        "CSV file, with the pixels of an image and its label on each line; HDF5 file (.h5, .hdf5) "
+        "with the "
+        "datasets `images` and `labels`; or NumPy file (.npy), with the labels of `x.npy` in "
+        "`x.labels.npy`");
+  field("validation_images", o.validation_images, FilePath(), free,
+        "validation images; may be empty");
+  field("test_images", o.test_images, FilePath(), free, "test images; may be empty");
+  field("image_height", o.image_height, between(1, 4096), never, "height in pixels");
+  field("image_width", o.image_width, between(1, 4096), never, "width in pixels");
+  field("image_channels", o.image_channels, between(1, 64), never, "values per pixel");
+  field("pixel_maximum", o.pixel_maximum, positive(), never, "pixel value that is scaled to 1");
+}
+
+template <class V, MaybeConst<TransformerOptions> O>
+void visit(V field, O& o) {
+  using enum ChangeRule;
+  const Use with_heads = only_for("model.attention", o.attention, {AttentionKind::multi_head});
+  field("d_model", o.d_model, between(1, 65536), never,
+        "embedding width; a multiple of `num_heads` if `d_head` is 0");
+  field("num_heads", o.num_heads, between(1, 1024), never, "attention heads");
+  field("attention", o.attention, Choice<AttentionKind>(), never,
+        "multi-head attention with projections, or parameter-free attention softmax(X Xᵀ) X");
+  field("score", o.score, Choice<AttentionScore>(), never,
+        "attention score of a query and a key: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
+  field("d_head", o.d_head, between(0, 65536), never, "width of a head; 0: `d_model` / `num_heads`",
+        with_heads);
+  field("window", o.window, between(0, kLongestSequence), with_permission,
+        "maximum distance of self-attention in tokens, on either side; 0: unlimited");
+  field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), never,
+        "number of encoder layers");
+  field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), never,
+        "number of decoder layers");
+  field("d_ff", o.d_ff, between(1, 1'000'000), never, "width inside a feed-forward block");
+  const NumberOrWord rate_or_dropout{from_0_below_1(), "dropout"};
+  field("dropout", o.dropout, from_0_below_1(), with_permission,
+        "rate at which embeddings, attention weights, activations and residuals are zeroed");
+  field("embedding_dropout", o.embedding_dropout, rate_or_dropout, with_permission,
+        "dropout rate of embeddings plus positions; `dropout`: the value of `dropout`");
+  field("attention_dropout", o.attention_dropout, rate_or_dropout, with_permission,
+        "dropout rate of attention weights; `dropout`: the value of `dropout`");
+  field("activation_dropout", o.activation_dropout, rate_or_dropout, with_permission,
+        "dropout rate inside feed-forward blocks; `dropout`: the value of `dropout`");
+  field("residual_dropout", o.residual_dropout, rate_or_dropout, with_permission,
+        "dropout rate of the output of a sublayer; `dropout`: the value of `dropout`");
+  field(
+      "stochastic_depth", o.stochastic_depth, from_0_below_1(), with_permission,
+      "probability that a sublayer of the last layer is skipped, for each sentence; grows linearly "
+      "with depth");
+  field("skip_scale", o.skip_scale, not_negative(), with_permission,
+        "factor of the residual connection around a sublayer");
+  field("sublayer_scale", o.sublayer_scale, not_negative(), with_permission,
+        "factor of the output of a sublayer");
+  field("norm", o.norm, Choice<NormPlacement>(), never,
+        "normalization before each sublayer (pre) or after its residual connection (post)");
+  field("normalization", o.normalization, Choice<Normalization>(), never,
+        "layer norm and RMS norm normalize each token, batch norm each feature over the batch");
+  field("activation", o.activation, Choice<Activation>(), with_permission,
+        "activation of the feed-forward block; swiglu and geglu are gated, with 1.5 times the "
+        "parameters");
+  field("positions", o.positions, Choice<PositionKind>(), never, "position encoding");
+  field("max_length", o.max_length, between(2, kLongestSequence), never,
+        "longest sequence in tokens, `<bos>` and `<eos>` included");
+  field("tie_embeddings", o.tie_embeddings, Choice<TiedEmbeddings>(), never,
+        "embeddings that share their weight with the output projection");
+  field("pooling", o.pooling, Choice<PoolingKind>(), never, "pooling of a sequence to one vector");
+  field("patch_size", o.patch_size, between(1, 4096), never,
+        "height and width of a patch in pixels");
+  field("layer_norm_epsilon", o.layer_norm_epsilon, positive(), with_permission,
+        "added to the variance or mean square in every norm");
+}
+
+template <class V, MaybeConst<OptimizerOptions> O>
+void visit(V field, O& o) {
+  using enum ChangeRule;
+  using enum OptimizerKind;
+  const Use with_momentum = only_for("optimizer.kind", o.kind, {sgd});
+  const Use adaptive = only_for("optimizer.kind", o.kind, {adam, adamw});
+
+  field("kind", o.kind, Choice<OptimizerKind>(), with_permission, "optimizer algorithm");
+  field("momentum", o.momentum, from_0_below_1(), with_permission, "momentum factor",
+        with_momentum);
+  field("beta1", o.beta1, from_0_below_1(), with_permission, "decay of the first moment per step",
+        adaptive);
+  field("beta2", o.beta2, from_0_below_1(), with_permission, "decay of the second moment per step",
+        adaptive);
+  field("epsilon", o.epsilon, positive(), with_permission, "added to the root of the second moment",
+        adaptive);
+  field("weight_decay", o.weight_decay, not_negative(), with_permission,
+        "weight decay; adamw: decoupled, not applied to biases and norms");
+}
+
+template <class V, MaybeConst<ScheduleOptions> O>
+void visit(V field, O& o) {
+  using enum ChangeRule;
+  using enum ScheduleKind;
+  const Use warming = only_for("schedule.kind", o.kind, {linear_warmup, inverse_sqrt, cosine});
+  const Use decaying = only_for("schedule.kind", o.kind, {cosine});
+
+  field("kind", o.kind, Choice<ScheduleKind>(), with_permission, "learning rate schedule");
+  field("learning_rate", o.learning_rate, positive(), with_permission, "peak learning rate");
+  field("warmup_steps", o.warmup_steps, steps_between(0, kMostSteps), with_permission,
+        "steps of linear growth from 0 to the peak", warming);
+  field("decay_steps", o.decay_steps, steps_between(0, kMostSteps), with_permission,
+        "step at which the minimum is reached; 0 means `train.steps`", decaying);
+  field("min_learning_rate", o.min_learning_rate, not_negative(), with_permission,
+        "minimum learning rate, at most `learning_rate`", decaying);
+}
+
+template <class V, MaybeConst<DecodingOptions> O>
+void visit(V field, O& o) {
+  using enum ChangeRule;
+  field("beam_size", o.beam_size, between(1, DecodingOptions::widest_beam), free,
+        "hypotheses that beam search extends at once; 1: greedy decoding");
+  field("length_penalty", o.length_penalty, not_negative(), free,
+        "a of the length normalization: beam search prefers the outputs of greatest "
+        "`log p / ((5 + length) / 6)^a`; 0: the most probable ones");
+}
+
+template <class V, MaybeConst<TrainOptions> O>
+void visit(V field, O& o) {
+  using enum ChangeRule;
+  field("seed", o.seed, at_least(0), never, "seed of initial weights, dropout and shuffling");
+  field("steps", o.steps, between(1, kMostSteps), free, "number of optimizer steps");
+  field("epochs", o.epochs, between(0, 1'000'000), free,
+        "number of passes over the training data, in place of `steps`; 0: `steps` counts");
+  field("batch_size", o.batch_size, between(1, 1'000'000), with_permission,
+        "examples per batch; with `batch_tokens` of batches for validation only");
+  field(
+      "batch_tokens", o.batch_tokens, between(0, 1'000'000'000), with_permission,
+      "maximum of the tokens of a training batch, in place of `batch_size`: the number of examples "
+      "times their longest side, `<eos>` included, source or target; 0: `batch_size` counts");
+  field("accumulate", o.accumulate, between(1, 1'000'000), with_permission,
+        "batches per optimizer step");
+  field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,
+        "probability spread over the whole vocabulary");
+  field("ema_decay", o.ema_decay, from_0_below_1(), with_permission,
+        "decay per step of the exponential moving average of the weights, with which the model is "
+        "validated and used; 0: no average");
+  field("threads", o.threads, between(0, kernels::most_threads), of_process(free),
+        "number of threads; 0: all cores");
+  field("kernels", o.kernels, Choice<KernelChoice>(), of_process(free),
+        "instructions that operations use; results have the same bits on every processor with the "
+        "same kernels. auto: the environment variable TAPESTRY_KERNELS, or those of the checkpoint "
+        "that is resumed, or the widest of the processor");
+  field(
+      "matmul", o.matmul, Choice<Matmul>(), of_process(free),
+      "matrix products: Tapestry's own kernels, or OpenBLAS, whose bits depend on the processor. "
+      "auto: the environment variable TAPESTRY_MATMUL, or that of the checkpoint that is resumed, "
+      "or tapestry");
+  field("log_every", o.log_every, steps_from(1), free, "steps between log lines");
+  field("validate_every", o.validate_every, steps_from(1), free, "steps between validations");
+  field("save_every", o.save_every, steps_from(1), free, "steps between checkpoints");
+  field("keep_last", o.keep_last, at_least(2), free, "number of latest checkpoints to keep");
+  field(
+      "best_metric", o.best_metric, OneOf{best_metrics()}, with_permission,
+      "score of the validation set that determines the best checkpoint, which other commands use: "
+      "`loss`, of which the lowest is best, or another one, of which the highest is");
+  field("patience", o.patience, at_least(0), free,
+        "validations without improvement after which the run stops early; 0: never");
+  field("max_time", o.max_time, Duration(), of_process(free),
+        "time after which this process saves and ends with exit code 124; 0s: no limit");
+  field("on_nan", o.on_nan, Choice<OnNan>(), free,
+        "when loss or gradient is NaN or infinite: stop; skip the step; or rollback to the last "
+        "scheduled checkpoint (`save_every`) and continue with the next batch");
+  field("max_nan_steps", o.max_nan_steps, at_least(1), free,
+        "consecutive non-finite steps after which the run stops in any case");
+  field("divergence_window", o.divergence_window, at_least(0), free,
+        "window of the divergence check in steps: the run stops when the mean loss of three "
+        "consecutive windows has lost half of the progress; 0: disabled");
+  field("max_decode_length", o.max_decode_length, between(0, kLongestSequence), free,
+        "longest output of decoding, in tokens; 0: source length + 50, at most "
+        "`model.max_length`");
+  field("exact_match_sequences", o.exact_match_sequences, at_least(0), free,
+        "held-out sequences decoded per validation for BLEU, chrF and the exact-match score; 0: "
+        "none");
+  field("samples", o.samples, at_least(0), free,
+        "decoded sequences that are printed per validation, with source and reference");
+  field(
+      "report_every", o.report_every, at_least(0), free,
+      "validations between reports: the page `report.html` in the run directory is written again, "
+      "as `tapestry report` does, and after the last step; 0: never");
+  field("tensorboard", o.tensorboard, Flag(), free,
+        "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
+  field("detect_anomaly", o.detect_anomaly, Flag(), of_process(free),
+        "checks the result of every operation for NaN and infinity and stops at the first; slow");
+  field("initialize_from", o.initialize_from, FilePath(), never,
+        "pretrained run or checkpoint: parameters of the same name and shape are loaded (not the "
+        "head, if the classes differ), and its vocabulary is used; empty: none");
+  field("run_dir", o.run_dir, RunPath(), of_process(never),
+        "run directory, relative to the working directory; empty: `runs/` and the name of the "
+        "config");
+  field("dtype", o.dtype, Choice<DType>(), never, "element type of all tensors");
+}
+
+/// Calls f(value) for the value of a custom key; a config that may be changed then has it.
+template <MaybeConst<Config> C>
+void with_custom_value(C& config, const CustomKey& key, const auto& f) {
+  const auto found = config.custom.find(key.path());
+  const CustomValue& now = found == config.custom.end() ? key.initial() : found->second;
+  FieldValue value = std::visit([](const auto& each) { return FieldValue(each); }, now);
+  f(value);
+  if constexpr (!std::is_const_v<C>) {
+    std::visit(
+        [&]<class T>(const T&) {
+          config.custom.insert_or_assign(key.path(), CustomValue(std::get<T>(value)));
+        },
+        key.initial());
+  }
+}
+
+/// The custom keys of the kinds in a section.
+template <MaybeConst<Config> C, class F>
+void visit_custom_keys(Visitor<F> field, C& config, std::string_view selector,
+                       const std::string& current, const std::vector<ConfigKind>& kinds) {
+  field.custom = true;
+  for (const ConfigKind& kind : kinds) {
+    for (const CustomKey& key : kind.custom_keys) {
+      if (key.section() != field.section) continue;
+      const Use use{std::string(selector), {std::string(kind.name)}, current};
+      with_custom_value(config, key, [&](FieldValue& value) {
+        field.call(key.key(), value, key.domain(), key.rule(), key.meaning(), use);
+      });
+    }
+  }
+}
+
+template <MaybeConst<Config> C, class F>
+void visit_all(C& config, const F& f) {
+  using enum ChangeRule;
+  const auto section = [&](std::string_view name) { return Visitor<F>{f, name, config}; };
+  const auto custom_keys = [&](std::string_view name) {
+    visit_custom_keys(section(name), config, "data.task", config.data.task, data_tasks());
+    visit_custom_keys(section(name), config, "model.kind", config.model_kind, model_kinds());
+  };
+  visit(section("data"), config.data);
+  custom_keys("data");
+  section("model")("kind", config.model_kind, OneOf{kind_names(model_kinds())}, never,
+                   "task and network");
+  visit(section("model"), config.model);
+  custom_keys("model");
+  visit(section("optimizer"), config.optimizer);
+  section("optimizer")("clip_norm", config.train.clip_norm, not_negative(), with_permission,
+                       "maximum global norm of the gradient; 0: no clipping");
+  custom_keys("optimizer");
+  visit(section("schedule"), config.schedule);
+  custom_keys("schedule");
+  visit(section("decoding"), config.decoding);
+  custom_keys("decoding");
+  visit(section("train"), config.train);
+  custom_keys("train");
+}
+
+}  // namespace
+
+bool Use::in_use() const {
+  return selector.empty() || std::ranges::find(choices, current) != choices.end();
+}
+
+void for_each_field(Config& config,
+                    const std::function<void(const Field&, FieldValue&, const Domain&)>& f) {
+  visit_all(config, f);
+}
+
+void for_each_field(const Config& config,
+                    const std::function<void(const Field&, const FieldValue&, const Domain&)>& f) {
+  visit_all(config, f);
+}
+
+}  // namespace tapestry
