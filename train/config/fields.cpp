@@ -487,4 +487,13 @@ void for_each_field(const Config& config,
   visit_all(config, f);
 }
 
+bool is_process_setting(std::string_view path) {
+  bool found = false;
+  const Config defaults;
+  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain&) {
+    if (field.path() == path) found = !field.rule.stored;
+  });
+  return found;
+}
+
 }  // namespace tapestry

@@ -62,4 +62,7 @@ void for_each_field(Config& config,
 void for_each_field(const Config& config,
                     const std::function<void(const Field&, const FieldValue&, const Domain&)>& f);
 
+/// Whether a key such as `train.threads` is a setting of the process, see KeyRule.
+bool is_process_setting(std::string_view path);
+
 }  // namespace tapestry

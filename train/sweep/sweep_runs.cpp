@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "data/io/utf8.h"
@@ -16,26 +15,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The paths of the keys that are not stored in checkpoints, see KeyRule.
-std::set<std::string> process_keys() {
-  std::set<std::string> keys;
-  const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain&) {
-    if (!field.rule.stored) keys.insert(field.path());
-  });
-  return keys;
-}
-
-bool is_process_setting(const std::string& override) {
-  static const std::set<std::string> keys = process_keys();
-  return keys.contains(override.substr(0, override.find('=')));
+/// Whether an override sets a setting of the process.
+bool sets_process_setting(const std::string& override) {
+  return is_process_setting(std::string_view(override).substr(0, override.find('=')));
 }
 
 /// The overrides of settings of the process, which a resumed run has to be given again.
 std::vector<std::string> process_settings(const Sweep& sweep, std::size_t run) {
   std::vector<std::string> settings;
   for (const std::string& override : run_overrides(sweep, run)) {
-    if (is_process_setting(override) && !names_run_dir({override})) settings.push_back(override);
+    if (sets_process_setting(override) && !names_run_dir({override})) settings.push_back(override);
   }
   const bool has_threads = std::ranges::any_of(
       settings, [](const std::string& setting) { return setting.starts_with("train.threads="); });
@@ -49,7 +38,7 @@ std::vector<std::string> process_settings(const Sweep& sweep, std::size_t run) {
 /// The overrides of all runs that are stored in checkpoints.
 std::vector<std::string> stored_overrides(const Sweep& sweep) {
   std::vector<std::string> stored = sweep.overrides.fixed;
-  std::erase_if(stored, is_process_setting);
+  std::erase_if(stored, sets_process_setting);
   return stored;
 }
 
