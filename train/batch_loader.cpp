@@ -1,9 +1,6 @@
 #include "train/batch_loader.h"
 
-#include <pthread.h>
-
 #include <chrono>
-#include <csignal>
 #include <ctime>
 #include <exception>
 #include <new>
@@ -11,27 +8,11 @@
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
+#include "train/platform/blocked_signals.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
-
-/// Blocks all signals on this thread, and so on threads that it starts: a signal goes to a thread
-/// that waits for nothing.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 /// CPU time of the calling thread.
 std::chrono::nanoseconds time_of_thread() {

@@ -1,11 +1,9 @@
 #include "train/parallel/watchdog.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +14,7 @@
 
 #include "data/io/utf8.h"
 #include "train/error.h"
+#include "train/platform/blocked_signals.h"
 
 namespace tapestry {
 namespace {
@@ -111,11 +110,8 @@ bool have_left(const Peers& peers) {
 Watchdog::Watchdog(Transport& transport, std::chrono::milliseconds limit,
                    const std::atomic<std::uint64_t>& step, Alarm alarm)
     : transport_(transport), limit_(limit), step_(step), alarm_(std::move(alarm)) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals go to the thread that trains
+  const BlockedSignals blocked;  // signals go to the thread that trains
   thread_ = std::thread([this] { watch(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Watchdog::~Watchdog() {

@@ -12,6 +12,7 @@
 
 #include "data/io/file_system.h"
 #include "train/error.h"
+#include "train/platform/blocked_signals.h"
 #include "train/platform/program_name.h"
 
 namespace tapestry {
@@ -20,24 +21,6 @@ namespace {
 [[noreturn]] void fail(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
-
-/// Blocks all signals of this thread during its lifetime.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-  const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t before_{};
-};
 
 /// Where SIGCHLD is ignored, the exit codes of processes are lost. Programs inherit that.
 void keep_exit_codes() {
