@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 #include <new>
 
 #include "tests/support/guarded_memory.h"
@@ -12,8 +13,18 @@ using namespace tapestry::test;
 
 std::atomic<std::uint64_t> calls = 0;
 
+constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+thread_local std::size_t limit_of_next_failure = no_limit;
+
+bool fails(std::size_t bytes) noexcept {
+  if (bytes <= limit_of_next_failure) return false;
+  limit_of_next_failure = no_limit;
+  return true;
+}
+
 void* counted(std::size_t bytes) noexcept {
   calls.fetch_add(1, std::memory_order_relaxed);
+  if (fails(bytes)) return nullptr;
   if (is_guarded_run()) {
     if (void* const memory = take_guarded(bytes, guard())) return memory;
   }
@@ -22,6 +33,7 @@ void* counted(std::size_t bytes) noexcept {
 
 void* counted(std::size_t bytes, std::align_val_t alignment) noexcept {
   calls.fetch_add(1, std::memory_order_relaxed);
+  if (fails(bytes)) return nullptr;
   const auto unit = static_cast<std::size_t>(alignment);
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
   if (is_guarded_run()) {
@@ -76,5 +88,7 @@ void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) no
 namespace tapestry::test {
 
 std::uint64_t calls_of_new() { return calls.load(std::memory_order_relaxed); }
+
+void fail_next_new_above(std::size_t bytes) { limit_of_next_failure = bytes; }
 
 }  // namespace tapestry::test

@@ -8,12 +8,15 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <regex>
 #include <string>
 #include <vector>
 
 #include "data/io/file.h"
+#include "tests/support/allocations.h"
 #include "tests/train/parallel/local_network.h"
+#include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
 #include "train/parallel/equal_processes.h"
@@ -155,6 +158,41 @@ TEST_CASE("the time limit of one process ends all of them at the same step, save
   const auto ends = train_in_processes(run, config_of_five_batches(), 3, limit_of_second);
   for (const Trainer::End end : ends) CHECK(end == Trainer::End::time);
   CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
+}
+
+TEST_CASE("a snapshot for which rank 0 has no memory is a failed save of all processes, no more") {
+  Config config = config_of_five_batches();
+  config.model.d_ff = 512;
+  config.train.save_every = 1;
+  config.train.steps = 3;
+  config.data.validation_size = 0;
+  const Corpus corpus = load_corpus(config.data);
+  for (const std::size_t processes : {1, 3}) {
+    CAPTURE(processes);
+    test::TinyRun sound, run;
+    sound.train(config);
+    const auto log = run.directory().path() / "log";
+    test::run_processes(processes, [&](ProcessGroup& group) {
+      RunDirectory directory(run.directory().path());
+      Progress progress(nullptr, 0, config.train.steps);
+      Trainer trainer(config, corpus, directory, progress, group);
+      if (group.is_rank_0()) {
+        progress.log_to(log.string());
+        // Called after the first step. The next array that is as large belongs to the snapshot.
+        progress.message_later(std::chrono::seconds(0), []() -> std::optional<std::string> {
+          test::fail_next_new_above(16 * 1024);
+          return std::nullopt;
+        });
+      }
+      CHECK(trainer.run() == Trainer::End::finished);
+    });
+    const std::string text = test::read_text(log);
+    const auto warning = text.find("warning: not saved: no memory for a checkpoint; training ");
+    CHECK(warning != text.npos);
+    CHECK(text.find("warning: ", warning + 1) == text.npos);
+    CHECK(run.directory().steps() == std::vector<std::uint64_t>{2, 3});
+    CHECK(run.checkpoint_bytes(3) == sound.checkpoint_bytes(3));
+  }
 }
 
 /// Two batches of one sentence a step, so that a symbol is in some batches and not in others.
