@@ -22,7 +22,7 @@ class SaveAttempts {
 
   /// Calls `save`; returns whether it succeeded.
   ///
-  /// step    step of the state that is saved
+  /// step    steps that the run has done
   /// last    whether this is the last save of the run
   /// throws  OutputError if the failure ends the run; its message has the failure, why the run
   ///         ends, its step, its newest checkpoint and how to resume it. std::bad_alloc if `save`

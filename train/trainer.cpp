@@ -235,7 +235,7 @@ std::uint64_t Trainer::checkpoint_bytes() const {
 
 // ---- The run.
 
-Trainer::End Trainer::run(Interruptions interruptions) {
+Trainer::End Trainer::run(Interruptions interruptions) try {
   RunSignals* signals = interruptions.signals;
   TimeLimit& time = interruptions.time;
   end_requested_ = signals != nullptr ? &signals->end_requested() : nullptr;
@@ -243,6 +243,8 @@ Trainer::End Trainer::run(Interruptions interruptions) {
   if (state_.best_step) report_best();
   std::optional<End> stop;
   while (state_.validation_pending || !finished()) {
+    collect_save();
+    time.note_save(longest_save(), save_in_flight_.has_value());
     if (signals != nullptr && time.last_call()) signals->end_at(*time.last_call());
     stop = agree_to_stop(interruptions);
     if (stop) break;
@@ -254,11 +256,14 @@ Trainer::End Trainer::run(Interruptions interruptions) {
     }
     if (group_.any_process(signals != nullptr && signals->take_save_request())) save_on_request();
     time.note_turn(Clock::now() - started);
-    time.note_save(longest_save_);
   }
-  if (saved_step_ != state_.step) save(true);
+  finish_save();
+  if (saved_step_ != state_.step) save({.last = true});
   if (config_.train.report_every > 0 && finished()) report();
   return stop.value_or(End::finished);
+} catch (...) {
+  finish_save_after_error();
+  throw;
 }
 
 std::optional<Trainer::End> Trainer::reason_to_stop(const Interruptions& interruptions) const {
@@ -327,7 +332,8 @@ void Trainer::finish_interrupted_turn() {
   epoch_ = epoch_of_last_step();
   saved_step_.reset();
   finish_turn();
-  if (saved_step_ != state_.step) save(is_last_step());
+  finish_save();
+  if (saved_step_ != state_.step) save({.last = is_last_step()});
 }
 
 Trainer::StepEnd Trainer::train_step() {
@@ -628,6 +634,7 @@ bool Trainer::report_is_due() const {
 }
 
 void Trainer::report() {
+  finish_save();  // the report shows the newest checkpoint
   const ProfileScope scope("report", Phase::other);
   const Clock::time_point started = Clock::now();
   write_report_();

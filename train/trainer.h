@@ -26,6 +26,7 @@
 #include "train/config/config.h"
 #include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
+#include "train/platform/background_task.h"
 #include "train/platform/interruptions.h"
 #include "train/progress.h"
 #include "train/recording/run_recorder.h"
@@ -78,12 +79,16 @@ class Trainer {
   ///
   /// An interruption cancels a step or a validation at once: a resumed run repeats it.
   ///
+  /// A save copies the state, which is written in the background while training goes on. How that
+  /// ended is looked at after each step. One save is written at a time: the next one waits for it,
+  /// and so do a rollback, a report and the end of this function, for whatever reason it ends.
+  ///
   /// A failed save causes a warning and the run continues; the third consecutive failure and a
   /// failure of the last save are errors. An old checkpoint that cannot be deleted is a warning.
   /// Loss and gradient are checked before each update, parameters before each save.
   ///
   /// A Profiler on this thread gets a row for each operation, and for batches, gradient norm,
-  /// optimizer, validation and saving.
+  /// optimizer, validation, saving (the copy) and waiting for a save.
   ///
   /// throws  NumericError if loss, gradient or parameters are not finite and train.on_nan does not
   ///         allow the run to continue, or if the loss has diverged; OutputError or std::bad_alloc
@@ -157,6 +162,15 @@ class Trainer {
     double gradient_norm = 0.0;
   };
   enum class StepEnd { done, skipped, rolled_back };
+  /// A save that has begun and whose end finish_save() has not reported yet.
+  struct Save {
+    bool last = false;       ///< whether it is the last save of the run
+    bool requested = false;  ///< by a signal
+    /// Values of the state that are restored if the save fails.
+    std::optional<std::uint64_t> scheduled_before{}, nan_steps_before{};
+    std::uint64_t step = 0;                ///< of the state that is saved
+    TimeLimit::Clock::duration copying{};  ///< time that training stopped for it
+  };
 
   RunParts parts();
   void restore_state(const Snapshot& snapshot);
@@ -177,7 +191,7 @@ class Trainer {
   void finish_step(const StepLoss& loss, StepReport report);
 
   std::string newest_saved() const;
-  [[noreturn]] void refuse_divergence() const;
+  [[noreturn]] void refuse_divergence();
   StepEnd meet_non_finite(const std::string& found, const std::vector<Batch>& batches);
   void count_nan_step(const std::string& finding);
   std::string examine(const std::string& found, const std::vector<Batch>& batches);
@@ -210,10 +224,15 @@ class Trainer {
   void revert_end_rows();
   void save_as_scheduled();
   void save_on_request();
-  bool save(bool last);
+  void save(Save save);
+  bool begin_writing(const std::function<Snapshot()>& snapshot, bool last);
   std::function<Snapshot()> gather_snapshot();
-  void write_files(const Snapshot& snapshot);
-  void write_history();
+  void collect_save();
+  void finish_save();
+  void report_saved(const Save& save);
+  void report_requested_save();
+  void finish_save_after_error();
+  TimeLimit::Clock::duration longest_save() const;
 
   Config config_;
   const Corpus& corpus_;
@@ -237,9 +256,13 @@ class Trainer {
   std::uint64_t restored_digest_ = 0;  ///< digest_of_shard_states() of the restored checkpoint
   std::optional<std::uint64_t> saved_step_;
   SaveAttempts saves_;
-  std::set<std::string> not_deleted_;  ///< why old checkpoints were not deleted, as warned
+  std::optional<Save> save_in_flight_;  ///< the same in all processes
+  std::vector<std::string> undeleted_;  ///< why writer_ could not delete old checkpoints
+  std::set<std::string> not_deleted_;   ///< why old checkpoints were not deleted, as warned
+  bool warned_of_thread_ = false;       ///< that a save had no thread
   TimeLimit::Clock::duration longest_save_{0};
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
+  BackgroundTask writer_;  ///< of rank 0; the last member: ends before what it writes to
 };
 
 }  // namespace tapestry

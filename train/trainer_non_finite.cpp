@@ -26,7 +26,8 @@ std::string Trainer::newest_saved() const {
                      : "there is no checkpoint yet";
 }
 
-void Trainer::refuse_divergence() const {
+void Trainer::refuse_divergence() {
+  finish_save();
   throw NumericError(
       fmt::format("step {}: the run has diverged: the mean loss of {} steps was {:.4g} at its best "
                   "and is now {:.4g}; this state is not saved, {}",
@@ -37,6 +38,7 @@ void Trainer::refuse_divergence() const {
 
 Trainer::StepEnd Trainer::meet_non_finite(const std::string& found,
                                           const std::vector<Batch>& batches) {
+  finish_save();  // the last checkpoint may be needed
   const std::string finding = group_.broadcast([&] { return examine(found, batches); });
   count_nan_step(fmt::format("step {}: {}; the weights are those of step {}", state_.step + 1,
                              finding, state_.step));

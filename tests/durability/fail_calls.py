@@ -19,7 +19,8 @@ from runs import Failure, Reference, require
 STEPS = 5
 ERRORS = ["ENOSPC", "EIO", "EDQUOT", "EMFILE", "EACCES", "EROFS", "EINTR"]
 # A save cannot do without these, on these files.
-VITAL_CALLS = ("openat", "fallocate", "write", "fsync", "pread64", "close", "rename")
+VITAL_CALLS = ("openat", "open", "fallocate", "write", "fsync", "pread64", "pread", "close",
+               "rename")
 VITAL_FILES = (".h5.tmp-", ".metrics.csv.tmp-")
 
 
@@ -29,7 +30,11 @@ class Trial:
     call: strace.Call
     fault: str     # as strace has it: error=ENOSPC, retval=100
     onwards: bool  # and with all later calls of that name
-    save: int      # the first save that can suffer, from 1; 0 before the first begins
+
+    @property
+    def save(self):
+        """The first save that can suffer, from 1; 0 before the first begins."""
+        return self.call.save
 
     def __str__(self):
         return f"{self.call}: {self.fault}{' from then on' if self.onwards else ''}"
@@ -55,7 +60,7 @@ def faults_of(call, errors):
         yield f"error={error}", False
         if error != "EINTR":
             yield f"error={error}", True
-    if call.name in ("write", "pread64") and any(file in call.what for file in VITAL_FILES):
+    if call.name in ("write", "pread64", "pread") and any(file in call.what for file in VITAL_FILES):
         yield "retval=100", False  # a disk that lies: no byte has been moved
 
 
@@ -64,11 +69,12 @@ def trials_of(calls, full):
     once those of the last, and from then on the first call of each name."""
     turn = itertools.cycle(ERRORS)
     for call in calls:
-        save = strace.save_of(calls, call)
+        save = call.save
         for fault, onwards in faults_of(call, ERRORS if full else [next(turn)]):
-            first = all(other.name != call.name for other in calls[:calls.index(call)])
+            first = all((other.name, other.by_writer) != (call.name, call.by_writer)
+                        for other in calls[:calls.index(call)])
             if full or save == 3 or (save >= STEPS and not onwards) or (first and onwards):
-                yield Trial(call, fault, onwards, save)
+                yield Trial(call, fault, onwards)
 
 
 def check_outcome(trial, outcome, log):
@@ -107,10 +113,13 @@ class Trials:
         self.program, self.folder = options.program, folder
         self.reference = Reference(options.program, folder, STEPS)
         self.numbers = itertools.count()
-        run = self.make_run()
-        self.calls, outcome = strace.calls_of(run, run.train())
-        require(outcome.code == 0, f"{outcome}")
-        self.reference.check_finished(run)
+        self.calls = []
+        for list_calls in (strace.calls_of, strace.writer_calls_of):
+            run = self.make_run()
+            calls, outcome = list_calls(run, run.train())
+            require(outcome.code == 0, f"{outcome}")
+            self.reference.check_finished(run)
+            self.calls += calls
 
     def make_run(self):
         return self.reference.run(self.program, self.folder / f"run-{next(self.numbers)}")
@@ -161,25 +170,30 @@ def check_file_size_limit(trials):
 
 def check_failures_in_a_row(trials):
     """Two saves that fail do not end a run; three do."""
-    vital = next(call for call in trials.calls
-                 if call.name == "openat" and ".step-00000002.h5.tmp-" in call.what)
+    begins = next(call for call in trials.calls
+                  if call.name == "open" and ".step-00000002.h5.tmp-" in call.what)
+    first = next(call for call in trials.calls
+                 if call.by_writer and call.nth > begins.nth and call.name == "fallocate")
     for times, code, warnings in ((1, 0, 1), (2, 0, 2), (3, 5, 2)):
         run = trials.make_run()
-        full = ["strace", "-f", "-o", "trace", "-e", "trace=fallocate", "-e",
-                f"inject=fallocate:error=ENOSPC:when={first_fallocate(trials, vital)}.."
-                f"{first_fallocate(trials, vital) + times - 1}"]
-        outcome = run.execute([*full, *run.train()])
-        injected = (run.folder / "trace").read_text().count("(INJECTED)")
+        outcome = strace.fail_writer(run, run.train(), first, times, -errno.ENOSPC)
         said = len(re.findall(r"^warning: .*No space left", outcome.out, re.MULTILINE))
-        require((injected, outcome.code, said) == (times, code, warnings),
-                f"{times} saves that fail in a row: {injected} failed, {said} warnings: {outcome}")
+        require((outcome.code, said) == (code, warnings),
+                f"{times} saves that fail in a row: {said} warnings: {outcome}")
         trials.check_run(run, outcome, f"{times} saves that fail in a row", 1)
 
 
-def first_fallocate(trials, call):
-    """The number of the first call of fallocate after a call."""
-    after = itertools.dropwhile(lambda other: other != call, trials.calls)
-    return next(other.nth for other in after if other.name == "fallocate")
+def check_refused_threads(trials):
+    """Without a thread for it, training waits while a checkpoint is written, and says so once."""
+    run = trials.make_run()
+    refuse = ["strace", "-f", "-o", "trace", "-e", "trace=clone,clone3",
+              "-e", "inject=clone,clone3:error=EAGAIN"]
+    outcome = run.execute([*refuse, *run.train()])
+    refused = (run.folder / "trace").read_text().count("(INJECTED)")
+    said = outcome.out.count("warning: training waits while checkpoints are written")
+    require((outcome.code, refused, said) == (0, STEPS - 1, 1),
+            f"{refused} threads were refused, {said} warnings: {outcome}")
+    trials.check_run(run, outcome, "no threads", STEPS)
 
 
 def test(options, folder):
@@ -188,6 +202,7 @@ def test(options, folder):
     trials = Trials(options, folder)
     check_file_size_limit(trials)
     check_failures_in_a_row(trials)
+    check_refused_threads(trials)
     every = list(trials_of(trials.calls, options.full))
     codes = Counter(runs.each(trials.make, every, options.jobs))
     print(f"{len(every):,} faults in {len({trial.call for trial in every})} system calls of "

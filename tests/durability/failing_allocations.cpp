@@ -26,8 +26,8 @@
 #include "train/platform/durable_file.h"
 
 /// Lets the n-th allocation fail, alone or with all after it, while a checkpoint is loaded, a run
-/// is resumed, and a step is trained, validated and saved; then does the last under every limit on
-/// the address space from too little to enough.
+/// is resumed, and two steps are trained, validated and saved, the first in the background; then
+/// does the last under every limit on memory from too little to enough.
 ///
 /// Each failure has a process of its own. It must end with std::bad_alloc, OutputError or success,
 /// with the weights of a whole step, the old checkpoints whole, no file left over, and the run
@@ -44,31 +44,6 @@ using Bytes = std::vector<std::byte>;
 
 constexpr unsigned max_seconds = 20;
 
-/// What is left of the run at the end of three steps, of which an attempt has the first two.
-struct Scene {
-  Config config;
-  Corpus corpus;
-  test::TinyRun start;
-  std::filesystem::path run_path = start.directory().path();
-  Bytes second, third;
-
-  Scene() : config(config_of_run()), corpus(load_corpus(config.data)) {
-    start.train(config);
-    third = start.checkpoint_bytes(3);
-    second = start.checkpoint_bytes(2);
-    std::filesystem::remove(start.directory().checkpoint_path(3));
-  }
-
-  static Config config_of_run() {
-    Config config = test::tiny_config();
-    config.model.d_model = config.model.d_ff = 8;
-    config.train.steps = 3;
-    config.train.log_every = config.train.validate_every = config.train.save_every = 1;
-    config.train.keep_last = 3;
-    return config;
-  }
-};
-
 Bytes bytes_of(const Model& model) {
   Bytes bytes;
   for (const NamedTensor& parameter : model.parameters) {
@@ -78,24 +53,57 @@ Bytes bytes_of(const Model& model) {
   return bytes;
 }
 
+constexpr std::uint64_t first_step = 2, last_step = 4;
+
+/// What is left of the run at its end, of which an attempt has the steps up to first_step.
+struct Scene {
+  Config config;
+  Corpus corpus;
+  test::TinyRun start;
+  std::filesystem::path run_path = start.directory().path();
+  Bytes first, last;           ///< the checkpoints of first_step and last_step
+  std::vector<Bytes> weights;  ///< after each step of an attempt
+
+  Scene() : config(config_of_run()), corpus(load_corpus(config.data)) {
+    start.train(config);
+    first = start.checkpoint_bytes(first_step);
+    last = start.checkpoint_bytes(last_step);
+    for (std::uint64_t step = first_step + 1; step <= last_step; ++step) {
+      const auto path = start.directory().checkpoint_path(step);
+      weights.push_back(bytes_of(*load_model(read_checkpoint(path)).model));
+      std::filesystem::remove(path);
+    }
+  }
+
+  static Config config_of_run() {
+    Config config = test::tiny_config();
+    config.model.d_model = config.model.d_ff = 8;
+    config.train.steps = last_step;
+    config.train.log_every = config.train.validate_every = config.train.save_every = 1;
+    config.train.keep_last = last_step;
+    return config;
+  }
+};
+
 /// Takes up the run where its files have it.
 class GoingOn {
  public:
   GoingOn(const Scene& scene, const std::filesystem::path& folder)
-      : scene_(scene), directory_(folder), progress_(nullptr, 0, 3) {}
+      : scene_(scene), directory_(folder), progress_(nullptr, 0, last_step) {}
 
   /// What was lost of the run: empty if it goes on and ends with the right bytes.
   std::string loss() {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_.path())) {
       if (is_temporary_name(entry.path().filename().string())) return "a file is left over";
     }
-    if (read_binary_file(directory_.checkpoint_path(2)).bytes != scene_.second)
-      return "step 2 is lost";
+    if (read_binary_file(directory_.checkpoint_path(first_step)).bytes != scene_.first) {
+      return "a checkpoint is lost";
+    }
     Trainer trainer(scene_.config, scene_.corpus, directory_, progress_);
     trainer.resume(directory_.read_newest()->snapshot);
     trainer.run();
-    const Bytes end = read_binary_file(directory_.checkpoint_path(3)).bytes;
-    return end == scene_.third ? "" : "the run ends with other bytes";
+    const Bytes end = read_binary_file(directory_.checkpoint_path(last_step)).bytes;
+    return end == scene_.last ? "" : "the run ends with other bytes";
   }
 
  private:
@@ -110,7 +118,7 @@ class Attempt {
   explicit Attempt(const Scene& scene, const std::filesystem::path& folder)
       : scene_(scene),
         directory_(folder),
-        progress_(nullptr, 0, 3),
+        progress_(nullptr, 0, last_step),
         trainer_(scene.config, scene.corpus, directory_, progress_),
         before_(bytes_of(trainer_.model())) {}
   virtual ~Attempt() = default;
@@ -133,7 +141,9 @@ class Attempt {
 
 struct Loading : Attempt {
   using Attempt::Attempt;
-  void act() override { model_ = load_model(read_checkpoint(directory_.checkpoint_path(2))).model; }
+  void act() override {
+    model_ = load_model(read_checkpoint(directory_.checkpoint_path(first_step))).model;
+  }
   std::string loss(bool done) override {
     if (done != (model_ != nullptr)) return "half a model is loaded";
     if (!done) return loss_of_going_on();
@@ -165,8 +175,8 @@ struct Training : Attempt {
     const Bytes after = bytes_of(trainer_.model());
     const std::string lost = loss_of_going_on();
     if (!lost.empty()) return lost;
-    const auto third = load_model(read_checkpoint(directory_.checkpoint_path(3)));
-    return after == before_ || after == bytes_of(*third.model) ? "" : "half a step is done";
+    const bool is_whole = after == before_ || std::ranges::count(scene_.weights, after) > 0;
+    return is_whole ? "" : "half a step is done";
   }
 };
 

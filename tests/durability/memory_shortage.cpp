@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -24,14 +25,15 @@ void __libc_free(void*);
 
 namespace {
 
-// Of one thread alone: the program allocates on no other while it counts.
-bool counting = false;
+// Of all threads: a checkpoint is written on one of its own.
+std::atomic<bool> counting = false;
 bool lasting = false;
-std::uint64_t asked = 0;
+std::atomic<std::uint64_t> asked = 0;
 std::uint64_t failing = 0;
 constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max() / 2;
-std::int64_t taken = 0;  // bytes, beyond what was freed
+std::atomic<std::int64_t> taken = 0;  // bytes, beyond what was freed
 std::int64_t limit = no_limit;
+thread_local bool looking = false;  // at the frames of an allocation
 
 std::uintptr_t hdf5_begin = 0, hdf5_end = 0;  // of its code
 
@@ -61,13 +63,13 @@ bool is_inside_hdf5() {
 
 /// more  bytes that the allocation takes beyond those it gives back
 bool fails(std::uint64_t more) {
-  if (!counting) return false;
-  ++asked;
-  const bool is_chosen = failing != 0 && (lasting ? asked >= failing : asked == failing);
+  if (!counting || looking) return false;
+  const std::uint64_t number = ++asked;
+  const bool is_chosen = failing != 0 && (lasting ? number >= failing : number == failing);
   if (!is_chosen && taken + static_cast<std::int64_t>(more) <= limit) return false;
-  counting = false;
-  hdf5_met_failure = hdf5_met_failure || is_inside_hdf5();
-  counting = true;
+  looking = true;
+  if (is_inside_hdf5()) hdf5_met_failure = true;
+  looking = false;
   errno = ENOMEM;
   return true;
 }

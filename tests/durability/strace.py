@@ -1,6 +1,12 @@
-"""The system calls of a command on files, and commands that die at one of them or see it fail."""
+"""The system calls of a command on files, and commands that die at one of them or see it fail.
 
+Checkpoints are written by threads of their own, all but the last. strace lists and hits the calls of
+the main thread; it counts those of each thread by themselves, so that it cannot aim at those of the
+others, which writer_calls.cpp lists and hits."""
+
+import errno
 import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -9,8 +15,9 @@ from dataclasses import dataclass
 
 from runs import Failure, Outcome, Skipped
 
-TRACED = "%file,%desc"  # every call that takes a path or a descriptor
+TRACED = "%file,%desc,clone,clone3"  # every call that takes a path or a descriptor; new threads
 DATA_CALLS = ("write", "pwrite64", "read", "pread64")
+FOREVER = 1_000_000  # times that a call fails
 # Where an injection may land beside its aim: a run that finds other programs at work says so, which
 # takes two more writes than the run that was traced first, or two less. Beside other tests that
 # comes and goes from run to run, and most runs have none.
@@ -20,20 +27,29 @@ PATIENCE = 60  # seconds for one aim, some hundred attempts
 
 @dataclass(frozen=True)
 class Call:
-    """A system call of a command's main thread."""
+    """A system call of a command's main thread, or of those that write checkpoints."""
     name: str
-    nth: int   # among those of its name, from 1
+    nth: int   # among those of its name, or of all calls of the writers; from 1
     what: str  # the call with the paths it is about, the same in every run
-    saves: int = 0  # checkpoints that had been put in place before
-    alike: int = 1  # which one this is since then of the calls of which `what` says the same
+    alike: int  # which one this is, since the last save began, of the calls with that text
+    begun: int  # the saves that had begun before, with the one that it belongs to
+    saves: int  # checkpoints that had been put in place before, at least
+    is_exact: bool = True  # and not one more
+    by_writer: bool = False
 
     @property
     def place(self):
         """The same in every run, which `nth` is not."""
-        return self.what, self.saves, self.alike
+        return self.what, self.begun, self.alike
+
+    @property
+    def save(self):
+        """The number of the first save that can suffer from what happens here; 0 before the first
+        has begun."""
+        return self.saves + 1 if self.begun else 0
 
     def __str__(self):
-        return f"{self.what} (number {self.nth} of its name)"
+        return f"{self.what} (number {self.nth}{' of the writers' if self.by_writer else ''})"
 
 
 class Elsewhere(Failure):
@@ -50,12 +66,16 @@ def require_strace():
         raise Skipped(f"strace may not trace processes here: {tried.stderr.strip()}")
 
 
+def _relative(path, folder):
+    """The path relative to the folder, without process ids."""
+    path = path.replace(str(folder), ".", 1).removeprefix("./")
+    return re.sub(r"(?<=\.tmp-)\d+-|(?<=^/proc/)\d+", "", path)
+
+
 def _paths(arguments, folder):
-    """The paths among a call's arguments, relative to the folder, without process ids."""
+    """The paths among a call's arguments."""
     found = re.findall(r'\d<(/[^>]*)>|(?:^|, )"([^"]*)"', arguments)
-    paths = [(opened or named).replace(str(folder), ".", 1) for opened, named in found]
-    return [re.sub(r"(?<=\.tmp-)\d+-|(?<=^/proc/)\d+", "", path.removeprefix("./"))
-            for path in paths]
+    return [_relative(opened or named, folder) for opened, named in found]
 
 
 def _given(name, rest):
@@ -66,34 +86,43 @@ def _given(name, rest):
     return rest.split(', "')[0] if name in DATA_CALLS else rest.rsplit(" = ", 1)[0]
 
 
+# ---- The main thread.
+
 def _parse(trace, folder):
-    """The calls of the main thread in a trace, each with its line. The first line is its execve."""
-    lines = trace.read_text(errors="replace").splitlines()
-    main = lines[0].split()[0]
-    counts, alike, saves, calls = {}, {}, 0, []
-    for line in lines:
-        found = re.match(rf"{main} +(\w+)\((.*)", line)
+    """The calls of the main thread in a trace, each with its line. The first line is its execve.
+    Each new thread writes a checkpoint, and when one begins, those before are in place."""
+    counts, alike, threads, renames, is_saving, calls = {}, {}, 0, 0, False, []
+    for line in trace.read_text(errors="replace").splitlines():
+        found = re.match(r"(\w+)\((.*)", line)
         if not found:
             continue
         name, rest = found.groups()
+        if name.startswith("clone"):
+            threads, alike, is_saving = threads + 1, {}, False
+            continue
         counts[name] = counts.get(name, 0) + 1
         what = " ".join([name, *_paths(_given(name, rest), folder)])
+        if ".metrics.csv.tmp-" in what and not is_saving:  # the last save
+            is_saving, alike = True, {}
         alike[what] = alike.get(what, 0) + 1
-        calls.append((Call(name, counts[name], what, saves, alike[what]), line))
-        if name == "rename" and what.endswith(".h5"):  # a checkpoint is put in its place
-            saves, alike = saves + 1, {}
+        is_settled = is_saving or threads == 0
+        calls.append((Call(name, counts[name], what, alike[what],
+                           begun=threads + is_saving,
+                           saves=threads + renames if is_settled else threads - 1,
+                           is_exact=is_settled), line))
+        renames += name == "rename" and what.endswith(".h5")  # put in its place
     return calls
 
 
 def _execute(run, command, options, **limits):
     trace = run.folder / "trace"
-    outcome = run.execute(["strace", "-f", "-y", "-o", trace, *options, *command], **limits)
+    outcome = run.execute(["strace", "-y", "-o", trace, *options, *command], **limits)
     return outcome, _parse(trace, run.folder)
 
 
 def calls_of(run, command):
-    """Runs a command and returns its calls on files, from the first that is about the run directory
-    on, with how it ended. Memory that is mapped is no file work."""
+    """Runs a command and returns the calls on files of its main thread, from the first that is about
+    the run directory on, with how it ended. Memory that is mapped is no file work."""
     outcome, calls = _execute(run, command, ["-e", f"trace={TRACED}"])
     calls = [call for call, _ in calls]
     first = next(i for i, call in enumerate(calls)
@@ -103,7 +132,7 @@ def calls_of(run, command):
 
 def _inject(run, command, call, fault, onwards, offset):
     nth = max(call.nth + offset, 1)
-    options = ["-e", f"trace=execve,rename,{call.name}",
+    options = ["-e", f"trace=execve,rename,clone,clone3,openat,{call.name}",
                "-e", f"inject={call.name}:{fault}:when={nth}{'+' if onwards else ''}"]
     outcome, calls = _execute(run, command, options)
     aim = (call.name, nth)
@@ -113,30 +142,77 @@ def _inject(run, command, call, fault, onwards, offset):
     return outcome, calls, hit[1]
 
 
+# ---- The threads that write checkpoints.
+
+def _execute_writer(run, command, fault=None):
+    """Returns how the command ended and the calls of its writers."""
+    listed = run.folder / "calls"
+    preloaded = run.program.parent / "tests" / "durability" / "writer_calls.so"
+    if not preloaded.is_file():
+        raise Failure(f"{preloaded}: no such file; build the target writer_calls")
+    environment = {**os.environ, "LD_PRELOAD": str(preloaded), "TAPESTRY_CALLS": str(listed)}
+    if fault:
+        environment["TAPESTRY_FAULT"] = fault
+    outcome = run.execute(command, env=environment)
+    alike, begun, saves, calls = {}, 0, 0, []
+    for number, line in enumerate(listed.read_text().splitlines() if listed.exists() else [], 1):
+        name, path = line.split(" ", 1)
+        what = f"{name} {_relative(path, run.folder)}"
+        if what == "open runs/run/.lock":  # a save begins
+            begun, alike = begun + 1, {}
+        alike[what] = alike.get(what, 0) + 1
+        calls.append(Call(name, number, what, alike[what], begun, saves, by_writer=True))
+        saves += name == "rename" and path.endswith(".h5")
+    return outcome, calls
+
+
+def writer_calls_of(run, command):
+    """The same for the threads that write checkpoints."""
+    outcome, calls = _execute_writer(run, command)
+    return calls, outcome
+
+
+def fail_writer(run, command, call, times, result) -> Outcome:
+    """The call is not carried out, nor are the next ones of its name, `times` in all; see
+    writer_calls.cpp for `result`. throws Elsewhere."""
+    outcome, calls = _execute_writer(run, command, f"{call.nth} {times} {result}")
+    if len(calls) < call.nth or calls[call.nth - 1].place != call.place:
+        hit = calls[call.nth - 1] if len(calls) >= call.nth else "nothing"
+        raise Elsewhere(f"meant {call}, hit {hit}: {outcome}")
+    if result == 0 and len(calls) != call.nth:
+        raise Failure(f"{call}: the process went on: {outcome}")
+    return outcome
+
+
+def _result_of(fault):
+    """What writer_calls.cpp is told for a fault of strace."""
+    kind, value = fault.split("=")
+    return int(value) if kind == "retval" else -getattr(errno, value)
+
+
+# ---- Both.
+
 def kill_at(run, command, call):
     """The process of the command is killed as it enters the call, which is not carried out.
     throws Elsewhere, after which the run is to be made anew."""
-    outcome, calls, line = _inject(run, command, call, "signal=KILL", False, run.offset)
-    if outcome.code != -9 or calls[-1][1] != line:
-        raise Failure(f"{call}: the process was not killed there: {line}: {outcome}")
+    if call.by_writer:
+        outcome, at_end = fail_writer(run, command, call, 1, 0), True
+    else:
+        outcome, calls, line = _inject(run, command, call, "signal=KILL", False, run.offset)
+        at_end = calls[-1][1] == line
+    if outcome.code != -9 or not at_end:
+        raise Failure(f"{call}: the process was not killed there: {outcome}")
 
 
 def fail_at(run, command, call, fault, onwards) -> Outcome:
     """The call is not carried out and returns what `fault` says; so do all later ones of its name
     if `onwards`. throws Elsewhere."""
+    if call.by_writer:
+        return fail_writer(run, command, call, FOREVER if onwards else 1, _result_of(fault))
     outcome, _, line = _inject(run, command, call, fault, onwards, run.offset)
     if "(INJECTED)" not in line:
         raise Failure(f"{call}: strace injected nothing: {line}")
     return outcome
-
-
-def save_of(calls, call):
-    """The number of the save that a call belongs to, or that comes next; 0 before the first has
-    begun to write."""
-    first = next(i for i, other in enumerate(calls) if other.name == "openat" and
-                 (".metrics.csv.tmp-" in other.what or ".h5.tmp-" in other.what))
-    begun = calls.index(call) >= first - 1  # before the file its folder is opened
-    return call.saves + 1 if begun else 0
 
 
 def at_its_aim(make_run, trial):

@@ -157,16 +157,19 @@ void merge_repeated_signals() { merges_repeats = 1; }
 
 void TimeLimit::note_turn(Clock::duration taken) { longest_turn_ = std::max(longest_turn_, taken); }
 
-void TimeLimit::note_save(Clock::duration taken) { longest_save_ = std::max(longest_save_, taken); }
+void TimeLimit::note_save(Clock::duration taken, bool in_flight) {
+  longest_save_ = std::max(longest_save_, taken);
+  in_flight_ = in_flight;
+}
 
 bool TimeLimit::is_up(Clock::time_point now) const {
   if (limit_ == std::chrono::seconds(0)) return false;
-  return now - started_ + longest_turn_ + longest_save_ >= limit_;
+  return now - started_ + longest_turn_ + time_to_save() >= limit_;
 }
 
 std::optional<TimeLimit::Clock::time_point> TimeLimit::last_call() const {
   if (limit_ == std::chrono::seconds(0)) return std::nullopt;
-  return started_ + limit_ - longest_save_;
+  return started_ + limit_ - time_to_save();
 }
 
 }  // namespace tapestry

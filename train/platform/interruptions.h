@@ -58,7 +58,8 @@ class RunSignals {
 void merge_repeated_signals();
 
 /// The time limit of a process (`train.max_time`). It is reached early enough to save: as soon as
-/// the remaining time is shorter than the longest turn so far plus the longest save.
+/// the remaining time is shorter than the longest turn so far plus the longest save, or two of them
+/// while a save is in flight.
 class TimeLimit {
  public:
   using Clock = std::chrono::steady_clock;
@@ -71,7 +72,10 @@ class TimeLimit {
 
   /// Records the duration of a turn: a step and the work due after it, which may include a save.
   void note_turn(Clock::duration taken);
-  void note_save(Clock::duration taken);
+  /// Records how long a save takes.
+  ///
+  /// in_flight  whether one is being written, which the last save waits for
+  void note_save(Clock::duration taken, bool in_flight = false);
 
   bool is_up(Clock::time_point now) const;
   /// The latest time at which a save still fits; nullopt without a limit.
@@ -79,10 +83,13 @@ class TimeLimit {
   std::chrono::seconds limit() const { return limit_; }
 
  private:
+  Clock::duration time_to_save() const { return longest_save_ * (in_flight_ ? 2 : 1); }
+
   Clock::time_point started_{};
   std::chrono::seconds limit_{0};
   Clock::duration longest_turn_{0};
   Clock::duration longest_save_{0};
+  bool in_flight_ = false;
 };
 
 /// What may end a run before its last step or request a save.

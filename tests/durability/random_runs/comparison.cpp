@@ -18,8 +18,9 @@ using test::contains;
 
 /// Warnings that depend on the machine.
 bool is_about_machine(const std::string& line) {
-  for (const char* subject : {"warning: threads: ", "warning: other programs", "warning: OpenBLAS",
-                              "warning: memory", "warning: the learning rate is 0"}) {
+  for (const char* subject :
+       {"warning: threads: ", "warning: other programs", "warning: OpenBLAS", "warning: memory",
+        "warning: the learning rate is 0", "warning: training waits"}) {
     if (line.starts_with(subject)) return true;
   }
   return false;

@@ -1,7 +1,10 @@
 #include "tests/durability/random_runs/observed.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -31,12 +34,41 @@
 #include "train/storage/snapshot.h"
 
 // The program is run in a forked child. This file defines some functions of the C library in its
-// own way, so that events can happen at the moments in which the program calls them.
+// own way, so that events can happen at the moments in which the program calls them. Checkpoints
+// are written by a thread of their own: training waits for it whenever it looks at the clock, so
+// that an event has always happened by the same step.
 namespace tapestry::random_runs {
 namespace {
 
 /// Seconds that a clock of this process is ahead.
 std::atomic<std::time_t> leap{0};
+
+/// Threads that have not ended and that something will wait for: those that write a checkpoint,
+/// since kernels detach theirs and batches are too small to be prepared on another thread.
+std::atomic<int> joinable_threads{0};
+
+bool is_main_thread() { return ::gettid() == ::getpid(); }
+
+/// Whether the main thread has not taken a signal yet that was sent to it alone.
+bool main_thread_has_pending_signal() {
+  std::ifstream status(fmt::format("/proc/self/task/{}/status", ::getpid()));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigPnd:")) return line.find_first_not_of("0", 8) != line.npos;
+  }
+  return false;
+}
+
+/// Sends a signal to the main thread, as the system does for a signal to the process, and returns
+/// when it has been taken.
+void send_signal(int signal) {
+  ::syscall(SYS_tgkill, ::getpid(), ::getpid(), signal);
+  while (!is_main_thread() && main_thread_has_pending_signal()) ::sched_yield();
+}
+
+void wait_for_writer() {
+  if (!is_main_thread()) return;
+  while (joinable_threads > 0) ::sched_yield();
+}
 
 /// The events of the process that this is; none in the parent.
 class Events {
@@ -81,14 +113,14 @@ class Events {
   static bool carry_out(const Event& event) {
     switch (event.action) {
       case Action::stop:
-        std::raise(event.signal);
+        send_signal(event.signal);
         break;
       case Action::stop_twice:
-        std::raise(event.signal);
-        std::raise(event.signal);
+        send_signal(event.signal);
+        send_signal(event.signal);
         break;
       case Action::save_signal:
-        std::raise(SIGUSR1);
+        send_signal(SIGUSR1);
         break;
       case Action::kill:
         std::raise(SIGKILL);
@@ -433,9 +465,45 @@ int flock(int fd, int operation) noexcept {
 int fsync(int /*fd*/) { return 0; }
 
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  if (clock == CLOCK_MONOTONIC) tapestry::random_runs::wait_for_writer();
   const auto result = static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
   if (clock == CLOCK_MONOTONIC) time->tv_sec += tapestry::random_runs::leap;
   return result;
+}
+
+/// The first function of a thread, and what it is given.
+struct ThreadStart {
+  void* (*routine)(void*);
+  void* argument;
+};
+
+static void* run_thread(void* given) {
+  const auto start = *static_cast<ThreadStart*>(given);
+  delete static_cast<ThreadStart*>(given);
+  void* const result = start.routine(start.argument);
+  --tapestry::random_runs::joinable_threads;
+  return result;
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*routine)(void*),
+                   void* argument) noexcept {
+  static const auto original =
+      reinterpret_cast<decltype(&pthread_create)>(::dlsym(RTLD_NEXT, "pthread_create"));
+  auto* const start = new ThreadStart{routine, argument};
+  ++tapestry::random_runs::joinable_threads;
+  const int code = original(thread, attributes, run_thread, start);
+  if (code != 0) {
+    --tapestry::random_runs::joinable_threads;
+    delete start;
+  }
+  return code;
+}
+
+int pthread_detach(pthread_t thread) noexcept {
+  static const auto original =
+      reinterpret_cast<decltype(&pthread_detach)>(::dlsym(RTLD_NEXT, "pthread_detach"));
+  --tapestry::random_runs::joinable_threads;
+  return original(thread);
 }
 
 }  // extern "C"

@@ -33,6 +33,18 @@ TEST_CASE("time is up when the longest turn and the longest save would not fit i
   CHECK(limit.is_up(start + 5s));
 }
 
+TEST_CASE("time is up earlier while a save is in flight, which the last one waits for") {
+  TimeLimit limit(start, 10s);
+  limit.note_turn(3s);
+  limit.note_save(2s, true);
+  CHECK_FALSE(limit.is_up(start + 2999ms));
+  CHECK(limit.is_up(start + 3s));
+  CHECK(limit.last_call() == start + 6s);
+  limit.note_save(1s);
+  CHECK_FALSE(limit.is_up(start + 4999ms));
+  CHECK(limit.last_call() == start + 8s);
+}
+
 TEST_CASE("the last call leaves time for the longest save") {
   CHECK_FALSE(TimeLimit(start, 0s).last_call());
   TimeLimit limit(start, 10s);

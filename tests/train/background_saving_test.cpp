@@ -1,0 +1,313 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/train/parallel/local_network.h"
+#include "tests/train/program.h"
+#include "tests/train/tiny_run.h"
+#include "train/tasks/data_source.h"
+
+/// What a run does while a checkpoint is written in the background. In most tests a checkpoint gets
+/// its name only when the log has a line of a later step, which would never come if a save stopped
+/// training.
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::tiny_config;
+using test::tiny_steps;
+using test::TinyRun;
+
+constexpr auto longest_wait = std::chrono::seconds(20);
+
+/// A disk on which the first checkpoint gets its name late.
+class WaitingFileSystem : public FileSystem {
+ public:
+  /// The first checkpoint gets its name when this is true, unless that takes too long.
+  std::function<bool()> may_rename = [] { return true; };
+  int error = 0;                ///< if not 0, that checkpoint then fails with it
+  std::atomic<int> renames{0};  ///< of checkpoints
+  std::atomic<bool> has_waited{false};
+  std::atomic<int> files{0}, most_files{0};  ///< of checkpoints, open for writing at once
+
+  int open(const char* path, int flags, mode_t mode) override {
+    if (contains(path, ".h5.tmp-")) most_files = std::max<int>(most_files, ++files);
+    return FileSystem::open(path, flags, mode);
+  }
+
+  int rename(const char* from, const char* to) override {
+    if (!std::string_view(to).ends_with(".h5")) return FileSystem::rename(from, to);
+    const bool is_first = renames++ == 0;
+    if (is_first) wait();
+    --files;
+    if (!is_first || error == 0) return FileSystem::rename(from, to);
+    errno = error;
+    return -1;
+  }
+
+ private:
+  void wait() {
+    const auto deadline = std::chrono::steady_clock::now() + longest_wait;
+    while (!may_rename()) {
+      if (std::chrono::steady_clock::now() > deadline) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    has_waited = true;
+  }
+};
+
+/// A run on such a disk.
+struct SlowRun {
+  SlowRun() {
+    directory.create();
+    progress.log_to((folder / "log").string());
+  }
+
+  /// The first checkpoint gets its name when the log has this text.
+  void rename_after(std::string text) {
+    files.may_rename = [this, text = std::move(text)] {
+      log_at_rename = log();
+      return contains(log_at_rename, text);
+    };
+  }
+
+  Trainer::End train(const Config& config, const Interruptions& interruptions = {}) {
+    const Corpus corpus = load_corpus(config.data);
+    Trainer trainer(config, corpus, directory, progress);
+    prepare(trainer);
+    return trainer.run(interruptions);
+  }
+
+  std::string log() const { return test::read_text(folder / "log"); }
+  std::vector<std::byte> checkpoint_bytes(std::uint64_t step) const {
+    return read_binary_file(directory.checkpoint_path(step)).bytes;
+  }
+
+  test::TemporaryFolder folder;
+  WaitingFileSystem files;
+  std::string log_at_rename;  ///< with rename_after()
+  RunDirectory directory{folder / "run", files};
+  Progress progress{nullptr, 0, tiny_steps};
+  std::function<void(Trainer&)> prepare = [](Trainer&) {};
+};
+
+/// Saves at 3, 6, 9 and 12, the last; every step has a line in the log.
+Config saving_four_times() {
+  Config config = tiny_config();
+  config.data.validation_size = 0;
+  config.train.log_every = 1;
+  return config;
+}
+
+/// Also saves before the first step.
+Config saving_at_the_start() {
+  Config config = saving_four_times();
+  config.train.on_nan = OnNan::rollback;
+  return config;
+}
+
+TEST_CASE("training goes on while a checkpoint is written, up to the next save") {
+  SlowRun run;
+  run.rename_after("step  6/12");
+  TinyRun sound;
+  sound.train(saving_four_times());
+  CHECK(run.train(saving_four_times()) == Trainer::End::finished);
+  CHECK(run.files.has_waited);
+  CHECK_FALSE(contains(run.log_at_rename, "step  7/12"));
+  CHECK(run.files.most_files == 1);
+  CHECK(run.directory.steps() == sound.directory().steps());
+  for (const std::uint64_t step : sound.directory().steps()) {
+    CHECK(run.checkpoint_bytes(step) == sound.checkpoint_bytes(step));
+  }
+}
+
+TEST_CASE("a save that fails while training goes on is a warning, and not the scheduled one") {
+  SlowRun run;
+  run.rename_after("step  5/12");
+  run.files.error = ENOSPC;
+  TinyRun sound;
+  sound.train(saving_four_times());
+  CHECK(run.train(saving_four_times()) == Trainer::End::finished);
+  CHECK(run.files.has_waited);
+  CHECK(run.directory.steps() == std::vector<std::uint64_t>{6, 9, 12});
+  CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
+  const std::string log = run.log();
+  const auto warning = log.find("warning: not saved: ");
+  REQUIRE(warning != log.npos);
+  CHECK(warning > log.find("step  5/12"));
+  CHECK(contains(log, "training continues (1 failed save in a row; the run stops after 3)"));
+}
+
+TEST_CASE(
+    "a run that stops finishes the save in flight, and then saves the step that it stops at") {
+  SlowRun run;
+  run.rename_after("step  4/12");
+  CHECK(run.train(saving_four_times(), {.last_step = 4}) == Trainer::End::last_step);
+  CHECK(run.files.has_waited);
+  CHECK(run.directory.steps() == std::vector<std::uint64_t>{3, 4});
+}
+
+TEST_CASE("a run that stops while the checkpoint of its step is written saves it once") {
+  SlowRun run;
+  const TimeLimit spent(TimeLimit::Clock::now() - std::chrono::hours(1), std::chrono::seconds(1));
+  CHECK(run.train(saving_at_the_start(), {.time = spent}) == Trainer::End::time);
+  CHECK(run.directory.steps() == std::vector<std::uint64_t>{0});
+  CHECK(run.files.renames == 1);
+}
+
+TEST_CASE("a run that stops while the save of its step fails saves it again") {
+  SlowRun run;
+  run.files.error = EIO;
+  const TimeLimit spent(TimeLimit::Clock::now() - std::chrono::hours(1), std::chrono::seconds(1));
+  CHECK(run.train(saving_at_the_start(), {.time = spent}) == Trainer::End::time);
+  CHECK(run.directory.steps() == std::vector<std::uint64_t>{0});
+  CHECK(run.files.renames == 2);
+  CHECK(contains(run.log(), "warning: not saved: "));
+}
+
+TEST_CASE("a signal that comes while a checkpoint is written ends the run, with both saves whole") {
+  SlowRun run;
+  RunSignals signals;
+  run.files.may_rename = [] { return ::kill(::getpid(), SIGTERM) == 0; };
+  CHECK(run.train(saving_four_times(), {.signals = &signals}) == Trainer::End::signal);
+  const auto steps = run.directory.steps();
+  CHECK(steps.front() == 3);
+  CHECK(run.files.renames == static_cast<int>(steps.size()));
+  TinyRun sound;
+  sound.train(saving_four_times());
+  Config config = saving_four_times();
+  const Corpus corpus = load_corpus(config.data);
+  Trainer resumed(config, corpus, run.directory, run.progress);
+  resumed.resume(run.directory.read_newest()->snapshot);
+  resumed.run();
+  CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
+}
+
+TEST_CASE("the message of a save that a signal requested comes when its checkpoint is there") {
+  SlowRun run;
+  run.rename_after("step  5/12");
+  Config config = saving_four_times();
+  config.train.save_every = 100;
+  RunSignals signals;
+  std::raise(SIGUSR1);  // honoured after step 1
+  CHECK(run.train(config, {.signals = &signals}) == Trainer::End::finished);
+  CHECK(run.files.has_waited);
+  CHECK(run.directory.steps() == std::vector<std::uint64_t>{1, 12});
+  const std::string log = run.log();
+  const auto saved = log.find("saved at step 1, as a signal requested");
+  REQUIRE(saved != log.npos);
+  CHECK(saved > log.find("step  5/12"));
+}
+
+TEST_CASE("a signal that requests a save of the step that is being written gets no second one") {
+  SlowRun run;
+  Config config = saving_four_times();
+  config.train.save_every = 1;
+  config.train.steps = 2;
+  RunSignals signals;
+  std::raise(SIGUSR1);
+  CHECK(run.train(config, {.signals = &signals}) == Trainer::End::finished);
+  CHECK(run.files.renames == 2);
+  CHECK(contains(run.log(), "saved at step 1, as a signal requested"));
+}
+
+TEST_CASE("a run that ends with an error finishes the save in flight first") {
+  for (const int error : {0, ENOSPC}) {
+    CAPTURE(error);
+    SlowRun run;
+    std::atomic<bool> has_thrown = false;
+    run.files.error = error;
+    run.files.may_rename = [&] { return has_thrown.load(); };
+    // Called after the first step.
+    run.progress.message_later(std::chrono::seconds(0), [&]() -> std::optional<std::string> {
+      has_thrown = true;
+      throw std::runtime_error("an error of training");
+    });
+    CHECK_THROWS_AS(run.train(saving_at_the_start()), std::runtime_error);
+    CHECK(run.files.has_waited);
+    CHECK(run.directory.steps().size() == (error == 0 ? 1 : 0));
+    CHECK(run.directory.remove_stray_temporaries().removed.empty());
+    CHECK(contains(run.log(), "warning: not saved: ") == (error != 0));
+  }
+}
+
+/// The last symbol of the vocabulary gets a vector that overflows as soon as it is used.
+void poison(const Trainer& trainer) {
+  Tensor embedding = trainer.model().parameters.find("source_embedding.weight")->tensor;
+  const auto values = embedding.mutable_values<float>();
+  std::ranges::fill(values.last(embedding.shape()[1]), 3e38f);
+}
+
+TEST_CASE("a rollback goes to the checkpoint that is in flight when a step fails") {
+  Config config = saving_at_the_start();
+  config.train.batch_size = config.train.accumulate = 1;  // some steps meet the symbol
+  config.train.steps = 20;
+  config.train.max_nan_steps = 20;
+  config.train.save_every = 1;
+  struct SlowDisk : FileSystem {
+    int rename(const char* from, const char* to) override {
+      if (std::string_view(to).ends_with(".h5")) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      return FileSystem::rename(from, to);
+    }
+  } slow;
+  const auto end_of_run_on = [&](FileSystem& files) {
+    test::TemporaryFolder folder;
+    RunDirectory directory(folder / "run", files);
+    directory.create();
+    Progress progress(nullptr, 0, config.train.steps);
+    const Corpus corpus = load_corpus(config.data);
+    Trainer trainer(config, corpus, directory, progress);
+    poison(trainer);
+    trainer.run();
+    CHECK(contains(read_checkpoint(directory.checkpoint_path(20)).get_text("train/history"),
+                   "rolled back"));
+    return read_binary_file(directory.checkpoint_path(20)).bytes;
+  };
+  CHECK(end_of_run_on(slow) == end_of_run_on(posix_file_system()));
+}
+
+TEST_CASE("of several processes, rank 0 writes while all train on; all learn how that ended") {
+  Config config = saving_four_times();
+  TinyRun sound;
+  sound.train(config);
+  for (const int error : {0, ENOSPC}) {
+    CAPTURE(error);
+    SlowRun run;
+    run.files.error = error;
+    run.rename_after("step  5/12");
+    const Corpus corpus = load_corpus(config.data);
+    test::run_processes(2, [&](ProcessGroup& group) {
+      Progress silent(nullptr, 0, tiny_steps);
+      RunDirectory other(run.directory.path());
+      const bool first = group.is_rank_0();
+      Trainer trainer(config, corpus, first ? run.directory : other, first ? run.progress : silent,
+                      group);
+      CHECK(trainer.run() == Trainer::End::finished);
+    });
+    CHECK(run.files.has_waited);
+    CHECK(std::ranges::count(run.directory.steps(), 12U) == 1);
+    CHECK(contains(run.log(), "warning: not saved: ") == (error != 0));
+    CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

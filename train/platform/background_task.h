@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <thread>
+
+namespace tapestry {
+
+/// Runs one task at a time on a thread of its own, so that the caller does not wait for it. The
+/// functions are called by one thread.
+class BackgroundTask {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Begins a task on a new thread, which has all signals blocked and ends with the task. If the
+  /// system refuses the thread, the task is done before the function returns, as by do_here(). An
+  /// earlier task must have been finished.
+  ///
+  /// returns  whether the task runs on a thread of its own
+  bool start(std::function<void()> task);
+
+  /// Does the task before it returns; finish() throws what the task throws.
+  void do_here(std::function<void()> task);
+
+  /// Whether finish() would not wait.
+  bool has_ended() const { return has_ended_.load(std::memory_order_acquire); }
+
+  /// Waits for the end of the task, if there is one. throws what the task threw.
+  void finish();
+
+  /// How long the last task took, or has taken up to now; 0 before the first.
+  Clock::duration time() const { return has_ended() ? time_ : Clock::now() - started_; }
+
+ private:
+  void begin(std::function<void()> task);
+  void run();
+
+  std::function<void()> task_;  ///< destroyed, with what it holds, when it has ended
+  std::exception_ptr error_;
+  Clock::time_point started_{};
+  Clock::duration time_{0};
+  std::atomic<bool> has_ended_{true};
+  std::jthread thread_;  ///< the last member: ends before the others
+};
+
+}  // namespace tapestry
