@@ -93,6 +93,9 @@ class Process {
 
   void send(int signal) const { ::kill(pid_, signal); }
 
+  /// While it runs.
+  pid_t id() const { return pid_; }
+
   /// As Outcome::code.
   int wait() {
     int status = 0;

@@ -3,8 +3,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -83,6 +86,15 @@ class Dialogue {
     return line;
   }
 
+  /// The most memory that the command has had in kB; 0 if the system does not tell.
+  std::size_t peak_memory() const {
+    std::ifstream status("/proc/" + std::to_string(process_.id()) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmHWM:")) return std::stoul(line.substr(6));
+    }
+    return 0;
+  }
+
   int end() {
     in_.close_writing_end();
     return process_.wait();
@@ -123,6 +135,60 @@ TEST_CASE("a line is answered before the next one is written") {
     }
     CHECK(dialogue.end() == 0);
   }
+}
+
+TEST_CASE("lines of every kind are answered at once and in order") {
+  const TrainedWorkplace work;
+  std::string many;  // words
+  for (int i = 0; i < 10'000; ++i) many += i % 2 == 0 ? "a " : "b ";
+  const std::vector<std::string> lines = {
+      "a b",
+      "",
+      "  \t ",
+      "a\tb \r",
+      "\r",
+      many,
+      "\xD9\x85\xD8\xB1\xD8\xAD\xD8\xA8\xD8\xA7 \xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D",  // right to left
+      "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80 a",                             // emoji
+      "c",
+  };
+  std::string all, answers;
+  for (const std::string& line : lines) {
+    all += line + "\n";
+    answers += work.run({"translate", "runs/tiny"}, line + "\n").out;
+  }
+  CHECK(std::ranges::count(answers, '\n') == static_cast<std::ptrdiff_t>(lines.size()));
+  CHECK(work.run({"translate", "runs/tiny"}, all).out == answers);
+  Dialogue dialogue(work, {"translate", "runs/tiny"});
+  std::string found;
+  for (const std::string& line : lines) {
+    dialogue.write(line + "\n");
+    found += dialogue.read_line() + "\n";
+  }
+  CHECK(found == answers);
+  CHECK(dialogue.end() == 0);
+}
+
+TEST_CASE("the memory of a translation does not depend on the number of lines") {
+#if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)  // which keep freed memory
+  const TrainedWorkplace work;
+  Dialogue dialogue(work, {"translate", "runs/tiny", "--threads", "1"});
+  constexpr std::size_t lines_at_once = 100;
+  std::string lines;
+  for (std::size_t i = 0; i < lines_at_once; ++i) lines += "a b" + std::string(400, ' ') + "\n";
+  const auto translate = [&](std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i) {
+      dialogue.write(lines);
+      for (std::size_t line = 0; line < lines_at_once; ++line) {
+        REQUIRE(dialogue.read_line() != "no answer");
+      }
+    }
+    return dialogue.peak_memory();
+  };
+  const std::size_t few = translate(20), many = translate(400);
+  CHECK(dialogue.end() == 0);
+  CHECK(many < few + 1024);  // the lines alone are 16 MB
+#endif
 }
 
 TEST_CASE("a terminal shows how many lines have been answered, until the end") {
