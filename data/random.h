@@ -18,6 +18,7 @@ enum class DrawPurpose : std::uint32_t {
   exchanged_outputs = 6,     ///< the sentences whose outputs are exchanged; index: the trial
   subword_segmentation = 7,  ///< the segmentation of a text; index: 2 * example, + 1 for its target
   sweep_sample = 8,          ///< the combinations that a sweep tries; index: 0
+  subword_text = 9,          ///< whether subwords are learned from a sentence; index: its number
 };
 
 /// Random numbers that are a pure function of (seed, purpose, index).

@@ -1,5 +1,7 @@
 #include "data/corpora/corpus_subwords.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -24,15 +26,21 @@ std::shared_ptr<const SubwordModel> read_subwords(const SubwordOptions& options,
 
 }  // namespace
 
-std::shared_ptr<const SubwordModel> make_subwords(std::vector<std::string> sentences,
-                                                  const WordOptions& words, SubwordSide side,
+std::shared_ptr<const SubwordModel> make_subwords(TextSample sentences, const WordOptions& words,
+                                                  SubwordSide side,
                                                   const std::filesystem::path& base,
-                                                  const std::string& place) {
+                                                  const std::string& place,
+                                                  std::vector<std::string>& notes) {
   if (words.subwords.kind == SubwordKind::file) return read_subwords(words.subwords, side, base);
-  if (words.lowercase) {
-    for (std::string& sentence : sentences) sentence = to_lowercase(sentence);
+  if (sentences.is_partial()) {
+    notes.push_back(fmt::format("subwords of {}: learned from {} of {} sentences, drawn at random",
+                                place, sentences.kept(), sentences.added()));
   }
-  return train_subwords(sentences, words.subwords, place);
+  std::vector<std::string> text = std::move(sentences).take();
+  if (words.lowercase) {
+    for (std::string& sentence : text) sentence = to_lowercase(sentence);
+  }
+  return train_subwords(text, words.subwords, place);
 }
 
 }  // namespace tapestry

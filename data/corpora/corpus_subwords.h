@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/text/subwords.h"
+#include "data/text/text_sample.h"
 #include "data/text/vocabulary.h"
 
 namespace tapestry {
@@ -20,12 +21,14 @@ enum class SubwordSide {
 /// model trained on the sentences, in lower case with words.lowercase. The file is not one of
 /// Corpus::files: the fingerprint has its content, and a trained model does not need it.
 ///
-/// sentences  of the training set
+/// sentences  of the training set; none for the model of a file
 /// place      of the sentences in messages, such as a file name
+/// notes      get a line if the model is trained on some of the sentences alone
 /// throws     DataError as SubwordModel, train_subwords() and read_binary_file().
-std::shared_ptr<const SubwordModel> make_subwords(std::vector<std::string> sentences,
-                                                  const WordOptions& words, SubwordSide side,
+std::shared_ptr<const SubwordModel> make_subwords(TextSample sentences, const WordOptions& words,
+                                                  SubwordSide side,
                                                   const std::filesystem::path& base,
-                                                  const std::string& place);
+                                                  const std::string& place,
+                                                  std::vector<std::string>& notes);
 
 }  // namespace tapestry

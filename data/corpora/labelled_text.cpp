@@ -127,22 +127,22 @@ class TrainingFiles {
     const bool learns = subwords && words.subwords.kind != SubwordKind::file;
     const Tokenizer tokenizer = WordTokenizer(words.lowercase);
     WordCounter counter;
-    std::vector<std::string> sentences;
+    TextSample sentences;
     std::set<std::string> labels;
     std::vector<std::string> unused;
     for (CorpusText& text : texts_) {
       for_each_line(text, "train", on_bad_line_, unused, [&](LabelledLine line) {
         labels.insert(std::move(line.label));
         if (of_words && !subwords) counter.add(split(tokenizer, line.sentence));
-        if (of_words && learns) sentences.push_back(std::move(line.sentence));
+        if (of_words && learns) sentences.add(std::move(line.sentence));
       });
     }
     const std::string& name = texts_.front().name();
     if (of_words) {
-      corpus.source_vocabulary = subwords
-                                     ? Vocabulary(make_subwords(std::move(sentences), words,
-                                                                SubwordSide::source, base, name))
-                                     : frequent_words(counter, words);
+      corpus.source_vocabulary =
+          subwords ? Vocabulary(make_subwords(std::move(sentences), words, SubwordSide::source,
+                                              base, name, corpus.notes))
+                   : frequent_words(counter, words);
     }
     if (of_classes) corpus.target_vocabulary = class_names({labels.begin(), labels.end()}, name);
   }

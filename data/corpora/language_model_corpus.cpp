@@ -208,7 +208,7 @@ class TrainingTexts {
   const std::string& name() const { return texts_.front().text.name(); }
 
   Vocabulary make_vocabulary(const WindowOptions& windows, const WordOptions& words,
-                             const fs::path& base) {
+                             const fs::path& base, std::vector<std::string>& notes) {
     const auto for_each = [this](const std::function<void(const Piece&)>& f) {
       for (auto& [text, hold_out] : texts_) {
         std::size_t pieces = 0;
@@ -223,11 +223,11 @@ class TrainingTexts {
       }
     };
     if (words.subwords.kind != SubwordKind::none) {
-      std::vector<std::string> sentences;
+      TextSample sentences;
       const bool learns = words.subwords.kind != SubwordKind::file;
-      if (learns) for_each([&](const Piece& piece) { sentences.emplace_back(piece.text); });
+      if (learns) for_each([&](const Piece& piece) { sentences.add(std::string(piece.text)); });
       return Vocabulary(
-          make_subwords(std::move(sentences), words, SubwordSide::source, base, name()),
+          make_subwords(std::move(sentences), words, SubwordSide::source, base, name(), notes),
           {std::string(newline_token)});
     }
     const Tokenizer tokenizer = window_tokenizer(windows, words, Vocabulary());
@@ -297,7 +297,7 @@ Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& w
   std::optional<TrainingTexts> texts;
   if (has_training) texts.emplace(files.train_text, share, unit, base, training);
   corpus.source_vocabulary =
-      fixed != nullptr ? fixed->source : texts->make_vocabulary(windows, words, base);
+      fixed != nullptr ? fixed->source : texts->make_vocabulary(windows, words, base, corpus.notes);
   corpus.target_vocabulary = corpus.source_vocabulary;
   const Tokenizer tokenizer = window_tokenizer(windows, words, corpus.source_vocabulary);
   if (has_training) {

@@ -203,10 +203,10 @@ class TrainingPairs {
   void make_vocabularies(Corpus& corpus) {
     if (words_.subwords.kind == SubwordKind::none) return collect_words(corpus);
     if (words_.subwords.kind == SubwordKind::file) return learn_subwords({}, {}, corpus);
-    std::vector<std::string> sources, targets;
+    TextSample sources, targets;
     for_each([&](FilePair&, TextPair pair) {
-      sources.push_back(std::move(pair.source));
-      (options_.shared_vocabulary ? sources : targets).push_back(std::move(pair.target));
+      sources.add(std::move(pair.source));
+      (options_.shared_vocabulary ? sources : targets).add(std::move(pair.target));
     });
     learn_subwords(std::move(sources), std::move(targets), corpus);
   }
@@ -252,19 +252,18 @@ class TrainingPairs {
         options_.shared_vocabulary ? corpus.source_vocabulary : frequent_words(target, words_);
   }
 
-  void learn_subwords(std::vector<std::string> sources, std::vector<std::string> targets,
-                      Corpus& corpus) {
+  void learn_subwords(TextSample sources, TextSample targets, Corpus& corpus) {
     const auto [source, target] = files_.front().names();
     if (options_.shared_vocabulary) {
       corpus.source_vocabulary = corpus.target_vocabulary =
           Vocabulary(make_subwords(std::move(sources), words_, SubwordSide::source, base_,
-                                   fmt::format("{} with {}", source, target)));
+                                   fmt::format("{} with {}", source, target), corpus.notes));
       return;
     }
-    corpus.source_vocabulary =
-        Vocabulary(make_subwords(std::move(sources), words_, SubwordSide::source, base_, source));
-    corpus.target_vocabulary =
-        Vocabulary(make_subwords(std::move(targets), words_, SubwordSide::target, base_, target));
+    corpus.source_vocabulary = Vocabulary(make_subwords(
+        std::move(sources), words_, SubwordSide::source, base_, source, corpus.notes));
+    corpus.target_vocabulary = Vocabulary(make_subwords(
+        std::move(targets), words_, SubwordSide::target, base_, target, corpus.notes));
   }
 
   void encode(FilePair& files, const TokenizerPair& tokenizers, const Corpus& corpus,

@@ -1,10 +1,13 @@
 #include "data/text/subwords.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/corpora/corpus_subwords.h"
@@ -227,10 +230,32 @@ TEST_CASE("text is converted to lower case before it is divided into subwords") 
   CHECK(SubwordTokenizer(model, true).split("The DOG") == model->split("the dog"));
   CHECK(SubwordTokenizer(model).split("The DOG") != model->split("the dog"));
   WordOptions words{.lowercase = true, .subwords = options_of(SubwordKind::bpe, 40)};
-  std::vector<std::string> capitals = sentences;
-  for (std::string& each : capitals) each[0] = static_cast<char>(each[0] - 'a' + 'A');
-  CHECK(make_subwords(capitals, words, SubwordSide::source, ".", "x")->serialized() ==
+  TextSample capitals;
+  for (std::string each : sentences) {
+    each[0] = static_cast<char>(each[0] - 'a' + 'A');
+    capitals.add(each);
+  }
+  std::vector<std::string> notes;
+  CHECK(make_subwords(capitals, words, SubwordSide::source, ".", "x", notes)->serialized() ==
         model->serialized());
+  CHECK(notes.empty());
+}
+
+TEST_CASE("subwords of a text that does not fit into memory are those of a sample, with a note") {
+  const WordOptions words{.subwords = options_of(SubwordKind::bpe, 40)};
+  TextSample sample(3000);
+  for (int i = 0; i < 10; ++i) {
+    for (const std::string& sentence : sentences) sample.add(sentence);
+  }
+  REQUIRE(sample.kept() > 30);
+  REQUIRE(sample.kept() < 50);
+  std::vector<std::string> notes;
+  const auto model = make_subwords(sample, words, SubwordSide::source, ".", "x", notes);
+  CHECK(notes == std::vector<std::string>{
+                     fmt::format("subwords of x: learned from {} of {} sentences, drawn at random",
+                                 sample.kept(), 10 * sentences.size())});
+  CHECK(model->serialized() ==
+        train_subwords(std::move(sample).take(), words.subwords, "x")->serialized());
 }
 
 TEST_CASE("the subwords of a file are those of the side") {
@@ -240,7 +265,8 @@ TEST_CASE("the subwords of a file are those of the side") {
   WordOptions words{
       .subwords = {.kind = SubwordKind::file, .file = "s.model", .target_file = "t.model"}};
   const auto read = [&](SubwordSide side) {
-    return make_subwords({}, words, side, folder.path(), "x")->serialized();
+    std::vector<std::string> notes;
+    return make_subwords({}, words, side, folder.path(), "x", notes)->serialized();
   };
   CHECK(read(SubwordSide::source) == train(options_of(SubwordKind::bpe, 40))->serialized());
   CHECK(read(SubwordSide::target) == train(options_of(SubwordKind::unigram, 34))->serialized());
