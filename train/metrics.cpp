@@ -235,6 +235,26 @@ std::map<std::uint64_t, double> validation_values(const std::string& csv, std::s
   return values;
 }
 
+double score_value(const Scores& scores, const std::string& metric) {
+  if (metric == "loss") return scores.loss;
+  if (metric == "perplexity") return scores.perplexity;
+  if (metric == "token_accuracy") return scores.token_accuracy;
+  const auto score = scores.others.find(metric);
+  return score == scores.others.end() ? std::nan("") : score->second;
+}
+
+std::vector<std::uint64_t> best_validations(const std::string& csv, std::string_view metric) {
+  const auto values = validation_values(csv, metric);
+  std::vector<std::uint64_t> steps;
+  for (const auto& [step, value] : values) {
+    if (std::isfinite(value)) steps.push_back(step);
+  }
+  std::ranges::stable_sort(steps, [&](std::uint64_t a, std::uint64_t b) {
+    return is_better(metric, values.at(a), values.at(b));
+  });
+  return steps;
+}
+
 std::vector<std::string> require_metrics(std::string_view csv, std::string_view place) {
   return MetricsReader(csv, place).check_all();
 }

@@ -61,11 +61,21 @@ class MetricsTable {
 /// column  a name of its heading; no values for any other name
 std::map<std::uint64_t, double> validation_values(const std::string& csv, std::string_view column);
 
-/// Whether the value `a` of a score, a value of train.best_metric, is better than `b`: of the loss
-/// the lower one, of every other score the higher one.
+/// The value of a score, a value of train.best_metric; NaN if it was not computed, such as a score
+/// that the labels of the set do not allow.
+double score_value(const Scores& scores, const std::string& metric);
+
+/// Whether the value `a` of a score, a value of train.best_metric, is better than `b`: of loss and
+/// perplexity the lower one, of every other score the higher one.
 inline bool is_better(std::string_view metric, double a, double b) {
-  return metric == "loss" ? a < b : a > b;
+  return metric == "loss" || metric == "perplexity" ? a < b : a > b;
 }
+
+/// The steps of the validations with a finite value of a score, a value of train.best_metric: the
+/// best one first, of equal ones the earliest.
+///
+/// csv  a valid table
+std::vector<std::uint64_t> best_validations(const std::string& csv, std::string_view metric);
 
 /// The columns of every metrics.csv, at the start of its first line.
 inline constexpr std::string_view metrics_heading =

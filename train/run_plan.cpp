@@ -199,7 +199,8 @@ void Measurement::describe() {
   const bool validates = !corpus_.validation.empty();
   plan_.validations = count_validations(config_.train, validates);
   plan_.saves = count_saves(config_.train, validates);
-  plan_.checkpoints = config_.train.keep_last + (validates ? 1 : 0) + 1;
+  plan_.checkpoints = std::max(config_.train.keep_last, config_.train.average_last) +
+                      (validates ? config_.train.keep_best : 0) + 1;
   plan_.checkpoints = std::min(plan_.checkpoints, plan_.saves.most);
 }
 

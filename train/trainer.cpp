@@ -22,6 +22,7 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/initial_state.h"
+#include "train/kept_checkpoints.h"
 #include "train/non_finite.h"
 #include "train/platform/message.h"
 #include "train/report/held_out.h"
@@ -259,6 +260,7 @@ Trainer::End Trainer::run(Interruptions interruptions) try {
   }
   finish_save();
   if (saved_step_ != state_.step) save({.last = true});
+  if (finished() && !state_.validation_pending) average_last_checkpoints_();
   if (config_.train.report_every > 0 && finished()) report();
   return stop.value_or(End::finished);
 } catch (...) {
@@ -316,14 +318,14 @@ void Trainer::turn() {
 /// The validation and saving due after a step; the last step is always validated.
 void Trainer::finish_turn() {
   state_.validation_pending = true;  // in case it is cancelled
-  bool best = false;
+  bool among_best = false;
   if (due(config_.train.validate_every)) {
-    best = validate_and_compare();
+    among_best = validate_and_compare();
   } else if (is_last_step()) {
     validate_at_end();
   }
   state_.validation_pending = false;
-  if (best || due(config_.train.save_every)) save_as_scheduled();
+  if (among_best || due(config_.train.save_every)) save_as_scheduled();
   if (report_is_due()) report();
 }
 
@@ -485,15 +487,6 @@ Scores Trainer::score_validation_set() {
                                      config_.train.exact_match_sequences);
 }
 
-/// The value of train.best_metric.
-double Trainer::best_metric(const Scores& scores) const {
-  const std::string& metric = config_.train.best_metric;
-  if (metric == "loss") return scores.loss;
-  if (metric == "token_accuracy") return scores.token_accuracy;
-  const auto score = scores.others.find(metric);  // not computed for every set of labels
-  return score == scores.others.end() ? std::nan("") : score->second;
-}
-
 /// Tells the progress of a validation.
 void Trainer::report_validation(const Scores& scores, bool best) const {
   ValidationReport report{.step = state_.step,
@@ -516,6 +509,7 @@ bool Trainer::is_best(double value) const {
   return is_better(config_.train.best_metric, value, state_.best_value);
 }
 
+/// Returns whether the validation is one of the train.keep_best best ones.
 /// throws  kernels::Cancelled, nothing is changed then.
 bool Trainer::validate_and_compare() {
   if (corpus_.validation.empty()) return false;
@@ -527,7 +521,7 @@ bool Trainer::validate_and_compare() {
       attention = recorded_attention();
     });
   });
-  const double value = best_metric(scores);
+  const double value = score_value(scores, config_.train.best_metric);
   const bool best = is_best(value);
   ++state_.validations_since_best;
   if (best) {
@@ -548,7 +542,7 @@ bool Trainer::validate_and_compare() {
                                   escaped(sample.input), escaped(sample.expected),
                                   escaped(sample.output)));
   }
-  return best;
+  return best || is_further_best(state_.step, state_.metrics.csv(), config_.train);
 }
 
 // ---- The recording.

@@ -70,6 +70,11 @@ class Trainer {
   /// Calls `report` after every train.report_every-th validation, and when all steps are done.
   void report_with(std::function<void()> report) { write_report_ = std::move(report); }
 
+  /// Calls `average` when the run is finished and saved, before the report.
+  void average_with(std::function<void()> average) {
+    average_last_checkpoints_ = std::move(average);
+  }
+
   /// Adds a line to the history, which is stored in checkpoints.
   void note(const std::string& event);
 
@@ -204,7 +209,6 @@ class Trainer {
   WorkShare work_share();
   void with_averaged_weights(const std::function<void()>& work);
   Scores score_validation_set();
-  double best_metric(const Scores& scores) const;
   bool is_best(double value) const;
   void report_validation(const Scores& scores, bool best) const;
   void report_best() const;
@@ -250,6 +254,7 @@ class Trainer {
   bool attention_problem_ = false;         ///< attention cannot be recorded
   std::set<std::string> attention_notes_;  ///< those that were printed
   std::function<void()> write_report_ = [] {};
+  std::function<void()> average_last_checkpoints_ = [] {};
   TrainingState state_;
   std::uint64_t epoch_ = 1;            ///< epoch of the last step, from 1
   StepReport report_;                  ///< of the last completed step

@@ -15,7 +15,7 @@
 #include "autograd/profiler.h"
 #include "train/error.h"
 #include "train/format.h"
-#include "train/metrics.h"
+#include "train/kept_checkpoints.h"
 #include "train/non_finite.h"
 #include "train/platform/durable_file.h"
 #include "train/storage/run_directory.h"
@@ -109,13 +109,9 @@ bool Trainer::begin_writing(const std::function<Snapshot()>& snapshot, bool last
   std::function<void()> write = [] { throw std::bad_alloc(); };
   bool in_background = false;
   try {
-    const Retention retention{
-        .keep_last = config_.train.keep_last,
-        .best_step = state_.best_step,
-        .previous_best_step = state_.before_end ? state_.before_end->best_step : std::nullopt,
-        .scheduled_step = state_.scheduled_save};
     auto files = std::make_shared<const SavedFiles>(
-        SavedFiles{state_.step, state_.metrics, state_.history, retention, snapshot()});
+        SavedFiles{state_.step, state_.metrics, state_.history,
+                   kept_checkpoints(state_, config_.train), snapshot()});
     write = [this, files = std::move(files)] { undeleted_ = write_files(*files, directory_); };
     in_background = !last;
   } catch (const std::bad_alloc&) {  // finish_save() reports it

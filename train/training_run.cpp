@@ -23,6 +23,7 @@
 #include "train/config/error.h"
 #include "train/config/percentages.h"
 #include "train/error.h"
+#include "train/final_average.h"
 #include "train/format.h"
 #include "train/memory_need.h"
 #include "train/model_summary.h"
@@ -196,6 +197,21 @@ void write_report_of(const Trainer& trainer, const TrainingRun& run, const RunSi
   }
 }
 
+/// Averages the last checkpoints of the finished run, if its config says so.
+void average_checkpoints_of(const Trainer& trainer, const TrainingRun& run,
+                            const RunDirectory& directory, const RunSignals& signals,
+                            Progress& progress) {
+  if (trainer.config().train.average_last == 0) return;
+  run.group.on_rank_0([&] {
+    try {
+      const kernels::CancellationScope cancellable(&signals.end_requested());
+      write_final_average(directory, trainer.config(), run.corpus, trainer.step(), progress);
+    } catch (const kernels::Cancelled&) {  // the run ends
+      progress.message("warning: the last checkpoints were not averaged: resume the run to do it");
+    }
+  });
+}
+
 /// A batch of the first training example.
 Batch first_example(const TrainingRun& run) {
   return make_batch(run.corpus.training(), std::array<std::size_t, 1>{0},
@@ -302,6 +318,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
     trainer.report_with([&] { write_report_of(trainer, run, signals, progress); });
     watch_other_programs(progress);
   }
+  trainer.average_with([&] { average_checkpoints_of(trainer, run, directory, signals, progress); });
   const Trainer::End end = train_and_log(trainer, run, interruptions, progress);
   return report_end(end, trainer, run_dir, signals, progress);
 }

@@ -59,7 +59,7 @@ void carry_out(std::vector<Save>& saves, SimulatedDisk& disk) {
   directory.create();
   for (Save& save : saves) {
     save.changes_before = disk.changes().size();
-    directory.save(save.step, save.snapshot, {.keep_last = 2, .best_step = save.best_step});
+    directory.save(save.step, save.snapshot, {.keep_last = 2, .steps = {save.best_step}});
     save.changes_after = disk.changes().size();
   }
 }

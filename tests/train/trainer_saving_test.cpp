@@ -164,7 +164,7 @@ std::map<std::uint64_t, double> validated(const TinyRun& run, std::size_t column
   return values;
 }
 
-constexpr std::size_t loss_column = 3, accuracy_column = 5;
+constexpr std::size_t loss_column = 3, perplexity_column = 4, accuracy_column = 5;
 
 TEST_CASE("the best checkpoint is that of the best value of train.best_metric") {
   Config config = tiny_config();
@@ -183,6 +183,19 @@ TEST_CASE("the best checkpoint is that of the best value of train.best_metric") 
   CHECK(end.get_scalar<double>("train/best_loss") == best->second);
   CHECK(by_loss.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step") ==
         best_loss->first);
+}
+
+TEST_CASE("the best perplexity is the lowest") {
+  Config config = tiny_config();
+  config.train.validate_every = 1;
+  config.train.best_metric = "perplexity";
+  TinyRun run;
+  run.train(config);
+  const auto values = validated(run, perplexity_column);
+  const auto best = std::ranges::min_element(values, {}, [](auto& row) { return row.second; });
+  const Snapshot end = run.snapshot(tiny_steps);
+  CHECK(end.get_scalar<std::uint64_t>("train/best_step") == best->first);
+  CHECK(end.get_scalar<double>("train/best_loss") == best->second);
 }
 
 TEST_CASE("a run that is resumed with another train.best_metric looks for a new best") {

@@ -4,10 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "train/checkpoint/checkpoint.h"
@@ -15,6 +16,7 @@
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
 #include "train/metrics.h"
+#include "train/storage/checkpoint_file.h"
 
 namespace tapestry {
 namespace {
@@ -144,6 +146,16 @@ Snapshot CheckpointAverage::result() const {
   return average;
 }
 
+std::optional<Snapshot> read_final_average(const RunDirectory& run, std::uint64_t step) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(run.average_path(), ignored)) return std::nullopt;
+  Snapshot average = read_checkpoint(run.average_path());
+  const auto run_id = recorded_run_id(run);
+  const bool is_of_run = !run_id || saved_run_id(average) == *run_id;
+  return is_of_run && saved_step(average) == step ? std::optional(std::move(average))
+                                                  : std::nullopt;
+}
+
 std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count) {
   const NewestCheckpoint newest = newest_checkpoint(run, count);
   const std::size_t kept = saved_config(newest.snapshot).train.keep_last;
@@ -158,25 +170,20 @@ std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t cou
 }
 
 std::vector<std::uint64_t> best_steps(const RunDirectory& run, std::size_t count) {
-  const NewestCheckpoint newest = newest_checkpoint(run, count);
+  const NewestCheckpoint newest = newest_checkpoint(run, 1);
   const std::string metric = saved_config(newest.snapshot).train.best_metric;
   const std::string csv = newest.snapshot.get_text("train/metrics");
   require_metrics(csv, newest.path.string() + ": train/metrics");
-  const auto values = validation_values(csv, metric);
-  std::vector<std::uint64_t> steps = run.steps();
-  std::erase_if(steps, [&](std::uint64_t step) {
-    return !values.contains(step) || !std::isfinite(values.at(step));
-  });
+  std::vector<std::uint64_t> steps = best_validations(csv, metric);
+  const std::vector<std::uint64_t> saved = run.steps();
+  std::erase_if(steps,
+                [&](std::uint64_t step) { return !std::ranges::binary_search(saved, step); });
   if (steps.size() < count) {
     throw CheckpointError(fmt::format("{}: found {} checkpoints with a validation {}, expected {} "
                                       "or more",
                                       run.path().string(), steps.size(), metric, count),
-                          "average fewer, or train with a larger train.keep_last, and with a "
-                          "train.save_every that is a multiple of train.validate_every");
+                          fmt::format("average fewer, or train with train.keep_best={}", count));
   }
-  std::ranges::stable_sort(steps, [&](std::uint64_t a, std::uint64_t b) {
-    return is_better(metric, values.at(a), values.at(b));
-  });
   steps.resize(count);
   std::ranges::sort(steps);
   return steps;

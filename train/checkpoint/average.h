@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,14 @@ class CheckpointAverage {
   std::vector<std::uint64_t> steps_;
   Snapshot rest_;  ///< of the last checkpoint, with the parameters
 };
+
+/// The average with which a run has ended (train.average_last). Its train/best_loss is its own
+/// value of train.best_metric, infinity without validation. nullopt if there is none, or if it is
+/// not of this run and step, such as that of a run that was continued.
+///
+/// step    of the newest checkpoint of the run
+/// throws  CheckpointError if the file cannot be used.
+std::optional<Snapshot> read_final_average(const RunDirectory& run, std::uint64_t step);
 
 /// The steps of the `count` newest checkpoints of a run, in ascending order. Older checkpoints that
 /// are kept because they are the best are not among them.

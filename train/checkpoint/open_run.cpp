@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "data/io/utf8.h"
+#include "train/checkpoint/average.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
+#include "train/metrics.h"
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
 #include "train/storage/checkpoint_file.h"
@@ -19,6 +23,22 @@ namespace {
 
 void warn_about(const std::string& damage) {
   warn(fmt::format("{}; another checkpoint of the run is used", damage));
+}
+
+/// The average with which the run has ended, if it is to be used: its validation was better than
+/// `best`, or there is no validation.
+///
+/// best  the best value of train.best_metric of the checkpoints; infinity if there is none
+std::optional<Snapshot> better_average(const RunDirectory& directory,
+                                       const NewestCheckpoint& newest, double best) try {
+  auto average = read_final_average(directory, newest.step);
+  if (!average || !std::isfinite(best)) return average;
+  const std::string metric = saved_config(*average).train.best_metric;
+  const auto value = average->get_scalar<double>("train/best_loss");
+  return is_better(metric, value, best) ? std::move(average) : std::nullopt;
+} catch (const CheckpointError& error) {
+  warn_about(error.what());
+  return std::nullopt;
 }
 
 OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
@@ -32,6 +52,10 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
   for (const auto& rejected : newest->rejected) warn_about(rejected.reason);
   const auto best_loss = newest->snapshot.get_scalar<double>("train/best_loss");
   const auto best_step = newest->snapshot.get_scalar<std::uint64_t>("train/best_step");
+  if (auto average = better_average(directory, *newest, best_loss)) {
+    return {directory.average_path(), *std::move(average),
+            "the average of the last checkpoints of the run"};
+  }
   if (!std::isfinite(best_loss) || best_step == newest->step) {
     return {newest->path, std::move(newest->snapshot), ""};
   }

@@ -24,7 +24,8 @@ struct OpenedCheckpoint {
 };
 
 /// Opens a checkpoint. `run` is a checkpoint file, or a run directory or its folder of checkpoints,
-/// from which the best checkpoint is read, or the newest if no best one is recorded. Unusable
+/// from which the best checkpoint is read, or the newest if no best one is recorded, or the average
+/// with which the run has ended, if that is better (train.average_last). Unusable
 /// checkpoints of a run are skipped with a warning on standard error.
 ///
 /// throws  CheckpointError if there is none or it cannot be used.

@@ -18,6 +18,7 @@
 #include "train/config/error.h"
 #include "train/config/percentages.h"
 #include "train/error.h"
+#include "train/final_average.h"
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/parallel/equal_processes.h"
@@ -247,11 +248,13 @@ std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const 
   return lines;
 }
 
-/// Prints why no steps are left to train, and returns whether that is so.
+/// Prints why nothing is left to do, and returns whether that is so.
 bool report_finished(const RunDirectory& directory, const ResumePlan& plan,
-                     const TrainArguments& arguments) {
+                     const TrainArguments& arguments, ProcessGroup& group) {
   const std::string reason = reason_of_end(plan);
   if (reason.empty()) return false;
+  const bool lacks_average = lacks_final_average(directory, plan.config, plan.checkpoint.step);
+  if (group.any_process(lacks_average) && !arguments.dry_run) return false;
   for (const std::string& warning : warnings_of_fallback(plan)) warn(warning);
   if (arguments.quiet) return true;
   const std::string text =
@@ -285,7 +288,7 @@ int resume_run(const TrainArguments& arguments, TimeLimit::Clock::time_point sta
   RunDirectory directory = find_run(find_run_directory(arguments));
   ResumePlan plan = make_plan(directory, arguments, group);
   require_same_plan(group, plan);
-  if (report_finished(directory, plan, arguments)) return static_cast<int>(ExitCode::done);
+  if (report_finished(directory, plan, arguments, group)) return static_cast<int>(ExitCode::done);
   if (!arguments.dry_run) {
     bool has_other_steps = false;
     group.on_rank_0([&] {
@@ -313,8 +316,9 @@ int resume_run(const TrainArguments& arguments, TimeLimit::Clock::time_point sta
     return load_same_corpus(plan.config, plan.checkpoint.snapshot, arguments.allowed);
   });
   const bool was_unknown = resolve_length(plan, arguments, data.corpus);
-  if (was_unknown && report_finished(directory, plan, arguments))
+  if (was_unknown && report_finished(directory, plan, arguments, group)) {
     return static_cast<int>(ExitCode::done);
+  }
   require_validation_for_patience(plan.config, data.corpus);
   return run_training({.config = plan.config,
                        .corpus = data.corpus,

@@ -372,10 +372,19 @@ void visit(V field, O& o) {
   field("validate_every", o.validate_every, steps_from(1), free, "steps between validations");
   field("save_every", o.save_every, steps_from(1), free, "steps between checkpoints");
   field("keep_last", o.keep_last, at_least(2), free, "number of latest checkpoints to keep");
+  field("keep_best", o.keep_best, at_least(1), free,
+        "number of best checkpoints to keep besides, by `best_metric`: a validation that is among "
+        "so many best ones is saved");
+  field("average_last", o.average_last, at_least(0), free,
+        "number of latest scheduled checkpoints (`save_every`), the last step included, whose "
+        "parameters are averaged when the run is finished. Commands use the average, "
+        "`average.h5` in the run directory, if its `best_metric` is better than that of the best "
+        "checkpoint, or if there is no validation; 0: no average");
   field(
       "best_metric", o.best_metric, OneOf{best_metrics()}, with_permission,
       "score of the validation set that determines the best checkpoint, which other commands use: "
-      "`loss`, of which the lowest is best, or another one, of which the highest is");
+      "`loss` or `perplexity`, of which the lowest is best, or another one, of which the highest "
+      "is");
   field("patience", o.patience, at_least(0), free,
         "validations without improvement after which the run stops early; 0: never");
   field("max_time", o.max_time, Duration(), of_process(free),

@@ -42,7 +42,7 @@ class ConfigCheck {
 };
 
 /// The values of train.best_metric that every kind of model has.
-inline constexpr std::string_view common_best_metrics[] = {"loss", "token_accuracy"};
+inline constexpr std::string_view common_best_metrics[] = {"loss", "perplexity", "token_accuracy"};
 
 /// A value of `data.task` or `model.kind`, with its keys and rules.
 struct ConfigKind {

@@ -13,6 +13,7 @@
 #include <ctime>
 #include <new>
 #include <ranges>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -70,6 +71,22 @@ void rename_folder(const std::filesystem::path& path, FileSystem& files) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(std::filesystem::symlink_status(path, ignored))) return;
   files.rename(path.c_str(), (path.string() + ".folder").c_str());
+}
+
+/// The steps that are kept regardless of age, some of which may have no checkpoint.
+///
+/// steps  that have a checkpoint, in ascending order
+std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
+                                   const Retention& retention) {
+  std::set<std::uint64_t> kept(retention.steps.begin(), retention.steps.end());
+  std::size_t best = 0;
+  for (const std::uint64_t step : retention.best_first) {
+    if (best == retention.keep_best) break;
+    if (!std::ranges::binary_search(steps, step)) continue;
+    kept.insert(step);
+    ++best;
+  }
+  return kept;
 }
 
 [[noreturn]] void lock_failure(const std::filesystem::path& path, std::string_view action) {
@@ -189,10 +206,10 @@ std::vector<std::string> RunDirectory::prune(std::uint64_t newest, const Retenti
   std::vector<std::string> problems;
   auto old = steps();
   old.erase(std::ranges::upper_bound(old, newest), old.end());
+  const std::set<std::uint64_t> kept = kept_steps(old, retention);
   old.resize(old.size() - std::min(old.size(), retention.keep_last));
   for (const std::uint64_t step : old) {
-    if (step == retention.best_step || step == retention.previous_best_step) continue;
-    if (step == retention.scheduled_step) continue;
+    if (kept.contains(step)) continue;
     const auto path = checkpoint_path(step);
     std::error_code ignored;
     const bool folder = std::filesystem::symlink_status(path, ignored).type() ==

@@ -15,10 +15,12 @@ namespace tapestry {
 
 /// Which checkpoints of a run are kept.
 struct Retention {
-  std::size_t keep_last = 2;                 ///< number of newest checkpoints to keep, >= 1
-  std::optional<std::uint64_t> best_step{};  ///< also kept, regardless of age
-  std::optional<std::uint64_t> previous_best_step{};  ///< likewise
-  std::optional<std::uint64_t> scheduled_step{};      ///< also kept
+  std::size_t keep_last = 2;           ///< number of newest checkpoints to keep, >= 1
+  std::vector<std::uint64_t> steps{};  ///< also kept, regardless of age
+  /// Steps in order of preference: of those that have a checkpoint, the first `keep_best` are also
+  /// kept.
+  std::vector<std::uint64_t> best_first{};
+  std::size_t keep_best = 0;
 };
 
 /// The newest usable checkpoint, and the newer ones that were skipped.
@@ -49,6 +51,9 @@ class RunDirectory {
 
   /// Creates the run directory and its folder of checkpoints. throws OutputError.
   void create();
+
+  /// Where the average of the last checkpoints of a finished run is (train.average_last).
+  std::filesystem::path average_path() const { return path_ / "average.h5"; }
 
   /// Where files are kept that can be recreated.
   std::filesystem::path cache_folder() const { return path_ / "cache"; }

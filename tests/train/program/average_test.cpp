@@ -1,9 +1,20 @@
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
+#include "tests/train/refusal.h"
+#include "train/metrics.h"
+#include "train/storage/checkpoint_file.h"
 
 /// `tapestry average`.
 namespace tapestry {
@@ -46,6 +57,144 @@ TEST_CASE("average explains what is missing and overwrites nothing") {
   const Outcome again = work.run({"average", "mean.h5", "runs/tiny", "--last", "1"});
   CHECK(again.code == 2);
   CHECK(contains(again.err, "mean.h5 exists, expected the name of a new file"));
+}
+
+// ---- train.average_last and train.keep_best
+
+const test::Arguments train_average = {"train", "tiny.yaml", "train.save_every=2",
+                                       "train.average_last=4", "train.validate_every=3"};
+
+test::Arguments with(test::Arguments arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST_CASE("a run ends with the average of its last checkpoints and its validation") {
+  const AverageWorkplace work;
+  const Outcome trained = work.run(train_average);
+  CHECK(trained.code == 0);
+  CHECK(contains(trained.out, "\naverage of the checkpoints of steps 6, 8, 10, 12: loss "));
+  REQUIRE(
+      work.run({"average", "mean.h5", "runs/tiny/checkpoints/step-00000006.h5",
+                "runs/tiny/checkpoints/step-00000008.h5", "runs/tiny/checkpoints/step-00000010.h5",
+                "runs/tiny/checkpoints/step-00000012.h5"})
+          .code == 0);
+  const Snapshot average = read_checkpoint(work / "runs/tiny/average.h5");
+  const Snapshot expected = read_checkpoint(work / "mean.h5");
+  for (const auto& [path, array] : expected) {
+    CAPTURE(path);
+    if (path != "train/best_loss") CHECK(average.at(path) == array);
+  }
+  // The validation is that of `evaluate`.
+  const std::string scores = work.run({"evaluate", "runs/tiny/average.h5"}).out;
+  const std::string loss =
+      fmt::format("loss {:.4f}", average.get_scalar<double>("train/best_loss"));
+  CHECK(contains(trained.out, "steps 6, 8, 10, 12: " + loss));
+  CHECK(contains(scores, loss));
+}
+
+TEST_CASE("commands use the average only if it is better than the best checkpoint") {
+  const AverageWorkplace work;
+  REQUIRE(work.run(train_average).code == 0);
+  const Snapshot average = read_checkpoint(work / "runs/tiny/average.h5");
+  for (const bool is_better : {false, true}) {
+    CAPTURE(is_better);
+    Snapshot rated;
+    for (const auto& [path, array] : average) {
+      if (path != "train/best_loss") rated.put(path, array);
+    }
+    rated.put_scalar("train/best_loss", is_better ? 1e-3 : 1e3);
+    write_checkpoint(work / "runs/tiny/average.h5", rated);
+    const Outcome shown = work.run({"evaluate", "runs/tiny"});
+    CHECK(shown.code == 0);
+    CHECK(contains(shown.choice,
+                   "runs/tiny/average.h5, the average of the last checkpoints of the run\n") ==
+          is_better);
+    const std::string used =
+        is_better ? "runs/tiny/average.h5" : work.run({"inspect", "runs/tiny"}).out;
+    const auto scores = [](const std::string& text) { return text.substr(text.find('\n')); };
+    CHECK(scores(shown.out) == scores(work.run({"evaluate", used.substr(0, used.find(':'))}).out));
+  }
+}
+
+TEST_CASE("the average of another run is not used") {
+  const AverageWorkplace work;
+  REQUIRE(work.run(with(train_average, {"data.validation_size=0"})).code == 0);
+  REQUIRE(work.run(with(train_average,
+                        {"data.validation_size=0", "train.seed=2", "train.run_dir=other"}))
+              .code == 0);
+  std::filesystem::copy_file(work / "other/average.h5", work / "runs/tiny/average.h5",
+                             std::filesystem::copy_options::overwrite_existing);
+  CHECK(work.run({"translate", "runs/tiny"}, "a\n").choice.empty());
+}
+
+TEST_CASE("a run without validation uses the average") {
+  const AverageWorkplace work;
+  const Outcome trained = work.run(with(train_average, {"data.validation_size=0"}));
+  CHECK(trained.code == 0);
+  CHECK(contains(trained.out, "\naverage of the checkpoints of steps 6, 8, 10, 12\n"));
+  CHECK(contains(work.run({"translate", "runs/tiny"}, "a\n").choice, "runs/tiny/average.h5"));
+}
+
+TEST_CASE("the average of a run that was stopped and resumed has the bytes of one that was not") {
+  const AverageWorkplace work;
+  REQUIRE(work.run(train_average).code == 0);
+  REQUIRE(work.run(with(train_average, {"train.run_dir=parts", "--until", "7"})).code == 0);
+  CHECK_FALSE(std::filesystem::exists(work / "parts/average.h5"));
+  REQUIRE(work.run({"train", "--resume", "parts"}).code == 0);
+  const std::string expected = test::read_text(work / "runs/tiny/average.h5");
+  CHECK(test::read_text(work / "parts/average.h5") == expected);
+
+  SUBCASE("it is made again if it is missing or damaged, and only then") {
+    std::filesystem::remove(work / "parts/average.h5");
+    CHECK(contains(work.run({"train", "--resume", "parts"}).out, "\naverage of the checkpoints"));
+    CHECK(test::read_text(work / "parts/average.h5") == expected);
+    CHECK(contains(work.run({"train", "--resume", "parts"}).out, "parts is finished: 12 of 12"));
+    work.write("parts/average.h5", expected.substr(0, expected.size() / 2));
+    CHECK(contains(work.run({"evaluate", "parts"}).err, "another checkpoint of the run is used"));
+    REQUIRE(work.run({"train", "--resume", "parts"}).code == 0);
+    CHECK(test::read_text(work / "parts/average.h5") == expected);
+  }
+  SUBCASE("it is not used when the run is continued") {
+    REQUIRE(work.run({"train", "--resume", "parts", "train.steps=14", "--until", "13"}).code == 0);
+    CHECK(test::read_text(work / "parts/average.h5") == expected);
+    CHECK_FALSE(contains(work.run({"evaluate", "parts"}).choice, "average.h5"));
+    const Outcome ended = work.run({"train", "--resume", "parts"});
+    CHECK(contains(ended.out, "\naverage of the checkpoints of steps 8, 10, 12, 14: "));
+  }
+}
+
+TEST_CASE("a checkpoint that cannot be used is left out of the average, with a warning") {
+  const AverageWorkplace work;
+  REQUIRE(work.run(with(train_average, {"--until", "9"})).code == 0);
+  work.write("runs/tiny/checkpoints/step-00000008.h5", "damaged");
+  std::filesystem::remove(work / "runs/tiny/checkpoints/step-00000006.h5");
+  const Outcome ended = work.run({"train", "--resume", "runs/tiny"});
+  CHECK(ended.code == 0);
+  CHECK(contains(ended.out, "\nwarning: left out of the average: "));
+  CHECK(contains(ended.out, "\naverage of the checkpoints of steps 10, 12: "));
+}
+
+TEST_CASE("the best checkpoints that train.keep_best keeps can be averaged") {
+  const AverageWorkplace work;
+  const test::Arguments train = {"train", "tiny.yaml", "train.validate_every=1",
+                                 "train.save_every=100", "train.keep_last=2"};
+  REQUIRE(work.run(train).code == 0);
+  CHECK(work.run({"average", "mean.h5", "runs/tiny", "--best", "6"}).err ==
+        "tapestry: error: runs/tiny: found 2 checkpoints with a validation loss, expected 6 or "
+        "more\nhint: average fewer, or train with train.keep_best=6\n");
+  REQUIRE(work.run(with(train, {"train.keep_best=6", "train.run_dir=best"})).code == 0);
+  const auto values = validation_values(test::read_text(work / "best/metrics.csv"), "loss");
+  std::vector<std::pair<double, std::uint64_t>> sorted;
+  for (const auto& [step, loss] : values) sorted.emplace_back(loss, step);
+  std::ranges::sort(sorted);
+  std::set<std::string> expected;
+  for (std::size_t i = 0; i < 6; ++i) {
+    expected.insert(fmt::format("best/checkpoints/step-{:08}.h5", sorted[i].second));
+  }
+  const Outcome averaged = work.run({"average", "mean.h5", "best", "--best", "6"});
+  CHECK(averaged.code == 0);
+  for (const std::string& path : expected) CHECK(contains(averaged.out, path + "\n"));
 }
 
 }  // namespace

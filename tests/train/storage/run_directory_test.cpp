@@ -249,7 +249,7 @@ TEST_CASE("a save returns which old checkpoints cannot be deleted, and deletes t
 TEST_CASE("saving keeps the newest few and the best one") {
   Run run;
   for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
-    run.directory.save(step, snapshot_of(step), {.keep_last = 2, .best_step = 20});
+    run.directory.save(step, snapshot_of(step), {.keep_last = 2, .steps = {20}});
   }
   CHECK(run.directory.steps() == Steps{20, 40, 50});
   run.directory.save(60, snapshot_of(60), {.keep_last = 1});
@@ -259,12 +259,23 @@ TEST_CASE("saving keeps the newest few and the best one") {
 TEST_CASE("saving keeps the checkpoint to go back to, beside the best one") {
   Run run;
   for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
-    run.directory.save(step, snapshot_of(step),
-                       {.keep_last = 1, .best_step = 20, .scheduled_step = 30});
+    run.directory.save(step, snapshot_of(step), {.keep_last = 1, .steps = {20, 30}});
   }
   CHECK(run.directory.steps() == Steps{20, 30, 50});
-  run.directory.save(60, snapshot_of(60), {.keep_last = 1, .scheduled_step = 50});
+  run.directory.save(60, snapshot_of(60), {.keep_last = 1, .steps = {50}});
   CHECK(run.directory.steps() == Steps{50, 60});
+}
+
+TEST_CASE("saving keeps the first few of a ranking that have a checkpoint") {
+  Run run;
+  const std::vector<std::uint64_t> ranking{70, 20, 15, 10, 30, 40};
+  for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
+    run.directory.save(step, snapshot_of(step),
+                       {.keep_last = 1, .best_first = ranking, .keep_best = 2});
+  }
+  CHECK(run.directory.steps() == Steps{10, 20, 50});
+  run.directory.save(60, snapshot_of(60), {.keep_last = 1, .best_first = ranking, .keep_best = 1});
+  CHECK(run.directory.steps() == Steps{20, 60});
 }
 
 TEST_CASE("a probe asks for the space of a checkpoint where it will be, and leaves nothing") {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "layers/model.h"
@@ -71,18 +72,27 @@ class HandOptimizer {
 /// Which checkpoint files a run leaves.
 class HandFiles {
  public:
-  explicit HandFiles(std::size_t keep_last) : keep_last_(keep_last) {}
+  explicit HandFiles(const TrainOptions& options) : options_(options) {}
+
+  /// A validation that is due, of which a smaller value is better. Returns whether it is one of
+  /// those whose checkpoints are kept.
+  bool validate(std::uint64_t step, double value) {
+    validated_.insert({value, step});
+    return best_steps().contains(step);
+  }
 
   void save(std::uint64_t step, std::optional<std::uint64_t> best, bool scheduled) {
     if (scheduled) scheduled_ = step;
     saved_.insert(step);
     std::set<std::uint64_t> kept;
-    for (auto newest = saved_.rbegin(); newest != saved_.rend() && kept.size() < keep_last_;
+    for (auto newest = saved_.rbegin(); newest != saved_.rend() && kept.size() < options_.keep_last;
          ++newest) {
       kept.insert(*newest);
     }
+    const std::set<std::uint64_t> best_ones = best_steps(), averaged = averaged_steps(step);
     for (const std::uint64_t one : saved_) {
       if (one == best || one == kept_ || one == scheduled_) kept.insert(one);
+      if (best_ones.contains(one) || averaged.contains(one)) kept.insert(one);
     }
     saved_ = kept;
   }
@@ -94,7 +104,26 @@ class HandFiles {
   std::vector<std::uint64_t> steps() const { return {saved_.begin(), saved_.end()}; }
 
  private:
-  std::size_t keep_last_;
+  std::set<std::uint64_t> best_steps() const {
+    std::set<std::uint64_t> steps;
+    for (const auto& [value, step] : validated_) {
+      if (steps.size() < options_.keep_best) steps.insert(step);
+    }
+    return steps;
+  }
+
+  /// The newest step and the last multiples of train.save_every before it.
+  std::set<std::uint64_t> averaged_steps(std::uint64_t newest) const {
+    std::set<std::uint64_t> steps;
+    for (std::uint64_t step = newest; step > 0; --step) {
+      const bool counts = step == newest || step % options_.save_every == 0;
+      if (counts && steps.size() < options_.average_last) steps.insert(step);
+    }
+    return steps;
+  }
+
+  TrainOptions options_;
+  std::set<std::pair<double, std::uint64_t>> validated_;
   std::set<std::uint64_t> saved_;
   std::uint64_t scheduled_ = 0;
   std::optional<std::uint64_t> kept_;

@@ -76,7 +76,7 @@ Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
   Values values = from != nullptr ? *from : values_of_parameters(model);
   run.weights[0] = values;
   HandOptimizer optimizer(config.optimizer);
-  HandFiles files(config.train.keep_last);
+  HandFiles files(config.train);
   BatchSchedule order = make_batch_schedule(corpus, config);
   BatchPosition position;
   Sums since_log;
@@ -114,7 +114,7 @@ Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
                           .tokens = since_log.labels});
       since_log = {};
     }
-    bool best = false;
+    bool best = false, kept = false;
     const bool validation_due = due(config.train.validate_every);
     if ((last || validation_due) && !corpus.validation.empty()) {
       if (config.train.ema_decay > 0) set_values(model, averages);
@@ -126,14 +126,14 @@ Replay replay(const Config& config, const Corpus& corpus, const Values* from) {
       best = best_value(row) < lowest;
       if (validation_due) {
         run.validations_since_best = best ? 0 : run.validations_since_best + 1;
+        kept = files.validate(run.steps, best_value(row));
       } else if (run.best_step) {
         files.keep(*run.best_step);
       }
       if (best) lowest = best_value(row);
       if (best) run.best_step = run.steps;
-      best = best && validation_due;
     }
-    if (best || due(config.train.save_every)) files.save(run.steps, run.best_step, true);
+    if (kept || due(config.train.save_every)) files.save(run.steps, run.best_step, true);
   }
   if (!files.has(run.steps)) files.save(run.steps, run.best_step, false);
   run.files = files.steps();

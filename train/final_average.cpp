@@ -1,0 +1,103 @@
+#include "train/final_average.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "train/checkpoint/average.h"
+#include "train/checkpoint/run_identity.h"
+#include "train/error.h"
+#include "train/initial_state.h"
+#include "train/kept_checkpoints.h"
+#include "train/metrics.h"
+#include "train/storage/checkpoint_file.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+namespace {
+
+/// The average, and the steps that are in it.
+struct Average {
+  Snapshot snapshot;
+  std::vector<std::uint64_t> steps;
+};
+
+Average average_checkpoints(const RunDirectory& directory, const std::vector<std::uint64_t>& wanted,
+                            Progress& progress) {
+  CheckpointAverage average;
+  std::vector<std::uint64_t> steps;
+  for (const std::uint64_t step : wanted) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(directory.checkpoint_path(step), ignored)) continue;
+    try {
+      average.add(read_checkpoint_of_run(directory, step));
+      steps.push_back(step);
+    } catch (const CheckpointError& error) {
+      progress.message(fmt::format("warning: left out of the average: {}", error.what()));
+    }
+  }
+  if (steps.empty()) return {};
+  return {average.result(), steps};
+}
+
+Scores validate(const Snapshot& average, const Config& config, const Corpus& corpus) {
+  const TrainedModel trained = load_model(average);
+  const EvaluationSet set{.examples = corpus.validation,
+                          .target_texts = corpus.validation_lines.target_texts,
+                          .codec = trained.codec};
+  return find_task(config).evaluate(*trained.model, config,
+                                    batch_rules(config, corpus.target_vocabulary.size()), set,
+                                    config.train.exact_match_sequences);
+}
+
+/// The snapshot with the value of train.best_metric of the average in place of the best one of the
+/// checkpoints.
+Snapshot with_value(const Snapshot& average, double value) {
+  Snapshot result(average.origin());
+  for (const auto& [path, array] : average) {
+    if (path != "train/best_loss") result.put(path, array);
+  }
+  result.put_scalar("train/best_loss", value);
+  return result;
+}
+
+}  // namespace
+
+bool lacks_final_average(const RunDirectory& directory, const Config& config,
+                         std::uint64_t step) try {
+  return config.train.average_last > 0 && !read_final_average(directory, step);
+} catch (const CheckpointError&) {
+  return true;
+}
+
+void write_final_average(const RunDirectory& directory, const Config& config, const Corpus& corpus,
+                         std::uint64_t step, Progress& progress) {
+  const auto [average, steps] =
+      average_checkpoints(directory, steps_to_average(step, config.train), progress);
+  if (steps.empty()) return;
+  double value = std::numeric_limits<double>::infinity();
+  std::string report;
+  if (!corpus.validation.empty()) {
+    const std::string& metric = config.train.best_metric;
+    const Scores scores = validate(average, config, corpus);
+    value = score_value(scores, metric);
+    const auto best = average.get_scalar<double>("train/best_loss");
+    const bool is_used = !std::isfinite(best) || is_better(metric, value, best);
+    report = fmt::format(": {}  ({} than the best checkpoint)",
+                         find_task(config).format_scores(scores, config),
+                         is_used ? "better" : "not better");
+  }
+  directory.require_lock();
+  write_checkpoint(directory.average_path(), with_value(average, value), directory.files());
+  progress.message(
+      fmt::format("average of the checkpoints of steps {}{}", fmt::join(steps, ", "), report));
+}
+
+}  // namespace tapestry
