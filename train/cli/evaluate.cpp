@@ -79,7 +79,7 @@ void print_text(const TrainedModel& trained, const ModelOrigin& origin,
     }
   }
   if (!sets.empty()) {
-    for (const auto& [name, signature] : task.signatures()) {
+    for (const auto& [name, signature] : task.signatures(trained.config)) {
       fmt::print("{:<10}  {}\n", "signature", signature);
     }
   }
@@ -110,7 +110,7 @@ void print_json(const TrainedModel& trained, const ModelOrigin& origin,
                {"validation", nullptr}, {"test", nullptr},      {"examples", Json::array()}};
   for (const SetScores& set : sets) json[set.name] = to_json(set);
   json["signatures"] = Json::object();
-  for (const auto& [name, signature] : find_task(trained.config).signatures()) {
+  for (const auto& [name, signature] : find_task(trained.config).signatures(trained.config)) {
     json["signatures"][name] = signature;
   }
   for (const auto& [input, output, expected] : examples) {

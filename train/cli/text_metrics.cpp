@@ -27,11 +27,6 @@ const std::vector<std::string> metric_names{"bleu", "multi-bleu", "chrf", "chrf+
 template <class E>
 using Names = std::vector<std::pair<E, std::string>>;
 
-const Names<BleuTokenizer> tokenizers{{BleuTokenizer::mteval_13a, "13a"},
-                                      {BleuTokenizer::none, "none"},
-                                      {BleuTokenizer::character, "char"},
-                                      {BleuTokenizer::international, "intl"},
-                                      {BleuTokenizer::chinese, "zh"}};
 const Names<BleuSmoothing> smoothings{{BleuSmoothing::exponential, "exp"},
                                       {BleuSmoothing::floor, "floor"},
                                       {BleuSmoothing::add_k, "add-k"},
@@ -51,7 +46,7 @@ E value_of(const Names<E>& names, const std::string& name) {
 
 BleuOptions bleu_options(const MetricArguments& arguments) {
   BleuOptions options = arguments.bleu;
-  options.tokenizer = value_of(tokenizers, arguments.tokenizer);
+  options.tokenizer = std::get<BleuTokenizer>(Choice<BleuTokenizer>::parse(arguments.tokenizer));
   options.smoothing = value_of(smoothings, arguments.smoothing);
   options.lowercase = arguments.lowercase;
   if (arguments.smooth_value_option->is_given()) {
@@ -107,7 +102,8 @@ void add_metric_options(ArgumentParser& parser, MetricArguments& arguments) {
       .check(within(OneOf{metric_names}))
       .show_default(fmt::format("{}", fmt::join(arguments.metrics, ",")));
   parser.add_flag("--lowercase", arguments.lowercase, "BLEU and chrF: ignore case");
-  add_choice(parser, "--tokenize", arguments.tokenizer, names_of(tokenizers), "BLEU: tokenizer")
+  add_choice(parser, "--tokenize", arguments.tokenizer, Choice<BleuTokenizer>::names(),
+             "BLEU: tokenizer")
       .show_default();
   add_choice(parser, "--smooth", arguments.smoothing, names_of(smoothings),
              "BLEU: smoothing of n-gram orders without a match")

@@ -23,6 +23,7 @@
 #include "data/corpora/symbol_tasks.h"
 #include "data/corpora/training_set.h"
 #include "data/corpus.h"
+#include "data/metrics/bleu.h"
 #include "data/text/vocabulary.h"
 #include "layers/transformer_options.h"
 #include "optim/options.h"
@@ -75,6 +76,7 @@ struct TrainOptions {
   std::size_t max_decode_length = 0;    ///< tokens; 0: source length + 50
   std::size_t exact_match_sequences = 1000;  ///< held-out sequences decoded per validation
   std::size_t samples = 2;                   ///< of the decoded sequences printed per validation
+  BleuTokenizer bleu_tokenizer = BleuTokenizer::mteval_13a;  ///< of BLEU in validation
   std::size_t report_every = 0;              ///< validations between reports; 0: none
   bool tensorboard = false;                  ///< whether to write event files of TensorBoard
   bool detect_anomaly = false;               ///< check for NaN and infinity after every operation

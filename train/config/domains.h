@@ -15,6 +15,7 @@
 
 #include "autograd/dtype.h"
 #include "data/corpora/training_set.h"
+#include "data/metrics/bleu.h"
 #include "data/text/tokenizer.h"
 #include "layers/transformer_options.h"
 #include "optim/options.h"
@@ -144,6 +145,13 @@ template <>
 inline constexpr std::array choices_of<Matmul>{Named{Matmul::automatic, "auto"},
                                                Named{Matmul::tapestry, "tapestry"},
                                                Named{Matmul::openblas, "openblas"}};
+
+/// The values of train.bleu_tokenizer, and of `tapestry bleu --tokenize`.
+template <>
+inline constexpr std::array choices_of<BleuTokenizer>{
+    Named{BleuTokenizer::mteval_13a, "13a"}, Named{BleuTokenizer::none, "none"},
+    Named{BleuTokenizer::character, "char"}, Named{BleuTokenizer::international, "intl"},
+    Named{BleuTokenizer::chinese, "zh"}};
 
 /// The values of train.on_nan.
 template <>

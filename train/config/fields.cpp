@@ -405,6 +405,10 @@ void visit(V field, O& o) {
         "none");
   field("samples", o.samples, at_least(0), free,
         "decoded sequences that are printed per validation, with source and reference");
+  field("bleu_tokenizer", o.bleu_tokenizer, Choice<BleuTokenizer>(), with_permission,
+        "how BLEU of validation splits text into tokens, as in sacreBLEU: 13a for languages with "
+        "spaces between words; zh for Chinese, char for Japanese and others without spaces; intl "
+        "for punctuation beyond ASCII; none for text that is tokenized already");
   field(
       "report_every", o.report_every, at_least(0), free,
       "validations between reports: the page `report.html` in the run directory is written again, "

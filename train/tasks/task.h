@@ -141,7 +141,9 @@ class Task {
   virtual std::string format_scores(const Scores& scores, const Config& config) const;
   /// For scores of text among kind().scores, by their name there: name and signature as sacreBLEU
   /// prints them, so that others can compute the same.
-  virtual std::vector<std::pair<std::string, std::string>> signatures() const { return {}; }
+  virtual std::vector<std::pair<std::string, std::string>> signatures(const Config&) const {
+    return {};
+  }
   /// The examples with the model's outputs.
   virtual std::vector<ShownExample> show(const TrainedModel& trained,
                                          const std::vector<Example>& examples) const;

@@ -156,6 +156,8 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
   return outputs;
 }
 
+Bleu bleu_of(const Config& config) { return Bleu({.tokenizer = config.train.bleu_tokenizer}); }
+
 /// Translates a part of a held-out set and adds the scores of the outputs and the samples.
 void score_outputs(const Model& model, const Config& config, const EvaluationSet& set,
                    std::size_t decoded, Scores& scores) {
@@ -181,7 +183,7 @@ void score_outputs(const Model& model, const Config& config, const EvaluationSet
   }
   scores.others = {
       {"exact_match", static_cast<double>(matches) / static_cast<double>(pairs.size())},
-      {"bleu", Bleu().corpus_score(outputs, {references})},
+      {"bleu", bleu_of(config).corpus_score(outputs, {references})},
       {"chrf", Chrf().corpus_score(outputs, {references})}};
 }
 
@@ -196,7 +198,7 @@ class Translation : public Task {
         .name = "seq2seq",
         .keys = {"model.num_encoder_layers", "model.num_decoder_layers", "model.tie_embeddings",
                  "decoding.beam_size", "decoding.length_penalty", "train.max_decode_length",
-                 "train.exact_match_sequences", "train.samples"},
+                 "train.exact_match_sequences", "train.samples", "train.bleu_tokenizer"},
         .scores = {"exact_match", "bleu", "chrf"},
         .check = check_model};
     return kind;
@@ -265,8 +267,8 @@ class Translation : public Task {
                        scores.others.at("chrf"));
   }
 
-  std::vector<std::pair<std::string, std::string>> signatures() const override {
-    return {{"bleu", full_signature(Bleu())}, {"chrf", full_signature(Chrf())}};
+  std::vector<std::pair<std::string, std::string>> signatures(const Config& config) const override {
+    return {{"bleu", full_signature(bleu_of(config))}, {"chrf", full_signature(Chrf())}};
   }
 
   std::vector<ShownExample> show(const TrainedModel& trained,

@@ -111,6 +111,7 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                  "train.batch_size",
                                  "train.batch_tokens",
                                  "train.best_metric",
+                                 "train.bleu_tokenizer",
                                  "train.ema_decay",
                                  "train.label_smoothing"});
 }

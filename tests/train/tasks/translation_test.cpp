@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/metrics/bleu.h"
@@ -72,6 +73,20 @@ TEST_CASE("BLEU and chrF compare outputs with the texts of the targets, or with 
                     "{:.2f}  chrF {:.2f}",
                     of_texts.loss, of_texts.perplexity, 100 * of_texts.token_accuracy,
                     of_texts.others.at("bleu"), of_texts.others.at("chrf")));
+}
+
+TEST_CASE("BLEU of validation splits text as train.bleu_tokenizer says, and its signature tells") {
+  const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {4, 7}}};
+  for (const auto& [tokenizer, name] :
+       {std::pair(BleuTokenizer::character, "char"), std::pair(BleuTokenizer::mteval_13a, "13a")}) {
+    Config config;
+    config.train.bleu_tokenizer = tokenizer;
+    CHECK(evaluate(pairs, 2, config).others.at("bleu") ==
+          Bleu({.tokenizer = tokenizer}).corpus_score({"w4 w5", "w4 w5"}, {{"w4 w5", "w4 w7"}}));
+    const auto signatures = find_task("seq2seq").signatures(config);
+    CHECK(signatures.at(0).second ==
+          fmt::format("BLEU|nrefs:1|case:mixed|eff:no|tok:{}|smooth:exp|version:2.6.0", name));
+  }
 }
 
 TEST_CASE("the first train.samples outputs are given as text") {

@@ -71,6 +71,7 @@ const std::vector<KeyRow> rows_of_runs = {
 const std::vector<KeyRow> rows_of_decoding = {
     {"train.exact_match_sequences", "0", {validation}, {weights, training, files}},
     {"train.samples", "0", {}, all},
+    {"train.bleu_tokenizer", "char", {}, {weights, training, files}},
     {"train.max_decode_length", "2", {}, {weights, training, files}},
 };
 

@@ -174,7 +174,7 @@ MetricsRow scores_with(const Config& config, const Corpus& corpus, const Model& 
     references.push_back(texts.empty() ? codec.decode_target(pair.target) : texts[chosen]);
   }
   row.exact_match = static_cast<double>(right) / static_cast<double>(some);
-  row.bleu = Bleu().corpus_score(outputs, {references});
+  row.bleu = Bleu({.tokenizer = config.train.bleu_tokenizer}).corpus_score(outputs, {references});
   row.chrf = Chrf().corpus_score(outputs, {references});
   return row;
 }
