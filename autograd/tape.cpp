@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/operation.h"
@@ -82,6 +84,29 @@ void run_guarded_backward(const Record& record, const Tensor& dy) {
       fmt::format("{}: backward has changed the values of dL/dy, expected it to be only read: "
                   "other operations share its memory",
                   record.operation()));
+}
+
+/// The first record that has a leaf among its inputs, which is the last one that backward runs.
+struct FirstUse {
+  const GradientSlot* leaf;
+  std::size_t record;  ///< its index
+};
+using FirstUses = std::vector<FirstUse, kernels::PoolAllocator<FirstUse>>;
+
+/// The first uses of all leaves, in the order of the records.
+FirstUses first_uses_of_leaves(const auto& records) {
+  FirstUses uses;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    for (const auto& slot : records[i]->inputs()) {
+      if (slot == nullptr || slot->origin() != GradientSlot::Origin::leaf) continue;
+      uses.push_back({.leaf = slot.get(), .record = i});
+    }
+  }
+  std::ranges::sort(uses, {}, [](const FirstUse& use) { return std::pair(use.leaf, use.record); });
+  const auto is_same = [](const FirstUse& a, const FirstUse& b) { return a.leaf == b.leaf; };
+  uses.erase(std::unique(uses.begin(), uses.end(), is_same), uses.end());
+  std::ranges::sort(uses, {}, [](const FirstUse& use) { return use.record; });
+  return uses;
 }
 
 }  // namespace
@@ -178,18 +203,29 @@ void Tape::backward(const Tensor& y, const Tensor& dy) {
         "backward: the output was recorded by another tape, or this tape has been used already");
   }
   const NoGrad nothing_is_recorded;
+  FirstUses first_uses;
+  if (on_gradient_complete_) first_uses = first_uses_of_leaves(records_);
   y.slot()->add(dy);
   while (!records_.empty()) {
     const std::unique_ptr<Record> record = std::move(records_.back());
     records_.pop_back();
-    GradientSlot& output = *record->output();
-    if (!output.filled()) continue;
-    const LayerPath here(record->layer_path());
-    const Tensor gradient = output.value().make_read_only(record->operation());
-    output.clear();
-    (detects_writes_ ? run_guarded_backward : run_backward)(*record, gradient);
-    if (observer_ != nullptr) observer_->backward_ran(output, gradient);
+    propagate(*record);
+    for (; !first_uses.empty() && first_uses.back().record == records_.size();
+         first_uses.pop_back()) {
+      on_gradient_complete_(*first_uses.back().leaf);
+    }
   }
+}
+
+/// Runs the backward of a record if there is a gradient of its output.
+void Tape::propagate(const Record& record) {
+  GradientSlot& output = *record.output();
+  if (!output.filled()) return;
+  const LayerPath here(record.layer_path());
+  const Tensor gradient = output.value().make_read_only(record.operation());
+  output.clear();
+  (detects_writes_ ? run_guarded_backward : run_backward)(record, gradient);
+  if (observer_ != nullptr) observer_->backward_ran(output, gradient);
 }
 
 }  // namespace tapestry

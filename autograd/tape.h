@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/gradient.h"
@@ -118,6 +119,15 @@ class Tape {
   /// of each dL/dy. Builds without NDEBUG always do this.
   void detect_writes_to_dy() { detects_writes_ = true; }
 
+  /// Makes backward call `call` with the gradient slot of each leaf that recorded operations use,
+  /// as soon as no later operation of backward adds to its gradient: while gradients of earlier
+  /// layers are still computed, that of a tied weight after its first use. A leaf that has no
+  /// gradient then gets none. `call` is not called for leaves that no recorded operation uses; what
+  /// it throws ends backward.
+  void on_gradient_complete(std::function<void(const GradientSlot& leaf)> call) {
+    on_gradient_complete_ = std::move(call);
+  }
+
   /// Number of operations that are recorded and not yet consumed.
   std::size_t size() const { return records_.size(); }
   /// For `apply`: appends a record.
@@ -130,11 +140,13 @@ class Tape {
 
  private:
   bool has_recorded(const GradientSlot& output) const;
+  void propagate(const detail::Record& record);
 
   using Pointer = std::unique_ptr<detail::Record>;
   std::vector<Pointer, kernels::PoolAllocator<Pointer>> records_;
   Tape* outer_;
   TapeObserver* observer_;
+  std::function<void(const GradientSlot&)> on_gradient_complete_;
 #ifdef NDEBUG
   bool detects_writes_ = false;
 #else

@@ -133,6 +133,8 @@ class Parameters {
   /// to 64 bytes, so that an optimizer reads each buffer in one pass. To be called once, when the
   /// model is complete; the tensors held by layers stay valid.
   void gather();
+  /// Whether gather() has been called.
+  bool is_gathered() const { return gathered_; }
 
   /// The element type of all parameters.
   DType dtype() const { return dtype_; }

@@ -17,7 +17,7 @@
 #include "data/text/vocabulary.h"
 #include "train/error.h"
 #include "train/format.h"
-#include "train/parallel/gradient_sum.h"
+#include "train/parallel/sum_tree.h"
 #include "train/step.h"
 #include "train/tasks/task.h"
 
@@ -136,17 +136,21 @@ BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
   return rules;
 }
 
-/// The most copies of the gradient that GradientSum holds in a process: sums that wait for others,
-/// and parts of the sums of all processes, which are as large together as its own sums. The parts
-/// do not use the memory of sums that are done, since their blocks have another size.
-std::uint64_t copies_of_gradient(std::size_t micro_batches, std::size_t processes) {
-  if (processes == 1) return std::bit_width(micro_batches) - 1U;
-  std::size_t sums = 0;
+/// The most bytes of sums of gradients in a process: those that wait for others, and the parts that
+/// all other processes send of theirs.
+std::uint64_t bytes_of_sums(std::uint64_t gradient, std::size_t micro_batches,
+                            std::size_t processes) {
+  if (processes == 1) return (std::bit_width(micro_batches) - 1U) * gradient;
+  std::uint64_t most_kept = 0, fewest_sent = std::numeric_limits<std::uint64_t>::max(),
+                all_sent = 0;
   for (std::size_t rank = 0; rank < processes; ++rank) {
-    sums = std::max(sums, count_sums(micro_batches_of(rank, processes, micro_batches)));
+    const MicroBatches own = micro_batches_of(rank, processes, micro_batches);
+    const std::uint64_t sent = nodes_in(own).size();
+    most_kept = std::max<std::uint64_t>(most_kept, count_kept_nodes(own));
+    fewest_sent = std::min(fewest_sent, sent);
+    all_sent += sent;
   }
-  const std::size_t most = (micro_batches + processes - 1) / processes;
-  return std::max<std::uint64_t>(sums, std::bit_width(most) - 1U) + sums;
+  return most_kept * gradient + (all_sent - fewest_sent) * (gradient / processes);
 }
 
 std::uint64_t largest_logits(const std::vector<Example>& examples, std::size_t batch_size,
@@ -166,7 +170,7 @@ MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t
   const std::uint64_t copies = moments(config.optimizer) + (config.train.ema_decay > 0.0 ? 1 : 0);
   const std::uint64_t with_moments = (1 + copies) * parameters;
   const std::uint64_t shard = copies * parameters / processes;
-  const std::uint64_t sums = copies_of_gradient(config.train.accumulate, processes) * parameters;
+  const std::uint64_t sums = bytes_of_sums(parameters, config.train.accumulate, processes);
   // Values are created one by one and then moved beside the gradients: three times the parameters.
   return {
       .state = std::max(2 * parameters + shard + sums, 3 * parameters) + number * count.constants,

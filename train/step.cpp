@@ -70,8 +70,8 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
                            const BatchObservers& observers) {
   model.parameters.clear_gradients();
   StepLoss sum{.target_tokens = count_target_tokens(batches)};
-  GradientSum gradients(model.parameters, batches.size(), group);
-  const auto losses = group.all_gather([&] {
+  GradientSum gradients(model.parameters, batches.size(), group, options.bucket_bytes());
+  const auto compute = [&] {
     MessageWriter own;
     for (std::size_t i = gradients.own().begin; i < gradients.own().end; ++i) {
       const BatchPlace place{.step = step, .index = i, .target_tokens = sum.target_tokens};
@@ -79,13 +79,15 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
       const std::unique_ptr<TapeObserver> observer = observers ? observers(i) : nullptr;
       Tape tape(options.detect_anomaly ? &detector : observer.get());
       const Loss loss = batch_loss(batches[i], place, options, model);
+      gradients.follow(tape);
       tape.backward(loss.mean);
       gradients.add();
       own.put(loss.mean.item());
       own.put(loss.nll_sum);
     }
     return own.take();
-  });
+  };
+  const auto losses = group.all_gather(compute, [&] { gradients.abandon(); });
   gradients.finish();
   gather_pending_updates(model.parameters, group);
   for (const std::string& of_process : losses) {

@@ -76,7 +76,7 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       group_(group),
       model_(network_maker(config_, network_sizes(config_, corpus)), config_.train.dtype,
              config_.train.seed),
-      shards_(model_.parameters, group),
+      shards_(model_.parameters, group, config_.train.bucket_bytes()),
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list(), {}, shards_.own())),
       average_(make_average(config_, model_, shards_)),
       schedule_(make_schedule(config_.schedule)),

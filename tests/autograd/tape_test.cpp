@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/operation.h"
@@ -366,6 +367,50 @@ TEST_CASE("a record knows its operation and the layer in which it ran") {
   const Named record("named", nullptr);
   CHECK(std::string(record.operation()) == "named");
   CHECK(record.layer_path().empty());
+}
+
+/// A leaf that a tape reports, with the gradient that it has then.
+struct Report {
+  const GradientSlot* leaf;
+  double gradient;
+};
+
+/// What a tape reports during backward of y.
+std::vector<Report> complete_gradients(Tape& tape, const Tensor& y) {
+  std::vector<Report> reports;
+  tape.on_gradient_complete([&](const GradientSlot& leaf) {
+    reports.push_back({&leaf, leaf.filled() ? leaf.value().item() : 0.0});
+  });
+  tape.backward(y);
+  return reports;
+}
+
+TEST_CASE("a leaf is reported when its gradient is complete, while others are still computed") {
+  const Tensor constant = Tensor::scalar(1.0, DType::float64);
+  const Tensor first = leaf(2.0), second = leaf(3.0), tied = leaf(5.0);
+  Tape tape;
+  const Tensor hidden = mul(mul(constant, tied), first);
+  const auto reports = complete_gradients(tape, mul(mul(hidden, second), tied));
+  REQUIRE(reports.size() == 3);
+  CHECK(reports[0].leaf == second.slot().get());
+  CHECK(reports[0].gradient == 50.0);
+  CHECK(reports[1].leaf == first.slot().get());
+  CHECK(reports[1].gradient == 75.0);
+  CHECK(reports[2].leaf == tied.slot().get());
+  CHECK(reports[2].gradient == 60.0);
+}
+
+TEST_CASE("a leaf of an unreached branch is reported without a gradient, an unused one is not") {
+  const Tensor x = leaf(2.0), unreached = leaf(3.0), unused = leaf(4.0);
+  Tape tape;
+  const Tensor y = square(x);
+  square(unreached);
+  const auto reports = complete_gradients(tape, y);
+  REQUIRE(reports.size() == 2);
+  CHECK(reports[0].leaf == unreached.slot().get());
+  CHECK(reports[0].gradient == 0.0);
+  CHECK(reports[1].leaf == x.slot().get());
+  CHECK(reports[1].gradient == 4.0);
 }
 
 TEST_CASE("values that change between an operation and backward are noticed") {

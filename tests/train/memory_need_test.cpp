@@ -98,14 +98,21 @@ TEST_CASE(
     CHECK(need_of_model(config, corpus).state ==
           (4 + static_cast<std::uint64_t>(sums)) * parameters + constants);
   }
-  for (const auto& [processes, sums] : {std::pair(2, 3), std::pair(4, 2), std::pair(8, 2)}) {
+  // Sums of 4, 2 and 1 micro-batches, and the parts of those of the others.
+  for (const auto& [processes, waiting] : {std::pair(2, 2), std::pair(4, 1), std::pair(8, 0)}) {
     config.train.accumulate = 8;
     const auto p = static_cast<std::uint64_t>(processes);
     const MemoryNeed of_process = need_of_model(config, corpus, p);
+    const std::uint64_t sums =
+        static_cast<std::uint64_t>(waiting) * parameters + (p - 1) * (parameters / p);
     CHECK(of_process.state ==
-          (2 + static_cast<std::uint64_t>(sums)) * parameters + 2 * parameters / p + constants);
+          std::max(2 * parameters + 2 * parameters / p + sums, 3 * parameters) + constants);
     CHECK(of_process.saving == need.saving);
   }
+  // Of 3 micro-batches rank 0 has one, and rank 1 the second and the third, which are two sums.
+  config.train.accumulate = 3;
+  CHECK(need_of_model(config, corpus, 2).state ==
+        2 * parameters + parameters + parameters + 2 * (parameters / 2) + constants);
   config.train.accumulate = 1;
   CHECK(need.saving == 3 * parameters + 3 * parameters / 8);
   CHECK(need.validation == 4 * 4 * 10 * sizes.target);

@@ -59,6 +59,7 @@ struct TrainOptions {
   double ema_decay = 0.0;   ///< of a WeightAverage for validation and inference, in [0, 1); 0: none
   double clip_norm = 1.0;   ///< maximum global gradient norm, >= 0; 0: none; optimizer.clip_norm
   std::size_t threads = 0;  ///< 0 takes all cores
+  double bucket_size = 4.0;  ///< MB of gradients that processes exchange at a time, > 0
   KernelChoice kernels = KernelChoice::automatic;  ///< instructions of this process
   Matmul matmul = Matmul::automatic;               ///< matrix products of this process
   std::size_t log_every = 50;                      ///< steps, >= 1
@@ -83,6 +84,9 @@ struct TrainOptions {
   std::string initialize_from;   ///< run or checkpoint with pretrained parameters; may be empty
   std::string run_dir;           ///< empty: runs/<config file name, no extension>
   DType dtype = DType::float32;  ///< element type of the parameters
+
+  /// bucket_size in bytes.
+  std::size_t bucket_bytes() const { return static_cast<std::size_t>(1e6 * bucket_size); }
 };
 
 /// How outputs are searched for, see beam_search(). The member initializers are the defaults.

@@ -1,6 +1,5 @@
 #include "train/parallel/parameter_shards.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "autograd/kernels/parallel.h"
@@ -18,50 +17,16 @@ std::span<std::byte> bytes_of(Tensor tensor, const ElementRange& range) {
 
 }  // namespace
 
-std::vector<std::size_t> shard_bounds(const Parameters& parameters, std::size_t processes) {
-  constexpr std::size_t piece = kernels::elements_per_piece;
-  const std::size_t values = parameters.num_values();
-  std::vector<std::size_t> bounds{0};
-  auto parameter = parameters.begin();
-  std::size_t offset = 0;  // of its first value
-  for (std::size_t rank = 1; rank < processes; ++rank) {
-    const std::size_t equal = values / processes * rank + values % processes * rank / processes;
-    while (offset + parameter->tensor.size() <= equal) offset += (parameter++)->tensor.size();
-    const std::size_t inside = equal - offset;
-    const std::size_t before = inside / piece * piece;
-    const std::size_t after = std::min(before + piece, parameter->tensor.size());
-    bounds.push_back(offset + (inside - before <= after - inside ? before : after));
-  }
-  bounds.push_back(values);
-  return bounds;
-}
-
-std::vector<ElementRange> ranges_between(const Parameters& parameters, std::size_t begin,
-                                         std::size_t end) {
-  std::vector<ElementRange> ranges;
-  std::size_t offset = 0;
-  for (const NamedTensor& parameter : parameters) {
-    const std::size_t size = parameter.tensor.size();
-    const auto inside = [&](std::size_t bound) {
-      return std::clamp(bound, offset, offset + size) - offset;
-    };
-    ranges.push_back({.begin = inside(begin), .end = inside(end)});
-    offset += size;
-  }
-  return ranges;
-}
-
-ParameterShards::ParameterShards(Parameters& parameters, ProcessGroup& group)
+ParameterShards::ParameterShards(Parameters& parameters, ProcessGroup& group,
+                                 std::size_t bucket_bytes)
     : parameters_(parameters), group_(group) {
   if (group.size() == 1) return;
-  bounds_ = shard_bounds(parameters, group.size());
-  own_ = ranges_of(group.rank());
+  layout_.emplace(parameters, group.size(), bucket_bytes);
+  own_ = layout_->ranges_of(group.rank());
 }
 
-std::vector<ElementRange> ParameterShards::ranges_of(std::size_t rank) const {
-  return ranges_between(parameters_, bounds_[rank], bounds_[rank + 1]);
-}
-
+/// Each process computes the sums of squares of its pieces; they are added in the order of the
+/// parameters, of which each is divided in the order of the ranks.
 double ParameterShards::gradient_norm() {
   if (group_.size() == 1) return global_gradient_norm(parameters_.list());
   const std::vector<std::string> found = group_.all_gather([&] {
@@ -69,9 +34,19 @@ double ParameterShards::gradient_norm() {
     for (const double square : squares_of_gradients(parameters_.list(), own_)) squares.put(square);
     return squares.take();
   });
+  std::vector<MessageReader> squares(found.begin(), found.end());
+  std::vector<std::vector<ElementRange>> ranges;
+  for (std::size_t rank = 0; rank < group_.size(); ++rank) {
+    ranges.push_back(layout_->ranges_of(rank));
+  }
   double sum = 0.0;
-  for (const std::string& of_shard : found) {
-    for (MessageReader squares(of_shard); !squares.at_end();) sum += squares.get<double>();
+  for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
+    if (!parameters_.list()[i].tensor.gradient().defined()) continue;
+    for (std::size_t rank = 0; rank < group_.size(); ++rank) {
+      const std::size_t pieces =
+          (ranges[rank][i].size() + kernels::elements_per_piece - 1) / kernels::elements_per_piece;
+      for (std::size_t piece = 0; piece < pieces; ++piece) sum += squares[rank].get<double>();
+    }
   }
   return std::sqrt(sum);
 }
@@ -87,7 +62,8 @@ void ParameterShards::update(const std::function<void()>& change) {
 }
 
 /// The memory of the shard of a process. The values of a model are in one block, with gaps of less
-/// than 64 bytes between parameters, which are exchanged as well: one message instead of hundreds.
+/// than 64 bytes between parameters, which are exchanged as well: one message for each bucket
+/// instead of one for each parameter.
 ParameterShards::Blocks ParameterShards::blocks_of(std::size_t rank,
                                                    const TensorOf& tensor_of) const {
   constexpr std::size_t alignment = 64;
@@ -97,7 +73,7 @@ ParameterShards::Blocks ParameterShards::blocks_of(std::size_t rank,
   };
   Blocks blocks;
   const std::byte* last_memory = nullptr;
-  const std::vector<ElementRange> ranges = ranges_of(rank);
+  const std::vector<ElementRange> ranges = layout_->ranges_of(rank);
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const Tensor tensor = tensor_of(parameters_.list()[i]);
     if (ranges[i].size() == 0 || !tensor.defined()) continue;
@@ -159,7 +135,7 @@ void ParameterShards::gather_state(
     const std::size_t bytes = bytes_per_element(parameters_.dtype());
     std::vector<ProcessGroup::Transfer> transfers;
     for (std::size_t from = 1; group_.is_rank_0() && from < group_.size(); ++from) {
-      const std::vector<ElementRange> ranges = ranges_of(from);
+      const std::vector<ElementRange> ranges = layout_->ranges_of(from);
       for (std::size_t i = 0; i < state.size(); ++i) {
         const ElementRange& range = ranges[i % parameters];
         if (range.size() == 0) continue;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,25 +10,13 @@
 #include "layers/parameters.h"
 #include "optim/element_range.h"
 #include "train/parallel/process_group.h"
+#include "train/parallel/shard_layout.h"
 
 namespace tapestry {
 
-/// The bounds of the shards of the parameters: shard r has the values bounds[r] to bounds[r + 1] of
-/// all parameters, one after the other.
-///
-/// A bound inside a parameter is at a multiple of kernels::elements_per_piece elements of it, so
-/// that each piece of an optimizer or of the norm of the gradient is in one shard, and its result
-/// has the same bits for any number of processes. Each bound is at most half a piece away from that
-/// of equal shards.
-std::vector<std::size_t> shard_bounds(const Parameters& parameters, std::size_t processes);
-
-/// The elements of each parameter that the values `begin` to `end` of all parameters are.
-std::vector<ElementRange> ranges_between(const Parameters& parameters, std::size_t begin,
-                                         std::size_t end);
-
-/// The shards of the parameters among the processes of a group: each process updates its own shard
-/// from the gradients of its shard, has optimizer state for its shard alone, and gets the values of
-/// the others (ZeRO stage 1, see Optimizer).
+/// The shards of the parameters among the processes of a group (ShardLayout): each process updates
+/// its own shard from the gradients of its shard, has optimizer state for its shard alone, and gets
+/// the values of the others (ZeRO stage 1, see Optimizer).
 ///
 ///     ParameterShards shards(parameters, group);
 ///     const auto optimizer = make_optimizer(options, parameters.list(), {}, shards.own());
@@ -39,8 +28,11 @@ std::vector<ElementRange> ranges_between(const Parameters& parameters, std::size
 /// that is alone.
 class ParameterShards {
  public:
-  /// Both arguments must outlive the object; no parameter may be added.
-  ParameterShards(Parameters& parameters, ProcessGroup& group);
+  /// Parameters and group must outlive the object; no parameter may be added.
+  ///
+  /// bucket_bytes  see ShardLayout; that of GradientSum
+  ParameterShards(Parameters& parameters, ProcessGroup& group,
+                  std::size_t bucket_bytes = ShardLayout::default_bucket_bytes);
 
   /// The elements of each parameter in the shard of this process; empty, which stands for all, in a
   /// group of one process.
@@ -70,13 +62,12 @@ class ParameterShards {
   /// The tensor of a parameter whose elements are exchanged, such as its gradient.
   using TensorOf = std::function<Tensor(const NamedTensor& parameter)>;
 
-  std::vector<ElementRange> ranges_of(std::size_t rank) const;
   Blocks blocks_of(std::size_t rank, const TensorOf& tensor_of) const;
   void exchange_values();
 
   Parameters& parameters_;
   ProcessGroup& group_;
-  std::vector<std::size_t> bounds_;
+  std::optional<ShardLayout> layout_;  ///< in a group of several processes
   std::vector<ElementRange> own_;
 };
 

@@ -120,13 +120,15 @@ ProcessGroup::ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* las
 // ---- Work of all processes.
 
 const char* ProcessGroup::name_of(Call call) {
-  constexpr std::array names = {"all_gather", "together",  "any_process",
-                                "broadcast",  "on_rank_0", "the end of the program"};
+  constexpr std::array names = {
+      "all_gather", "all_gather with transfers", "together", "any_process", "broadcast",
+      "on_rank_0",  "the end of the program"};
   return names.at(static_cast<std::size_t>(call));
 }
 
 std::vector<std::string> ProcessGroup::gather_results(Call call,
-                                                      const std::function<std::string()>& work) {
+                                                      const std::function<std::string()>& work,
+                                                      const std::function<void()>& abandon) {
   if (size() == 1) return {work()};
   Outcome mine;
   std::exception_ptr thrown;
@@ -145,6 +147,10 @@ std::vector<std::string> ProcessGroup::gather_results(Call call,
   // A process that fails says so in its next call, whichever the others make.
   if (ending != Ending::failed) require_same_call(messages);
   if (ending != Ending::done) {
+    const bool all_have_transfers = std::ranges::all_of(messages, [&](const std::string& message) {
+      return call_of(message) == static_cast<int>(call);
+    });
+    if (abandon && all_have_transfers) abandon();
     has_failed_ = ending == Ending::failed;
     const auto origin = static_cast<std::size_t>(worst - messages.begin());
     if (origin == rank()) std::rethrow_exception(thrown);
@@ -282,21 +288,22 @@ std::string ProcessGroup::receive_message(std::size_t from) {
   return message;
 }
 
-ProcessGroup::Transfer ProcessGroup::start_send(std::size_t to, std::span<const std::byte> bytes) {
+ProcessGroup::Transfer ProcessGroup::start_send(std::size_t to, std::span<const std::byte> bytes,
+                                                Transport::Channel channel) {
   Transfer transfer;
   for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), Transport::most_bytes))) {
     transfer.push_back(transport_->start_send(
-        to, Transport::Channel::data, bytes.first(std::min(bytes.size(), Transport::most_bytes))));
+        to, channel, bytes.first(std::min(bytes.size(), Transport::most_bytes))));
   }
   return transfer;
 }
 
-ProcessGroup::Transfer ProcessGroup::start_receive(std::size_t from, std::span<std::byte> bytes) {
+ProcessGroup::Transfer ProcessGroup::start_receive(std::size_t from, std::span<std::byte> bytes,
+                                                   Transport::Channel channel) {
   Transfer transfer;
   for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), Transport::most_bytes))) {
-    transfer.push_back(
-        transport_->start_receive(from, Transport::Channel::data,
-                                  bytes.first(std::min(bytes.size(), Transport::most_bytes))));
+    transfer.push_back(transport_->start_receive(
+        from, channel, bytes.first(std::min(bytes.size(), Transport::most_bytes))));
   }
   return transfer;
 }

@@ -59,6 +59,14 @@ class ProcessGroup {
     return gather_results(Call::all_gather, work);
   }
 
+  /// all_gather() of work that begins transfers, which end after it. If it throws in any process,
+  /// `abandon`, which is to complete the transfers, is called in all of them before the error is
+  /// thrown; unless a process has called another function, so that it would wait without end.
+  std::vector<std::string> all_gather(const std::function<std::string()>& work,
+                                      const std::function<void()>& abandon) {
+    return gather_results(Call::all_gather_with_transfers, work, abandon);
+  }
+
   /// all_gather() of work without results: it is done by all processes or throws in all of them.
   void together(const std::function<void()>& work);
   /// Whether `mine` is true in a process.
@@ -84,18 +92,29 @@ class ProcessGroup {
   /// A transfer of any number of bytes that has begun.
   using Transfer = std::vector<Transport::Request>;
   /// Begins to send bytes, which must not change before wait().
-  Transfer start_send(std::size_t to, std::span<const std::byte> bytes);
+  Transfer start_send(std::size_t to, std::span<const std::byte> bytes,
+                      Transport::Channel channel = Transport::Channel::data);
   /// Begins to receive exactly as many bytes.
-  Transfer start_receive(std::size_t from, std::span<std::byte> bytes);
+  Transfer start_receive(std::size_t from, std::span<std::byte> bytes,
+                         Transport::Channel channel = Transport::Channel::data);
   /// Waits until the transfer is done.
   void wait(const Transfer& transfer);
 
  private:
   /// The functions of which all processes have to call the same.
-  enum class Call : int { all_gather, together, any_process, broadcast, on_rank_0, end };
+  enum class Call : int {
+    all_gather,
+    all_gather_with_transfers,
+    together,
+    any_process,
+    broadcast,
+    on_rank_0,
+    end
+  };
   static const char* name_of(Call call);
 
-  std::vector<std::string> gather_results(Call call, const std::function<std::string()>& work);
+  std::vector<std::string> gather_results(Call call, const std::function<std::string()>& work,
+                                          const std::function<void()>& abandon = nullptr);
   void require_same_call(const std::vector<std::string>& messages);
   std::vector<std::string> gather(std::string mine);
   void send_message(std::size_t to, const std::string& message);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "train/parallel/gradient_sum.h"
+#include "train/parallel/sum_tree.h"
 
 namespace tapestry {
 
@@ -23,7 +23,7 @@ StepDivision divide_step(std::size_t processes, std::size_t micro_batches,
   for (std::size_t rank = 0; rank < processes; ++rank) {
     const MicroBatches own = micro_batches_of(rank, processes, micro_batches);
     division.micro_batches.push_back(own.size());
-    const std::uint64_t sent = (count_sums(own) + 1) * to_others;
+    const std::uint64_t sent = (nodes_in(own).size() + 1) * to_others;
     division.most_sent = std::max(division.most_sent, sent);
     division.all_sent += sent;
   }

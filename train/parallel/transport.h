@@ -10,11 +10,12 @@ namespace tapestry {
 /// implementation only passes messages on; what they mean, and their order, is ProcessGroup's.
 ///
 /// Two messages from one process to another on one channel arrive in the order in which they were
-/// sent. Several threads may use a transport at the same time.
+/// sent. Transfers of the channel `gradients` proceed while the process computes, without further
+/// calls. Several threads may use a transport at the same time.
 class Transport {
  public:
   /// Messages of different channels do not wait for each other.
-  enum class Channel : int { data = 0, heartbeat = 1 };
+  enum class Channel : int { data = 0, heartbeat = 1, gradients = 2 };
   /// A transfer that has begun.
   using Request = std::uint64_t;
   /// The most bytes of a transfer.

@@ -2,15 +2,25 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <cstddef>
+#include <deque>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "autograd/gradient.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/operation.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reductions.h"
 #include "autograd/random.h"
+#include "autograd/tape.h"
 #include "layers/parameters.h"
 #include "tests/train/parallel/local_network.h"
 #include "train/parallel/parameter_shards.h"
@@ -37,6 +47,7 @@ Parameters two_parameters() {
   Parameters parameters(DType::float32, 1);
   parameters.create("a", {3}, zeros_initializer());
   parameters.create("b", {values}, zeros_initializer());
+  parameters.gather();
   return parameters;
 }
 
@@ -52,8 +63,8 @@ void set_gradient(const Parameters& parameters, const char* name, std::size_t mi
 
 /// The elements of each parameter whose gradient a process has.
 std::vector<ElementRange> shard_of(const Parameters& parameters, const ProcessGroup& group) {
-  const std::vector<std::size_t> bounds = shard_bounds(parameters, group.size());
-  return ranges_between(parameters, bounds[group.rank()], bounds[group.rank() + 1]);
+  return ShardLayout(parameters, group.size(), ShardLayout::default_bucket_bytes)
+      .ranges_of(group.rank());
 }
 
 /// How many elements of the gradients of a process differ from those of the tree of n
@@ -104,22 +115,168 @@ TEST_CASE("any number of processes sums gradients over the same binary tree") {
   }
 }
 
-TEST_CASE("a process receives from all others at the same time") {
+TEST_CASE("a process receives from all others at the same time, from the start of a step") {
   constexpr std::size_t processes = 4;
   test::LocalNetwork network(processes);
-  test::run_processes(network, processes, [](ProcessGroup& group) {
-    Parameters parameters(DType::float32, 1);
-    parameters.create("a", {processes * kernels::elements_per_piece}, zeros_initializer());
+  std::array<std::size_t, processes> receives{};
+  test::run_processes(network, processes, [&](ProcessGroup& group) {
+    Parameters parameters = two_parameters();
     GradientSum sum(parameters, 8, group);
+    receives[group.rank()] = network.count_receives(group.rank());
+    sum.abandon();
+  });
+  // Of each part that is not empty, from three others.
+  CHECK(receives == std::array<std::size_t, processes>{3, 3, 0, 3});
+}
+
+/// Passes x on, and calls `note` when its backward runs.
+struct Noted {
+  static constexpr const char* name = "noted";
+  std::function<void()> note;
+  Tensor forward(const Tensor& x) { return x.copied(x.dtype()); }
+  void backward(const Tensor& dy, Gradient dx) const {
+    note();
+    dx.add(dy);
+  }
+};
+
+constexpr std::size_t bucket_values = 2 * kernels::elements_per_piece;  // of two processes
+
+/// Parameters of one bucket each.
+Parameters three_buckets() {
+  Parameters parameters(DType::float32, 1);
+  for (const char* name : {"a", "b", "c"}) {
+    parameters.create(name, {bucket_values}, normal_initializer(1.0));
+  }
+  parameters.gather();
+  return parameters;
+}
+
+/// The sum of the product of parameters, from the first to the last one, whose backward notes
+/// "backward of NAME" before it computes the gradient of a parameter.
+Tensor noted_product(const Parameters& parameters, const std::vector<const char*>& names,
+                     const std::function<void(const std::string&)>& note) {
+  Tensor y = Tensor::full({bucket_values}, 1.0, DType::float32);
+  for (const char* name : names) {
+    y = mul(y, parameters.find(name)->tensor);
+    y = apply(Noted{[note, name] { note(std::string("backward of ") + name); }}, y);
+  }
+  return sum(y);
+}
+
+/// What rank 0 of two processes does in its last micro-batch, in this order: backward of
+/// parameters, and sending. Messages take a while to arrive.
+std::vector<std::string> order_of_events(const std::vector<const char*>& names) {
+  test::LocalNetwork network(2);
+  network.delay(50);
+  std::vector<std::string> events;
+  network.on_send(Transport::Channel::gradients, [&](std::size_t rank) {
+    if (rank == 0) events.push_back("send");
+  });
+  test::run_processes(network, 2, [&](ProcessGroup& group) {
+    Parameters parameters = three_buckets();
+    GradientSum sum(parameters, 4, group, 1);
     for (std::size_t m = sum.own().begin; m < sum.own().end; ++m) {
-      parameters.list()[0].tensor.slot()->target<float>();
+      Tape tape;
+      const Tensor loss = noted_product(parameters, names, [&](const std::string& event) {
+        if (m == 1) events.push_back(event);
+      });
+      sum.follow(tape);
+      tape.backward(loss);
       sum.add();
     }
     sum.finish();
   });
-  for (std::size_t rank = 0; rank < processes; ++rank) {
-    CHECK(network.count_receives_at_once(rank, processes - 1) == 1);
+  return events;
+}
+
+TEST_CASE("gradients are sent while backward of the last micro-batch is still running") {
+  CHECK(order_of_events({"a", "b", "c"}) == std::vector<std::string>{"backward of c", "send",
+                                                                     "backward of b", "send",
+                                                                     "backward of a", "send"});
+}
+
+TEST_CASE("the gradient of a tied parameter is sent when its last contribution is there") {
+  CHECK(order_of_events({"b", "c", "a", "b"}) ==
+        std::vector<std::string>{"backward of b", "backward of a", "backward of c", "send",
+                                 "backward of b", "send", "send"});
+}
+
+TEST_CASE("gradients that are sent during backward have the bits of one process") {
+  const auto gradients = [](ProcessGroup& group, std::size_t bucket_bytes) {
+    Parameters parameters = three_buckets();
+    GradientSum gradient_sum(parameters, 5, group, bucket_bytes);
+    for (std::size_t m = gradient_sum.own().begin; m < gradient_sum.own().end; ++m) {
+      Tape tape;
+      const std::vector<const char*> names =
+          m % 2 == 0 ? std::vector{"a", "b", "a", "c"} : std::vector{"c", "a"};
+      const Tensor loss = noted_product(parameters, names, [](const std::string&) {});
+      gradient_sum.follow(tape);
+      tape.backward(loss, Tensor::full({}, 1.1 + static_cast<double>(m), DType::float32));
+      gradient_sum.add();
+    }
+    gradient_sum.finish();
+    ParameterShards(parameters, group, bucket_bytes).gather_gradients();
+    std::vector<std::vector<double>> all;
+    for (const NamedTensor& each : parameters) all.push_back(each.tensor.gradient().to_vector());
+    return all;
+  };
+  const auto expected = gradients(single_process(), 1);
+  for (const std::size_t processes : {2, 3, 5}) {
+    for (const std::size_t bucket_bytes : {1, 300'000, 4'000'000}) {
+      test::LocalNetwork network(processes);
+      network.delay(3);
+      std::vector<std::vector<double>> found;
+      test::run_processes(network, processes, [&](ProcessGroup& group) {
+        const auto own = gradients(group, bucket_bytes);
+        if (group.is_rank_0()) found = own;
+      });
+      const bool is_equal = found == expected;
+      CHECK_MESSAGE(is_equal, processes, " processes, buckets of ", bucket_bytes);
+    }
   }
+}
+
+TEST_CASE("a step that is given up in one process leaves nothing behind for the next one") {
+  for (const std::size_t failing : {0, 1, 2}) {
+    CAPTURE(failing);
+    std::atomic<std::size_t> cancelled = 0, different = 0;
+    test::run_processes(3, [&](ProcessGroup& group) {
+      Parameters parameters = two_parameters();
+      GradientSum given_up(parameters, 8, group, 1);
+      const auto compute = [&] {
+        for (std::size_t m = given_up.own().begin; m < given_up.own().end; ++m) {
+          set_gradient(parameters, "a", m);
+          set_gradient(parameters, "b", m);
+          if (group.rank() == failing && m > 2) throw kernels::Cancelled();
+          given_up.add();
+        }
+        if (group.rank() == failing) throw kernels::Cancelled();
+        return std::string();
+      };
+      try {
+        group.all_gather(compute, [&] { given_up.abandon(); });
+      } catch (const kernels::Cancelled&) {
+        ++cancelled;
+      }
+      parameters.clear_gradients();
+      sum_gradients(parameters, 8, group);
+      different += count_different(parameters, 8, group);
+    });
+    CHECK(cancelled == 3);
+    CHECK(different == 0);
+  }
+}
+
+TEST_CASE("several processes refuse parameters that are not gathered") {
+  Parameters parameters(DType::float32, 1);
+  parameters.create("a", {3}, zeros_initializer());
+  test::LocalNetwork network(2);
+  ProcessGroup group(network.end(0));
+  CHECK_THROWS_WITH_AS(GradientSum(parameters, 2, group),
+                       "gradient sum: found parameters in separate blocks of memory, expected "
+                       "Parameters::gather()",
+                       std::logic_error);
 }
 
 TEST_CASE("a parameter that has a gradient in one process alone gets it in its shards") {
@@ -186,7 +343,6 @@ TEST_CASE(
   for (const auto& [n, copies] : std::vector<std::pair<std::size_t, std::size_t>>{
            {1, 0}, {2, 1}, {3, 1}, {4, 2}, {8, 3}, {9, 3}, {16, 4}}) {
     Parameters parameters = two_parameters();
-    parameters.gather();
     set_gradient(parameters, "a", 0);
     set_gradient(parameters, "b", 0);
     parameters.clear_gradients();
@@ -200,6 +356,32 @@ TEST_CASE(
     const std::size_t peak = kernels::memory_statistics().peak_bytes_in_use - before;
     CHECK(peak / bytes == copies);  // a little more for lists of parameters
   }
+}
+
+TEST_CASE("a sum of several processes holds the parts of others, and no copy of the own gradient") {
+  constexpr std::size_t processes = 4;
+  test::LocalNetwork network(processes);
+  std::vector<Parameters> parameters;
+  std::deque<ProcessGroup> groups;
+  for (std::size_t rank = 0; rank < processes; ++rank) {
+    parameters.push_back(three_buckets());
+    groups.emplace_back(network.end(rank));
+  }
+  const std::size_t before = kernels::memory_statistics().bytes_in_use;
+  std::deque<GradientSum> sums;
+  for (std::size_t rank = 0; rank < processes; ++rank) {
+    sums.emplace_back(parameters[rank], processes, groups[rank]);
+    for (const NamedTensor& parameter : parameters[rank]) parameter.tensor.slot()->target<float>();
+    sums.back().add();
+  }
+  const std::size_t bytes = kernels::memory_statistics().bytes_in_use - before;
+  // In each process (p - 1) / p of the gradient.
+  const double expected = static_cast<double>(processes - 1) * 3 * bucket_values * sizeof(float);
+  CHECK(static_cast<double>(bytes) > 0.95 * expected);
+  CHECK(static_cast<double>(bytes) < 1.05 * expected);
+  std::vector<std::thread> threads;
+  for (GradientSum& sum : sums) threads.emplace_back([&sum] { sum.abandon(); });
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

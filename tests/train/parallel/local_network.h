@@ -6,11 +6,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "train/parallel/process_group.h"
@@ -28,8 +30,21 @@ class LocalNetwork {
   /// What the process `rank` sends and receives with.
   Transport& end(std::size_t rank) { return ends_[rank]; }
 
+  /// Makes messages arrive only when their receiver has looked for them this often since they were
+  /// sent.
+  void delay(std::size_t looks) { delay_ = looks; }
+
+  /// Calls `call` when a process begins to send on this channel.
+  void on_send(Transport::Channel channel, std::function<void(std::size_t rank)> call) {
+    observed_ = channel;
+    on_send_ = std::move(call);
+  }
+
   /// Bytes that the process has sent so far.
   std::size_t bytes_sent(std::size_t rank) const { return ends_[rank].bytes_sent; }
+
+  /// How many transfers to this process have begun.
+  std::size_t count_receives(std::size_t rank) const { return ends_[rank].receives_.size(); }
 
   /// How often the process began to receive `count` messages before it waited for one.
   std::size_t count_receives_at_once(std::size_t rank, std::size_t count) const {
@@ -48,6 +63,7 @@ class LocalNetwork {
     Request start_send(std::size_t to, Channel channel, std::span<const std::byte> bytes) override {
       const std::lock_guard lock(network_.mutex_);
       bytes_sent += bytes.size();
+      if (network_.on_send_ && channel == network_.observed_) network_.on_send_(rank_);
       network_.mail_[{rank_, to, channel}].emplace_back(bytes.begin(), bytes.end());
       return 0;
     }
@@ -65,9 +81,15 @@ class LocalNetwork {
       const std::lock_guard lock(network_.mutex_);
       is_receiving_ = false;
       // Messages are given to receives in the order in which these began.
+      std::set<std::pair<std::size_t, Channel>> late;
       for (Receive& receive : receives_) {
+        const std::pair origin(receive.from, receive.channel);
         auto& mail = network_.mail_[{receive.from, rank_, receive.channel}];
-        if (receive.done || mail.empty()) continue;
+        if (receive.done || mail.empty() || late.contains(origin)) continue;
+        if (receive.looks++ < network_.delay_) {
+          late.insert(origin);
+          continue;
+        }
         if (mail.front().size() != receive.to.size()) throw std::logic_error("message: wrong size");
         std::copy(mail.front().begin(), mail.front().end(), receive.to.begin());
         mail.pop_front();
@@ -85,11 +107,13 @@ class LocalNetwork {
     std::vector<std::size_t> receives_at_once;
 
    private:
+    friend class LocalNetwork;
     struct Receive {
       std::size_t from;
       Channel channel;
       std::span<std::byte> to;
       bool done = false;
+      std::size_t looks = 0;  ///< since there is a message for it
     };
 
     LocalNetwork& network_;
@@ -99,6 +123,9 @@ class LocalNetwork {
   };
 
   std::mutex mutex_;
+  std::size_t delay_ = 0;
+  Transport::Channel observed_ = Transport::Channel::data;
+  std::function<void(std::size_t)> on_send_;
   std::map<std::tuple<std::size_t, std::size_t, Transport::Channel>,
            std::deque<std::vector<std::byte>>>
       mail_;

@@ -65,8 +65,9 @@ void set_gradients(const Parameters& parameters, std::uint64_t step, std::size_t
   }
 }
 
-void sum_gradients(Parameters& parameters, std::uint64_t step, ProcessGroup& group) {
-  GradientSum sum(parameters, micro_batches, group);
+void sum_gradients(Parameters& parameters, std::uint64_t step, ProcessGroup& group,
+                   std::size_t bucket_bytes = ShardLayout::default_bucket_bytes) {
+  GradientSum sum(parameters, micro_batches, group, bucket_bytes);
   for (std::size_t m = sum.own().begin; m < sum.own().end; ++m) {
     set_gradients(parameters, step, m);
     sum.add();
@@ -81,6 +82,7 @@ struct Training {
   double ema_decay = 0.0;
   DType dtype = DType::float32;
   std::vector<ParameterGroup> groups{};
+  std::size_t bucket_bytes = ShardLayout::default_bucket_bytes;
 };
 
 /// What a training ends with.
@@ -122,7 +124,7 @@ std::vector<std::vector<std::byte>> gathered(ParameterShards& shards, ProcessGro
 Trained train(const Training& training, ProcessGroup& group) {
   constexpr std::uint64_t steps = 3;
   Parameters parameters = some_parameters(training.dtype);
-  ParameterShards shards(parameters, group);
+  ParameterShards shards(parameters, group, training.bucket_bytes);
   const auto optimizer =
       make_optimizer(training.options, parameters.list(), training.groups, shards.own());
   std::optional<WeightAverage> average;
@@ -132,7 +134,7 @@ Trained train(const Training& training, ProcessGroup& group) {
   Trained trained;
   for (std::uint64_t step = 1; step <= steps; ++step) {
     parameters.clear_gradients();
-    sum_gradients(parameters, step, group);
+    sum_gradients(parameters, step, group, training.bucket_bytes);
     trained.norm = shards.gradient_norm();
     shards.update([&] { optimizer->step(0.01, clip_factor(trained.norm, training.clip_norm)); });
     if (average) average->update(step);
@@ -182,6 +184,13 @@ TEST_CASE("shards of adamw give the bits of one process, with groups of paramete
                              {.path = "long", .learning_rate_factor = 0.0}}});
 }
 
+TEST_CASE("shards of several buckets give the bits of one process") {
+  check_training({.options = {.kind = OptimizerKind::adam},
+                  .clip_norm = 0.5,
+                  .ema_decay = 0.9,
+                  .bucket_bytes = 1});
+}
+
 TEST_CASE("shards of sgd give the bits of one process, with and without momentum, in float64") {
   check_training({.options = {.kind = OptimizerKind::sgd, .weight_decay = 0.1},
                   .clip_norm = 2.0,
@@ -189,43 +198,6 @@ TEST_CASE("shards of sgd give the bits of one process, with and without momentum
   check_training({.options = {.kind = OptimizerKind::sgd, .momentum = 0.9},
                   .ema_decay = 0.99,
                   .dtype = DType::float64});
-}
-
-TEST_CASE("bounds of shards are ends of pieces, close to those of equal shards") {
-  const Parameters parameters = some_parameters(DType::float32);
-  const std::size_t values = parameters.num_values();
-  CHECK(shard_bounds(parameters, 1) == std::vector<std::size_t>{0, values});
-  for (std::size_t processes = 2; processes <= 20; ++processes) {
-    const std::vector<std::size_t> bounds = shard_bounds(parameters, processes);
-    REQUIRE(bounds.size() == processes + 1);
-    CHECK(bounds.front() == 0);
-    CHECK(bounds.back() == values);
-    CHECK(std::ranges::is_sorted(bounds));
-    for (std::size_t rank = 0; rank <= processes; ++rank) {
-      const auto equal = static_cast<double>(values * rank) / static_cast<double>(processes);
-      CHECK(std::abs(static_cast<double>(bounds[rank]) - equal) <= piece / 2);
-      for (const ElementRange& range : ranges_between(parameters, bounds[rank], values)) {
-        CHECK((range.size() == 0 || range.begin % piece == 0));
-      }
-    }
-  }
-}
-
-TEST_CASE("ranges of shards have each element once") {
-  const Parameters parameters = some_parameters(DType::float32);
-  const std::vector<std::size_t> bounds = shard_bounds(parameters, 5);
-  std::vector<std::size_t> next(parameters.list().size(), 0);
-  for (std::size_t rank = 0; rank < 5; ++rank) {
-    const auto ranges = ranges_between(parameters, bounds[rank], bounds[rank + 1]);
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-      if (ranges[i].size() == 0) continue;
-      CHECK(ranges[i].begin == next[i]);
-      next[i] = ranges[i].end;
-    }
-  }
-  for (std::size_t i = 0; i < next.size(); ++i) {
-    CHECK(next[i] == parameters.list()[i].tensor.size());
-  }
 }
 
 /// Parameters with `values` values, most of them in matrices.
@@ -244,9 +216,9 @@ TEST_CASE("the memory of optimizer state and averages is divided by the number o
   for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd}) {
     const std::size_t kinds = kind == OptimizerKind::sgd ? 2 : 3;  // with the average
     for (const std::size_t processes : {1, 2, 4, 8}) {
-      const std::vector<std::size_t> bounds = shard_bounds(parameters, processes);
+      const ShardLayout layout(parameters, processes, ShardLayout::default_bucket_bytes);
       for (std::size_t rank = 0; rank < processes; ++rank) {
-        const auto own = ranges_between(parameters, bounds[rank], bounds[rank + 1]);
+        const auto own = layout.ranges_of(rank);
         kernels::release_unused_memory();  // blocks that are too large would be used
         const std::size_t before = kernels::memory_statistics().bytes_in_use;
         const auto optimizer =

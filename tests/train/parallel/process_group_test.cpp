@@ -112,6 +112,26 @@ TEST_CASE("an error of one process is thrown in all, with its rank, its hint and
   }
 }
 
+TEST_CASE("an error abandons the transfers of all processes, if all have begun some") {
+  for (const bool all_transfer : {true, false}) {
+    CAPTURE(all_transfer);
+    std::atomic<int> abandoned = 0;
+    const auto thrown = thrown_by(3, [&](ProcessGroup& group) {
+      const auto work = [&]() -> std::string {
+        if (group.rank() == 1) throw OutputError("disk: full", "delete files");
+        return "";
+      };
+      if (group.rank() == 1 && !all_transfer) {
+        group.all_gather(work);
+      } else {
+        group.all_gather(work, [&] { ++abandoned; });
+      }
+    });
+    CHECK(abandoned == (all_transfer ? 3 : 0));
+    for (const Thrown& each : thrown) CHECK(each.code == 5);
+  }
+}
+
 TEST_CASE("messages of another program end all processes") {
   test::LocalNetwork network(2);
   const std::array<std::byte, 24> other{};

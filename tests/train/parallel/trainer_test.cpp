@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <regex>
 #include <string>
@@ -84,6 +85,58 @@ TEST_CASE("shards of each optimizer end with the checkpoint of one process, with
   }
   config.optimizer.momentum = 0.9;
   train_in_some_processes();
+}
+
+TEST_CASE("the size of buckets and their number change no bit of a run") {
+  Config config = config_of_five_batches();
+  config.model.d_ff = 2500;  // matrices of several pieces, so that there are several buckets
+  test::TinyRun one;
+  one.train(config);
+  for (const double bucket_size : {0.01, 0.2, 1000.0}) {
+    CAPTURE(bucket_size);
+    config.train.bucket_size = bucket_size;
+    test::TinyRun many;
+    train_in_processes(many, config, 2);
+    CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+    CHECK(many.metrics() == one.metrics());
+  }
+}
+
+/// Notes when the backward of an operation has run.
+class BackwardNotes : public TapeObserver {
+ public:
+  explicit BackwardNotes(std::string& events) : events_(events) {}
+  void forward_ran(const RecordedCall&) override {}
+  void backward_ran(const GradientSlot&, const Tensor&) override { events_ += 'b'; }
+
+ private:
+  std::string& events_;
+};
+
+TEST_CASE("a step sends gradients before its backward ends") {
+  Config config = test::tiny_config();
+  config.model.d_ff = 2500;
+  config.train.bucket_size = 0.01;
+  const Corpus corpus = load_corpus(config.data);
+  test::LocalNetwork network(2);
+  std::string events;  // of rank 0
+  network.on_send(Transport::Channel::gradients, [&](std::size_t rank) {
+    if (rank == 0) events += 's';
+  });
+  test::TinyRun run;
+  test::run_processes(network, 2, [&](ProcessGroup& group) {
+    RunDirectory directory(run.directory().path());
+    Progress progress(nullptr, 0, config.train.steps);
+    Trainer trainer(config, corpus, directory, progress, group);
+    std::string others;
+    trainer.replay_step(
+        [](const Trainer::StepRecord&) {},
+        [&](std::size_t) {
+          return std::make_unique<BackwardNotes>(group.is_rank_0() ? events : others);
+        });
+  });
+  CHECK(std::ranges::count(events, 's') >= 4);
+  CHECK(events.find('s') < events.rfind('b'));
 }
 
 struct Part {

@@ -53,7 +53,8 @@ void check_row(How how, const TaskWorkplace& work, const TaskCase& task, const K
                Baselines& baselines);
 
 /// Settings of the process, which no checkpoint keeps.
-inline const std::set<std::string> process_settings = {"train.threads", "train.run_dir",
-                                                       "train.max_time", "train.detect_anomaly"};
+inline const std::set<std::string> process_settings = {"train.threads", "train.bucket_size",
+                                                       "train.run_dir", "train.max_time",
+                                                       "train.detect_anomaly"};
 
 }  // namespace tapestry::test

@@ -39,6 +39,7 @@ const std::vector<KeyRow> rows_of_runs = {
     {"train.label_smoothing", "0.4", {training}, {validation, files}, {still}},
     {"train.ema_decay", "0.9", {validation}, {weights, training}},
     {"train.threads", "3", {}, all, {}, "; threads: 3; "},
+    {"train.bucket_size", "0.5", {}, all},
     {"train.log_every", "2", {training}, {weights, validation, files}},
     {"train.validate_every", "2", {validation}, {weights, training}},
     {"train.save_every", "3", {files}, {weights, training, validation}},

@@ -1,9 +1,15 @@
 #include <mpi.h>
+#include <pthread.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <exception>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 
 #include "train/parallel/mpi/plugin.h"
@@ -14,6 +20,9 @@ namespace {
 /// Messages over point-to-point calls of MPI. MPI is used by one thread at a time
 /// (MPI_THREAD_SERIALIZED), and never waits inside a call, so that a thread does not keep the
 /// others from it.
+///
+/// MPI moves large messages only inside of its calls. While transfers of gradients are open, a
+/// thread therefore calls it again and again.
 class MpiTransport final : public Transport {
  public:
   MpiTransport() {
@@ -26,11 +35,21 @@ class MpiTransport final : public Transport {
     check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
     rank_ = static_cast<std::size_t>(rank);
     size_ = static_cast<std::size_t>(size);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals go to the thread that trains
+    thread_ = std::thread([this] { make_progress(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   /// MPI_Finalize waits for the other processes.
   ~MpiTransport() override {
-    const std::lock_guard lock(mutex_);
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
     MPI_Finalize();
   }
 
@@ -43,7 +62,7 @@ class MpiTransport final : public Transport {
     check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(to),
                     static_cast<int>(channel), MPI_COMM_WORLD, &request),
           "MPI_Isend");
-    return keep(request);
+    return keep(request, channel);
   }
 
   Request start_receive(std::size_t from, Channel channel, std::span<std::byte> bytes) override {
@@ -52,16 +71,15 @@ class MpiTransport final : public Transport {
     check(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(from),
                     static_cast<int>(channel), MPI_COMM_WORLD, &request),
           "MPI_Irecv");
-    return keep(request);
+    return keep(request, channel);
   }
 
   bool is_done(Request request) override {
     const std::lock_guard lock(mutex_);
     const auto found = requests_.find(request);
-    int done = 0;
-    check(MPI_Test(&found->second, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) requests_.erase(found);
-    return done != 0;
+    if (!test(found->second)) return false;
+    requests_.erase(found);
+    return true;
   }
 
   [[noreturn]] void abort(int code) override {
@@ -70,9 +88,48 @@ class MpiTransport final : public Transport {
   }
 
  private:
-  Request keep(MPI_Request request) {
-    requests_.emplace(++last_, request);
+  struct Transfer {
+    MPI_Request request{};
+    bool is_done = false;
+  };
+
+  Request keep(MPI_Request request, Channel channel) {
+    requests_.emplace(++last_, Transfer{.request = request});
+    if (channel == Channel::gradients) {
+      open_.push_back(last_);
+      if (open_.size() == 1) changed_.notify_one();
+    }
     return last_;
+  }
+
+  bool test(Transfer& transfer) {
+    int done = transfer.is_done ? 1 : 0;
+    if (done == 0) check(MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    transfer.is_done = done != 0;
+    return transfer.is_done;
+  }
+
+  /// Whether transfers of gradients are not done. Looking at the oldest one lets MPI work on all.
+  bool has_open_transfers() {
+    for (; !open_.empty(); open_.pop_front()) {
+      const auto found = requests_.find(open_.front());
+      if (found != requests_.end() && !test(found->second)) return true;
+    }
+    return false;
+  }
+
+  void make_progress() {
+    constexpr std::chrono::microseconds pause(100);
+    std::unique_lock lock(mutex_);
+    while (!ends_) {
+      if (!has_open_transfers()) {
+        changed_.wait(lock, [this] { return ends_ || !open_.empty(); });
+        continue;
+      }
+      lock.unlock();
+      std::this_thread::sleep_for(pause);
+      lock.lock();
+    }
   }
 
   [[noreturn]] void fail(const char* what) {
@@ -91,8 +148,12 @@ class MpiTransport final : public Transport {
 
   std::mutex mutex_;
   std::size_t rank_ = 0, size_ = 1;
-  std::unordered_map<Request, MPI_Request> requests_;
+  std::unordered_map<Request, Transfer> requests_;
   Request last_ = 0;
+  std::deque<Request> open_;  ///< transfers of gradients, in the order of their begin
+  bool ends_ = false;
+  std::condition_variable changed_;  ///< `open_` or `ends_`
+  std::thread thread_;
 };
 
 }  // namespace

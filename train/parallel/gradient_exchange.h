@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "autograd/kernels/memory.h"
+#include "layers/parameters.h"
+#include "train/parallel/process_group.h"
+#include "train/parallel/shard_layout.h"
+#include "train/parallel/sum_tree.h"
+
+namespace tapestry {
+
+/// Gives each process its shard of the sum of gradients (reduce-scatter), of which each process has
+/// some nodes: those of nodes_in() of its micro-batches. Each sends the others their parts of its
+/// nodes, and adds the parts that it receives in the order of the tree.
+///
+/// Values are those of a FlatBuffer of all parameters. A process sends bucket by bucket, all of its
+/// first node, then those of the next one. Transfers proceed while the process computes: all
+/// receives begin with the object, so that messages arrive where they are to be.
+class GradientExchange {
+ public:
+  /// Begins to receive.
+  ///
+  /// micro_batches  their number in the step
+  GradientExchange(const Parameters& parameters, std::size_t micro_batches, ProcessGroup& group,
+                   std::size_t bucket_bytes);
+  /// Transfers that are not done, as after an error that ends all processes, keep their memory.
+  ~GradientExchange();
+  GradientExchange(const GradientExchange&) = delete;
+  GradientExchange& operator=(const GradientExchange&) = delete;
+
+  const ShardLayout& layout() const { return layout_; }
+
+  /// Whether a node is the next one that this process sends.
+  bool sends_next(const TreeNode& node) const;
+  /// Begins to send the next bucket of this process.
+  ///
+  /// values  of its node; the bucket must not change before sum(), except for the own part
+  void send_bucket(const std::byte* values);
+  /// Whether all buckets of all nodes have begun.
+  bool has_sent_all() const { return sent_ == own_nodes_.size() * layout_.buckets().size(); }
+
+  /// Waits for the other processes and sums the part of this process, in its last node.
+  ///
+  /// own  the values of the nodes of this process, whose part changes
+  void sum(std::span<std::byte* const> own);
+  /// Waits for all transfers. What is received is discarded.
+  void complete();
+
+ private:
+  /// A node of another process.
+  struct Incoming {
+    TreeNode node{};
+    std::byte* values = nullptr;                      ///< the part of this process
+    std::vector<ProcessGroup::Transfer> transfers{};  ///< of each bucket
+  };
+
+  void start_to_receive();
+  template <class T>
+  void sum_bucket(std::size_t bucket, std::span<std::byte* const> own);
+  void wait_for_sends();
+
+  ProcessGroup& group_;
+  DType dtype_;
+  ShardLayout layout_;
+  std::vector<TreeNode> own_nodes_;
+  std::vector<std::vector<Incoming>> incoming_;  ///< of each process, in the order of its nodes
+  std::vector<std::size_t> offsets_;             ///< of each bucket in Incoming::values
+  kernels::Memory received_;
+  std::size_t sent_ = 0;  ///< buckets
+  std::vector<ProcessGroup::Transfer> sends_;
+  bool is_done_ = false;
+};
+
+}  // namespace tapestry
