@@ -11,7 +11,6 @@
 #include <optional>
 #include <span>
 #include <sstream>
-#include <stdexcept>
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
@@ -29,6 +28,7 @@
 #include "train/model_summary.h"
 #include "train/parallel/equal_processes.h"
 #include "train/platform/durable_file.h"
+#include "train/platform/exit_code.h"
 #include "train/platform/machine.h"
 #include "train/platform/memory.h"
 #include "train/platform/program_name.h"
@@ -326,21 +326,6 @@ int train_run(const TrainingRun& run, Progress& progress) {
   return report_end(end, trainer, run_dir, signals, progress);
 }
 
-/// The exit code of the program for an error.
-int exit_code_for(const std::exception_ptr& thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const UserError& error) {
-    return static_cast<int>(error.exit_code());
-  } catch (const std::bad_alloc&) {
-    return static_cast<int>(ExitCode::memory);
-  } catch (const std::length_error&) {  // from a container: a size above max_size()
-    return static_cast<int>(ExitCode::memory);
-  } catch (...) {
-    return static_cast<int>(ExitCode::bug);
-  }
-}
-
 }  // namespace
 
 int run_training(const TrainingRun& run) {
@@ -355,7 +340,7 @@ int run_training(const TrainingRun& run) {
     progress.end(code);
     return code;
   } catch (...) {
-    progress.end(exit_code_for(std::current_exception()));
+    progress.end(static_cast<int>(exit_code_of(std::current_exception())));
     throw;
   }
 }

@@ -8,9 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
-#include <new>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -27,6 +25,7 @@
 #include "train/config/text.h"
 #include "train/error.h"
 #include "train/format.h"
+#include "train/platform/exit_code.h"
 #include "train/platform/machine.h"
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
@@ -208,21 +207,17 @@ int fail_by_bug(const std::string& error) {
 ///
 /// memory_hint  hint for std::bad_alloc; read when the exception is caught
 int guarded(const auto& program, const std::string& memory_hint) {
-  const auto out_of_memory = [&](const std::string& detail) {
-    return fail(ExitCode::memory, "the system has no more memory" + detail, memory_hint);
-  };
   try {
     return program();
   } catch (const UserError& error) {
     return fail(error.exit_code(), error.what(), error.hint());
-  } catch (const kernels::OutOfMemory& error) {
-    return out_of_memory(fmt::format(": {}", error.what()));
-  } catch (const std::bad_alloc&) {
-    return out_of_memory("");
-  } catch (const std::length_error&) {  // from a container: a size above max_size()
-    return out_of_memory("");
   } catch (const std::exception& error) {
-    return fail_by_bug(error.what());
+    if (exit_code_of(std::current_exception()) != ExitCode::memory) {
+      return fail_by_bug(error.what());
+    }
+    const bool has_detail = dynamic_cast<const kernels::OutOfMemory*>(&error) != nullptr;
+    const std::string detail = has_detail ? fmt::format(": {}", error.what()) : "";
+    return fail(ExitCode::memory, "the system has no more memory" + detail, memory_hint);
   } catch (...) {
     return fail_by_bug("an object was thrown that is not a std::exception");
   }

@@ -8,14 +8,13 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <new>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
 #include "train/error.h"
+#include "train/platform/exit_code.h"
 #include "train/platform/machine.h"
 #include "train/platform/message.h"
 #include "train/platform/program_name.h"
@@ -37,7 +36,8 @@ struct Outcome {
 };
 
 Outcome outcome_of_error(const std::exception_ptr& thrown) {
-  const auto failed = [](const std::string& message, const std::string& hint, ExitCode code) {
+  const ExitCode code = exit_code_of(thrown);
+  const auto failed = [code](const std::string& message, const std::string& hint) {
     return Outcome{Ending::failed, message, hint, static_cast<int>(code)};
   };
   try {
@@ -47,16 +47,12 @@ Outcome outcome_of_error(const std::exception_ptr& thrown) {
   } catch (const AnomalyError& error) {
     return {.ending = Ending::anomaly, .result = error.what()};
   } catch (const UserError& error) {
-    return failed(error.what(), error.hint(), error.exit_code());
-  } catch (const std::bad_alloc&) {
-    return failed("the system has no more memory", memory_hint, ExitCode::memory);
-  } catch (const std::length_error&) {  // from a container: a size above max_size()
-    return failed("the system has no more memory", memory_hint, ExitCode::memory);
+    return failed(error.what(), error.hint());
   } catch (const std::exception& error) {
-    return failed(error.what(), "please report it with the command line and the config",
-                  ExitCode::bug);
+    if (code == ExitCode::memory) return failed("the system has no more memory", memory_hint);
+    return failed(error.what(), "please report it with the command line and the config");
   } catch (...) {
-    return failed("an object was thrown that is not a std::exception", "", ExitCode::bug);
+    return failed("an object was thrown that is not a std::exception", "");
   }
 }
 

@@ -1,0 +1,36 @@
+#include "train/platform/exit_code.h"
+
+#include <doctest/doctest.h>
+
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <vector>
+
+#include "autograd/kernels/memory.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+TEST_CASE("the exit code of an error is its own, memory where that is missing, and bug otherwise") {
+  const auto code_of = [](const auto& error) {
+    return exit_code_of(std::make_exception_ptr(error));
+  };
+  CHECK(code_of(DataError("x")) == ExitCode::data);
+  CHECK(code_of(OutputError("x")) == ExitCode::output);
+  CHECK(code_of(UserError(ExitCode::peer_failed, "x", "")) == ExitCode::peer_failed);
+  CHECK(code_of(std::bad_alloc()) == ExitCode::memory);
+  CHECK(code_of(kernels::OutOfMemory(8, 0)) == ExitCode::memory);
+  CHECK(code_of(std::runtime_error("x")) == ExitCode::bug);
+  CHECK(code_of(1) == ExitCode::bug);
+  try {
+    std::vector<char> all;
+    all.resize(all.max_size() + 1);
+  } catch (...) {
+    CHECK(exit_code_of(std::current_exception()) == ExitCode::memory);
+  }
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,22 @@
+#include "train/platform/exit_code.h"
+
+#include <new>
+#include <stdexcept>
+
+namespace tapestry {
+
+ExitCode exit_code_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const UserError& user_error) {
+    return user_error.exit_code();
+  } catch (const std::bad_alloc&) {
+    return ExitCode::memory;
+  } catch (const std::length_error&) {
+    return ExitCode::memory;
+  } catch (...) {
+    return ExitCode::bug;
+  }
+}
+
+}  // namespace tapestry
