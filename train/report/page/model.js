@@ -2,11 +2,13 @@
 
 function histogram(s) {
   const width = 170, height = 34, most = Math.max(...s.counts, 1);
-  const bar = width / Math.max(s.counts.length, 1);
+  const bar = width / Math.max(s.counts.length, 1), shown = Math.max(1, bar - 0.5).toFixed(1);
+  // All bars are one element, since a large model has hundreds of histograms.
+  const bars = s.counts.map((n, i) => (n === 0 ? '' :
+    `M${(i * bar).toFixed(1)} ${height}V${(height * (1 - n / most)).toFixed(1)}h${shown}V${height}z`));
   return svg('svg', {class: 'histogram', role: 'img', width, height, viewBox: `0 0 ${width} ${height}`,
     'aria-label': `from ${short(s.low)} to ${short(s.high)}, mean ${short(s.mean)}, deviation ${short(s.deviation)}`},
-  s.counts.map((n, i) => svg('rect', {x: (i * bar).toFixed(1), width: Math.max(1, bar - 0.5).toFixed(1),
-    y: (height * (1 - n / most)).toFixed(1), height: (height * n / most).toFixed(1)})),
+  svg('path', {d: bars.join('')}),
   svg('line', {class: 'axis', x1: 0, x2: width, y1: height, y2: height}));
 }
 

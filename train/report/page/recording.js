@@ -30,16 +30,19 @@ function histogramsOverSteps(title, steps, histograms) {
   const picture = svg('svg', {role: 'img', width, height, viewBox: `0 0 ${width} ${height}`, style: 'max-width:100%',
     'aria-label': `${title} at ${found.length} validations: from ${short(found[0].h.low)} to ${short(found[0].h.high)} at step ` +
       `${count(found[0].step)}, from ${short(last.h.low)} to ${short(last.h.high)} at step ${count(last.step)}.`});
+  const boxes = new Map();  // those of the same opacity are one element
+  const shown = Math.max(1, column - (column > 4 ? 0.5 : 0)).toFixed(1);
   found.forEach(({h}, i) => {
     const most = Math.max(...h.counts), bin = (h.high - h.low) / h.counts.length;
     h.counts.forEach((n, k) => {
       if (n === 0) return;
-      const from = y(h.low + bin * (k + 1));
-      picture.append(svg('rect', {x: (left + column * i).toFixed(1), width: Math.max(1, column - (column > 4 ? 0.5 : 0)).toFixed(1),
-        y: from.toFixed(1), height: Math.max(0.75, y(h.low + bin * k) - from).toFixed(1),
-        style: 'fill:var(--heat)', 'fill-opacity': Math.max(0.04, Math.sqrt(n / most)).toFixed(2)}));
+      const from = y(h.low + bin * (k + 1)), opacity = (Math.ceil(25 * Math.sqrt(n / most)) / 25).toFixed(2);
+      const size = Math.max(0.75, y(h.low + bin * k) - from).toFixed(1);
+      const box = `M${(left + column * i).toFixed(1)} ${from.toFixed(1)}h${shown}v${size}h-${shown}z`;
+      boxes.set(opacity, (boxes.get(opacity) ?? '') + box);
     });
   });
+  for (const [opacity, d] of boxes) picture.append(svg('path', {d, style: 'fill:var(--heat)', 'fill-opacity': opacity}));
   for (const value of ticks(low, high, 5, false)) {
     picture.append(svg('text', {x: left - 6, y: y(value) + 4, 'text-anchor': 'end'}, short(value)));
   }
