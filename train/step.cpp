@@ -49,6 +49,11 @@ void gather_pending_updates(const Parameters& parameters, ProcessGroup& group) {
 
 }  // namespace
 
+ExchangeOptions exchange_options(const TrainOptions& options) {
+  return {.bucket_bytes = options.bucket_bytes(),
+          .bfloat16 = options.gradient_exchange == GradientFormat::bfloat16};
+}
+
 Loss batch_loss(const Batch& batch, const BatchPlace& place, const TrainOptions& options,
                 const Model& model) {
   const RandomStream random =
@@ -70,7 +75,7 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
                            const BatchObservers& observers) {
   model.parameters.clear_gradients();
   StepLoss sum{.target_tokens = count_target_tokens(batches)};
-  GradientSum gradients(model.parameters, batches.size(), group, options.bucket_bytes());
+  GradientSum gradients(model.parameters, batches.size(), group, exchange_options(options));
   const auto compute = [&] {
     MessageWriter own;
     for (std::size_t i = gradients.own().begin; i < gradients.own().end; ++i) {

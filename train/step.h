@@ -13,6 +13,7 @@
 #include "layers/mode.h"
 #include "layers/model.h"
 #include "train/config/config.h"
+#include "train/parallel/gradient_exchange.h"
 #include "train/parallel/process_group.h"
 
 namespace tapestry {
@@ -23,6 +24,9 @@ struct StepLoss {
   double nll_sum = 0.0;  ///< sum of -log p(token)
   std::size_t target_tokens = 0;
 };
+
+/// How processes exchange gradients: train.bucket_size and train.gradient_exchange.
+ExchangeOptions exchange_options(const TrainOptions& options);
 
 /// The position of a batch in training.
 struct BatchPlace {

@@ -39,6 +39,12 @@ enum class OnNan {
   rollback  ///< the run continues from the last scheduled checkpoint
 };
 
+/// How the processes of a parallel run exchange gradients, see GradientSum.
+enum class GradientFormat {
+  full,     ///< in the type of the parameters
+  bfloat16  ///< sums of micro-batches are rounded to bfloat16, also in one process
+};
+
 /// Which compiled kernels a process uses, see autograd/instruction_set.h.
 enum class KernelChoice {
   automatic,  ///< TAPESTRY_KERNELS, those of a resumed checkpoint, or the widest
@@ -56,6 +62,7 @@ struct TrainOptions {
   std::size_t batch_tokens = 0;  ///< most tokens per training batch, see BatchTokens; 0: batch_size
   std::size_t accumulate = 1;    ///< batches per step, >= 1
   double label_smoothing = 0.1;  ///< in [0, 1)
+  GradientFormat gradient_exchange = GradientFormat::full;  ///< between processes
   double ema_decay = 0.0;   ///< of a WeightAverage for validation and inference, in [0, 1); 0: none
   double clip_norm = 1.0;   ///< maximum global gradient norm, >= 0; 0: none; optimizer.clip_norm
   std::size_t threads = 0;  ///< 0 takes all cores

@@ -134,6 +134,11 @@ template <>
 inline constexpr std::array choices_of<DType>{Named{DType::float32, "float32"},
                                               Named{DType::float64, "float64"}};
 
+/// The values of train.gradient_exchange.
+template <>
+inline constexpr std::array choices_of<GradientFormat>{Named{GradientFormat::full, "full"},
+                                                       Named{GradientFormat::bfloat16, "bfloat16"}};
+
 /// The values of train.kernels.
 template <>
 inline constexpr std::array choices_of<KernelChoice>{

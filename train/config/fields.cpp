@@ -352,6 +352,10 @@ void visit(V field, O& o) {
       "times their longest side, `<eos>` included, source or target; 0: `batch_size` counts");
   field("accumulate", o.accumulate, between(1, 1'000'000), with_permission,
         "batches per optimizer step");
+  field("gradient_exchange", o.gradient_exchange, Choice<GradientFormat>(), with_permission,
+        "values in which processes exchange gradients. full: those of `dtype`; bfloat16: gradients "
+        "of batches and their sums are rounded to 16 bits, with any number of processes the same, "
+        "one included, which halves the bytes of gradients");
   field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,
         "probability spread over the whole vocabulary");
   field("ema_decay", o.ema_decay, from_0_below_1(), with_permission,

@@ -1,70 +1,95 @@
 #include "train/parallel/gradient_exchange.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
+#include "train/parallel/bfloat16.h"
 
 namespace tapestry {
 namespace {
+
+constexpr std::size_t bfloat16_bytes = sizeof(std::uint16_t);
+
+/// Calls body(i) for each index below n, on all threads.
+template <class Body>
+void for_each_index(std::size_t n, Body&& body) {
+  kernels::parallel_ranges(n, kernels::elements_per_piece, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) body(i);
+  });
+}
 
 /// Sums one part of the nodes of all processes, which come in the order of their micro-batches.
 template <class T>
 class PartSum {
  public:
-  explicit PartSum(std::size_t size) : size_(size) {}
+  /// micro_batches  of the step
+  /// rounds         whether nodes of fewer micro-batches are rounded to bfloat16
+  PartSum(std::size_t size, std::size_t micro_batches, bool rounds)
+      : size_(size), micro_batches_(micro_batches), rounds_(rounds) {}
 
-  /// is_result  whether the sum is to end in this memory
-  void add(const TreeNode& node, T* values, bool is_result) {
-    terms_.push_back({.node = node, .values = values, .is_result = is_result});
+  /// memory      that of the values, if they have their own
+  /// is_result   whether the sum is to end in this memory
+  void add(const TreeNode& node, T* values, kernels::Memory memory, bool is_result) {
+    terms_.push_back(
+        {.node = node, .values = values, .memory = std::move(memory), .is_result = is_result});
     while (terms_.size() > 1 && are_siblings(terms_[terms_.size() - 2].node, terms_.back().node)) {
-      merge_last();
+      const bool rounds = rounds_ && 2 * terms_.back().node.count < micro_batches_;
+      if (rounds) {
+        merge_last([](T a, T b) { return rounded_to_bfloat16(a + b); });
+      } else {
+        merge_last(std::plus<T>());
+      }
     }
   }
 
   void finish() {
-    while (terms_.size() > 1) merge_last();
+    while (terms_.size() > 1) merge_last(std::plus<T>());
   }
 
  private:
   struct Term {
     TreeNode node{};
     T* values = nullptr;
+    kernels::Memory memory{};
     bool is_result = false;
   };
 
-  void merge_last() {
-    const Term right = terms_.back();
+  template <class Add>
+  void merge_last(const Add& add) {
+    const Term right = std::move(terms_.back());
     terms_.pop_back();
     Term& left = terms_.back();
     T* const to = right.is_result ? right.values : left.values;
-    kernels::parallel_ranges(
-        size_, kernels::elements_per_piece,
-        [to, a = left.values, b = right.values](std::size_t begin, std::size_t end) {
-          for (std::size_t i = begin; i < end; ++i) to[i] = a[i] + b[i];
-        });
+    for_each_index(
+        size_, [&, a = left.values, b = right.values](std::size_t i) { to[i] = add(a[i], b[i]); });
     left.node.count += right.node.count;
     left.values = to;
     left.is_result = left.is_result || right.is_result;
   }
 
-  std::size_t size_;
+  std::size_t size_, micro_batches_;
+  bool rounds_;
   std::vector<Term> terms_;
 };
 
 }  // namespace
 
 GradientExchange::GradientExchange(const Parameters& parameters, std::size_t micro_batches,
-                                   ProcessGroup& group, std::size_t bucket_bytes)
+                                   ProcessGroup& group, const ExchangeOptions& options)
     : group_(group),
       dtype_(parameters.dtype()),
-      layout_(parameters, group.size(), bucket_bytes),
+      bfloat16_(options.bfloat16),
+      micro_batches_(micro_batches),
+      layout_(parameters, group.size(), options.bucket_bytes),
       own_nodes_(nodes_in(micro_batches_of(group.rank(), group.size(), micro_batches))),
       incoming_(group.size()) {
   std::size_t part_bytes = 0, nodes = 0;
   for (std::size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
     offsets_.push_back(part_bytes);
-    part_bytes += layout_.part(bucket, group_.rank()).size();
+    part_bytes += message_size(layout_.part(bucket, group_.rank()));
   }
   for (std::size_t from = 0; from < group_.size(); ++from) {
     if (from == group_.rank()) continue;
@@ -74,16 +99,22 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
     }
   }
   received_ = kernels::Memory(nodes * part_bytes);
-  std::byte* values = received_.data();
+  std::byte* message = received_.data();
   for (std::vector<Incoming>& of_process : incoming_) {
-    for (Incoming& node : of_process) node.values = std::exchange(values, values + part_bytes);
+    for (Incoming& node : of_process) node.message = std::exchange(message, message + part_bytes);
   }
   group_.transfer([&] { start_to_receive(); });
 }
 
 GradientExchange::~GradientExchange() {
-  // Others may still write to it: it is never freed.
-  if (!is_done_) new kernels::Memory(std::move(received_));
+  // Others may still write to it and read from it: it is never freed.
+  if (is_done_) return;
+  new kernels::Memory(std::move(received_));
+  new std::vector<kernels::Memory>(std::move(messages_));
+}
+
+std::size_t GradientExchange::message_size(const ShardLayout::ByteRange& part) const {
+  return bfloat16_ ? part.size() / bytes_per_element(dtype_) * bfloat16_bytes : part.size();
 }
 
 /// All transfers go on at the same time, and each process begins with another one, so that all
@@ -93,8 +124,8 @@ void GradientExchange::start_to_receive() {
     const std::size_t from = (group_.rank() + group_.size() - distance) % group_.size();
     for (Incoming& node : incoming_[from]) {
       for (std::size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
-        const std::span<std::byte> to(node.values + offsets_[bucket],
-                                      layout_.part(bucket, group_.rank()).size());
+        const std::span<std::byte> to(node.message + offsets_[bucket],
+                                      message_size(layout_.part(bucket, group_.rank())));
         node.transfers.push_back(group_.start_receive(from, to, Transport::Channel::gradients));
       }
     }
@@ -106,17 +137,31 @@ bool GradientExchange::sends_next(const TreeNode& node) const {
 }
 
 void GradientExchange::send_bucket(const std::byte* values) {
+  const kernels::UncancellableScope whole;
   // A bucket that only some have received would be sent again.
   group_.transfer([&] {
     const std::size_t bucket = sent_ % layout_.buckets().size();
     for (std::size_t distance = 1; distance < group_.size(); ++distance) {
       const std::size_t to = (group_.rank() + distance) % group_.size();
       const ShardLayout::ByteRange part = layout_.part(bucket, to);
-      sends_.push_back(
-          group_.start_send(to, {values + part.begin, part.size()}, Transport::Channel::gradients));
+      sends_.push_back(group_.start_send(to, message_of(values + part.begin, part.size()),
+                                         Transport::Channel::gradients));
     }
     ++sent_;
   });
+}
+
+/// What is sent for values of this size in bytes: the values, or their bfloat16 bits.
+std::span<const std::byte> GradientExchange::message_of(const std::byte* values, std::size_t size) {
+  if (!bfloat16_) return {values, size};
+  const std::size_t n = size / bytes_per_element(dtype_);
+  kernels::Memory& message = messages_.emplace_back(n * bfloat16_bytes);
+  auto* const bits = reinterpret_cast<std::uint16_t*>(message.data());
+  dispatch(dtype_, [&]<class T>() {
+    const T* const from = reinterpret_cast<const T*>(values);
+    for_each_index(n, [&](std::size_t i) { bits[i] = to_bfloat16(static_cast<float>(from[i])); });
+  });
+  return {message.data(), n * bfloat16_bytes};
 }
 
 void GradientExchange::sum(std::span<std::byte* const> own) {
@@ -129,18 +174,26 @@ void GradientExchange::sum(std::span<std::byte* const> own) {
 template <class T>
 void GradientExchange::sum_bucket(std::size_t bucket, std::span<std::byte* const> own) {
   const ShardLayout::ByteRange part = layout_.part(bucket, group_.rank());
-  PartSum<T> sum(part.size() / sizeof(T));
-  const auto add = [&](const TreeNode& node, std::byte* values, bool is_result) {
-    sum.add(node, reinterpret_cast<T*>(values), is_result);
-  };
+  const std::size_t n = part.size() / sizeof(T);
+  PartSum<T> sum(n, micro_batches_, bfloat16_);
   for (std::size_t from = 0; from < group_.size(); ++from) {
-    for (const Incoming& node : incoming_[from]) {
-      group_.wait(node.transfers[bucket]);
-      add(node.node, node.values + offsets_[bucket], false);
+    for (const Incoming& incoming : incoming_[from]) {
+      group_.wait(incoming.transfers[bucket]);
+      std::byte* const message = incoming.message + offsets_[bucket];
+      if (!bfloat16_) {
+        sum.add(incoming.node, reinterpret_cast<T*>(message), {}, false);
+        continue;
+      }
+      kernels::Memory values(part.size());
+      T* const to = reinterpret_cast<T*>(values.data());
+      const auto* const bits = reinterpret_cast<const std::uint16_t*>(message);
+      for_each_index(n, [&](std::size_t i) { to[i] = static_cast<T>(from_bfloat16(bits[i])); });
+      sum.add(incoming.node, to, std::move(values), false);
     }
     if (from != group_.rank()) continue;
     for (std::size_t i = 0; i < own.size(); ++i) {
-      add(own_nodes_[i], own[i] + part.begin, i + 1 == own.size());
+      T* const values = reinterpret_cast<T*>(own[i] + part.begin);
+      sum.add(own_nodes_[i], values, {}, i + 1 == own.size());
     }
   }
   sum.finish();
@@ -157,6 +210,7 @@ void GradientExchange::complete() {
 
 void GradientExchange::wait_for_sends() {
   for (const ProcessGroup::Transfer& transfer : sends_) group_.wait(transfer);
+  messages_.clear();
   is_done_ = true;
 }
 

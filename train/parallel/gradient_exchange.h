@@ -12,20 +12,29 @@
 
 namespace tapestry {
 
+/// How processes exchange gradients.
+struct ExchangeOptions {
+  std::size_t bucket_bytes = ShardLayout::default_bucket_bytes;  ///< see ShardLayout
+  /// Whether sums that processes may exchange are rounded to bfloat16 (to_bfloat16()), and sent in
+  /// 2 bytes for each value. See GradientSum.
+  bool bfloat16 = false;
+};
+
 /// Gives each process its shard of the sum of gradients (reduce-scatter), of which each process has
 /// some nodes: those of nodes_in() of its micro-batches. Each sends the others their parts of its
 /// nodes, and adds the parts that it receives in the order of the tree.
 ///
-/// Values are those of a FlatBuffer of all parameters. A process sends bucket by bucket, all of its
-/// first node, then those of the next one. Transfers proceed while the process computes: all
-/// receives begin with the object, so that messages arrive where they are to be.
+/// Values are those of a FlatBuffer of all parameters; with ExchangeOptions::bfloat16, all nodes
+/// are rounded already, so that sending them in 2 bytes changes nothing. A process sends bucket by
+/// bucket, all of its first node, then those of the next one. Transfers proceed while the process
+/// computes: all receives begin with the object, so that messages arrive where they are to be.
 class GradientExchange {
  public:
   /// Begins to receive.
   ///
   /// micro_batches  their number in the step
   GradientExchange(const Parameters& parameters, std::size_t micro_batches, ProcessGroup& group,
-                   std::size_t bucket_bytes);
+                   const ExchangeOptions& options);
   /// Transfers that are not done, as after an error that ends all processes, keep their memory.
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
@@ -53,23 +62,28 @@ class GradientExchange {
   /// A node of another process.
   struct Incoming {
     TreeNode node{};
-    std::byte* values = nullptr;                      ///< the part of this process
+    std::byte* message = nullptr;                     ///< the part of this process
     std::vector<ProcessGroup::Transfer> transfers{};  ///< of each bucket
   };
 
+  std::size_t message_size(const ShardLayout::ByteRange& part) const;
   void start_to_receive();
+  std::span<const std::byte> message_of(const std::byte* values, std::size_t size);
   template <class T>
   void sum_bucket(std::size_t bucket, std::span<std::byte* const> own);
   void wait_for_sends();
 
   ProcessGroup& group_;
   DType dtype_;
+  bool bfloat16_;
+  std::size_t micro_batches_;
   ShardLayout layout_;
   std::vector<TreeNode> own_nodes_;
   std::vector<std::vector<Incoming>> incoming_;  ///< of each process, in the order of its nodes
-  std::vector<std::size_t> offsets_;             ///< of each bucket in Incoming::values
+  std::vector<std::size_t> offsets_;             ///< of each bucket in Incoming::message
   kernels::Memory received_;
-  std::size_t sent_ = 0;  ///< buckets
+  std::vector<kernels::Memory> messages_{};  ///< being sent, if they are not the values themselves
+  std::size_t sent_ = 0;                     ///< buckets
   std::vector<ProcessGroup::Transfer> sends_;
   bool is_done_ = false;
 };

@@ -5,6 +5,7 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
+#include "train/parallel/bfloat16.h"
 
 namespace tapestry {
 namespace {
@@ -41,15 +42,17 @@ void fill_with_minus_zero(std::byte* values, std::size_t n, DType dtype) {
 }  // namespace
 
 GradientSum::GradientSum(Parameters& parameters, std::size_t micro_batches, ProcessGroup& group,
-                         std::size_t bucket_bytes)
+                         const ExchangeOptions& options)
     : parameters_(parameters),
+      micro_batches_(micro_batches),
+      bfloat16_(options.bfloat16),
       group_(group),
       own_(micro_batches_of(group.rank(), group.size(), micro_batches)),
       next_(own_.begin),
       layout_(parameters.list()) {
   if (group.size() > 1) {
     gradients_ = find_gradients();
-    exchange_.emplace(parameters, micro_batches, group, bucket_bytes);
+    exchange_.emplace(parameters, micro_batches, group, options);
     list_buckets();
   }
   begin_micro_batch();
@@ -111,10 +114,30 @@ void GradientSum::follow(Tape& tape) {
 void GradientSum::complete(std::size_t parameter) {
   if (is_complete_[parameter]) return;
   is_complete_[parameter] = true;
+  std::size_t count = 1;
+  round(parameter, count);
   for (std::size_t i = 0; i < merging_; ++i) {
     add_to_gradient(parameter, waiting_[waiting_.size() - 1 - i]);
+    round(parameter, count *= 2);
   }
   if (exchange_ && is_last()) send_when_complete(parameter);
+}
+
+/// Rounds the gradient of a parameter, which is the sum of so many micro-batches, as
+/// ExchangeOptions::bfloat16 says.
+void GradientSum::round(std::size_t parameter, std::size_t count) const {
+  if (!bfloat16_ || count == micro_batches_) return;
+  const Tensor& tensor = parameters_.list()[parameter].tensor;
+  if (!tensor.gradient().defined()) return;
+  dispatch(tensor.dtype(), [&]<class T>() {
+    T* const values = reinterpret_cast<T*>(memory_of_gradient(tensor));
+    kernels::parallel_ranges(tensor.size(), kernels::elements_per_piece,
+                             [&](std::size_t begin, std::size_t end) {
+                               for (std::size_t i = begin; i < end; ++i) {
+                                 values[i] = rounded_to_bfloat16(values[i]);
+                               }
+                             });
+  });
 }
 
 void GradientSum::send_when_complete(std::size_t parameter) {

@@ -46,6 +46,12 @@ namespace tapestry {
 /// A process sends a bucket of its last node when backward of its last micro-batch has completed
 /// the gradients in it, from the memory of the gradients, while backward continues [2].
 ///
+/// With ExchangeOptions::bfloat16, the gradient of each micro-batch, and each sum of a power of two
+/// of them, is rounded to bfloat16, unless it is that of all. These are the sums that some number
+/// of processes exchanges, so that the result has the same bits for any number of processes, one
+/// included. Additions are those of the type of the parameters. A rounding changes a value by at
+/// most 2^-8 of it. There is no error feedback: errors are not carried over to the next step.
+///
 /// [1] Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
 ///     workstations", section 3.
 /// [2] Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training",
@@ -55,11 +61,10 @@ class GradientSum {
   /// A sum of the gradients of `parameters`, which must outlive it and have no gradients yet.
   ///
   /// micro_batches  their number in a step, at least one for each process
-  /// bucket_bytes   see ShardLayout
   /// throws         std::logic_error if there are several processes and the gradients are not in
   ///                one block of memory, see Parameters::gather(). ValueError if all are frozen.
   GradientSum(Parameters& parameters, std::size_t micro_batches, ProcessGroup& group,
-              std::size_t bucket_bytes = ShardLayout::default_bucket_bytes);
+              const ExchangeOptions& options = {});
   GradientSum(const GradientSum&) = delete;
   GradientSum& operator=(const GradientSum&) = delete;
 
@@ -98,6 +103,7 @@ class GradientSum {
   void list_buckets();
   void begin_micro_batch();
   void complete(std::size_t parameter);
+  void round(std::size_t parameter, std::size_t count) const;
   void send_when_complete(std::size_t parameter);
   Sum stored(const TreeNode& node) const;
   void add_to_gradient(std::size_t parameter, const Sum& sum);
@@ -105,6 +111,8 @@ class GradientSum {
   void keep_gradients(const std::vector<std::string>& found);
 
   Parameters& parameters_;
+  std::size_t micro_batches_;
+  bool bfloat16_;
   ProcessGroup& group_;
   MicroBatches own_;
   std::size_t next_;  ///< the next micro-batch

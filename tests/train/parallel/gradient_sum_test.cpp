@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <cmath>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -23,6 +24,7 @@
 #include "autograd/tape.h"
 #include "layers/parameters.h"
 #include "tests/train/parallel/local_network.h"
+#include "train/parallel/bfloat16.h"
 #include "train/parallel/parameter_shards.h"
 
 namespace tapestry {
@@ -170,12 +172,12 @@ std::vector<std::string> order_of_events(const std::vector<const char*>& names) 
   test::LocalNetwork network(2);
   network.delay(50);
   std::vector<std::string> events;
-  network.on_send(Transport::Channel::gradients, [&](std::size_t rank) {
+  network.on_send(Transport::Channel::gradients, [&](std::size_t rank, std::size_t) {
     if (rank == 0) events.push_back("send");
   });
   test::run_processes(network, 2, [&](ProcessGroup& group) {
     Parameters parameters = three_buckets();
-    GradientSum sum(parameters, 4, group, 1);
+    GradientSum sum(parameters, 4, group, {.bucket_bytes = 1});
     for (std::size_t m = sum.own().begin; m < sum.own().end; ++m) {
       Tape tape;
       const Tensor loss = noted_product(parameters, names, [&](const std::string& event) {
@@ -202,38 +204,100 @@ TEST_CASE("the gradient of a tied parameter is sent when its last contribution i
                                  "backward of b", "send", "send"});
 }
 
+/// The gradients of five micro-batches, of which some do not depend on all parameters, in rank 0.
+std::vector<std::vector<double>> product_gradients(ProcessGroup& group,
+                                                   const ExchangeOptions& options) {
+  Parameters parameters = three_buckets();
+  GradientSum gradient_sum(parameters, 5, group, options);
+  for (std::size_t m = gradient_sum.own().begin; m < gradient_sum.own().end; ++m) {
+    Tape tape;
+    const std::vector<const char*> names =
+        m % 2 == 0 ? std::vector{"a", "b", "a", "c"} : std::vector{"c", "a"};
+    const Tensor y = noted_product(parameters, names, [](const std::string&) {});
+    gradient_sum.follow(tape);
+    tape.backward(y, Tensor::full({}, 1.1 + static_cast<double>(m), DType::float32));
+    gradient_sum.add();
+  }
+  gradient_sum.finish();
+  ParameterShards(parameters, group, options.bucket_bytes).gather_gradients();
+  std::vector<std::vector<double>> all;
+  for (const NamedTensor& each : parameters) all.push_back(each.tensor.gradient().to_vector());
+  return all;
+}
+
 TEST_CASE("gradients that are sent during backward have the bits of one process") {
-  const auto gradients = [](ProcessGroup& group, std::size_t bucket_bytes) {
-    Parameters parameters = three_buckets();
-    GradientSum gradient_sum(parameters, 5, group, bucket_bytes);
-    for (std::size_t m = gradient_sum.own().begin; m < gradient_sum.own().end; ++m) {
-      Tape tape;
-      const std::vector<const char*> names =
-          m % 2 == 0 ? std::vector{"a", "b", "a", "c"} : std::vector{"c", "a"};
-      const Tensor loss = noted_product(parameters, names, [](const std::string&) {});
-      gradient_sum.follow(tape);
-      tape.backward(loss, Tensor::full({}, 1.1 + static_cast<double>(m), DType::float32));
-      gradient_sum.add();
+  for (const bool bfloat16 : {false, true}) {
+    CAPTURE(bfloat16);
+    const auto expected = product_gradients(single_process(), {.bfloat16 = bfloat16});
+    for (const std::size_t processes : {2, 3, 5}) {
+      for (const std::size_t bucket_bytes : {1, 300'000, 4'000'000}) {
+        test::LocalNetwork network(processes);
+        network.delay(3);
+        std::vector<std::vector<double>> found;
+        test::run_processes(network, processes, [&](ProcessGroup& group) {
+          const auto own =
+              product_gradients(group, {.bucket_bytes = bucket_bytes, .bfloat16 = bfloat16});
+          if (group.is_rank_0()) found = own;
+        });
+        const bool is_equal = found == expected;
+        CHECK_MESSAGE(is_equal, processes, " processes, buckets of ", bucket_bytes);
+      }
     }
-    gradient_sum.finish();
-    ParameterShards(parameters, group, bucket_bytes).gather_gradients();
-    std::vector<std::vector<double>> all;
-    for (const NamedTensor& each : parameters) all.push_back(each.tensor.gradient().to_vector());
-    return all;
-  };
-  const auto expected = gradients(single_process(), 1);
-  for (const std::size_t processes : {2, 3, 5}) {
-    for (const std::size_t bucket_bytes : {1, 300'000, 4'000'000}) {
+  }
+}
+
+TEST_CASE("bfloat16 rounds the sums that processes exchange, and that of all micro-batches not") {
+  const auto exact = product_gradients(single_process(), {});
+  const auto rounded = product_gradients(single_process(), {.bfloat16 = true});
+  const auto noise = [](double x) { return std::abs(x) * 0x1p-8; };
+  std::size_t different = 0;
+  for (std::size_t p = 0; p < exact.size(); ++p) {
+    for (std::size_t i = 0; i < exact[p].size(); ++i) {
+      different += exact[p][i] == rounded[p][i] ? 0 : 1;
+    }
+  }
+  CHECK(different > 3 * bucket_values / 2);
+  // One micro-batch is not rounded; two are, and their sum is not.
+  for (const std::size_t n : {1, 2}) {
+    CAPTURE(n);
+    Parameters parameters = two_parameters();
+    GradientSum sum(parameters, n, single_process(), {.bfloat16 = true});
+    for (std::size_t m = 0; m < n; ++m) {
+      set_gradient(parameters, "b", m);
+      sum.add();
+    }
+    sum.finish();
+    const Tensor gradient = parameters.find("b")->tensor.gradient();
+    for (std::size_t i = 0; i < 100; ++i) {
+      const float first = gradient_value(0, i), second = gradient_value(1, i);
+      const float expected =
+          n == 1 ? first : rounded_to_bfloat16(first) + rounded_to_bfloat16(second);
+      CHECK(gradient.values<float>()[i] == expected);
+      CHECK(std::abs(expected - (n == 1 ? first : first + second)) <= noise(first) + noise(second));
+    }
+  }
+}
+
+TEST_CASE("bfloat16 halves the bytes of gradients that processes send") {
+  for (const std::size_t processes : {2, 3, 4}) {
+    const auto sent = [&](bool bfloat16) {
       test::LocalNetwork network(processes);
-      network.delay(3);
-      std::vector<std::vector<double>> found;
+      std::atomic<std::size_t> all = 0;
+      network.on_send(Transport::Channel::gradients,
+                      [&](std::size_t, std::size_t bytes) { all += bytes; });
       test::run_processes(network, processes, [&](ProcessGroup& group) {
-        const auto own = gradients(group, bucket_bytes);
-        if (group.is_rank_0()) found = own;
+        Parameters parameters = three_buckets();
+        GradientSum sum(parameters, 8, group, {.bfloat16 = bfloat16});
+        for (std::size_t m = sum.own().begin; m < sum.own().end; ++m) {
+          parameters.list()[1].tensor.slot()->target<float>();
+          sum.add();
+        }
+        sum.finish();
       });
-      const bool is_equal = found == expected;
-      CHECK_MESSAGE(is_equal, processes, " processes, buckets of ", bucket_bytes);
-    }
+      return all.load();
+    };
+    CHECK(sent(false) > 0);
+    CHECK(2 * sent(true) == sent(false));
   }
 }
 
@@ -243,7 +307,7 @@ TEST_CASE("a step that is given up in one process leaves nothing behind for the 
     std::atomic<std::size_t> cancelled = 0, different = 0;
     test::run_processes(3, [&](ProcessGroup& group) {
       Parameters parameters = two_parameters();
-      GradientSum given_up(parameters, 8, group, 1);
+      GradientSum given_up(parameters, 8, group, {.bucket_bytes = 1});
       const auto compute = [&] {
         for (std::size_t m = given_up.own().begin; m < given_up.own().end; ++m) {
           set_gradient(parameters, "a", m);

@@ -35,7 +35,8 @@ class LocalNetwork {
   void delay(std::size_t looks) { delay_ = looks; }
 
   /// Calls `call` when a process begins to send on this channel.
-  void on_send(Transport::Channel channel, std::function<void(std::size_t rank)> call) {
+  void on_send(Transport::Channel channel,
+               std::function<void(std::size_t rank, std::size_t bytes)> call) {
     observed_ = channel;
     on_send_ = std::move(call);
   }
@@ -63,7 +64,8 @@ class LocalNetwork {
     Request start_send(std::size_t to, Channel channel, std::span<const std::byte> bytes) override {
       const std::lock_guard lock(network_.mutex_);
       bytes_sent += bytes.size();
-      if (network_.on_send_ && channel == network_.observed_) network_.on_send_(rank_);
+      if (network_.on_send_ && channel == network_.observed_)
+        network_.on_send_(rank_, bytes.size());
       network_.mail_[{rank_, to, channel}].emplace_back(bytes.begin(), bytes.end());
       return 0;
     }
@@ -125,7 +127,7 @@ class LocalNetwork {
   std::mutex mutex_;
   std::size_t delay_ = 0;
   Transport::Channel observed_ = Transport::Channel::data;
-  std::function<void(std::size_t)> on_send_;
+  std::function<void(std::size_t, std::size_t)> on_send_;
   std::map<std::tuple<std::size_t, std::size_t, Transport::Channel>,
            std::deque<std::vector<std::byte>>>
       mail_;

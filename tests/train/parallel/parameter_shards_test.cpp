@@ -67,7 +67,7 @@ void set_gradients(const Parameters& parameters, std::uint64_t step, std::size_t
 
 void sum_gradients(Parameters& parameters, std::uint64_t step, ProcessGroup& group,
                    std::size_t bucket_bytes = ShardLayout::default_bucket_bytes) {
-  GradientSum sum(parameters, micro_batches, group, bucket_bytes);
+  GradientSum sum(parameters, micro_batches, group, {.bucket_bytes = bucket_bytes});
   for (std::size_t m = sum.own().begin; m < sum.own().end; ++m) {
     set_gradients(parameters, step, m);
     sum.add();

@@ -102,6 +102,21 @@ TEST_CASE("the size of buckets and their number change no bit of a run") {
   }
 }
 
+TEST_CASE("gradients in bfloat16 give other bits, the same for any number of processes") {
+  Config config = config_of_five_batches();
+  test::TinyRun full, one;
+  full.train(config);
+  config.train.gradient_exchange = GradientFormat::bfloat16;
+  one.train(config);
+  CHECK(one.metrics() != full.metrics());
+  for (const std::size_t processes : {2, 3, 5}) {
+    CAPTURE(processes);
+    test::TinyRun many;
+    train_in_processes(many, config, processes);
+    CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+  }
+}
+
 /// Notes when the backward of an operation has run.
 class BackwardNotes : public TapeObserver {
  public:
@@ -120,7 +135,7 @@ TEST_CASE("a step sends gradients before its backward ends") {
   const Corpus corpus = load_corpus(config.data);
   test::LocalNetwork network(2);
   std::string events;  // of rank 0
-  network.on_send(Transport::Channel::gradients, [&](std::size_t rank) {
+  network.on_send(Transport::Channel::gradients, [&](std::size_t rank, std::size_t) {
     if (rank == 0) events += 's';
   });
   test::TinyRun run;

@@ -35,6 +35,7 @@ const std::vector<KeyRow> rows_of_runs = {
     {"train.batch_tokens", "60", {weights, training, validation}, {}},
     {"train.accumulate", "1", {weights, training, validation}, {}},
     {"train.accumulate", "3", {weights, training, validation}, {}},
+    {"train.gradient_exchange", "bfloat16", {weights, training, validation}, {}},
     {"train.label_smoothing", "0", {weights, training, validation}, {}},
     {"train.label_smoothing", "0.4", {training}, {validation, files}, {still}},
     {"train.ema_decay", "0.9", {validation}, {weights, training}},
