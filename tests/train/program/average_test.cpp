@@ -81,9 +81,9 @@ TEST_CASE("a run ends with the average of its last checkpoints and its validatio
           .code == 0);
   const Snapshot average = read_checkpoint(work / "runs/tiny/average.h5");
   const Snapshot expected = read_checkpoint(work / "mean.h5");
-  for (const auto& [path, array] : expected) {
-    CAPTURE(path);
-    if (path != "train/best_loss") CHECK(average.at(path) == array);
+  for (const auto& entry : expected) {
+    CAPTURE(entry.first);
+    if (entry.first != "train/best_loss") CHECK(average.at(entry.first) == entry.second);
   }
   // The validation is that of `evaluate`.
   const std::string scores = work.run({"evaluate", "runs/tiny/average.h5"}).out;
