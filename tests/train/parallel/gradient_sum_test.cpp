@@ -204,11 +204,11 @@ TEST_CASE("the gradient of a tied parameter is sent when its last contribution i
                                  "backward of b", "send", "send"});
 }
 
-/// The gradients of five micro-batches, of which some do not depend on all parameters, in rank 0.
-std::vector<std::vector<double>> product_gradients(ProcessGroup& group,
+/// The gradients of micro-batches, of which some do not depend on all parameters, in rank 0.
+std::vector<std::vector<double>> product_gradients(std::size_t micro_batches, ProcessGroup& group,
                                                    const ExchangeOptions& options) {
   Parameters parameters = three_buckets();
-  GradientSum gradient_sum(parameters, 5, group, options);
+  GradientSum gradient_sum(parameters, micro_batches, group, options);
   for (std::size_t m = gradient_sum.own().begin; m < gradient_sum.own().end; ++m) {
     Tape tape;
     const std::vector<const char*> names =
@@ -225,30 +225,40 @@ std::vector<std::vector<double>> product_gradients(ProcessGroup& group,
   return all;
 }
 
-TEST_CASE("gradients that are sent during backward have the bits of one process") {
-  for (const bool bfloat16 : {false, true}) {
-    CAPTURE(bfloat16);
-    const auto expected = product_gradients(single_process(), {.bfloat16 = bfloat16});
-    for (const std::size_t processes : {2, 3, 5}) {
-      for (const std::size_t bucket_bytes : {1, 300'000, 4'000'000}) {
-        test::LocalNetwork network(processes);
-        network.delay(3);
-        std::vector<std::vector<double>> found;
-        test::run_processes(network, processes, [&](ProcessGroup& group) {
-          const auto own =
-              product_gradients(group, {.bucket_bytes = bucket_bytes, .bfloat16 = bfloat16});
-          if (group.is_rank_0()) found = own;
-        });
-        const bool is_equal = found == expected;
-        CHECK_MESSAGE(is_equal, processes, " processes, buckets of ", bucket_bytes);
-      }
+/// Checks that any number of processes has the gradients of one, with buckets of several sizes.
+void check_product_gradients(std::size_t micro_batches, bool bfloat16) {
+  CAPTURE(micro_batches);
+  CAPTURE(bfloat16);
+  const auto expected = product_gradients(micro_batches, single_process(), {.bfloat16 = bfloat16});
+  for (const std::size_t processes : {std::size_t{2}, std::size_t{3}, micro_batches}) {
+    for (const std::size_t bucket_bytes : {1, 300'000, 4'000'000}) {
+      test::LocalNetwork network(processes);
+      network.delay(3);
+      std::vector<std::vector<double>> found;
+      test::run_processes(network, processes, [&](ProcessGroup& group) {
+        const auto own = product_gradients(micro_batches, group,
+                                           {.bucket_bytes = bucket_bytes, .bfloat16 = bfloat16});
+        if (group.is_rank_0()) found = own;
+      });
+      const bool is_equal = found == expected;
+      CHECK_MESSAGE(is_equal, processes, " processes, buckets of ", bucket_bytes);
     }
   }
 }
 
+TEST_CASE("gradients that are sent during backward have the bits of one process") {
+  check_product_gradients(4, false);
+  check_product_gradients(5, false);
+}
+
+TEST_CASE("gradients in bfloat16 have the same bits for any number of processes") {
+  check_product_gradients(4, true);
+  check_product_gradients(5, true);
+}
+
 TEST_CASE("bfloat16 rounds the sums that processes exchange, and that of all micro-batches not") {
-  const auto exact = product_gradients(single_process(), {});
-  const auto rounded = product_gradients(single_process(), {.bfloat16 = true});
+  const auto exact = product_gradients(5, single_process(), {});
+  const auto rounded = product_gradients(5, single_process(), {.bfloat16 = true});
   const auto noise = [](double x) { return std::abs(x) * 0x1p-8; };
   std::size_t different = 0;
   for (std::size_t p = 0; p < exact.size(); ++p) {
