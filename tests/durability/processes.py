@@ -58,6 +58,13 @@ CONFIGS = {
         "test_size: 0}\n"
         f"model: {{{MODEL}, num_encoder_layers: 1, num_decoder_layers: 1, max_length: 10}}\n" +
         SCHEDULE + train_section(ema_decay=0.9, exact_match_sequences=3),
+    # Several buckets in the processes that begin, one where a run is resumed.
+    "buckets":
+        "data: {task: copy, num_symbols: 5, max_length: 5, train_size: 40, validation_size: 6, "
+        "test_size: 0}\n"
+        "model: {d_model: 64, num_heads: 2, d_ff: 512, dropout: 0.2, num_encoder_layers: 2, "
+        "num_decoder_layers: 2, max_length: 10}\n" +
+        SCHEDULE + train_section(gradient_exchange="bfloat16", bucket_size=0.05),
     "language_model":
         "data: {task: text, train_text: text.txt, unit: character, context: 12, "
         "validation_share: 0.2}\n"
