@@ -9,11 +9,14 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <system_error>
 #include <utility>
 
+#include "autograd/gradient.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/tape.h"
 #include "data/io/file_system.h"
 #include "train/config/error.h"
 #include "train/format.h"
@@ -159,6 +162,7 @@ class Measurement {
   void describe();
   void prepare_memory();
   void measure_steps();
+  void measure_costs();
   void measure_validation();
   void measure_save();
   void measure_report();
@@ -172,6 +176,7 @@ class Measurement {
   std::vector<Step> sample_steps(const Config& config, std::size_t count) const;
   std::size_t sample_size(std::size_t settings) const;
   double time_of(const Step& step) { return seconds_of(trainer_.try_step(step).time); }
+  StepCosts time_micro_batch(const Batch& batch) const;
   double time_scores(const std::vector<Example>& examples, std::size_t decoded) const;
   void measure_scoring();
   void measure_decoding();
@@ -342,6 +347,65 @@ void Measurement::measure_report() {
   if (plan_.reports > 0) plan_.reporting = time_report(trainer_.snapshot(), corpus_);
 }
 
+// ---- The parts of a step, for several processes.
+
+/// Forward and backward of a batch.
+StepCosts Measurement::time_micro_batch(const Batch& batch) const {
+  const Model& model = trainer_.model();
+  std::map<const GradientSlot*, std::size_t> indices;
+  for (NamedTensor parameter : model.parameters) {
+    indices.emplace(parameter.tensor.slot().get(), indices.size());
+    parameter.tensor.clear_gradient();
+  }
+  StepCosts costs{.complete = std::vector<double>(model.parameters.list().size(), 0.0)};
+  const Clock::time_point started = Clock::now();
+  Tape tape;
+  const Loss loss = batch_loss(batch, {.target_tokens = batch.target_tokens}, config_.train, model);
+  costs.forward = seconds_since(started);
+  const Clock::time_point turned = Clock::now();
+  tape.on_gradient_complete([&](const GradientSlot& leaf) {
+    const auto found = indices.find(&leaf);
+    if (found != indices.end()) costs.complete[found->second] = seconds_since(turned);
+  });
+  tape.backward(loss.mean);
+  costs.backward = seconds_since(turned);
+  return costs;
+}
+
+/// The time of adding so many values to others.
+double time_sum(std::size_t values, DType dtype) {
+  return dispatch(dtype, [&]<class T>() {
+    std::vector<T> sum(values), terms(values);
+    const Clock::time_point started = Clock::now();
+    kernels::parallel_ranges(values, kernels::elements_per_piece,
+                             [&](std::size_t begin, std::size_t end) {
+                               for (std::size_t i = begin; i < end; ++i) sum[i] += terms[i];
+                             });
+    return seconds_since(started);
+  });
+}
+
+/// The fastest of some repetitions of a batch shows when gradients are complete; the time of all is
+/// that of the measured steps.
+void Measurement::measure_costs() {
+  const Batch batch = sample_steps(config_, 1).front().front();
+  const auto total = [](const StepCosts& costs) { return costs.forward + costs.backward; };
+  StepCosts costs = time_micro_batch(batch);
+  for (std::size_t i = 1; i < repetitions; ++i) {
+    StepCosts next = time_micro_batch(batch);
+    if (total(next) < total(costs)) costs = std::move(next);
+  }
+  const double factor =
+      plan_.gradients / static_cast<double>(config_.train.accumulate) / total(costs);
+  costs.forward *= factor;
+  costs.backward *= factor;
+  for (double& time : costs.complete) time *= factor;
+  const Parameters& parameters = trainer_.model().parameters;
+  costs.add = time_sum(parameters.num_values(), parameters.dtype());
+  costs.update = plan_.update;
+  plan_.costs = std::move(costs);
+}
+
 // ---- Other settings.
 
 /// The first steps of a run of this config.
@@ -472,6 +536,7 @@ RunPlan plan_run(Trainer& trainer, const Corpus& corpus, const PlanOptions& opti
   measurement.describe();
   measurement.prepare_memory();
   measurement.measure_steps();
+  if (options.costs) measurement.measure_costs();
   measurement.measure_validation();
   measurement.measure_save();
   measurement.measure_report();

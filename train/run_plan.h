@@ -13,6 +13,7 @@
 #include "train/config/config.h"
 #include "train/memory_need.h"
 #include "train/model_summary.h"
+#include "train/parallel/step_simulation.h"
 #include "train/platform/memory.h"
 #include "train/trainer.h"
 
@@ -95,6 +96,8 @@ struct RunPlan {
   double update = 0.0;       ///< median time of norm, clipping and optimizer
   double targets = 0.0;      ///< mean number of target tokens of a step
 
+  std::optional<StepCosts> costs;  ///< for simulate_step(), if PlanOptions::costs
+
   std::size_t threads = 0;               ///< of the config
   std::vector<ThreadTime> thread_times;  ///< ascending numbers; empty if steps take too long
   std::optional<BatchTrial> larger_batch;
@@ -137,6 +140,7 @@ struct RunPlan {
 struct PlanOptions {
   double seconds = 3.0;  ///< for the steps, for each number of threads and for each trial, about
   TimeLimit::Clock::time_point started;  ///< start of the process
+  bool costs = false;                    ///< whether to measure RunPlan::costs
 };
 
 /// Measures steps, threads, larger batches, a validation, a save and a report of a run that has not

@@ -20,6 +20,7 @@
 #include "train/format.h"
 #include "train/initial_state.h"
 #include "train/parallel/step_division.h"
+#include "train/parallel/step_simulation.h"
 #include "train/plan_limits.h"
 #include "train/run_description.h"
 #include "train/run_plan.h"
@@ -37,9 +38,46 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;  ///< section.key=value
   std::size_t processes = 1;           ///< of a parallel run
+  double bandwidth = 10.0;             ///< between its processes, in Gbit/s
+  double latency = 50.0;               ///< between its processes, in microseconds
+  bool scaling = false;                ///< also simulate 1 to 1,024 processes
+  std::optional<double> compute;       ///< seconds of a micro-batch in them; none: as measured
   double seconds = 3.0;                ///< PlanOptions::seconds
   bool json = false;
 };
+
+/// A simulated parallel run.
+struct ParallelStep {
+  std::size_t processes = 1;
+  std::size_t micro_batches = 1;  ///< of a step
+  SimulatedStep step;
+  std::uint64_t memory = 0;  ///< of a process, without that of saving
+};
+
+/// A network to simulate.
+struct NamedNetwork {
+  std::string name;
+  double bandwidth = 0.0;  ///< Gbit/s
+  double latency = 0.0;    ///< microseconds
+};
+
+/// Simulated runs of 1, 2, 4, ..., 1,024 processes.
+struct Scaling {
+  NamedNetwork network;
+  std::vector<ParallelStep> steps;
+};
+
+NamedNetwork network_of(const Arguments& arguments) {
+  return {.name = "as given", .bandwidth = arguments.bandwidth, .latency = arguments.latency};
+}
+
+/// Networks to compare with. Bandwidths are those of the standards; latencies are assumed for TCP
+/// with Ethernet and for native transfers with InfiniBand.
+std::vector<NamedNetwork> common_networks() {
+  return {{.name = "10 Gbit/s Ethernet", .bandwidth = 10, .latency = 50},
+          {.name = "100 Gbit/s Ethernet", .bandwidth = 100, .latency = 20},
+          {.name = "InfiniBand HDR", .bandwidth = 200, .latency = 2}};
+}
 
 /// A plan with what is printed beside it.
 struct Report {
@@ -49,6 +87,8 @@ struct Report {
   RunPlan plan;
   std::vector<Limit> limits;
   std::optional<StepDivision> division;  ///< with several processes
+  std::optional<ParallelStep> parallel;  ///< of these processes
+  std::vector<Scaling> scalings{};       ///< with each network, the one of the arguments first
 };
 
 /// The directory of a run that exists already, which `train` refuses.
@@ -64,6 +104,73 @@ std::optional<Limit> find_taken_directory(const RunDirectory& directory) {
                      "with --fresh"};
   }
   return std::nullopt;
+}
+
+/// Simulates steps of so many micro-batches, in any number of processes.
+class StepSimulator {
+ public:
+  /// compute  seconds of forward and backward of a micro-batch; none: those measured
+  StepSimulator(const NamedNetwork& network, std::optional<double> compute, const Trainer& trainer,
+                const Corpus& corpus, const RunPlan& plan)
+      : network_{.bandwidth = network.bandwidth * 1e9 / 8, .latency = network.latency * 1e-6},
+        costs_(*plan.costs),
+        trainer_(trainer),
+        corpus_(corpus),
+        plan_(plan) {
+    const double measured = costs_.forward + costs_.backward;
+    const double factor = compute.value_or(measured) / measured;
+    for (double* time : {&costs_.forward, &costs_.backward, &costs_.add, &costs_.update}) {
+      *time *= factor;
+    }
+    for (double& time : costs_.complete) time *= factor;
+  }
+
+  ParallelStep simulate(std::size_t processes, std::size_t micro_batches) const {
+    Config config = trainer_.config();
+    config.train.accumulate = micro_batches;
+    MemoryNeed need = need_of_model(config, corpus_, processes);
+    need.step = plan_.need.step;
+    return {.processes = processes,
+            .micro_batches = micro_batches,
+            .step = simulate_step(trainer_.model().parameters, costs_, network_, processes,
+                                  micro_batches, exchange_options(config.train)),
+            .memory = need.total() - need.saving};
+  }
+
+ private:
+  Interconnect network_;
+  StepCosts costs_;
+  const Trainer& trainer_;
+  const Corpus& corpus_;
+  const RunPlan& plan_;
+};
+
+/// What is printed about several processes.
+void add_parallel_steps(const Arguments& arguments, const Trainer& trainer, const Corpus& corpus,
+                        Report& report) {
+  const std::size_t accumulate = trainer.config().train.accumulate;
+  const Parameters& parameters = trainer.model().parameters;
+  const auto simulator_of = [&](const NamedNetwork& network) {
+    return StepSimulator(network, arguments.compute, trainer, corpus, report.plan);
+  };
+  if (arguments.processes > 1) {
+    const bool halves = exchange_options(trainer.config().train).bfloat16;
+    const std::uint64_t values = parameters.num_values();
+    const std::uint64_t bytes = bytes_per_element(parameters.dtype());
+    report.division =
+        divide_step(arguments.processes, accumulate, values * bytes, values * (halves ? 2 : bytes));
+    report.parallel = simulator_of(network_of(arguments)).simulate(arguments.processes, accumulate);
+  }
+  if (!arguments.scaling) return;
+  std::vector<NamedNetwork> networks = common_networks();
+  networks.insert(networks.begin(), network_of(arguments));
+  for (const NamedNetwork& network : networks) {
+    const StepSimulator simulator = simulator_of(network);
+    Scaling& scaling = report.scalings.emplace_back(Scaling{.network = network, .steps = {}});
+    for (std::size_t processes = 1; processes <= 1024; processes *= 2) {
+      scaling.steps.push_back(simulator.simulate(processes, processes * accumulate));
+    }
+  }
 }
 
 Report make_report(const Arguments& arguments, Clock::time_point started) {
@@ -87,18 +194,14 @@ Report make_report(const Arguments& arguments, Clock::time_point started) {
   }
   report.largest_step = task.describe_size(largest_batches(initial.corpus, config).front());
   report.targets = task.target_noun(config);
-  report.plan =
-      plan_run(trainer, initial.corpus, {.seconds = arguments.seconds, .started = started});
+  const bool simulates = arguments.processes > 1 || arguments.scaling;
+  report.plan = plan_run(trainer, initial.corpus,
+                         {.seconds = arguments.seconds, .started = started, .costs = simulates});
   report.limits = find_limits(report.plan, config);
   if (const auto taken = find_taken_directory(directory)) {
     report.limits.insert(report.limits.begin(), *taken);
   }
-  if (arguments.processes > 1) {
-    const std::uint64_t bytes = trainer.model().parameters.num_values() *
-                                bytes_per_element(trainer.model().parameters.dtype());
-    report.division = divide_step(arguments.processes, config.train.accumulate, bytes,
-                                  report.plan.gradients, report.plan.update);
-  }
+  if (simulates) add_parallel_steps(arguments, trainer, initial.corpus, report);
   return report;
 }
 
@@ -198,25 +301,59 @@ void print_reports(const RunPlan& plan) {
              short_time(plan.reporting));
 }
 
-void print_division(const Report& report) {
+std::string network_text(const Arguments& arguments) {
+  std::string text =
+      fmt::format("{:.4g} Gbit/s and {:.4g} us", arguments.bandwidth, arguments.latency);
+  if (arguments.compute) {
+    text += fmt::format(", micro-batches of {}", short_time(*arguments.compute));
+  }
+  return text;
+}
+
+void print_division(const Report& report, const Arguments& arguments) {
   if (!report.division) return;
   const StepDivision& division = *report.division;
+  const SimulatedStep& step = report.parallel->step;
   const auto [fewest, most] = std::ranges::minmax(division.micro_batches);
+  fmt::print("processes: {} of {} micro-batches each{}\n", division.micro_batches.size(),
+             fewest == most ? fmt::to_string(most) : fmt::format("{} to {}", fewest, most),
+             division.idle_share > 0.0
+                 ? fmt::format("; processes wait {:.1f} % of the time of gradients",
+                               100 * division.idle_share)
+                 : "");
+  fmt::print("  a process sends up to {} in a step ({} is the least), all together {}\n",
+             format_bytes(division.most_sent), format_bytes(division.least_sent),
+             format_bytes(division.all_sent));
   fmt::print(
-      "processes: {} of {} micro-batches each; a step takes {} without the exchange, {:.2f} "
-      "times the speed of one process{}\n",
-      division.micro_batches.size(),
-      fewest == most ? fmt::to_string(most) : fmt::format("{} to {}", fewest, most),
-      short_time(division.seconds), division.speedup,
-      division.idle_share > 0.0 ? fmt::format("; processes wait {:.1f} % of the time of gradients",
-                                              100 * division.idle_share)
-                                : "");
-  const auto bits = 8 * static_cast<double>(division.most_sent);
-  fmt::print(
-      "  a process sends up to {} in a step ({} is the least), all together {}: {} at 1 "
-      "Gbit/s, {} at 10 Gbit/s\n",
-      format_bytes(division.most_sent), format_bytes(division.least_sent),
-      format_bytes(division.all_sent), short_time(bits / 1e9), short_time(bits / 1e10));
+      "  simulated for {}: a step takes {}, {:.2f} times the speed of one process (efficiency "
+      "{:.1f} %)\n",
+      network_text(arguments), short_time(step.seconds), step.one_process / step.seconds,
+      100 * step.efficiency);
+  fmt::print("  computing takes {}, exchange {}, of which {} are overlapped with backward\n",
+             short_time(step.compute), short_time(step.exchange), short_time(step.overlap));
+  fmt::print("  memory of a process: {} beside the data, and {} more in rank 0 while it saves\n",
+             format_bytes(report.parallel->memory), format_bytes(report.plan.need.saving));
+}
+
+/// The step and the bytes of the first network, and the efficiency of all.
+void print_scaling(const Report& report, const Arguments& arguments) {
+  if (report.scalings.empty()) return;
+  const Scaling& given = report.scalings.front();
+  fmt::print("scaling: simulated for {} {} in each process, and {}; efficiency of other networks\n",
+             report.plan.accumulate, report.plan.accumulate == 1 ? "micro-batch" : "micro-batches",
+             network_text(arguments));
+  fmt::print("  {:>9}  {:>9}  {:>9}  {:>9}", "processes", "step", "sent", "memory");
+  for (const Scaling& scaling : report.scalings) fmt::print("  {:>19}", scaling.network.name);
+  fmt::print("\n");
+  for (std::size_t i = 0; i < given.steps.size(); ++i) {
+    const ParallelStep& row = given.steps[i];
+    fmt::print("  {:>9}  {:>9}  {:>9}  {:>9}", row.processes, short_time(row.step.seconds),
+               format_bytes(row.step.sent), format_bytes(row.memory));
+    for (const Scaling& scaling : report.scalings) {
+      fmt::print("  {:>17.1f} %", 100 * scaling.steps[i].step.efficiency);
+    }
+    fmt::print("\n");
+  }
 }
 
 void print_total(const RunPlan& plan) {
@@ -228,7 +365,7 @@ void print_total(const RunPlan& plan) {
              share(plan.all_saves(), plan), reports, share(plan.start, plan));
 }
 
-void print_text(const Report& report) {
+void print_text(const Report& report, const Arguments& arguments) {
   for (const std::string& line : report.description) fmt::print("{}\n", escaped(line));
   const RunPlan& plan = report.plan;
   fmt::print("{}\n", to_line(plan.need, report.largest_step, plan.available));
@@ -240,7 +377,8 @@ void print_text(const Report& report) {
   print_validation(plan);
   print_saving(plan);
   print_reports(plan);
-  print_division(report);
+  print_division(report, arguments);
+  print_scaling(report, arguments);
   print_total(plan);
   if (report.limits.empty()) {
     fmt::print("limits: none found; the time is that of the computation\n");
@@ -317,15 +455,42 @@ Json larger_batch_json(const RunPlan& plan) {
   return json;
 }
 
-Json division_json(const std::optional<StepDivision>& division) {
-  if (!division) return nullptr;
-  return {{"micro_batches", division->micro_batches},
-          {"most_sent_bytes", division->most_sent},
-          {"least_sent_bytes", division->least_sent},
-          {"all_sent_bytes", division->all_sent},
-          {"idle_share", division->idle_share},
-          {"step_seconds", division->seconds},
-          {"speedup", division->speedup}};
+Json simulation_json(const ParallelStep& parallel) {
+  const SimulatedStep& step = parallel.step;
+  return {{"processes", parallel.processes},
+          {"step_micro_batches", parallel.micro_batches},
+          {"step_seconds", step.seconds},
+          {"compute_seconds", step.compute},
+          {"exchange_seconds", step.exchange},
+          {"overlap_seconds", step.overlap},
+          {"speedup", step.one_process / step.seconds},
+          {"efficiency", step.efficiency},
+          {"sent_bytes", step.sent},
+          {"memory_bytes", parallel.memory}};
+}
+
+Json division_json(const Report& report) {
+  if (!report.division) return nullptr;
+  Json json = {{"micro_batches", report.division->micro_batches},
+               {"most_sent_bytes", report.division->most_sent},
+               {"least_sent_bytes", report.division->least_sent},
+               {"all_sent_bytes", report.division->all_sent},
+               {"idle_share", report.division->idle_share}};
+  json.update(simulation_json(*report.parallel));
+  return json;
+}
+
+Json scaling_json(const Report& report) {
+  Json networks = Json::array();
+  for (const auto& [network, steps] : report.scalings) {
+    Json rows = Json::array();
+    for (const ParallelStep& row : steps) rows.push_back(simulation_json(row));
+    networks.push_back({{"network", network.name},
+                        {"gbit_per_second", network.bandwidth},
+                        {"latency_microseconds", network.latency},
+                        {"steps", std::move(rows)}});
+  }
+  return networks;
 }
 
 void print_json(const Report& report) {
@@ -357,7 +522,8 @@ void print_json(const Report& report) {
         {"checkpoints", plan.checkpoints},
         {"free_disk_bytes", plan.free_disk ? Json(*plan.free_disk) : Json(nullptr)}}},
       {"report", {{"times", plan.reports}, {"seconds", plan.reporting}}},
-      {"processes", division_json(report.division)},
+      {"processes", division_json(report)},
+      {"scaling", scaling_json(report)},
       {"time",
        {{"seconds", plan.total()},
         {"start_seconds", plan.start},
@@ -379,9 +545,28 @@ Action define(ArgumentParser& parser) {
                     "Config keys with other values, such as model.d_model=128");
   parser
       .add_option("--processes", arguments->processes,
-                  "Also print how this number of processes would divide a step")
+                  "Also print how this number of processes would divide a step, and its "
+                  "simulated time")
       .check(within(between(1, 1'000'000)))
       .show_default();
+  parser
+      .add_option("--bandwidth", arguments->bandwidth,
+                  "Of each process, in Gbit/s, for the simulation")
+      .check(within(between_reals(0.001, 1e6)))
+      .show_default();
+  parser
+      .add_option("--latency", arguments->latency,
+                  "Of a message between processes, in microseconds, for the simulation")
+      .check(within(between_reals(0, 1e6)))
+      .show_default();
+  parser
+      .add_option("--compute", arguments->compute,
+                  "Seconds of forward and backward of a batch in each process, for the simulation; "
+                  "other parts of a step are as much faster or slower. Default: as measured here")
+      .check(within(between_reals(1e-6, 1e6)));
+  parser.add_flag("--scaling", arguments->scaling,
+                  "Also print the simulated efficiency of 1 to 1,024 processes, each with "
+                  "train.accumulate batches, with this network and common ones");
   parser
       .add_option("--seconds", arguments->seconds,
                   "Time to measure steps, and again for each other number of threads")
@@ -390,11 +575,16 @@ Action define(ArgumentParser& parser) {
   add_json(parser, arguments->json);
   parser.set_footer(
       "Examples:\n  tapestry plan configs/copy.yaml train.batch_size=256\n"
-      "  tapestry plan configs/copy.yaml train.accumulate=8 --processes 4");
+      "  tapestry plan configs/copy.yaml train.accumulate=8 --processes 4\n"
+      "  tapestry plan configs/copy.yaml --scaling --bandwidth 100 --latency 20");
   return [arguments] {
     const auto started = Clock::now();
     const Report report = make_report(*arguments, started);
-    (arguments->json ? print_json : print_text)(report);
+    if (arguments->json) {
+      print_json(report);
+    } else {
+      print_text(report, *arguments);
+    }
     return static_cast<int>(ExitCode::done);
   };
 }

@@ -113,6 +113,56 @@ TEST_CASE("--processes divides a step") {
                 "train.accumulate=2 and divide train.batch_size by 2");
 }
 
+TEST_CASE("--processes simulates a step for a network, in memory of a process") {
+  const TinyWorkplace work;
+  const auto plan_for = [&](const Arguments& network) {
+    Arguments arguments{"plan", "tiny.yaml", "train.accumulate=8", "--processes", "4", "--seconds",
+                        "0.02", "--json"};
+    arguments.insert(arguments.end(), network.begin(), network.end());
+    return json::parse(work.run(arguments).out).at("processes");
+  };
+  const json slow = plan_for({"--bandwidth", "0.001", "--latency", "100000"});
+  const json fast = plan_for({"--bandwidth", "1000", "--latency", "0"});
+  CHECK(slow.at("step_seconds") > 1.0);  // 5 x 2 log2(4) messages of 0.1 s
+  CHECK(fast.at("step_seconds") < slow.at("step_seconds"));
+  CHECK(fast.at("efficiency") > slow.at("efficiency"));
+  CHECK(fast.at("exchange_seconds") < slow.at("exchange_seconds"));
+  CHECK(fast.at("memory_bytes") > 0);
+  const Outcome text = work.run({"plan", "tiny.yaml", "train.accumulate=8", "--processes", "4",
+                                 "--seconds", "0.02", "--bandwidth", "25", "--compute", "0.5"});
+  CHECK(contains(text.out,
+                 "\n  simulated for 25 Gbit/s and 50 us, micro-batches of 500 ms: a step takes "));
+  CHECK(contains(text.out, "\n  memory of a process: "));
+}
+
+TEST_CASE("--scaling simulates 1 to 1,024 processes with the same work each") {
+  const TinyWorkplace work;
+  const Arguments arguments{"plan", "tiny.yaml", "--scaling", "--seconds", "0.02"};
+  const Outcome text = work.run(arguments);
+  CHECK(text.code == 0);
+  CHECK(contains(text.out,
+                 "\nscaling: simulated for 1 micro-batch in each process, and 10 Gbit/s "
+                 "and 50 us; efficiency of other networks\n  processes "));
+  CHECK(contains(text.out, "\n          1 "));
+  CHECK(contains(text.out, "\n       1024 "));
+  Arguments as_json = arguments;
+  as_json.emplace_back("--json");
+  const json networks = json::parse(work.run(as_json).out).at("scaling");
+  REQUIRE(networks.size() == 4);
+  CHECK(networks[0].at("gbit_per_second") == 10.0);
+  CHECK(networks[3].at("network") == "InfiniBand HDR");
+  const json rows = networks[0].at("steps");
+  REQUIRE(rows.size() == 11);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CHECK(rows[i].at("processes") == std::size_t{1} << i);
+    CHECK(rows[i].at("step_micro_batches") == rows[i].at("processes"));
+    CHECK(rows[i].at("efficiency") <= 1.0);
+  }
+  CHECK(networks[3].at("steps")[10].at("efficiency") > rows[10].at("efficiency"));
+  CHECK(rows[0].at("efficiency") == 1.0);
+  CHECK(rows[10].at("efficiency") < rows[1].at("efficiency"));
+}
+
 TEST_CASE("a plan of epochs has their steps, and one of a pretrained model loads it") {
   const TrainedWorkplace work;
   const json plan = json::parse(work.run({"plan", "tiny.yaml", "train.run_dir=new",
