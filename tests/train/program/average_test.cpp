@@ -134,6 +134,9 @@ TEST_CASE("a run without validation uses the average") {
   CHECK(trained.code == 0);
   CHECK(contains(trained.out, "\naverage of the checkpoints of steps 6, 8, 10, 12\n"));
   CHECK(contains(work.run({"translate", "runs/tiny"}, "a\n").choice, "runs/tiny/average.h5"));
+  REQUIRE(work.run({"train", "--resume", "runs/tiny", "train.steps=14", "--until", "13"}).code ==
+          0);
+  CHECK(work.run({"translate", "runs/tiny"}, "a\n").choice.empty());
 }
 
 TEST_CASE("the average of a run that was stopped and resumed has the bytes of one that was not") {
