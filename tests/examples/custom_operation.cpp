@@ -1,84 +1,19 @@
-// A custom operation, made outside the library: swish [1] whose slope beta is learned,
-//
-//     y = x * s(beta x),   s(z) = 1 / (1 + exp(-z)),
-//
-// with its gradients checked against differences.
-//
-// [1] Ramachandran, Zoph & Le 2017, "Searching for activation functions", section 4.
+// Checks the gradients of a custom operation, that of swish.h, against differences.
+#include <tapestry/autograd/gradcheck.h>
 
-#include <cmath>
 #include <cstdio>
 
-#include "autograd/error.h"
-#include "autograd/gradcheck.h"
-#include "autograd/operation.h"
-
-namespace {
-
-using tapestry::Gradient;
-using tapestry::Tensor;
-
-template <class T>
-T logistic(T z) {
-  return T(1) / (T(1) + std::exp(-z));
-}
-
-/// x of any shape, beta a scalar; y has the shape of x.
-///
-///     dL/dx    = g * (s + beta x s (1 - s))
-///     dL/dbeta = sum of g * x^2 s (1 - s)        for g = dL/dy and s = s(beta x)
-struct Swish {
-  static constexpr const char* name = "swish";
-  Tensor x{}, beta{};  // what the gradients need
-
-  Tensor forward(const Tensor& input, const Tensor& slope) {
-    if (slope.size() != 1) {
-      throw tapestry::ShapeError("swish: beta has shape " + to_string(slope.shape()) +
-                                 ", expected one element");
-    }
-    common_dtype(name, input, slope);
-    x = input;
-    beta = slope;
-    Tensor y = Tensor::empty(x.shape(), x.dtype());
-    tapestry::dispatch(x.dtype(), [&]<class T>() {
-      const auto in = x.values<T>();
-      const auto out = y.mutable_values<T>();
-      const T b = beta.values<T>()[0];
-      for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] * logistic(b * in[i]);
-    });
-    return y;
-  }
-
-  void backward(const Tensor& dy, Gradient dx, Gradient dbeta) const {
-    tapestry::dispatch(dy.dtype(), [&]<class T>() {
-      const auto g = dy.values<T>();
-      const auto in = x.values<T>();
-      const T b = beta.values<T>()[0];
-      const auto x_target = dx.target<T>();  // null if nobody wants dL/dx
-      T sum = 0;
-      for (std::size_t i = 0; i < in.size(); ++i) {
-        const T s = logistic(b * in[i]);
-        const T slope = in[i] * s * (T(1) - s);
-        if (x_target) x_target.put(i, g[i] * (s + b * slope));
-        sum += g[i] * in[i] * slope;
-      }
-      if (dbeta) dbeta.target<T>().put(0, sum);
-    });
-  }
-};
-
-Tensor swish(const Tensor& x, const Tensor& beta) { return tapestry::apply(Swish{}, x, beta); }
-
-}  // namespace
+#include "swish.h"
 
 int main() {
   using tapestry::DType;
+  using tapestry::Tensor;
   const Tensor x =
       Tensor::from({2, 3}, {-2.0, -0.5, 0.0, 0.3, 1.0, 4.0}, DType::float64).require_gradient();
   const Tensor beta = Tensor::scalar(1.5, DType::float64).require_gradient();
 
   const tapestry::GradcheckReport report =
-      tapestry::gradcheck([&] { return swish(x, beta); }, {{"x", x}, {"beta", beta}});
+      tapestry::gradcheck([&] { return example::swish(x, beta); }, {{"x", x}, {"beta", beta}});
   std::fputs(to_string(report).c_str(), stdout);
   return report.worst_relative_error() < 1e-6 ? 0 : 1;
 }
