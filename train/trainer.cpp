@@ -191,6 +191,7 @@ void Trainer::record_to(const std::filesystem::path& folder) {
                                          .config = config_,
                                          .parameters = model_.parameters,
                                          .metrics_csv = state_.metrics.csv(),
+                                         .step = state_.step,
                                          .last_step = kept});
   } catch (const std::exception& error) {
     progress_.message(fmt::format("warning: the run is not recorded: {}", error.what()));
@@ -305,6 +306,7 @@ std::optional<Trainer::End> Trainer::agree_to_stop(const Interruptions& interrup
 void Trainer::turn() {
   const StepEnd end = train_step();
   if (end == StepEnd::rolled_back) return;
+  with_recorder([this](RunRecorder& recorder) { recorder.add_digests(state_.step); });
   if (end == StepEnd::done) {
     if (due(config_.train.log_every)) {
       log();
@@ -572,7 +574,7 @@ void Trainer::with_recorder(const std::function<void(RunRecorder&)>& action) {
   try {
     action(*recorder_);
   } catch (const std::bad_alloc&) {
-    progress_.message("warning: samples and weights not recorded: not enough memory");
+    progress_.message("warning: not recorded: not enough memory");
   } catch (const std::exception& error) {
     progress_.message(fmt::format("warning: the recording ends: {}", error.what()));
     recorder_.reset();

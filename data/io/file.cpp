@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 #include <xxhash.h>
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>  // XXH3 with the widest instructions of the processor; same values
+#endif
 
 #include <cerrno>
 #include <new>
@@ -129,6 +132,10 @@ std::size_t read_some(int descriptor, std::span<std::byte> bytes, const std::str
   if (count >= 0) return static_cast<std::size_t>(count);
   throw DataError(
       fmt::format("{}: cannot be read: {}", name, std::generic_category().message(errno)), hint);
+}
+
+std::uint64_t xxh3(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 Xxh3::Xxh3() : state_(XXH3_createState()) {

@@ -113,6 +113,9 @@ class OpenFile {
 std::size_t read_some(int descriptor, std::span<std::byte> bytes, const std::string& name,
                       const std::string& hint);
 
+/// XXH3 (64 bits) of bytes.
+std::uint64_t xxh3(std::span<const std::byte> bytes);
+
 /// XXH3 (64 bits) of bytes that are added in pieces. The value does not depend on the division into
 /// pieces.
 class Xxh3 {

@@ -23,7 +23,8 @@ WINDOWS = 10              # in each of which there are moments without a save
 FILES_OF_A_SAVE = 3
 # No end in sight. The table of metrics grows with every row, in memory as in the checkpoints, which
 # is no leak: so it gets few rows.
-ENDLESS = ["train.steps=1000000000", "train.log_every=1000000", "train.validate_every=1000000"]
+ENDLESS = ["train.steps=1000000000", "train.log_every=1000000", "train.validate_every=1000000",
+           "train.digest_every=1000000"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
 #   data/metrics -> data/io and data/random.h, and no other folder of data uses it
 #   train/cli -> all of train; train/tasks -> train/inference; train/tasks, train/inference and
 #   train/checkpoint -> train/config, train/storage, train/platform, of which storage uses platform
-#   and config uses neither; train/recording -> train/config, train/inference, train/platform, and the
+#   and config uses neither; train/recording -> train/config, train/inference, train/storage, train/platform, and the
 #   loop uses it, whose headers do not use train/report; train/parallel -> train/platform, and only the loop and cli use it; of train/*.h, all may use error.h and format.h, checkpoint the state of
 #   a run as well
 # usage: include_arrows.sh SOURCE_DIR
@@ -53,7 +53,7 @@ for folder in train/config train/inference train/tasks train/checkpoint train/st
 done
 # Of the headers directly in train/, recording uses what a model consists of.
 inner=$(cd train && ls -- *.h | grep -vxE '(error|format|model_summary)\.h' | paste -sd '|')
-forbid train/recording "train/((tasks|checkpoint|storage|report|sweep|checks)/|$inner)"
+forbid train/recording "train/((tasks|checkpoint|report|sweep|checks)/|$inner)"
 for file in train/*.h; do forbid "$file" 'train/(report|sweep)/'; done
 for folder in train/config train/inference train/tasks train/checkpoint train/storage train/platform train/parallel; do
   forbid "$folder" 'train/(recording|report|sweep)/'

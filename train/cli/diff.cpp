@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -19,6 +20,7 @@
 #include "train/config/config.h"
 #include "train/error.h"
 #include "train/format.h"
+#include "train/recording/digest_log.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/run_directory.h"
 #include "train/storage/run_file.h"
@@ -41,12 +43,12 @@ void print_config_differences(const Snapshot& a, const Snapshot& b) {
   }
 }
 
-/// Prints how two checkpoints differ. Returns whether they do.
-bool print_difference(const std::string& title, const Snapshot& a, const Snapshot& b, bool all) {
-  const std::vector<ArrayDifference> differences = compare_snapshots(a, b);
+/// Prints how two checkpoints differ.
+void print_differences(const std::string& title, const std::vector<ArrayDifference>& differences,
+                       bool all) {
   if (differences.empty()) {
     fmt::print("{}: all numbers are equal\n", title);
-    return false;
+    return;
   }
   fmt::print("{}: {} array{}\n", title, differences.size(),
              differences.size() == 1 ? " differs" : "s differ");
@@ -57,7 +59,6 @@ bool print_difference(const std::string& title, const Snapshot& a, const Snapsho
   if (shown < differences.size()) {
     fmt::print("  and {} more; --all lists them\n", differences.size() - shown);
   }
-  return true;
 }
 
 /// Prints the first lines of metrics.csv that differ. Returns whether there are any.
@@ -78,8 +79,119 @@ bool print_metrics_difference(const fs::path& a, const fs::path& b) {
   return true;
 }
 
-/// Compares the checkpoints that two runs have of the same steps, oldest first, up to the first
-/// that differ. Returns whether the runs differ.
+/// Where two runs differ first.
+struct FirstDifference {
+  std::uint64_t equal_step = 0;  ///< the last step that is known to be equal; 0: none
+  std::uint64_t step = 0;        ///< the first step that is known to differ
+  std::string tensor;            ///< the first that differs after `step`
+};
+
+/// The digests that two runs have recorded of their parameters after each step.
+struct Digests {
+  DigestTable a, b;
+  std::optional<DigestComparison> comparison;
+
+  /// The last step before `step` of which both have digests, which are equal; 0: there is none.
+  std::uint64_t last_equal_before(std::uint64_t step) const {
+    if (!comparison) return 0;
+    for (auto i = std::ranges::lower_bound(a.steps, step); i != a.steps.begin();) {
+      if (*--i <= comparison->equal_step && b.find(*i)) return *i;
+    }
+    return 0;
+  }
+};
+
+/// Compares the digests of two runs and prints the result.
+Digests compare_digests_of(const fs::path& a, const fs::path& b) {
+  Digests digests{.a = read_digests(a), .b = read_digests(b), .comparison = {}};
+  digests.comparison = compare_digests(digests.a, digests.b);
+  const auto& found = digests.comparison;
+  if (!found) {
+    fmt::print("{}: the runs have no digests of the same tensors and steps\n", digest_file_name);
+    return digests;
+  }
+  if (found->equal_step > 0) {
+    fmt::print("{}: the parameters are equal up to step {}\n", digest_file_name,
+               format_count(found->equal_step));
+  }
+  if (found->step > 0) {
+    const std::size_t count = found->tensors.size();
+    fmt::print("{}: step {}: {} {}\n", digest_file_name, format_count(found->step),
+               count == 1 ? std::string("1 tensor differs:")
+                          : fmt::format("{} tensors differ, the first is", count),
+               escaped(found->tensors.front()));
+  }
+  return digests;
+}
+
+/// The name of a parameter or buffer of a checkpoint; nullopt for other arrays.
+std::optional<std::string_view> tensor_name(std::string_view path) {
+  for (const std::string_view group : {"parameters/", "buffers/"}) {
+    if (path.starts_with(group)) return path.substr(group.size());
+  }
+  return std::nullopt;
+}
+
+/// Prints it if a tensor of a checkpoint has not the digest that the run recorded after the step:
+/// its values have changed since, in memory or in the file.
+void print_if_changed(const std::string& checkpoint, const Snapshot& snapshot, std::uint64_t step,
+                      const std::string& path, const DigestTable& recorded) {
+  const auto name = tensor_name(path);
+  const auto row = recorded.find(step);
+  if (!name || !row || !snapshot.contains(path)) return;
+  const auto tensor = std::ranges::find(recorded.names, *name);
+  if (tensor == recorded.names.end()) return;
+  const auto index = static_cast<std::size_t>(tensor - recorded.names.begin());
+  if (digest_of_values(snapshot.at(path).bytes) == recorded.row(*row)[index]) return;
+  fmt::print("  {}: this tensor has changed after step {} was computed: {} has another digest\n",
+             escaped(checkpoint), format_count(step), digest_file_name);
+}
+
+/// Compares the checkpoints of these steps, oldest first, up to the first that differ.
+std::optional<FirstDifference> compare_checkpoints(const RunDirectory& a, const RunDirectory& b,
+                                                   const std::vector<std::uint64_t>& steps,
+                                                   const Digests& digests, bool all) {
+  std::uint64_t equal_step = 0;
+  for (const std::uint64_t step : steps) {
+    const Snapshot x = read_checkpoint(a.checkpoint_path(step));
+    const Snapshot y = read_checkpoint(b.checkpoint_path(step));
+    if (step == steps.front()) print_config_differences(x, y);
+    const auto differences = compare_snapshots(x, y);
+    print_differences(fmt::format("step {}", format_count(step)), differences, all);
+    if (differences.empty()) {
+      equal_step = step;
+      continue;
+    }
+    const std::string& first = differences.front().path;
+    print_if_changed(a.checkpoint_path(step).string(), x, step, first, digests.a);
+    print_if_changed(b.checkpoint_path(step).string(), y, step, first, digests.b);
+    if (tensor_name(first)) equal_step = std::max(equal_step, digests.last_equal_before(step));
+    return FirstDifference{.equal_step = equal_step, .step = step, .tensor = first};
+  }
+  return std::nullopt;
+}
+
+/// The earlier one of the differences that digests and checkpoints show. Of the same step, the
+/// digests name the first tensor in the order of the model.
+std::optional<FirstDifference> earlier(const std::optional<DigestComparison>& digests,
+                                       const std::optional<FirstDifference>& checkpoints) {
+  const bool digests_differ = digests && digests->step > 0;
+  if (!digests_differ || (checkpoints && checkpoints->step < digests->step)) return checkpoints;
+  return FirstDifference{
+      .equal_step = digests->equal_step, .step = digests->step, .tensor = digests->tensors.front()};
+}
+
+void print_first(const FirstDifference& first) {
+  fmt::print("first difference: {}, {}\n",
+             first.equal_step + 1 == first.step
+                 ? fmt::format("step {}", format_count(first.step))
+                 : fmt::format("in steps {} to {}", format_count(first.equal_step + 1),
+                               format_count(first.step)),
+             escaped(first.tensor));
+}
+
+/// Compares two runs by metrics.csv, digests.csv and the checkpoints of the steps that both have.
+/// Returns whether they differ.
 bool compare_runs(const RunDirectory& a, const RunDirectory& b, bool all) {
   std::vector<std::uint64_t> steps;
   std::ranges::set_intersection(a.steps(), b.steps(), std::back_inserter(steps));
@@ -90,15 +202,11 @@ bool compare_runs(const RunDirectory& a, const RunDirectory& b, bool all) {
         "name two checkpoints");
   }
   const bool metrics_differ = print_metrics_difference(a.path(), b.path());
-  bool is_first = true;
-  for (const std::uint64_t step : steps) {
-    const Snapshot x = read_checkpoint(a.checkpoint_path(step));
-    const Snapshot y = read_checkpoint(b.checkpoint_path(step));
-    if (is_first) print_config_differences(x, y);
-    is_first = false;
-    if (print_difference(fmt::format("step {}", format_count(step)), x, y, all)) return true;
-  }
-  return metrics_differ;
+  const Digests digests = compare_digests_of(a.path(), b.path());
+  const auto checkpoints = compare_checkpoints(a, b, steps, digests, all);
+  const auto first = earlier(digests.comparison, checkpoints);
+  if (first) print_first(*first);
+  return first || metrics_differ;
 }
 
 bool is_folder(const std::string& path) {
@@ -113,9 +221,10 @@ int run(const Arguments& arguments) {
   } else {
     const OpenedCheckpoint a = open_run(arguments.a), b = open_run(arguments.b);
     print_config_differences(a.snapshot, b.snapshot);
-    differ = print_difference(
-        fmt::format("{} and {}", escaped(a.path.string()), escaped(b.path.string())), a.snapshot,
-        b.snapshot, arguments.all);
+    const auto differences = compare_snapshots(a.snapshot, b.snapshot);
+    print_differences(fmt::format("{} and {}", escaped(a.path.string()), escaped(b.path.string())),
+                      differences, arguments.all);
+    differ = !differences.empty();
   }
   return static_cast<int>(differ ? ExitCode::check_failed : ExitCode::done);
 }
@@ -126,9 +235,11 @@ Action define(ArgumentParser& parser) {
   parser.add_option("B", arguments->b, "Another one").required().check(not_empty());
   parser.add_flag("--all", arguments->all, "List all arrays that differ, not the first alone");
   parser.set_footer(
-      "Of two runs, the checkpoints of each step that both have are compared, oldest first: the\n"
-      "first step and tensor that differ are named, and the first line of metrics.csv. Numbers\n"
-      "are equal if all their bits are. The exit code is 1 if anything but the config differs.\n"
+      "Of two runs, the digests of the parameters after each step are compared (digests.csv,\n"
+      "see train.digest_every), the checkpoints of each step that both have, oldest first, and\n"
+      "metrics.csv. The last line names the first step and tensor that differ; the step is known\n"
+      "exactly if both runs have digests of it and of the step before. Numbers are equal if all\n"
+      "their bits are. The exit code is 1 if anything but the config differs.\n"
       "Examples:\n  tapestry diff runs/a runs/b\n"
       "  tapestry diff runs/a/checkpoints/step-00001000.h5 runs/b/checkpoints/step-00001000.h5");
   return [arguments] { return run(*arguments); };

@@ -29,6 +29,7 @@
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
 #include "train/process_settings.h"
+#include "train/recording/digest_log.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/trainer.h"
 
@@ -211,10 +212,40 @@ Snapshot record_step(Trainer& trainer, bool activations, Trainer::StepRecord& re
   return snapshot;
 }
 
+/// Compares the parameters after each step with the digests that the run has recorded.
+class DigestCheck {
+ public:
+  explicit DigestCheck(const RunDirectory& directory) : table_(read_digests(directory.path())) {}
+
+  /// To be called after each step. Warns of the first one that differs.
+  void add(const Trainer& trainer) {
+    const auto row = table_.find(trainer.step());
+    if (!row || !equal_) return;
+    compute_digests(trainer.model().parameters, digests_);
+    const auto [ours, recorded] = std::ranges::mismatch(digests_, table_.row(*row));
+    if (ours == digests_.end()) return;
+    equal_ = false;
+    const auto index = static_cast<std::size_t>(ours - digests_.begin());
+    warn(
+        fmt::format("the weights after step {} are not those of the run: the first tensor with "
+                    "another digest than in {} is {}",
+                    trainer.step(), digest_file_name, escaped(table_.names.at(index))));
+  }
+
+  /// Whether all steps have the digests of the run, as far as it has recorded them.
+  bool equal() const { return equal_; }
+
+ private:
+  DigestTable table_;
+  std::vector<std::uint32_t> digests_;
+  bool equal_ = true;
+};
+
 /// throws  NumericError if the run did not continue after a step that is not finite.
-void compute_steps_before(Trainer& trainer, std::uint64_t step) {
+void compute_steps_before(Trainer& trainer, std::uint64_t step, DigestCheck& check) {
   while (trainer.step() + 1 < step) {
     const Trainer::StepRecord record = trainer.replay_step();
+    check.add(trainer);
     if (record.updated || trainer.config().train.on_nan == OnNan::skip) continue;
     throw NumericError(
         fmt::format("step {}: the loss is {} and the norm of the gradient {}, expected finite "
@@ -243,7 +274,7 @@ std::optional<bool> compare(const RunDirectory& directory, const Trainer& traine
 }
 
 int report(const RunDirectory& directory, const Trainer& trainer, const Trainer::StepRecord& record,
-           const std::string& output) {
+           bool equal_digests, const std::string& output) {
   fmt::print(
       "step {}: loss {:.6g}  gradient {:.6g}  clip factor {:.6g}  learning rate {:.6g}  {} "
       "targets{}\n",
@@ -251,12 +282,13 @@ int report(const RunDirectory& directory, const Trainer& trainer, const Trainer:
       record.learning_rate, format_count(record.loss.target_tokens),
       record.updated ? "" : "; not finite: the weights are unchanged");
   fmt::print("written: {}\n", escaped(output));
+  const int code = static_cast<int>(equal_digests ? ExitCode::done : ExitCode::check_failed);
   const auto equal = compare(directory, trainer);
-  if (!equal) return static_cast<int>(ExitCode::done);
+  if (!equal) return code;
   const std::string name = directory.checkpoint_path(record.step).string();
   if (*equal) {
     fmt::print("the weights after the step are those of {}, bit by bit\n", escaped(name));
-    return static_cast<int>(ExitCode::done);
+    return code;
   }
   warn(fmt::format("the weights after the step differ from those of {}", name));
   return static_cast<int>(ExitCode::check_failed);
@@ -303,11 +335,13 @@ int run(Arguments arguments) {
   inform(fmt::format("computing steps {} to {} again, from {}", start.step + 1, arguments.step,
                      start.snapshot ? escaped(directory.checkpoint_path(start.step).string())
                                     : std::string("the initial values")));
-  compute_steps_before(trainer, arguments.step);
+  DigestCheck check(directory);
+  compute_steps_before(trainer, arguments.step, check);
   Trainer::StepRecord record;
   const Snapshot snapshot = record_step(trainer, !arguments.no_activations, record);
+  check.add(trainer);
   write_checkpoint(arguments.output, snapshot);
-  return report(directory, trainer, record, arguments.output);
+  return report(directory, trainer, record, check.equal(), arguments.output);
 }
 
 Action define(ArgumentParser& parser) {

@@ -420,6 +420,9 @@ void visit(V field, O& o) {
       "report_every", o.report_every, at_least(0), free,
       "validations between reports: the page `report.html` in the run directory is written again, "
       "as `tapestry report` does, and after the last step; 0: never");
+  field("digest_every", o.digest_every, at_least(0), free,
+        "steps between rows of `digests.csv`, from which `tapestry diff` finds the first step and "
+        "tensor in which two runs differ; 0: none");
   field("tensorboard", o.tensorboard, Flag(), free,
         "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
   field("detect_anomaly", o.detect_anomaly, Flag(), of_process(free),

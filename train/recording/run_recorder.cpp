@@ -7,9 +7,14 @@
 namespace tapestry {
 
 RunRecorder::RunRecorder(const Start& start)
-    : recording_(start.folder / recording_file_name, start.last_step), watch_(start.parameters) {
+    : recording_(start.folder / recording_file_name, start.last_step),
+      digest_every_(start.config.train.digest_every),
+      watch_(start.parameters) {
   if (start.config.train.tensorboard) {
     tensorboard_.emplace(start.folder / tensorboard_folder_name, start.config, start.metrics_csv);
+  }
+  if (digest_every_ > 0) {
+    digests_.emplace(start.folder / digest_file_name, start.parameters, start.step);
   }
 }
 
@@ -18,6 +23,10 @@ void RunRecorder::before_update() { is_watching_ = watch_.before_update(); }
 void RunRecorder::after_update() {
   if (is_watching_) watch_.after_update();
   is_watching_ = false;
+}
+
+void RunRecorder::add_digests(std::uint64_t step) {
+  if (digests_ && step % digest_every_ == 0) digests_->add(step);
 }
 
 void RunRecorder::add_rows(const std::string& metrics_csv) {
@@ -39,12 +48,14 @@ void RunRecorder::add(std::uint64_t step, const std::vector<ShownExample>& sampl
 
 void RunRecorder::drop_after(std::uint64_t step, const std::string& metrics_csv) {
   recording_.drop_after(step);
+  if (digests_) digests_->drop_after(step);
   if (tensorboard_) tensorboard_->set_rows(metrics_csv);
 }
 
 std::optional<std::string> RunRecorder::take_problem() {
   std::optional<std::string> problem = recording_.problem();
   if (!problem && tensorboard_) problem = tensorboard_->problem();
+  if (!problem && digests_) problem = digests_->problem();
   if (problem == reported_) return std::nullopt;
   return reported_ = problem;
 }

@@ -7,14 +7,15 @@
 #include <string>
 
 #include "train/inference/attention_view.h"
+#include "train/recording/digest_log.h"
 #include "train/recording/run_recording.h"
 #include "train/recording/tensorboard_log.h"
 #include "train/recording/weight_watch.h"
 
 namespace tapestry {
 
-/// Records a run in files of its run directory beside metrics.csv: recording.jsonl and, with
-/// train.tensorboard, event files. Changes no bit of the run.
+/// Records a run in files of its run directory beside metrics.csv: recording.jsonl, digests.csv
+/// and, with train.tensorboard, event files. Changes no bit of the run.
 class RunRecorder {
  public:
   /// What a recorder continues.
@@ -23,7 +24,8 @@ class RunRecorder {
     const Config& config;            ///< of the run
     const Parameters& parameters;    ///< of the model; must outlive the recorder
     const std::string& metrics_csv;  ///< the rows up to now
-    std::uint64_t last_step = 0;     ///< records of later steps are dropped
+    std::uint64_t step = 0;          ///< of the run; digests of later steps are dropped
+    std::uint64_t last_step = 0;     ///< validations of later steps are dropped
   };
   explicit RunRecorder(const Start& start);
 
@@ -33,6 +35,9 @@ class RunRecorder {
 
   /// Whether add() takes attention weights.
   bool shows_attention() const { return tensorboard_.has_value(); }
+
+  /// Records the digests of the parameters after a step, if train.digest_every has them recorded.
+  void add_digests(std::uint64_t step);
 
   /// Records the new rows of the table.
   void add_rows(const std::string& metrics_csv);
@@ -50,6 +55,8 @@ class RunRecorder {
  private:
   RunRecording recording_;
   std::optional<TensorBoardLog> tensorboard_;
+  std::optional<DigestLog> digests_;
+  std::uint64_t digest_every_;  ///< steps
   WeightWatch watch_;
   bool is_watching_ = false;
   std::optional<std::string> reported_;  ///< the last result of take_problem()

@@ -59,6 +59,7 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                                                 "decoding.length_penalty",
                                                                 "train.average_last",
                                                                 "train.detect_anomaly",
+                                                                "train.digest_every",
                                                                 "train.divergence_window",
                                                                 "train.epochs",
                                                                 "train.exact_match_sequences",

@@ -63,6 +63,7 @@ const std::vector<KeyRow> rows_of_runs = {
     {"train.max_nan_steps", "1", {}, all},
     {"train.divergence_window", "2", {}, all},
     {"train.report_every", "1", {}, all},
+    {"train.digest_every", "2", {}, all},
     {"train.tensorboard", "true", {}, all},
     {"train.detect_anomaly", "true", {}, all},
     // Of a float32 gradient that is 0 but for rounding Adam makes a step, unless epsilon is large.
