@@ -1,15 +1,22 @@
 #include "train/config/schema.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdint>
+#include <cstddef>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "train/config/fields.h"
+#include "train/config/kind.h"
+#include "train/config/rules.h"
 
 namespace tapestry {
 namespace {
@@ -19,9 +26,7 @@ using Json = nlohmann::ordered_json;
 // ---- Domains.
 
 Json schema_of(const WholeNumber& domain) {
-  Json schema = {{"type", "integer"}, {"minimum", domain.low}};
-  if (domain.high != std::numeric_limits<std::uint64_t>::max()) schema["maximum"] = domain.high;
-  return schema;
+  return {{"type", "integer"}, {"minimum", domain.low}, {"maximum", domain.high}};
 }
 
 Json schema_of(const StepCount& domain) {
@@ -35,7 +40,9 @@ Json schema_of(const RealNumber& domain) {
   if (!std::isinf(domain.low)) {
     schema[domain.has_low ? "minimum" : "exclusiveMinimum"] = domain.low;
   }
-  if (!std::isinf(domain.high)) {
+  if (std::isinf(domain.high)) {
+    schema["maximum"] = std::numeric_limits<double>::max();  // not .inf
+  } else {
     schema[domain.has_high ? "maximum" : "exclusiveMaximum"] = domain.high;
   }
   return schema;
@@ -100,10 +107,82 @@ std::string description(const Field& field) {
   return text;
 }
 
+// ---- Rules between keys.
+
+/// The values that a key may have, by its path, such as "model.kind".
+struct AllowedValues {
+  std::string path;
+  Json values;  ///< a list
+};
+
+/// A schema of the configs in which a key has one of the values, or is missing if `or_missing`.
+Json has_value(const AllowedValues& allowed, bool or_missing) {
+  const std::size_t dot = allowed.path.find('.');
+  const std::string section = allowed.path.substr(0, dot), key = allowed.path.substr(dot + 1);
+  Json of_section = {{"properties", {{key, {{"enum", allowed.values}}}}}};
+  if (!or_missing) of_section["required"] = {key};
+  Json schema = {{"properties", {{section, std::move(of_section)}}}};
+  if (!or_missing) schema["required"] = {section};
+  return schema;
+}
+
+/// The rules between keys that are lists of values: which keys a value of another key uses, and
+/// which data and scores a kind of model has.
+class KeyRules {
+ public:
+  /// defaults  of all keys, by path
+  explicit KeyRules(const std::map<std::string, Json>& defaults) : defaults_(defaults) {}
+
+  /// A key that is used only with some values of another one has its default with all others.
+  void add_use(const Field& field) {
+    const Use& use = field.use;
+    if (use.selector.empty()) return;
+    const Json condition = has({use.selector, use.choices});
+    AllowedValues allowed{field.path(), Json::array({defaults_.at(field.path())})};
+    if (allowed.values[0] == Json::array()) allowed.values.push_back("");  // a list of no files
+    const Json otherwise = has_value(allowed, true);
+    for (Json& rule : rules_) {
+      if (rule["if"] != condition || !rule.contains("else")) continue;
+      rule["else"].merge_patch(otherwise);
+      return;
+    }
+    rules_.push_back({{"if", condition}, {"else", otherwise}});
+  }
+
+  /// The data and the scores of each kind of model.
+  void add_kinds() {
+    std::vector<std::string> metrics(std::begin(common_best_metrics),
+                                     std::end(common_best_metrics));
+    for (const ConfigKind& kind : model_kinds()) {
+      Json of_kind = metrics;
+      for (const std::string_view score : kind.scores) of_kind.push_back(score);
+      const Json tasks = data_tasks_for(kind.name);
+      rules_.push_back(
+          {{"if", has({"model.kind", {kind.name}})},
+           {"then",
+            {{"allOf", {has({"data.task", tasks}), has({"train.best_metric", of_kind})}}}}});
+    }
+  }
+
+  Json take() { return std::move(rules_); }
+
+ private:
+  /// A missing key has its default.
+  Json has(const AllowedValues& allowed) const {
+    const Json& values = allowed.values;
+    const bool of_default = std::ranges::find(values, defaults_.at(allowed.path)) != values.end();
+    return has_value(allowed, of_default);
+  }
+
+  const std::map<std::string, Json>& defaults_;
+  Json rules_ = Json::array();
+};
+
 }  // namespace
 
 std::string config_schema() {
   Json sections = Json::object();
+  std::map<std::string, Json> default_values;
   const Config defaults;
   for_each_field(defaults, [&](const Field& field, const FieldValue& value, const Domain& domain) {
     Json& section = sections[std::string(field.section)];
@@ -112,14 +191,19 @@ std::string config_schema() {
     }
     Json key = schema_of(domain);
     key["description"] = description(field);
-    key["default"] = json_of(value, domain);
+    key["default"] = default_values[field.path()] = json_of(value, domain);
     section["properties"][std::string(field.key)] = std::move(key);
   });
+  KeyRules rules(default_values);
+  for_each_field(defaults,
+                 [&](const Field& field, const auto&, const auto&) { rules.add_use(field); });
+  rules.add_kinds();
   const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
                        {"title", "Config of tapestry"},
                        {"type", "object"},
                        {"additionalProperties", false},
-                       {"properties", std::move(sections)}};
+                       {"properties", std::move(sections)},
+                       {"allOf", rules.take()}};
   return schema.dump(2);
 }
 

@@ -17,6 +17,8 @@
 #include "tests/support/source_folder.h"
 #include "train/config/config.h"
 #include "train/config/fields.h"
+#include "train/config/kind.h"
+#include "train/config/rules.h"
 
 namespace tapestry {
 namespace {
@@ -64,10 +66,26 @@ bool has_type(const Json& value, const std::string& type) {
 /// Whether a value is valid by a schema, of which it knows the words that config_schema() uses;
 /// others are reported.
 bool accepts(const Json& schema, const Json& value) {
-  static const std::set<std::string> words = {
-      "$schema", "title",   "type",    "additionalProperties", "properties",
-      "enum",    "minimum", "maximum", "exclusiveMinimum",     "exclusiveMaximum",
-      "pattern", "anyOf",   "items",   "description",          "default"};
+  static const std::set<std::string> words = {"$schema",
+                                              "title",
+                                              "type",
+                                              "additionalProperties",
+                                              "properties",
+                                              "enum",
+                                              "minimum",
+                                              "maximum",
+                                              "exclusiveMinimum",
+                                              "exclusiveMaximum",
+                                              "pattern",
+                                              "anyOf",
+                                              "items",
+                                              "description",
+                                              "default",
+                                              "allOf",
+                                              "if",
+                                              "then",
+                                              "else",
+                                              "required"};
   for (const auto& entry : schema.items()) {
     const std::string word = entry.key();
     CAPTURE(word);
@@ -103,10 +121,24 @@ bool accepts(const Json& schema, const Json& value) {
       std::ranges::none_of(schema["anyOf"], [&](const Json& one) { return accepts(one, value); })) {
     return false;
   }
+  if (schema.contains("allOf") &&
+      !std::ranges::all_of(schema["allOf"], [&](const Json& one) { return accepts(one, value); })) {
+    return false;
+  }
+  if (schema.contains("if")) {
+    const char* branch = accepts(schema["if"], value) ? "then" : "else";
+    if (schema.contains(branch) && !accepts(schema[branch], value)) return false;
+  }
+  if (schema.contains("required") && !std::ranges::all_of(schema["required"], [&](const Json& key) {
+        return value.contains(key.get<std::string>());
+      })) {
+    return false;
+  }
   if (!schema.contains("properties")) return true;
+  const bool closed = schema.contains("additionalProperties");
   return std::ranges::all_of(value.items(), [&](const auto& entry) {
-    return schema["properties"].contains(entry.key()) &&
-           accepts(schema["properties"][entry.key()], entry.value());
+    const Json& keys = schema["properties"];
+    return keys.contains(entry.key()) ? accepts(keys[entry.key()], entry.value()) : !closed;
   });
 }
 
@@ -201,6 +233,51 @@ TEST_CASE(
   });
   CHECK(accepted >= 300);
   CHECK(refused >= 300);
+}
+
+TEST_CASE("the JSON Schema accepts a dumped config of each kind of model") {
+  const Json schema = Json::parse(config_schema());
+  for (const ConfigKind& kind : model_kinds()) {
+    CAPTURE(kind.name);
+    Config config;
+    config.model_kind = kind.name;
+    config.data.task = data_tasks_for(kind.name).front();
+    CHECK(accepts(schema, value_of(YAML::Load(dump_config(config)))));
+  }
+}
+
+TEST_CASE("the JSON Schema refuses keys, data and scores that a kind of model does not have") {
+  const Json schema = Json::parse(config_schema());
+  const auto accepted = [&](const std::string& text) {
+    return accepts(schema, value_of(YAML::Load(text)));
+  };
+  CHECK(accepted("{}"));
+  CHECK(accepted("decoding: {beam_size: 4}"));
+  CHECK(accepted("model: {kind: seq2seq}\ndecoding: {beam_size: 4}"));
+  const std::string tagger = "data: {task: tagged_text, train_text: a}\nmodel: {kind: tagger";
+  CHECK(accepted(tagger + "}"));
+  CHECK_FALSE(accepted(tagger + "}\ndecoding: {beam_size: 4}"));
+  CHECK(accepted(tagger + "}\ndecoding: {beam_size: 1}"));  // the default
+  CHECK_FALSE(accepted(tagger + ", num_decoder_layers: 3}"));
+  CHECK(accepted(tagger + ", num_encoder_layers: 3}"));
+  CHECK_FALSE(accepted("optimizer: {momentum: 0.5}"));
+  CHECK(accepted("optimizer: {kind: sgd, momentum: 0.5}"));
+  CHECK_FALSE(accepted("data: {train_text: a}"));
+  CHECK_FALSE(accepted("model: {kind: tagger}"));  // data.task is copy
+  CHECK_FALSE(accepted("data: {task: copy}\nmodel: {kind: tagger}"));
+  CHECK_FALSE(accepted("data: {task: toy_sentences}"));  // model.kind is seq2seq
+  CHECK(accepted("train: {best_metric: bleu}"));
+  CHECK_FALSE(accepted("train: {best_metric: span_f1}"));
+  CHECK(accepted(tagger + "}\ntrain: {best_metric: span_f1}"));
+  CHECK_FALSE(accepted(tagger + "}\ntrain: {best_metric: bleu}"));
+}
+
+TEST_CASE("the JSON Schema refuses numbers that do not fit into their type") {
+  const Json schema = Json::parse(config_schema());
+  CHECK(accepts(schema, {{"train", {{"seed", 18446744073709551615U}}}}));
+  CHECK_FALSE(accepts(schema, {{"train", {{"seed", 1e20}}}}));
+  CHECK(accepts(schema, {{"model", {{"skip_scale", 1e300}}}}));
+  CHECK_FALSE(accepts(schema, {{"model", {{"skip_scale", INFINITY}}}}));
 }
 
 }  // namespace tapestry
