@@ -167,7 +167,8 @@ void visit(V field, O& o) {
       "subword tokenization with SentencePiece, in place of words or characters: a unigram or BPE "
       "model trained from the training text, or the model of a file");
   field("vocabulary_size", o.subwords.vocabulary_size, between(5, 1'000'000), never,
-        "size of a subword vocabulary, including special symbols and bytes", with_training);
+        "size of a subword vocabulary in pieces, including special symbols and bytes",
+        with_training);
   field("character_coverage", o.subwords.character_coverage, between_reals(0.98, 1.0), never,
         "share of the characters of the training text that have a piece; the rarest become `<unk>` "
         "or bytes",
@@ -237,21 +238,22 @@ void visit(V field, O& o) {
   using enum ChangeRule;
   const Use with_heads = only_for("model.attention", o.attention, {AttentionKind::multi_head});
   field("d_model", o.d_model, between(1, 65536), never,
-        "embedding width; a multiple of `num_heads` if `d_head` is 0");
-  field("num_heads", o.num_heads, between(1, 1024), never, "attention heads");
+        "embedding width, in numbers per token; a multiple of `num_heads` if `d_head` is 0");
+  field("num_heads", o.num_heads, between(1, 1024), never, "number of attention heads");
   field("attention", o.attention, Choice<AttentionKind>(), never,
         "multi-head attention with projections, or parameter-free attention softmax(X Xᵀ) X");
   field("score", o.score, Choice<AttentionScore>(), never,
         "attention score of a query and a key: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
-  field("d_head", o.d_head, between(0, 65536), never, "width of a head; 0: `d_model` / `num_heads`",
-        with_heads);
+  field("d_head", o.d_head, between(0, 65536), never,
+        "width of a head, in numbers per token; 0: `d_model` / `num_heads`", with_heads);
   field("window", o.window, between(0, kLongestSequence), with_permission,
         "maximum distance of self-attention in tokens, on either side; 0: unlimited");
   field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), never,
         "number of encoder layers");
   field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), never,
         "number of decoder layers");
-  field("d_ff", o.d_ff, between(1, 1'000'000), never, "width inside a feed-forward block");
+  field("d_ff", o.d_ff, between(1, 1'000'000), never,
+        "width inside a feed-forward block, in numbers per token");
   const NumberOrWord rate_or_dropout{from_0_below_1(), "dropout"};
   field("dropout", o.dropout, from_0_below_1(), with_permission,
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
