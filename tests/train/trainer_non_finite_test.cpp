@@ -19,6 +19,7 @@
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
+#include "train/recording/digest_log.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
 
@@ -53,7 +54,21 @@ std::string poisoned_run(TinyRun& run, const Config& config) {
   const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   poison(trainer);
+  trainer.record_to(run.directory().path());
   return test::error_text<NumericError>([&] { trainer.run(); });
+}
+
+/// Whether digests.csv has each step once, in order, and last the parameters of the checkpoint.
+void check_digests(TinyRun& run, std::uint64_t steps) {
+  const DigestTable table = read_digests(run.directory().path());
+  REQUIRE(table.steps.size() == steps);
+  CHECK(table.steps.front() == 1);
+  CHECK(table.steps.back() == steps);
+  const Snapshot end = run.snapshot(steps);
+  for (std::size_t i = 0; i < table.names.size(); ++i) {
+    CHECK(table.row(steps - 1)[i] ==
+          digest_of_values(end.at("parameters/" + table.names[i]).bytes));
+  }
 }
 
 std::string history(const TinyRun& run, std::uint64_t step) {
@@ -180,6 +195,7 @@ TEST_CASE("skipped steps leave the weights alone, count as steps and are remembe
   const auto updates = end.get_scalar<std::uint64_t>("optimizer/steps");
   CHECK(updates < 20);
   CHECK(updates > 0);
+  check_digests(run, 20);
   const std::string events = history(run, 20);
   CHECK(static_cast<std::uint64_t>(std::ranges::count(events, '\n')) == 20 - updates);
   std::istringstream lines(events);
@@ -241,6 +257,7 @@ TEST_CASE("a rollback takes the last scheduled checkpoint and the data behind th
   const auto epoch = end.get_scalar<std::uint64_t>("train/epoch");
   const auto batch = end.get_scalar<std::uint64_t>("train/batch");
   CHECK(22 * epoch + batch > 20);
+  check_digests(run, 20);
 }
 
 TEST_CASE("runs that skip or roll back end with the same bytes wherever they were stopped") {
