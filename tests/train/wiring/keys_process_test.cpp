@@ -224,8 +224,8 @@ TEST_CASE("a run that was moved goes on where it is now") {
 
 TEST_CASE("a checkpoint says nothing of the process that wrote it") {
   const ProcessWorkplace work;
-  const std::vector<std::string> settings = {"train.threads=3", "train.max_time=1h",
-                                             "train.detect_anomaly=true",
+  const std::vector<std::string> settings = {"train.threads=3", "train.bucket_size=2",
+                                             "train.max_time=1h", "train.detect_anomaly=true",
                                              "train.run_dir=" + run_dir};
   const auto stored = [&](std::uint64_t step) {
     const auto path = work / fmt::format("{}/checkpoints/step-{:08}.h5", run_dir, step);

@@ -35,7 +35,6 @@ const std::vector<KeyRow> rows_of_runs = {
     {"train.batch_tokens", "60", {weights, training, validation}, {}},
     {"train.accumulate", "1", {weights, training, validation}, {}},
     {"train.accumulate", "3", {weights, training, validation}, {}},
-    {"train.gradient_exchange", "bfloat16", {weights, training, validation}, {}},
     {"train.label_smoothing", "0", {weights, training, validation}, {}},
     {"train.label_smoothing", "0.4", {training}, {validation, files}, {still}},
     {"train.ema_decay", "0.9", {validation}, {weights, training}},
@@ -78,10 +77,11 @@ const std::vector<KeyRow> rows_of_decoding = {
     {"train.max_decode_length", "2", {}, {weights, training, files}},
 };
 
-/// Keys with a test of their own, below, in keys_process_test.cpp or in
-/// program/train_options_test.cpp.
+/// Keys with a test of their own, below, in keys_process_test.cpp, in
+/// program/train_options_test.cpp or in parallel/trainer_test.cpp.
 const std::vector<std::string> keys_of_places = {"train.run_dir", "train.initialize_from",
-                                                 "train.kernels", "train.matmul", "train.epochs"};
+                                                 "train.kernels", "train.matmul",
+                                                 "train.epochs",  "train.gradient_exchange"};
 
 TEST_CASE("every key of training does what it says in runs of every kind of model, and no more") {
   const TaskWorkplace work;
