@@ -57,7 +57,8 @@ TEST_CASE("an explanation is a config that means the same") {
         dump_config(load_config(file.path(), overrides)));
   CHECK(contains(yaml, "\n  d_model: 64"));
   CHECK(contains(yaml, "# " + file.path() + ":2; default 128\n"));
-  CHECK(contains(yaml, "# attention heads (a whole number from 1 to 1024)\n  num_heads: 4"));
+  CHECK(contains(yaml,
+                 "# number of attention heads (a whole number from 1 to 1024)\n  num_heads: 4"));
   CHECK(contains(yaml, "given as 25% of train.steps; default 0\n"));
   CHECK(contains(yaml, "not used, only with optimizer.kind: sgd\n  # momentum: 0"));
 }
