@@ -1,6 +1,7 @@
 #include "data/text/text_sample.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "data/random.h"
@@ -9,11 +10,11 @@ namespace tapestry {
 
 void TextSample::add(std::string sentence) {
   const std::uint64_t number = added_++;
-  const bool was_partial = kept_.size() < number;
   Sentence added{.random = RandomDraws(0, DrawPurpose::subword_text, number).next(),
                  .number = number,
                  .text = std::move(sentence)};
-  if (was_partial && (kept_.empty() || kept_.front() < added)) return;
+  if (added.bytes() > limit_) return;
+  if (has_evicted_ && kept_.front() < added) return;
   bytes_ += added.bytes();
   kept_.push_back(std::move(added));
   std::ranges::push_heap(kept_, std::less<>());
@@ -21,6 +22,7 @@ void TextSample::add(std::string sentence) {
     std::ranges::pop_heap(kept_, std::less<>());
     bytes_ -= kept_.back().bytes();
     kept_.pop_back();
+    has_evicted_ = true;
   }
 }
 

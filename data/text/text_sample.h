@@ -11,7 +11,7 @@ namespace tapestry {
 /// subwords are learned: all of them, if they fit. Deterministic.
 ///
 /// Each sentence gets a random number; those with the smallest ones are kept, as many as fit
-/// ("bottom-k" sampling).
+/// ("bottom-k" sampling). A sentence that does not fit alone is left out.
 class TextSample {
  public:
   /// The memory of a sample; SentencePiece takes more for its training.
@@ -49,6 +49,7 @@ class TextSample {
   std::size_t limit_ = default_limit;
   std::size_t bytes_ = 0;
   std::uint64_t added_ = 0;
+  bool has_evicted_ = false;  ///< a sentence that would fit alone has been left out
   std::vector<Sentence> kept_;  ///< a heap, the largest random number first
 };
 
