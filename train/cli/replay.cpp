@@ -215,7 +215,12 @@ Snapshot record_step(Trainer& trainer, bool activations, Trainer::StepRecord& re
 /// Compares the parameters after each step with the digests that the run has recorded.
 class DigestCheck {
  public:
-  explicit DigestCheck(const RunDirectory& directory) : table_(read_digests(directory.path())) {}
+  DigestCheck(const RunDirectory& directory, const Parameters& parameters)
+      : table_(read_digests(directory.path())) {
+    if (table_.steps.empty() || table_.names == digest_names(parameters)) return;
+    warn(fmt::format("{} is not compared: it has the digests of other tensors", digest_file_name));
+    table_ = DigestTable();
+  }
 
   /// To be called after each step. Warns of the first one that differs.
   void add(const Trainer& trainer) {
@@ -229,7 +234,7 @@ class DigestCheck {
     warn(
         fmt::format("the weights after step {} are not those of the run: the first tensor with "
                     "another digest than in {} is {}",
-                    trainer.step(), digest_file_name, escaped(table_.names.at(index))));
+                    trainer.step(), digest_file_name, table_.names.at(index)));
   }
 
   /// Whether all steps have the digests of the run, as far as it has recorded them.
@@ -335,7 +340,7 @@ int run(Arguments arguments) {
   inform(fmt::format("computing steps {} to {} again, from {}", start.step + 1, arguments.step,
                      start.snapshot ? escaped(directory.checkpoint_path(start.step).string())
                                     : std::string("the initial values")));
-  DigestCheck check(directory);
+  DigestCheck check(directory, trainer.model().parameters);
   compute_steps_before(trainer, arguments.step, check);
   Trainer::StepRecord record;
   const Snapshot snapshot = record_step(trainer, !arguments.no_activations, record);

@@ -1,6 +1,7 @@
 #include "train/recording/digest_log.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -20,11 +21,7 @@ namespace {
 constexpr std::size_t digits = 8;  ///< of a digest
 
 std::string heading_of(const Parameters& parameters) {
-  std::string heading = "step";
-  for (const auto* tensors : {&parameters.list(), &parameters.buffers()}) {
-    for (const NamedTensor& each : *tensors) heading += "," + escaped(each.name);
-  }
-  return heading;
+  return fmt::format("step,{}", fmt::join(digest_names(parameters), ","));
 }
 
 /// Reads the next number of a line and removes it, without the comma that ends it.
@@ -67,6 +64,14 @@ std::uint32_t digest_of(const Tensor& tensor) {
 }
 
 }  // namespace
+
+std::vector<std::string> digest_names(const Parameters& parameters) {
+  std::vector<std::string> names;
+  for (const auto* tensors : {&parameters.list(), &parameters.buffers()}) {
+    for (const NamedTensor& each : *tensors) names.push_back(escaped(each.name));
+  }
+  return names;
+}
 
 std::uint32_t digest_of_values(std::span<const std::byte> bytes) {
   return static_cast<std::uint32_t>(xxh3(bytes));

@@ -21,6 +21,9 @@ inline constexpr const char* digest_file_name = "digests.csv";
 /// bytes.
 std::uint32_t digest_of_values(std::span<const std::byte> bytes);
 
+/// The names of the columns of digests: those of the parameters, then of the buffers.
+std::vector<std::string> digest_names(const Parameters& parameters);
+
 /// Sets `digests` to the digests of all parameters, then of all buffers, in the order of
 /// Parameters.
 void compute_digests(const Parameters& parameters, std::vector<std::uint32_t>& digests);
@@ -34,6 +37,9 @@ class DigestLog {
   ///
   /// parameters  of the model; must outlive the object
   DigestLog(std::filesystem::path path, const Parameters& parameters, std::uint64_t step);
+  // log_ refers to heading_.
+  DigestLog(const DigestLog&) = delete;
+  DigestLog& operator=(const DigestLog&) = delete;
 
   /// Appends the row of a step, of the present values.
   void add(std::uint64_t step);

@@ -103,6 +103,17 @@ TEST_CASE("diff names the step and tensor of one bit that differs between two ch
   CHECK_FALSE(contains(bad.err, "after step 10"));
 }
 
+TEST_CASE("replay does not compare the digests of other tensors") {
+  const OneBitAtStepNine work;
+  const std::string digests = test::read_text(work / "b/digests.csv");
+  std::string other = digests;
+  other.replace(other.find("output.bias"), 6, "offset");
+  work.write("b/digests.csv", other);
+  const Outcome done = work.run({"replay", "b", "--step", "10", "--output", "b.h5"});
+  CHECK(contains(done.err, "digests.csv is not compared: it has the digests of other tensors\n"));
+  CHECK_FALSE(contains(done.err, "are not those of the run"));
+}
+
 TEST_CASE("without digests diff names the steps between the last equal and the first other state") {
   const OneBitAtStepNine work;
   std::filesystem::remove(work / "a/digests.csv");
