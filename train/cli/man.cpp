@@ -84,6 +84,8 @@ constexpr std::array files{
     ManualEntry{"runs/NAME/config.yaml", "the effective config, with all keys"},
     ManualEntry{"runs/NAME/checkpoints/step-*.h5",
                 "checkpoints, each an HDF5 file that needs nothing else"},
+    ManualEntry{"runs/NAME/average.h5",
+                "the average of the last checkpoints of a finished run, with `train.average_last`"},
     ManualEntry{"runs/NAME/cache/train.examples",
                 "tokenized training examples, with `data.cache`; recreated if it is deleted"},
     ManualEntry{"runs/NAME/metrics.csv", "metrics of the training and of each validation"},

@@ -102,7 +102,7 @@ void refuse_to_replace_files(const RunDirectory& directory) {
   std::error_code ignored;
   if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
   for (const char* name : {"config.yaml", "metrics.csv", "timing.csv", "history.txt",
-                           "recording.jsonl", "digests.csv", "train.log"}) {
+                           "recording.jsonl", "digests.csv", "average.h5", "train.log"}) {
     const auto path = directory.path() / name;
     if (!std::filesystem::exists(path, ignored)) continue;
     throw ConfigError({{.place = {.file = path.string()},
