@@ -238,14 +238,14 @@ void visit(V field, O& o) {
   using enum ChangeRule;
   const Use with_heads = only_for("model.attention", o.attention, {AttentionKind::multi_head});
   field("d_model", o.d_model, between(1, 65536), never,
-        "embedding width, in numbers per token; a multiple of `num_heads` if `d_head` is 0");
+        "embedding dimension, in features per token; a multiple of `num_heads` if `d_head` is 0");
   field("num_heads", o.num_heads, between(1, 1024), never, "number of attention heads");
   field("attention", o.attention, Choice<AttentionKind>(), never,
         "multi-head attention with projections, or parameter-free attention softmax(X Xᵀ) X");
   field("score", o.score, Choice<AttentionScore>(), never,
         "attention score of a query and a key: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
   field("d_head", o.d_head, between(0, 65536), never,
-        "width of a head, in numbers per token; 0: `d_model` / `num_heads`", with_heads);
+        "dimension of a head, in features per token; 0: `d_model` / `num_heads`", with_heads);
   field("window", o.window, between(0, kLongestSequence), with_permission,
         "maximum distance of self-attention in tokens, on either side; 0: unlimited");
   field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), never,
@@ -253,7 +253,7 @@ void visit(V field, O& o) {
   field("num_decoder_layers", o.num_decoder_layers, between(1, 1024), never,
         "number of decoder layers");
   field("d_ff", o.d_ff, between(1, 1'000'000), never,
-        "width inside a feed-forward block, in numbers per token");
+        "hidden dimension of a feed-forward block, in features per token");
   const NumberOrWord rate_or_dropout{from_0_below_1(), "dropout"};
   field("dropout", o.dropout, from_0_below_1(), with_permission,
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
@@ -355,9 +355,9 @@ void visit(V field, O& o) {
   field("accumulate", o.accumulate, between(1, 1'000'000), with_permission,
         "batches per optimizer step");
   field("gradient_exchange", o.gradient_exchange, Choice<GradientFormat>(), with_permission,
-        "values in which processes exchange gradients. full: those of `dtype`; bfloat16: gradients "
-        "of batches and their sums are rounded to 16 bits, with any number of processes the same, "
-        "one included, which halves the bytes of gradients");
+        "format in which processes send gradients: full is `dtype`; bfloat16 halves the bytes. "
+        "Gradients are rounded in the same way with one process, so that results do not depend on "
+        "the number of processes");
   field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,
         "probability spread over the whole vocabulary");
   field("ema_decay", o.ema_decay, from_0_below_1(), with_permission,
@@ -366,8 +366,7 @@ void visit(V field, O& o) {
   field("threads", o.threads, between(0, kernels::most_threads), of_process(free),
         "number of threads; 0: all cores");
   field("bucket_size", o.bucket_size, between_reals(0.01, 1000), of_process(free),
-        "MB of gradients that the processes of a parallel run exchange at a time, while backward "
-        "continues; results are the same");
+        "bucket size of the gradient exchange of a parallel run in MB; does not change results");
   field("kernels", o.kernels, Choice<KernelChoice>(), of_process(free),
         "instructions that operations use; results have the same bits on every processor with the "
         "same kernels. auto: the environment variable TAPESTRY_KERNELS, or those of the checkpoint "
@@ -382,8 +381,8 @@ void visit(V field, O& o) {
   field("save_every", o.save_every, steps_from(1), free, "steps between checkpoints");
   field("keep_last", o.keep_last, at_least(2), free, "number of latest checkpoints to keep");
   field("keep_best", o.keep_best, at_least(1), free,
-        "number of best checkpoints to keep besides, by `best_metric`: a validation that is among "
-        "so many best ones is saved");
+        "number of checkpoints with the best `best_metric` to keep in addition to `keep_last`; a "
+        "checkpoint is saved whenever a validation ranks among them");
   field("average_last", o.average_last, at_least(0), free,
         "number of latest scheduled checkpoints (`save_every`), the last step included, whose "
         "parameters are averaged when the run is finished. Commands use the average, "
@@ -422,9 +421,10 @@ void visit(V field, O& o) {
       "report_every", o.report_every, at_least(0), free,
       "validations between reports: the page `report.html` in the run directory is written again, "
       "as `tapestry report` does, and after the last step; 0: never");
-  field("digest_every", o.digest_every, at_least(0), free,
-        "steps between rows of `digests.csv`, from which `tapestry diff` finds the first step and "
-        "tensor in which two runs differ; 0: none");
+  field(
+      "digest_every", o.digest_every, at_least(0), free,
+      "steps between digests of the parameters in `digests.csv`, with which `tapestry diff` finds "
+      "the first step and tensor in which two runs differ; 0: no digests");
   field("tensorboard", o.tensorboard, Flag(), free,
         "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
   field("detect_anomaly", o.detect_anomaly, Flag(), of_process(free),

@@ -63,7 +63,7 @@ TEST_CASE("every key is listed with its domain, its default and its meaning") {
   CHECK(key("d_model").expected == "a whole number from 1 to 65536");
   CHECK(key("d_model").default_value == "128");
   CHECK(key("d_model").meaning ==
-        "embedding width, in numbers per token; a multiple of `num_heads` if `d_head` is 0");
+        "embedding dimension, in features per token; a multiple of `num_heads` if `d_head` is 0");
   CHECK(key("d_model").used_with.empty());
   CHECK(key("momentum").used_with == "optimizer.kind: sgd");
 }
