@@ -11,7 +11,8 @@
 namespace tapestry {
 
 /// Whether a run that has ended after `step` has no such average yet, although its config asks for
-/// one: its process was stopped before, or the key was set later. A damaged average counts as none.
+/// one: its process was stopped before, or the key was set later. A damaged average counts as none; one of another number of
+/// checkpoints counts.
 bool lacks_final_average(const RunDirectory& directory, const Config& config, std::uint64_t step);
 
 /// Averages the checkpoints of steps_to_average(), validates the average, writes it as

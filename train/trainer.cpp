@@ -107,7 +107,10 @@ void Trainer::resume(const Snapshot& snapshot) {
   group_.note_step(state_.step);
   saved_step_ = state_.step;
   if (!finished()) revert_end_rows();
-  if (before.train.best_metric != config_.train.best_metric) {
+  const bool other_values = before.train.best_metric != config_.train.best_metric ||
+                            (config_.train.best_metric == "bleu" &&
+                             before.train.bleu_tokenizer != config_.train.bleu_tokenizer);
+  if (other_values) {
     state_.best_value = std::numeric_limits<double>::infinity();
     state_.best_step.reset();
     state_.validations_since_best = 0;
@@ -261,7 +264,10 @@ Trainer::End Trainer::run(Interruptions interruptions) try {
   }
   finish_save();
   if (saved_step_ != state_.step) save({.last = true});
-  if (finished() && !state_.validation_pending) average_last_checkpoints_();
+  if (finished() && !state_.validation_pending &&
+      group_.any_process(!average_last_checkpoints_())) {
+    stop = agree_to_stop(interruptions);
+  }
   if (config_.train.report_every > 0 && finished()) report();
   return stop.value_or(End::finished);
 } catch (...) {

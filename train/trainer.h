@@ -70,8 +70,9 @@ class Trainer {
   /// Calls `report` after every train.report_every-th validation, and when all steps are done.
   void report_with(std::function<void()> report) { write_report_ = std::move(report); }
 
-  /// Calls `average` when the run is finished and saved, before the report.
-  void average_with(std::function<void()> average) {
+  /// Calls `average` when the run is finished and saved, before the report. It returns false if a
+  /// signal or the time limit ended it; the run then ends for that reason.
+  void average_with(std::function<bool()> average) {
     average_last_checkpoints_ = std::move(average);
   }
 
@@ -174,6 +175,7 @@ class Trainer {
     /// Values of the state that are restored if the save fails.
     std::optional<std::uint64_t> scheduled_before{}, nan_steps_before{};
     std::uint64_t step = 0;                ///< of the state that is saved
+    bool in_background = false;            ///< whether it is written while training goes on
     TimeLimit::Clock::duration copying{};  ///< time that training stopped for it
   };
 
@@ -237,6 +239,7 @@ class Trainer {
   void report_requested_save();
   void finish_save_after_error();
   TimeLimit::Clock::duration longest_save() const;
+  TimeLimit::Clock::duration time_of(const Save& save) const;
 
   Config config_;
   const Corpus& corpus_;
@@ -254,7 +257,7 @@ class Trainer {
   bool attention_problem_ = false;         ///< attention cannot be recorded
   std::set<std::string> attention_notes_;  ///< those that were printed
   std::function<void()> write_report_ = [] {};
-  std::function<void()> average_last_checkpoints_ = [] {};
+  std::function<bool()> average_last_checkpoints_ = [] { return true; };
   TrainingState state_;
   std::uint64_t epoch_ = 1;            ///< epoch of the last step, from 1
   StepReport report_;                  ///< of the last completed step

@@ -99,8 +99,9 @@ void Trainer::save(Save save) {
   save.step = state_.step;
   save.copying = TimeLimit::Clock::now() - started;
   progress_.exclude(save.copying);
+  save.in_background = !answer.empty();
   save_in_flight_ = save;
-  if (answer.empty()) finish_save();
+  if (!save.in_background) finish_save();
 }
 
 /// Copies what a save writes and begins to write it. Returns whether that goes on in the
@@ -176,7 +177,7 @@ void Trainer::finish_save() {
     const bool written = saves_.attempt([&] { writer_.finish(); }, state_.step, save.last);
     return std::string(written ? "saved" : "");
   });
-  longest_save_ = std::max(longest_save_, save.copying + writer_.time());
+  longest_save_ = std::max(longest_save_, time_of(save));
   if (answer == "saved") {
     report_saved(save);
   } else {
@@ -219,7 +220,12 @@ void Trainer::finish_save_after_error() try {
 /// The longest that a save has taken, with the one in flight up to now.
 TimeLimit::Clock::duration Trainer::longest_save() const {
   if (!save_in_flight_) return longest_save_;
-  return std::max(longest_save_, save_in_flight_->copying + writer_.time());
+  return std::max(longest_save_, time_of(*save_in_flight_));
+}
+
+/// How long a save has taken up to now; if it was not written in the background, `copying` is all.
+TimeLimit::Clock::duration Trainer::time_of(const Save& save) const {
+  return save.copying + (save.in_background ? writer_.time() : TimeLimit::Clock::duration{0});
 }
 
 void Trainer::refuse_state(const std::string& found) const {

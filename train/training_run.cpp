@@ -197,19 +197,27 @@ void write_report_of(const Trainer& trainer, const TrainingRun& run, const RunSi
   }
 }
 
-/// Averages the last checkpoints of the finished run, if its config says so.
-void average_checkpoints_of(const Trainer& trainer, const TrainingRun& run,
+/// Averages the last checkpoints of the finished run, if its config says so. Returns false if a
+/// signal or the time limit ended that.
+bool average_checkpoints_of(const Trainer& trainer, const TrainingRun& run,
                             const RunDirectory& directory, const RunSignals& signals,
                             Progress& progress) {
-  if (trainer.config().train.average_last == 0) return;
+  bool cancelled = false;
+  if (trainer.config().train.average_last == 0) return true;
   run.group.on_rank_0([&] {
     try {
       const kernels::CancellationScope cancellable(&signals.end_requested());
       write_final_average(directory, trainer.config(), run.corpus, trainer.step(), progress);
     } catch (const kernels::Cancelled&) {  // the run ends
+      cancelled = true;
       progress.message("warning: the last checkpoints were not averaged: resume the run to do it");
+    } catch (const std::bad_alloc&) {  // the run itself is complete
+      progress.message(
+          "warning: the last checkpoints were not averaged: not enough memory; resume the run to "
+          "do it");
     }
   });
+  return !cancelled;
 }
 
 /// A batch of the first training example.
@@ -321,7 +329,8 @@ int train_run(const TrainingRun& run, Progress& progress) {
     trainer.report_with([&] { write_report_of(trainer, run, signals, progress); });
     watch_other_programs(progress);
   }
-  trainer.average_with([&] { average_checkpoints_of(trainer, run, directory, signals, progress); });
+  trainer.average_with(
+      [&] { return average_checkpoints_of(trainer, run, directory, signals, progress); });
   const Trainer::End end = train_and_log(trainer, run, interruptions, progress);
   return report_end(end, trainer, run_dir, signals, progress);
 }

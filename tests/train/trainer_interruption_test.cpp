@@ -75,6 +75,25 @@ TEST_CASE("the time limit ends a long step") {
   CHECK(trainer.step() == 0);
 }
 
+TEST_CASE("a signal while the last checkpoints are averaged ends the run as stopped by a signal") {
+  TinyRun run;
+  const Corpus corpus = load_corpus(tiny_config().data);
+  Trainer trainer(tiny_config(), corpus, run.directory(), run.progress());
+  RunSignals signals;
+  SUBCASE("averaged") {
+    trainer.average_with([] { return true; });
+    CHECK(trainer.run({.signals = &signals}) == Trainer::End::finished);
+  }
+  SUBCASE("cancelled") {
+    trainer.average_with([] {
+      std::raise(SIGTERM);
+      return false;
+    });
+    CHECK(trainer.run({.signals = &signals}) == Trainer::End::signal);
+  }
+  CHECK(run.directory().steps().back() == tiny_steps);
+}
+
 std::string metrics_text(const TinyRun& run) {
   const auto bytes = run.metrics();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

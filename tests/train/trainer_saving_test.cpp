@@ -213,6 +213,19 @@ TEST_CASE("a run that is resumed with another train.best_metric looks for a new 
   CHECK(run.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step") == best->first);
 }
 
+TEST_CASE("a run that is resumed with another tokenizer of BLEU looks for a new best") {
+  Config config = tiny_config();
+  config.train.validate_every = 1;
+  config.train.best_metric = "bleu";
+  config.train.steps = 6;
+  TinyRun run;
+  run.train(config);
+  config.train.steps = 7;
+  config.train.bleu_tokenizer = BleuTokenizer::character;
+  run.train(config);
+  CHECK(run.snapshot(7).get_scalar<std::uint64_t>("train/best_step") == 7);
+}
+
 TEST_CASE("a run whose validation stops improving ends, and goes on with more patience") {
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
