@@ -43,37 +43,63 @@ std::optional<double> mean_between(const Curve& curve, std::uint64_t begin, std:
   return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
 }
 
+/// Whether the model overfits; nullopt if the curves do not tell.
 std::optional<std::string> overfitting(const Curve& training, const Curve& validation) {
   if (validation.values.size() < fewest_validations) return std::nullopt;
   const auto lowest = std::ranges::min_element(validation.values);
   const auto at = static_cast<std::size_t>(lowest - validation.values.begin());
   const double last = validation.values.back();
-  if (at + 2 >= validation.values.size() || last <= 1.02 * *lowest) return std::nullopt;
+  const std::size_t later = validation.values.size() - 1 - at;
+  if (later == 0) {
+    return fmt::format("No sign of overfitting: the last validation loss, {:.4g}, is the lowest.",
+                       last);
+  }
+  if (later < 2) return std::nullopt;
   // Means over the steps between two validations, since the training loss of a batch is noisy.
   const auto then =
       mean_between(training, at == 0 ? 0 : validation.steps[at - 1], validation.steps[at]);
   const auto now = mean_between(training, validation.steps[validation.steps.size() - 2],
                                 validation.steps.back());
   if (!then || !now || *now >= *then) return std::nullopt;
+  const std::string step = format_count(validation.steps[at]);
+  const std::string remedy =
+      "Try a larger model.dropout, a smaller model or more data; train.patience ends such a run "
+      "early.";
+  if (last > 1.02 * *lowest) {
+    return fmt::format(
+        "The model overfits after step {}: the validation loss has risen from {:.4g} to {:.4g}, "
+        "while the training loss has fallen from {:.4g} to {:.4g}. {}",
+        step, *lowest, last, *then, *now, remedy);
+  }
+  // Without a rise: only if the training loss has fallen by more than noise.
+  if (*now > 0.98 * *then) return std::nullopt;
   return fmt::format(
-      "The model overfits after step {}: the validation loss has risen from {:.4g} to {:.4g}, "
-      "while "
-      "the training loss has fallen from {:.4g} to {:.4g}. Try a larger model.dropout, a smaller "
-      "model or more data; train.patience ends such a run early.",
-      format_count(validation.steps[at]), *lowest, last, *then, *now);
+      "The model begins to overfit: the validation loss has not fallen since step {} ({:.4g}, at "
+      "the end {:.4g}), while the training loss has fallen from {:.4g} to {:.4g}. {}",
+      step, *lowest, last, *then, *now, remedy);
 }
 
-std::optional<std::string> still_falling(const Curve& validation) {
+/// Whether the learning rate of the last steps is less than 1 % of its maximum.
+bool has_decayed(const Curve& learning_rate) {
+  return !learning_rate.values.empty() &&
+         learning_rate.values.back() < 0.01 * *std::ranges::max_element(learning_rate.values);
+}
+
+std::optional<std::string> still_falling(const Curve& validation, const Curve& learning_rate) {
   const std::size_t count = validation.values.size();
   if (count < fewest_validations) return std::nullopt;
   const std::size_t before = count - 1 - std::max<std::size_t>(1, count / 4);
   const double last = validation.values.back();
   const bool is_lowest = last <= *std::ranges::min_element(validation.values);
-  if (!is_lowest || last >= 0.99 * validation.values[before]) return std::nullopt;
+  // A loss that has nearly vanished may fall by any share without a change of the outputs.
+  const bool is_solved = last < 0.01 * validation.values.front();
+  if (!is_lowest || is_solved || last >= 0.99 * validation.values[before]) return std::nullopt;
   return fmt::format(
-      "The validation loss was still falling at the end, from {:.4g} at step {} to {:.4g}. More "
-      "train.steps may lower it.",
-      validation.values[before], format_count(validation.steps[before]), last);
+      "The validation loss was still falling at the end, from {:.4g} at step {} to {:.4g}. {}",
+      validation.values[before], format_count(validation.steps[before]), last,
+      has_decayed(learning_rate) ? "A new run with more train.steps, over which the learning rate "
+                                   "decays more slowly, may lower it."
+                                 : "More train.steps may lower it.");
 }
 
 std::optional<std::string> time_outside_of_steps(const std::vector<RunProcess>& processes) {
@@ -90,9 +116,26 @@ std::optional<std::string> time_outside_of_steps(const std::vector<RunProcess>& 
       100 * (1 - steps / all));
 }
 
+/// The last warning that other programs used the cores.
+std::optional<std::string> busy_cores(const std::vector<LogLine>& log) {
+  for (auto line = log.rbegin(); line != log.rend(); ++line) {
+    if (line->warning && line->text.find("other programs") != line->text.npos) {
+      return fmt::format("Training was slowed down at {}: {}", line->time,
+                         line->text.substr(line->text.find(' ') + 1));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> anomaly_detection(const Config& config) {
+  if (!config.train.detect_anomaly) return std::nullopt;
+  return "train.detect_anomaly was on: it checks the result of every operation for NaN and "
+         "infinity, which slows down each step. It is meant for finding the cause of a NaN.";
+}
+
 }  // namespace
 
-std::vector<std::string> findings(const RunHistory& history, bool finished) {
+std::vector<std::string> findings(const RunHistory& history, const Config& config, bool finished) {
   const Curve training = finite_points(history, "loss", false);
   const Curve validation = finite_points(history, "loss", true);
   std::vector<std::string> found;
@@ -100,8 +143,12 @@ std::vector<std::string> findings(const RunHistory& history, bool finished) {
     if (finding) found.push_back(std::move(*finding));
   };
   add(overfitting(training, validation));
-  if (finished) add(still_falling(validation));
+  if (finished) {
+    add(still_falling(validation, finite_points(history, "learning_rate", false)));
+  }
   add(time_outside_of_steps(history.processes));
+  add(busy_cores(history.log));
+  add(anomaly_detection(config));
   return found;
 }
 

@@ -3,17 +3,23 @@
 #include <string>
 #include <vector>
 
+#include "train/config/config.h"
 #include "train/report/run_history.h"
 
 namespace tapestry {
 
-/// What the curves and processes of a run show, in sentences with a remedy, for the top of a
-/// report: overfitting (the validation loss has risen by more than 2 % since its minimum, while the
-/// training loss has fallen), a validation loss that has fallen by more than 1 % in the last
-/// quarter of a finished run, and more than a quarter of the time spent outside of training steps.
-/// Empty if there is nothing to say.
+/// What the curves, processes and log of a run show, in sentences with a remedy, for the top of a
+/// report. Empty if there is nothing to say.
+///
+/// - Overfitting: the validation loss has risen by more than 2 % since its minimum, or has not
+///   fallen in at least two validations, while the training loss has fallen; or that there is no
+///   sign of it, since the last validation loss is the lowest.
+/// - The validation loss has fallen by more than 1 % in the last quarter of a finished run, unless
+///   it is less than 1 % of the first one.
+/// - More than a quarter of the time was spent outside of training steps.
+/// - Other programs used the cores; train.detect_anomaly was on.
 ///
 /// finished  whether the run has done all its steps
-std::vector<std::string> findings(const RunHistory& history, bool finished);
+std::vector<std::string> findings(const RunHistory& history, const Config& config, bool finished);
 
 }  // namespace tapestry

@@ -276,13 +276,16 @@ std::vector<ReportExample> report_examples(const TrainedModel& trained,
                                            const std::vector<std::size_t>& indices) {
   const std::vector<Example> examples = chosen(set, indices);
   if (examples.empty()) return {};
-  const std::vector<ShownExample> shown = find_task(trained.config).show(trained, examples);
+  const Task& task = find_task(trained.config);
+  const std::vector<ShownExample> shown = task.show(trained, examples);
   std::vector<ReportExample> result;
   for (std::size_t i = 0; i < examples.size(); ++i) {
     ReportExample& example = result.emplace_back();
     example.number = indices[i] + 1;
     if (i < shown.size()) {
       example.text = shown[i];
+      // In the set, and not among the chosen examples.
+      if (task.reads_images()) example.text.input = fmt::format("image {}", example.number);
     } else {
       example.tokens = predict_tokens(trained, examples, i);
     }

@@ -21,13 +21,13 @@
 #include "train/initial_state.h"
 #include "train/model_summary.h"
 #include "train/platform/machine.h"
+#include "train/recording/json_values.h"
 #include "train/recording/weight_statistics.h"
 #include "train/report/attention_text.h"
 #include "train/report/curve.h"
 #include "train/report/findings.h"
 #include "train/report/held_out.h"
 #include "train/report/held_out_json.h"
-#include "train/recording/json_values.h"
 #include "train/report/model_diagram.h"
 #include "train/report/profile_tree.h"
 #include "train/report/recording_json.h"
@@ -283,8 +283,8 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
     json["config"] = dump_config(*run->config);
     json["targets"] = find_task(*run->config).target_noun(*run->config);
   }
-  json["findings"] =
-      findings(run->history, run->config && last_step(run->history) >= run->config->train.steps);
+  json["findings"] = findings(run->history, run->config.value_or(Config()),
+                              run->config && last_step(run->history) >= run->config->train.steps);
   json["history"] = history_json(run->history);
   json["recording"] = recording_json(run->history.records);
   if (run->history.curves.empty()) {

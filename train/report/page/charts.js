@@ -74,9 +74,8 @@ class Chart {
       }
     }
     if (low > high) return view.logY ? [0.1, 1] : [0, 1];
-    if (low === high) return view.logY ? [low / 2, high * 2] : [low - Math.abs(low || 1) / 2, high + Math.abs(high || 1) / 2];
-    if (view.logY) return [low / 1.05, high * 1.05];
-    const margin = (high - low) * 0.04;
+    if (view.logY) return low === high ? [low / 2, high * 2] : [low / 1.05, high * 1.05];
+    const margin = low === high ? Math.abs(low || 1) / 2 : (high - low) * 0.04;
     return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
   }
 

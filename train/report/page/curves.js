@@ -70,7 +70,7 @@ const find = (run, name, validation) => run.curves.find((c) => c.name === name &
 const lastOf = (curve) => (curve ? points(curve.steps, curve.values).pop() : null);
 
 const metricOf = (run) => run.best_metric || 'loss';
-const isBetter = (metric, a, b) => (metric === 'loss' ? a < b : a > b);
+const isBetter = (metric, a, b) => (['loss', 'perplexity'].includes(metric) ? a < b : a > b);
 
 /** The point of the best validation; null without any. */
 function bestOf(run) {
@@ -95,6 +95,17 @@ function rankedRuns() {
   return [...runs].sort(rank);
 }
 
+/** A sentence that names the best of several runs, if all are compared by the same metric. */
+function bestRunFinding() {
+  const [first, second] = rankedRuns(), metric = metricOf(first);
+  if (second == null || bestOf(second) == null || runs.some((run) => metricOf(run) !== metric)) return [];
+  const [title, format] = titleOf(metric);
+  const keys = data.differences.filter(({key}) => key !== 'train.seed').slice(0, 3)
+    .map(({key, values}) => `${key} ${values[runs.indexOf(first)]}`).join(', ');
+  const best = bestOf(first), next = bestOf(second);
+  return [`Best run: ${first.name}${keys ? ` (${keys})` : ''}: ${title} of the validation set ${format(best.y)} at step ${count(best.x)}; next: ${second.name}, ${format(next.y)}.`];
+}
+
 /** The keys in which the runs differ, as columns of the table of runs, if they are few. */
 const keyColumns = () => (data.differences.length > 12 ? []
   : data.differences.map(({key, values}) => ({title: key, cell: (run) => values[runs.indexOf(run)]})));
@@ -117,15 +128,15 @@ function overviewSection() {
     {title: 'Step', number: true, cell: (run) => count(step(run)) + (run.steps ? ` of ${count(run.steps)}` : '')},
     {title: 'Best validation', cell: bestText},
     {title: 'Last training loss', number: true, cell: (run) => (find(run, 'loss', false) ? short(lastOf(find(run, 'loss', false)).y) : '-')},
-    {title: 'Parameters', number: true, cell: (run) => (run.weights ? count(parameters(run)) : '-')},
+    ...(data.details ? [{title: 'Parameters', number: true, cell: (run) => (run.weights ? count(parameters(run)) : '-')}] : []),
     {title: 'Training time', number: true, cell: (run) => (run.history.processes.length ? duration(trained(run)) : '-')},
-    {title: 'Model shown', cell: (run) => (run.checkpoint ? `step ${count(run.checkpoint.step)}${run.checkpoint.choice ? `, ${run.checkpoint.choice}` : ''}` : 'none')},
+    ...(data.details ? [{title: 'Model shown', cell: (run) => (run.checkpoint ? `step ${count(run.checkpoint.step)}${run.checkpoint.choice ? `, ${run.checkpoint.choice}` : ''}` : 'none')}] : []),
   ];
   const lines = (key) => runs.flatMap((run) => run[key].map((line) => (runs.length === 1 ? line : `${run.name}: ${line}`)));
   const list = (title, texts) => (texts.length
     ? el('div', {class: 'notes'}, el('p', {}, title), el('ul', {}, texts.map((text) => el('li', {}, text)))) : null);
   return section('Overview',
-    list('Findings:', lines('findings')), list('Left out or noteworthy:', lines('notes')),
+    list('Findings:', [...bestRunFinding(), ...lines('findings')]), list('Left out or noteworthy:', lines('notes')),
     table(runs.length > 1 ? 'Runs of this report, best first' : 'Runs of this report', columns, rankedRuns()));
 }
 

@@ -12,20 +12,21 @@ function build() {
   const main = document.getElementById('main');
   main.append(overviewSection(), curvesSection());
   if (runs.length > 1) main.append(comparisonSection());
-  const hosts = detailParts.map(([title]) => {
-    const host = el('div', {});
-    return [section(title, host), host];
-  });
-  const show = (i) => {
-    redrawWithTheme.length = 0;
-    detailParts.forEach(([, part], k) => hosts[k][1].replaceChildren(...[part(runs[i])].flat(Infinity).filter((x) => x != null)));
-  };
-  if (runs.length > 1 && data.details) {
-    main.append(el('div', {class: 'controls'}, choice('Sections below are about the run', runs.map((run) => run.name), show)));
-  }
   if (data.details) {
+    const hosts = detailParts.map(([title]) => {
+      const host = el('div', {});
+      return [section(title, host), host];
+    });
+    const show = (i) => {
+      redrawWithTheme.length = 0;
+      detailParts.forEach(([, part], k) => hosts[k][1].replaceChildren(...[part(runs[i])].flat(Infinity).filter((x) => x != null)));
+    };
+    const best = runs.indexOf(rankedRuns()[0]);
+    if (runs.length > 1) {
+      main.append(el('div', {class: 'controls'}, choice('Sections below are about the run', runs.map((run) => run.name), show, best)));
+    }
     main.append(...hosts.map(([part]) => part));
-    show(0);
+    show(best);
   } else {
     main.append(el('p', {}, 'Models, examples, attention and logs of the runs are left out: ', el('code', {}, 'tapestry report RUN'), ' shows those of a run.'));
   }
