@@ -98,8 +98,8 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
       ++nodes;
     }
   }
-  received_ = kernels::Memory(nodes * part_bytes);
-  std::byte* message = received_.data();
+  buffers_->received = kernels::Memory(nodes * part_bytes);
+  std::byte* message = buffers_->received.data();
   for (std::vector<Incoming>& of_process : incoming_) {
     for (Incoming& node : of_process) node.message = std::exchange(message, message + part_bytes);
   }
@@ -107,10 +107,9 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
 }
 
 GradientExchange::~GradientExchange() {
-  // Others may still write to it and read from it: it is never freed.
   if (is_done_) return;
-  new kernels::Memory(std::move(received_));
-  new std::vector<kernels::Memory>(std::move(messages_));
+  Buffers* const kept = buffers_.release();
+  kept->next = never_freed_.exchange(kept);
 }
 
 std::size_t GradientExchange::message_size(const ShardLayout::ByteRange& part) const {
@@ -136,26 +135,33 @@ bool GradientExchange::sends_next(const TreeNode& node) const {
   return !has_sent_all() && own_nodes_[sent_ / layout_.buckets().size()] == node;
 }
 
-void GradientExchange::send_bucket(const std::byte* values) {
+void GradientExchange::send_bucket(const kernels::Memory& values) {
   const kernels::UncancellableScope whole;
   // A bucket that only some have received would be sent again.
   group_.transfer([&] {
+    if (!bfloat16_) keep(values);
     const std::size_t bucket = sent_ % layout_.buckets().size();
     for (std::size_t distance = 1; distance < group_.size(); ++distance) {
       const std::size_t to = (group_.rank() + distance) % group_.size();
       const ShardLayout::ByteRange part = layout_.part(bucket, to);
-      sends_.push_back(group_.start_send(to, message_of(values + part.begin, part.size()),
+      sends_.push_back(group_.start_send(to, message_of(values.data() + part.begin, part.size()),
                                          Transport::Channel::gradients));
     }
     ++sent_;
   });
 }
 
+/// Shares the memory of the values of a node while they are sent.
+void GradientExchange::keep(const kernels::Memory& values) {
+  std::vector<kernels::Memory>& sent = buffers_->sent;
+  if (sent.empty() || sent.back().data() != values.data()) sent.push_back(values);
+}
+
 /// What is sent for values of this size in bytes: the values, or their bfloat16 bits.
 std::span<const std::byte> GradientExchange::message_of(const std::byte* values, std::size_t size) {
   if (!bfloat16_) return {values, size};
   const std::size_t n = size / bytes_per_element(dtype_);
-  kernels::Memory& message = messages_.emplace_back(n * bfloat16_bytes);
+  kernels::Memory& message = buffers_->sent.emplace_back(n * bfloat16_bytes);
   auto* const bits = reinterpret_cast<std::uint16_t*>(message.data());
   dispatch(dtype_, [&]<class T>() {
     const T* const from = reinterpret_cast<const T*>(values);
@@ -210,7 +216,7 @@ void GradientExchange::complete() {
 
 void GradientExchange::wait_for_sends() {
   for (const ProcessGroup::Transfer& transfer : sends_) group_.wait(transfer);
-  messages_.clear();
+  buffers_->sent.clear();
   is_done_ = true;
 }
 

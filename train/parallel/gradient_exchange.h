@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -35,7 +37,8 @@ class GradientExchange {
   /// micro_batches  their number in the step
   GradientExchange(const Parameters& parameters, std::size_t micro_batches, ProcessGroup& group,
                    const ExchangeOptions& options);
-  /// Transfers that are not done, as after an error that ends all processes, keep their memory.
+  /// Transfers that are not done, as after an error that ends all processes, still read from memory
+  /// and write to it: what they use is never freed.
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
@@ -46,8 +49,9 @@ class GradientExchange {
   bool sends_next(const TreeNode& node) const;
   /// Begins to send the next bucket of this process.
   ///
-  /// values  of its node; the bucket must not change before sum(), except for the own part
-  void send_bucket(const std::byte* values);
+  /// values  all buckets of its node, whose memory is shared until the bucket is sent; the bucket
+  ///         must not change before sum(), except for the own part
+  void send_bucket(const kernels::Memory& values);
   /// Whether all buckets of all nodes have begun.
   bool has_sent_all() const { return sent_ == own_nodes_.size() * layout_.buckets().size(); }
 
@@ -66,8 +70,18 @@ class GradientExchange {
     std::vector<ProcessGroup::Transfer> transfers{};  ///< of each bucket
   };
 
+  /// Memory that transfers use.
+  struct Buffers {
+    kernels::Memory received{};
+    std::vector<kernels::Memory> sent{};  ///< values of nodes, or their bits in bfloat16
+    Buffers* next = nullptr;              ///< in the list of those that are never freed
+  };
+  /// Those that are never freed; a list, so that leak checkers find them.
+  inline static std::atomic<Buffers*> never_freed_ = nullptr;
+
   std::size_t message_size(const ShardLayout::ByteRange& part) const;
   void start_to_receive();
+  void keep(const kernels::Memory& values);
   std::span<const std::byte> message_of(const std::byte* values, std::size_t size);
   template <class T>
   void sum_bucket(std::size_t bucket, std::span<std::byte* const> own);
@@ -81,9 +95,8 @@ class GradientExchange {
   std::vector<TreeNode> own_nodes_;
   std::vector<std::vector<Incoming>> incoming_;  ///< of each process, in the order of its nodes
   std::vector<std::size_t> offsets_;             ///< of each bucket in Incoming::message
-  kernels::Memory received_;
-  std::vector<kernels::Memory> messages_{};  ///< being sent, if they are not the values themselves
-  std::size_t sent_ = 0;                     ///< buckets
+  std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
+  std::size_t sent_ = 0;  ///< buckets
   std::vector<ProcessGroup::Transfer> sends_;
   bool is_done_ = false;
 };

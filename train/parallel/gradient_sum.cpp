@@ -59,21 +59,22 @@ GradientSum::GradientSum(Parameters& parameters, std::size_t micro_batches, Proc
 }
 
 /// The block of memory in which the gradients of all parameters are.
-std::byte* GradientSum::find_gradients() {
+kernels::Memory GradientSum::find_gradients() {
   if (!parameters_.is_gathered()) {
     throw std::logic_error(
         "gradient sum: found parameters in separate blocks of memory, expected "
         "Parameters::gather()");
   }
-  std::byte* block = nullptr;
+  kernels::Memory block;
   for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
     Tensor tensor = parameters_.list()[i].tensor;
     if (tensor.slot() == nullptr) continue;  // frozen
-    block = memory_of_gradient(tensor) - layout_.offset(i);
+    memory_of_gradient(tensor);
+    block = tensor.gradient().memory();
     tensor.clear_gradient();
     slots_.emplace_back(tensor.slot().get(), i);
   }
-  if (block == nullptr) {
+  if (!block) {
     throw ValueError("gradient sum: all parameters are frozen, expected one that is trained");
   }
   std::ranges::sort(slots_);
@@ -163,7 +164,7 @@ void GradientSum::add() {
   waiting_.push_back(stored(node));
   if (exchange_ && exchange_->sends_next(node)) {
     for (std::size_t i = 0; i < missing_.size(); ++i) {
-      exchange_->send_bucket(waiting_.back().values.data());
+      exchange_->send_bucket(waiting_.back().values);
     }
   }
   for (NamedTensor parameter : parameters_) parameter.tensor.clear_gradient();
@@ -217,7 +218,7 @@ void GradientSum::finish() {
   group_.transfer([&] {
     std::vector<std::byte*> own;
     for (const Sum& sum : waiting_) own.push_back(sum.values.data());
-    own.push_back(gradients_);
+    own.push_back(gradients_.data());
     exchange_->sum(own);
     keep_gradients(found);
   });

@@ -99,7 +99,7 @@ class GradientSum {
   };
 
   bool is_last() const { return next_ + 1 == own_.end; }
-  std::byte* find_gradients();
+  kernels::Memory find_gradients();
   void list_buckets();
   void begin_micro_batch();
   void complete(std::size_t parameter);
@@ -124,7 +124,7 @@ class GradientSum {
 
   // In a group of several processes.
   std::optional<GradientExchange> exchange_;
-  std::byte* gradients_ = nullptr;                                  ///< of all parameters
+  kernels::Memory gradients_;                                       ///< of all parameters
   std::vector<std::pair<const GradientSlot*, std::size_t>> slots_;  ///< parameters, by address
   std::vector<std::size_t> buckets_;                                ///< of each parameter
   std::vector<std::size_t> missing_;  ///< gradients of each bucket that are not complete

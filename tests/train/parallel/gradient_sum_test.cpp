@@ -342,6 +342,25 @@ TEST_CASE("a step that is given up in one process leaves nothing behind for the 
   }
 }
 
+TEST_CASE("memory of transfers that an exception leaves open is never reused") {
+  test::LocalNetwork network(2);
+  ProcessGroup group(network.end(1));
+  const std::size_t before = kernels::memory_statistics().bytes_in_use;
+  {
+    Parameters parameters = three_buckets();
+    GradientSum sum(parameters, 3, group);  // of which rank 1 sends two nodes
+    for (std::size_t m = sum.own().begin; m < sum.own().end; ++m) {
+      for (const NamedTensor& parameter : parameters) parameter.tensor.slot()->target<float>();
+      sum.add();
+    }
+  }
+  const std::size_t bytes = kernels::memory_statistics().bytes_in_use - before;
+  constexpr double gradient = 3 * bucket_values * sizeof(float);
+  // Both nodes, and half of the one that it would receive.
+  CHECK(static_cast<double>(bytes) > 0.95 * 2.5 * gradient);
+  CHECK(static_cast<double>(bytes) < 1.05 * 2.5 * gradient);
+}
+
 TEST_CASE("several processes refuse parameters that are not gathered") {
   Parameters parameters(DType::float32, 1);
   parameters.create("a", {3}, zeros_initializer());
