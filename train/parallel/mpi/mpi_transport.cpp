@@ -1,9 +1,7 @@
 #include <mpi.h>
-#include <pthread.h>
 
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -13,6 +11,7 @@
 #include <unordered_map>
 
 #include "train/parallel/mpi/plugin.h"
+#include "train/platform/blocked_signals.h"
 
 namespace tapestry {
 namespace {
@@ -35,11 +34,8 @@ class MpiTransport final : public Transport {
     check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
     rank_ = static_cast<std::size_t>(rank);
     size_ = static_cast<std::size_t>(size);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals go to the thread that trains
+    const BlockedSignals blocked;  // signals go to the thread that trains
     thread_ = std::thread([this] { make_progress(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   /// MPI_Finalize waits for the other processes.
@@ -82,9 +78,10 @@ class MpiTransport final : public Transport {
     return true;
   }
 
+  /// Another thread may be in a call of MPI, and may hang there: it is waited for, but not long.
   [[noreturn]] void abort(int code) override {
-    MPI_Abort(MPI_COMM_WORLD, code);
-    std::_Exit(code);
+    const std::unique_lock lock(mutex_, std::chrono::seconds(1));
+    end_all(code);
   }
 
  private:
@@ -132,9 +129,15 @@ class MpiTransport final : public Transport {
     }
   }
 
+  /// To be called by the thread that may use MPI.
+  [[noreturn]] static void end_all(int code) {
+    MPI_Abort(MPI_COMM_WORLD, code);
+    std::_Exit(code);
+  }
+
   [[noreturn]] void fail(const char* what) {
     std::fprintf(stderr, "tapestry: error: MPI: rank %zu: %s\n", rank_, what);
-    abort(9);
+    end_all(9);
   }
 
   void check(int error, const char* call) {
@@ -143,16 +146,16 @@ class MpiTransport final : public Transport {
     int length = 0;
     MPI_Error_string(error, text, &length);
     std::fprintf(stderr, "tapestry: error: %s: rank %zu: %s\n", call, rank_, text);
-    abort(9);
+    end_all(9);
   }
 
-  std::mutex mutex_;
+  std::timed_mutex mutex_;  ///< held by the thread that uses MPI
   std::size_t rank_ = 0, size_ = 1;
   std::unordered_map<Request, Transfer> requests_;
   Request last_ = 0;
   std::deque<Request> open_;  ///< transfers of gradients, in the order of their begin
   bool ends_ = false;
-  std::condition_variable changed_;  ///< `open_` or `ends_`
+  std::condition_variable_any changed_;  ///< `open_` or `ends_`
   std::thread thread_;
 };
 
