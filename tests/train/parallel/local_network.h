@@ -5,7 +5,9 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -20,7 +22,9 @@
 
 namespace tapestry::test {
 
-/// Messages between threads that stand for processes.
+/// Messages between threads that stand for processes. A message is read from the memory of its
+/// sender when it arrives, and has to be what it was when sending began; until then sending is not
+/// done. Heartbeats are copied at once, as MPI does with short messages.
 class LocalNetwork {
  public:
   explicit LocalNetwork(std::size_t size) {
@@ -53,6 +57,22 @@ class LocalNetwork {
   }
 
  private:
+  struct Message {
+    std::vector<std::byte> copy;
+    std::optional<std::span<const std::byte>> bytes;  ///< of the sender, unless it is buffered
+    std::shared_ptr<bool> is_taken;
+
+    void copy_to(std::span<std::byte> to) const {
+      const std::span<const std::byte> from = bytes.value_or(copy);
+      if (from.size() != to.size()) throw std::logic_error("message: wrong size");
+      if (!std::ranges::equal(from, copy)) {
+        throw std::logic_error("message: changed while it was sent");
+      }
+      std::ranges::copy(from, to.begin());
+      *is_taken = true;
+    }
+  };
+
   class End final : public Transport {
    public:
     End(LocalNetwork& network, std::size_t rank, std::size_t size)
@@ -66,8 +86,14 @@ class LocalNetwork {
       bytes_sent += bytes.size();
       if (network_.on_send_ && channel == network_.observed_)
         network_.on_send_(rank_, bytes.size());
-      network_.mail_[{rank_, to, channel}].emplace_back(bytes.begin(), bytes.end());
-      return 0;
+      const std::vector<std::byte> copy(bytes.begin(), bytes.end());
+      const bool is_buffered = channel == Channel::heartbeat;
+      auto done = std::make_shared<bool>(is_buffered);
+      network_.mail_[{rank_, to, channel}].push_back(
+          {.copy = copy,
+           .bytes = is_buffered ? std::nullopt : std::optional(bytes),
+           .is_taken = done});
+      return keep(std::move(done));
     }
 
     Request start_receive(std::size_t from, Channel channel, std::span<std::byte> bytes) override {
@@ -76,7 +102,7 @@ class LocalNetwork {
       is_receiving_ = true;
       ++receives_at_once.back();
       receives_.push_back({.from = from, .channel = channel, .to = bytes});
-      return receives_.size();
+      return keep(receives_.back().done);
     }
 
     bool is_done(Request request) override {
@@ -87,17 +113,16 @@ class LocalNetwork {
       for (Receive& receive : receives_) {
         const std::pair origin(receive.from, receive.channel);
         auto& mail = network_.mail_[{receive.from, rank_, receive.channel}];
-        if (receive.done || mail.empty() || late.contains(origin)) continue;
+        if (*receive.done || mail.empty() || late.contains(origin)) continue;
         if (receive.looks++ < network_.delay_) {
           late.insert(origin);
           continue;
         }
-        if (mail.front().size() != receive.to.size()) throw std::logic_error("message: wrong size");
-        std::copy(mail.front().begin(), mail.front().end(), receive.to.begin());
+        mail.front().copy_to(receive.to);
         mail.pop_front();
-        receive.done = true;
+        *receive.done = true;
       }
-      return request == 0 || receives_[request - 1].done;
+      return *transfers_.at(request);
     }
 
     [[noreturn]] void abort(int code) override {
@@ -114,13 +139,19 @@ class LocalNetwork {
       std::size_t from;
       Channel channel;
       std::span<std::byte> to;
-      bool done = false;
+      std::shared_ptr<bool> done = std::make_shared<bool>(false);
       std::size_t looks = 0;  ///< since there is a message for it
     };
+
+    Request keep(std::shared_ptr<bool> done) {
+      transfers_.push_back(std::move(done));
+      return transfers_.size() - 1;
+    }
 
     LocalNetwork& network_;
     std::size_t rank_, size_;
     std::vector<Receive> receives_;
+    std::vector<std::shared_ptr<bool>> transfers_;  ///< whether each is done, by its request
     bool is_receiving_ = false;
   };
 
@@ -128,9 +159,7 @@ class LocalNetwork {
   std::size_t delay_ = 0;
   Transport::Channel observed_ = Transport::Channel::data;
   std::function<void(std::size_t, std::size_t)> on_send_;
-  std::map<std::tuple<std::size_t, std::size_t, Transport::Channel>,
-           std::deque<std::vector<std::byte>>>
-      mail_;
+  std::map<std::tuple<std::size_t, std::size_t, Transport::Channel>, std::deque<Message>> mail_;
   std::deque<End> ends_;
 };
 
