@@ -89,6 +89,10 @@ class ProcessGroup {
   /// the others, which wait: prints the error and ends all processes.
   void transfer(const std::function<void()>& transfers);
 
+  /// Number of calls that all processes have made together: all_gather() and the functions based on
+  /// it. 0 in a group of one process.
+  std::uint64_t calls() const { return calls_; }
+
   /// A transfer of any number of bytes that has begun.
   using Transfer = std::vector<Transport::Request>;
   /// Begins to send bytes, which must not change before wait().
@@ -123,7 +127,7 @@ class ProcessGroup {
   Transport* transport_ = nullptr;
   std::atomic<std::uint64_t>* last_step_ = nullptr;
   std::chrono::seconds timeout_{};
-  std::uint64_t calls_ = 0;  ///< number of calls that all processes have made together
+  std::uint64_t calls_ = 0;
   bool has_failed_ = false;  ///< whether all_gather() has thrown an error that ends all processes
 };
 

@@ -58,8 +58,9 @@ SimulatedStep simulate_step(const Parameters& parameters, const StepCosts& costs
 
 /// Assumed time that a message takes its sender beside the transfer of its bytes.
 inline constexpr double message_seconds = 1e-6;
-/// How often all processes exchange short messages in a step: for batches, loss, gradients that are
-/// present, norm, and reasons to stop.
-inline constexpr std::size_t calls_of_step = 5;
+/// How often all processes exchange short messages in a step: for reasons to stop, batches, loss,
+/// gradients that are present, norm, and requests to save. Batch norm adds one, which is not
+/// simulated.
+inline constexpr std::size_t calls_of_step = 6;
 
 }  // namespace tapestry

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
 #include "train/parallel/equal_processes.h"
+#include "train/parallel/step_simulation.h"
 
 namespace tapestry {
 namespace {
@@ -152,6 +154,26 @@ TEST_CASE("a step sends gradients before its backward ends") {
   });
   CHECK(std::ranges::count(events, 's') >= 4);
   CHECK(events.find('s') < events.rfind('b'));
+}
+
+TEST_CASE("a step has the number of calls between all processes that is simulated") {
+  const auto count_calls = [](std::size_t steps) {
+    Config config = test::tiny_config();
+    config.train.steps = steps;
+    config.train.validate_every = 100;
+    config.train.save_every = 100;
+    const Corpus corpus = load_corpus(config.data);
+    test::TinyRun run;
+    std::uint64_t calls = 0;
+    test::run_processes(2, [&](ProcessGroup& group) {
+      RunDirectory directory(run.directory().path());
+      Progress progress(nullptr, 0, config.train.steps);
+      Trainer(config, corpus, directory, progress, group).run();
+      if (group.is_rank_0()) calls = group.calls();
+    });
+    return calls;
+  };
+  CHECK(count_calls(3) - count_calls(2) == calls_of_step);
 }
 
 struct Part {
