@@ -80,8 +80,9 @@ Start find_start(const RunDirectory& directory, std::uint64_t step) {
 /// Warns of changes of the run that the config of the start does not have: those after the
 /// checkpoint, before the step. The initial values are trained with the newest config, so all of
 /// its changes count. A line of the history is "step 12: changed ..."; steps that were skipped are
-/// skipped again.
-void warn_of_changes(const Start& start, std::uint64_t step) {
+/// skipped again. Returns whether there are any.
+bool warn_of_changes(const Start& start, std::uint64_t step) {
+  bool found = false;
   const std::string all = saved_history(start.newest);
   const std::string known = start.snapshot ? saved_history(*start.snapshot) : "";
   std::istringstream lines(all.starts_with(known) ? all.substr(known.size()) : all);
@@ -90,9 +91,11 @@ void warn_of_changes(const Start& start, std::uint64_t step) {
     std::string word;
     if (!(std::istringstream(line) >> word >> at) || line.ends_with("which is skipped")) continue;
     if (start.snapshot && at >= step) continue;
+    found = true;
     warn(fmt::format("the run has changed, and the replay is with the config {}: {}",
                      start.snapshot ? "before" : "after", escaped(line)));
   }
+  return found;
 }
 
 template <class T>
@@ -215,8 +218,10 @@ Snapshot record_step(Trainer& trainer, bool activations, Trainer::StepRecord& re
 /// Compares the parameters after each step with the digests that the run has recorded.
 class DigestCheck {
  public:
-  DigestCheck(const RunDirectory& directory, const Parameters& parameters)
-      : table_(read_digests(directory.path())) {
+  /// has_changed  the run has changed since the start of the replay: nothing is compared
+  DigestCheck(const RunDirectory& directory, const Parameters& parameters, bool has_changed) {
+    if (has_changed) return;
+    table_ = read_digests(directory.path());
     if (table_.steps.empty() || table_.names == digest_names(parameters)) return;
     warn(fmt::format("{} is not compared: it has the digests of other tensors", digest_file_name));
     table_ = DigestTable();
@@ -326,7 +331,7 @@ int run(Arguments arguments) {
   config.data.cache_folder = directory.cache_folder();
   config.data.cache_is_read_only = true;
   apply_process_settings(config.train, saved_arithmetic(origin));
-  warn_of_changes(start, arguments.step);
+  const bool has_changed = warn_of_changes(start, arguments.step);
   const ResumedCorpus data = load_same_corpus(config, origin, {});
   require_memory_for_model(config, data.corpus, read_available_memory());
   Progress silent(nullptr, start.step, config.train.steps);
@@ -340,7 +345,7 @@ int run(Arguments arguments) {
   inform(fmt::format("computing steps {} to {} again, from {}", start.step + 1, arguments.step,
                      start.snapshot ? escaped(directory.checkpoint_path(start.step).string())
                                     : std::string("the initial values")));
-  DigestCheck check(directory, trainer.model().parameters);
+  DigestCheck check(directory, trainer.model().parameters, has_changed);
   compute_steps_before(trainer, arguments.step, check);
   Trainer::StepRecord record;
   const Snapshot snapshot = record_step(trainer, !arguments.no_activations, record);
