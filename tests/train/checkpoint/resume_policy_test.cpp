@@ -58,6 +58,7 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                                                 "decoding.beam_size",
                                                                 "decoding.length_penalty",
                                                                 "train.average_last",
+                                                                "train.bucket_size",
                                                                 "train.detect_anomaly",
                                                                 "train.digest_every",
                                                                 "train.divergence_window",
@@ -114,6 +115,7 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                  "train.best_metric",
                                  "train.bleu_tokenizer",
                                  "train.ema_decay",
+                                 "train.gradient_exchange",
                                  "train.label_smoothing"});
 }
 

@@ -46,7 +46,8 @@ TEST_CASE("options are those of the command, with their descriptions") {
         Candidate{"--resume", "Resume the run from its newest checkpoint"});
   CHECK(candidates({"inspect", "--"}) == Words{"--help", "--json"});
   CHECK(candidates({"replay", "--"}) == Words{"--help", "--step", "--output", "--no-activations"});
-  CHECK(candidates({"plan", "--"}) == Words{"--help", "--processes", "--seconds", "--json"});
+  CHECK(candidates({"plan", "--"}) == Words{"--help", "--processes", "--bandwidth", "--latency",
+                                            "--compute", "--scaling", "--seconds", "--json"});
   CHECK(offers({"help", ""}, "evaluate"));
   CHECK(complete({"train", "--"}).paths == PathPlace::nowhere);
 }

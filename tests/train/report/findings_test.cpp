@@ -100,7 +100,7 @@ TEST_CASE("a loss that still falls at the end of a finished run is named") {
 }
 
 TEST_CASE("a loss that has nearly vanished is not called still falling") {
-  CHECK(further(history_of({}, {8, 1, 0.5, 0.1, 0.09, 0.08}), true).empty());
+  CHECK(further(history_of({}, {8, 1, 0.5, 0.1, 0.09, 0.07}), true).empty());
   CHECK(further(history_of({}, {8, 1, 0.5, 0.3, 0.2, 0.1}), true).size() == 1);
 }
 
