@@ -329,7 +329,7 @@ void print_division(const Report& report, const Arguments& arguments) {
       "{:.1f} %)\n",
       network_text(arguments), short_time(step.seconds), step.one_process / step.seconds,
       100 * step.efficiency);
-  fmt::print("  computing takes {}, exchange {}, of which {} are overlapped with backward\n",
+  fmt::print("  computing takes {}, exchange {}, {} of it overlapped with backward\n",
              short_time(step.compute), short_time(step.exchange), short_time(step.overlap));
   fmt::print("  memory of a process: {} beside the data, and {} more in rank 0 while it saves\n",
              format_bytes(report.parallel->memory), format_bytes(report.plan.need.saving));
@@ -551,18 +551,18 @@ Action define(ArgumentParser& parser) {
       .show_default();
   parser
       .add_option("--bandwidth", arguments->bandwidth,
-                  "Of each process, in Gbit/s, for the simulation")
+                  "Network bandwidth of each process in Gbit/s, for the simulation")
       .check(within(between_reals(0.001, 1e6)))
       .show_default();
   parser
       .add_option("--latency", arguments->latency,
-                  "Of a message between processes, in microseconds, for the simulation")
+                  "Network latency in microseconds, for the simulation")
       .check(within(between_reals(0, 1e6)))
       .show_default();
   parser
       .add_option("--compute", arguments->compute,
-                  "Seconds of forward and backward of a batch in each process, for the simulation; "
-                  "other parts of a step are as much faster or slower. Default: as measured here")
+                  "Seconds of forward and backward of a micro-batch, for the simulation; sums and "
+                  "update are scaled by the same factor. Default: as measured here")
       .check(within(between_reals(1e-6, 1e6)));
   parser.add_flag("--scaling", arguments->scaling,
                   "Also print the simulated efficiency of 1 to 1,024 processes, each with "

@@ -203,7 +203,7 @@ void GradientSum::add_to_gradient(std::size_t parameter, const Sum& sum) {
 }
 
 void GradientSum::finish() {
-  // A process that alone gave up a sum would keep the others waiting.
+  // A process that alone cancelled a sum would keep the others waiting.
   const kernels::UncancellableScope whole;
   if (!exchange_) {
     for (; !waiting_.empty(); waiting_.pop_back()) {
@@ -224,7 +224,7 @@ void GradientSum::finish() {
   });
 }
 
-/// Tells which parameters have a gradient in a micro-batch of this process.
+/// Returns which parameters have a gradient in a micro-batch of this process.
 std::string GradientSum::found_gradients() const {
   std::string found(parameters_.list().size(), absent);
   for (std::size_t i = 0; i < found.size(); ++i) {

@@ -85,7 +85,7 @@ class GradientSum {
   /// micro-batches have none.
   void finish();
 
-  /// Completes the transfers of a step that is given up, in all processes. The gradients are then
+  /// Completes the transfers of a cancelled step, in all processes. The gradients are then
   /// undefined.
   void abandon();
 

@@ -53,7 +53,7 @@ double ParameterShards::gradient_norm() {
 
 void ParameterShards::update(const std::function<void()>& change) {
   if (group_.size() == 1) return change();
-  // A process that alone gave up an update would keep the others waiting.
+  // A process that alone cancelled an update would keep the others waiting.
   const kernels::UncancellableScope whole;
   group_.transfer([&] {
     change();

@@ -25,7 +25,7 @@ class PeerFailure : public UserError {
 ///
 /// All processes call all_gather() and the functions based on it in the same order; processes that
 /// do not, because they have decided differently, end with an error. A process whose work throws
-/// tells the others in its next call, so that all of them continue or throw.
+/// informs the others in its next call, so that all of them continue or throw.
 class ProcessGroup {
  public:
   /// The group of this process alone.

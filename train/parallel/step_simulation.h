@@ -31,7 +31,7 @@ struct Interconnect {
 struct SimulatedStep {
   double seconds = 0.0;    ///< of the whole step
   double compute = 0.0;    ///< forward, backward, sums and update of the process with most of them
-  double exchange = 0.0;   ///< of gradients and parameters, as if nothing else was done
+  double exchange = 0.0;   ///< of gradients and parameters, without overlap
   double overlap = 0.0;    ///< of the exchange of gradients, while processes compute
   std::uint64_t sent = 0;  ///< bytes that a process sends
   double one_process = 0.0;  ///< the same micro-batches in one process

@@ -7,7 +7,7 @@
 
 namespace tapestry {
 
-/// What a supervised process tells its supervisor.
+/// What a supervised process reports to its supervisor.
 struct SupervisedState {
   enum class Phase : int {
     joining,  ///< it connects with the other processes

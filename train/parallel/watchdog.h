@@ -31,7 +31,7 @@ class Watchdog {
   /// step  the last step that this process has done; must outlive the watchdog, as `transport`
   Watchdog(Transport& transport, std::chrono::milliseconds limit,
            const std::atomic<std::uint64_t>& step, Alarm alarm);
-  /// Tells the other processes that no further heartbeat follows, and waits for the same message
+  /// Informs the other processes that no further heartbeat follows, and waits for the same message
   /// from them, or for their timeout.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

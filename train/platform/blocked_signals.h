@@ -7,7 +7,7 @@
 namespace tapestry {
 
 /// Blocks all signals of the calling thread during its lifetime. A thread that is started meanwhile
-/// has them blocked for ever: the system then delivers a signal to another thread.
+/// keeps them blocked: the system then delivers a signal to another thread.
 class BlockedSignals {
  public:
   BlockedSignals() {

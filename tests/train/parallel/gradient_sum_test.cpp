@@ -311,7 +311,7 @@ TEST_CASE("bfloat16 halves the bytes of gradients that processes send") {
   }
 }
 
-TEST_CASE("a step that is given up in one process leaves nothing behind for the next one") {
+TEST_CASE("a step that is cancelled in one process leaves nothing behind for the next one") {
   for (const std::size_t failing : {0, 1, 2}) {
     CAPTURE(failing);
     std::atomic<std::size_t> cancelled = 0, different = 0;
