@@ -64,8 +64,7 @@ TEST_CASE("a lowest validation loss at the end is no sign of overfitting") {
   CHECK(found[0] == "No sign of overfitting: the last validation loss, 4, is the lowest.");
 }
 
-TEST_CASE(
-    "a validation loss that stays while the training loss falls is the begin of overfitting") {
+TEST_CASE("a model whose validation loss stays while its training loss falls begins to overfit") {
   const std::vector<double> stays{5, 4, 4.02, 4.03, 4.07};
   const auto found = find(history_of({9, 8, 7, 6, 5, 4, 3, 2, 1, 0.5}, stays), true);
   REQUIRE(found.size() == 1);
