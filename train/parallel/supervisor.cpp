@@ -51,10 +51,12 @@ int report_failure(const SupervisedState& state, const std::string& found, const
 }
 
 /// Whether the exit code is one that the program ends with when it ends all processes: not 1, with
-/// which MPI ends as well.
-bool is_abort_code(int code) {
-  return code >= static_cast<int>(ExitCode::usage) &&
-         code <= static_cast<int>(ExitCode::peer_failed);
+/// which MPI ends as well. While it joins the others, only peer_failed is: libraries that MPI loads
+/// exit with 2 if they find no memory.
+bool is_abort_code(int code, SupervisedState::Phase phase) {
+  const ExitCode lowest =
+      phase == SupervisedState::Phase::joining ? ExitCode::peer_failed : ExitCode::usage;
+  return code >= static_cast<int>(lowest) && code <= static_cast<int>(ExitCode::peer_failed);
 }
 
 /// The exit code of the supervisor of a child that ended with `status`, see waitpid(2).
@@ -63,7 +65,7 @@ int code_of(int status, const SupervisedState& state) {
       "the last checkpoint is whole; resume the run with --resume, with any number of processes";
   if (WIFEXITED(status)) {
     const int code = WEXITSTATUS(status);
-    if (state.has_result || is_abort_code(code)) return code;
+    if (state.has_result || is_abort_code(code, state.phase)) return code;
     return report_failure(
         state, fmt::format("was ended by MPI or another library, with exit code {},", code), hint);
   }

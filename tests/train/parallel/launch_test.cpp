@@ -113,11 +113,16 @@ TEST_CASE("a supervisor ends with the exit code of the program, also that of a b
     CHECK(end.code == code);
     CHECK(end.message.empty());
   }
-  CHECK(supervise([](SupervisedState&) { ::_exit(5); }).code == 5);  // by Transport::abort()
+  const SupervisorEnd aborted = supervise([](SupervisedState& state) {
+    state.phase = Phase::running;
+    ::_exit(5);  // by Transport::abort()
+  });
+  CHECK(aborted.code == 5);
+  CHECK(aborted.message.empty());
 }
 
 TEST_CASE("a supervisor ends with 9 if a library or a signal ends the process") {
-  for (const int code : {0, 1, 17, 255}) {
+  for (const int code : {0, 1, 2, 8, 17, 255}) {
     const SupervisorEnd end = supervise([code](SupervisedState& state) {
       state.step = 7;
       ::_exit(code);
