@@ -22,6 +22,7 @@ STEPS = 10
 MICRO_BATCHES = 5
 PEER_TIMEOUT = 5  # seconds
 PEER_FAILED = 9  # the exit code
+PLUGIN = "libtapestry_mpi.so"
 runs.HANGS = 300  # many threads, which take turns on a busy machine
 
 
@@ -104,11 +105,11 @@ class Parallel:
         self.run = Run(program, folder, [f"train.steps={STEPS}"], CONFIGS[name])
         write_text(folder)
 
-    def command(self, processes, threads, settings=(), resume=False):
+    def command(self, processes, threads, settings=(), resume=False, launcher=None):
         first = ["--resume", "runs/run"] if resume else ["run.yaml"]
         command = [self.run.program, "train", *first, f"train.steps={STEPS}",
                    f"train.threads={threads}", *settings]
-        return command if processes == 1 else [*mpirun(processes), *command]
+        return command if processes == 1 else [*(launcher or mpirun)(processes), *command]
 
     def execute(self, processes, threads, settings=(), resume=False):
         command = self.command(processes, threads, settings, resume)
@@ -117,12 +118,12 @@ class Parallel:
         require("\x1b" not in outcome.out, f"a live line that is no terminal's: {outcome}")
         return outcome
 
-    def start(self, processes, settings=(), resume=False):
+    def start(self, processes, settings=(), launcher=None):
         """Starts the run; what it says goes to the file `output`."""
+        command = self.command(processes, 1, settings, launcher=launcher)
         with open(self.run.folder / "output", "wb") as output:
-            return subprocess.Popen(self.command(processes, 1, settings, resume),
-                                    cwd=self.run.folder, stdin=subprocess.DEVNULL, stdout=output,
-                                    stderr=subprocess.STDOUT, env=environment())
+            return subprocess.Popen(command, cwd=self.run.folder, stdin=subprocess.DEVNULL,
+                                    stdout=output, stderr=subprocess.STDOUT, env=environment())
 
     def output(self):
         return (self.run.folder / "output").read_text(errors="replace")
@@ -136,6 +137,20 @@ class Parallel:
 def mpirun(processes):
     return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
             "-n", str(processes)]
+
+
+def require_mpi(options):
+    if shutil.which("mpirun") is None:
+        raise Skipped("mpirun is not installed")
+    if not (options.program.parent / PLUGIN).exists():
+        raise Skipped("the program was built without MPI")
+
+
+def copy_program(program, folder):
+    """A copy of the program, by whose path workers() finds the processes of one run."""
+    for file in (program, program.parent / PLUGIN):
+        shutil.copy(file, folder / file.name)
+    return folder / program.name
 
 
 def environment():
@@ -181,16 +196,19 @@ def check_many(options, folder, numbers):
         require(ends[-1] == ends[0], f"{processes} processes: not the files of one process")
 
 
+def parent_of(pid):
+    return int(re.search(r"^PPid:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(),
+                         re.MULTILINE)[1])
+
+
 def workers(program):
     """Process ids by rank of the processes that train: those whose parent is the program too."""
     found = {}
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
             pid = int(folder.name)
-            parent = int(re.search(r"^PPid:\s+(\d+)", (folder / "status").read_text(),
-                                   re.MULTILINE)[1])
             if (folder / "exe").resolve() != program or \
-                    Path(f"/proc/{parent}/exe").resolve() != program:
+                    Path(f"/proc/{parent_of(pid)}/exe").resolve() != program:
                 continue
             variables = (folder / "environ").read_bytes().split(b"\0")
             rank = next(v for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK="))
@@ -220,9 +238,7 @@ def check_fault(options, folder, expected, fault, processes, victim):
     name = f"{fault.name}-{victim}-of-{processes}"
     program = folder / name / "tapestry"  # a file of its own, whose processes are those of this run
     parallel = Parallel(program, folder / name, "copy")
-    shutil.copy(options.program, program)
-    plugin = options.program.parent / "libtapestry_mpi.so"
-    shutil.copy(plugin, program.parent / plugin.name)
+    copy_program(options.program, program.parent)
     many = ["train.steps=1000000", "train.save_every=4"]
     process = parallel.start(processes, many)
     try:
@@ -252,9 +268,7 @@ def check_signal(options, folder, expected, processes, victim):
     """SIGTERM to one process saves, and ends all."""
     program = folder / f"term-{victim}" / "tapestry"
     parallel = Parallel(program, program.parent, "copy")
-    shutil.copy(options.program, program)
-    plugin = options.program.parent / "libtapestry_mpi.so"
-    shutil.copy(plugin, program.parent / plugin.name)
+    copy_program(options.program, program.parent)
     process = parallel.start(processes, ["train.steps=1000000", "train.save_every=4"])
     try:
         wait_for(lambda: len(parallel.run.steps()) >= 2 or process.poll() is not None, "two saves")
@@ -325,10 +339,7 @@ def check_refusals(options, folder):
 
 
 def test(options, folder):
-    if shutil.which("mpirun") is None:
-        raise Skipped("mpirun is not installed")
-    if not (options.program.parent / "libtapestry_mpi.so").exists():
-        raise Skipped("the program was built without MPI")
+    require_mpi(options)
     names = options.configs or list(CONFIGS)
     total = sum(check_config(options, folder, name) for name in names)
     print(f"{total} runs of {len(names)} configs end with the files of one process")
