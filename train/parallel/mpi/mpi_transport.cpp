@@ -25,6 +25,7 @@ namespace {
 class MpiTransport final : public Transport {
  public:
   MpiTransport() {
+    send_in_parts();
     int level = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -85,6 +86,15 @@ class MpiTransport final : public Transport {
   }
 
  private:
+  /// Makes Open MPI send large messages over TCP in parts. By default each is one write to the
+  /// memory of the other process ("put"), behind which the permission for a message in the other
+  /// direction waits in the same connection, so that two processes which send to each other take
+  /// turns. To be called before MPI_Init.
+  static void send_in_parts() {
+    constexpr int keep_value_of_user = 0;
+    ::setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", keep_value_of_user);
+  }
+
   struct Transfer {
     MPI_Request request{};
     bool is_done = false;
