@@ -12,6 +12,8 @@
 namespace tapestry {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// Range of the finite values of a tensor, and its values that are not finite.
 struct Survey {
   double least = std::numeric_limits<double>::infinity();
@@ -67,9 +69,23 @@ std::optional<std::string> anomaly_in(const Tensor& tensor) {
                            : fmt::format("{} at {} and {} more", s.found, place, s.not_finite - 1);
 }
 
+/// Adds the time of its lifetime to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(Clock::duration& sum) : sum_(sum) {}
+  ~Stopwatch() { sum_ += Clock::now() - started_; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  Clock::duration& sum_;
+  Clock::time_point started_ = Clock::now();
+};
+
 }  // namespace
 
 void AnomalyDetector::forward_ran(const RecordedCall& call) {
+  const Stopwatch stopwatch(time_);
   const std::vector<Tensor> inputs(call.inputs.begin(), call.inputs.end());
   if (const auto found = anomaly_in(call.output)) {
     throw AnomalyError(fmt::format("{}: forward: the output has {}, expected finite numbers{}",
@@ -79,6 +95,7 @@ void AnomalyDetector::forward_ran(const RecordedCall& call) {
 }
 
 void AnomalyDetector::backward_ran(const GradientSlot& output, const Tensor& dy) {
+  const Stopwatch stopwatch(time_);
   const auto call = std::ranges::find(calls_, &output, &Call::output);
   if (call == calls_.end()) return;
   for (std::size_t i = 0; i < call->inputs.size(); ++i) {

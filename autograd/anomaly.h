@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include "autograd/error.h"
@@ -29,6 +30,9 @@ class AnomalyDetector final : public TapeObserver {
   void forward_ran(const RecordedCall& call) override;
   void backward_ran(const GradientSlot& output, const Tensor& dy) override;
 
+  /// The time that the checks have taken.
+  std::chrono::steady_clock::duration time() const { return time_; }
+
  private:
   struct Call {
     const char* operation;
@@ -37,6 +41,7 @@ class AnomalyDetector final : public TapeObserver {
   };
 
   std::vector<Call> calls_;
+  std::chrono::steady_clock::duration time_{};
 };
 
 }  // namespace tapestry

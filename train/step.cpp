@@ -1,5 +1,6 @@
 #include "train/step.h"
 
+#include <chrono>
 #include <string>
 
 #include "autograd/anomaly.h"
@@ -73,8 +74,11 @@ std::size_t count_target_tokens(const std::vector<Batch>& batches) {
 StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step,
                            const TrainOptions& options, Model& model, ProcessGroup& group,
                            const BatchObservers& observers) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point started = Clock::now();
   model.parameters.clear_gradients();
   StepLoss sum{.target_tokens = count_target_tokens(batches)};
+  StepDurations& durations = sum.durations;
   GradientSum gradients(model.parameters, batches.size(), group, exchange_options(options));
   const auto compute = [&] {
     MessageWriter own;
@@ -83,10 +87,16 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
       AnomalyDetector detector;
       const std::unique_ptr<TapeObserver> observer = observers ? observers(i) : nullptr;
       Tape tape(options.detect_anomaly ? &detector : observer.get());
+      const Clock::time_point begin = Clock::now();
       const Loss loss = batch_loss(batches[i], place, options, model);
+      const Clock::duration forward_checks = detector.time();
+      const Clock::time_point middle = Clock::now();
       gradients.follow(tape);
       tape.backward(loss.mean);
       gradients.add();
+      durations.forward += middle - begin - forward_checks;
+      durations.backward += Clock::now() - middle - (detector.time() - forward_checks);
+      durations.anomaly_checks += detector.time();
       own.put(loss.mean.item());
       own.put(loss.nll_sum);
     }
@@ -95,6 +105,10 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
   const auto losses = group.all_gather(compute, [&] { gradients.abandon(); });
   gradients.finish();
   gather_pending_updates(model.parameters, group);
+  if (group.size() > 1) {
+    durations.exchange = Clock::now() - started - durations.forward - durations.backward -
+                         durations.anomaly_checks;
+  }
   for (const std::string& of_process : losses) {
     for (MessageReader reader(of_process); !reader.at_end();) {
       sum.mean += reader.get<double>();

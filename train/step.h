@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,11 +19,21 @@
 
 namespace tapestry {
 
+/// How long the parts of a step have taken, of the batches that this process computes.
+struct StepDurations {
+  using Duration = std::chrono::steady_clock::duration;
+
+  Duration forward{}, backward{};  ///< without anomaly checks
+  Duration anomaly_checks{};       ///< with train.detect_anomaly
+  Duration exchange{};             ///< in a parallel run, of gradients with the other processes
+};
+
 /// The loss of a step, over all its batches.
 struct StepLoss {
   double mean = 0.0;     ///< mean objective per target token
   double nll_sum = 0.0;  ///< sum of -log p(token)
   std::size_t target_tokens = 0;
+  StepDurations durations{};
 };
 
 /// How processes exchange gradients: train.bucket_size and train.gradient_exchange.

@@ -2,11 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <ctime>
-#include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "train/format.h"
@@ -14,15 +10,8 @@
 namespace tapestry {
 namespace {
 
-/// The step of a row with as many fields as the heading; nullopt for another line.
 std::optional<std::uint64_t> step_of(std::string_view row) {
-  std::uint64_t step = 0;
-  const char* end = row.data() + row.size();
-  const auto [stop, error] = std::from_chars(row.data(), end, step);
-  const auto commas = [](std::string_view text) { return std::ranges::count(text, ','); };
-  const bool whole =
-      error == std::errc() && stop != end && *stop == ',' && commas(row) == commas(timing_heading);
-  return whole ? std::optional(step) : std::nullopt;
+  return step_of_csv_row(row, timing_heading);
 }
 
 constexpr StepLines timing_lines{

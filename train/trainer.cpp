@@ -14,7 +14,6 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
-#include "autograd/profiler.h"
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "optim/optimizer.h"
@@ -264,11 +263,15 @@ Trainer::End Trainer::run(Interruptions interruptions) try {
   }
   finish_save();
   if (saved_step_ != state_.step) save({.last = true});
+  record_time_use(true);
   if (finished() && !state_.validation_pending &&
       group_.any_process(!average_last_checkpoints_())) {
     stop = agree_to_stop(interruptions);
   }
-  if (config_.train.report_every > 0 && finished()) report();
+  if (config_.train.report_every > 0 && finished()) {
+    report();
+    record_time_use(true);
+  }
   return stop.value_or(End::finished);
 } catch (...) {
   finish_save_after_error();
@@ -370,13 +373,14 @@ Trainer::StepEnd Trainer::train_step() {
   }
   const double learning_rate = schedule_->learning_rate(state_.step + 1);
   update_and_watch_weights(learning_rate, norm);
+  count_time(batches, loss.durations);
   finish_step(loss, {.learning_rate = learning_rate, .gradient_norm = norm});
   return StepEnd::done;
 }
 
 /// ahead  whether those of the next step are prepared meanwhile
 std::vector<Batch> Trainer::next_batches(bool ahead) {
-  const ProfileScope scope("batch preparation", Phase::other);
+  const PartTimer timer(time_use_, TimePart::batches, "batch preparation");
   StepBatches step = batches_.take(state_.position, ahead);
   state_.position = step.next;
   return std::move(step.batches);
@@ -389,16 +393,24 @@ BatchRules Trainer::rules(std::uint64_t epoch) const {
 }
 
 double Trainer::gradient_norm() {
-  const ProfileScope scope("gradient norm", Phase::other);
+  const PartTimer timer(time_use_, TimePart::optimizer, "gradient norm");
   return shards_.gradient_norm();
 }
 
 void Trainer::update_weights(double learning_rate, double gradient_norm) {
-  const ProfileScope scope("optimizer step", Phase::other);
+  const PartTimer timer(time_use_, TimePart::optimizer, "optimizer step");
   const double scale = clip_factor(gradient_norm, config_.train.clip_norm);
   shards_.update([&] { optimizer_->step(learning_rate, scale); });
   model_.parameters.commit_buffers();
   if (average_) average_->update(optimizer_->steps());
+}
+
+void Trainer::count_time(const std::vector<Batch>& batches, const StepDurations& durations) {
+  time_use_.add(TimePart::forward, durations.forward);
+  time_use_.add(TimePart::backward, durations.backward);
+  time_use_.add(TimePart::anomaly_checks, durations.anomaly_checks);
+  time_use_.add(TimePart::exchange, durations.exchange);
+  for (const Batch& batch : batches) time_use_.add(batch);
 }
 
 void Trainer::finish_step(const StepLoss& loss, StepReport report) {
@@ -436,6 +448,7 @@ void Trainer::log() {
   state_.running = {};
   state_.metrics.add(metrics);
   with_recorder([&](RunRecorder& recorder) { recorder.add_rows(state_.metrics.csv()); });
+  record_time_use(false);
   progress_.metrics(metrics);
 }
 
@@ -479,7 +492,7 @@ Scores Trainer::validate() {
 
 /// Scores the validation set with the weights that the parameters have.
 Scores Trainer::score_validation_set() {
-  const ProfileScope scope("validation and decoding", Phase::other);
+  const PartTimer timer(time_use_, TimePart::validation, "validation and decoding");
   const WorkShare share = work_share();
   // Of several processes one alone must not give up the evaluation, but all in all_gather().
   const kernels::CancellationScope cancellable(group_.size() == 1 ? end_requested_ : nullptr);
@@ -576,7 +589,7 @@ void Trainer::update_and_watch_weights(double learning_rate, double gradient_nor
 /// or the recording ends, with a warning.
 void Trainer::with_recorder(const std::function<void(RunRecorder&)>& action) {
   if (!recorder_) return;
-  const ProfileScope scope("recording", Phase::other);
+  const PartTimer timer(time_use_, TimePart::recording, "recording");
   try {
     action(*recorder_);
   } catch (const std::bad_alloc&) {
@@ -622,6 +635,14 @@ std::vector<LayerAttention> Trainer::attention_of_example() try {
   return {};
 }
 
+/// Records it once the process has computed a step.
+void Trainer::record_time_use(bool at_once) {
+  if (time_use_.seconds(TimePart::forward) == 0.0) return;
+  with_recorder([&](RunRecorder& recorder) {
+    recorder.add_time_use(state_.step, time_use_, at_once);
+  });
+}
+
 void Trainer::warn_of_recording() {
   if (const auto problem = recorder_->take_problem()) progress_.message("warning: " + *problem);
 }
@@ -637,7 +658,8 @@ bool Trainer::report_is_due() const {
 
 void Trainer::report() {
   finish_save();  // the report shows the newest checkpoint
-  const ProfileScope scope("report", Phase::other);
+  record_time_use(true);
+  const PartTimer timer(time_use_, TimePart::reports, "report");
   const Clock::time_point started = Clock::now();
   write_report_();
   progress_.exclude(Clock::now() - started);

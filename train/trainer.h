@@ -196,6 +196,7 @@ class Trainer {
   double gradient_norm();
   void update_weights(double learning_rate, double gradient_norm);
   void finish_step(const StepLoss& loss, StepReport report);
+  void count_time(const std::vector<Batch>& batches, const StepDurations& durations);
 
   std::string newest_saved() const;
   [[noreturn]] void refuse_divergence();
@@ -221,6 +222,7 @@ class Trainer {
   void record(const Scores& scores, const std::vector<LayerAttention>& attention);
   std::vector<LayerAttention> recorded_attention();
   std::vector<LayerAttention> attention_of_example();
+  void record_time_use(bool at_once);
   void warn_of_recording();
   bool report_is_due() const;
   void report();
@@ -231,6 +233,7 @@ class Trainer {
   void save_as_scheduled();
   void save_on_request();
   void save(Save save);
+  void begin_save(Save& save);
   bool begin_writing(const std::function<Snapshot()>& snapshot, bool last);
   std::function<Snapshot()> gather_snapshot();
   void collect_save();
@@ -269,6 +272,7 @@ class Trainer {
   std::set<std::string> not_deleted_;   ///< why old checkpoints were not deleted, as warned
   bool warned_of_thread_ = false;       ///< that a save had no thread
   TimeLimit::Clock::duration longest_save_{0};
+  TimeUse time_use_;  ///< of this process
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
   BackgroundTask writer_;  ///< of rank 0; the last member: ends before what it writes to
 };

@@ -12,7 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "autograd/profiler.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/kept_checkpoints.h"
@@ -88,7 +87,14 @@ void Trainer::save_on_request() {
 /// one that the system gives no thread or no memory, has ended when the function returns.
 void Trainer::save(Save save) {
   finish_save();
-  const ProfileScope scope("saving", Phase::other);
+  begin_save(save);
+  save_in_flight_ = save;
+  if (!save.in_background) finish_save();
+}
+
+/// Copies the state and begins to write it.
+void Trainer::begin_save(Save& save) {
+  const PartTimer timer(time_use_, TimePart::saving, "saving");
   if (const auto found = find_non_finite_state(model_.parameters, *optimizer_, group_)) {
     refuse_state(*found);
   }
@@ -100,8 +106,6 @@ void Trainer::save(Save save) {
   save.copying = TimeLimit::Clock::now() - started;
   progress_.exclude(save.copying);
   save.in_background = !answer.empty();
-  save_in_flight_ = save;
-  if (!save.in_background) finish_save();
 }
 
 /// Copies what a save writes and begins to write it. Returns whether that goes on in the
@@ -170,7 +174,7 @@ void Trainer::collect_save() {
 /// throws  OutputError or std::bad_alloc if the failure ends the run, see SaveAttempts
 void Trainer::finish_save() {
   if (!save_in_flight_) return;
-  const ProfileScope scope("waiting for a save", Phase::other);
+  const PartTimer timer(time_use_, TimePart::saving, "waiting for a save");
   const TimeLimit::Clock::time_point started = TimeLimit::Clock::now();
   const Save save = *std::exchange(save_in_flight_, std::nullopt);
   const std::string answer = group_.broadcast([&] {

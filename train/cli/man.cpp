@@ -90,6 +90,8 @@ constexpr std::array files{
                 "tokenized training examples, with `data.cache`; recreated if it is deleted"},
     ManualEntry{"runs/NAME/metrics.csv", "metrics of the training and of each validation"},
     ManualEntry{"runs/NAME/timing.csv", "time of day and speed at each log line"},
+    ManualEntry{"runs/NAME/time_use.csv",
+                "what each process has done with its time, for `tapestry report`"},
     ManualEntry{"runs/NAME/recording.jsonl",
                 "samples, weights and gradients at each validation, for `tapestry report`"},
     ManualEntry{"runs/NAME/digests.csv",

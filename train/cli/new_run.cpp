@@ -101,7 +101,7 @@ void refuse_to_replace_run(const RunDirectory& directory) {
 void refuse_to_replace_files(const RunDirectory& directory) {
   std::error_code ignored;
   if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
-  for (const char* name : {"config.yaml", "metrics.csv", "timing.csv", "history.txt",
+  for (const char* name : {"config.yaml", "metrics.csv", "timing.csv", "time_use.csv", "history.txt",
                            "recording.jsonl", "digests.csv", "average.h5", "train.log"}) {
     const auto path = directory.path() / name;
     if (!std::filesystem::exists(path, ignored)) continue;

@@ -8,6 +8,7 @@ namespace tapestry {
 
 RunRecorder::RunRecorder(const Start& start)
     : recording_(start.folder / recording_file_name, start.last_step),
+      time_use_(start.folder / time_use_file_name, start.step),
       digest_every_(start.config.train.digest_every),
       watch_(start.parameters) {
   if (start.config.train.tensorboard) {
@@ -29,6 +30,10 @@ void RunRecorder::add_digests(std::uint64_t step) {
   if (digests_ && step % digest_every_ == 0) digests_->add(step);
 }
 
+void RunRecorder::add_time_use(std::uint64_t step, const TimeUse& use, bool at_once) {
+  at_once ? time_use_.add(step, use) : time_use_.add_if_due(step, use);
+}
+
 void RunRecorder::add_rows(const std::string& metrics_csv) {
   if (tensorboard_) tensorboard_->add_rows(metrics_csv);
 }
@@ -48,12 +53,14 @@ void RunRecorder::add(std::uint64_t step, const std::vector<ShownExample>& sampl
 
 void RunRecorder::drop_after(std::uint64_t step, const std::string& metrics_csv) {
   recording_.drop_after(step);
+  time_use_.drop_after(step);
   if (digests_) digests_->drop_after(step);
   if (tensorboard_) tensorboard_->set_rows(metrics_csv);
 }
 
 std::optional<std::string> RunRecorder::take_problem() {
   std::optional<std::string> problem = recording_.problem();
+  if (!problem) problem = time_use_.problem();
   if (!problem && tensorboard_) problem = tensorboard_->problem();
   if (!problem && digests_) problem = digests_->problem();
   if (problem == reported_) return std::nullopt;

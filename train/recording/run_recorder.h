@@ -10,12 +10,13 @@
 #include "train/recording/digest_log.h"
 #include "train/recording/run_recording.h"
 #include "train/recording/tensorboard_log.h"
+#include "train/recording/time_use_log.h"
 #include "train/recording/weight_watch.h"
 
 namespace tapestry {
 
-/// Records a run in files of its run directory beside metrics.csv: recording.jsonl, digests.csv
-/// and, with train.tensorboard, event files. Changes no bit of the run.
+/// Records a run in files of its run directory beside metrics.csv: recording.jsonl, digests.csv,
+/// time_use.csv and, with train.tensorboard, event files. Changes no bit of the run.
 class RunRecorder {
  public:
   /// What a recorder continues.
@@ -39,6 +40,11 @@ class RunRecorder {
   /// Records the digests of the parameters after a step, if train.digest_every has them recorded.
   void add_digests(std::uint64_t step);
 
+  /// Records what the process has done with its time.
+  ///
+  /// at_once  else only if the last record is some time ago, see TimeUseLog
+  void add_time_use(std::uint64_t step, const TimeUse& use, bool at_once);
+
   /// Records the new rows of the table.
   void add_rows(const std::string& metrics_csv);
 
@@ -54,6 +60,7 @@ class RunRecorder {
 
  private:
   RunRecording recording_;
+  TimeUseLog time_use_;
   std::optional<TensorBoardLog> tensorboard_;
   std::optional<DigestLog> digests_;
   std::uint64_t digest_every_;  ///< steps

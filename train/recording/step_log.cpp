@@ -1,5 +1,8 @@
 #include "train/recording/step_log.h"
 
+#include <algorithm>
+#include <charconv>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -61,6 +64,16 @@ std::uint64_t valid_bytes(LineScanner& scanner, const StepLines& lines, std::uin
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> step_of_csv_row(std::string_view row, std::string_view heading) {
+  std::uint64_t step = 0;
+  const char* end = row.data() + row.size();
+  const auto [stop, error] = std::from_chars(row.data(), end, step);
+  const auto commas = [](std::string_view text) { return std::ranges::count(text, ','); };
+  const bool whole =
+      error == std::errc() && stop != end && *stop == ',' && commas(row) == commas(heading);
+  return whole ? std::optional(step) : std::nullopt;
+}
 
 StepLog::StepLog(std::filesystem::path path, const StepLines& lines, std::uint64_t step)
     : file_(std::move(path)), lines_(lines) {

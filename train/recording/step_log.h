@@ -19,6 +19,9 @@ struct StepLines {
   std::optional<std::uint64_t> (*step_of)(std::string_view line) = nullptr;
 };
 
+/// The step in the first field of a row with as many fields as the heading; nullopt for another line.
+std::optional<std::uint64_t> step_of_csv_row(std::string_view row, std::string_view heading);
+
 /// A file of a run directory to which lines are appended at once, in the order of their steps.
 /// Lines of steps that a resumed run repeats replace those of the earlier process. The file is not
 /// part of what resumes bit-identically, and a run does not fail if it cannot be written.
