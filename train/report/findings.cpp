@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "train/format.h"
+#include "train/report/speed.h"
 
 namespace tapestry {
 namespace {
@@ -102,37 +103,6 @@ std::optional<std::string> still_falling(const Curve& validation, const Curve& l
                                  : "More train.steps may lower it.");
 }
 
-std::optional<std::string> time_outside_of_steps(const std::vector<RunProcess>& processes) {
-  double all = 0.0, steps = 0.0;
-  for (const RunProcess& process : processes) {
-    all += process.seconds;
-    steps += process.step_seconds;
-  }
-  if (all < 1.0 || steps >= 0.75 * all) return std::nullopt;
-  return fmt::format(
-      "{:.0f} % of the time was spent on validations, saves and reports. A larger "
-      "train.validate_every or train.save_every, or a smaller train.exact_match_sequences, leaves "
-      "more for training.",
-      100 * (1 - steps / all));
-}
-
-/// The last warning that other programs used the cores.
-std::optional<std::string> busy_cores(const std::vector<LogLine>& log) {
-  for (auto line = log.rbegin(); line != log.rend(); ++line) {
-    if (line->warning && line->text.find("other programs") != line->text.npos) {
-      return fmt::format("Training was slowed down at {}: {}", line->time,
-                         line->text.substr(line->text.find(' ') + 1));
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> anomaly_detection(const Config& config) {
-  if (!config.train.detect_anomaly) return std::nullopt;
-  return "train.detect_anomaly was on: it checks the result of every operation for NaN and "
-         "infinity, which slows down each step. It is meant for finding the cause of a NaN.";
-}
-
 }  // namespace
 
 std::vector<std::string> findings(const RunHistory& history, const Config& config, bool finished) {
@@ -146,9 +116,7 @@ std::vector<std::string> findings(const RunHistory& history, const Config& confi
   if (finished) {
     add(still_falling(validation, finite_points(history, "learning_rate", false)));
   }
-  add(time_outside_of_steps(history.processes));
-  add(busy_cores(history.log));
-  add(anomaly_detection(config));
+  for (std::string& finding : speed_findings(history, config)) found.push_back(std::move(finding));
   return found;
 }
 

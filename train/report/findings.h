@@ -16,8 +16,7 @@ namespace tapestry {
 ///   sign of it, since the last validation loss is the lowest.
 /// - The validation loss has fallen by more than 1 % in the last quarter of a finished run, unless
 ///   it is less than 1 % of the first one.
-/// - More than a quarter of the time was spent outside of training steps.
-/// - Other programs used the cores; train.detect_anomaly was on.
+/// - What made training slow, see speed_findings().
 ///
 /// finished  whether the run has done all its steps
 std::vector<std::string> findings(const RunHistory& history, const Config& config, bool finished);

@@ -32,6 +32,7 @@
 #include "train/report/profile_tree.h"
 #include "train/report/recording_json.h"
 #include "train/report/run_comparison.h"
+#include "train/report/speed.h"
 #include "train/report/weights_json.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
@@ -286,6 +287,7 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
   json["findings"] = findings(run->history, run->config.value_or(Config()),
                               run->config && last_step(run->history) >= run->config->train.steps);
   json["history"] = history_json(run->history);
+  json["speed"] = speed_json(run->history.time_use);
   json["recording"] = recording_json(run->history.records);
   if (run->history.curves.empty()) {
     run->notes.emplace_back("no step has been logged and saved yet");

@@ -284,6 +284,9 @@ RunHistory read_run_history(const std::filesystem::path& run_directory) {
   read("timing.csv", largest_run_file, [&](const std::string& text, const std::string& place) {
     read_timing(text, place, history);
   });
+  read(time_use_file_name, largest_run_file, [&](const std::string& text, const std::string&) {
+    history.time_use = parse_time_use(text);
+  });
   read(recording_file_name, largest_run_file,
        [&](const std::string& text, const std::string& place) {
          read_records(text, place, history);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "train/recording/run_recording.h"
+#include "train/recording/time_use_log.h"
 #include "train/report/curve.h"
 
 namespace tapestry {
@@ -48,6 +49,7 @@ inline constexpr std::size_t most_records = 60;
 struct RunHistory {
   std::vector<NamedCurve> curves;         ///< curves without values are left out
   std::vector<RunProcess> processes;      ///< in order
+  std::vector<ProcessTimeUse> time_use;   ///< of each process with a time_use.csv, in order
   std::vector<RunChange> changes;         ///< in order
   std::vector<ValidationRecord> records;  ///< of recording.jsonl; at most `most_records`
   std::vector<LogLine> log;               ///< without progress, validations and their samples
@@ -65,9 +67,9 @@ std::vector<NamedCurve> metric_curves(std::string_view csv, std::string_view pla
 /// The events of the text of a history.txt; lines of another form are events of step 0.
 std::vector<RunChange> history_changes(std::string_view text);
 
-/// Reads metrics.csv, timing.csv, history.txt, recording.jsonl and train.log. Missing files are no
-/// error: a run that has just begun has none. A file that cannot be read or has other content
-/// causes a note.
+/// Reads metrics.csv, timing.csv, time_use.csv, history.txt, recording.jsonl and train.log. Missing
+/// files are no error: a run that has just begun has none. A file that cannot be read or has other
+/// content causes a note.
 RunHistory read_run_history(const std::filesystem::path& run_directory);
 
 }  // namespace tapestry

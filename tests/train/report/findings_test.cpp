@@ -103,40 +103,38 @@ TEST_CASE("a loss that has nearly vanished is not called still falling") {
   CHECK(further(history_of({}, {8, 1, 0.5, 0.3, 0.2, 0.1}), true).size() == 1);
 }
 
-TEST_CASE("what made training slow is named: other programs, detection of anomalies") {
-  RunHistory history;
-  history.log = {
-      {"10:00", "warning: threads: 2, but other programs keep 1.0 of 2 cores busy", true},
-      {"11:00", "warning: threads: 2, but other programs keep 1.9 of 2 cores busy", true},
-      {"12:00", "warning: something else", true},
-      {"13:00", "other programs are named without a warning", false}};
-  Config config;
-  config.train.detect_anomaly = true;
-  const auto found = findings(history, config, true);
+TEST_CASE("what made training slow is named after what the curves show") {
+  RunHistory history = history_of({9, 8, 7, 6, 5, 4}, {5, 4.5, 4.01, 4});
+  history.time_use = {{.seconds = 10}};
+  history.time_use[0].parts[static_cast<std::size_t>(TimePart::validation)] = 4;
+  const auto found = find(history, true);
   REQUIRE(found.size() == 2);
-  CHECK(found[0] ==
-        "Training was slowed down at 11:00: threads: 2, but other programs keep 1.9 of 2 cores "
-        "busy");
-  CHECK(contains(found[1], "train.detect_anomaly was on"));
+  CHECK(contains(found[0], "No sign of overfitting"));
+  CHECK(contains(found[1], "Validation took 40 % of the time"));
 }
 
-TEST_CASE(
-    "more than a quarter of the time outside of training steps is named, over all processes") {
-  RunHistory history;
-  history.processes.resize(2);
-  history.processes[0].seconds = 60;
-  history.processes[0].step_seconds = 50;
-  history.processes[1].seconds = 40;
-  history.processes[1].step_seconds = 20;
-  const auto found = find(history, true);
-  REQUIRE(found.size() == 1);
-  CHECK(contains(found[0], "30 % of the time was spent on validations, saves and reports"));
-  history.processes[1].step_seconds = 30;
-  CHECK(find(history, true).empty());
-  history.processes.resize(1);
-  history.processes[0].seconds = 0.5;
-  history.processes[0].step_seconds = 0.1;
-  CHECK(find(history, true).empty());
+TEST_CASE("the finding of overfitting says what the validation accuracy has done since") {
+  const std::vector<double> falls{9, 8, 7, 6, 5, 4, 3, 2, 1, 0.5};
+  const auto finding = [&](const std::vector<double>& accuracy, const std::vector<double>& losses) {
+    RunHistory history = history_of(falls, losses);
+    NamedCurve curve{.name = "token_accuracy", .validation = true, .curve = {}};
+    for (const double value : accuracy) {
+      curve.curve.steps.push_back(20 * (curve.curve.steps.size() + 1));
+      curve.curve.values.push_back(value);
+    }
+    history.curves.push_back(std::move(curve));
+    return find(history, true).at(0);
+  };
+  const std::vector<double> rises{5, 4, 4.1, 4.5, 5}, stays{5, 4, 4.02, 4.03, 4.07};
+  CHECK(contains(finding({0.5, 0.81, 0.82, 0.83, 0.84}, rises),
+                 "But the validation accuracy still rises, from 81.0 % to 84.0 %: "));
+  CHECK(contains(finding({0.5, 0.81, 0.82, 0.83, 0.84}, stays),
+                 "begins to overfit: the validation loss has not fallen since step 40 (4, at the "
+                 "end 4.07), while the training loss has fallen from 6.5 to 0.75. But the"));
+  CHECK(contains(finding({0.5, 0.81, 0.8, 0.78, 0.75}, rises),
+                 "The validation accuracy has fallen as well, from 81.0 % to 75.0 %. Try"));
+  CHECK(contains(finding({0.5, 0.81, 0.8, 0.82, 0.811}, rises),
+                 "The validation accuracy has stayed at 81.1 %."));
 }
 
 }  // namespace

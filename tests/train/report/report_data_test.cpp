@@ -117,6 +117,10 @@ TEST_CASE("the data of a run are those of its files") {
   CHECK(curve_of(run["curves"], "memory_bytes", false).steps == std::vector<std::uint64_t>{6, 12});
 
   CHECK(run["history"]["profile_tree"].is_null());  // the run has no profile
+  CHECK(run["speed"]["seconds"].get<double>() > 0.0);
+  CHECK(run["speed"]["positions"].get<int>() > 0);
+  CHECK(std::ranges::count(run["changed_keys"], "train.steps") == 1);
+  CHECK(std::ranges::count(run["changed_keys"], "train.seed") == 0);
 
   CHECK(run["diagram"][0]["title"] == "source_embedding");
   CHECK(run["diagram"].back()["title"] == "output");

@@ -44,7 +44,8 @@ function curvesSection() {
   view.smoothing ??= longest < 25 ? 0 : 0.6;
   const order = Object.keys(titles);
   const place = (name) => (order.includes(name) ? order.indexOf(name) : order.length);
-  const names = [...seriesByName()].sort(([a], [b]) => place(a) - place(b));
+  const elsewhere = runs.length === 1 && data.details ? speedCurves : [];
+  const names = [...seriesByName()].filter(([name]) => !elsewhere.includes(name)).sort(([a], [b]) => place(a) - place(b));
   const charts = names.map(([name, series]) => new Chart(titleOf(name)[0], series, titleOf(name)[1]));
   const slider = el('input', {type: 'range', min: 0, max: 0.99, step: 0.01, value: view.smoothing,
     oninput: () => { view.smoothing = Number(slider.value); redrawCharts(); }});

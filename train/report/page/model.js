@@ -63,7 +63,6 @@ function historyPart(run) {
       {title: 'After step', number: true, cell: (c) => count(c.step)},
       {title: 'Change', text: true, cell: (c) => c.text}], h.changes));
   }
-  parts.push(...profilePart(run));
   if (h.log.length) {
     const list = el('ul', {class: 'log'});
     const show = (warnings) => list.replaceChildren(...h.log.filter((line) => !warnings || line.warning).map((line) =>

@@ -1,7 +1,7 @@
 // The sections of the page.
 
 const detailParts = [
-  ['Held-out examples', examplesPart], ['Over training', recordingPart], ['Accuracy', accuracyPart], ['Attention', attentionPart],
+  ['Speed', speedPart], ['Held-out examples', examplesPart], ['Over training', recordingPart], ['Accuracy', accuracyPart], ['Attention', attentionPart],
   ['Model and weights', weightsPart], ['History', historyPart],
   ['Config', (run) => (run.config ? el('pre', {tabindex: 0, 'aria-label': 'Config', role: 'group'}, run.config) : el('p', {}, 'The config cannot be read.'))]];
 
