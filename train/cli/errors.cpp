@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -40,23 +38,14 @@ struct Finding {
   ReportExample example;
 };
 
-/// The examples of the greatest loss, the greatest first. NaN is greater than any number.
-std::vector<ExampleLoss> greatest(std::vector<ExampleLoss> losses, const Arguments& arguments) {
-  const auto value = [&](const ExampleLoss& loss) {
-    const double chosen = arguments.by == "sum" ? loss.sum : loss.mean();
-    return std::isnan(chosen) ? std::numeric_limits<double>::infinity() : chosen;
-  };
-  std::ranges::stable_sort(losses, std::ranges::greater(), value);
-  losses.resize(std::min(arguments.examples, losses.size()));
-  return losses;
-}
-
 std::vector<Finding> find(const TrainedModel& trained, const std::vector<Example>& set,
                           const Arguments& arguments) {
-  const auto losses = greatest(
+  const auto mean = [](const ExampleLoss& loss) { return loss.mean(); };
+  const auto sum = [](const ExampleLoss& loss) { return loss.sum; };
+  const auto losses = greatest_losses(
       example_losses(*trained.model, set, trained.config.train.batch_size,
                      batch_rules(trained.config, trained.codec.target_vocabulary().size())),
-      arguments);
+      arguments.examples, arguments.by == "sum" ? +sum : +mean);
   std::vector<std::size_t> indices;
   for (const ExampleLoss& loss : losses) indices.push_back(loss.example);
   std::vector<ReportExample> examples = report_examples(trained, set, indices);

@@ -1,5 +1,8 @@
 #include "train/inference/example_losses.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <span>
 
 #include "autograd/ops/activations.h"
@@ -31,7 +34,8 @@ ExampleLoss loss_of_row(const Batch& batch, std::size_t row,
 }  // namespace
 
 std::vector<ExampleLoss> example_losses(const Model& model, const std::vector<Example>& examples,
-                                        std::size_t batch_size, const BatchRules& rules) {
+                                        std::size_t batch_size, const BatchRules& rules,
+                                        const TakePredictions& take) {
   std::vector<ExampleLoss> losses(examples.size());
   Batch batch;
   for (const BatchIndices& indices : evaluation_batches(examples, batch_size)) {
@@ -44,7 +48,19 @@ std::vector<ExampleLoss> example_losses(const Model& model, const std::vector<Ex
       losses[batch.examples[row]] =
           loss_of_row(batch, row, log_probabilities.values<double>(), best);
     }
+    if (take) take(batch, std::span(best.data(), best.size()));
   }
+  return losses;
+}
+
+std::vector<ExampleLoss> greatest_losses(std::vector<ExampleLoss> losses, std::size_t count,
+                                         double (*value)(const ExampleLoss&)) {
+  const auto order = [&](const ExampleLoss& loss) {
+    const double chosen = value(loss);
+    return std::isnan(chosen) ? std::numeric_limits<double>::infinity() : chosen;
+  };
+  std::ranges::stable_sort(losses, std::ranges::greater(), order);
+  losses.resize(std::min(count, losses.size()));
   return losses;
 }
 

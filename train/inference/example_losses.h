@@ -5,6 +5,7 @@
 
 #include "data/batch.h"
 #include "layers/model.h"
+#include "train/inference/evaluator.h"
 
 namespace tapestry {
 
@@ -21,7 +22,17 @@ struct ExampleLoss {
 
 /// The loss of each example, in their order, with dropout disabled; their sum is that of
 /// score_labels(), up to rounding.
+///
+/// take  called for all batches
 std::vector<ExampleLoss> example_losses(const Model& model, const std::vector<Example>& examples,
-                                        std::size_t batch_size, const BatchRules& rules);
+                                        std::size_t batch_size, const BatchRules& rules,
+                                        const TakePredictions& take = {});
+
+/// The `count` greatest losses, or all if there are fewer, the greatest first; of equal ones the
+/// first. NaN is greater than any number.
+///
+/// value  what is compared, such as ExampleLoss::mean
+std::vector<ExampleLoss> greatest_losses(std::vector<ExampleLoss> losses, std::size_t count,
+                                         double (*value)(const ExampleLoss&));
 
 }  // namespace tapestry

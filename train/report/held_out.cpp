@@ -229,7 +229,8 @@ HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& cor
   const Task& task = find_task(config);
   const Vocabulary& targets = trained.codec.target_vocabulary();
   const std::vector<Example>& set = held_out_set(corpus).examples;
-  const std::vector<Example> examples = chosen(set, spread(all_indices(set), most));
+  const std::vector<std::size_t> scored = spread(all_indices(set), most);
+  const std::vector<Example> examples = chosen(set, scored);
   const bool classes = task.layout().labels_are_classes;
   const bool by_training = !corpus.train.empty();
   const std::vector<std::uint64_t> frequencies =
@@ -257,18 +258,28 @@ HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& cor
       }
     }
   };
-  score_labels(*trained.model, examples, config.train.batch_size,
-               batch_rules(config, targets.size()), take);
+  accuracy.losses = example_losses(*trained.model, examples, config.train.batch_size,
+                                   batch_rules(config, targets.size()), take);
+  for (ExampleLoss& loss : accuracy.losses) loss.example = scored[loss.example];
   accuracy.by_length = by_ranges(by_length, most_ranges);
   accuracy.by_frequency = by_powers(by_frequency);
   if (classes) accuracy.confusion = confusion_table(pairs, targets, most_classes);
   return accuracy;
 }
 
-std::vector<ReportExample> report_examples(const TrainedModel& trained, const Corpus& corpus,
-                                           std::size_t count) {
-  const std::vector<Example>& set = held_out_set(corpus).examples;
-  return report_examples(trained, set, spread(all_indices(set), count));
+std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses,
+                                          std::size_t count) {
+  const auto mean = +[](const ExampleLoss& loss) { return loss.mean(); };
+  const std::vector<ExampleLoss> sorted = greatest_losses(losses, losses.size(), mean);
+  const std::size_t worst = std::min((count + 1) / 2, sorted.size());
+  std::vector<ExampleLoss> shown(sorted.begin(),
+                                 sorted.begin() + static_cast<std::ptrdiff_t>(worst));
+  std::vector<std::size_t> others(sorted.size() - worst);  // spread over the order of their losses
+  std::iota(others.begin(), others.end(), worst);
+  for (const std::size_t i : spread(others, count - std::min(count, worst))) {
+    shown.push_back(sorted[i]);
+  }
+  return shown;
 }
 
 std::vector<ReportExample> report_examples(const TrainedModel& trained,

@@ -7,6 +7,7 @@
 
 #include "data/corpus.h"
 #include "train/inference/attention_view.h"
+#include "train/inference/example_losses.h"
 #include "train/tasks/task.h"
 
 /// What a report shows of a trained model on held-out data.
@@ -37,6 +38,7 @@ struct HeldOutAccuracy {
                                            ///< set; empty for classes
   bool frequency_of_training = false;      ///< which of the two
   Confusion confusion{};                   ///< of classes; empty for tokens
+  std::vector<ExampleLoss> losses{};       ///< of the scored examples, by their index in the set
 };
 
 /// A token with the model's prediction from what precedes it, or from what surrounds it.
@@ -82,9 +84,10 @@ HeldOutSet held_out_set(const Corpus& corpus);
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
                                   std::size_t most);
 
-/// `count` examples, spread evenly over the set, with the model's outputs.
-std::vector<ReportExample> report_examples(const TrainedModel& trained, const Corpus& corpus,
-                                           std::size_t count);
+/// The losses of the examples to show, the greatest first: half of `count` have the greatest
+/// losses, the others are spread evenly over all further losses.
+std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses,
+                                          std::size_t count);
 
 /// The examples with these indices, with the model's outputs.
 std::vector<ReportExample> report_examples(const TrainedModel& trained,

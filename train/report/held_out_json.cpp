@@ -160,14 +160,23 @@ Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const Repo
     notes.emplace_back("held-out examples: the config names no validation or test set");
     return json;
   }
+  const HeldOutAccuracy accuracy = held_out_accuracy(trained, corpus, options.scored);
+  const std::vector<ExampleLoss> losses = worst_and_spread(accuracy.losses, options.examples);
+  std::vector<std::size_t> indices;
+  for (const ExampleLoss& loss : losses) indices.push_back(loss.example);
+  const std::vector<ReportExample> shown = report_examples(trained, all, indices);
   Json examples = Json::array();
-  for (const ReportExample& example : report_examples(trained, corpus, options.examples)) {
-    examples.push_back(to_json(example));
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    Json example = to_json(shown[i]);
+    example["loss"] = json_number(losses[i].mean());
+    example["labels"] = losses[i].labels;
+    example["hits"] = losses[i].hits;
+    examples.push_back(std::move(example));
   }
   json["held_out"] = {{"set", set},
                       {"examples", all.size()},
                       {"noun", find_task(trained.config).example_noun(trained.config)},
-                      {"accuracy", to_json(held_out_accuracy(trained, corpus, options.scored))},
+                      {"accuracy", to_json(accuracy)},
                       {"shown", std::move(examples)}};
   json["attention"] = attention_json(trained, corpus, options, notes);
   if (!find_task(trained.config).reads_images()) return json;

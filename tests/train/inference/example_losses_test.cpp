@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tests/train/hand_made_model.h"
@@ -33,6 +35,36 @@ TEST_CASE("the loss of an example is the sum over its labels, in the order of th
     for (std::size_t i = 0; i < losses.size(); ++i) CHECK(losses[i].example == i);
   }
   CHECK(example_losses(model, {}, 2, {}).empty());
+}
+
+TEST_CASE("predictions are given batch by batch") {
+  std::vector<double> scores(6, -1000.0);
+  scores[4] = 0.0;
+  const Model model = test::model_with_scores(scores);
+  std::size_t rows = 0;
+  example_losses(model, {{{4}, {4}}, {{5}, {5}}, {{4}, {4}}}, 2, {},
+                 [&](const Batch& batch, std::span<const std::int32_t> predictions) {
+                   rows += batch.rows;
+                   REQUIRE(predictions.size() == batch.labels.size());
+                   for (const std::int32_t id : predictions) CHECK(id == 4);
+                 });
+  CHECK(rows == 3);
+}
+
+TEST_CASE("of the greatest losses the greatest is first, NaN before any, equal ones in order") {
+  const std::vector<ExampleLoss> losses{{.example = 0, .sum = 2, .labels = 1},
+                                        {.example = 1, .sum = 9, .labels = 9},
+                                        {.example = 2, .sum = std::nan(""), .labels = 1},
+                                        {.example = 3, .sum = 2, .labels = 1}};
+  const auto order = [&](std::size_t count, double (*value)(const ExampleLoss&)) {
+    std::vector<std::size_t> examples;
+    for (const auto& loss : greatest_losses(losses, count, value)) examples.push_back(loss.example);
+    return examples;
+  };
+  const auto mean = +[](const ExampleLoss& loss) { return loss.mean(); };
+  const auto sum = +[](const ExampleLoss& loss) { return loss.sum; };
+  CHECK(order(9, mean) == std::vector<std::size_t>{2, 0, 3, 1});
+  CHECK(order(2, sum) == std::vector<std::size_t>{2, 1});
 }
 
 TEST_CASE("an example without labels has a loss of 0") { CHECK(ExampleLoss{}.mean() == 0.0); }

@@ -71,27 +71,31 @@ function tokenExample(example, readout) {
       choose(Math.min(spans.length - 1, Math.max(0, chosen + move)));
       event.preventDefault();
     }}, isWords ? spans.flatMap((s) => [s, ' ']) : spans);
-  return el('div', {}, el('p', {class: 'quiet'}, `Example ${example.number}`), text);
+  return el('div', {}, el('p', {class: 'quiet'}, `Example ${count(example.number)}: loss ${short(example.loss)}, ${count(example.hits)} of ${count(example.labels)} right`), text);
 }
 
 function examplesPart(run) {
   const held = run.held_out;
   if (!held || held.shown.length === 0) return el('p', {}, 'No held-out examples: see the notes of the overview.');
-  const intro = el('p', {class: 'quiet'}, `${held.shown.length} of ${count(held.examples)} ${held.noun} of the ${held.set} set, spread evenly.`);
+  const worst = Math.ceil(held.shown.length / 2), scored = held.accuracy.examples;
+  const intro = el('p', {class: 'quiet'}, `${held.shown.length} ${held.noun} of the ${held.set} set, worst first: ` +
+    (held.shown.length < scored ? `the ${worst} with the greatest loss of ${count(scored)}${scored < held.examples ? ` that were scored (of ${count(held.examples)})` : ''}, then others, spread evenly. ` : '') +
+    'Loss: the mean of -log p(label), in nats, without label smoothing.');
   if (held.shown[0].tokens) {
-    const readout = el('output', {class: 'readout'}, '');
+    const readout = el('output', {class: 'readout'}, 'No token is chosen.');
     return [intro, el('p', {}, 'The stronger the color of a token, the less likely the model finds it after those before it; underlined: another token is most likely. Point at a token, or use the arrow keys.'),
-      readout, el('div', {class: 'texts'}, held.shown.map((example) => tokenExample(example, readout)))];
+      el('div', {class: 'sticky'}, readout), el('div', {class: 'texts'}, held.shown.map((example) => tokenExample(example, readout)))];
   }
   const right = (e) => e.output === e.expected;
   if (held.shown[0].image) {
     return [intro, el('div', {class: 'gallery'}, held.shown.map((e) => el('figure', {},
       imageCanvas(e.image, 96, `Image ${e.number}`),
-      el('figcaption', {}, `image ${e.number}`, el('br'), `label ${e.expected}`, el('br'), verdict(right(e)), right(e) ? '' : `: ${e.output}`))))];
+      el('figcaption', {}, `image ${e.number}`, el('br'), `label ${e.expected}`, el('br'), verdict(right(e)), right(e) ? '' : `: ${e.output}`, el('br'), `loss ${short(e.loss)}`))))];
   }
   const host = el('div', {});
   const columns = [
     {title: 'Example', number: true, cell: (e) => count(e.number)},
+    {title: 'Loss', number: true, cell: (e) => short(e.loss)},
     {title: 'Source', text: true, cell: (e) => e.input},
     {title: 'Reference', text: true, cell: (e) => marked(align(e.expected, e.output)[0], 'missing')},
     {title: 'Output', text: true, cell: (e) => marked(align(e.expected, e.output)[1], 'wrong')},
