@@ -319,7 +319,7 @@ std::vector<AttentionSample> attention_samples(const Model& model, const Config&
   std::ranges::stable_sort(fitting, {}, [&](std::size_t i) { return tokens_read(set[i], config); });
   std::vector<AttentionSample> samples;
   const std::size_t shown = std::min(choice.examples, fitting.size());
-  for (std::size_t k = 0; k < shown; ++k) {
+  for (std::size_t k = shown; k-- > 0;) {
     const std::size_t i = fitting[(2 * k + 1) * fitting.size() / (2 * shown)];
     const Example example = cut_window(set[i], config, most_tokens);
     const Batch batch = inference_batch(task, example);

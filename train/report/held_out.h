@@ -100,7 +100,8 @@ struct AttentionChoice {
   std::size_t most_tokens;  ///< longest example; windows of a text are cut to so many
 };
 
-/// The attention weights of a model on held-out examples. Empty if no example is so short.
+/// The attention weights of a model on held-out examples, the longest first. Empty if no example is
+/// so short.
 std::vector<AttentionSample> attention_samples(const Model& model, const Config& config,
                                                const TextCodec& codec, const Corpus& corpus,
                                                const AttentionChoice& choice);

@@ -11,9 +11,10 @@
 #include <string_view>
 #include <utility>
 
+#include "train/recording/json_values.h"
+#include "train/report/attention_pattern.h"
 #include "train/report/attention_text.h"
 #include "train/report/held_out.h"
-#include "train/recording/json_values.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -98,6 +99,7 @@ Json to_json(const AttentionSample& sample) {
       heads.push_back(weights_to_text(std::span(layer.weights).subspan(head * size, size)));
     }
     layers.push_back({{"layer", layer.layer},
+                      {"name", layer_name(layer.layer)},
                       {"queries", index_of(layer.queries)},
                       {"keys", index_of(layer.keys)},
                       {"heads", std::move(heads)}});
@@ -116,12 +118,62 @@ std::size_t weight_bytes(const Json& sample) {
   return bytes;
 }
 
-Json attention_json(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
+/// The patterns of all heads, in the examples that have the same layers as the first.
+Json patterns_json(const std::vector<AttentionSample>& samples) {
+  std::vector<std::vector<LayerAttention>> examples;
+  for (const AttentionSample& sample : samples) {
+    const bool same =
+        examples.empty() || std::ranges::equal(sample.layers, examples.front(), {},
+                                               &LayerAttention::layer, &LayerAttention::layer);
+    if (!sample.layers.empty() && same) examples.push_back(sample.layers);
+  }
+  Json heads = Json::array();
+  for (const HeadPattern& head : head_patterns(examples)) {
+    heads.push_back({{"layer", head.layer},
+                     {"head", head.head},
+                     {"name", fmt::format("{}, head {}", layer_name(head.layer), head.head + 1)},
+                     {"pattern", head.pattern},
+                     {"share", json_number(head.share)},
+                     {"chance", json_number(head.chance)},
+                     {"keys_used", json_number(head.keys_used)}});
+  }
+  return heads;
+}
+
+/// The weights of each example, as far as there is room for them.
+Json attention_json(const std::vector<AttentionSample>& found, std::size_t most_bytes,
                     std::vector<std::string>& notes) {
+  Json shown = Json::array();
+  std::size_t bytes = 0, left_out = 0;
+  for (const AttentionSample& sample : found) {
+    for (const std::string& note : sample.notes) {
+      notes.push_back(fmt::format("attention of example {}: {}", sample.number, note));
+    }
+    if (sample.layers.empty()) continue;
+    Json json = to_json(sample);
+    const std::size_t more = weight_bytes(json);
+    if (bytes + more > most_bytes) {
+      ++left_out;
+      continue;
+    }
+    bytes += more;
+    shown.push_back(std::move(json));
+  }
+  if (left_out > 0) {
+    notes.push_back(
+        fmt::format("attention: {} of {} examples are shown, more would make the file too large",
+                    shown.size(), found.size()));
+  }
+  return shown;
+}
+
+/// Adds `attention`, the weights of each example, and `attention_heads`, the patterns of all.
+void add_attention(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
+                   Json& json, std::vector<std::string>& notes) {
   const bool images = find_task(trained.config).reads_images();
   const std::size_t most = images ? options.attention_patches : options.attention_tokens;
-  Json samples = Json::array();
-  if (options.attention == 0) return samples;
+  json["attention"] = Json::array();
+  if (options.attention == 0) return;
   const auto found = attention_samples(*trained.model, trained.config, trained.codec, corpus,
                                        {.examples = options.attention, .most_tokens = most});
   if (found.empty()) {
@@ -130,24 +182,8 @@ Json attention_json(const TrainedModel& trained, const Corpus& corpus, const Rep
                     "example has at most {} {}",
                     most, images ? "patches" : "tokens"));
   }
-  std::size_t bytes = 0;
-  for (const AttentionSample& sample : found) {
-    for (const std::string& note : sample.notes) {
-      notes.push_back(fmt::format("attention of example {}: {}", sample.number, note));
-    }
-    if (sample.layers.empty()) continue;
-    Json json = to_json(sample);
-    bytes += weight_bytes(json);
-    if (bytes > options.attention_bytes) {
-      notes.push_back(
-          fmt::format("attention: {} of {} examples are shown, more would make the "
-                      "file too large",
-                      samples.size(), found.size()));
-      break;
-    }
-    samples.push_back(std::move(json));
-  }
-  return samples;
+  json["attention"] = attention_json(found, options.attention_bytes, notes);
+  json["attention_heads"] = patterns_json(found);
 }
 
 }  // namespace
@@ -178,7 +214,7 @@ Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const Repo
                       {"noun", find_task(trained.config).example_noun(trained.config)},
                       {"accuracy", to_json(accuracy)},
                       {"shown", std::move(examples)}};
-  json["attention"] = attention_json(trained, corpus, options, notes);
+  add_attention(trained, corpus, options, json, notes);
   if (!find_task(trained.config).reads_images()) return json;
   json["patches"] = {{"size", trained.config.model.patch_size},
                      {"height", trained.config.data.image_height},

@@ -205,6 +205,22 @@ TEST_CASE("every layer and head of the attention samples has a row of weights fo
       }
     }
   }
+  const auto longest = [&](std::size_t i) {
+    std::size_t most = 0;
+    for (const Json& tokens : run["attention"][i]["tokens"]) most = std::max(most, tokens.size());
+    return most;
+  };
+  CHECK(longest(0) >= longest(1));
+  REQUIRE(run["attention_heads"].size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    const Json& head = run["attention_heads"][i];
+    CHECK(head["share"].get<double>() <= 1.0);
+    if (i == 0) continue;
+    const Json& before = run["attention_heads"][i - 1];
+    CHECK(before["share"].get<double>() - before["chance"].get<double>() >=
+          head["share"].get<double>() - head["chance"].get<double>());
+  }
+  CHECK(run["attention"][0]["layers"][2]["name"] == "decoder layer 1, cross-attention");
   const Json without = report_of({work / "runs/tiny"}, {.attention = 0})["runs"][0];
   CHECK(without["attention"].empty());
   const Json small = report_of({work / "runs/tiny"}, {.attention = 2, .attention_bytes = 1});

@@ -100,6 +100,22 @@ function patchView(sample, patches) {
   return {figure, show};
 }
 
+/** "88 % of the attention on the previous position (by chance 12 %)" */
+const patternText = (p) => (p.share > p.chance ? `${percent(p.share, 0)} of the attention on ${p.pattern}, by chance ${percent(p.chance, 0)}` : 'no pattern');
+
+/** The heads by the strength of their patterns; a head is a button that shows its heat map. */
+function headTable(heads, show) {
+  return scrolling('Patterns of the heads', el('table', {class: 'middle'},
+    el('caption', {}, 'What each head attends to, the strongest pattern first: choose a head to see it below'),
+    el('thead', {}, el('tr', {}, ['Head', 'Attends to', 'Share', 'By chance', 'Keys used'].map((title, i) => el('th', {scope: 'col', class: i > 1 ? 'number' : null}, title)))),
+    el('tbody', {}, heads.map((p) => el('tr', {},
+      el('th', {scope: 'row'}, el('button', {type: 'button', class: 'link', onclick: () => show(p.layer, p.head)}, p.name)),
+      el('td', {}, p.pattern),
+      el('td', {class: 'number'}, percent(p.share, 0)),
+      el('td', {class: 'number'}, percent(p.chance, 0)),
+      el('td', {class: 'number'}, p.keys_used.toFixed(1)))))), 'tall');
+}
+
 function attentionPart(run) {
   if (!run.attention || run.attention.length === 0) return el('p', {}, 'No attention weights: see the notes of the overview.');
   const state = {sample: 0, layer: 0, head: 0};
@@ -111,26 +127,26 @@ function attentionPart(run) {
     const all = layer.heads.map(roots);  // the mean of the weights
     return all[0].map((_, i) => Math.sqrt(all.reduce((sum, w) => sum + w[i] * w[i], 0) / all.length));
   };
-  const headName = (layer, h) => (h < layer.heads.length ? `head ${h}` : 'mean');
+  const headName = (layer, h) => (h < layer.heads.length ? `head ${h + 1}` : 'mean of all heads');
 
   function show() {
     const sample = run.attention[state.sample];
     const buttons = [];
     const detail = el('div', {});
-    const rows = sample.layers.map((layer, l) => el('tr', {}, el('th', {scope: 'row'}, layer.layer),
+    const rows = sample.layers.map((layer, l) => el('tr', {}, el('th', {scope: 'row', title: layer.layer}, layer.name),
       Array.from({length: layer.heads.length + 1}, (_, h) => {
         const canvas = el('canvas', {'aria-hidden': 'true'});
         const weights = headWeights(layer, h), columns = sample.tokens[layer.keys].length;
         const draw = () => drawThumbnail(canvas, weights, columns);
         draw();
         redraw.push(draw);
-        const button = el('button', {type: 'button', 'aria-label': `${layer.layer}, ${headName(layer, h)}`,
+        const button = el('button', {type: 'button', 'aria-label': `${layer.name}, ${headName(layer, h)}`,
           'aria-pressed': 'false', onclick: () => choose(l, h)}, canvas);
         buttons.push({button, l, h});
         return el('td', {}, button);
       })));
     const most = Math.max(...sample.layers.map((layer) => layer.heads.length));
-    const heading = [...Array.from({length: most}, (_, h) => `head ${h}`), 'mean'];
+    const heading = [...Array.from({length: most}, (_, h) => `head ${h + 1}`), 'mean'];
     function choose(l, h) {
       state.layer = l;
       state.head = h;
@@ -140,8 +156,9 @@ function attentionPart(run) {
       const readout = el('output', {class: 'readout'}, 'Point at a cell, or use the arrow keys in the heat map.');
       const patches = sample.image && run.patches ? patchView(sample, run.patches) : null;
       const onChoose = (i) => patches?.show(weights.slice(i * keys.length, (i + 1) * keys.length), queries[i]);
-      const title = `${layer.layer}, ${headName(layer, h)}`;
-      detail.replaceChildren(el('h3', {}, title), readout, el('div', {class: 'attention'},
+      const title = `${layer.name}, ${headName(layer, h)}`;
+      const pattern = run.attention_heads?.find((p) => p.layer === layer.layer && p.head === h);
+      detail.replaceChildren(el('h3', {}, title), el('p', {class: 'quiet'}, layer.layer, pattern ? `: ${patternText(pattern)}` : ''), readout, el('div', {class: 'attention'},
         el('div', {class: 'scroll'}, heatMap(title, queries, keys, weights, readout, onChoose)), patches?.figure ?? ''));
       onChoose(0);
     }
@@ -150,12 +167,19 @@ function attentionPart(run) {
       el('thead', {}, el('tr', {}, el('th', {scope: 'col'}, 'Layer'), heading.map((text) => el('th', {scope: 'col'}, text)))),
       el('tbody', {}, rows))), detail);
     choose(Math.min(state.layer, sample.layers.length - 1), Math.min(state.head, sample.layers[0].heads.length));
+    chooseHead = (path, h) => {
+      choose(Math.max(0, sample.layers.findIndex((layer) => layer.layer === path)), h);
+      detail.scrollIntoView({block: 'nearest'});
+    };
   }
+  let chooseHead = null;
   const redraw = [];
   redrawWithTheme.push(() => redraw.forEach((draw) => draw()));
   show();
   return [el('p', {}, 'Rows are queries, columns are keys. ', run.kind === 'seq2seq' ? 'The decoder reads the reference. ' : '',
     'Weights from 0 ', el('span', {class: 'scale', 'aria-hidden': 'true'}), ' to 1, with the opacity of their square root; nothing: exactly 0 (masked).'),
-  el('div', {class: 'controls'}, choice('Example', run.attention.map((s) => `${noun} ${s.number}`),
+  run.attention_heads?.length ? [headTable(run.attention_heads, (path, h) => chooseHead(path, h)),
+    el('p', {class: 'quiet'}, 'Share: the mean attention weight on the pattern, over the queries of the examples below; by chance: what it would be if all keys had the same weight. Keys used: exp(entropy), the number of keys that share the attention.')] : '',
+  el('div', {class: 'controls'}, choice('Example', run.attention.map((s) => `${noun} ${s.number} (${Math.max(...s.tokens.map((t) => t.length))} tokens)`),
     (i) => { state.sample = i; redraw.length = 0; show(); })), host];
 }
