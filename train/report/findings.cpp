@@ -44,8 +44,30 @@ std::optional<double> mean_between(const Curve& curve, std::uint64_t begin, std:
   return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
 }
 
+/// What the validation accuracy has done since a step, as a further sentence: of a model that
+/// overfits, loss and accuracy often part. Empty if it is not known.
+std::string accuracy_since(std::uint64_t step, const Curve& accuracy) {
+  constexpr double worth_naming = 0.002;
+  const auto at = std::ranges::find(accuracy.steps, step);
+  if (at == accuracy.steps.end() || at + 1 == accuracy.steps.end()) return "";
+  const double then = accuracy.values[static_cast<std::size_t>(at - accuracy.steps.begin())];
+  const double now = accuracy.values.back();
+  const std::string change = fmt::format("{:.1f} % to {:.1f} %", 100 * then, 100 * now);
+  if (now - then > worth_naming) {
+    return fmt::format(
+        " But the validation accuracy still rises, from {}: more predictions are right, and the "
+        "wrong ones are more certain. If accuracy counts, set train.best_metric to token_accuracy.",
+        change);
+  }
+  if (then - now > worth_naming) {
+    return fmt::format(" The validation accuracy has fallen as well, from {}.", change);
+  }
+  return fmt::format(" The validation accuracy has stayed at {:.1f} %.", 100 * now);
+}
+
 /// Whether the model overfits; nullopt if the curves do not tell.
-std::optional<std::string> overfitting(const Curve& training, const Curve& validation) {
+std::optional<std::string> overfitting(const Curve& training, const Curve& validation,
+                                       const Curve& accuracy) {
   if (validation.values.size() < fewest_validations) return std::nullopt;
   const auto lowest = std::ranges::min_element(validation.values);
   const auto at = static_cast<std::size_t>(lowest - validation.values.begin());
@@ -69,15 +91,15 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
   if (last > 1.02 * *lowest) {
     return fmt::format(
         "The model overfits after step {}: the validation loss has risen from {:.4g} to {:.4g}, "
-        "while the training loss has fallen from {:.4g} to {:.4g}. {}",
-        step, *lowest, last, *then, *now, remedy);
+        "while the training loss has fallen from {:.4g} to {:.4g}.{} {}",
+        step, *lowest, last, *then, *now, accuracy_since(validation.steps[at], accuracy), remedy);
   }
   // Without a rise: only if the training loss has fallen by more than noise.
   if (*now > 0.98 * *then) return std::nullopt;
   return fmt::format(
       "The model begins to overfit: the validation loss has not fallen since step {} ({:.4g}, at "
-      "the end {:.4g}), while the training loss has fallen from {:.4g} to {:.4g}. {}",
-      step, *lowest, last, *then, *now, remedy);
+      "the end {:.4g}), while the training loss has fallen from {:.4g} to {:.4g}.{} {}",
+      step, *lowest, last, *then, *now, accuracy_since(validation.steps[at], accuracy), remedy);
 }
 
 /// Whether the learning rate of the last steps is less than 1 % of its maximum.
@@ -112,7 +134,7 @@ std::vector<std::string> findings(const RunHistory& history, const Config& confi
   const auto add = [&](std::optional<std::string> finding) {
     if (finding) found.push_back(std::move(*finding));
   };
-  add(overfitting(training, validation));
+  add(overfitting(training, validation, finite_points(history, "token_accuracy", true)));
   if (finished) {
     add(still_falling(validation, finite_points(history, "learning_rate", false)));
   }

@@ -13,11 +13,13 @@ namespace tapestry {
 ///
 /// - Overfitting: the validation loss has risen by more than 2 % since its minimum, or has not
 ///   fallen in at least two validations, while the training loss has fallen; or that there is no
-///   sign of it, since the last validation loss is the lowest.
+///   sign of it, since the last validation loss is the lowest. With what the validation accuracy
+///   has done since.
 /// - The validation loss has fallen by more than 1 % in the last quarter of a finished run, unless
 ///   it is less than 1 % of the first one.
 /// - What made training slow, see speed_findings().
 ///
+/// history   with a training loss without label smoothing, see separate_label_smoothing()
 /// finished  whether the run has done all its steps
 std::vector<std::string> findings(const RunHistory& history, const Config& config, bool finished);
 

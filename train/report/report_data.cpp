@@ -284,6 +284,9 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
     json["config"] = dump_config(*run->config);
     json["targets"] = find_task(*run->config).target_noun(*run->config);
   }
+  if (run->config && run->config->train.label_smoothing > 0.0) {
+    separate_label_smoothing(run->history.curves);
+  }
   json["findings"] = findings(run->history, run->config.value_or(Config()),
                               run->config && last_step(run->history) >= run->config->train.steps);
   json["history"] = history_json(run->history);

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -250,6 +251,20 @@ std::vector<NamedCurve> metric_curves(std::string_view csv, std::string_view pla
   training.append_to(curves);
   validation.append_to(curves);
   return curves;
+}
+
+void separate_label_smoothing(std::vector<NamedCurve>& curves) {
+  const auto find = [&](std::string_view name) {
+    return std::ranges::find_if(
+        curves, [&](const NamedCurve& curve) { return curve.name == name && !curve.validation; });
+  };
+  const auto loss = find("loss"), perplexity = find("perplexity");
+  if (loss == curves.end() || perplexity == curves.end()) return;
+  NamedCurve without = *perplexity;
+  without.name = "loss";
+  for (double& value : without.curve.values) value = std::log(value);
+  loss->name = "training_objective";
+  curves.insert(loss, std::move(without));
 }
 
 std::vector<RunChange> history_changes(std::string_view text) {

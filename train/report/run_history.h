@@ -64,6 +64,10 @@ struct RunHistory {
 /// throws  CheckpointError as require_metrics()
 std::vector<NamedCurve> metric_curves(std::string_view csv, std::string_view place);
 
+/// Makes the training loss of a run with label smoothing comparable with its validation loss, which
+/// has none: the curve `loss` becomes `training_objective`, and ln(perplexity) is the new `loss`.
+void separate_label_smoothing(std::vector<NamedCurve>& curves);
+
 /// The events of the text of a history.txt; lines of another form are events of step 0.
 std::vector<RunChange> history_changes(std::string_view text);
 

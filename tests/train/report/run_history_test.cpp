@@ -105,6 +105,25 @@ TEST_CASE("the rows of timing.csv are curves and processes") {
   CHECK(history.processes[1].seconds == 6);
 }
 
+TEST_CASE("with label smoothing the training loss is that without it, from the perplexity") {
+  std::vector<NamedCurve> curves = {
+      {.name = "loss", .curve = {{5, 10}, {2.0, 1.5}}},
+      {.name = "perplexity", .curve = {{5, 10}, {std::exp(1.0), 1.0}}},
+      {.name = "loss", .validation = true, .curve = {{10}, {3.0}}}};
+  separate_label_smoothing(curves);
+  REQUIRE(curves.size() == 4);
+  REQUIRE(find(curves, "loss", false) != nullptr);
+  CHECK(find(curves, "loss", false)->curve.steps == std::vector<std::uint64_t>{5, 10});
+  CHECK(find(curves, "loss", false)->curve.values == std::vector<double>{1.0, 0.0});
+  REQUIRE(find(curves, "training_objective", false) != nullptr);
+  CHECK(find(curves, "training_objective", false)->curve.values == std::vector<double>{2.0, 1.5});
+  CHECK(find(curves, "loss", true)->curve.values == std::vector<double>{3.0});
+  CHECK(find(curves, "perplexity", false) != nullptr);
+  curves.clear();
+  separate_label_smoothing(curves);
+  CHECK(curves.empty());
+}
+
 TEST_CASE("a process that was killed is found by the later start of the next one") {
   const test::TemporaryFolder folder;
   folder.write("timing.csv", std::string(timing_heading) +

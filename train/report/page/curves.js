@@ -1,7 +1,7 @@
 // The sections of curves, of the runs and of their comparison.
 const share = (x) => (x == null ? 'not finite' : `${Number((100 * x).toFixed(2))} %`);
 const titles = {
-  loss: ['Loss', short], perplexity: ['Perplexity', short], token_accuracy: ['Accuracy', share],
+  loss: ['Loss', short], training_objective: ['Training objective (with label smoothing)', short], perplexity: ['Perplexity', short], token_accuracy: ['Accuracy', share],
   exact_match: ['Exact match', share], span_f1: ['Span F1', share], bleu: ['BLEU', short], chrf: ['chrF', short],
   learning_rate: ['Learning rate', short], gradient_norm: ['Gradient norm', short],
   target_tokens_per_second: ['Target tokens per second', short], step_seconds: ['Seconds per step', short],
@@ -61,6 +61,7 @@ function curvesSection() {
       data.groups.length ? checkbox('mean and deviation over seeds', view.means, set('means')) : null,
       el('button', {type: 'button', onclick: () => zoom(null, null)}, 'Reset zoom'),
       el('span', {}, legend)),
+    seriesByName().has('training_objective') ? el('p', {}, 'Losses are without label smoothing, so that those of training and validation can be compared; what training minimizes is the training objective.') : null,
     charts.length ? el('div', {class: 'charts'}, charts.map((chart) => chart.host))
       : el('p', {}, 'No step has been logged and saved yet.'));
 }
